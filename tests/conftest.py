@@ -60,7 +60,7 @@ LONG = (
     "tests/cli/test_demo_command.py",
     "tests/research/papers/beyond/test_real_records.py",
     "tests/research/audit/test_run.py",
-    "tests/mechanisms/single_cell/test_foresight.py",
+    "tests/research/mechanisms/test_foresight.py",
     "tests/cli/test_plan_command.py",
     "tests/cli/test_publish_command.py",
     "tests/records/test_cache.py",

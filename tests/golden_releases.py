@@ -112,22 +112,17 @@ def _lines(text):
     return [" ".join(words[begin : begin + 16]) for begin in range(0, len(words), 16)]
 
 
-def make(kind):
-    """Return what is seen of a new release of a kind."""
+def make(home, kind):
+    """Return what is seen of a new release of a kind, whose folder is made in a place."""
     from attack import folder_kinds  # noqa: PLC0415  imports the package
     from hexveil.cli import main  # noqa: PLC0415
-    from publishing.releases import PLANS, released  # noqa: PLC0415
 
-    with tempfile.TemporaryDirectory() as home, fixed_noise():
-        place = Path(home)
-        if kind in PLANS and kind not in folder_kinds.KINDS:
-            folder = released(place / kind, kind)
-        else:
-            folder = folder_kinds.make(place, kind)
-        said = io.StringIO()
-        with contextlib.redirect_stdout(said):
-            assert main(["verify", str(folder)]) == 0
-        return seen(Path(folder), said.getvalue())
+    with fixed_noise():
+        folder = folder_kinds.make(home, kind)
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        assert main(["verify", str(folder)]) == 0
+    return seen(folder, said.getvalue())
 
 
 def differences(expected, found):
@@ -154,7 +149,8 @@ def write():
     """Write all sights anew."""
     FOLDER.mkdir(exist_ok=True)
     for kind in kinds():
-        text = json.dumps(make(kind), indent=1, ensure_ascii=False)
+        with tempfile.TemporaryDirectory() as home:
+            text = json.dumps(make(Path(home), kind), indent=1, ensure_ascii=False)
         (FOLDER / f"{kind}.json").write_text(text + "\n", encoding="utf-8")
 
 

@@ -116,17 +116,17 @@ def _files(occupancy, room, folder=None):
         with tempfile.TemporaryDirectory() as made:
             return _files(occupancy, room, made)
     cell, user, n = occupancy.cell, occupancy.user, occupancy.n
-    order, fewer = np.lexsort((cell, user)), spilled_pairs.BLOCK_PAIRS // room
-    return {
-        whole: write_pairs(iter([rows]), whole, sizes, others, Path(folder), fewer=fewer)
-        for whole, rows, sizes, others in (
-            ("cells", [cell, user, n], occupancy.users_per_cell, occupancy.n_users),
-            (
-                "users", [one[order] for one in (user, cell, n)], occupancy.cells_per_user,
-                occupancy.n_cells,
-            ),
-        )
-    }  # fmt: skip
+    order = np.lexsort((cell, user))
+    by_user = [one[order] for one in (user, cell, n)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spilled_pairs, "BLOCK_PAIRS", room)
+        return {
+            whole: write_pairs(iter([rows]), whole, sizes, others, Path(folder))
+            for whole, rows, sizes, others in (
+                ("cells", [cell, user, n], occupancy.users_per_cell, occupancy.n_users),
+                ("users", by_user, occupancy.cells_per_user, occupancy.n_cells),
+            )
+        }
 
 
 def _occupancy_of(occupancy, store):

@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from hexveil import Occupancy
+import hexveil as hv
 
 
 @st.composite
@@ -21,4 +21,4 @@ def occupancies(draw, users=5, cells=4, most=6):
     )
     counts[0, counts.sum(axis=0) == 0] = 1
     counts[counts.sum(axis=1) == 0, 0] = 1
-    return Occupancy.from_dense(counts)
+    return hv.Occupancy.from_dense(counts)

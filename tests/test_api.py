@@ -47,8 +47,3 @@ def test_dir_lists_the_public_names():
 def test_every_formula_is_documented():
     """Every name of the theory loads and says what it returns."""
     assert [name for name in theory.__all__ if not getattr(theory, name).__doc__] == []
-
-
-def test_version_is_that_of_the_project():
-    """The version in the code is the version that is installed."""
-    assert importlib.metadata.version("hexveil") == hv.__version__

@@ -3,7 +3,6 @@
 import argparse
 import importlib
 import re
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -52,56 +51,12 @@ def test_exponents_are_those_of_powers(measuring, power):
     assert found == pytest.approx(power)
 
 
-def test_exponents_are_fitted_by_least_squares(measuring):
-    """With three sizes at equal steps the one in the middle has no say in the slope."""
-    found = [measuring.exponent([1, 10, 100], [1.0, middle, 10.0]) for middle in (0.1, 50.0)]
-    assert found == pytest.approx([0.5, 0.5])
-
-
-@pytest.mark.parametrize(
-    ("sizes", "values"),
-    [([5], [1.0]), ([5, 5], [1.0, 2.0]), ([1, 2], [1.0, None]), ([1, 2], [0, 1])],
-)
-def test_exponents_need_two_sizes_and_all_values(measuring, sizes, values):
-    """One size, or a value that is missing or zero, has no exponent."""
-    assert measuring.exponent(sizes, values) is None
-
-
-def test_lines_of_json_come_back(measuring, tmp_path):
-    """What scripts add to a file is what is read from it, in order; without a file nothing is."""
-    first = made(measuring, peak=5, limits={"ratio": 2.0, "peak": 4})
-    second = made(measuring, part="drop", error=0.5)
-    measuring.save(None, [first])
-    for one in (first, second):
-        measuring.save(tmp_path / "found.jsonl", [one])
-    assert measuring.load(tmp_path / "found.jsonl") == [first, second]
-
-
-def test_scripts_have_one_option(measuring):
-    """The option that scripts share is a path, and none if it is not asked for."""
-    parser = argparse.ArgumentParser()
-    measuring.add_json(parser)
-    assert parser.parse_args([]).json is None
-    assert parser.parse_args(["--json", "a"]).json == Path("a")
-
-
 def test_limits_that_are_missed_are_named(measuring):
     """A ratio, seconds, memory or an error above its limit is named; one at its limit is not."""
     one = made(measuring, peak=5, error=1.0, limits={"ratio": 1.5, "cpu": 2.9, "peak": 4})
     assert one.ratio == 1.5
     assert one.missed() == ["cpu", "peak"]
     assert replace(one, limits={"error": 0.9}).missed() == ["error"]
-
-
-def test_what_is_told_says_what_is_missed(measuring, tmp_path, capsys):
-    """The exit code is 1 if a limit is missed, which is said; the measurements are saved."""
-    kept, missed = (made(measuring, limits={"ratio": most}) for most in (1.5, 1.4))
-    assert [measuring.told([one], tmp_path / "found.jsonl") for one in (kept, missed)] == [0, 1]
-    assert [line.endswith("MISSED") for line in capsys.readouterr().out.splitlines()] == [
-        False,
-        True,
-    ]
-    assert measuring.load(tmp_path / "found.jsonl") == [kept, missed]
 
 
 def test_a_task_in_a_process_of_its_own_says_what_it_took(measuring, tmp_path):
@@ -115,24 +70,6 @@ def test_a_task_in_a_process_of_its_own_says_what_it_took(measuring, tmp_path):
     assert (found["rows"], found["cpu"] < 1.0, found["peak"] > 2**20) == (5, True, True)
 
 
-@pytest.mark.parametrize("what", ["error", "peak", "watts"])
-def test_a_limit_needs_a_measurement(measuring, what):
-    """A limit of what was not measured would never be missed: it is refused."""
-    with pytest.raises(ValueError, match=what):
-        made(measuring, limits={what: 1.0})
-
-
-def test_series_are_in_order_of_size(measuring):
-    """Measurements of one part come together, from the smallest size on; parts stay apart."""
-    one = several(measuring, [1.0, 12.0])
-    assert (one.name, one.sizes) == (("reading", "csv keep", "rows"), [100, 1000])
-    assert one.last.cpu == 12.0
-    assert one.exponent("cpu") == pytest.approx(1.079, abs=0.001)
-    assert one.exponent("peak") is None
-    found = [("rows", made(measuring)), ("rows", made(measuring, part="drop"))]
-    assert [one.part for one in measuring.series(found)] == ["csv keep", "csv drop"]
-
-
 @pytest.mark.parametrize(
     ("seconds", "mark"), [(2.0, ""), (2.59, ""), (2.61, "worse by 30%"), (4, "worse by 100%")]
 )
@@ -141,17 +78,6 @@ def test_only_ratios_over_thirty_percent_worse_are_marked(measuring, seconds, ma
     before = several(measuring, [1.0, 2.0])
     text = measuring.table([several(measuring, [9.0, seconds])], [before])
     assert text.splitlines()[-1].endswith(f"| 1 | {mark} |")
-
-
-def test_other_sizes_are_not_compared(measuring):
-    """A largest size that no committed figure is of has nothing to be compared with."""
-    now = several(measuring, [1.0, 2.0, 90.0])
-    assert measuring.worse(now, several(measuring, [1.0, 2.0])) is None
-    assert measuring.worse(now, None) is None
-    other = replace(now.last, sizes={"rows": 10_000, "days": 2})
-    assert measuring.worse(now, replace(now, points=(other,))) is None
-    assert measuring.worse(now, replace(now, points=(replace(other, sizes=now.last.sizes),))) == 0
-    assert measuring.table([now], []).splitlines()[-1].endswith("|  |  |")
 
 
 def test_table_has_ratios_exponents_and_limits(measuring):
@@ -200,15 +126,6 @@ def test_every_script_runs_at_three_sizes(load):
         assert all(one["pairs"] <= 0.4 * one["users"] * one["cells"] for one in pairs)
 
 
-def test_largest_set_is_that_of_the_limits(load):
-    """Limits of planning and release are for the largest set of scale.py, of reading for 50 M."""
-    limits, scale = load("limits"), load("scale")
-    assert limits.TOGETHER[-1] == scale.SIZES[-1]
-    assert limits.ROWS["reading", *limits.PARQUET][-1] == 50_000_000
-    assert set(limits.ALONE) < set(scale.PARTS)
-    assert limits.FIXED in scale.PARTS
-
-
 def test_parts_have_limits_at_the_size_they_are_for(load):
     """Planning and release have limits at ten million pairs; drawing, of one size, always."""
     scale = load("scale")
@@ -217,56 +134,6 @@ def test_parts_have_limits_at_the_size_they_are_for(load):
         found = {"cpu": 1.0, "peak": 2.0}
         assert scale.line("release", sizes, 3.0, found).limits == expected
         assert scale.line("400,000 draws", sizes, 3.0, found).limits == {"cpu": 3.0}
-
-
-def test_measurements_go_where_their_job_is(load, measuring):
-    """A job takes its own script's lines of its own sizes, and few parts along users or cells."""
-    limits = load("limits")
-    sizes = {"users": 5, "cells": 3, "pairs": 10}
-    job = limits.Job("scale", sizes, (), ("pairs", "users"))
-    mine = measuring.Measured("scale", "release", sizes, 1.0, 1.0)
-    others = [
-        replace(mine, part="output"),
-        replace(mine, benchmark="reading"),
-        replace(mine, sizes=sizes | {"cells": 4}),
-    ]
-    found = list(job.placed([mine, *others]))
-    assert found == [("pairs", mine), ("users", mine), ("pairs", others[0])]
-
-
-def test_a_script_that_fails_is_told_from_one_that_misses(load, measuring, tmp_path, monkeypatch):
-    """Exit code 1 with measurements is a missed limit; without any it is a failure, and is said."""
-    limits = load("limits")
-    monkeypatch.setattr(limits, "HERE", tmp_path)
-    job = limits.Job("reading", {"rows": 100}, ("--kinds", "csv"), ("rows",))
-    script = (
-        "import sys; from pathlib import Path; Path(sys.argv[-1]).write_text({!r}); sys.exit(1)"
-    )
-    measuring.save(tmp_path / "one", [made(measuring)])
-    (tmp_path / "reading.py").write_text(script.format((tmp_path / "one").read_text()))
-    assert limits.run(job, 60) == [made(measuring)]
-    (tmp_path / "reading.py").write_text("import sys; sys.exit(1)")
-    assert limits.run(job, 60) == []
-
-
-def test_what_is_there_is_not_measured_again(load, measuring, tmp_path, monkeypatch):
-    """With --go-on only jobs without measurements run; without it all do, and the file is new."""
-    limits = load("limits")
-    asked = [limits.Job("reading", {"rows": 10**k}, ("--kinds", "csv"), ("rows",)) for k in (2, 3)]
-    monkeypatch.setattr(limits, "jobs", lambda **_: asked)
-    ran = []
-
-    def run(job, _):
-        ran.append(job)
-        return [made(measuring, job.sizes["rows"])] if job is asked[0] else []
-
-    monkeypatch.setattr(limits, "run", run)
-    given = argparse.Namespace(go_on=True, quick=False, times=None, only=[], seconds=1)
-    for again in (True, True, False):
-        given.go_on = again
-        (found,), failed = limits.together(given, tmp_path / "kept.jsonl")
-        assert (found.sizes, failed) == ([100], 1)
-    assert ran == [asked[0], asked[1], asked[1], asked[0], asked[1]]
 
 
 def test_page_is_written_between_its_marks(load, measuring):
@@ -280,34 +147,6 @@ def test_page_is_written_between_its_marks(load, measuring):
     assert limits.written(text, [several(measuring, [2.0, 4.0])], about) == text
     around = re.compile(f"{limits.BEGIN}.*{limits.END}", re.DOTALL)
     assert around.sub("", text) == around.sub("", page)
-
-
-def test_make_runs_each_script_once(load):
-    """`make bench` runs limits.py, and then each script that limits.py does not run."""
-    limits = load("limits")
-    done = subprocess.run(
-        ["make", "-C", ROOT, "-n", "bench"], capture_output=True, text=True, check=True
-    )
-    others = re.search(r"for script in (.*);", done.stdout)[1].split()
-    inner = {job.script for job in limits.jobs(quick=False, times=None)}
-    there = {f"benchmarks/{file.name}" for file in FOLDER.glob("*.py")}
-    own = {f"benchmarks/{name}.py" for name in inner | {"limits", "measuring"}}
-    assert set(others) == there - own
-    assert "benchmarks/limits.py" in done.stdout
-
-
-def test_error_of_a_release_is_that_of_its_map(load, tmp_path):
-    """End to end, errors are means over cells of what is shown less the average of the records."""
-    ending, big = load("end_to_end"), load("big")
-    big.write(tmp_path / "big.parquet", rows=100)
-    (part,) = big.parts(100)
-    frame = part.group_by("cell").aggregate([("value", "mean")])
-    true = dict(zip(*(frame[name].to_pylist() for name in ("cell", "value_mean")), strict=True))
-    shown = {
-        str(cell): mean + (2.0 if k % 2 else -1.0) for k, (cell, mean) in enumerate(true.items())
-    }
-    share = (len(shown) // 2) / len(shown)
-    assert ending.error(tmp_path / "big.parquet", shown) == pytest.approx(1 + share)
 
 
 def test_end_to_end_has_its_limits(load, measuring, monkeypatch):
@@ -363,9 +202,3 @@ def test_exit_code_is_that_of_limits_and_failures(limits):
     assert limits.run(2.0, failed=1) == 1
     assert limits.run(2.0, "--commit-figures", failed=1) == 1
     assert not (limits.files / "figures.json").exists()
-
-
-def test_figures_of_some_scripts_are_not_committed(limits):
-    """Committing needs all scripts, so that no figure of others is lost."""
-    with pytest.raises(SystemExit, match="2"):
-        limits.run(2.0, "--commit-figures", "--only", "reading")

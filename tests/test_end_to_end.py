@@ -122,29 +122,3 @@ def test_a_grid_that_is_supported_gets_a_yes(plan, name, options, resolution, ep
     assert said["beats_constant"]
     assert said["mean_error"] == pytest.approx(error, abs=0.05)
     assert said["warning"] is None
-
-
-@pytest.mark.slow
-def test_a_grid_too_fine_is_refused_before_anything_is_spent(shared, tmp_path):
-    """Without a word of consent the release of a too fine grid stops, and no ledger appears."""
-    account = ("--ledger", "book.sqlite", "--dataset", "surat", "--set", "ledger.budget=3")
-    file = shared / "data" / "surat_itms.parquet"
-    chosen = ("--resolution", "5", "--epsilon", "1", *WITHIN, "--out", "map")
-    done = hexveil("release", file, *SURAT, *chosen, *account, cwd=tmp_path)
-    assert done.returncode == 2
-    assert "nothing was spent" in done.stderr
-    assert "--set release.accept_noise=true" in done.stderr
-    assert list(tmp_path.iterdir()) == []
-    done = hexveil(
-        "release",
-        file,
-        *SURAT,
-        *chosen,
-        *account,
-        "--set",
-        "release.accept_noise=true",
-        cwd=tmp_path,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "Warning" in done.stdout
-    assert (tmp_path / "map" / "report.html").exists()

@@ -13,13 +13,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hexveil import Occupancy
+import hexveil as hv
 from hexveil.ledger.integrity import soundness
 from hexveil.ledger.unit_losses import Key, _hash_units
-from hexveil.model.cells import CellTable, Labels
+from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.read_request import ReadRequest, RecordColumns, Rules
-from hexveil.records.select import Select
 from hexveil.records.sources.cache import query_hash
 from hexveil.records.sources.versions import NOT_DECLARED, Versions, join_names, join_pairs, quoted
 from hexveil.records.units import split_unit_ids
@@ -85,7 +84,7 @@ def test_two_mappings_of_columns_are_two_texts(one, other):
 
 def request(named, version):
     """Return a request of labels by these columns."""
-    rules = Rules(ValueLattice.of((0, 65), "0.001"), Labels("ward"), Select())
+    rules = Rules(ValueLattice.of((0, 65), "0.001"), hv.Labels("ward"), hv.Select())
     return ReadRequest(named, rules, version=None if version is None else quoted(version))
 
 
@@ -137,10 +136,10 @@ label_rows = st.lists(st.tuples(names, names), min_size=1, max_size=5, unique=Tr
 def test_two_cells_have_two_names(rows):
     """Labels that hold the mark between labels, or what escapes it, are told apart."""
     one, other = zip(*rows, strict=True)
-    table = CellTable(Labels("ward", "line"), labels={"ward": one, "line": other})
+    table = CellTable(hv.Labels("ward", "line"), labels={"ward": one, "line": other})
     assert len(set(table.names())) == len(rows)
     single = tuple(dict.fromkeys(one))
-    assert CellTable(Labels("ward"), labels={"ward": single}).names() == single
+    assert CellTable(hv.Labels("ward"), labels={"ward": single}).names() == single
 
 
 PERIODS = ["", "2024-01-01", "2024-01-08"]
@@ -213,7 +212,7 @@ counts = st.lists(
 @given(counts, counts)
 def test_two_occupancies_have_two_fingerprints(one, other):
     """Who reported how often where is told apart by the fingerprint."""
-    prints = [Occupancy.from_dense(np.array(rows)).fingerprint for rows in (one, other)]
+    prints = [hv.Occupancy.from_dense(np.array(rows)).fingerprint for rows in (one, other)]
     assert (prints[0] == prints[1]) == (one == other)
 
 
@@ -229,5 +228,5 @@ def test_two_occupancies_have_two_fingerprints(one, other):
 )
 def test_two_selections_are_two_texts(one, other):
     """Every field of a selection stands in its text."""
-    texts = [(s.describe(), s.describe_dropped()) for s in (Select(**one), Select(**other))]
+    texts = [(s.describe(), s.describe_dropped()) for s in (hv.Select(**one), hv.Select(**other))]
     assert texts[0] != texts[1]

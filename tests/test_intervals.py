@@ -58,19 +58,6 @@ def test_made_sets_have_their_property(load):
     assert sets["moored"]().table.equals(moored.table)
 
 
-def test_truth_is_that_of_the_records(small):
-    """Averages are those of the records within the bounds; declarations have one digit."""
-    cell, value = small.table["cell"].to_numpy(), small.table["value"].to_numpy()
-    truth = small.truth()
-    for name in "012":
-        inside = cell == name
-        mean, count = truth[name,]
-        assert mean == pytest.approx(np.clip(value[inside], 0, 18).mean(), abs=1e-3)
-        assert count == inside.sum()
-    fleet = small.fleet()
-    assert (fleet.units, fleet.records_per_unit, fleet.cells_per_unit) == (60, 6, 3)
-
-
 def test_figures_are_those_of_what_is_shown(load):
     """Errors, coverage and grades are over judged cells; of closed ones nothing counts."""
     intervals = load("intervals")

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 import hexveil as hv
-from hexveil.base.errors import InputError
 from hexveil.config.arguments import plan_arguments, read_arguments
 from hexveil.config.loading import load
 from hexveil.mechanisms import Levy
@@ -130,7 +129,7 @@ def test_items_with_an_order_are_one_request_in_every_container(name):
     first = request_for(*arguments(items))
     assert {request_for(*arguments(one)) for one in (tuple(items), np.array(items))} == {first}
     if name != "dates":  # two days are the first and the last, whichever comes first
-        with pytest.raises(InputError, match=f"{name} must be"):
+        with pytest.raises(hv.InputError, match=f"{name} must be"):
             request_for(*arguments(set(items)))
     assert request_for(*arguments(series(items))) == first
 
@@ -189,7 +188,7 @@ def test_declared_values_of_labels_are_taken_as_they_say():
         ([[]], "is empty"),
         ([], "is empty"),
     ):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(hv.InputError, match=said):
             hv.Labels("ward", values=wrong)
 
 
@@ -211,7 +210,7 @@ def test_a_run_file_says_the_same_of_values(written, said, tmp_path):
         f'[privacy]\nprotect = "presence"\n[cells]\nlabels = ["ward"]\n{written}\n'
     )
     if said:
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(hv.InputError, match=said):
             read_arguments(load(f"{tmp_path}/r.toml"), hv.read)
         return
     made = read_arguments(load(f"{tmp_path}/r.toml"), hv.read)

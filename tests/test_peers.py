@@ -56,17 +56,6 @@ def test_libraries_are_compared_within_a_promise():
         assert promises == sorted(promises)
 
 
-@pytest.mark.usefixtures("modules")
-def test_lines_of_code_are_counted_without_words(monkeypatch, tmp_path):
-    """Docstrings, comments, blank lines and the function `main` do not count."""
-    import pages  # noqa: PLC0415  it is found only here
-
-    monkeypatch.setattr(pages, "FOLDER", tmp_path)
-    text = 'def one(a):\n    """Words.\n\n    More."""\n    # why\n    b = (\n        a\n    )\n\n'
-    (tmp_path / "by_some_one.py").write_text(text + "    return b\n\ndef main():\n    one(1)\n")
-    assert pages.code_lines("some-one") == 5
-
-
 @pytest.mark.slow
 def test_the_short_script_of_the_page_works(tmp_path, monkeypatch):
     """It has at most ten lines, and makes a release that verifies."""
@@ -109,31 +98,6 @@ def test_every_way_has_results_and_pinned_versions():
             pinned = (PEERS / f"{row['library']}.txt").read_text("utf-8").splitlines()
             assert f"{row['library']}=={row['version']}" in pinned
             assert all("==" in line and "/" not in line for line in pinned)
-
-
-@pytest.mark.usefixtures("modules")
-@pytest.mark.parametrize(("cells", "rows", "kept"), [(2, 3, 7), (9, 9, 21), (0, 4, 5), (1, 1, 2)])
-def test_cutting_by_hand_keeps_no_more_of_a_user_than_is_told(work, cells, rows, kept):
-    """A cut keeps as many cells of a user, and records in each, as it may, and no more."""
-    import common  # noqa: PLC0415  it is found only here
-
-    cut = common.Work.read(work, itself=False).cut(cells, rows)
-    assert cut.value.tolist() == (10.0 * cut.cell).tolist()
-    assert len(cut.user) == kept
-    per_pair = np.unique(np.stack([cut.user, cut.cell]), axis=1, return_counts=True)
-    if cells:
-        assert per_pair[1].max() <= rows
-        assert np.bincount(per_pair[0][0]).max() <= cells
-
-
-@pytest.mark.usefixtures("modules")
-def test_values_stay_with_their_cells(work):
-    """Values by cell are those of that cell, and cells without an average get the middle."""
-    import common  # noqa: PLC0415  it is found only here
-
-    read = common.Work.read(work, itself=False)
-    assert [set(values.tolist()) for values in read.by_cell()] == [{0.0}, {10.0}, {20.0}, {30.0}]
-    assert read.filled([1, 3], [5.0, 6.0]).tolist() == [32.5, 5.0, 32.5, 6.0]
 
 
 @pytest.mark.usefixtures("modules")

@@ -49,13 +49,6 @@ def test_private_files_are_ignored(name):
     assert git("check-ignore", f"folder/{name}") == [f"folder/{name}"]
 
 
-def test_readme_shows_the_two_commands():
-    """`.ci/as-new-user` runs the commands of README's first block."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    block = re.search(r"^```sh\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)[1]
-    assert re.findall(r"^make [a-z-]+", block, re.MULTILINE) == ["make demo", "make test"]
-
-
 def locked():
     """Return the version that the lock file pins for each package."""
     pins = re.findall(r"^([a-z0-9._-]+)==([^ ;\\]+)", LOCK, flags=re.MULTILINE)

@@ -1,6 +1,5 @@
 """The benchmarks of reach: their records are as stated, their errors those of releases."""
 
-import argparse
 import importlib.util
 import sys
 from pathlib import Path
@@ -99,17 +98,6 @@ def test_errors_are_those_of_releases(benchmark):
 
 
 @pytest.mark.slow
-def test_whole_releases_agree_with_drawn_ones(benchmark):
-    """Through ledger and noise library the errors are those of the maps that are only drawn."""
-    reach, losing = benchmark("reach"), benchmark("losing")
-    dataset = losing.world("few users", 50, 3)
-    found = list(reach.measured(dataset, losing.truth(dataset), reach.ours()[0], "5", (200, 0, 10)))
-    drawn, whole = found
-    gap = np.hypot(drawn.standard_error, whole.standard_error)
-    assert abs(drawn.mean - whole.mean) < 10 * gap
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("users", "epsilon", "like"), [(20, "1", "bounds"), (200, "1", None), (200, "10", None)]
 )
@@ -135,41 +123,3 @@ def test_auto_has_the_errors_of_what_it_takes(users, epsilon, like, benchmark):
         (auto.name, k + 1.0),
         (f"{auto.name}, smoothed", k + 1.0),
     ]
-
-
-def test_rows_of_other_ways_are_kept(tmp_path, benchmark):
-    """What a CSV has of ways and epsilons that were not measured stays; the rest is new."""
-    reach = benchmark("reach")
-    laplace, joint = reach.PAPERS[0].name, reach.ours()[0].name
-    old = [
-        reach.Found.of(reach.CONSTANT, "1", [4.0]),
-        reach.Found.of(laplace, "1", [9.0, 11.0]),
-        reach.Found.of(joint, "1", [7.0, 7.0], ours=True),
-        reach.Found.of(joint, "2", [6.0, 6.0], ours=True),
-        reach.Found.of(f"{joint}, smoothed", "1", [3.0, 3.0], ours=True),
-    ]
-    file = tmp_path / "reach.csv"
-    file.write_bytes(reach.table(old, "km/h"))
-    new = [
-        reach.Found.of(reach.CONSTANT, "1", [4.0]),
-        reach.Found.of(joint, "1", [5.0, 6.0, 7.0], ours=True),
-    ]
-    kept = reach.kept(file, new)
-    assert kept == [old[0], old[1], new[1], old[3], old[4]]
-
-
-@pytest.mark.slow
-def test_table_and_figure(benchmark):
-    """Table and figure hold errors by way and epsilon; a refusal is said, and others go on."""
-    reach, losing = benchmark("reach"), benchmark("losing")
-    dataset = losing.world("few users", 20, 1)
-    case = reach.Case("km/h", lambda _: dataset, without={"CLIP-USER": "a reason"})
-    given = argparse.Namespace(
-        runs=2, epsilons=["1", "10"], clipping_range=["bounds"], ledger=0, ways=[]
-    )
-    found = reach.reach(case, dataset, given)
-    rows = reach.table(found, "km/h").decode().splitlines()
-    assert rows[0] == "way,epsilon,mean_absolute_error,standard_error,runs,unit"
-    assert rows[1].startswith(f'"{reach.CONSTANT}",1,')
-    assert len(rows) == 1 + 2 * 6
-    assert reach.figure(found, "title", "km/h")["svg"].startswith(b"<?xml")

@@ -196,13 +196,6 @@ def test_links_are_turned_into_those_of_the_site(pages, link, shown):
     assert pages.relinked(f"[a]({link}) b", "how-to/publish.md") == f"[a]({shown}) b"
 
 
-def test_a_root_page_has_its_links_too(pages):
-    """A page of the root is written elsewhere than it is shown."""
-    text = "[a](docs/how-to/publish.md) ![b](docs/images/city-map.png)"
-    shown = "[a](../how-to/publish.md) ![b](../images/city-map.png)"
-    assert pages.relinked(text, "project/readme.md") == shown
-
-
 def test_a_live_map_takes_the_place_of_its_picture(pages):
     """What stands between the marks is shown on the code host; the site shows the page itself."""
     text = "Before\n\n<!-- live map -->\n![a](b.png)\n<!-- end of live map -->\n\nAfter"
@@ -216,29 +209,12 @@ def test_a_live_map_takes_the_place_of_its_picture(pages):
     assert live.endswith("\n\nAfter")
 
 
-def test_home_has_a_live_map():
-    """The first page shows the page of a release."""
-    home = (DOCS / "index.md").read_text(encoding="utf-8")
-    assert home.count("<!-- live map -->\n") == home.count("\n<!-- end of live map -->") == 1
-
-
 def test_tables_can_break_where_names_may(typeset):
     """Long names in code break, short ones do not, and cells of many words are marked."""
     html = typeset(f"|  | b |\n|---|---|\n| `user` | `tests/a_b.py::test_c` {'word ' * 9} |")
     assert '<td><code class="whole">user</code></td>' in html
     assert '<td class="long"><code>tests/<wbr>a_<wbr>b.<wbr>py::<wbr>test_<wbr>c<' in html
     assert "<td></td>\n<th>b</th>" in html, "a corner without a word is no head of a column"
-
-
-def test_formulas_are_typeset(typeset):
-    """A formula becomes MathML, in its line or displayed; what is in code stays as it is."""
-    html = typeset("a $x \\lt 1$ `$y$`\n\n$$\n\\frac{s}{b}\n$$\n")
-    assert '<math xmlns="http://www.w3.org/1998/Math/MathML" display="inline">' in html
-    assert "<mi>x</mi><mo>&#x0003C;</mo><mn>1</mn>" in html
-    assert "<code>$y$</code>" in html
-    assert '<div class="formula"><math' in html
-    assert "<mfrac><mrow><mi>s</mi></mrow><mrow><mi>b</mi></mrow></mfrac>" in html
-    assert "arithmatex" not in html
 
 
 def test_a_formula_that_cannot_be_typeset_is_refused(typeset):
@@ -259,13 +235,6 @@ def test_a_notebook_is_run_and_shown(notebook):
     assert "print(a + 1)\n````\n\n````text\n21\n````" in pages["a.md"]
     assert "(a-2-0.svg)" in pages["a.md"]
     assert "<svg" in pages["a-2-0.svg"]
-
-
-def test_a_figure_of_a_notebook_is_drawn_in_lines(notebook):
-    """A figure is shown as SVG, which stays sharp at any size."""
-    pages = notebook("import matplotlib.pyplot as plt\nplt.plot([1, 2]);")
-    assert "(a-1-0.svg)" in pages["a.md"]
-    assert "<svg" in pages["a-1-0.svg"]
 
 
 def test_a_notebook_that_fails_is_refused(notebook):

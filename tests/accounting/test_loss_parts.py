@@ -5,8 +5,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hexveil.accounting.moves import LossParts, sum_parts
+from hexveil.accounting.moves import LossParts
 from hexveil.base.errors import HexveilError
+from hexveil.model.occupancy import Partition
+
+
+def sum_users(user, parts):
+    """Return the sums of 7 users as blocks make them."""
+    return Partition("users", 0, 0 * user, user, 0 * user, 1, 7).sum_users(parts)
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10**6), Fraction(1, 3), Fraction(10**6)])
@@ -17,10 +23,9 @@ def test_sums_of_parts_are_bounds_in_any_order(epsilon):
     user[:2] = 6
     terms = rng.random(400) * float(epsilon) * (user < 6)
     parts = LossParts.of_cells(epsilon, int(np.bincount(user).max()))
-    up = sum_parts(user, parts.rounded_up(terms), 7)
-    order = rng.permutation(400)
-    np.testing.assert_array_equal(sum_parts(user[order], parts.rounded_up(terms[order]), 7), up)
-    down = sum_parts(user, parts.rounded_down(terms), 7)
+    up, order = sum_users(user, parts.rounded_up(terms)), rng.permutation(400)
+    np.testing.assert_array_equal(sum_users(user[order], parts.rounded_up(terms[order])), up)
+    down = sum_users(user, parts.rounded_down(terms))
     for number, (low, high) in enumerate(
         zip(parts.lower_bounds(down), parts.upper_bounds(up), strict=True)
     ):

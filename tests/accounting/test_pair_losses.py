@@ -4,18 +4,20 @@ import numpy as np
 import pytest
 
 from hexveil.accounting import moves
-from hexveil.accounting.contributions import (
+from hexveil.accounting.moves import PairMoves
+from hexveil.accounting.privacy_loss import (
+    VARIANCE_LATTICE,
     KeptRecords,
+    bisect_factors,
     clipped_by_caps,
     effective_users,
+    loss_at,
     majority_user,
     record_shares,
     sum_per_cell,
     sum_per_user,
     threshold_shares,
 )
-from hexveil.accounting.moves import PairMoves
-from hexveil.accounting.privacy_loss import VARIANCE_LATTICE, bisect_factors, loss_at
 from hexveil.mechanisms.looks.clipped_mean import mean_moves, unrounded_mean_moves
 from hexveil.mechanisms.looks.clipped_variance import variance_moves
 from hexveil.model.occupancy import LocalOccupancy, Partition

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 import hexveil as hv
-from publishing.releases import records, release_of
+from publishing.releases import PLANS, records, release_of
 
 STATISTICS = ("mean", "p50", "share<20", "histogram")
 VALUES = ("means", "squares", "interval", "cell-ranges")
@@ -14,14 +14,17 @@ HOURS = hv.Cells(7, "1h", "Asia/Kolkata")
 AREA = hv.Cells(6, None, area=(72.6, 21.1, 73.0, 21.3))
 
 
+def release(home, kind):
+    """Return a release of a kind of plan of values, or of those below, by the ledger there."""
+    if kind in PLANS:
+        smoothed = kind in ("means", "interval")
+        return release_of(home / kind, kind, mapped=kind == "interval", smoothed=smoothed)
+    return MAKERS[kind](hv.Ledger(home / f"{kind}.sqlite", **ACCOUNTS.get(kind, ACCOUNT)))
+
+
 def make(home, kind):
-    """Return a folder of a kind: of `VALUES`, or one of those below."""
-    if kind in VALUES:
-        mapped = kind == "interval"
-        made = release_of(home / kind, kind, mapped=mapped, smoothed=kind in ("means", "interval"))
-    else:
-        made = MAKERS[kind](hv.Ledger(home / f"{kind}.sqlite", **ACCOUNTS.get(kind, ACCOUNT)))
-    return made.write(home / kind)
+    """Return a folder of a kind."""
+    return release(home, kind).write(home / kind)
 
 
 ACCOUNT = {"dataset": "buses", "budget": 100}

@@ -89,23 +89,6 @@ def test_values_change_no_public_fact(rows, grid, rule):
     assert public(one) == public(other)
 
 
-@pytest.mark.slow
-@examples(6 * MORE, suppress_health_check=list(HealthCheck))
-@given(neighbours(test_read.records, 0, DROPPED), test_read.rules)
-def test_values_change_no_public_fact_of_labels(rows, rule):
-    """The same where cells are labels, and of values that are text, decimals or in a cache."""
-    rule = rule | {"box": None, "privacy_unit": "user"}
-    where = {"grid": Labels("u"), "lat": None, "lon": None, "timezone": test_read.WARSAW}
-
-    def written(side):
-        table = test_read.arrow(side)
-        texts = [None if v is None else repr(v) for v in table["v"].to_pylist()]
-        return table.set_column(0, "v", pa.array(texts, pa.string()))
-
-    one, other = (outcome(test_read.read_table, written(s), rule=rule, **where) for s in rows)
-    assert public(one) == public(other)
-
-
 def counted(table):
     """Return what a query's result says but for the sums, row by row."""
     names = [name for name in table.column_names if name not in ("sum", "sum_sq")]

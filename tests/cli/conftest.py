@@ -1,5 +1,6 @@
 """A small city of buses, and the command as a person calls it."""
 
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -59,15 +60,48 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
+def words(*line):
+    """Yield the words of a command: of texts as a shell reads them, of lists of such in turn."""
+    for part in line:
+        if isinstance(part, list | tuple):
+            yield from words(*part)
+        else:
+            yield from (shlex.split(part) or [part]) if isinstance(part, str) else [str(part)]
+
+
 @pytest.fixture
 def call(capfd):
     """Call the command in this process."""
 
     def called(*arguments):
         capfd.readouterr()
-        code = main([str(argument) for argument in arguments])
+        code = main([*words(*arguments)])
         out, err = capfd.readouterr()
         return Said(code, out, err)
+
+    return called
+
+
+@pytest.fixture
+def okay(call):
+    """Call the command, which ends well."""
+
+    def called(*arguments):
+        said = call(*arguments)
+        assert said.code == 0, said.err + said.out
+        return said
+
+    return called
+
+
+@pytest.fixture
+def refuse(call):
+    """Call the command, which ends as wrong use."""
+
+    def called(*arguments):
+        said = call(*arguments)
+        assert said.code == 2, said.err + said.out
+        return said
 
     return called
 
@@ -77,7 +111,7 @@ def spawn():
     """Call the command in a process of its own."""
 
     def called(*arguments, **options):
-        command = [sys.executable, "-m", "hexveil", *map(str, arguments)]
+        command = [sys.executable, "-m", "hexveil", *words(*arguments)]
         done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
         return Said(done.returncode, done.stdout, done.stderr)
 

@@ -6,7 +6,6 @@ import random
 
 import pytest
 
-import hexveil as hv
 from hexveil.simulation.own_cells import STAMP
 
 RUN = """\
@@ -39,7 +38,7 @@ url = "book.sqlite"
 dataset = "air"
 budget = 9
 """
-FEW = ("--trials", "50", "--mechanism", "Baseline", "--mechanism", "Levy")
+FEW = "--trials 50 --mechanism Baseline --mechanism Levy"
 
 
 @pytest.fixture
@@ -73,32 +72,6 @@ def test_medians_of_columns_are_compared_by_estimator(air, call):
         assert {one["estimator"] for one in column["estimators"]} == {"ranks", "bins"}
 
 
-def test_targets_by_column_are_planned_compared_saved_and_released(air, call):
-    """File and options are one goal; the printed errors meet it, and the price is the sum."""
-    said = call("plan", "run.toml")
-    assert said.code == 0, said.err
-    text = " ".join(said.out.split())
-    assert "each value column costs the least that meets its own target errors" in text
-    assert "no2.air: the mean 6 ug/m3 on average, 6 ug/m3 in the worst cell" in text
-    figures = json.loads(call("plan", "run.toml", "--json").out)
-    options = ("--set", "plan.target_error=pm25.mean=2", "--set", "plan.target_error=no2.air=6")
-    again = json.loads(call("plan", "run.toml", *options, "--json", "--save", "plan").out)
-    assert again["epsilon"] == figures["epsilon"] == figures["epsilon_requested"]
-    assert (figures["weights"], again["columns"]) == ({}, figures["columns"])
-    assert figures["columns"]["pm25"]["targets"] == [
-        {"of": "mean", "smallest": 2.0, "largest": 2.0}
-    ]
-    assert figures["epsilon"] <= sum(one["epsilon"] for one in figures["columns"].values()) + 1e-9
-    compared = call("plan", "run.toml", "--compare")
-    assert compared.out.count("This request by every method:") == 2
-    released = call("release", "run.toml", "--from-plan", "plan")
-    assert released.code == 0, released.err
-    assert float(hv.Ledger("book.sqlite", dataset="air").spent) == pytest.approx(figures["epsilon"])
-    assert "The epsilon of each column was chosen to meet" in " ".join(
-        call("dossier", "map").out.split()
-    )
-
-
 @pytest.mark.slow
 def test_columns_are_drawn_and_their_estimators_compared(air, call):
     """A curve of each column; of shares each way to measure them, for each column."""
@@ -119,29 +92,26 @@ def test_columns_are_drawn_and_their_estimators_compared(air, call):
 
 
 @pytest.mark.slow
-def test_each_column_is_evaluated_at_its_part_of_a_release(air, call):
+def test_each_column_is_evaluated_at_its_part_of_a_release(air, call, okay):
     """Numbers are those of the column alone at the part that a plan gives it."""
-    both = call("evaluate", "run.toml", "--cell", "w1", "--epsilon", "1,3", *FEW, "--json")
-    assert both.code == 0, both.err
+    both = okay("evaluate run.toml --cell w1 --epsilon 1,3", FEW, "--json")
     columns = json.loads(both.out)["columns"]
-    planned = json.loads(call("plan", "run.toml", "--epsilon", "3", "--json").out)
+    planned = json.loads(call("plan run.toml --epsilon 3 --json").out)
     for column, rows in columns.items():
         assert [row["epsilon_together"] for row in rows] == [1.0, 3.0, 1.0, 3.0]
         assert rows[1]["epsilon"] == pytest.approx(planned["columns"][column]["epsilon"], rel=0.01)
         parts = ",".join(repr(row["epsilon"]) for row in rows[:2])
-        chosen = ("--value", column, "--cell", "w1", "--epsilon", parts, *FEW, "--json")
-        alone = call("evaluate", "run.toml", *chosen)
-        assert alone.code == 0, alone.err
+        chosen = ("--value", column, "--cell w1 --epsilon", parts, FEW, "--json")
+        alone = okay("evaluate run.toml", chosen)
         for row, own in zip(rows, json.loads(alone.out)["rows"], strict=True):
             assert row["mae"] == pytest.approx(own["mae"], rel=1e-9)
     assert columns["pm25"][1]["epsilon"] + columns["no2.air"][1]["epsilon"] <= 3
 
 
 @pytest.mark.slow
-def test_a_table_of_each_column_is_written(air, call):
+def test_a_table_of_each_column_is_written(air, call, okay):
     """The run's targets divide the loss; own records are private, simulated ones are not."""
-    said = call("evaluate", "run.toml", "--cell", "w2", *FEW, "--out", "study")
-    assert said.code == 0, said.err
+    said = okay("evaluate run.toml --cell w2", FEW, "--out study")
     assert said.out.count(STAMP) == 2
     kinds = [
         f"{column}-evaluate.{kind}"
@@ -153,13 +123,13 @@ def test_a_table_of_each_column_is_written(air, call):
     ]
     header = (air / "study" / "PRIVATE-pm25-evaluate.csv").read_text().splitlines()[1]
     assert header.endswith('"epsilon_together"')
-    simulated = (*FEW, "--values", "uniform:0,90", "--epsilon", "1")
-    said = call("evaluate", "run.toml", "--cell", "w2", *simulated)
+    simulated = (FEW, "--values uniform:0,90 --epsilon 1")
+    said = call("evaluate run.toml --cell w2", simulated)
     assert STAMP not in said.out
     assert "no2.air, at its part of epsilon 1 for all value columns:" in said.out
     text = (air / "run.toml").read_text()
     (air / "run.toml").write_text(text.replace('"3%"', '"50%"'))
-    said = call("evaluate", "run.toml", "--cell", "w2")
+    said = call("evaluate run.toml --cell w2")
     assert "no2.air: constants meet its target errors" in said.err
 
 
@@ -167,37 +137,30 @@ def test_a_table_of_each_column_is_written(air, call):
     ("arguments", "message"),
     [
         (
-            ("plan", "run.toml", "--set", "plan.target_error=pm25=2"),
+            ("plan run.toml --set plan.target_error=pm25=2",),
             "leaves out the value column 'no2.air'",
         ),
         (
-            ("plan", "run.toml", "--set", "plan.target_error=so2=2"),
+            ("plan run.toml --set plan.target_error=so2=2",),
             "variance, sum, or each of pm25, no2.air",
         ),
         (
-            (
-                "plan",
-                "run.toml",
-                "--set",
-                "plan.target_error=pm25=2",
-                "--set",
-                "plan.target_error=no2.air=x",
-            ),
+            ("plan run.toml --set plan.target_error=pm25=2 --set plan.target_error=no2.air=x",),
             "number",
         ),
-        (("plan", "run.toml", "--set", "plan.weights=pm25=2"), "leave weights out"),
+        (("plan run.toml --set plan.weights=pm25=2",), "leave weights out"),
         (
-            ("plan", "run.toml", "--set", "plan.baseline_error=so2=2"),
+            ("plan run.toml --set plan.baseline_error=so2=2",),
             "must be for pm25, no2.air, got 'so2'",
         ),
         (("evaluate", "run.toml"), "--cell is needed: name one of 3 (w0, w1, w2)"),
-        (("evaluate", "run.toml", "--cell", "w0"), "no2.air has no cell 'w0'"),
-        (("evaluate", "run.toml", "--cell", "0", "--set", "privacy.delta=1e-6"), "leave delta out"),
+        (("evaluate run.toml --cell w0",), "no2.air has no cell 'w0'"),
+        (("evaluate run.toml --cell 0 --set privacy.delta=1e-6",), "leave delta out"),
     ],
 )
 def test_wrong_use_is_one_sentence(air, call, arguments, message):
     """Nothing is written, and the sentence names the column."""
-    said = call(*arguments)
+    said = call(arguments)
     assert (said.code, said.out) == (2, "")
     assert message in said.err
     assert said.err.count("\n") == 1

@@ -85,25 +85,20 @@ def test_the_words_stand_where_there_is_room():
 
 
 @pytest.mark.slow
-def test_the_command_draws_two_new_files(here, call):
+def test_the_command_draws_two_new_files(here, refuse, okay):
     """Both are named, and an existing one is not written over."""
     pytest.importorskip("matplotlib")
-    said = call("plan", "run.toml", "--curve", "error_curve.png")
-    assert said.code == 0, said.err
+    said = okay("plan run.toml --curve error_curve.png")
     assert "error_curve.png, error_curve.svg" in said.out
     assert {p.name for p in here.iterdir()} >= {"error_curve.png", "error_curve.svg"}
-    again = call("plan", "run.toml", "--curve", "error_curve.svg")
-    assert again.code == 2
+    again = refuse("plan run.toml --curve error_curve.svg")
     assert again.err == "hexveil: error_curve.png exists; name a new file.\n"
 
 
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        (
-            "error_curve.pdf",
-            "--curve writes .png and .svg; error_curve.pdf has another ending.",
-        ),
+        ("error_curve.pdf", "--curve writes .png and .svg; error_curve.pdf has another ending."),
         (".", ". is a folder; name a new file for the curve."),
         ("none/curve.png", "the folder of none/curve.png does not exist; create it first."),
     ],
@@ -112,15 +107,14 @@ def test_what_cannot_be_drawn_is_refused_first(here, call, name, sentence):
     """Nothing is read or written before."""
     pytest.importorskip("matplotlib")
     before = sorted(here.iterdir())
-    said = call("plan", "run.toml", "--curve", name)
+    said = call("plan run.toml --curve", name)
     assert (said.code, said.err) == (2, f"hexveil: {sentence}\n")
     assert sorted(here.iterdir()) == before
 
 
-def test_without_matplotlib_one_sentence_says_so(here, call, monkeypatch):
+def test_without_matplotlib_one_sentence_says_so(here, refuse, monkeypatch):
     """The extra is named."""
     monkeypatch.setattr("hexveil.report.figure_style.find_spec", lambda _: None)
-    said = call("plan", "run.toml", "--curve", "error_curve.png")
-    assert said.code == 2
+    said = refuse("plan run.toml --curve error_curve.png")
     assert re.fullmatch(r"hexveil: a figure needs matplotlib: .*plots.*\n", said.err)
     assert not (here / "error_curve.svg").exists()

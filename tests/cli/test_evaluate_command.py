@@ -1,22 +1,28 @@
 """`hexveil evaluate`: simulated cells in the open, own records stamped PRIVATE."""
 
 import csv
+import io
 import json
 import stat
-from itertools import product
+from itertools import cycle, product
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import hexveil as hv
+from cli.conftest import words
+from hexveil.cli.output import evaluation_chart
 from hexveil.mechanisms import REGISTRY
 from hexveil.report import figure_style
-from hexveil.simulation.own_cells import NOT_COVERED, STAMP
+from hexveil.simulation.own_cells import NOT_COVERED, STAMP, stamped
+from pictures import cut_off
 from user_average import UserAverage
 
-SIMULATED = ("evaluate", "--counts", "counts.json", "--values", "normal:20,10", "--bounds", "0,65")
-OWN = ("evaluate", "run.toml", "--cell", "0")
-FEW = ("--trials", "50")
-QUICK = (*FEW, "--mechanism", "Baseline", "--mechanism", "Levy")
+SIMULATED = ("evaluate --counts counts.json --values normal:20,10 --bounds 0,65",)
+OWN = ("evaluate run.toml --cell 0",)
+FEW = "--trials 50"
+QUICK = (FEW, "--mechanism Baseline --mechanism Levy")
 
 
 @pytest.fixture
@@ -34,7 +40,7 @@ def names(folder):
 @pytest.mark.slow
 def test_every_mechanism_is_compared(here, call):
     """By default each mechanism is a line at four values of epsilon, within 100 letters."""
-    said = call(*SIMULATED, *FEW)
+    said = call(SIMULATED, FEW)
     assert (said.code, said.err) == (0, "")
     for name in ("Baseline()", "Levy(gamma=0.2)", "FixedQuantile(0.1, 0.9)", "OptimalClipping()"):
         assert name in said.out
@@ -49,16 +55,16 @@ def test_every_mechanism_is_compared(here, call):
 def test_a_new_mechanism_needs_a_line_of_the_registry(call, monkeypatch):
     """The command compares it, alone and among all, without a change of its own."""
     monkeypatch.setitem(REGISTRY, "UserAverage", UserAverage)
-    said = call(*SIMULATED, *FEW, "--mechanism", "UserAverage", "--epsilon", "1", "--json")
+    said = call(SIMULATED, FEW, "--mechanism UserAverage --epsilon 1 --json")
     assert [row["mechanism"] for row in json.loads(said.out)["rows"]] == ["UserAverage()"]
-    assert "UserAverage()" in call(*SIMULATED, *FEW, "--epsilon", "1").out
+    assert "UserAverage()" in call(SIMULATED, FEW, "--epsilon 1").out
 
 
 def test_json_has_the_rows(here, call):
     """--json prints a row per mechanism and epsilon; a seed repeats it."""
-    chosen = ("--mechanism", "Levy(gamma=0.1)", "--mechanism", "Baseline", "--epsilon", "0.5,1")
-    arguments = (*SIMULATED, *FEW, *chosen, "--epsilon", "4", "--json", "--seed")
-    one, same, other = (call(*arguments, seed).out for seed in (5, 5, 6))
+    chosen = "--mechanism Levy(gamma=0.1) --mechanism Baseline --epsilon 0.5,1"
+    arguments = (SIMULATED, FEW, chosen, "--epsilon 4 --json --seed")
+    one, same, other = (call(arguments, seed).out for seed in (5, 5, 6))
     said = json.loads(one)
     assert [(row["mechanism"], row["epsilon"]) for row in said["rows"]] == [
         (name, loss) for name in ("Levy(gamma=0.1)", "Baseline()") for loss in (0.5, 1.0, 4.0)
@@ -69,11 +75,10 @@ def test_json_has_the_rows(here, call):
     assert one != other
 
 
-def test_simulated_results_are_written_in_the_open(here, call):
+def test_simulated_results_are_written_in_the_open(here, okay):
     """Table and figure have plain names, and no word of privacy."""
     pytest.importorskip("matplotlib")
-    said = call(*SIMULATED, *QUICK, "--epsilon", "1,2", "--out", "new/study")
-    assert said.code == 0, said.err
+    said = okay(SIMULATED, QUICK, "--epsilon 1,2 --out new/study")
     assert names(here / "new" / "study") == ["evaluate.csv", "evaluate.png", "evaluate.svg"]
     with (here / "new" / "study" / "evaluate.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -83,10 +88,9 @@ def test_simulated_results_are_written_in_the_open(here, call):
 
 
 @pytest.mark.slow
-def test_own_records_are_stamped_everywhere(here, call):
+def test_own_records_are_stamped_everywhere(here, okay):
     """PRIVATE stands in file names, image and first lines, and files are the owner's alone."""
-    said = call(*OWN, *QUICK, "--out", "study")
-    assert said.code == 0, said.err
+    said = okay(OWN, QUICK, "--out study")
     assert said.out.splitlines()[0] == STAMP
     assert NOT_COVERED in " ".join(said.out.split())
     folder = here / "study"
@@ -102,50 +106,28 @@ def test_own_records_are_stamped_everywhere(here, call):
 
 def test_json_of_own_records_begins_with_the_stamp(here, call):
     """The first entry says that the rows are private, before any of them."""
-    said = json.loads(call(*OWN, *QUICK, "--json").out)
+    said = json.loads(call(OWN, QUICK, "--json").out)
     assert next(iter(said)) == "private"
     assert said["private"] == f"{STAMP} {NOT_COVERED}"
 
 
 def test_a_runs_price_is_where_own_records_are_compared(here, call):
     """Without --epsilon a run file's own is used."""
-    said = json.loads(call(*OWN, *QUICK, "--json").out)
+    said = json.loads(call(OWN, QUICK, "--json").out)
     assert [row["epsilon"] for row in said["rows"]] == [1.0, 1.0]
 
 
 @pytest.mark.slow
-def test_own_counts_with_simulated_values_are_open(here, call):
-    """With --values the records give their public counts only."""
-    said = call(*OWN, *QUICK, "--values", "uniform:0,65", "--out", "study")
-    assert said.code == 0, said.err
-    assert "PRIVATE" not in said.out
-    assert names(here / "study") == ["evaluate.csv", "evaluate.png", "evaluate.svg"]
-
-
-@pytest.mark.slow
-def test_a_cell_has_a_name_or_a_number(here, call):
-    """A cell's name gives what its number gives."""
-    told = call("evaluate", "run.toml", *QUICK)
-    assert told.code == 2
-    assert told.err.startswith("hexveil: --cell is needed: name one of 3 (")
-    name = told.err.split("(")[1].split(",")[0]
-    chosen = (*QUICK, "--json")
-    assert call(*OWN, *chosen).out == call("evaluate", "run.toml", "--cell", name, *chosen).out
-
-
-@pytest.mark.slow
-def test_a_cell_is_named_as_the_release_shows_it(here, call):
+def test_a_cell_is_named_as_the_release_shows_it(here, call, refuse, okay):
     """The hexagon of a release's table, and its slot, give what the cell's number gives."""
-    slots = ("--timeslot", "1h", "--timezone", "Asia/Kolkata", "--set", "cells.slot=pooled")
-    told = call("evaluate", "run.toml", *slots, *QUICK).err
+    slots = "--timeslot 1h --timezone Asia/Kolkata --set cells.slot=pooled"
+    told = call("evaluate run.toml", slots, QUICK).err
     hexagon, _, slot = told.split("(")[1].split(",")[0].partition("/")
-    chosen = (*slots, *QUICK, "--json")
-    numbered = call("evaluate", "run.toml", "--cell", "0", *chosen)
-    assert numbered.code == 0, numbered.err
+    chosen = (slots, QUICK, "--json")
+    numbered = okay("evaluate run.toml --cell 0", chosen)
     for cell in (f"{hexagon} {slot}", f"{hexagon.upper()}/{slot}:00", f"{hexagon}, {slot}"):
-        assert call("evaluate", "run.toml", "--cell", cell, *chosen).out == numbered.out
-    refused = call("evaluate", "run.toml", "--cell", f"{hexagon} 03:00", *chosen)
-    assert refused.code == 2
+        assert call(f"evaluate run.toml --cell '{cell}'", chosen).out == numbered.out
+    refused = refuse(f"evaluate run.toml --cell '{hexagon} 03:00'", chosen)
     assert f"the hexagon {hexagon} has no cell in the slot '03:00'; name one of 1 ({slot})" in (
         refused.err
     )
@@ -154,14 +136,13 @@ def test_a_cell_is_named_as_the_release_shows_it(here, call):
 USERS_AND_VALUES = "user,value\n" + "".join(
     f"u{user},{10 + user + repeat}\n" for user in range(12) for repeat in range(user % 3 + 1)
 )
-TWO_COLUMNS = ("mine.csv", "--user", "user", "--value", "value", "--bounds", "0,65")
+TWO_COLUMNS = ("mine.csv --user user --value value --bounds 0,65",)
 
 
-def test_a_table_of_two_columns_is_one_cell(here, call):
+def test_a_table_of_two_columns_is_one_cell(here, okay):
     """User and value alone are one cell; its result is private, and that of the same counts."""
     (here / "mine.csv").write_text(USERS_AND_VALUES)
-    said = call("evaluate", *TWO_COLUMNS, *QUICK, "--json")
-    assert said.code == 0, said.err
+    said = okay("evaluate", TWO_COLUMNS, QUICK, "--json")
     told = json.loads(said.out)
     assert next(iter(told)) == "private"
     counts = [user % 3 + 1 for user in range(12)]
@@ -176,71 +157,61 @@ def test_a_table_of_two_columns_is_one_cell(here, call):
 
 
 @pytest.mark.slow
-def test_one_cell_needs_no_name_and_has_one(here, call):
+def test_one_cell_needs_no_name_and_has_one(here, call, refuse):
     """The switch, the name and the number all mean the one cell."""
     (here / "mine.csv").write_text(USERS_AND_VALUES)
     first, *others = (
-        call("evaluate", *TWO_COLUMNS, *QUICK, "--json", *more)
-        for more in ((), ("--set", "cells.one_cell=true"), ("--cell", "all"), ("--cell", "0"))
+        call("evaluate", TWO_COLUMNS, QUICK, "--json", more)
+        for more in ((), "--set cells.one_cell=true", "--cell all", "--cell 0")
     )
     assert first.code == 0, first.err
     assert {said.out for said in others} == {first.out}
-    refused = call("evaluate", *TWO_COLUMNS, "--cell", "some")
-    assert refused.code == 2
+    refused = refuse("evaluate", TWO_COLUMNS, "--cell some")
     assert "there is no cell 'some'; name one of 1 (all), or its number from 0." in refused.err
 
 
 @pytest.mark.slow
-def test_one_cell_of_own_records_is_planned_and_released(here, call):
+def test_one_cell_of_own_records_is_planned_and_released(here, call, refuse, okay):
     """A table of user and value becomes a release of one cell, which verifies."""
     (here / "mine.csv").write_text(USERS_AND_VALUES)
-    refused = call("plan", *TWO_COLUMNS, "--epsilon", "4")
-    assert refused.code == 2
+    refused = refuse("plan", TWO_COLUMNS, "--epsilon 4")
     assert "--set cells.one_cell=true" in refused.err
-    said = call("plan", *TWO_COLUMNS, "--epsilon", "4", "--set", "cells.one_cell=true")
-    assert said.code == 0, said.err
+    said = okay("plan", TWO_COLUMNS, "--epsilon 4 --set cells.one_cell=true")
     assert "1: one cell of all records" in said.out
-    said = call(
-        "release", *TWO_COLUMNS, "--epsilon", "4", "--set", "cells.one_cell=true",
-        "--ledger", "ledger.sqlite",
-        "--dataset", "mine", "--set", "ledger.budget=5", "--out", "one",
-        "--set", "release.accept_noise=true",
-    )  # fmt: skip
-    assert said.code == 0, said.err
-    assert call("verify", "one").code == 0
+    book = "--ledger ledger.sqlite --dataset mine --set ledger.budget=5"
+    asked = "--epsilon 4 --set cells.one_cell=true --out one --set release.accept_noise=true"
+    okay("release", TWO_COLUMNS, asked, book)
+    assert call("verify one").code == 0
     (row,) = csv.DictReader((here / "one" / "cells.csv").read_text().splitlines())
     assert (row["cell"], row["users"]) == ("all", "12")
 
 
 @pytest.mark.slow
-def test_release_folders_stay_untouched(here, call):
+def test_release_folders_stay_untouched(here, call, refuse):
     """Nothing of a study is written to a release's folder or below it, and nothing is read."""
-    assert call("release", "run.toml", "--json").code == 0
+    assert call("release run.toml --json").code == 0
     before = names(here / "map")
     for command, out in product((SIMULATED, OWN), ("map", "map/inner/study", "./map/../map/study")):
-        said = call(*command, *QUICK, "--out", out)
-        assert said.code == 2
+        said = refuse(command, QUICK, "--out", out)
         assert "lies in the release folder map" in said.err
         assert said.err.count("\n") == 1
         assert names(here / "map") == before
 
 
 @pytest.mark.slow
-def test_paths_start_where_the_command_is_called(here, call, monkeypatch):
+def test_paths_start_where_the_command_is_called(here, okay, monkeypatch):
     """A run file elsewhere does not move --counts or --out."""
     (here / "below").mkdir()
     monkeypatch.chdir(here / "below")
-    said = call("evaluate", "../run.toml", "--cell", "0", *QUICK, "--out", "study")
-    assert said.code == 0, said.err
+    okay("evaluate ../run.toml --cell 0", QUICK, "--out study")
     assert len(names(here / "below" / "study")) == 3
 
 
-def test_without_matplotlib_there_is_a_table_only(here, call, monkeypatch):
+def test_without_matplotlib_there_is_a_table_only(here, call, refuse, monkeypatch):
     """A figure is refused before any work, with the line that installs it; a table needs none."""
     monkeypatch.setattr(figure_style, "find_spec", lambda _: None)
-    assert call(*SIMULATED, *QUICK).code == 0
-    said = call(*SIMULATED, *QUICK, "--out", "study")
-    assert said.code == 2
+    assert call(SIMULATED, QUICK).code == 0
+    said = refuse(SIMULATED, QUICK, "--out study")
     assert said.err == 'hexveil: a figure needs matplotlib: pip install "hexveil[plots]".\n'
     assert not (here / "study").exists()
 
@@ -249,37 +220,144 @@ def test_without_matplotlib_there_is_a_table_only(here, call, monkeypatch):
     ("arguments", "message"),
     [
         (("evaluate",), "name counts (--counts), or records and one of their cells (--cell)"),
-        ((*OWN, "--counts", "counts.json"), "--counts and records cannot be combined"),
-        ((*SIMULATED, "--cell", "0"), "--counts and --cell cannot be combined"),
-        (SIMULATED[:3], "--counts needs --values"),
-        (SIMULATED[:5], "--counts needs --bounds"),
-        ((*SIMULATED, "--mechanism", "Laplace"), "there is no 'Laplace'; available: "),
-        ((*SIMULATED, "--mechanism", "exit()"), "there is no 'exit'"),
-        ((*SIMULATED, "--epsilon", "0"), "epsilon must be positive"),
-        ((*SIMULATED, "--epsilon", "a"), "epsilon must be a finite number"),
-        ((*SIMULATED, "--epsilon", ","), "epsilons must be a list of at least one, got none"),
-        ((*SIMULATED, "--trials", "1"), "trials must be a whole number of at least 2"),
-        ((*SIMULATED, "--trials", "x"), "--trials"),
-        ((*SIMULATED, "--values", "cauchy:1"), "values must be one of"),
-        ((*SIMULATED, "--counts", "none.json"), "there is no file"),
-        ((*OWN[:3], "9"), "there is no cell"),
-        ((*OWN[:3], "-1"), "there is no cell"),
-        ((*SIMULATED, "--out", "counts.json"), "is a file; name a folder"),
+        ((OWN, "--counts counts.json"), "--counts and records cannot be combined"),
+        ((SIMULATED, "--cell 0"), "--counts and --cell cannot be combined"),
+        ("evaluate --counts counts.json", "--counts needs --values"),
+        ("evaluate --counts counts.json --values normal:20,10", "--counts needs --bounds"),
+        ((SIMULATED, "--mechanism Laplace"), "there is no 'Laplace'; available: "),
+        ((SIMULATED, "--mechanism exit()"), "there is no 'exit'"),
+        ((SIMULATED, "--epsilon 0"), "epsilon must be positive"),
+        ((SIMULATED, "--epsilon a"), "epsilon must be a finite number"),
+        ((SIMULATED, "--epsilon ,"), "epsilons must be a list of at least one, got none"),
+        ((SIMULATED, "--trials 1"), "trials must be a whole number of at least 2"),
+        ((SIMULATED, "--trials x"), "--trials"),
+        ((SIMULATED, "--values cauchy:1"), "values must be one of"),
+        ((SIMULATED, "--counts none.json"), "there is no file"),
+        ("evaluate run.toml --cell 9", "there is no cell"),
+        ("evaluate run.toml --cell -1", "there is no cell"),
+        ((SIMULATED, "--out counts.json"), "is a file; name a folder"),
     ],
 )
-def test_wrong_use_is_one_sentence(here, call, arguments, message):
+def test_wrong_use_is_one_sentence(here, refuse, arguments, message):
     """What is wrong is one line on stderr, and nothing is written."""
-    said = call(arguments[0], *QUICK, *arguments[1:])
-    assert said.code == 2, said.err
+    command, *options = words(arguments)
+    said = refuse(command, QUICK, options)
     assert message in said.err
     assert said.err.count("\n") == 1
     assert said.out == ""
     assert names(here) == ["buses.parquet", "counts.json", "run.toml"]
 
 
+# ---- Tests of the chart of errors in `hexveil.report.figure_style` ----
+
+
+mpl, image = pytest.importorskip("matplotlib"), pytest.importorskip("matplotlib.image")
+
+NAMES = [
+    'ArrayAveraging(grouping="wrap_around", cap="surrogate")',
+    "FixedQuantile(0.1, 0.9)",
+    *(f"Levy(gamma={n / 20})" for n in range(1, 13)),
+]
+
+
+def table(epsilons=(0.25, 1.0, 2.0), mechanisms=3, least=1.0):
+    """Return a table as `evaluate` makes it."""
+    rows = [(n, e) for n in NAMES[:mechanisms] for e in epsilons]
+    mae = [least * (1 + i % 3) / e for i, (_, e) in enumerate(rows)]
+    return pa.table(
+        {
+            "mechanism": [name for name, _ in rows],
+            "epsilon": [epsilon for _, epsilon in rows],
+            "mae": mae,
+            "standard_error": [0.1 * error for error in mae],
+            "trials": [100] * len(rows),
+        }
+    )
+
+
+SHAPES = [
+    table(),
+    table(mechanisms=14),
+    table(epsilons=(1.0,), mechanisms=14),
+    table(epsilons=np.geomspace(0.1, 4, 16).round(3).tolist()),
+    table(mechanisms=1, epsilons=(1.0,)),
+    table(least=0.0),
+    table(least=1e-3),
+]
+
+
+@pytest.mark.parametrize(("rows", "private"), list(zip(SHAPES, cycle([True, False]))))
+def test_nothing_is_cut_off(rows, private):
+    """Every text of the figure lies within it, however many mechanisms and epsilons there are."""
+    figure = evaluation_chart.error_chart(
+        stamped(rows) if private else rows, title="Cell x, " + "long words " * 12
+    )
+    assert cut_off(figure) == []
+
+
+def test_lines_differ_without_colour():
+    """No two of fourteen mechanisms have the same marker and dashes."""
+    looks = {
+        (line[0].get_marker(), str(line[0]._dash_pattern))
+        for line in evaluation_chart.error_chart(table(mechanisms=14), title="").axes[0].containers
+    }
+    assert len(looks) == 14
+
+
+def test_bars_are_95_percent_of_the_simulation():
+    """A bar reaches 1.96 standard errors to either side."""
+    rows = table(mechanisms=1)
+    (container,) = evaluation_chart.error_chart(rows, title="").axes[0].containers
+    segments = container[2][0].get_segments()
+    heights = [top[1] - bottom[1] for bottom, top in segments]
+    assert heights == pytest.approx(2 * 1.96 * rows["standard_error"].to_numpy())
+
+
+@pytest.mark.parametrize(("least", "scale"), [(1.0, "log"), (0.0, "linear")])
+def test_axes_are_logarithmic_where_they_can_be(least, scale):
+    """An error of zero has no logarithm."""
+    axes = evaluation_chart.error_chart(table((0.25, 1.0, 8.0), least=least), title="").axes[0]
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", scale)
+
+
+def red(png):
+    """Return how many pixels are of the stamp's red."""
+    pixels = image.imread(io.BytesIO(png))[..., :3] * 255
+    return int((np.abs(pixels - [192, 0, 0]).max(axis=-1) < 3).sum())
+
+
 @pytest.mark.slow
-def test_the_command_runs_in_a_process_of_its_own(here, spawn):
-    """As a person calls it: a table, no warning, no progress where no terminal is."""
-    said = spawn(*SIMULATED, *QUICK, "--out", "study", cwd=here)
-    assert (said.code, said.err) == (0, "")
-    assert "Baseline()" in said.out
+def test_a_private_image_says_so_in_red():
+    """The stamp stands in both images of a private table, and in none of another."""
+    plain = evaluation_chart.chart_images(table(), title="Cell x")
+    private = evaluation_chart.chart_images(stamped(table()), title="Cell x")
+    assert red(plain["png"]) == 0
+    assert red(private["png"]) > 2000
+    assert STAMP.encode() in private["svg"]
+    assert b"PRIVATE" not in plain["svg"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "title", ["route $5$ and $", "\u0935\u093e\u0930\u094d\u0921 7", "a\n\tb", "_{x"]
+)
+def test_names_are_text(title):
+    """A cell's name is drawn as it is: no formula, no warning, no control character."""
+    assert evaluation_chart.chart_images(table(), title=title)["png"].startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_own_settings_do_not_change_the_figure():
+    """A reader's own style, which might need programs that are missing, is left aside."""
+    usual = evaluation_chart.chart_images(table(), title="x")
+    with mpl.rc_context({"font.size": 30, "text.usetex": True, "axes.facecolor": "black"}):
+        assert evaluation_chart.chart_images(table(), title="x") == usual
+        assert mpl.rcParams["font.size"] == 30
+
+
+@pytest.mark.slow
+def test_images_are_reproducible():
+    """The same table gives the same bytes: no date, no random name."""
+    assert evaluation_chart.chart_images(table(), title="x") == evaluation_chart.chart_images(
+        table(), title="x"
+    )

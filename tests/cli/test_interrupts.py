@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from hexveil.base.errors import StorageError
+import hexveil as hv
 from hexveil.cli import endings, main, shared_steps
 from hexveil.cli.commands import publish_command
 from hexveil.ledger.storage.databases import transaction
 from hexveil.publishing.archive.archive import Archive
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
-DAYS = ("--from", "2022-01-01", "--to", "2022-01-03")
+DAYS = "--from 2022-01-01 --to 2022-01-03"
 CHILD = """\
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -63,7 +63,7 @@ def raising(number, error=None):
 
 @pytest.mark.usefixtures("default_signals")
 @pytest.mark.parametrize("number", SIGNALS)
-@pytest.mark.parametrize("error", [None, RuntimeError("Query interrupted"), StorageError("x")])
+@pytest.mark.parametrize("error", [None, RuntimeError("Query interrupted"), hv.StorageError("x")])
 @pytest.mark.parametrize("command", ["plan", "release"])
 def test_every_signal_is_130(here, call, monkeypatch, command, number, error):
     """Ctrl-C, a stop by a scheduler and a lost terminal, whatever a library makes of them."""
@@ -78,7 +78,7 @@ def test_every_signal_is_130(here, call, monkeypatch, command, number, error):
 
 @pytest.mark.usefixtures("default_signals")
 @pytest.mark.parametrize("number", SIGNALS)
-@pytest.mark.parametrize("error", [None, StorageError("the ledger cannot be used (cancelled).")])
+@pytest.mark.parametrize("error", [None, hv.StorageError("the ledger cannot be used (cancelled).")])
 def test_publish_stops_at_once(here, call, monkeypatch, number, error):
     """An interruption on the first of three days is not taken for a failure of that day."""
     days = []
@@ -91,7 +91,7 @@ def test_publish_stops_at_once(here, call, monkeypatch, number, error):
     (here / "run.toml").write_text(
         (here / "run.toml").read_text().replace("[cells]", '[cells]\ntimezone = "Asia/Kolkata"')
     )
-    said = call("publish", "run.toml", *DAYS)
+    said = call("publish run.toml", DAYS)
     assert (said.code, said.err) == (130, "hexveil: interrupted.\n")
     assert len(days) == 1
     assert "failed" not in said.out
@@ -112,7 +112,7 @@ def test_an_interruption_that_a_library_swallows_stops_publish(here, call, monke
     (here / "run.toml").write_text(
         (here / "run.toml").read_text().replace("[cells]", '[cells]\ntimezone = "Asia/Kolkata"')
     )
-    assert call("publish", "run.toml", *DAYS).code == 130
+    assert call("publish run.toml", DAYS).code == 130
     assert len(days) == 1
 
 
@@ -154,7 +154,7 @@ def test_what_is_ignored_stays_ignored(here, call, monkeypatch):
         return real(run)
 
     monkeypatch.setattr(shared_steps, "read", step)
-    assert call("plan", "run.toml").code == 0
+    assert call("plan run.toml").code == 0
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     assert (here / "run.toml").exists()
 
@@ -172,7 +172,7 @@ def test_finished_work_keeps_its_code(here, call, monkeypatch):
         return made
 
     monkeypatch.setattr(shared_steps, "read_releasable", step)
-    assert call("release", "run.toml").code == 0
+    assert call("release run.toml").code == 0
     assert (here / "map").is_dir()
 
 

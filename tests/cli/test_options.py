@@ -89,10 +89,9 @@ def test_each_command_takes_the_options_that_people_type(command):
         ("simulate --users 300", ("--days", "--seed", "--out", "--start", "--interval")),
     ],
 )
-def test_help_shows_an_example(call, example, flags):
+def test_help_shows_an_example(okay, example, flags):
     """Each command explains itself with an example, and names its options."""
-    said = call(example.split()[0], "--help")
-    assert said.code == 0
+    said = okay(example.split()[0], "--help")
     assert f"Example:  hexveil {example}" in said.out
     for flag in ("--json", *flags):
         assert flag in said.out
@@ -113,15 +112,14 @@ def test_top_level(call):
     assert call("--help").code == 0
 
 
-def test_wrong_use_is_one_sentence(call):
+def test_wrong_use_is_one_sentence(refuse):
     """A command or option that does not exist is named, with exit 2."""
     for arguments, where in (
         (("plna",), "hexveil"),
         (("plan", "--epsilom", "1"), "hexveil plan"),
         (("plan", "a", "b"), "hexveil plan"),
     ):
-        said = call(*arguments)
-        assert said.code == 2
+        said = refuse(*arguments)
         assert said.err.startswith("hexveil: ")
         assert said.err.endswith(f"ee {where} --help.\n")
         assert said.err.count("\n") == 1

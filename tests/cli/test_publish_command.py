@@ -1,8 +1,7 @@
 """`hexveil publish`: a day's map that may be asked for again and again."""
 
 import json
-import zoneinfo
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,8 +12,7 @@ import hexveil as hv
 from bus_runs import run_text
 from cli.conftest import city
 from hexveil.cli.commands import publish_command
-from hexveil.ledger import Ledger
-from hexveil.publishing.verification import archive_checks, verify
+from hexveil.publishing.verification import verify
 
 DAYS = ("2022-01-01", "2022-01-02", "2022-01-03")
 RUN = run_text(cells='timezone = "Asia/Kolkata"', release='out = "maps"\naccept_noise = true')
@@ -49,7 +47,7 @@ def set_clock(monkeypatch, text):
 
 def spent():
     """Return what the ledger says."""
-    return Ledger("ledger.sqlite", dataset="buses").spent
+    return hv.Ledger("ledger.sqlite", dataset="buses").spent
 
 
 def folders(where):
@@ -58,10 +56,9 @@ def folders(where):
 
 
 @pytest.mark.slow
-def test_a_day_is_published_once(daily, call):
+def test_a_day_is_published_once(daily, call, okay):
     """The folder stands under its day, both pointers name it, and the second time costs nothing."""
-    first = call("publish", "run.toml", "--date", DAYS[0])
-    assert first.code == 0, first.err + first.out
+    first = okay("publish run.toml --date", DAYS[0])
     assert "published: " in first.out
     before = spent()
     assert 0 < before <= 1
@@ -70,7 +67,7 @@ def test_a_day_is_published_once(daily, call):
     for pointer in ("latest.json", f"{DAYS[0]}/latest.json"):
         assert json.loads((daily / "maps" / "buses" / pointer).read_text())["path"] == folder
     assert verify.find_problems(daily / "maps" / "buses" / folder) == ()
-    again = call("publish", "run.toml", "--date", DAYS[0])
+    again = call("publish run.toml --date", DAYS[0])
     assert (again.code, spent()) == (0, before)
     assert "published before" in again.out
     assert folders(daily / "maps" / "buses") == [folder]
@@ -96,8 +93,8 @@ def test_two_data_sets_are_published_side_by_side(daily, call):
     """Names that are alike in ASCII, or have none of it, have a folder each, and both are there."""
     names = ("a/b", "a-b", "Автобусы", "बसें", "A-B", "..", "x" * 300)
     for name in names:
-        given = ("--dataset", name, "--set", "ledger.accept_similar_name=true")
-        said = call("publish", "run.toml", "--date", DAYS[0], *given)
+        given = ("--dataset", name, "--set ledger.accept_similar_name=true")
+        said = call("publish run.toml --date", DAYS[0], given)
         assert (said.code, "published: " in said.out) == (0, True), said.out + said.err
     found = [json.loads(path.read_text()) for path in Path("maps").glob("*/*/*/manifest.json")]
     assert sorted(one["dataset"]["name"] for one in found) == sorted(names)
@@ -106,29 +103,9 @@ def test_two_data_sets_are_published_side_by_side(daily, call):
 
 
 @pytest.mark.slow
-def test_days_are_published_in_steps(daily, call):
-    """With the steps asked for in the run file each day is booked once and its folder verifies."""
-    run = (
-        Path("run.toml")
-        .read_text()
-        .replace("epsilon = 1", 'epsilon = 1\nclipping_range = "per-cell"')
-    )
-    Path("run.toml").write_text(run)
-    said = call("publish", "run.toml", "--from", DAYS[0], "--to", DAYS[1], "--json")
-    assert said.code == 0, said.err + said.out
-    assert [one["state"] for one in json.loads(said.out)] == ["published", "published"]
-    assert spent() == pytest.approx(2, rel=1e-6)
-    before = spent()
-    for folder in folders(daily / "maps" / "buses"):
-        assert verify.find_problems(daily / "maps" / "buses" / folder) == ()
-    again = call("publish", "run.toml", "--date", DAYS[0])
-    assert (again.code, spent()) == (0, before)
-
-
-@pytest.mark.slow
 def test_a_range_is_a_day_at_a_time_until_the_budget_ends(daily, call):
     """The third day does not fit: it is refused with exit 3, and the first two stand."""
-    said = call("publish", "run.toml", "--from", DAYS[0], "--to", DAYS[2], "--json")
+    said = call("publish run.toml --from", DAYS[0], "--to", DAYS[2], "--json")
     found = json.loads(said.out)
     assert [one["state"] for one in found] == ["published", "published", "refused"]
     assert said.code == 3
@@ -138,67 +115,26 @@ def test_a_range_is_a_day_at_a_time_until_the_budget_ends(daily, call):
 
 
 @pytest.mark.slow
-def test_user_days_do_not_use_each_other_up(daily, call):
-    """Each day has its own units: three days fit a budget of one; the owner's loss adds up."""
-    said = call(
-        "publish", "run.toml", "--from", DAYS[0], "--to", DAYS[2],
-        "--set", "read.privacy_unit=user-day",
-        "--set", "ledger.budget=1", "--json",
-    )  # fmt: skip
-    assert [one["state"] for one in json.loads(said.out)] == ["published"] * 3
-    spend = Ledger("ledger.sqlite", dataset="buses").spend()
-    assert spend.window <= 1 < spend.lifetime <= 3
-
-
-@pytest.mark.slow
-def test_an_older_day_does_not_become_the_newest(daily, call):
-    """A day that is filled in later has its own pointer and leaves the newest alone."""
-    for day in (DAYS[1], DAYS[0]):
-        assert call("publish", "run.toml", "--date", day).code == 0
-    place = daily / "maps" / "buses"
-    assert json.loads((place / "latest.json").read_text())["day"] == DAYS[1]
-    assert json.loads((place / DAYS[0] / "latest.json").read_text())["day"] == DAYS[0]
-
-
-@pytest.mark.slow
-def test_late_records_wait_or_are_paid_for(daily, call):
+def test_late_records_wait_or_are_paid_for(daily, call, okay):
     """What is published stands when more vehicles turn up; a revision costs, and then counts."""
-    assert call("publish", "run.toml", "--date", DAYS[0]).code == 0
+    assert call("publish run.toml --date", DAYS[0]).code == 0
     place = daily / "maps" / "buses"
     first, before = (place / DAYS[0] / "latest.json").read_text(), spent()
     pq.write_table(records(*DAYS, late=30), daily / "buses.parquet")
-    kept = call("publish", "run.toml", "--date", DAYS[0])
+    kept = call("publish run.toml --date", DAYS[0])
     assert (kept.code, spent()) == (0, before)
     assert "kept: late records arrived" in kept.out
     assert (place / DAYS[0] / "latest.json").read_text() == first
-    revised = call("publish", "run.toml", "--date", DAYS[0], "--revise")
-    assert revised.code == 0, revised.out
+    okay("publish run.toml --date", DAYS[0], "--revise")
     assert spent() > before
     assert (place / DAYS[0] / "latest.json").read_text() != first
     assert len(folders(place)) == 2
 
 
-@pytest.mark.slow
-def test_changed_values_are_the_same_request(daily, call):
-    """Who reported how often where is the same, so the stored answer stands, at no cost."""
-    assert call("publish", "run.toml", "--date", DAYS[0]).code == 0
-    before, table = spent(), records(*DAYS)
-    slower = pa.array([speed / 2 for speed in table["speed"].to_pylist()])
-    index = table.column_names.index("speed")
-    pq.write_table(table.set_column(index, "speed", slower), daily / "buses.parquet")
-    again = call("publish", "run.toml", "--date", DAYS[0])
-    assert (again.code, spent()) == (0, before)
-    assert "published before" in again.out
-
-
 DAMAGE = {
     "report.html is missing": lambda place: (place / "report.html").unlink(),
-    "cells.csv was changed": lambda place: (place / "cells.csv").write_text("cell\n"),
-    "README.txt was changed": lambda place: (place / "README.txt").write_text(" "),
     "receipt.json is missing": lambda place: (place / "receipt.json").unlink(),
     "manifest.json is missing": lambda place: [one.unlink() for one in place.glob("[!r]*")],
-    "cells.parquet is missing": lambda place: (place / "cells.parquet").unlink(),
-    "manifest.json was changed": lambda place: append(place / "manifest.json"),
     "cells.parquet was changed": lambda place: append(place / "cells.parquet"),
 }
 
@@ -211,17 +147,17 @@ def append(file):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("sentence", "where"),
-    [*((one, "maps") for one in DAMAGE), *((one, "bucket") for one in [*DAMAGE][:2])],
+    [*((one, "maps") for one in DAMAGE), *((one, "bucket") for one in [*DAMAGE][:1])],
 )
 def test_a_damaged_folder_is_noticed_and_restored(daily, call, sentence, where):
     """What is missing or changed is said; the same bytes stand again, at no cost."""
     out = ["--out", (daily / where).as_uri() if where == "bucket" else where]
-    assert call("publish", "run.toml", "--date", DAYS[0], *out).code == 0
+    assert call("publish run.toml --date", DAYS[0], out).code == 0
     (folder,) = folders(daily / where / "buses")
     place = daily / where / "buses" / folder
     whole, before = contents(place), spent()
     DAMAGE[sentence](place)
-    again = call("publish", "run.toml", "--date", DAYS[0], *out)
+    again = call("publish run.toml --date", DAYS[0], out)
     said = " ".join(again.out.split())
     assert (again.code, spent()) == (0, before), again.out
     assert "restored: " in said
@@ -229,18 +165,18 @@ def test_a_damaged_folder_is_noticed_and_restored(daily, call, sentence, where):
     assert contents(place) == whole
     assert verify.find_problems(place) == ()
     assert [one.name for one in place.parent.iterdir() if one.is_dir()] == [place.name]
-    assert "published before" in call("publish", "run.toml", "--date", DAYS[0], *out).out
+    assert "published before" in call("publish run.toml --date", DAYS[0], out).out
 
 
 @pytest.mark.slow
 def test_a_folder_that_is_gone_is_written_again(daily, call):
     """Where all of a folder is deleted, or a crash came as it was exchanged, it is made anew."""
-    assert call("publish", "run.toml", "--date", DAYS[0]).code == 0
+    assert call("publish run.toml --date", DAYS[0]).code == 0
     (folder,) = folders(daily / "maps" / "buses")
     place = daily / "maps" / "buses" / folder
     whole, before = contents(place), spent()
     place.rename(place.with_name(f".{place.name}.partial-01234567"))
-    again = call("publish", "run.toml", "--date", DAYS[0])
+    again = call("publish run.toml --date", DAYS[0])
     assert (again.code, spent()) == (0, before), again.out
     assert "at no further cost" in " ".join(again.out.split())
     assert contents(place) == whole
@@ -255,12 +191,12 @@ def contents(place):
 @pytest.mark.slow
 def test_a_damaged_folder_of_other_records_is_not_restored(daily, call):
     """Where records have changed since, a damaged folder fails with a sentence, nothing spent."""
-    assert call("publish", "run.toml", "--date", DAYS[0]).code == 0
+    assert call("publish run.toml --date", DAYS[0]).code == 0
     (folder,) = folders(daily / "maps" / "buses")
     (daily / "maps" / "buses" / folder / "report.html").unlink()
     before = spent()
     pq.write_table(records(*DAYS, late=30), daily / "buses.parquet")
-    said = call("publish", "run.toml", "--date", DAYS[0])
+    said = call("publish run.toml --date", DAYS[0])
     words = " ".join(said.out.split())
     assert (said.code, spent()) == (1, before)
     assert "report.html is missing, and cannot be restored here" in words
@@ -270,127 +206,105 @@ def test_a_damaged_folder_of_other_records_is_not_restored(daily, call):
 @pytest.mark.slow
 def test_a_restoration_draws_nothing(daily, call, monkeypatch):
     """Where the ledger has no numbers of a damaged folder it is refused, and nothing is booked."""
-    assert call("publish", "run.toml", "--date", DAYS[0]).code == 0
+    assert call("publish run.toml --date", DAYS[0]).code == 0
     (folder,) = folders(daily / "maps" / "buses")
     (daily / "maps" / "buses" / folder / "report.html").unlink()
     before = spent()
-    monkeypatch.setattr(Ledger, "find", lambda *_: None)
-    said = call("publish", "run.toml", "--date", DAYS[0])
+    monkeypatch.setattr(hv.Ledger, "find", lambda *_: None)
+    said = call("publish run.toml --date", DAYS[0])
     assert said.code == 1
     assert "the ledger does not have its numbers" in " ".join(said.out.split())
     monkeypatch.undo()
-    assert Ledger(str(daily / "ledger.sqlite"), dataset="buses").spent == before
+    assert hv.Ledger(str(daily / "ledger.sqlite"), dataset="buses").spent == before
 
 
 @pytest.mark.slow
-def test_published_folders_are_signed(daily, call):
+def test_published_folders_are_signed(daily, call, okay):
     """With a key in the run file each folder is signed, also one written anew or signed late."""
-    assert call("publish", "run.toml", "--date", DAYS[0]).code == 0
-    assert call("ledger", "keygen", "signing.pem").code == 0
+    assert call("publish run.toml --date", DAYS[0]).code == 0
+    assert call("ledger keygen signing.pem").code == 0
     run = daily / "run.toml"
     run.write_text(
         run.read_text().replace("accept_noise = true", 'sign = "signing.pem"\naccept_noise = true')
     )
-    late = call("publish", "run.toml", "--date", DAYS[0])
-    assert late.code == 0
+    late = okay("publish run.toml --date", DAYS[0])
     assert "signature.json is missing; restored" in " ".join(late.out.split())
     (folder,) = folders(daily / "maps" / "buses")
     place = daily / "maps" / "buses" / folder
     signed = contents(place)
-    assert call("verify", str(place), "--key", "signing.pem.pub").code == 0
+    assert call("verify", str(place), "--key signing.pem.pub").code == 0
     (place / "signature.json").write_text("{}")
-    again = call("publish", "run.toml", "--date", DAYS[0])
+    again = call("publish run.toml --date", DAYS[0])
     assert "signature.json was changed" in " ".join(again.out.split())
     assert contents(place) == signed
     before = spent()
     (daily / "signing.pem").chmod(0o644)
-    refused = call("publish", "run.toml", "--date", DAYS[1])
+    refused = call("publish run.toml --date", DAYS[1])
     assert (refused.code, spent()) == (2, before)
     assert "can be read or changed by others" in refused.err
 
 
-def test_a_dry_run_says_price_and_end(daily, call):
+def test_a_dry_run_says_price_and_end(daily, call, okay):
     """Nothing is booked, no file is made, and the date is the one that arithmetic gives."""
-    said = call("publish", "run.toml", "--date", DAYS[0], "--dry-run")
-    assert said.code == 0
+    said = okay("publish run.toml --date", DAYS[0], "--dry-run")
     words = " ".join(said.out.split())
     assert "at that price per day the budget ends on 2022-01-03, after 2 days" in words
     assert not (daily / "ledger.sqlite").exists()
     assert not (daily / "maps").exists()
-    other = call(
-        "publish", "run.toml", "--date", DAYS[0], "--dry-run", "--set", "read.privacy_unit=user-day"
-    )
+    other = call("publish run.toml --date", DAYS[0], "--dry-run --set read.privacy_unit=user-day")
     assert "do not use up the budget" in " ".join(other.out.split())
 
 
 @pytest.mark.slow
-def test_a_dry_run_writes_to_no_ledger(daily, call):
+def test_a_dry_run_writes_to_no_ledger(daily, call, okay):
     """A book that does not know the data set is left as it is; without a budget no end is told."""
-    Ledger("ledger.sqlite", dataset="trams", budget=3)
+    hv.Ledger("ledger.sqlite", dataset="trams", budget=3)
     before = (daily / "ledger.sqlite").read_bytes()
-    said = call("publish", "run.toml", "--date", DAYS[0], "--dry-run")
+    said = call("publish run.toml --date", DAYS[0], "--dry-run")
     assert (said.code, (daily / "ledger.sqlite").read_bytes()) == (0, before)
     text = (daily / "run.toml").read_text().replace("budget = 2\n", "")
     (daily / "run.toml").write_text(text.replace("ledger.sqlite", "none.sqlite"))
-    other = call("publish", "run.toml", "--date", DAYS[0], "--dry-run")
-    assert other.code == 0
+    other = okay("publish run.toml --date", DAYS[0], "--dry-run")
     assert "no budget is set" in " ".join(other.out.split())
     assert not (daily / "none.sqlite").exists()
 
 
 @pytest.mark.slow
-def test_a_day_waits_for_late_records(daily, call, monkeypatch):
+def test_a_day_waits_for_late_records(daily, call, refuse, monkeypatch):
     """A day is ready when it is over by the local clock, and its wait with it."""
     set_clock(monkeypatch, "2022-01-02T00:29")
-    early = call("publish", "run.toml", "--date", DAYS[0])
-    assert early.code == 2
+    early = refuse("publish run.toml --date", DAYS[0])
     assert "not ready: ready at 2022-01-02 00:30 UTC" in early.out
     set_clock(monkeypatch, "2022-01-02T00:30")
-    assert call("publish", "run.toml", "--date", DAYS[0]).code == 0
+    assert call("publish run.toml --date", DAYS[0]).code == 0
 
 
 @pytest.mark.slow
-def test_the_run_file_says_how_long_a_day_waits_and_what_late_records_do(daily, call, monkeypatch):
+def test_the_run_file_says_how_long_a_day_waits_and_what_late_records_do(
+    daily, call, refuse, monkeypatch
+):
     """`wait` and `late` stand in [publish]; an option takes their place."""
     run = daily / "run.toml"
     run.write_text(run.read_text() + '\n[publish]\nwait = "3d"\nlate = "revise"\n')
     set_clock(monkeypatch, "2022-01-02T00:30")
-    early = call("publish", "run.toml", "--date", DAYS[0])
-    assert early.code == 2
+    early = refuse("publish run.toml --date", DAYS[0])
     assert "ready at 2022-01-04 18:30 UTC" in early.out
-    assert call("publish", "run.toml", "--date", DAYS[0], "--set", "publish.wait=0h").code == 0
+    assert call("publish run.toml --date", DAYS[0], "--set publish.wait=0h").code == 0
     before = spent()
     pq.write_table(records(*DAYS, late=30), daily / "buses.parquet")
-    kept = call(
-        "publish",
-        "run.toml",
-        "--date",
-        DAYS[0],
-        "--set",
-        "publish.wait=0h",
-        "--set",
-        "publish.late=keep",
-    )
+    kept = call("publish run.toml --date", DAYS[0], "--set publish.wait=0h --set publish.late=keep")
     assert (kept.code, spent()) == (0, before)
-    assert call("publish", "run.toml", "--date", DAYS[0], "--set", "publish.wait=0h").code == 0
+    assert call("publish run.toml --date", DAYS[0], "--set publish.wait=0h").code == 0
     assert spent() > before
 
 
 @pytest.mark.slow
 def test_a_day_without_records_does_not_stop_the_others(daily, call):
     """It fails with a sentence, and the days after it are published."""
-    said = call("publish", "run.toml", "--from", "2021-12-31", "--to", DAYS[0], "--json")
+    said = call("publish run.toml --from 2021-12-31 --to", DAYS[0], "--json")
     found = json.loads(said.out)
     assert [one["state"] for one in found] == ["failed", "published"]
     assert said.code == 2
-
-
-@pytest.mark.slow
-def test_an_address_is_a_place_too(daily, call):
-    """A file system by its address gets folders, and the pointer that counts."""
-    address = (daily / "bucket").as_uri()
-    assert call("publish", "run.toml", "--date", DAYS[0], "--out", address).code == 0
-    assert len(folders(daily / "bucket" / "buses")) == 1
 
 
 @pytest.mark.parametrize(
@@ -399,83 +313,127 @@ def test_an_address_is_a_place_too(daily, call):
         ([], "name a day (--date), or the first and the last"),
         (["--date", DAYS[0], "--from", DAYS[0]], "name a day (--date)"),
         (["--from", DAYS[0]], "name a day (--date)"),
-        (["--date", "tomorrow"], "a day must look like 2026-11-20"),
+        (["--date tomorrow"], "a day must look like 2026-11-20"),
         (["--from", DAYS[1], "--to", DAYS[0]], "must be a span"),
         (
-            ["--date", DAYS[0], "--set", "publish.wait=soon"],
+            ["--date", DAYS[0], "--set publish.wait=soon"],
             "wait must be a time such as 30min, 6h or 2d",
         ),
         (
-            ["--date", DAYS[0], "--set", "publish.wait=-2h"],
+            ["--date", DAYS[0], "--set publish.wait=-2h"],
             "wait must be a time such as 30min, 6h or 2d",
         ),
-        (["--date", DAYS[0], "--set", "publish.late=perhaps"], "late must be"),
-        (["--date", DAYS[0], "--set", "select.dates=2022-01-01,2022-01-02"], "cannot be combined"),
-        (["--date", DAYS[0], "--out", "nowhere://maps"], "cannot be opened as a place for maps"),
+        (["--date", DAYS[0], "--set publish.late=perhaps"], "late must be"),
+        (["--date", DAYS[0], "--set select.dates=2022-01-01,2022-01-02"], "cannot be combined"),
+        (["--date", DAYS[0], "--out nowhere://maps"], "cannot be opened as a place for maps"),
     ],
 )
-def test_wrong_use_is_a_sentence(daily, call, arguments, sentence):
+def test_wrong_use_is_a_sentence(daily, refuse, arguments, sentence):
     """Refused with exit 2 before anything is read or booked."""
-    said = call("publish", "run.toml", *arguments)
-    assert said.code == 2
+    said = refuse("publish run.toml", arguments)
     assert sentence in said.err
     assert not Path("ledger.sqlite").exists()
-
-
-def test_days_are_local():
-    """A day of Kolkata ends at half past six in the evening, UTC."""
-    ready = {"clock": zoneinfo.ZoneInfo("Asia/Kolkata"), "wait": timedelta(0)}
-    at = publish_command.ready_at(datetime(2022, 1, 1, tzinfo=UTC).date(), **ready)
-    assert at == datetime(2022, 1, 1, 18, 30, tzinfo=UTC)
 
 
 @pytest.mark.slow
 def test_a_catalogue_lists_what_was_published(daily, call):
     """After each run, also of a day that was published before; a dry run writes none."""
-    call("publish", "run.toml", "--date", DAYS[0], "--dry-run")
+    call("publish run.toml --date", DAYS[0], "--dry-run")
     assert not Path("maps").exists()
-    facts = (
-        "--set",
-        "catalogue.publisher=City",
-        "--set",
-        "catalogue.base_url=https://data.example.org",
-    )
-    said = call("publish", "run.toml", "--date", DAYS[0], *facts)
+    facts = "--set catalogue.publisher=City --set catalogue.base_url=https://data.example.org"
+    said = call("publish run.toml --date", DAYS[0], facts)
     assert "index.html, catalog.json and dcat.jsonld list 1 day." in " ".join(said.out.split())
-    checked = call("verify", "maps")
+    checked = call("verify maps")
     assert (checked.code, "1 current release," in checked.out) == (0, True)
     node = json.loads(Path("maps/buses/dcat.jsonld").read_text())
     assert node["@context"]["@base"] == "https://data.example.org/buses/"
     assert node["dct:publisher"]["foaf:name"] == "City"
     Path("maps/buses/collection.json").unlink()
-    assert call("verify", "maps/buses", "--json").code == 2
-    call("publish", "run.toml", "--date", DAYS[0], *facts)
-    assert call("verify", "maps/buses").code == 0
+    assert call("verify maps/buses --json").code == 2
+    call("publish run.toml --date", DAYS[0], facts)
+    assert call("verify maps/buses").code == 0
+
+
+# ---- `hexveil plan --from --to`: days that a grid passes, and a series that keeps to one ----
+
+
+FLEETS = {"2022-01-01": 400, "2022-01-02": 50, "2022-01-03": 400}
+SPAN = "--from 2022-01-01 --to 2022-01-03"
+TOWNS = [(21.0 + 0.6 * town, 72.8 + 0.04 * part) for town in range(3) for part in range(3)]
+"""Three places in each of three towns: hexagons of 3 km hold one place, of 20 km a town."""
+SERIES_RUN = run_text(cells='timezone = "Asia/Kolkata"', release='out = "maps"').replace(
+    "resolution = 6", "resolution = 7"
+)
+
+
+@pytest.fixture
+def series(tmp_path, monkeypatch):
+    """Stand in a folder with three days of buses, few of them on the second."""
+    rows = [
+        {
+            "bus": f"{user:04d}", "lat": lat, "lon": lon, "speed": 5.0 * number + user % 10,
+            "time": f"{day}T{10 + number}:{user % 60:02d}:00+05:30",
+        }
+        for day, users in FLEETS.items()
+        for number, (lat, lon) in enumerate(TOWNS)
+        for user in range(users)
+    ]  # fmt: skip
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "buses.parquet")
+    (tmp_path / "run.toml").write_text(SERIES_RUN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(publish_command, "now", lambda: datetime(2022, 1, 10, tzinfo=UTC))
+    return tmp_path
 
 
 @pytest.mark.slow
-def test_days_of_several_value_columns_are_published(daily, call):
-    """A day is one booking and one folder, listed once; a file of a column is made good."""
-    table = pq.read_table(daily / "buses.parquet")
-    pq.write_table(table.append_column("delay", table["speed"]), daily / "buses.parquet")
-    run = (daily / "run.toml").read_text().replace('"speed"', '["speed", "delay"]')
-    (daily / "run.toml").write_text(run)
-    days = ("--from", DAYS[0], "--to", DAYS[1], "--json")
-    dry = json.loads(call("publish", "run.toml", *days, "--dry-run").out)
-    assert [one["state"] for one in dry] == ["planned"] * 2
-    assert not (daily / "ledger.sqlite").exists()
-    said = json.loads(call("publish", "run.toml", *days).out)
-    assert [one["state"] for one in said] == ["published"] * 2
-    assert spent() == pytest.approx(sum(one["epsilon"] for one in dry))
-    assert spent() == pytest.approx(2, rel=0.05)
-    place = daily / "maps" / "buses"
-    assert len(folders(place)) == 6
-    assert archive_checks.check_archive(daily / "maps").problems == ()
-    newest = json.loads((place / "latest.json").read_text())["path"]
-    assert f'href="{newest}/report.html"' in (place / "index.html").read_text()
-    assets = json.loads((place / DAYS[1] / "item.json").read_text())["assets"]
-    assert (place / DAYS[1] / assets["delay-parquet"]["href"]).is_file()
-    (place / newest / "delay" / "cells.csv").unlink()
-    again = json.loads(call("publish", "run.toml", "--date", DAYS[1], "--json").out)
-    assert [one["state"] for one in again] == ["restored"]
-    assert archive_checks.check_archive(daily / "maps").problems == ()
+def test_plan_tells_which_days_pass_and_proposes_a_grid_for_all(series, call, okay):
+    said = okay("plan run.toml", SPAN, "--json")
+    told = json.loads(said.out)
+    assert [day["passes"] for day in told["days"]] == [True, False, True]
+    assert told["share"] == pytest.approx(2 / 3)
+    proposed = told["proposed"]
+    assert proposed["publish.series"] == "fixed"
+    assert proposed["plan.clipping_range"] != "auto"
+    fixed = [f"--set {name}={value}" for name, value in proposed.items()]
+    again = json.loads(call("plan run.toml", SPAN, "--json", fixed).out)
+    assert again["share"] == 1
+    # One kind of range on every day.
+    assert {day["why"] for day in again["days"]} == {proposed["plan.clipping_range"]}
+    text = call("plan run.toml", SPAN).out
+    assert "2 of 3 days pass (67%)." in text
+    assert "# Passes all 3 days: at least" in text
+    assert f"cells.resolution = {proposed['cells.resolution']}" in text
+
+
+def test_a_day_without_records_passes_no_grid(series, call):
+    said = call("plan run.toml --from 2022-01-03 --to 2022-01-04")
+    assert "1 of 2 days pass (50%)." in said.out
+    assert "No grid that was tried passes on every day." in said.out
+
+
+@pytest.mark.slow
+def test_publish_keeps_to_a_fixed_series(series, call, refuse):
+    """The day that would be left out is published, by the kind that is stated."""
+    day = ("publish run.toml --date 2022-01-02",)
+    left_out = refuse(day)
+    assert "this grid is too fine for this fleet" in left_out.out
+    unstated = refuse(day, "--set publish.series=fixed")
+    assert "state clipping_range (in [plan])" in unstated.err
+    kept = call(day, "--set publish.series=fixed --set plan.clipping_range=bounds")
+    assert (kept.code, "published: " in kept.out) == (0, True), kept.out + kept.err
+    (manifest,) = series.glob("maps/buses/2022-01-02/*/manifest.json")
+    steps = json.loads(manifest.read_text())["plan"]["privacy_steps"]
+    assert "private_range" not in json.dumps(steps)
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ("--compare", "--compare is about one plan"),
+        ("--set select.dates=2022-01-01,2022-01-02", "dates (in [select]) and --from"),
+        ("--protect presence", "it is the same on every day"),
+    ],
+)
+def test_what_a_series_does_not_take(series, refuse, more, told):
+    said = refuse("plan run.toml", SPAN, more)
+    assert told in " ".join(said.err.split())

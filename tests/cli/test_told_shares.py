@@ -32,12 +32,12 @@ def between(shares):
 
 COMMANDS = {
     "plan": ("plan", "run.toml"),
-    "comparison": ("plan", "run.toml", "--compare", "--curve", "curve"),
-    "fine grid": ("plan", "run.toml", "--epsilon", "0.01"),
+    "comparison": ("plan run.toml --compare --curve curve",),
+    "fine grid": ("plan run.toml --epsilon 0.01",),
     "release": ("release", "run.toml"),
     "verify": ("verify", "map"),
-    "compare": ("compare", "map", "other", "--out", "changes"),
-    "other": ("release", "run.toml", "--set", "plan.edition=other", "--out", "other"),
+    "compare": ("compare map other --out changes",),
+    "other": ("release run.toml --set plan.edition=other --out other",),
     "ledger": ("ledger", "verify", "ledger.sqlite"),
 }
 ACTIVITIES = {
@@ -57,7 +57,7 @@ ACTIVITIES = {
 @pytest.mark.usefixtures("here")
 def test_shares_of_a_plan_are_told(call, told, command):
     """Of each activity at least two shares in between."""
-    assert call(*COMMANDS[command]).code == 0
+    assert call(COMMANDS[command]).code == 0
     for activity in ACTIVITIES[command]:
         assert len(between(told[activity])) >= 2, activity
 
@@ -68,6 +68,6 @@ def test_shares_of_a_release_and_its_checks_are_told(call, told):
     """From the draws to the comparison of the folder and the events of the ledger."""
     for command in ("release", "other", "verify", "compare", "ledger"):
         told.clear()
-        assert call(*COMMANDS[command]).code == 0
+        assert call(COMMANDS[command]).code == 0
         for activity in ACTIVITIES[command]:
             assert len(between(told[activity])) >= 2, activity

@@ -1,7 +1,6 @@
 """What every ledger does, whatever database its book is in."""
 
 import dataclasses
-import pickle
 import threading
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.base.errors import BudgetError, HexveilError, InputError, StorageError
 from hexveil.ledger import events, journal
 from hexveil.ledger.accounts import Spend, check_key
 from hexveil.ledger.events import TRANSITIONS
@@ -93,25 +91,13 @@ def test_exactly_the_budget_may_be_spent_and_nothing_more(place):
     spend(book, "a", {"x": 1 - PART})
     spend(book, "b", {"x": PART})
     before = tables(book)
-    with pytest.raises(BudgetError) as refusal:
+    with pytest.raises(hv.BudgetError) as refusal:
         spend(book, "c", {"x": PART})
     assert (refusal.value.requested, refusal.value.remaining) == (PART, 0)
     assert refusal.value.exit_code == 3
     assert tables(book) == before
     assert [entry.request for entry in book.entries()] == ["a", "b"]
     assert book.spend() == Spend(Fraction(1), "lifetime", "", Fraction(1), Fraction(1), 1, 1)
-
-
-@pytest.mark.parametrize("tenth", ["0.1", 0.1])
-def test_ten_tenths_are_one(place, tenth):
-    """Ten releases of a tenth fit a budget of one, although ten doubles 0.1 do not."""
-    book = place.open(budget=1.0)
-    for number in range(10):
-        assert book.remaining == 1 - Fraction(number, 10)
-        spend(book, str(number), {"a": Fraction(str(tenth))})
-    assert (book.spent, book.remaining) == (1, 0)
-    with pytest.raises(BudgetError):
-        spend(book, "more", {"a": Fraction(1, 10)})
 
 
 def test_a_loss_is_rounded_up_so_three_thirds_are_more_than_one(place):
@@ -122,7 +108,7 @@ def test_a_loss_is_rounded_up_so_three_thirds_are_more_than_one(place):
     spend(book, "b", {"x": third})
     assert book.remaining == Fraction(333_333_333_332, 10**12)
     with pytest.raises(
-        BudgetError, match=r"costs epsilon 0\.333333333334, .*at most 0\.3333333333"
+        hv.BudgetError, match=r"costs epsilon 0\.333333333334, .*at most 0\.3333333333"
     ):
         spend(book, "c", {"x": third})
 
@@ -131,7 +117,7 @@ def test_a_refusal_says_requested_spent_left_and_exhausted(place):
     """The message has the cost, the most spent, what is left, and how many units have nothing."""
     book = place.open(budget="0.7")
     spend(book, "r", {"a": "0.7", "b": "0.7", "c": "0.25", "d": "0.1"})
-    with pytest.raises(BudgetError) as refusal:
+    with pytest.raises(hv.BudgetError) as refusal:
         spend(book, "s", {"a": "0.5", "b": "0.1", "c": "0.5", "d": "0.5", "new": "0.5"})
     said = str(refusal.value)
     for part in (
@@ -160,7 +146,7 @@ def test_one_unit_at_its_budget_refuses_the_whole_release(place):
     book = place.open()
     spend(book, "r", {"a": 1})
     before = tables(book)
-    with pytest.raises(BudgetError, match="1 of 3"):
+    with pytest.raises(hv.BudgetError, match="1 of 3"):
         spend(book, "s", {"a": PART, "b": HALF, "c": HALF})
     assert tables(book) == before
     assert book.find("s") is None
@@ -195,14 +181,14 @@ def test_a_stage_has_one_result(place):
     first, second = place.open(), place.open()
     spend(first, "r", {"a": HALF})
     entry = first.begin_draw("r", "cells", 1)
-    with pytest.raises(InputError, match="is marked: it cannot be marked now"):
+    with pytest.raises(hv.InputError, match="is marked: it cannot be marked now"):
         second.begin_draw("r", "cells", 1)
-    with pytest.raises(StorageError, match="another process went on"):
+    with pytest.raises(hv.StorageError, match="another process went on"):
         second.store("r", entry + 1, np.array([2]))
     first.store("r", entry, np.array([1]))
-    with pytest.raises(StorageError, match="another process went on"):
+    with pytest.raises(hv.StorageError, match="another process went on"):
         second.store("r", entry, np.array([2]))
-    with pytest.raises(InputError, match="was drawn before"):
+    with pytest.raises(hv.InputError, match="was drawn before"):
         second.begin_draw("r", "cells", 1)
     first.complete("r")
     assert second.find("r").published == {"cells": (1,)}
@@ -215,7 +201,7 @@ def test_a_result_of_another_size_is_not_stored(place):
     book = place.open()
     spend(book, "r", {"a": HALF})
     entry = book.begin_draw("r", "cells", 2)
-    with pytest.raises(StorageError, match="another size than was announced"):
+    with pytest.raises(hv.StorageError, match="another size than was announced"):
         book.store("r", entry, np.array([1]))
     assert book.find("r").state == "marked"
     assert sound(book)
@@ -253,7 +239,7 @@ def test_a_lost_draw_is_booked_again_once(place):
     draw(book, "r", (6,), stage="interval")
     assert book.find("r").stages == {"interval": (6,)}
     book.begin_draw("r", "cells", 1)
-    with pytest.raises(InputError, match="lost each time before it was stored"):
+    with pytest.raises(hv.InputError, match="lost each time before it was stored"):
         spend(book, "r", {"a": 1})
     assert book.spent == 2
     assert sound(book)
@@ -268,7 +254,7 @@ def test_the_plan_first_booked_is_kept(place, monkeypatch):
     assert book.plan_of("r") is None
     book.reserve("r", losses(book, {"a": HALF}), plan=long, **given)
     assert place.open().plan_of("r") == long
-    with pytest.raises(InputError, match="booked with another plan"):
+    with pytest.raises(hv.InputError, match="booked with another plan"):
         book.reserve("r", losses(book, {"a": HALF}), plan=b"other", **given)
     book.cancel("r")
     assert book.plan_of("r") is None
@@ -303,20 +289,9 @@ def test_only_what_may_follow_happens(plain, state, step):
         if (state, step) in AGAIN:
             STEPS[step](book)
         else:
-            with pytest.raises((InputError, StorageError), match="release"):
+            with pytest.raises((hv.InputError, hv.StorageError), match="release"):
                 STEPS[step](book)
         assert tables(book, tuple(before)) == before
-    assert sound(book)
-
-
-@pytest.mark.parametrize("path", [name for name in PATHS if name])
-def test_every_state_is_reached_in_every_database(place, path):
-    """Each path through the states leaves a book that hangs together, and the right spend."""
-    book = place.open()
-    for name in PATHS[path]:
-        STEPS[name](book)
-    assert book.spent == {"returned": 0, "lost": 1}.get(path, HALF)
-    assert (book.find("r") is None) == (path in ("returned", "abandoned"))
     assert sound(book)
 
 
@@ -344,11 +319,11 @@ def test_what_is_abandoned_stays_spent(place):
     entry = book.begin_draw("r", "cells", 1)
     book.abandon("r")
     assert (book.spent, book.entries()) == (1, ())
-    with pytest.raises(InputError, match="was abandoned after noise"):
+    with pytest.raises(hv.InputError, match="was abandoned after noise"):
         spend(book, "r", {"a": 1})
-    with pytest.raises(StorageError, match="another process went on"):
+    with pytest.raises(hv.StorageError, match="another process went on"):
         book.store("r", entry, np.array([1]))
-    with pytest.raises(BudgetError):
+    with pytest.raises(hv.BudgetError):
         spend(book, "s", {"a": PART})
 
 
@@ -357,7 +332,7 @@ def test_a_window_refills_and_the_lifetime_goes_on(place, clock):
     clock(2026, 11, 30, 23, 59, 59)
     book = place.open(window="month")
     spend(book, "r", {"a": 1})
-    with pytest.raises(BudgetError, match="this month"):
+    with pytest.raises(hv.BudgetError, match="this month"):
         spend(book, "s", {"a": HALF})
     clock(2026, 12, 1)
     assert book.spend() == Spend(Fraction(1), "month", "2026-12", Fraction(0), Fraction(1), 0, 0)
@@ -373,12 +348,12 @@ def test_a_clock_set_back_refills_nothing(place, clock):
     spend(book, "r", {"a": 1})
     clock(2026, 11, 19)
     assert book.spend().label == "2026-11-20"
-    with pytest.raises(BudgetError):
+    with pytest.raises(hv.BudgetError):
         spend(book, "s", {"a": PART})
     clock(2026, 11, 21)
     spend(book, "s", {"a": 1})
     clock(2026, 11, 20)
-    with pytest.raises(BudgetError):
+    with pytest.raises(hv.BudgetError):
         spend(book, "t", {"a": PART})
     assert book.spend().lifetime == 2
     assert sound(book)
@@ -404,7 +379,7 @@ def test_the_owner_of_a_user_day_loses_the_sum_over_days(place):
     spend(book, "s", {"a": HALF, "b": "0.75"}, privacy_unit="user-day", periods=tuesday)
     assert (book.spent, book.spend().lifetime) == (1, Fraction(7, 4))
     assert book.spend().units == 4
-    with pytest.raises(BudgetError, match="1 of 2"):
+    with pytest.raises(hv.BudgetError, match="1 of 2"):
         spend(book, "t", {"a": PART, "b": PART}, privacy_unit="user-day", periods=monday)
     assert sound(book)
 
@@ -418,7 +393,7 @@ def test_a_changed_budget_is_on_record_and_holds_at_once(place):
     spend(book, "s", {"a": HALF})
     book.set_budget("0.5")
     assert (book.remaining, book.spend().exhausted) == (0, 2)
-    with pytest.raises(BudgetError):
+    with pytest.raises(hv.BudgetError):
         spend(book, "t", {"b": PART})
     spend(book, "t", {"c": HALF})
     assert sound(book)
@@ -431,7 +406,7 @@ def test_data_sets_of_one_account_share_its_budget(place):
     buses = place.open(account="fleet")
     trams = place.open("trams", account="fleet")
     publish(buses, "r", {"a": "0.75"}, (1,))
-    with pytest.raises(BudgetError):
+    with pytest.raises(hv.BudgetError):
         spend(trams, "r", {"a": HALF})
     assert publish(trams, "r", {"a": "0.25", "b": 1}, (2,)) == {"cells": (2,)}
     assert buses.find("r").published == {"cells": (1,)}
@@ -439,21 +414,12 @@ def test_data_sets_of_one_account_share_its_budget(place):
     assert sound(buses)
 
 
-def test_accounts_do_not_mix(place):
-    """Two data sets with budgets of their own in one book do not touch each other."""
-    publish(place.open(), "r", {"a": 1})
-    trams = place.open("trams", 2)
-    assert (trams.spent, trams.entries()) == (0, ())
-    publish(trams, "r", {"a": 2}, privacy_unit="user-day", periods=["2026-11-16"])
-    assert (place.open().spent, trams.spent) == (1, 2)
-
-
 def test_the_unit_of_privacy_is_pinned(place):
     """Losses of users and of user-days do not add up, so one account holds one unit."""
     book = place.open()
     assert book.account.unit == ""
     spend(book, "r", {"a": HALF})
-    with pytest.raises(InputError, match="protect a user, this one a user-day"):
+    with pytest.raises(hv.InputError, match="protect a user, this one a user-day"):
         spend(book, "s", {"a": HALF}, privacy_unit="user-day", periods=["2026-11-16"])
     assert book.account.unit == "user"
     assert len(book.entries()) == 1
@@ -462,7 +428,7 @@ def test_the_unit_of_privacy_is_pinned(place):
 def test_a_refused_release_pins_no_unit(place):
     """A refusal leaves the ledger as it was, unit and all."""
     book = place.open()
-    with pytest.raises(BudgetError):
+    with pytest.raises(hv.BudgetError):
         spend(book, "r", {"a": 2})
     assert book.account.unit == ""
 
@@ -471,7 +437,9 @@ def test_another_form_of_ids_is_refused(place):
     """Ids that were spelled in another way would look new; both ways are said."""
     account = place.open().account
     other = dataclasses.replace(account, ids="bytes as read")
-    with pytest.raises(InputError, match=r"another way \(bytes as read; here: canonical text 2,"):
+    with pytest.raises(
+        hv.InputError, match=r"another way \(bytes as read; here: canonical text 2,"
+    ):
         check_key(other, place.open().key)
 
 
@@ -482,7 +450,7 @@ def test_another_key_is_refused(place, tmp_path):
     other.write_text("ab" * 32)
     other.chmod(0o600)
     place.key = str(other)
-    with pytest.raises(InputError, match="opened with another key") as refusal:
+    with pytest.raises(hv.InputError, match="opened with another key") as refusal:
         place.open()
     assert "abab" not in str(refusal.value)
 
@@ -502,7 +470,7 @@ def test_what_the_book_pins_is_not_changed_by_opening_it(place, options, said):
     """Another budget, window or account than the ledger's is refused with a sentence."""
     book = place.open()
     before = tables(book)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(hv.InputError, match=said):
         place.open(**options)
     assert tables(book) == before
     assert place.open(budget=None).budget == 1
@@ -510,7 +478,7 @@ def test_what_the_book_pins_is_not_changed_by_opening_it(place, options, said):
 
 def test_a_new_data_set_needs_a_budget_or_an_account(place):
     """Without a budget the first opening is refused; an account that is there brings its own."""
-    with pytest.raises(InputError, match="does not know 'buses' yet: name its budget"):
+    with pytest.raises(hv.InputError, match="does not know 'buses' yet: name its budget"):
         place.open(budget=None)
     place.open(budget=3, account="fleet")
     assert place.open("trams", None, account="fleet").budget == 3
@@ -519,7 +487,7 @@ def test_a_new_data_set_needs_a_budget_or_an_account(place):
 @pytest.mark.parametrize("dataset", ["", "  ", None])
 def test_an_empty_name_is_refused(place, dataset):
     """A data set has a name."""
-    with pytest.raises(InputError, match="dataset must be a name"):
+    with pytest.raises(hv.InputError, match="dataset must be a name"):
         place.open(dataset)
 
 
@@ -535,13 +503,13 @@ def test_absurd_budgets_do_not_wrap_around(place):
     """Budgets beyond 64 bits of parts count, are given back and changed like any other."""
     book = place.open(budget="1e12")
     spend(book, "r", {"a": 4_000_000})
-    with pytest.raises(BudgetError):
+    with pytest.raises(hv.BudgetError):
         spend(book, "s", {"a": 4_000_000})
     book.cancel("r")
     book.set_budget("1e20")
     spend(book, "s", {"a": 4_000_000})
     assert book.spent == 4_000_000
-    with pytest.raises(InputError, match="no ledger takes a loss above epsilon"):
+    with pytest.raises(hv.InputError, match="no ledger takes a loss above epsilon"):
         spend(book, "t", {"b": 10**7})
     assert sound(book)
 
@@ -552,7 +520,7 @@ def test_a_lifetime_beyond_64_bits_is_refused(place, clock):
     book = place.open(budget="1e12", window="day")
     spend(book, "r", {"a": 4_000_000})
     clock(2026, 11, 21)
-    with pytest.raises(InputError, match="more than a ledger counts"):
+    with pytest.raises(hv.InputError, match="more than a ledger counts"):
         spend(book, "s", {"a": 4_000_000})
     assert sound(book)
 
@@ -565,7 +533,7 @@ def together(*tasks):
         gate.wait()
         try:
             found[number] = task()
-        except (BudgetError, StorageError) as error:
+        except (hv.BudgetError, hv.StorageError) as error:
             found[number] = error
 
     threads = [threading.Thread(target=run, args=each) for each in enumerate(tasks)]
@@ -585,8 +553,8 @@ def test_of_many_at_the_same_moment_exactly_one_wins(place):
             for name, book in enumerate(books)
         ]
         outcome = together(*tasks)
-        assert sum(isinstance(one, BudgetError) for one in outcome) == 3
-        assert not [one for one in outcome if isinstance(one, StorageError)]
+        assert sum(isinstance(one, hv.BudgetError) for one in outcome) == 3
+        assert not [one for one in outcome if isinstance(one, hv.StorageError)]
         assert books[0].spent == 1
     assert sound(books[0])
 
@@ -618,16 +586,9 @@ def test_a_booking_without_numbers_is_for_its_own_units_alone(place, path, other
     if path == "measured":
         draw(book, "r")
     before = tables(book)
-    with pytest.raises(InputError, match="for other vehicles with the same counts"):
+    with pytest.raises(hv.InputError, match="for other vehicles with the same counts"):
         spend(book, "r", others)
     assert tables(book) == before
     assert spend(book, "r", mine).state == path
     assert tables(book) == before
     assert sound(book)
-
-
-def test_a_ledger_is_not_pickled(tmp_path):
-    """It holds a key: a task of another process opens it itself."""
-    book = hv.Ledger(tmp_path / "book.sqlite", dataset="buses", budget=1)
-    with pytest.raises(HexveilError, match=r"a Ledger is not pickled.*open it again"):
-        pickle.dumps(book)

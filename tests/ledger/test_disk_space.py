@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.base.errors import StorageError
 from hexveil.ledger.storage import drawing
 from ledger.books import draw, spend
 
@@ -44,11 +43,11 @@ def ending(folder, most, result):
 def _stage(book, result):
     try:
         entry = book.begin_draw("r", "cells", result.size)
-    except StorageError:
+    except hv.StorageError:
         return 0
     try:
         book.store("r", entry, result)
-    except StorageError:
+    except hv.StorageError:
         return 1
     return 2
 
@@ -114,7 +113,7 @@ def test_what_has_no_room_is_said_and_costs_nothing_more(booked, monkeypatch):
     with monkeypatch.context() as full:
         full.setattr(drawing, "ReservedSpace", _full)
         with pytest.raises(
-            StorageError, match=r"no space for the result of a draw \(No space left"
+            hv.StorageError, match=r"no space for the result of a draw \(No space left"
         ):
             book.begin_draw("r", "cells", 5)
     assert book.find("r").state == "reserved"

@@ -7,7 +7,6 @@ from unittest.mock import Mock
 import pytest
 
 import hexveil as hv
-from hexveil.base.errors import StorageError
 from hexveil.ledger.storage import drawing
 
 
@@ -25,7 +24,7 @@ def refused(book):
         try:
             with book.drawing():
                 said.append("drew")
-        except StorageError as error:
+        except hv.StorageError as error:
             said.append(str(error))
 
     thread = threading.Thread(target=wait)

@@ -5,13 +5,11 @@ from fractions import Fraction
 
 import hypothesis.strategies as st
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import example, given
 
 import hexveil as hv
 from examples import examples
-from hexveil.base.errors import BudgetError, InputError
 from hexveil.ledger.unit_losses import hash_losses
 from ledger.books import Place
 
@@ -46,7 +44,7 @@ def test_fractions_fit_exactly_when_their_sum_does(losses, below):
     for number, loss in enumerate(losses[:-1]):
         reserve(book, number, loss)
     if below < 0:
-        with pytest.raises(BudgetError):
+        with pytest.raises(hv.BudgetError):
             reserve(book, "last", losses[-1])
     else:
         reserve(book, "last", losses[-1])
@@ -61,9 +59,9 @@ def test_losses_that_are_no_fractions_still_round_up():
     for number in range(3):
         reserve(book, number, Fraction(1, 3), (b"a", b"b"), 1 / 3 - 1e-6)
     assert book.spent == 1
-    with pytest.raises(BudgetError):
+    with pytest.raises(hv.BudgetError):
         reserve(book, 3, Fraction(1, 10**12), (b"a", b"b"))
-    with pytest.raises(BudgetError):
+    with pytest.raises(hv.BudgetError):
         reserve(book, 4, Fraction(1, 10**5), (b"b",))
     reserve(book, 5, Fraction(1, 10**6), (b"b",))
     assert not book.verify().problems
@@ -75,7 +73,7 @@ def test_a_booking_that_was_fitted_is_given_back_whole_and_resumed():
     for number in range(3):
         reserve(book, number, Fraction(1, 3))
     assert reserve(book, 2, Fraction(1, 3)).state == "reserved"
-    with pytest.raises(InputError, match="for other vehicles"):
+    with pytest.raises(hv.InputError, match="for other vehicles"):
         reserve(book, 2, Fraction(1, 3), (b"c",))
     book.cancel("request 2")
     assert 0 <= book.spent - Fraction(2, 3) <= 2 * PART
@@ -83,7 +81,7 @@ def test_a_booking_that_was_fitted_is_given_back_whole_and_resumed():
     book.set_budget(2)
     for number in range(4, 7):
         reserve(book, number, Fraction(1, 3))
-    with pytest.raises(BudgetError):
+    with pytest.raises(hv.BudgetError):
         reserve(book, 7, PART)
     assert (book.spent, book.verify().problems) == (2, ())
 
@@ -93,30 +91,6 @@ def test_windows_fill_exactly_as_well():
     book = open_book("1/3", window="month")
     reserve(book, 0, Fraction(1, 3))
     assert abs(book.spend().lifetime - Fraction(1, 3)) <= PART
-    with pytest.raises(BudgetError):
+    with pytest.raises(hv.BudgetError):
         reserve(book, 1, Fraction(1, 10**9))
-    assert not book.verify().problems
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("model", ["values", "presence"])
-def test_three_releases_of_a_third_fit_a_budget_of_one(model, tmp_path):
-    """Both models; a fourth does not."""
-    rows = {"bus": [f"b{k // 4}" for k in range(160)], "v": [9.0] * 160, "ward": ["x"] * 160}
-    values = {"values": ["x"]} if model == "presence" else {}
-    dataset = hv.read(
-        pa.table(rows), user="bus", value="v", bounds=(0, 60), protect=model,
-        cells=hv.Labels("ward", **values),
-    )  # fmt: skip
-    book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=1)
-    options = {"advise": False} | ({"fleet": 40} if model == "presence" else {})
-
-    def release(edition):
-        plan = hv.plan(dataset, epsilon="1/3", edition=edition, **options)
-        return hv.release(dataset, plan, ledger=book, accept_noise=True)
-
-    spent = sum(release(edition).epsilon for edition in "abc")
-    assert 1 - Fraction(1, 10**9) <= spent <= 1
-    with pytest.raises(BudgetError):
-        release("d")
     assert not book.verify().problems

@@ -1,11 +1,15 @@
 """What a book says to those who look into it, on every kind of database."""
 
+import csv
+import json
+
+import pyarrow.parquet as pq
 import pytest
 
-from hexveil.base.errors import InputError
+import hexveil as hv
 from hexveil.ledger import inspection
 from hexveil.ledger.storage.databases import connect_existing
-from ledger.books import draw, publish, spend
+from ledger.books import draw, losses, publish, spend
 
 
 def test_an_overview_is_every_account(place):
@@ -23,7 +27,7 @@ def test_an_overview_is_every_account(place):
     assert (found.head.entry, found.head.chain) == tuple(buses.verify().__dict__.values())[:2]
     (only,) = inspection.overview(buses._engine, "trams").accounts
     assert only.account.name == "buses"
-    with pytest.raises(InputError, match="does not know 'cars'; it knows buses, ferries, trams"):
+    with pytest.raises(hv.InputError, match="does not know 'cars'; it knows buses, ferries, trams"):
         inspection.overview(buses._engine, "cars")
 
 
@@ -56,18 +60,6 @@ def test_releases_are_counted_by_state(place):
     ]  # fmt: skip
 
 
-def test_what_waits_is_a_data_sets_own(place):
-    """The same request of two data sets waits twice, and each can be asked for."""
-    for name in ("buses", "trams"):
-        spend(place.open(name), "r", {"a": "0.5"})
-    book = place.open("buses")
-    assert len(inspection.unresolved(book._engine)) == 2
-    (one,) = inspection.unresolved(book._engine, "trams")
-    assert one.dataset == "trams"
-    with pytest.raises(InputError, match="does not know"):
-        inspection.unresolved(book._engine, "cars")
-
-
 def test_history_has_neither_units_nor_numbers(place):
     """Events come oldest first, the last few if limited, numbers only if asked for."""
     book = place.open()
@@ -84,22 +76,12 @@ def test_history_has_neither_units_nor_numbers(place):
     assert [one.kind for one in found if one.entry == entry] == ["measured"]
 
 
-def test_history_of_a_data_set_is_its_own_and_its_accounts(place):
-    """What happened to the account belongs to it, what other data sets released does not."""
-    buses, trams = place.open("buses"), place.open("trams", account="buses")
-    place.open("ferries")
-    spend(buses, "r", {"a": "0.5"})
-    trams.set_budget(2)
-    kinds = [one.kind for one in inspection.history(trams._engine, "trams")]
-    assert kinds == ["opened", "joined", "unit", "budget"]
-
-
 def test_nothing_is_made_by_looking(tmp_path):
     """A book that is not there is a sentence, and stays not there."""
-    with pytest.raises(InputError, match=r"there is no ledger .*l\.sqlite; hexveil ledger init"):
+    with pytest.raises(hv.InputError, match=r"there is no ledger .*l\.sqlite; hexveil ledger init"):
         connect_existing(tmp_path / "l.sqlite")
     (tmp_path / "empty.sqlite").touch()
-    with pytest.raises(InputError, match="there is no ledger"):
+    with pytest.raises(hv.InputError, match="there is no ledger"):
         connect_existing(tmp_path / "empty.sqlite")
     assert [path.name for path in tmp_path.iterdir()] == ["empty.sqlite"]
 
@@ -107,6 +89,80 @@ def test_nothing_is_made_by_looking(tmp_path):
 def test_a_server_without_a_book_is_a_sentence(postgres):
     """No table is made in a server's database by looking for one."""
     for _ in range(2):
-        with pytest.raises(InputError, match="there is no ledger postgresql://me@/") as error:
+        with pytest.raises(hv.InputError, match="there is no ledger postgresql://me@/") as error:
             connect_existing(f"{postgres}&password=canary")
         assert "canary" not in str(error.value)
+
+
+# ---- Events as files: three formats, the same rows, nothing about single units ----
+
+
+@pytest.fixture
+def book(plain):
+    """Return a book with one release."""
+    made = plain.open('a,"b"\n=c')
+    publish(made, "r", {"bus 7": "0.5"}, numbers=(4, -5))
+    return made
+
+
+def read(path):
+    """Return the rows of a file with what is long as plain values."""
+    if path.suffix == ".json":
+        return json.loads(path.read_text())
+    if path.suffix == ".csv":
+        with path.open(newline="") as file:
+            rows = [one | {"entry": int(one["entry"])} for one in csv.DictReader(file)]
+    else:
+        rows = pq.read_table(path).to_pylist()
+    return [
+        {name: json.loads(text) if name in ("body", "numbers") and text else text or None
+         if name == "numbers" else text for name, text in one.items()}
+        for one in rows
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+def test_every_format_has_the_same_rows(book, tmp_path, numbers):
+    """What is read back is what the ledger says, odd names included."""
+    found, results = inspection.history(book._engine), inspection.results(book._engine)
+    given = results if numbers else None
+    expected = [inspection.event_row(one, given) for one in found]
+    assert ("numbers" in expected[0]) == numbers
+    assert json.dumps(expected).count("-5") == numbers
+    for name in ("e.json", "e.csv", "E.PARQUET"):
+        inspection.export(tmp_path / name, found, results=given)
+    assert read(tmp_path / "e.json") == expected
+    assert read(tmp_path / "e.csv") == expected
+    assert pq.read_table(tmp_path / "E.PARQUET").num_rows == len(expected)
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_no_hash_of_a_unit_is_in_a_file(book, tmp_path):
+    """Not in bytes, nor as hex text."""
+    (unit,) = losses(book, {"bus 7": "0.5"}).hashes
+    found = inspection.history(book._engine)
+    for name in ("e.json", "e.csv", "e.parquet"):
+        inspection.export(tmp_path / name, found, results=inspection.results(book._engine))
+        raw = (tmp_path / name).read_bytes()
+        assert unit not in raw
+        assert unit.hex().encode() not in raw
+        assert b"bus 7" not in raw
+
+
+def test_an_empty_book_is_an_empty_table(tmp_path):
+    """No event is a file with a head and no rows."""
+    inspection.export(tmp_path / "e.csv", ())
+    assert (tmp_path / "e.csv").read_text().startswith('"entry","at"')
+    assert read(tmp_path / "e.csv") == []
+
+
+def test_a_file_is_never_replaced(tmp_path):
+    """What is there stays; another ending is refused; a folder that is not there is a sentence."""
+    (tmp_path / "e.json").write_text("mine")
+    with pytest.raises(hv.InputError, match="exists; name a new file"):
+        inspection.export(tmp_path / "e.json", ())
+    with pytest.raises(hv.InputError, match=r"one of \.json, \.csv, \.parquet"):
+        inspection.export(tmp_path / "e.txt", ())
+    with pytest.raises(hv.StorageError, match=r"cannot be written \(No such file"):
+        inspection.export(tmp_path / "none" / "e.csv", ())
+    assert [path.name for path in tmp_path.iterdir()] == ["e.json"]

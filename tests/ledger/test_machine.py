@@ -14,7 +14,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 import hexveil as hv
 from examples import examples
-from hexveil.base.errors import BudgetError, InputError, StorageError
 from hexveil.ledger import events
 from hexveil.ledger import ledger as module
 from hexveil.ledger.events import TRANSITIONS
@@ -85,15 +84,15 @@ class Machine(RuleBasedStateMachine):
         book, state = self.books[request[0]], self.state.get(request, "")
         call = {"privacy_unit": "user", "facts": {}, "plan": b"plan"}
         if state == "abandoned":
-            with pytest.raises(InputError, match="was abandoned"):
+            with pytest.raises(hv.InputError, match="was abandoned"):
                 book.reserve(request[1], losses(book, units), **call)
             return
         if state in ("reserved", "measured") and not self.covers(request, units):
-            with pytest.raises(InputError, match="for other vehicles"):
+            with pytest.raises(hv.InputError, match="for other vehicles"):
                 book.reserve(request[1], losses(book, units), **call)
             return
         if state == "marked" and self.lost[request]:
-            with pytest.raises(InputError, match="lost each time"):
+            with pytest.raises(hv.InputError, match="lost each time"):
                 book.reserve(request[1], losses(book, units), **call)
             return
         if state not in ("", "returned", "marked"):
@@ -102,7 +101,7 @@ class Machine(RuleBasedStateMachine):
         at = max(self.clock, self.latest).date()
         spent = self.today(at)
         if any(spent.get(name, 0) + loss > self.budget for name, loss in units.items()):
-            with pytest.raises(BudgetError) as refusal:
+            with pytest.raises(hv.BudgetError) as refusal:
                 book.reserve(request[1], losses(book, units), **call)
             left = min(self.budget - spent.get(name, 0) for name in units)
             assert refusal.value.requested == max(units.values())
@@ -158,7 +157,7 @@ class Machine(RuleBasedStateMachine):
             does(request[1])
         else:
             said = "the release is|another process went on"
-            with pytest.raises((InputError, StorageError), match=said):
+            with pytest.raises((hv.InputError, hv.StorageError), match=said):
                 does(request[1])
 
     @invariant()

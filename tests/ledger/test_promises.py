@@ -1,15 +1,17 @@
 """Accounts with a δ: squares of μ add up, and one account never holds both kinds of promise."""
 
+from datetime import UTC, datetime
 from fractions import Fraction
 
 import pytest
 import sqlalchemy as sa
+from hypothesis import given
+from hypothesis import strategies as st
 
 import hexveil as hv
-from hexveil import BudgetError, InputError
 from hexveil.accounting.gaussian_composition import calibrated_square
 from hexveil.cli.output import ledger_text
-from hexveil.ledger import inspection
+from hexveil.ledger import events, inspection
 from hexveil.ledger.promises import BudgetText, affordable_epsilon, shown_epsilon
 from hexveil.ledger.storage.databases import connect_existing, transaction
 from hexveil.ledger.storage.tables import accounts
@@ -42,7 +44,7 @@ def test_squares_add_up_and_are_shown_at_delta(tmp_path):
     assert Fraction("0.7") < rest < Fraction("0.9")
     reserve(book, "b", "0.6")
     assert Fraction("0.86") < book.spent < Fraction("0.9")
-    with pytest.raises(BudgetError, match=r"1 at delta 0\.000001") as caught:
+    with pytest.raises(hv.BudgetError, match=r"1 at delta 0\.000001") as caught:
         reserve(book, "c", "0.6")
     # What the error says is left can be booked, to the last digits.
     reserve(book, "d", caught.value.remaining)
@@ -61,16 +63,16 @@ def test_a_budget_takes_a_release_of_its_own_epsilon(tmp_path):
 def test_promises_are_not_mixed(tmp_path):
     """Each refusal says what the account holds, and what to do; nothing is booked."""
     book = book_of(tmp_path)
-    with pytest.raises(InputError, match=r"opened with delta 0.000001.*Plan with this delta"):
+    with pytest.raises(hv.InputError, match=r"opened with delta 0.000001.*Plan with this delta"):
         reserve(book, "pure", 1, Fraction(0))
-    with pytest.raises(InputError, match="plan with the delta of the account"):
+    with pytest.raises(hv.InputError, match="plan with the delta of the account"):
         reserve(book, "other", 1, Fraction(1, 10**9))
     pure = book_of(tmp_path, dataset="buses", delta=None)
-    with pytest.raises(InputError, match=r"promises pure privacy.*another account"):
+    with pytest.raises(hv.InputError, match=r"promises pure privacy.*another account"):
         reserve(pure, "a", "0.5")
     assert (book.spent, pure.spent) == (0, 0)
     for dataset, delta in (("cars", "1e-9"), ("buses", "1e-6")):
-        with pytest.raises(InputError, match="delta"):
+        with pytest.raises(hv.InputError, match="delta"):
             book_of(tmp_path, dataset=dataset, delta=delta)
     assert book_of(tmp_path, budget=None, delta=None).account.delta == DELTA
 
@@ -123,3 +125,79 @@ def test_conversions_of_an_account_are_on_the_safe_side():
     assert (affordable_epsilon(-3, DELTA), shown_epsilon(0, DELTA)) == (0, 0)
     assert shown_epsilon(2**62, DELTA) > 10**6
     assert BudgetText.parse(BudgetText(Fraction(3), Fraction(1, 3)).text).delta == Fraction(1, 3)
+
+
+# ---- Names of accounts: a slip in a name opens no fresh budget, and a new account says that it
+
+
+def opened(tmp_path, dataset, **more):
+    """Open the ledger of a test for a data set."""
+    return hv.Ledger(tmp_path / "ledger.sqlite", dataset=dataset, budget=2, **more)
+
+
+@pytest.mark.parametrize("name", ["Buses", "BUSES", "\uff22uses", "bu\u017fes"])
+def test_a_name_that_looks_like_another_is_refused_unless_it_is_confirmed(name, tmp_path):
+    """It would open a fresh budget beside a spent one."""
+    opened(tmp_path, "buses")
+    with pytest.raises(hv.InputError, match=r"knows 'buses'.*accept_similar_name = true"):
+        opened(tmp_path, name)
+    assert opened(tmp_path, name, accept_similar_name=True).opened
+    assert not opened(tmp_path, name).opened
+    assert opened(tmp_path, "trams").opened
+
+
+@pytest.mark.parametrize("name", [" buses", "buses ", "buses\n", "\u00a0buses"])
+def test_a_name_has_no_spaces_at_its_ends(name, tmp_path):
+    """Nobody sees them; of an account that is shared neither."""
+    for arguments in ({"dataset": name}, {"dataset": "buses", "account": name}):
+        with pytest.raises(hv.InputError, match="begins or ends with a space; name 'buses'"):
+            opened(tmp_path, **arguments)
+
+
+def test_data_sets_of_one_account_may_have_similar_names(tmp_path):
+    """No budget is opened for the second: it joins the first one's account by its name."""
+    assert opened(tmp_path, "buses", account="city").opened
+    assert not opened(tmp_path, "Buses", account="city").opened
+    with pytest.raises(hv.InputError, match="knows 'city'"):
+        opened(tmp_path, "trams", account="City")
+    with pytest.raises(hv.InputError, match=r"knows '[bB]uses'"):
+        opened(tmp_path, "BUSES")
+
+
+def test_a_new_account_says_that_it_is_new(tmp_path):
+    """Once; a second opening of it finds it there."""
+    assert opened(tmp_path, "buses").opened
+    again = opened(tmp_path, "buses")
+    assert (again.opened, again.account.name) == (False, "buses")
+
+
+# ---- Windows of a budget, and a clock that never goes back ----
+
+
+moments = st.datetimes(datetime(1970, 1, 1), datetime(9999, 12, 30)).map(  # noqa: DTZ001  made UTC
+    lambda one: one.replace(tzinfo=UTC)
+)
+
+
+@pytest.mark.parametrize("window", ["", "year", "Month", "monthly"])
+def test_other_words_are_refused(window):
+    """The sentence names those there are."""
+    with pytest.raises(hv.InputError, match="must be one of lifetime, month, day, got"):
+        events.check_window(window)
+
+
+@given(moments)
+def test_a_label_is_the_start_of_the_date(moment):
+    """A day's label is its date, a month's its year and month, a lifetime has none."""
+    at = events.next_time(None, moment)
+    assert events.window_of("day", at) == f"{moment:%Y-%m-%d}".rjust(10, "0")
+    assert events.window_of("month", at) == events.window_of("day", at)[:7]
+    assert events.window_of("lifetime", at) == events.LIFETIME
+
+
+@given(moments, moments)
+def test_time_never_goes_back(last, clock):
+    """The next event is at the later of the clock and the event before."""
+    before = events.next_time(None, last)
+    assert events.next_time(before, clock) == max(before, events.next_time(None, clock))
+    assert events.next_time(before, clock) == events.next_time(None, max(last, clock))

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from hexveil.base.errors import BudgetError
+import hexveil as hv
 from ledger import workers
 from ledger.books import publish, spend
 from ledger.workers import STEP
@@ -71,7 +71,7 @@ def test_the_total_of_a_race_is_exactly_the_budget(database, processes, record_p
     assert len(book.entries()) == 50
     assert book.spend().units == 1 + sum(done > 0 for done in booked)
     assert book.verify().problems == ()
-    with pytest.raises(BudgetError):
+    with pytest.raises(hv.BudgetError):
         spend(book, "more", {"a": STEP})
 
 

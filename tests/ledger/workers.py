@@ -5,7 +5,7 @@ import signal
 from fractions import Fraction
 from pathlib import Path
 
-from hexveil.base.errors import BudgetError
+import hexveil as hv
 from hexveil.ledger import events
 from hexveil.ledger import ledger as module
 from ledger.books import Place, publish, spend
@@ -22,7 +22,7 @@ def race(url, key, name, gate, outcome, tries):
         try:
             spend(book, f"{name}-{number}", {"a": STEP, f"own {name}": STEP})
             done += 1
-        except BudgetError:
+        except hv.BudgetError:
             pass
     outcome.put(done)
 

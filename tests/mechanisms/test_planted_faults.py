@@ -17,10 +17,10 @@ from hexveil import Occupancy
 from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.per_cell_allocation import PerCell
 from hexveil.mechanisms.private_quantile import PrivateQuantile
+from hexveil.mechanisms.single_cell.array_averaging import PseudoUserMeans, UserSums
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, MapProblem
 from hexveil.mechanisms.single_cell.clipped_range_mean import RangeSum
 from hexveil.mechanisms.single_cell.clipped_user_sums import LinearSum
-from hexveil.mechanisms.single_cell.pseudo_user_means import PseudoUserMeans, UserSums
 from stage_laws import Problem, holds
 
 LEVY = hv.mechanisms.Levy(gamma=1, cap=4), (4, 3, 2), 3

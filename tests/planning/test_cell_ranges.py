@@ -70,18 +70,23 @@ def test_a_spread_that_would_be_dear_is_not_measured(votes, epsilon):
 # ---- losses ----
 
 
-@examples(30)
+@pytest.mark.parametrize(
+    ("kind", "statistics"),
+    [("per-cell", "mean"), ("private", "mean"), ("private", ("mean", "sd"))],
+)
+@examples(15)
 @given(occupancies(), st.sampled_from(["0.1", "1", "7"]))
-def test_losses_are_those_of_all_stages(occupancy, epsilon):
-    """In exact fractions: pooled choices in full, and a cell's weight over its noise."""
-    plan = planned(occupancy, epsilon=epsilon)
-    ranges, noise = decisions(plan), plan.mean_noise
-    local = occupancy.local()
-    exact = [ranges.histogram_loss + ranges.spread_epsilon] * occupancy.n_users
-    totals = ranges.weight.totals
+def test_losses_are_those_of_all_stages(kind, statistics, occupancy, epsilon):
+    """In exact fractions: pooled choices in full, and a cell's weight over each of its noises."""
+    plan = planned(occupancy, epsilon=epsilon, clipping_range=kind, statistics=statistics)
+    ranges, local = decisions(plan), occupancy.local()
+    exact = [ranges.shared(Fraction(0)).amount] * occupancy.n_users
+    totals, noises = ranges.weight.totals, (plan.mean_noise, plan.allocation.variance_noise)
     for cell, user, weight in zip(local.cell, local.user, ranges.weight.of(local), strict=True):
         share = Fraction(int(weight), int(totals[cell]))
-        exact[user] += share / Fraction(float(noise[cell]))
+        # Of a cell of one record the variance has no noise: it is known.
+        drawn = [Fraction(float(noise[cell])) for noise in noises if noise[cell] > 0]
+        exact[user] += sum(share / noise for noise in drawn)
     stated = [Fraction(float(one)) for one in plan.losses()]
     assert all(one >= true for one, true in zip(stated, exact, strict=True))
     assert all(one - true < Fraction(1, 10**9) for one, true in zip(stated, exact, strict=True))

@@ -220,7 +220,7 @@ def test_a_proof_needs_no_slack():
     occupancy = comp_setting(6, 3, cells=6)
     plan = planned(occupancy, target_error=0.1)
     problem = ClippingProblem(occupancy)
-    from hexveil.planning.target_errors import SeparateTargets  # noqa: PLC0415  shown beside its use
+    from hexveil.planning.calibration import SeparateTargets  # noqa: PLC0415  shown beside its use
 
     goal = SeparateTargets(np.full(6, 0.1), np.full(6, np.inf))
 

@@ -22,8 +22,6 @@ from hexveil.planning.goal import goal
 from hexveil.planning.method_comparison import compare_methods
 from hexveil.planning.moment_part import allocation_of
 from hexveil.planning.optimizers.printed_clip_user import cell_epsilon_within, printed_suppression
-from hexveil.planning.plan import Plan
-from hexveil.planning.serialization.plan_codec import decode, encode
 from hexveil_research.papers.comp_setting import SPAN, comp_setting
 from strategies import occupancies
 
@@ -239,21 +237,6 @@ def test_a_cap_keeps_a_part_of_a_users_samples_as_its_mean():
     # Weights of a fifth on five user means and second moments: 10, 0, 0, 100, 100 less 5 squared.
     expected = (50 + 100 + 100) / 5 - 25
     assert variance.estimates(variance.measure(sums)[0])[0] == pytest.approx(expected, rel=1e-6)
-
-
-def test_it_is_saved_loaded_and_kept_by_a_ledger(tmp_path):
-    """A folder and the ledger's bytes bring back the very plan."""
-    facts = facts_of(HEAVY)
-    plan = hv.plan(facts, **PRINTED, cell_epsilon="0.5", unfinished_stage="undo", exempt="none")
-    loaded = Plan.load(plan.save(tmp_path / "plan"))
-    for other in (loaded, decode(encode(plan), plan)):
-        assert goal(other) == goal(plan)
-        assert other.allocation.clipping == plan.allocation.clipping
-        assert other.epsilon == plan.epsilon
-        assert other.l0_epsilon == plan.l0_epsilon
-        assert other.request.cell_epsilon == Fraction(1, 2)
-        assert other.request.exempt == "none"
-        assert encode(other) == encode(plan)
 
 
 def test_options_are_other_goals():

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from hexveil.accounting.error_model import mean_bias, variance_bias
 from hexveil.accounting.sensitivity import variance_sensitivity_bound
-from hexveil.planning.target_errors import SeparateTargets, SumTarget
+from hexveil.planning.calibration import SeparateTargets, SumTarget
 
 AWAY = st.floats(0, 1)
 ONE = np.ones(1)

@@ -10,7 +10,6 @@ import pytest
 
 import hexveil as hv
 from hexveil.base import atomic_files
-from hexveil.publishing.archive import archive_catalogue
 from hexveil.publishing.archive.archive import Archive, open_archive
 from hexveil.publishing.archive.archive_listing import (
     ArchiveFiles,
@@ -214,22 +213,6 @@ def test_the_holders_own_pages_stay(tmp_path, stored):
     place.update_catalogue()
     assert (tmp_path / "index.html").read_text() == "<h1>Our own page</h1>"
     assert check_archive(tmp_path).problems == ()
-
-
-def test_every_file_of_a_catalogue_has_its_mark(tmp_path, stored):
-    """Otherwise it would be taken for the holder's, and never be replaced."""
-    archive_of(tmp_path, stored, DAYS[:1]).update_catalogue()
-    made = [path for path in tmp_path.rglob("*") if path.is_file() and path.parent.name != "x"]
-    own = [
-        path
-        for path in made
-        if path.name
-        in {"collection.json", "catalog.json", "item.json", "index.html", "dcat.jsonld"}
-    ]
-    assert len(own) == 8  # with the release's own dcat.jsonld
-    for path in own:
-        if path.parent.name != request_of(stored[1])[:16]:
-            assert archive_catalogue.OWN_MARK in path.read_bytes(), path
 
 
 def test_changed_descriptions_are_not_listed(tmp_path, stored):

@@ -10,7 +10,6 @@ from hypothesis import example, given
 
 import hexveil as hv
 from examples import examples
-from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 
 PLAIN = ("mean", "p50", "p85", "histogram")
@@ -64,7 +63,7 @@ def publish(bounds, quantum, asked, model, options):
         dataset = hv.read(records(*bounds), **read)
         plan = hv.plan(dataset, statistics=asked, **options, **fleet)
         return book, hv.release(dataset, plan, ledger=book, accept_noise=True)
-    except InputError as error:
+    except hv.InputError as error:
         return book, error
 
 
@@ -79,7 +78,7 @@ def publish(bounds, quantum, asked, model, options):
 def test_a_release_is_refused_before_it_is_booked_or_made(request):
     """Whatever bounds, quantum and statistics: a sentence and nothing spent, or a release."""
     book, made = publish(*request)
-    if isinstance(made, InputError):
+    if isinstance(made, hv.InputError):
         assert not book.spent, made
     else:
         assert made.table.num_rows == 2

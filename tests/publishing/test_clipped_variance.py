@@ -150,8 +150,8 @@ def test_no_neighbour_moves_more_than_is_booked(case):
     Mean and variance together cost no neighbour more than the loss that the plan states.
     """
     plan, where, numbers = every_data_set(*case)
-    variance_only = dataclasses.replace(
-        plan, request=dataclasses.replace(plan.request, statistics=("variance",))
+    variance_only = plan.changed(
+        request=dataclasses.replace(plan.request, statistics=("variance",))
     )
     booked = [Fraction(float(x)) * (1 + Fraction(1, 2**48)) for x in variance_only.pair_losses()]
     for user in range(len(case[0])):
@@ -229,10 +229,10 @@ def test_a_constant_reads_no_value_and_is_an_eighth():
 def test_narrower_bounds_are_refused():
     """Of squares of values clamped to narrower bounds nothing is known: one sentence says so."""
     dataset = dataset_with([[1, 2], [3]])
-    plan = dataclasses.replace(plan_with(dataset, 2), upper=np.array([3.0]))
+    plan = plan_with(dataset, 2).changed(upper=np.array([3.0]))
     with pytest.raises(InputError, match="bounds that the records were read with"):
         check(dataset, plan, lattice(plan, SCALE))
-    constant = dataclasses.replace(plan_with(dataset, 0), upper=np.array([3.0]))
+    constant = plan_with(dataset, 0).changed(upper=np.array([3.0]))
     check(dataset, constant, lattice(constant, SCALE))
 
 

@@ -137,14 +137,14 @@ def held(dataset, intervals, draws, epsilon=1):
     found = []
     for _ in range(draws):
         allocation, outputs = executed(dataset, plan)
-        shown = with_outputs(plan, allocation, outputs)
+        shown = with_outputs(plan.single, allocation, outputs)
         values = {one.statistic: one.estimate[0] for one in allocation.decode(outputs)}
         clamped = np.clip(values["mean"], shown.lower, shown.upper)
         done = smooth_release(shown, facts, values)["mean"]
         effects = groupings_of(facts.cells)
         posterior = estimate_outputs(allocation, outputs, effects)
         if posterior is not None:
-            done = adopt_intervals(done, posterior, shown.allocation.clipping)
+            done = adopt_intervals(done, posterior, borrowed=shown.allocation.clipping.borrows)
         off = np.abs(clamped - projected(dataset, shown))
         bound = off <= shown.error_models["mean"].bound95 * (1 + 1e-12)
         inside = (done.low <= truth) & (truth <= done.high)

@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import json
 import math
 from dataclasses import replace
 from fractions import Fraction
@@ -20,8 +19,8 @@ from hexveil.mechanisms.estimates import CutOff
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.publishing.dossier import dossier
 from hexveil.publishing.estimates.accuracy import accuracy_statement
+from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
 from hexveil.publishing.estimates.quality_grades import grade_against_map
-from hexveil.publishing.estimates.surplus import PosteriorEstimates
 from hexveil.publishing.estimates.table import build_table, cells_cut_off
 from hexveil.publishing.verification import verify
 from hexveil.publishing.verification.moment_numbers import check_accuracy
@@ -300,12 +299,3 @@ def test_noise_with_a_widened_interval_is_no_forgery():
     assert "mean_quality is not that of its interval." in list(
         check_accuracy(forged, manifest, LAPLACE)
     )
-
-
-@pytest.mark.slow
-def test_the_manifest_with_cut_off_cells_is_plain_json(tmp_path):
-    """The counts are whole numbers that JSON holds."""
-    dataset = highway()
-    plan = hv.plan(dataset, epsilon=4, clipping_range="private", advise=False)
-    made = published(dataset, plan, tmp_path, 1)
-    assert json.loads(json.dumps(made.manifest))["cut_off"] == made.manifest["cut_off"]

@@ -12,16 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
-from hexveil.model.public_metadata import ValueLattice
 from hexveil.publishing.manifest import (
     build_manifest,
     epsilon_text,
-    fingerprint,
-    request_of,
     schema,
 )
 from hexveil.report.promise_wording import assumptions
-from publishing.setting import dataset_of, hexagons, labels, plan_of
+from publishing.setting import dataset_of, plan_of
 
 
 def manifest_of(dataset, plan=None):
@@ -59,22 +56,6 @@ def test_a_manifest_follows_the_schema(city):
     assert [cell["noised"][0]["contribution_cap"] for cell in said["cells"]] == [2, 1, 0]
     assert [cell["cell"] for cell in said["cells"]] == list(city.public.cells.names())
     assert said["occupancy_fingerprint"] == city.occupancy.fingerprint
-
-
-def test_a_manifest_of_labels_follows_the_schema():
-    """With labels the grid names their columns."""
-    said = manifest_of(dataset_of([[1, 2], [2, 1]], cells=labels(2)))
-    check(said)
-    assert said["grid"] == {"kind": "labels", "columns": ["route"]}
-
-
-def test_a_manifest_of_one_cell_below_zero_follows_the_schema():
-    """A single cell and bounds below zero are ordinary."""
-    dataset = dataset_of([[1]], scale=ValueLattice.of((-40, "-0.5"), "0.5"))
-    said = manifest_of(dataset)
-    check(said)
-    assert said["bounds"] == {"lower": "-40", "upper": "-0.5", "quantum": "0.5"}
-    assert (said["cells"][0]["lower"], said["cells"][0]["upper"]) == (-40, -0.5)
 
 
 def parts(data, path=()):
@@ -189,44 +170,6 @@ def test_the_distribution_of_losses_is_stated(city):
     }
     claimed = Fraction(said["guarantee"]["l0_epsilon"])
     assert claimed >= plan.l0_epsilon
-
-
-def test_no_private_value_is_in_the_manifest(city):
-    """Two data sets that differ in their values only have one manifest and one request."""
-    other = dataset_of(
-        np.array([[3, 2, 1], [2, 2, 0], [1, 4, 0], [5, 1, 0]]),
-        [1, 2, 3, 4, 5, 6, 7, 8, 9],
-        cells=hexagons(3),
-        value="speed",
-        value_unit="km/h",
-        rules={"read": 30, "kept": 21},
-        identity=city.public.identity,
-    )
-    assert manifest_of(city) == manifest_of(other)
-    here, there = (request_of("b", d.public, plan_of(d, 1)) for d in (city, other))
-    assert fingerprint(here) == fingerprint(there)
-
-
-def test_ids_values_and_places_of_files_are_not_in_the_manifest(tmp_path):
-    """Planted ids and values, and the folder of the records, are not found in manifest or request.
-
-    The true sums leave only with noise, so the manifest of real records holds none of them.
-    """
-    file = tmp_path / "records.csv"
-    rows = [f"PLANTED-{u},r,{31.337 + u / 1000:.3f}" for u in range(12)]
-    file.write_text("\n".join(["who,route,speed", *rows]) + "\n")
-    dataset = hv.read(
-        file, user="who", value="speed", bounds=(0, 60), cells=hv.Labels("route"), version="7"
-    )
-    plan = hv.plan(dataset, epsilon=1, advise=False)
-    said = json.dumps(build_manifest("buses", dataset.public, plan, "0" * 64))
-    check(json.loads(said))
-    for text in (said, json.dumps(request_of("buses", dataset.public, plan))):
-        assert "PLANTED" not in text
-        assert "31.3" not in text
-        assert str(int(dataset.sums.total.sum())) not in text
-    assert "records.csv" in said
-    assert "records.csv" not in json.dumps(request_of("buses", dataset.public, plan))
 
 
 @given(st.fractions(min_value=0, max_value=1000))

@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 
 import hexveil as hv
-from hexveil.base.errors import InputError
 from hexveil.ledger import account_terms
 from hexveil.ledger.accounts import Account
 from hexveil.ledger.unit_losses import FORMER_NORMALISATION
@@ -54,7 +53,7 @@ def test_other_ids_are_refused_with_a_way_out(model, tmp_path):
     release(book, model)
     assert book.account.id_space == "bus"
     with pytest.raises(
-        InputError, match=r"'bus', this one ids of 'trip'.* --set read.id_space"
+        hv.InputError, match=r"'bus', this one ids of 'trip'.* --set read.id_space"
     ) as caught:
         release(book, model, read(model, "trip"))
     assert "id_space = 'bus'" in str(caught.value)
@@ -84,7 +83,7 @@ def test_sums_made_elsewhere_name_their_ids(tmp_path):
         sums = hv.from_sums(pa.table(rows), bounds=(0, 60), **more)
         plan = hv.plan(sums, epsilon="0.9", advise=False)
         if refused:
-            with pytest.raises(InputError, match="ids of 'user'"):
+            with pytest.raises(hv.InputError, match="ids of 'user'"):
                 hv.release(sums, plan, ledger=book, accept_noise=True)
         else:
             assert hv.release(sums, plan, ledger=book, accept_noise=True).epsilon
@@ -93,7 +92,7 @@ def test_sums_made_elsewhere_name_their_ids(tmp_path):
 @pytest.mark.parametrize("name", ["", " bus", 7])
 def test_an_id_space_is_a_name(name):
     """Nothing else is taken."""
-    with pytest.raises(InputError, match="id_space must be a name"):
+    with pytest.raises(hv.InputError, match="id_space must be a name"):
         read("values", id_space=name)
 
 
@@ -109,7 +108,7 @@ def test_ledgers_of_before_pin_the_ids_of_their_next_release(model, tmp_path):
     assert release(book, model).replayed
     assert not release(book, model, version="2").replayed
     assert book.account.id_space == "bus"
-    with pytest.raises(InputError, match="ids of 'trip'"):
+    with pytest.raises(hv.InputError, match="ids of 'trip'"):
         release(book, model, read(model, "trip"))
     assert not book.verify().problems
 
@@ -130,7 +129,7 @@ def test_ledgers_of_before_keep_what_ids_such_as_7_0_spent(spelled, tmp_path, mo
     release(book, "values", before)
     again = hv.read(pa.table(rows), version="2", **asked)
     if spelled:
-        with pytest.raises(InputError, match=r"took 7 and 7\.0 for two ids"):
+        with pytest.raises(hv.InputError, match=r"took 7 and 7\.0 for two ids"):
             release(book, "values", again)
     else:
         assert not release(book, "values", again).replayed

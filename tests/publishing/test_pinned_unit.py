@@ -7,7 +7,6 @@ import pyarrow.csv
 import pytest
 
 import hexveil as hv
-from hexveil.base.errors import InputError
 from hexveil.publishing.pinned_unit import unit_of
 from publishing.setting import dataset_of
 
@@ -98,7 +97,7 @@ def test_one_reading_is_not_charged_to_two_days(tmp_path):
         return hv.release(data, plan, ledger=book)
 
     release("UTC")
-    with pytest.raises(InputError, match=r"offset: UTC.*without an offset: Asia/Kolkata"):
+    with pytest.raises(hv.InputError, match=r"offset: UTC.*without an offset: Asia/Kolkata"):
         release(KOLKATA)
     assert len(book.entries()) == 1
 

@@ -48,21 +48,6 @@ def test_a_cell_is_named_for_people(mapped):
     assert all(json.dumps(name, ensure_ascii=False)[1:-1] in page for name in names.values())
 
 
-def test_page_title_and_readme_name_period_and_publisher(tmp_path):
-    """A published day is dated, and whoever declares a period or a publisher is named."""
-    day = release_of(tmp_path / "map", "means", mapped=True)
-    stated = hv.Catalogue(publisher="City of Surat", license="CC-BY-4.0", contact="a@example.org")
-    folder = day.write(tmp_path / "map", catalogue=stated)
-    readme = (folder / "README.txt").read_text("utf-8")
-    page = (folder / "report.html").read_text("utf-8")
-    words = "Published by City of Surat · Licence: CC-BY-4.0 · Contact: a@example.org"
-    for text in (readme, page):
-        assert "Records of Wednesday 15 November 2023 (Asia/Kolkata)" in text
-        assert words in text
-    assert "15 November 2023</title>" in page
-    assert hv.verify(folder)["catalogue"]["publisher"] == "City of Surat"
-
-
 def test_a_declared_period_dates_cells_without_days(tmp_path):
     """Labels have no days of their own: the publisher declares the period, or says none."""
     routes = release_of(tmp_path / "routes", "means")
@@ -96,14 +81,6 @@ def test_labels_of_these_names_keep_their_columns(tmp_path):
     assert hv.load(folder).columns == made.columns
 
 
-def test_hidden_geography_names_no_place(tmp_path):
-    """An invented city has no real names: the hexagon's index stands there, and verify agrees."""
-    place = tmp_path / "map"
-    folder = release_of(place, "means", mapped=True).write(place, hide_geography=True)
-    assert all(row["name"] == row["hexagon"] for row in rows_of(folder))
-    hv.verify(folder)
-
-
 @pytest.mark.parametrize(
     ("column", "forged"), [("name", "Paris"), ("date", "2020-01-01"), ("lat", 48.9)]
 )
@@ -133,23 +110,3 @@ def test_csv_has_the_digits_that_intervals_carry(mapped):
     longest = max(len(row["mean_raw"]) for row in rows_of(mapped))
     assert longest <= 6
     assert [float(row["mean_raw"]) for row in rows_of(mapped)] == shown["mean_raw"].to_pylist()
-
-
-@pytest.mark.slow
-def test_presence_has_the_same_first_columns(tmp_path):
-    """Declared hexagons are named as recorded ones are, closed ones too."""
-    options = {
-        "user": "bus", "value": "speed", "time": "time", "bounds": (0, 60), "lat": "lat",
-        "lon": "lon", "protect": "presence", "timezone": "Asia/Kolkata",
-        "select": hv.Select(dates=("2023-11-15", "2023-11-15")),
-        "cells": hv.Cells(7, "12h", "Asia/Kolkata", "pooled", area=(72.75, 21.15, 72.85, 21.25)),
-    }  # fmt: skip
-    data = hv.read(records(), **options)
-    plan = hv.plan(data, epsilon=20, fleet=hv.FleetDeclaration(30, 14, 7))
-    book = hv.Ledger(f"{tmp_path}/ledger.sqlite", dataset="buses", budget=100)
-    folder = hv.release(data, plan, ledger=book, accept_noise=True).write(tmp_path / "map")
-    rows = rows_of(folder)
-    assert list(rows[0])[: len(FIRST)] == FIRST
-    assert {row["date"] for row in rows} == {"2023-11-15"}
-    assert "Records of Wednesday 15 November 2023" in (folder / "README.txt").read_text("utf-8")
-    assert hv.load(folder).columns[: len(FIRST)] == FIRST

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 
 import hexveil as hv
-from hexveil.base.errors import InputError
 from hexveil.publishing import places
 from publishing.releases import release_of
 
@@ -69,7 +68,7 @@ def test_several_columns_and_rows_are_arrow_tables(mapped):
 )
 def test_other_keys_are_refused(mapped, key, message):
     """What is neither a column, nor several, nor a choice of all rows ends in a sentence."""
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(hv.InputError, match=message):
         mapped[key]
 
 
@@ -131,7 +130,7 @@ def test_geopandas_has_the_outlines(mapped):
 def test_labels_are_no_geodataframe(routes, monkeypatch):
     """That is said before the library is loaded."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: True)
-    with pytest.raises(InputError, match=r"no outlines; \.to_pandas\(\) has their numbers"):
+    with pytest.raises(hv.InputError, match=r"no outlines; \.to_pandas\(\) has their numbers"):
         routes.to_geopandas()
 
 
@@ -142,7 +141,7 @@ def test_labels_are_no_geodataframe(routes, monkeypatch):
 def test_a_missing_library_is_one_sentence(mapped, monkeypatch, call, extra):
     """It names the line that installs the library."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(InputError, match=rf'pip install "hexveil\[{extra}\]"'):
+    with pytest.raises(hv.InputError, match=rf'pip install "hexveil\[{extra}\]"'):
         getattr(mapped, call)()
 
 
@@ -158,25 +157,8 @@ def test_plot_returns_axes(mapped, routes):
     assert mapped.plot("variance").figure.axes[1].get_ylabel() == "variance_raw ((km/h)\u00b2)"
     axes = plt.figure().add_subplot()
     assert routes.plot(ax=axes) is axes
-    with pytest.raises(InputError, match="no column 'speed'; it has"):
+    with pytest.raises(hv.InputError, match="no column 'speed'; it has"):
         mapped.plot("speed")
-    with pytest.raises(InputError, match="has no timeslots"):
+    with pytest.raises(hv.InputError, match="has no timeslots"):
         routes.plot(slot=slot)
     plt.close("all")
-
-
-@pytest.mark.slow
-def test_a_notebook_shows_promise_picture_and_rows(mapped, routes):
-    """The numbers of the page are those of the table, rounded."""
-    pytest.importorskip("matplotlib")
-    for released in (mapped, routes):
-        page = released._repr_html_()
-        assert '<img src="data:image/png;base64,' in page
-        assert released.manifest["guarantee"]["promise"] in page
-        cells = page.partition("<tbody>")[2].split("</td>")[:5]
-        row = next(iter(released))
-        # The best number that there is, with the interval that belongs to it.
-        best = next(row[f"mean_{key}"] for key in ("smoothed", "raw") if f"mean_{key}" in row)
-        shown = [cell.rpartition("<td>")[2] for cell in cells]
-        numbers = [f"{number:.4g}" for number in (best, row["mean_low"])]
-        assert shown[1:4] == [str(row["users"]), *numbers]

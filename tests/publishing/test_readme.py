@@ -1,7 +1,6 @@
 """README.txt: the promise, the files and the columns, in words that are true of this release."""
 
 import copy
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ from hexveil.publishing.estimates.released_columns import COLUMNS, describe_colu
 from hexveil.publishing.estimates.table import build_table
 from hexveil.publishing.manifest import build_manifest
 from hexveil.publishing.readme import render_readme
-from hexveil.report.promise_wording import promise
 from publishing.setting import dataset_of, plan_of
 
 
@@ -29,14 +27,6 @@ def text_of(table, said, *, mapped=True):
     return " ".join(render_readme(table, said, mapped=mapped).split())
 
 
-def test_the_first_line_says_what_it_is(parts):
-    """Value, unit of measure, data set and number of cells open the text."""
-    assert (
-        render_readme(*parts, mapped=True).splitlines()[0]
-        == "Average speed (km/h) of buses, 3 cells"
-    )
-
-
 def test_without_a_unit_of_measure_none_is_said():
     """A value without unit has no empty brackets."""
     dataset = dataset_of([[1], [2]])
@@ -52,21 +42,6 @@ def test_without_a_unit_of_measure_none_is_said():
     assert "route: public label of the cell" in text
 
 
-@pytest.mark.parametrize(
-    ("loss", "words"),
-    [
-        (1, "differs by a factor of at most 2.72. This is"),
-        (5, "differs by a factor of at most 149. This is"),
-        (1000, "differs without a limit that a number of ordinary size could name. This is"),
-    ],
-)
-def test_the_promise_is_the_manifests(parts, loss, words):
-    """The factor said is never smaller than the true one; without a number there are words."""
-    table, said = parts[0], copy.deepcopy(parts[1])
-    said["guarantee"]["promise"] = promise("user", Fraction(loss))
-    assert words in text_of(table, said)
-
-
 def test_the_spread_of_losses_is_said(parts):
     """The most exposed unit, the others, and what counting cells would claim, rounded up."""
     table, said = parts[0], copy.deepcopy(parts[1])
@@ -78,14 +53,6 @@ def test_the_spread_of_losses_is_said(parts):
     assert "and 7 lose nothing. Naive accounting, cell by cell, would claim epsilon 3.001." in text
     said["losses"]["at_zero"] = 0
     assert "lose nothing" not in text_of(table, said)
-
-
-def test_files_that_are_not_there_are_not_listed(parts):
-    """Without GeoJSON the alternative is named, and the file is not in the list."""
-    assert "- cells.geojson: the same cells" in text_of(*parts)
-    text = text_of(*parts, mapped=False)
-    assert "- cells.geojson: " not in text
-    assert "cells.geojson would be larger than 50 MB; use cells.parquet." in text
 
 
 def test_each_column_has_its_own_words(parts):

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.base.errors import InputError
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.publishing.estimates.released_columns import COLUMNS
-from hexveil.publishing.estimates.table import build_table, check_labels
-from publishing.setting import SLOT, dataset_of, hexagons, labels, plan_of
+from hexveil.publishing.estimates.table import build_table
+from publishing.setting import SLOT, dataset_of, hexagons, plan_of
 
 NUMBERS = [name for name in COLUMNS if name.startswith("mean_") and name != "mean_quality"]
 
@@ -72,19 +71,6 @@ def test_low_and_high_stay_inside_each_cells_bounds():
     assert rows[1]["mean_high"] == pytest.approx(25 + plan.bound95[1])
 
 
-def test_the_columns_are_those_of_the_plan():
-    """Counts and planned errors stand beside the numbers, and error is bias plus scale."""
-    dataset = dataset_of([[3, 1], [2, 2], [1, 5]])
-    plan = plan_of(dataset, [1, 2])
-    rows = rows_of(dataset, plan, [1.0, 2.0])
-    assert [row["users"] for row in rows] == [3, 3]
-    assert [row["records"] for row in rows] == [6, 8]
-    for name in ("scale", "bias", "error", "bound95"):
-        assert [row[f"mean_{name}"] for row in rows] == getattr(plan, name).tolist()
-    for row in rows:
-        assert row["mean_error"] == row["mean_bias"] + row["mean_scale"]
-
-
 ALL = ("mean", "variance", "sd")
 
 
@@ -143,15 +129,6 @@ def test_flags_of_a_deviation_follow_its_own_interval():
     assert [row["sd_quality"] for row in rows] == ["good", "noise", "noise"]
 
 
-def test_units_of_a_variance_are_squared():
-    """Variances are in squared value units, deviations in value units, flags in none."""
-    _, table, _ = rows_with_variance([0.1], [400.0])
-    said = {f.name: (f.metadata or {}).get(b"unit", b"").decode() for f in table.schema}
-    assert said["variance_bound95"] == said["variance_raw"] == "(km/h)²"
-    assert said["sd_raw"] == said["mean_raw"] == "km/h"
-    assert said["variance_quality"] == said["sd_quality"] == said["users"] == ""
-
-
 def hours(slot, kind):
     """Return one hexagon in one hour of Warsaw."""
     grid = hv.Cells(7, "1h", "Europe/Warsaw", kind)
@@ -185,17 +162,6 @@ def test_pooled_slots_have_no_instant():
     assert where == ["cell", "hexagon"]
 
 
-def test_labels_keep_their_own_columns():
-    """Label columns stand as they are beside the cell's name, in which separators are escaped."""
-    grid = hv.Labels("route", "mean_of_travel")
-    cells = CellTable(grid, labels={"route": ("7/a",), "mean_of_travel": ("bus",)})
-    dataset = dataset_of([[1]], cells=cells, value_unit="km/h")
-    table = build_table(plan_of(dataset, [1]), dataset.public, {"mean": np.zeros(1)})
-    assert table.column_names[:3] == ["cell", "route", "mean_of_travel"]
-    assert table.to_pylist()[0]["cell"] == "7\\/a/bus"
-    assert b"unit" not in table.schema.field("mean_of_travel").metadata
-
-
 @pytest.mark.parametrize("unit", ["km/h", ""])
 def test_units_of_measure_stand_in_the_metadata(unit):
     """Each number in value units says its unit; counts, names and flags have none."""
@@ -205,16 +171,3 @@ def test_units_of_measure_stand_in_the_metadata(unit):
     assert said == {f.name: unit if f.name in NUMBERS else "" for f in table.schema}
     assert table.schema.metadata[b"value"] == b"speed"
     assert all(f.metadata[b"description"] for f in table.schema)
-
-
-@pytest.mark.parametrize("name", [*COLUMNS, "geometry"])
-def test_labels_named_like_a_released_column_are_refused(name):
-    """A label column that would stand twice in the table is refused by name."""
-    cells = CellTable(hv.Labels("route", name), labels={"route": ("1",), name: ("x",)})
-    with pytest.raises(InputError, match=f"the label column '{name}' has the name of a column"):
-        check_labels(dataset_of([[1]], cells=cells).public)
-
-
-def test_other_labels_are_accepted():
-    """Any other name of a label column is fine."""
-    check_labels(dataset_of([[1]], cells=labels(1)).public)

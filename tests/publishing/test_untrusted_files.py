@@ -151,13 +151,6 @@ def test_json_that_says_no_release_is_refused(text, sentence):
         untrusted_files.parse_json(text.encode("utf-8", "surrogateescape"))
 
 
-def test_ordinary_json_is_read():
-    """Letters of any script, written out or escaped, come back."""
-    assert untrusted_files.parse_json('{"a": ["\\ud83d\\ude8c", "é", 1.5, null]}'.encode()) == {
-        "a": ["🚌", "é", 1.5, None]
-    }
-
-
 @pytest.mark.slow
 def test_a_broken_footer_never_ends_the_process(tmp_path):
     """Footers with a byte changed are refused by DuckDB first, and end in an error."""

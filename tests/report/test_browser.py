@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hexveil.publishing.published_numbers import Release
+import hexveil as hv
 from hexveil.report import render
 from hexveil.report.derived_page import render_derived
 
@@ -104,10 +104,9 @@ def test_hovering_a_hexagon_shows_its_cell_value_bound_and_users(show, city_page
     assert page.locator("#tip").is_hidden()
 
 
-@WIDTHS
-def test_the_slider_changes_slot_and_values(show, city_page, width):
+def test_the_slider_changes_slot_and_values(show, city_page):
     """Moving the slider changes the named timeslot, the drawing, and what a hexagon says."""
-    page = show(city_page, width, at=SEVEN)
+    page = show(city_page, DESK, at=SEVEN)
     spot = middle_of_map(page)
     page.mouse.click(*spot)
     before = page.locator("#readout .value").inner_text()
@@ -199,10 +198,9 @@ def test_the_middle_stays_when_the_window_changes(show, city_page, city):
     assert city.table["hexagon"][0].as_py() in page.locator("#tip").inner_text()
 
 
-@WIDTHS
-def test_the_table_sorts_by_any_column(show, city_page, city, width):
+def test_the_table_sorts_by_any_column(show, city_page, city):
     """A click sorts by numbers from the largest, a second one from the smallest."""
-    page = show(city_page, width)
+    page = show(city_page, PHONE)
     header = page.locator('#cells th[data-column="value"]')
     header.locator("button").click()
     assert header.get_attribute("aria-sort") == "descending"
@@ -251,15 +249,6 @@ def test_a_row_leads_to_its_hexagon(show, city_page):
     assert value in page.locator("#readout .value").inner_text()
     page.mouse.move(*middle_of_map(page))
     assert name in page.locator("#tip").inner_text()
-
-
-def test_user_days_are_counted_as_user_days(show, city):
-    """Where the privacy unit is a user-day, the page counts user-days, not users."""
-    guarantee = {**city.manifest["guarantee"], "privacy_unit": "user-day"}
-    page = show(render(city.table, {**city.manifest, "guarantee": guarantee}), PHONE, at=SEVEN)
-    assert page.locator('#cells th[data-column="users"]').inner_text() == "User-days"
-    page.mouse.click(*middle_of_map(page))
-    assert "user-days," in page.locator("#readout").inner_text()
 
 
 def test_keys_move_and_zoom_the_map(show, city_page, city):
@@ -314,8 +303,7 @@ def test_labels_have_a_table_that_fits(show, wards, width):
     quiet(page)
 
 
-@WIDTHS
-@pytest.mark.parametrize("resolution", [0, 1, 15])
+@pytest.mark.parametrize(("width", "resolution"), [(PHONE, 0), (DESK, 1), (PHONE, 15)])
 def test_maps_of_every_scale_are_drawn(show, make, width, resolution):
     """The whole world, a continent and a room fit the page and are not blank."""
     ring = {0: 0, 1: 2, 15: 3}[resolution]
@@ -328,14 +316,13 @@ def test_maps_of_every_scale_are_drawn(show, make, width, resolution):
     quiet(page)
 
 
-@WIDTHS
-def test_the_policy_does_not_change_the_drawing(show, city_page, width):
+def test_the_policy_does_not_change_the_drawing(show, city_page):
     """The map is drawn, to the pixel, as under a policy that allows all scripts and styles."""
     lax = re.sub(
         r'content="default-src [^"]*"', "content=\"default-src * data: 'unsafe-inline'\"", city_page
     )
     assert lax != city_page
-    strict_page, lax_page = show(city_page, width), show(lax, width)
+    strict_page, lax_page = show(city_page, DESK), show(lax, DESK)
     assert (
         strict_page.locator("#map-frame").screenshot()
         == lax_page.locator("#map-frame").screenshot()
@@ -401,7 +388,7 @@ def test_a_comparison_says_which_differences_are_none(show, city_page, city):
     rows = {(r["hexagon"], r["slot"]): r for r in city.table.to_pylist()}
     there, here = "2024-02-19T07:00", "2024-02-19T10:00"
     both = [h for h, s in rows if s == there and (h, here) in rows]
-    release = Release(city.table, city.manifest, 1, replayed=True)
+    release = hv.Release(city.table, city.manifest, 1, replayed=True)
     apart = [h for h in both if release.difference(f"{h}/{here}", f"{h}/{there}").is_told_apart]
     assert 0 < len(apart) < len(both)
     page = show(city_page, DESK, at=f"#slot={here}&against={there}&cell={both[0]}")
@@ -416,13 +403,12 @@ def test_a_comparison_says_which_differences_are_none(show, city_page, city):
     assert "conclude no difference" in page.locator("#readout").inner_text()
 
 
-@WIDTHS
-def test_a_second_hexagon_is_compared_as_python_compares_it(show, city_page, city, width):
+def test_a_second_hexagon_is_compared_as_python_compares_it(show, city_page, city):
     """A tap after the button chooses the second one; difference and verdict are those of Python."""
-    release = Release(city.table, city.manifest, 1, replayed=True)
+    release = hv.Release(city.table, city.manifest, 1, replayed=True)
     slot = SEVEN.partition("=")[2]
     here = [r["hexagon"] for r in city.table.to_pylist() if r["slot"] == slot]
-    page = show(city_page, width, at=f"{SEVEN}&cell={here[-1]}")
+    page = show(city_page, PHONE, at=f"{SEVEN}&cell={here[-1]}")
     page.locator("#readout .compare").click()
     assert "second hexagon" in page.locator("#readout").inner_text()
     # Waits until the map lies still under the words that the button has brought.
@@ -513,8 +499,7 @@ LIGHTNESS = """(canvas) => {
 }"""
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("kind", ["city", "wards"])
+@pytest.mark.parametrize(("kind", "scheme"), [("city", "light"), ("wards", "dark")])
 def test_axe_finds_no_violation(request, show, kind, scheme):
     """The rules of axe-core hold, contrast among them, with a hexagon chosen and all unfolded."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")

@@ -37,11 +37,6 @@ def test_each_side_has_its_own_distances():
     assert found[2] == pytest.approx(6.0 + np.hypot(12.0, 40.0))
 
 
-def test_bias_adds_up():
-    """It is no independent draw of each cell."""
-    assert pair(numbers([30.0, 24.0], [3.0, 4.0], bias=1.0))[1:3] == (-1.0, 13.0)
-
-
 def test_differences_are_at_most_the_range_and_empty_cells_are_not_told_apart():
     """No two averages differ by more than the bounds; noise may have opened a cell."""
     assert pair(numbers([60.0, 5.0], [30.0, 40.0]))[2] == 65.0

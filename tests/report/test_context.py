@@ -4,14 +4,16 @@ import json
 import re
 
 import h3
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hexveil.base.errors import InputError
+import hexveil as hv
 from hexveil.report import context as module
 from hexveil.report import read_context, render
 from hexveil.report.context import lines_of, named_positions
+from hexveil.report.origin import describe_origin
 
 SHAPES = [
     {"type": "LineString", "coordinates": [[1, 2], [3, 4, 99]]},
@@ -41,13 +43,6 @@ def test_geometry_of_every_kind_is_kept_and_of_properties_the_name(tmp_path):
     assert [one["properties"] for one in kept] == [{"name": "x"}] * len(SHAPES)
     assert len(lines_of(found)) == 1 + 1 + 1 + 2 + 2 + 1
     assert lines_of(found)[0] == [(1.0, 2.0), (3.0, 4.0)]
-
-
-def test_reading_twice_changes_nothing(tmp_path):
-    """What was read is itself GeoJSON that reads as the same."""
-    features = [{"type": "Feature", "properties": {"name": "x"}, "geometry": s} for s in SHAPES]
-    once = read_context(write(tmp_path, {"type": "FeatureCollection", "features": features}))
-    assert read_context(write(tmp_path, once)) == once
 
 
 @pytest.mark.parametrize(
@@ -141,28 +136,22 @@ def test_a_credit_is_a_text(tmp_path, credit):
 )
 def test_bad_files_are_one_sentence(tmp_path, content, sentence):
     """What is not GeoJSON in degrees, or is empty, is refused in a sentence."""
-    with pytest.raises(InputError, match=sentence):
+    with pytest.raises(hv.InputError, match=sentence):
         read_context(write(tmp_path, content))
 
 
 def test_missing_files_and_folders_are_refused(tmp_path):
     """A file that is not there, or is a folder, is refused."""
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(hv.InputError, match="cannot be read"):
         read_context(tmp_path / "none.geojson")
-    with pytest.raises(InputError, match="must be a file"):
+    with pytest.raises(hv.InputError, match="must be a file"):
         read_context(tmp_path)
-
-
-def test_what_is_no_path_is_refused():
-    """The content of a file in place of its path is refused in a sentence, and not shown."""
-    with pytest.raises(InputError, match=r"must be the path of a GeoJSON file, got a dict;"):
-        read_context({"type": "Point", "coordinates": [1, 2]})
 
 
 def test_large_files_are_refused(tmp_path, monkeypatch):
     """A file above the limit is refused before it is read."""
     monkeypatch.setattr(module, "MAX_BYTES", 10)
-    with pytest.raises(InputError, match="at most"):
+    with pytest.raises(hv.InputError, match="at most"):
         read_context(write(tmp_path, {"type": "Point", "coordinates": [1, 2]}))
 
 
@@ -184,6 +173,55 @@ def test_no_json_causes_another_error(value):
     """Whatever JSON comes, it is drawn or refused by a sentence."""
     try:
         lines = lines_of(value)
-    except InputError:
+    except hv.InputError:
         return
     assert all(abs(lat) <= 90 for line in lines for _, lat in line)
+
+
+# ---- Where a map is of, and when: the period and the publisher under the titles ----
+
+
+HEXAGONS = {"kind": "hexagons", "timezone": "Asia/Kolkata", "slot": "pooled"}
+POOLED = pa.table({"slot": ["06:00", "07:00"]})
+
+
+@pytest.mark.parametrize(
+    ("table", "manifest", "words", "brief"),
+    [
+        (
+            POOLED,
+            {"selection": {"select": "min_users 10; dates 2025-03-05 to 2025-03-05"}},
+            "Records of Wednesday 5 March 2025 (Asia/Kolkata)",
+            "5 March 2025",
+        ),
+        (
+            pa.table({"slot": ["2024-12-31T23:00", "2025-01-02T00:00"]}),
+            {"selection": {}},
+            "Records of Tuesday 31 December 2024 to Thursday 2 January 2025 (Asia/Kolkata)",
+            "31 December 2024 to 2 January 2025",
+        ),
+        (
+            POOLED,
+            {"selection": {}, "catalogue": {"temporal": ["2025-03-03", "2025-03-09"]}},
+            "Records of Monday 3 March to Sunday 9 March 2025 (Asia/Kolkata)",
+            "3 March to 9 March 2025",
+        ),
+        (POOLED, {"selection": {}}, "The publisher declared no period of the records", ""),
+    ],
+)
+def test_the_period_is_that_of_slots_dates_or_the_declaration(table, manifest, words, brief):
+    """Calendar slots come first, then selected dates, then what the publisher declares."""
+    origin = describe_origin(table, {"grid": HEXAGONS, **manifest})
+    assert (origin["period"], origin["brief_period"]) == (words, brief)
+
+
+def test_publisher_licence_and_contact_are_named_as_far_as_they_are_stated():
+    """Nothing is guessed, and nothing stated is left out."""
+    stated = {"publisher": "City of Surat", "license": "CC-BY-4.0", "contact": "data@example.org"}
+    manifest = {"grid": HEXAGONS, "selection": {}, "catalogue": stated}
+    assert describe_origin(POOLED, manifest)["publisher"] == (
+        "Published by City of Surat · Licence: CC-BY-4.0 · Contact: data@example.org"
+    )
+    manifest["catalogue"] = {"contact": "data@example.org"}
+    assert describe_origin(POOLED, manifest)["publisher"] == "Contact: data@example.org"
+    assert describe_origin(POOLED, manifest | {"catalogue": {}})["publisher"] == ""

@@ -1,6 +1,8 @@
 """What the page carries: slots in words, colours, and public lines cut to the map."""
 
+import itertools
 import json
+import math
 
 import numpy as np
 import pytest
@@ -8,8 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hexveil.report import background as module
-from hexveil.report.payload import colour_ends, draw_map, opening_slot, slot_text, ticks
+from hexveil.report import clipping_text
+from hexveil.report.figure_style import GROUNDS, colours_of, gradient, palette
+from hexveil.report.interval_chart import interval_chart
+from hexveil.report.manifest_view import ManifestView
+from hexveil.report.payload import colour_ends, draw_map, slot_text, ticks
 from hexveil.report.shown_column import ShownColumn
+from hexveil.report.templates import format_rounded_up
 
 
 @pytest.mark.parametrize(
@@ -94,9 +101,219 @@ def test_a_large_context_is_thinned(city, monkeypatch):
         assert sum(kept[axis::2]) == sum(whole[axis::2])  # moves: both end in the same place
 
 
-def test_the_page_opens_where_most_is_good():
-    """The slot with the most good cells wins; without a good one, that with the least noise."""
-    slots = [0, 0, 0, 1, 1, 1, 2, 2]
-    assert opening_slot(slots, [1, 1, 1, 0, 3, 3, 0, 0]) == 2
-    assert opening_slot(slots, [3, 1, 1, 1, 3, 3, 3, 3]) == 0
-    assert opening_slot(None, [3, 1]) == 0
+# ---- Colours that readers with any colour vision can order ----
+
+
+# Machado, Oliveira and Fernandes (2009), full deficiency, on linear RGB.
+VISION = {
+    "normal": np.eye(3),
+    "protanopia": np.array(
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216],
+         [-0.003882, -0.048116, 1.051998]]
+    ),
+    "deuteranopia": np.array(
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413],
+         [-0.011820, 0.042940, 0.968881]]
+    ),
+    "tritanopia": np.array(
+        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602],
+         [0.004733, 0.691367, 0.303900]]
+    ),
+    "without colour": np.full((3, 3), [0.2126, 0.7152, 0.0722]),
+}  # fmt: skip
+MODES = pytest.mark.parametrize("mode", ["light", "dark"])
+
+
+def seen(colour: str, vision: str) -> np.ndarray:
+    """Return CIELAB coordinates of a colour as a reader sees it."""
+    parts = np.array([int(colour[k : k + 2], 16) for k in (1, 3, 5)]) / 255
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    red_green_blue = np.clip(VISION[vision] @ linear, 0, 1)
+    to_xyz = np.array(
+        [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    )
+    x, y, z = (
+        v ** (1 / 3) if v > 0.008856 else 7.787 * v + 16 / 116
+        for v in to_xyz @ red_green_blue / np.array([0.9505, 1.0, 1.089])
+    )
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+def distance(one: str, other: str, vision: str) -> float:
+    return float(np.linalg.norm(seen(one, vision) - seen(other, vision)))
+
+
+@MODES
+@pytest.mark.parametrize("vision", VISION)
+def test_classes_of_one_grade_keep_their_order(mode, vision):
+    """Lightness grows from class to class, whatever the reader's colour vision."""
+    for grade in ("good", "caution"):
+        lightness = [seen(colour, vision)[0] for colour in palette(mode)[grade]]
+        assert all(a + 2 < b for a, b in itertools.pairwise(lightness))
+
+
+@MODES
+@pytest.mark.parametrize("vision", VISION)
+def test_neighbouring_classes_can_be_told_apart(mode, vision):
+    """Two classes side by side differ by several just noticeable differences."""
+    colours = palette(mode)
+    for grade, least in (("good", 6), ("caution", 4)):
+        for one, other in itertools.pairwise(colours[grade]):
+            assert distance(one, other, vision) > least
+
+
+@MODES
+def test_uncertain_cells_have_fewer_and_paler_colours(mode):
+    """Cells with caution have half the classes and less chroma, and noise has hardly any."""
+    colours = palette(mode)
+    assert len(colours["good"]) == 2 * len(colours["caution"]) > len(colours["noise"]) == 1
+
+    def chroma(colour):
+        return float(np.hypot(*seen(colour, "normal")[1:]))
+
+    assert max(map(chroma, colours["caution"])) < max(map(chroma, colours["good"]))
+    assert chroma(colours["noise"][0]) < min(map(chroma, colours["caution"]))
+    assert distance(colours["noise"][0], GROUNDS[mode], "normal") > 5
+
+
+@MODES
+@pytest.mark.parametrize("vision", ["normal", "protanopia", "deuteranopia", "tritanopia"])
+def test_differences_have_a_sign_that_everyone_sees(mode, vision):
+    """Lower and higher differ in colour at each size, and both from a doubtful difference."""
+    colours = palette(mode)["difference"]
+    for lower, higher in zip(colours[:3], colours[:2:-1], strict=True):
+        assert distance(lower, higher, vision) > 15
+    for colour in colours:
+        assert distance(colour, palette(mode)["unsure"][0], vision) > 10
+
+
+def test_a_gradient_runs_from_end_to_end():
+    """It has as many colours as asked for, and the ends are those of viridis."""
+    assert gradient(3)[0] == "#440154"
+    assert gradient(3)[-1] == "#fde725"
+    assert len(gradient(256)) == 256
+
+
+@MODES
+def test_a_number_has_the_colour_of_its_class(mode):
+    """Equal parts of the scale are a class each; numbers beyond it have the colour of its end."""
+    colours = palette(mode)
+    values = np.array([-3.0, 0.0, 2.49, 2.5, 9.99, 10.0, 99.0])
+    for grade, places in (("good", [0, 0, 1, 2, 7, 7, 7]), ("caution", [0, 0, 0, 1, 3, 3, 3])):
+        found = colours_of(values, [grade] * 7, (0.0, 10.0), mode)
+        assert found == [colours[grade][place] for place in places]
+    assert set(colours_of(values, ["noise"] * 7, (0.0, 10.0), mode)) == set(colours["noise"])
+
+
+# ---- The dots and intervals that stand in the map's place for labels ----
+
+
+def test_bars_are_sorted_and_within_the_axis(wards):
+    """The largest value comes first; each dot lies in its bar, each bar on the axis."""
+    chart = interval_chart(wards.table, ManifestView.from_manifest(wards.manifest))
+    dots = [bar.dot for bar in chart.bars]
+    assert dots == sorted(dots, reverse=True)
+    for bar in chart.bars:
+        assert 0 <= bar.start <= bar.dot <= bar.start + bar.width + 0.01 <= 100.03
+    assert chart.bars[0].name.endswith(" · 7")
+
+
+def test_hexagons_have_no_chart(city):
+    """A release of hexagons has a map instead."""
+    assert interval_chart(city.table, ManifestView.from_manifest(city.manifest)) is None
+
+
+def test_equal_values_do_not_divide_by_zero(wards):
+    """A release in which everything is one number still draws."""
+    table = wards.table.slice(0, 1)
+    for column in ("mean_low", "mean_high"):
+        index = table.column_names.index(column)
+        table = table.set_column(index, column, table["mean_raw"])
+    chart = interval_chart(table, ManifestView.from_manifest(wards.manifest))
+    assert (chart.bars[0].dot, chart.bars[0].width) == (0.0, 0.0)
+
+
+# ---- Numbers as the page writes them ----
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (math.e, "2.72"),
+        (math.exp(5), "149"),
+        (1.0, "1.00"),
+        (22026.4657, "22,100"),
+        (0.00123, "0.00123"),
+        (9.999, "10.00"),
+        (math.inf, "unlimited"),
+    ],
+)
+def test_digits_are_rounded_up(number, text):
+    """Three digits, never below the number."""
+    assert format_rounded_up(number) == text
+
+
+@given(st.floats(1e-6, 1e12))
+def test_rounding_up_never_understates(number):
+    """What is written is at least the number and at most a hundredth more."""
+    written = float(format_rounded_up(number).replace(",", ""))
+    assert number * (1 - 1e-9) <= written <= number * 1.0101
+
+
+@pytest.mark.parametrize(("upper", "decimals"), [("65", 1), ("600", 0), ("1", 3), ("90", 1)])
+def test_digits_follow_the_span(city, upper, decimals):
+    """A step shown is fine against the span of the values."""
+    facts = ManifestView.from_manifest({**city.manifest, "bounds": {"lower": "0", "upper": upper}})
+    assert facts.decimals == decimals
+
+
+def test_intervals_are_rounded_outwards(city):
+    """An interval as text is never narrower than the interval."""
+    facts = ManifestView.from_manifest(city.manifest)
+    assert facts.interval(1.29, 3.01) == ("1.2", "3.1\u00a0km/h")
+    assert facts.amount_up(0.3) == "0.3\u00a0km/h"
+
+
+def test_planned_error_may_be_one_per_statistic(city):
+    """A mapping by statistic and a single number are read alike; absence is absence."""
+    plans = ({"mean_error": 2.5}, {"mean_error": {"mean": 2.5}}, {})
+    assert [
+        ManifestView.from_manifest({**city.manifest, "plan": p}).planned_error for p in plans
+    ] == [
+        2.5,
+        2.5,
+        None,
+    ]
+
+
+# ---- What private steps cut averages of users to, in words ----
+
+
+INTERVAL = {"step": "clipping_range", "epsilon": "0.1", "share": 0.1, "lower": -5.0, "upper": 2.5}
+LAST = {"step": "cells", "epsilon": "0.700000001", "share": 0.7}
+STEPS = {
+    "none": [LAST],
+    "global": [INTERVAL, LAST],
+}
+WAY = {"none": None, "global": "single_stage"}
+
+
+def amount(number):
+    """Return a number as such texts show it."""
+    return f"{number:g} m"
+
+
+@pytest.mark.parametrize("kind", STEPS)
+def test_the_way_is_told_from_the_steps(kind):
+    """Without a range there is no word; with one range there is a single stage."""
+    assert clipping_text.get_strategy(STEPS[kind]) == WAY.get(kind, kind)
+
+
+@pytest.mark.parametrize("kind", STEPS)
+def test_every_step_is_told_once_with_its_price(kind):
+    """A sentence for each step, its price rounded up."""
+    told = clipping_text.describe_steps(STEPS[kind], amount)
+    assert len(told) == (0 if kind == "none" else len(STEPS[kind]))
+    for step, text in zip(STEPS[kind] if told else [], told, strict=True):
+        price = {"cells": "0.7001"}.get(step["step"], f"{float(step['epsilon']):.4f}")
+        assert f"(epsilon {price}, {step['share']:.0%} of the total)." in text

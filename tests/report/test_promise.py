@@ -135,12 +135,6 @@ def test_factors_in_words_are_rounded_up(factor):
     assert Decimal(factor) <= said <= Decimal(factor) * Decimal("1.0101")
 
 
-@pytest.mark.parametrize(("loss", "words"), [(1, "2.72"), (5, "149"), (0, "1"), (40, "2.36e+17")])
-def test_factors_of_familiar_losses(loss, words):
-    """The number e is at most 2.72, e to the 5 at most 149."""
-    assert factor_words(probability_factor(Fraction(loss))) == f"by a factor of at most {words}"
-
-
 def test_a_factor_beyond_all_doubles_is_words():
     """Where no double holds the factor, the promise says that it has no limit worth naming."""
     assert "differs without a limit" in promise("user", Fraction(1000))
@@ -288,10 +282,3 @@ def test_texts_of_a_release_say_what_is_open(texts, where):
     """What users have in common can be learned, and users, records, places, times are exact."""
     assert in_common() in texts.said[where]
     assert exact_counts() in texts.said[where]
-
-
-def test_the_notice_has_the_promise_and_what_is_open(texts):
-    """The paragraph for the public stands by itself."""
-    notice = texts.said["dossier map"].split("## Notice for the public")[1].split("## ")[0]
-    for sentence in (promise("user-day", texts.loss), in_common(), exact_counts()):
-        assert sentence in notice

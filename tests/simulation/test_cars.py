@@ -8,7 +8,6 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from hexveil.base.errors import InputError, StorageError
 from hexveil.simulation.cars import BOX, UTC_OFFSET, CarCity
 
 CITY = CarCity(cars=300, days=2, seed=4)
@@ -45,14 +44,6 @@ def test_records_lie_in_the_stated_box_and_days(table):
     assert local.max() < first + 2
 
 
-def test_cars_drive_by_day_and_slower_in_the_rush(table):
-    """Most records lie between 6 and 23; speeds at 8 are below those at noon."""
-    hour = (table["time"].cast("int64").to_numpy() + UTC_OFFSET) // 3600 % 24
-    speed = table["speed"].to_numpy()
-    assert ((hour >= 6) & (hour < 23)).mean() > 0.9
-    assert speed[hour == 8].mean() < speed[(hour >= 11) & (hour <= 13)].mean() - 1
-
-
 def test_statistics_are_those_of_the_file(table, tmp_path):
     """Stated numbers are counted from the records; use is unequal."""
     told = []
@@ -65,42 +56,3 @@ def test_statistics_are_those_of_the_file(table, tmp_path):
     assert stated.busiest_tenth == pytest.approx(counts[: counts.size // 10].sum() / counts.sum())
     assert stated.busiest_tenth > 0.2
     assert told == list(range(1, CITY.n_batches + 1))
-
-
-def test_csv_has_the_same_records(tmp_path):
-    """The other kind of file."""
-    small = CarCity(cars=20, seed=2)
-    small.write(tmp_path / "cars.csv")
-    read = pa.csv.read_csv(tmp_path / "cars.csv")
-    assert read.num_rows == sum(batch.num_rows for batch in small.batches())
-    assert read.column_names == ["car", "time", "lat", "lon", "speed"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"cars": 0}, "cars must be"),
-        ({"days": 400}, "days must be"),
-        ({"seed": -1}, "seed must be"),
-        ({"start": "monday"}, "start must be a date"),
-    ],
-)
-def test_wrong_sizes_are_refused(arguments, message):
-    """The message names what is wrong."""
-    with pytest.raises(InputError, match=message):
-        CarCity(**arguments)
-
-
-def test_nothing_stays_of_a_file_that_cannot_be_written(tmp_path, monkeypatch):
-    """Names are checked first; an error while writing leaves nothing behind."""
-    for name in ("cars.json", "no/cars.csv"):
-        with pytest.raises(InputError):
-            CITY.write(tmp_path / name)
-
-    def full(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(pq.ParquetWriter, "write_batch", full)
-    with pytest.raises(StorageError, match="cannot be written"):
-        CITY.write(tmp_path / "cars.parquet")
-    assert list(tmp_path.iterdir()) == []

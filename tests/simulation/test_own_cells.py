@@ -1,7 +1,9 @@
 """Tests of `hexveil.simulation.own_cells`: a cell of own records."""
 
+import datetime as dt
 import json
 import os
+import re
 import stat
 
 import numpy as np
@@ -9,12 +11,13 @@ import pyarrow as pa
 import pytest
 
 import hexveil as hv
-from hexveil.base.errors import InputError, StorageError
+from hexveil.model.cells import CellTable
 from hexveil.simulation.own_cells import (
     check_folder,
-    is_private,
     own_cell,
-    stamped,
+    read_counts,
+    select_cell,
+    some_cells,
     write_files,
 )
 
@@ -64,16 +67,6 @@ def test_means_do_not_show_themselves(records):
     assert repr(own_cell(records, "b")) == "OwnCell('b', n_users=2, means private)"
 
 
-def test_a_stamp_keeps_the_table():
-    """A stamped table has the same rows and keeps other metadata."""
-    plain = pa.table({"mae": [1.0]}).replace_schema_metadata({"made": "here"})
-    table = stamped(plain)
-    assert table["mae"] == plain["mae"]
-    assert table.schema.metadata[b"made"] == b"here"
-    assert is_private(table)
-    assert not is_private(plain)
-
-
 def test_private_files_are_their_owners_alone(tmp_path):
     """Names begin with PRIVATE, modes are 0600 and 0700, whatever the umask allows."""
     before = os.umask(0)
@@ -87,14 +80,6 @@ def test_private_files_are_their_owners_alone(tmp_path):
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == [p.name for p in files]
 
 
-def test_other_files_have_plain_names(tmp_path):
-    """What is not private has its own name; a second writing replaces the first."""
-    for content in (b"one", b"two"):
-        (file,) = write_files(tmp_path, {"a.csv": content}, private=False)
-    assert file == tmp_path / "a.csv"
-    assert file.read_bytes() == b"two"
-
-
 def test_a_wider_file_is_replaced_by_a_private_one(tmp_path):
     """A file that others could read does not lend its mode to the private one."""
     (tmp_path / "PRIVATE-a.csv").write_bytes(b"old")
@@ -106,16 +91,16 @@ def test_a_wider_file_is_replaced_by_a_private_one(tmp_path):
 def test_a_folder_that_cannot_be_made_is_said(tmp_path):
     """A file in the folder's place is wrong use; one above it a storage error."""
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="file is a file; name a folder"):
+    with pytest.raises(hv.InputError, match="file is a file; name a folder"):
         write_files(tmp_path / "file", {"a.csv": b"1"}, private=True)
-    with pytest.raises(StorageError, match="cannot be written"):
+    with pytest.raises(hv.StorageError, match="cannot be written"):
         write_files(tmp_path / "file" / "below", {"a.csv": b"1"}, private=True)
 
 
 def test_a_failed_file_leaves_nothing(tmp_path):
     """If the last step fails, no partial file stays behind."""
     (tmp_path / "PRIVATE-a.csv").mkdir()
-    with pytest.raises(StorageError):
+    with pytest.raises(hv.StorageError):
         write_files(tmp_path, {"a.csv": b"1"}, private=True)
     assert [path.name for path in tmp_path.iterdir()] == ["PRIVATE-a.csv"]
 
@@ -123,9 +108,9 @@ def test_a_failed_file_leaves_nothing(tmp_path):
 @pytest.mark.parametrize("place", ["", "inner", "inner/deeper/still", "new/../inner"])
 def test_release_folders_are_refused(release, place):
     """A release folder, a folder inside it and one yet to be made there are refused."""
-    with pytest.raises(InputError, match="lies in the release folder map"):
+    with pytest.raises(hv.InputError, match="lies in the release folder map"):
         check_folder(release / place)
-    with pytest.raises(InputError):
+    with pytest.raises(hv.InputError):
         write_files(release / place, {"a.csv": b"1"}, private=True)
     assert sorted(path.name for path in release.rglob("*")) == ["inner", "manifest.json"]
 
@@ -133,20 +118,156 @@ def test_release_folders_are_refused(release, place):
 def test_a_link_into_a_release_is_refused(release, tmp_path):
     """A link is followed to where it leads."""
     (tmp_path / "link").symlink_to(release / "inner")
-    with pytest.raises(InputError, match="release folder"):
+    with pytest.raises(hv.InputError, match="release folder"):
         check_folder(tmp_path / "link")
 
 
 def test_a_manifest_that_cannot_be_read_counts_as_one(release):
     """In doubt the folder is taken for a release."""
     (release / "manifest.json").write_text("{")
-    with pytest.raises(InputError, match="release folder"):
+    with pytest.raises(hv.InputError, match="release folder"):
         check_folder(release)
 
 
-@pytest.mark.parametrize("text", ["[]", '{"name": "app"}'])
-def test_another_manifest_is_no_release(release, text):
-    """A web page's manifest, or a list, does not make a folder a release; nor does its parent."""
-    (release / "manifest.json").write_text(text)
-    check_folder(release)
-    check_folder(release.parent / "beside")
+# ---- Tests of `hexveil.simulation.private_study_output`: counts from a small file ----
+
+
+COUNTS = [9, 3, 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.json", "[9, 3, 1]"),
+        ("a.JSON", "[9,\n3,\n1]"),
+        ("a.csv", "samples\n9\n3\n1\n"),
+        ("a.csv", "9\n3\n1"),
+        ("a.csv", "user,n\nx,9\ny,3\nz,1\n"),
+        ("a.csv", "counts;\n9\n3\n1\n".replace(";", "")),
+    ],
+)
+def test_text_files_are_read(tmp_path, name, text):
+    """A JSON list, or a CSV column with or without a header."""
+    (tmp_path / name).write_text(text)
+    assert read_counts(tmp_path / name).tolist() == COUNTS
+
+
+def test_the_itms_like_counts_are_read(shared):
+    """The shared list of 217 counts has the shape that is read."""
+    counts = read_counts(shared / "data" / "itms_like_counts.json")
+    assert (counts.size, counts.sum(), counts.max()) == (217, 17166, 417)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.txt", "9", "must be a .json, .csv or .parquet file"),
+        ("a.json", "[9, 3.5]", "one list of whole numbers"),
+        ("a.json", "[9, true]", "one list of whole numbers"),
+        ("a.json", '{"n": [9]}', "one list of whole numbers"),
+        ("a.json", "[]", "at least 1, one per user"),
+        ("a.json", "[9, 0]", "at least 1, one per user"),
+        ("a.json", "[9", "cannot be read as json"),
+        ("a.json", f"[{2**64}]", "cannot be read as json"),
+        ("a.json", "\xff", "cannot be read as json"),
+        ("a.csv", "", "cannot be read as csv"),
+        ("a.csv", "n\n9\n\n2.5\n", "at least 1, one per user"),
+        ("a.csv", "n\n9\nx\n", "at least 1, one per user"),
+        ("a.csv", "n,m\n9,\n,2\n", "at least 1, one per user"),
+        ("a.csv", "user,samples\nx,9\n", "must have one column, or one that is named n"),
+        ("a.csv", "n,counts\n1,9\n", "must have one column, or one that is named n"),
+        ("a.parquet", "no", "cannot be read as parquet"),
+    ],
+)
+def test_other_files_are_refused(tmp_path, name, text, message):
+    """What is wrong with the file is one sentence."""
+    (tmp_path / name).write_text(text, encoding="latin-1")
+    with pytest.raises(hv.InputError, match=re.escape(message)):
+        read_counts(tmp_path / name)
+
+
+def test_a_missing_file_is_said(tmp_path):
+    """A file that is not there, and a folder in its place."""
+    with pytest.raises(hv.InputError, match="there is no file"):
+        read_counts(tmp_path / "a.json")
+    (tmp_path / "b.json").mkdir()
+    with pytest.raises(hv.InputError, match="cannot be read"):
+        read_counts(tmp_path / "b.json")
+
+
+# ---- Every way to name a cell of a study, and what is refused ----
+
+
+NEAR, FAR = int("85608b3bfffffff", 16), int("85608b33fffffff", 16)
+SEVEN, EIGHT = 7 * 3600, 8 * 3600
+
+
+def hours(slot="pooled", day=0):
+    """Return a table of two hours in one hexagon and one in another."""
+    hexagons = np.array([NEAR, NEAR, FAR], dtype=np.uint64)
+    starts = np.array([SEVEN, EIGHT, SEVEN], dtype=np.int64) + day
+    return CellTable(hv.Cells(5, "1h", "Asia/Kolkata", slot), hexagons, starts)
+
+
+CALENDAR = hours("calendar", 19_723 * 86_400)  # 2024-01-01
+PLACES = CellTable(hv.Cells(5, None), np.array([NEAR, FAR], dtype=np.uint64))
+ROUTES = CellTable(hv.Labels("route", "hour"), labels={"route": ("17", "a b"), "hour": ("6", "7")})
+
+
+@pytest.mark.parametrize(
+    ("cells", "cell", "number"),
+    [
+        (hours(), 1, 1),
+        (hours(), np.int64(2), 2),
+        (hours(), "85608b3bfffffff/08:00", 1),
+        (hours(), "85608b3bfffffff 08:00", 1),
+        (hours(), "85608B3BFFFFFFF, 08:00:00", 1),
+        (hours(), ("85608b3bfffffff", "08:00"), 1),
+        (hours(), (NEAR, dt.time(8)), 1),
+        (hours(), (np.uint64(FAR), "07:00"), 2),
+        (hours(), "85608b33fffffff", 2),  # of a single slot
+        (CALENDAR, "85608b3bfffffff 2024-01-01 08:00", 1),
+        (CALENDAR, ("85608b3bfffffff", "2024-01-01T08:00:00"), 1),
+        (CALENDAR, ("85608b3bfffffff", dt.datetime(2024, 1, 1, 8)), 1),  # noqa: DTZ001
+        (PLACES, "85608b33fffffff", 1),
+        (PLACES, ("85608B33FFFFFFF",), 1),
+        (ROUTES, ("a b", 7), 1),
+        (ROUTES, "17/6", 0),
+        (CellTable(hv.OneCell(), labels={"cell": ("all",)}), None, 0),
+        (CellTable(hv.OneCell(), labels={"cell": ("all",)}), "all", 0),
+    ],
+)
+def test_a_cell_is_selected(cells, cell, number):
+    """Names, numbers, and a hexagon with its slot as a release shows them, all mean one cell."""
+    assert select_cell(cells, cell) == number
+
+
+@pytest.mark.parametrize(
+    ("cells", "cell", "message"),
+    [
+        (hours(), None, r"a cell is needed: name one of 3 \("),
+        (hours(), 3, "there is no cell 3; name one of 3"),
+        (hours(), -1, "there is no cell -1; name one of 3"),
+        (hours(), True, "there is no cell True"),
+        (hours(), 1.0, "there is no cell 1.0"),
+        (hours(), "", "no cell in the hexagon ''; name one of 3"),
+        (hours(), "85608b37fffffff 07:00", "no cell in the hexagon '85608b37fffffff'; name one"),
+        (hours(), "85608b3bfffffff", r"85608b3bfffffff has 2 slots: .* \(07:00, 08:00\)"),
+        (hours(), "85608b3bfffffff 09:00", r"slot '09:00'; name one of 2 \(07:00, 08:00\)"),
+        (hours(), ("85608b3bfffffff", "07:00", "x"), "there is no cell"),
+        (hours(), (), "there is no cell"),
+        (PLACES, "85608b3bfffffff 07:00", "have no slots here: name the hexagon"),
+        (ROUTES, ("17", "7"), "there is no cell"),
+        (ROUTES, "17 6", "there is no cell '17 6'; name one of 2"),
+    ],
+)
+def test_what_no_cell_is_called_is_refused(cells, cell, message):
+    """The message names cells or slots that there are."""
+    with pytest.raises(hv.InputError, match=message):
+        select_cell(cells, cell)
+
+
+def test_a_few_cells_stand_as_examples():
+    """With three cells or fewer all are named."""
+    assert some_cells(("a", "b")) == "name one of 2 (a, b), or its number from 0"
+    assert "(a, b, c, ...)" in some_cells(tuple("abcd"))

@@ -1,20 +1,15 @@
 """Tests of `hexveil.simulation.value_distributions`: mean and spread of draws."""
 
 import math
+import re
 
 import numpy as np
 import pytest
 
-from hexveil.base.errors import InputError
-from hexveil.simulation.value_distributions import (
-    KINDS,
-    Drift,
-    Heterogeneous,
-    Normal,
-    StudentT,
-    Uniform,
-    draw_user_means,
-)
+import hexveil as hv
+from hexveil.mechanisms import REGISTRY
+from hexveil.simulation import value_distributions
+from hexveil.simulation.value_distributions import KINDS, draw_user_means
 
 COUNTS = np.array([3, 1, 4])
 TRIALS = 20_000
@@ -28,11 +23,11 @@ def samples(values, seed=1):
 @pytest.mark.parametrize(
     ("values", "mean", "sd"),
     [
-        (Normal(20, 10), 20, 10),
-        (Uniform(10, 40), 25, 30 / math.sqrt(12)),
-        (Heterogeneous(20, 8, 6), 20, 10),
-        (StudentT(20, 6, 8), 20, 6 * math.sqrt(8 / 6)),
-        (Drift(20, 20, 10), 20, 10),
+        (hv.evaluation.Normal(20, 10), 20, 10),
+        (hv.evaluation.Uniform(10, 40), 25, 30 / math.sqrt(12)),
+        (hv.evaluation.Heterogeneous(20, 8, 6), 20, 10),
+        (hv.evaluation.StudentT(20, 6, 8), 20, 6 * math.sqrt(8 / 6)),
+        (hv.evaluation.Drift(20, 20, 10), 20, 10),
     ],
     ids=repr,
 )
@@ -47,12 +42,18 @@ def test_samples_have_the_stated_mean_and_spread(values, mean, sd):
 @pytest.mark.parametrize("kind", KINDS.values())
 def test_every_kind_is_checked_here(kind):
     """A new distribution is entered in the test of means and spreads."""
-    assert kind in {Normal, Uniform, Heterogeneous, StudentT, Drift}
+    assert kind in {
+        hv.evaluation.Normal,
+        hv.evaluation.Uniform,
+        hv.evaluation.Heterogeneous,
+        hv.evaluation.StudentT,
+        hv.evaluation.Drift,
+    }
 
 
 def test_a_users_samples_share_its_level():
     """Two samples of one user correlate by between²/(between² + within²), of two users not."""
-    seen = np.corrcoef(samples(Heterogeneous(20, 8, 6)), rowvar=False)
+    seen = np.corrcoef(samples(hv.evaluation.Heterogeneous(20, 8, 6)), rowvar=False)
     user = np.repeat(np.arange(3), COUNTS)
     expected = np.where(user[:, None] == user, 0.64, 0.0) + 0.36 * np.eye(8)
     assert np.abs(seen - expected).max() < 5 / math.sqrt(TRIALS)
@@ -60,50 +61,153 @@ def test_a_users_samples_share_its_level():
 
 def test_independent_samples_do_not_correlate():
     """Samples of a plain distribution are independent within a user, too."""
-    seen = np.corrcoef(samples(Normal(20, 10)), rowvar=False)
+    seen = np.corrcoef(samples(hv.evaluation.Normal(20, 10)), rowvar=False)
     assert np.abs(seen - np.eye(8)).max() < 5 / math.sqrt(TRIALS)
 
 
 def test_student_has_heavy_tails():
     """Beyond five standard deviations lie far more samples than a normal distribution has."""
-    far = np.abs(samples(StudentT(0, 1, 3)) / math.sqrt(3)) > 5
+    far = np.abs(samples(hv.evaluation.StudentT(0, 1, 3)) / math.sqrt(3)) > 5
     assert 0.001 < far.mean() < 0.01  # P(|t_3| > 8.66) = 0.0032; normal: 6e-7
 
 
 def test_a_drift_moves_along_the_samples():
     """The j-th samples of all users have one level, the last of the largest user the end's."""
-    level = samples(Drift(10, 40, 1)).mean(axis=0)
+    level = samples(hv.evaluation.Drift(10, 40, 1)).mean(axis=0)
     expected = [10, 20, 30, 10, 10, 20, 30, 40]
     assert np.abs(level - expected).max() < 5 / math.sqrt(TRIALS)
-
-
-def test_a_drift_of_one_sample_each_stays_at_its_start():
-    """Without a second moment there is no way to go."""
-    drawn = Drift(10, 40, 0).draw(np.random.default_rng(1), np.array([1, 1]), 2)
-    assert drawn.tolist() == [[10.0, 10.0]] * 2
 
 
 def test_user_means_average_projected_samples():
     """Samples above the upper bound count as the bound in every user's mean."""
     generator = np.random.default_rng(0)
-    means = draw_user_means(Uniform(70, 80), np.array([9, 3, 1]), (0.0, 65.0), generator, 4)
+    means = draw_user_means(
+        hv.evaluation.Uniform(70, 80), np.array([9, 3, 1]), (0.0, 65.0), generator, 4
+    )
     assert means.tolist() == [[65.0] * 3] * 4
 
 
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: Heterogeneous(20, -1, 1),
-        lambda: Heterogeneous(20, 1, -1),
-        lambda: Heterogeneous(math.inf, 1, 1),
-        lambda: StudentT(20, -1, 3),
-        lambda: StudentT(20, 1, 2),
-        lambda: StudentT(20, 1, math.nan),
-        lambda: Drift(10, math.nan, 1),
-        lambda: Drift(10, 20, -1),
+        lambda: hv.evaluation.Heterogeneous(20, -1, 1),
+        lambda: hv.evaluation.Heterogeneous(20, 1, -1),
+        lambda: hv.evaluation.Heterogeneous(math.inf, 1, 1),
+        lambda: hv.evaluation.StudentT(20, -1, 3),
+        lambda: hv.evaluation.StudentT(20, 1, 2),
+        lambda: hv.evaluation.StudentT(20, 1, math.nan),
+        lambda: hv.evaluation.Drift(10, math.nan, 1),
+        lambda: hv.evaluation.Drift(10, 20, -1),
     ],
 )
 def test_impossible_distributions_are_refused(make):
     """A negative spread, too few degrees or a number that is none is one clear sentence."""
-    with pytest.raises(InputError, match=r"^\w+ needs [^.]*( [\d.]+)?[^.]*\.$"):
+    with pytest.raises(hv.InputError, match=r"^\w+ needs [^.]*( [\d.]+)?[^.]*\.$"):
         make()
+
+
+# ---- Tests of `hexveil.simulation.value_distributions`: mechanisms and values from text ----
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_every_mechanism_reads_its_own_name(name):
+    """What a table calls a mechanism is read as that mechanism."""
+    default = value_distributions.mechanism(name)
+    assert value_distributions.mechanism(default.name) == default
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        hv.mechanisms.Levy(gamma=0.05, cap=7),
+        hv.mechanisms.FixedQuantile(0.25, 0.75, split="0.3"),
+        hv.mechanisms.ArrayAveraging(grouping="wrap_around", cap="sqrt"),
+        hv.mechanisms.AKMV(split="1/3"),
+        hv.mechanisms.Auto(prior=hv.evaluation.Normal(20, 10), trials=64),
+    ],
+    ids=repr,
+)
+def test_options_are_read(made):
+    """Numbers, words, by position and by name."""
+    assert value_distributions.mechanism(f"  {made.name} ") == made
+
+
+def test_the_papers_mechanisms_are_known():
+    """Every mechanism of the papers can be named."""
+    papers = {
+        "Baseline", "ArrayAveraging", "Levy", "FixedQuantile", "OptimizedQuantile",
+        "OptArrayAveraging", "OptimalClipping", "AKMV",
+    }  # fmt: skip
+    assert papers <= set(REGISTRY)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Levy(",
+        "Levy(gamma=0.2",
+        "levy",
+        "Named",
+        "NoiseSource()",
+        "__import__('os')",
+        "Levy.plan",
+        "Levy(gamma=open('x'))",
+        "Levy(gamma=[0.2])",
+        "Levy(**{'gamma': 0.2})",
+        "Levy(*(1, 2))",
+        "Levy(gamma=1+1)",
+        "Levy(gamma=0.2).plan",
+        "Levy(gama=0.2)",
+        "Levy(gamma=7)",
+        "Levy(gamma=1e999)",
+        "Levy(gamma=1j)",
+        "Levy(gamma=None)",
+        "Baseline(1)",
+        "ArrayAveraging(cap='largest')",
+        "Levy(gamma=0.2); x",
+        "Levy(gamma=0.2)\x00",
+        "1or 2",
+        "(" * 150,
+        "Levy(gamma=" + "9" * 5000 + ")",
+    ],
+)
+def test_anything_else_is_refused(text):
+    """Wrong names, options and whatever would have to be evaluated: one sentence each."""
+    with pytest.raises(hv.InputError) as error:
+        value_distributions.mechanism(text)
+    assert len(str(error.value)) < 600
+
+
+@pytest.mark.parametrize(
+    ("text", "made"),
+    [
+        ("normal:20,10", hv.evaluation.Normal(20, 10)),
+        ("Uniform: 0, 65", hv.evaluation.Uniform(0, 65)),
+        ("heterogeneous:20,8,5", hv.evaluation.Heterogeneous(20, 8, 5)),
+        ("student:20,5,3", hv.evaluation.StudentT(20, 5, 3)),
+        ("drift:-10,4e1,5", hv.evaluation.Drift(-10, 40, 5)),
+    ],
+)
+def test_values_are_read(text, made):
+    """A kind and its numbers, in the order of the distribution's parameters."""
+    assert value_distributions.values(text) == made
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("gauss:20,10", "values must be one of normal:MEAN,SD, uniform:LOW,HIGH, "),
+        ("", "values must be one of"),
+        ("normal", "'normal' must have the form normal:MEAN,SD."),
+        ("normal:20", "must have the form normal:MEAN,SD."),
+        ("normal:20,10,5", "must have the form normal:MEAN,SD."),
+        ("drift:1,x,3", "must have the form drift:START,END,SD."),
+        ("normal:20,-1", "sd of at least 0"),
+        ("normal:nan,1", "finite mean"),
+    ],
+)
+def test_wrong_values_are_refused(text, message):
+    """The sentence says how the kind is written."""
+    with pytest.raises(hv.InputError, match=re.escape(message)):
+        value_distributions.values(text)

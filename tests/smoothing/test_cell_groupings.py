@@ -2,8 +2,8 @@ import h3
 import numpy as np
 import pytest
 
+import hexveil as hv
 from hexveil.base import hexagons
-from hexveil.base.errors import InputError
 from hexveil.smoothing import group_hexagons, group_labels
 
 HOUR = 3_600
@@ -128,11 +128,11 @@ def test_labels_that_say_nothing(labels):
 )
 def test_bad_hexagons_are_refused(hexagon, slot, said):
     """Indexes that are no hexagons of one resolution are refused in a sentence."""
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(hv.InputError, match=said):
         group_hexagons(hexagon, slot)
 
 
 def test_columns_of_labels_must_agree():
     """Columns of several lengths are refused."""
-    with pytest.raises(InputError, match="one label per cell"):
+    with pytest.raises(hv.InputError, match="one label per cell"):
         group_labels({"a": ["x", "y"], "b": ["x"]})

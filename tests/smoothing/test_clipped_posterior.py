@@ -109,19 +109,6 @@ def test_intervals_have_their_level_under_the_models_own_law():
     assert 0.9 <= np.mean(predicted) / np.mean(errors) <= 1.8
 
 
-@pytest.mark.slow
-def test_a_second_look_makes_errors_and_intervals_smaller():
-    """Two independent looks say more than one."""
-    drawn, first, second = two_looks(5)
-    one, both = (
-        fit(looks, drawn.design, drawn.spread, BOUNDS) for looks in ([first], [first, second])
-    )
-    widths = [np.mean(np.diff(posterior.interval(0.95), axis=0)) for posterior in (one, both)]
-    assert widths[1] < 0.8 * widths[0]
-    errors = [np.abs(posterior.median() - drawn.truth).mean() for posterior in (one, both)]
-    assert errors[1] < 0.8 * errors[0]
-
-
 def test_without_noise_or_clipping_the_number_is_the_answer():
     """A look at all of the bounds with no noise is published as it is."""
     drawn = draw_cells(np.random.default_rng(2), 25)
@@ -247,22 +234,6 @@ def test_last_digits_of_inputs_change_last_digits_of_outputs(seed):
         BOUNDS,
     )
     assert np.abs(published(other) - one).max() < 1e-9 * SPAN
-
-
-@pytest.mark.slow
-def test_the_order_of_sums_changes_last_digits_only(monkeypatch):
-    """Cells in another order, in other blocks, have the same published numbers."""
-    drawn, *looks = two_looks(9, cells=60)
-    one = published(fit(looks, drawn.design, drawn.spread, BOUNDS))
-    order = np.random.default_rng(9).permutation(60)
-    monkeypatch.setattr(clipped_posterior, "BLOCK_CELLS", 7)
-    other = fit(
-        [ClippedLook(*(x[order] for x in (s.noisy, s.lower, s.upper, s.scale))) for s in looks],
-        drawn.design.rows(order),
-        drawn.spread,
-        BOUNDS,
-    )
-    assert np.abs(published(other) - one[:, order]).max() < 1e-9 * SPAN
 
 
 def test_published_numbers_lie_on_a_lattice():

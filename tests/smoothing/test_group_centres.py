@@ -108,14 +108,3 @@ def test_without_groups_there_are_no_centres():
     one = RandomEffect("everywhere", np.zeros(3, dtype=np.int64))
     for effects in ((), (one,)):
         assert predict_centres(own, look, design_of(3), SPREAD, BOUNDS, effects) is None
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("jitter", [1e-12])
-def test_published_numbers_do_not_jump(jitter):
-    """Noisy numbers that differ in their last digits give the same estimates."""
-    rng = np.random.default_rng(6)
-    _, look = drawn(rng, 8.0, 2.0)
-    moved = replace(look, noisy=look.noisy * (1.0 + jitter * rng.uniform(-1, 1, look.noisy.size)))
-    for one, other in zip(estimated(look, (PLACE,)), estimated(moved, (PLACE,)), strict=True):
-        assert one == pytest.approx(other, abs=1e-7)

@@ -49,18 +49,6 @@ def test_what_others_say_leaves_the_cell_out():
     assert variance[11] == pytest.approx(without.variance[11])
 
 
-def test_slices_agree(monkeypatch):
-    """Cells are independent given the fit: few at a time or all at once is the same."""
-    rng = np.random.default_rng(1)
-    y, b = rng.normal(size=40), np.full(40, 0.5)
-    fitted = fit_model(Design((), 40), y, b, np.ones(40))
-    whole = posterior.posterior_quantiles(fitted, y, b, np.ones(40))
-    monkeypatch.setattr(posterior, "_MAX_SLICE_NUMBERS", 1)
-    assert posterior.posterior_quantiles(fitted, y, b, np.ones(40)) == pytest.approx(
-        whole, abs=1e-12
-    )
-
-
 def test_many_cells_use_one_scale(monkeypatch):
     """Where cells settle the scale of own deviations, mixing scales changes little."""
     rng = np.random.default_rng(2)

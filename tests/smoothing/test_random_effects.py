@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from hexveil.base.errors import InputError
+import hexveil as hv
 from hexveil.smoothing import RandomEffect, correlate_across_edges, correlate_along_axis
 from hexveil.smoothing import cell_groupings as module
 from hexveil.smoothing.cell_groupings import drop_uninformative
@@ -73,5 +73,5 @@ def test_what_would_be_too_large(monkeypatch):
 )
 def test_bad_groupings_are_refused(label, correlation, said):
     """A grouping needs an integer per cell, and a matrix of its own size."""
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(hv.InputError, match=said):
         RandomEffect("g", label, correlation)

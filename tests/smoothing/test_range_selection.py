@@ -46,14 +46,6 @@ def test_a_cell_beyond_its_range_moves_to_where_it_is():
     assert np.all(ranges.upper[stay] == seen.upper[stay])
 
 
-def test_ranges_lie_within_the_bounds_and_are_not_empty():
-    """Every cell has a range of values, whatever its first number was."""
-    numbers = np.linspace(20.0, 60.0, 15)
-    ranges, _ = selected(numbers, 1e-3, SPREAD)
-    assert np.all(ranges.lower < ranges.upper)
-    assert np.all((ranges.lower >= BOUNDS[0]) & (ranges.upper <= BOUNDS[1]))
-
-
 def test_like_cells_seldom_move():
     """Where cells are alike and noise is not small, hardly a cell is looked at twice."""
     rng = np.random.default_rng(1)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import hexveil as hv
 from examples import examples
-from hexveil.base.errors import InputError
 from hexveil.smoothing import ClippingRange, RandomEffect, correlate_along_axis, smooth
 from smoothing.maps import crossed, heavy, judged, two_way
 
@@ -62,13 +62,6 @@ def test_the_mean_of_a_flat_map_is_weighted():
     assert done.estimate == pytest.approx(np.full(40, 7.0), abs=0.3)
 
 
-def test_equal_numbers_stay():
-    """A map of equal numbers is returned as it is."""
-    done = smooth(np.full(6, 10.0), 1.0)
-    assert done.estimate == pytest.approx(np.full(6, 10.0), abs=1e-5)
-    assert done.distinguishable == 0
-
-
 # Laws
 
 
@@ -106,23 +99,6 @@ def test_names_of_groups(seed):
     numbers, scale, groupings = a_map(seed)
     renamed = [RandomEffect(g.name, 1_000 - 7 * g.label) for g in groupings]
     same(smooth(numbers, scale, groupings), smooth(numbers, scale, renamed))
-
-
-def test_the_same_twice():
-    """Smoothing is without randomness: the same arguments give the same bits."""
-    numbers, scale, groupings = a_map(3)
-    one, other = smooth(numbers, scale, groupings), smooth(numbers, scale, groupings)
-    assert one.estimate.tobytes() == other.estimate.tobytes()
-    assert one.low.tobytes() == other.low.tobytes()
-
-
-def test_arguments_are_not_changed():
-    """The caller's arrays stay as they were."""
-    numbers, scale, groupings = a_map(4)
-    before = numbers.copy(), scale.copy()
-    smooth(numbers, scale, groupings, lower=0.0)
-    assert np.array_equal(numbers, before[0])
-    assert np.array_equal(scale, before[1])
 
 
 @examples(10)
@@ -186,28 +162,11 @@ def test_outlying_cells_do_not_spoil_the_map(part):
     assert 0.93 <= covered <= 0.995
 
 
-@pytest.mark.slow
-def test_an_outlying_hour_keeps_its_number():
-    """A column unlike all others is told by its cells together, not drawn to the rest."""
-    groupings = crossed(6, 20)
-    effect = np.where(groupings[1].label == 7, -90.0, 0.0)
-    before, after, _ = judged(lambda rng: 400 + effect + 4 * heavy(rng, 120), 20.0, groupings, 6)
-    assert after < before / 3
-
-
 @pytest.mark.parametrize("scale", [0.2, 0.5, 1.0, 2.0])
 def test_maps_of_the_model(scale):
     """On maps drawn from the model errors fall, and intervals cover as they say."""
     before, after, covered = judged(two_way, scale, crossed(10, 12), 8)
     assert after < (0.9 if scale < 0.5 else 0.65) * before
-    assert 0.93 <= covered <= 0.99
-
-
-@pytest.mark.parametrize("scale", [0.3, 1.4])
-def test_maps_with_gaussian_noise(scale):
-    """The same of Gaussian noise, of which the scale is the deviation."""
-    before, after, covered = judged(two_way, scale, crossed(10, 12), 8, gaussian=True)
-    assert after < (1.0 if scale < 0.5 else 0.7) * before
     assert 0.93 <= covered <= 0.99
 
 
@@ -274,15 +233,6 @@ def test_cells_of_few_users_are_drawn_less():
     assert 0.93 <= np.mean(inside) <= 0.99
 
 
-@pytest.mark.slow
-def test_five_cells():
-    """Five cells are few, and the intervals still cover."""
-    found = [judged(lambda rng: heavy(rng, 5), scale, (), 60) for scale in (0.2, 0.5, 1.0)]
-    before, after, covered = np.mean(found, axis=0)
-    assert after < before
-    assert 0.93 <= covered <= 0.99
-
-
 def test_what_an_axis_tells():
     """A smooth day is found from hours' neighbours, where hours alone would not say it."""
     hour = np.arange(24)
@@ -333,7 +283,7 @@ def test_ten_thousand_cells():
 @pytest.mark.parametrize("numbers", [[], [3.0], 3.0])
 def test_a_single_cell_is_refused(numbers):
     """One cell has nobody to borrow from: one sentence says so."""
-    with pytest.raises(InputError, match="smoothed needs more than one cell"):
+    with pytest.raises(hv.InputError, match="smoothed needs more than one cell"):
         smooth(numbers, 1.0)
 
 
@@ -364,5 +314,5 @@ def test_fewer_than_two_informative_cells(scale):
 def test_bad_arguments_are_refused(change, said):
     """Arguments that do not fit together are one clear sentence each."""
     given_ = {"noisy": [1.0, 2.0, 3.0], "scale": 1.0, **change}
-    with pytest.raises(InputError, match=re.escape(said)):
+    with pytest.raises(hv.InputError, match=re.escape(said)):
         smooth(given_.pop("noisy"), given_.pop("scale"), given_.pop("groupings", ()), **given_)

@@ -106,7 +106,7 @@ class Suppression:
 
 
 def clip_user(  # noqa: PLR0913  a public door: keyword-only
-    occupancy: Occupancy,
+    occupancy: Occupancy | SuppressionSource,
     span: float,
     epsilon: Number,
     *,
@@ -125,7 +125,7 @@ def clip_user(  # noqa: PLR0913  a public door: keyword-only
     Parameters
     ----------
     occupancy : Occupancy
-        Public counts.
+        Public counts; or their source, which several runs share.
     span : float
         U, the width of the bounds, in value units.
     epsilon : int, str, Decimal, Fraction or float
@@ -164,30 +164,7 @@ def clip_user(  # noqa: PLR0913  a public door: keyword-only
     >>> done.stages[0]
     SuppressionStage(degree=2, users=1, suppressed=1, finished=True)
     """
-    return suppress_users(
-        SuppressionSource(occupancy),
-        span,
-        epsilon,
-        bound=bound,
-        error=error,
-        targets=targets,
-        unfinished_stage=unfinished_stage,
-        exempt=exempt,
-    )
-
-
-def suppress_users(  # noqa: PLR0913  that of `clip_user`
-    source: SuppressionSource,
-    span: float,
-    epsilon: Number,
-    *,
-    bound: float | None = None,
-    error: ErrorKind = "sum",
-    targets: tuple[float, float] | None = None,
-    unfinished_stage: Unfinished = "undo",
-    exempt: Exempt = "smallest",
-) -> Suppression:
-    """Run CLIP-USER on counts that several runs share; arguments as in `clip_user`."""
+    source = occupancy if isinstance(occupancy, SuppressionSource) else SuppressionSource(occupancy)
     cell_loss = float(to_positive_fraction(epsilon, "epsilon"))
     width = float(to_positive_fraction(span, "span"))
     _check_words(error, unfinished_stage, exempt)

@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
@@ -39,7 +39,6 @@ from hexveil.base.errors import HexveilError
 from hexveil.base.rational import sum_upper_bounds
 from hexveil.base.read_only import read_only
 from hexveil.model.occupancy import BLOCK_PAIRS, Occupancy, PairColumn, Pairs
-from hexveil.model.pair_columns import Weights
 
 Moved: TypeAlias = Iterable[tuple[Ints | Floats, Floats]]
 Terms: TypeAlias = tuple[Floats, ...]
@@ -78,7 +77,7 @@ def squares(moved: Moved) -> Terms:
 
 
 def beyond(moved: Moved) -> Terms:
-    """Return the pure loss of each pair beyond what was authorised and not spent.
+    """Return the pure loss of each pair above an authorised, unspent part.
 
     Moves in the noise of this stage, in that which was authorised before, and in that which spent
     some of it. A difference of nearly equal doubles is mostly their rounding: 16 ulps of either.
@@ -111,14 +110,11 @@ def sum_lower_bound(user: Ints, terms: Floats, n_users: int) -> Floats:
 # ---- moves of pairs, wherever these are ----
 
 
-class MovedBy(Protocol):
-    """How many steps each pair moves its cell's number of a statistic.
+MovedBy: TypeAlias = Callable[[Pairs, Ints | None], Ints | Floats]
+"""From pairs, and their weights if there are any, to how many steps each moves its cell's number.
 
-    A function of a module, with the arrays that it takes of cells and users by name.
-    """
-
-    def __call__(self, pairs: Pairs, weight: Ints | None) -> Ints | Floats:
-        """Return the moves of some pairs, given their weights if there are any."""
+A function of a module, with the arrays that it takes of cells and users by name.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,13 +146,13 @@ class PairMoves:
     ----------
     occupancy : Occupancy
     statistics : tuple of StatisticMoves
-    weight : Weights or None
+    weight : PairColumn or None
         Weights of pairs.
     """
 
     occupancy: Occupancy
     statistics: tuple[StatisticMoves, ...]
-    weight: Weights | None = None
+    weight: PairColumn | None = None
 
     def at(self, scales: Sequence[Floats]) -> Self:
         """Return the same moves under other noise: of each statistic, in the order of cells.
@@ -191,13 +187,12 @@ class PairMoves:
         return self.occupancy.map_users(partial(_charged_cells, terms=self._terms(losses)))
 
     def _terms(self, currency: Currency) -> "_PairTerms":
-        weights = None if self.weight is None else self.weight.column
-        return _PairTerms(self.statistics, weights, currency)
+        return _PairTerms(self.statistics, self.weight, currency)
 
 
 @dataclass(frozen=True, eq=False)
 class _PairTerms:
-    """What each pair costs, made where the pair is."""
+    """Terms of pairs in a currency, made where the pairs are."""
 
     statistics: tuple[StatisticMoves, ...]
     weights: PairColumn | None
@@ -290,23 +285,12 @@ class LossParts:
 
     def upper_bounds(self, parts: Ints) -> Floats:
         """Return sums of parts as doubles that are not below them; nothing stays 0."""
-        losses = np.ldexp(np.nextafter(parts.astype(np.float64), np.inf), -self.exponent)
-        return np.where(parts > 0, losses, 0.0)
+        return self._beside(parts, np.inf)
 
     def lower_bounds(self, parts: Ints) -> Floats:
         """Return sums of parts as doubles that are not above them."""
-        losses = np.ldexp(np.nextafter(parts.astype(np.float64), -np.inf), -self.exponent)
+        return self._beside(parts, -np.inf)
+
+    def _beside(self, parts: Ints, towards: float) -> Floats:
+        losses = np.ldexp(np.nextafter(parts.astype(np.float64), towards), -self.exponent)
         return np.where(parts > 0, losses, 0.0)
-
-
-def sum_parts(user: Ints, parts: Ints, n_users: int) -> Ints:
-    """Return each user's sum of parts.
-
-    Examples
-    --------
-    >>> sum_parts(np.array([1, 0, 1]), np.array([2, 3, 4]), 2).tolist()
-    [3, 6]
-    """
-    total = np.zeros(n_users, dtype=np.int64)
-    np.add.at(total, user, parts)
-    return total

@@ -27,7 +27,7 @@ from hexveil.cli.output.price_text import price_lines
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
 from hexveil.model.cells import Cells
-from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
+from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.feasibility.grids import OTHER_GRIDS, on_declared_grids
 from hexveil.planning.plan import Plan

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from hexveil.config import Run
-    from hexveil.model.column_facts import ColumnFacts
+    from hexveil.model.declared_grid import ColumnFacts
     from hexveil.model.public_metadata import PublicMetadata, Unit
     from hexveil.planning.feasibility.capacity import Capacity
     from hexveil.planning.moment_part import MomentPart

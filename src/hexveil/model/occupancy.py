@@ -103,8 +103,14 @@ class PairList:
     def _sizes(self) -> Ints:
         return np.diff(self.start)
 
+    def sum_users(self, whole: Ints) -> Ints:
+        """Return each user's sum of a whole number of its pairs: exact, in any order."""
+        sums = np.zeros(self.n_users, dtype=np.int64)
+        np.add.at(sums, self.own_user, whole)
+        return sums
+
     def parts(self, room: int) -> "Iterator[Partition]":
-        """Yield runs of so many pairs, of which neither cells nor users are whole."""
+        """Yield runs of so many pairs, with parts of cells and of users."""
         for begin in range(0, max(self.n.size, 1), room):
             run, at = slice(begin, begin + room), self.begin + begin
             cell, user, n = self.cell[run], self.user[run], self.n[run]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.accounting.contributions import KeptRecords
+from hexveil.accounting.privacy_loss import KeptRecords
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import parts_of_work, share_of_work
 from hexveil.mechanisms import OptimalClipping

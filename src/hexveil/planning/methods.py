@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from hexveil.accounting.clip_user import initial_errors, suppress_users
+from hexveil.accounting.clip_user import clip_user, initial_errors
 from hexveil.accounting.error_model import has_single_record
 from hexveil.accounting.heavy_users import SuppressionSource
 from hexveil.accounting.promise import Promise, check_units, promised
@@ -135,7 +135,7 @@ def _clip_user(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
         targets = None if error == "sum" else _initial_errors(problem, cell_loss)
         if targets == (math.inf, math.inf):  # only variances of one record
             return allocate_independently(occupancy, span, request, cell_loss)
-        suppression = suppress_users(
+        suppression = clip_user(
             source, width, cell_loss, error=error, targets=targets, exempt=request.exempt
         )
         allocation = allocate_independently(

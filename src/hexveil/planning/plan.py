@@ -19,8 +19,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.html_tables import html_table, paragraph
 from hexveil.base.optional_packages import require_package
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
-from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
-from hexveil.model.declared_grid import DeclaredFacts
+from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns, DeclaredFacts
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.part import BookedStages, HasFacts, Part
 from hexveil.planning.serialization.codec import plan_folder

@@ -22,7 +22,7 @@ from hexveil.planning.presence.presence_plan import KINDS as PRESENCE_KINDS
 from hexveil.planning.presence.presence_plan import PresencePart, plan_presence
 
 if TYPE_CHECKING:
-    from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
+    from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns
 
 
 PartOf: TypeAlias = Callable[[Any, PlanArguments], Part]

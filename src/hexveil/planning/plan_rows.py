@@ -9,8 +9,8 @@ from functools import partial
 
 import numpy as np
 
-from hexveil.accounting.contributions import KeptRecords, clipped_by_caps
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, ErrorModel, span_in_quanta
+from hexveil.accounting.privacy_loss import KeptRecords, clipped_by_caps
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells, Labels
-from hexveil.model.column_facts import ColumnFacts
-from hexveil.model.declared_grid import DeclaredFacts
+from hexveil.model.declared_grid import ColumnFacts, DeclaredFacts
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.planning.distribution.distribution_plan import DistributionPart
 from hexveil.planning.goal import goal, printed_options

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
-from hexveil.model.declared_grid import DeclaredFacts
+from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns, DeclaredFacts
 from hexveil.model.public_metadata import PublicMetadata
 
 PRIVATE = "presence is private"

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from hexveil.ledger import Ledger
     from hexveil.ledger.unit_losses import Losses
     from hexveil.mechanisms.contract import StagedPlan
-    from hexveil.model.column_facts import DeclaredColumns
-    from hexveil.model.declared_grid import DeclaredFacts
+    from hexveil.model.declared_grid import DeclaredColumns, DeclaredFacts
     from hexveil.planning.plan import Plan
     from hexveil.records.column_datasets import ColumnDatasets, PrivateColumns, PrivateDataset
     from hexveil.records.dataset import Dataset

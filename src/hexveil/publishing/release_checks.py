@@ -8,7 +8,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.items import items_of
 from hexveil.ledger import Ledger
 from hexveil.ledger.promises import check_same_promise
-from hexveil.model.column_facts import DeclaredColumns
+from hexveil.model.declared_grid import DeclaredColumns
 from hexveil.planning.plan import Plan
 from hexveil.publishing.columns.column_table import check_prefixes
 from hexveil.publishing.estimates.smoothed_estimates import groupings_of

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from hexveil.base.arrow_numbers import to_arrow
 from hexveil.base.errors import HexveilError, InputError
-from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
-from hexveil.model.declared_grid import DeclaredFacts
+from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns, DeclaredFacts
 from hexveil.model.private_pairs import PairBlocks, PrivatePairs
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.records.dataset import Dataset

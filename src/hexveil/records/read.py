@@ -18,8 +18,7 @@ from typing import Any, Literal, Unpack, overload
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number
 from hexveil.model.cells import Cells, Labels
-from hexveil.model.column_facts import DeclaredColumns
-from hexveil.model.declared_grid import DeclaredFacts
+from hexveil.model.declared_grid import DeclaredColumns, DeclaredFacts
 from hexveil.model.public_metadata import Unit
 from hexveil.records.column_datasets import ColumnDatasets, PrivateColumns, PrivateDataset
 from hexveil.records.dataset import Dataset

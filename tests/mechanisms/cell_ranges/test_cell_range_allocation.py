@@ -66,34 +66,6 @@ def outputs_of(allocation, sums, source=None, journal=None):
     return execute(allocation, sums, source, journal or MemoryJournal(), meter)
 
 
-@pytest.mark.parametrize("select", [AboveCentre(), All(moved=True), All(moved=False)])
-def test_each_user_loses_what_is_booked(select):
-    """The meter's sum is the booking, whichever cells move."""
-    allocation, sums = town(select=select)
-    meter = Meter(allocation.losses())
-    execute(allocation, sums, VettedNoise(), MemoryJournal(), meter)
-    spent, booked = meter._spent, allocation.losses()
-    assert (spent <= booked).all()
-    # Who has fewer votes than others spends less on pooled stages, which are booked in full.
-    least = booked - float(allocation.histogram_promise.amount + allocation.spread_epsilon)
-    assert (spent >= least * (1 - 1e-9)).all()
-    assert (spent / booked).max() >= 0.95
-
-
-def test_a_replay_gives_what_was_released():
-    """Rows of a release give the same ranges, looks and estimates; nothing is drawn."""
-    allocation, sums = town()
-    journal = MemoryJournal()
-    outputs = outputs_of(allocation, sums, journal=journal)
-    again = replay(allocation, journal.rows)
-    assert {name: row.tolist() for name, row in again.items()} == {
-        name: row.tolist() for name, row in outputs.items()
-    }
-    for one, other in zip(allocation.looks(outputs), allocation.looks(again), strict=True):
-        for field in ("noisy", "lower", "upper", "scale"):
-            assert (getattr(one, field) == getattr(other, field)).all()
-
-
 def test_a_replay_follows_the_stored_decision():
     """Another choice of ranges would be made now: the stored one holds."""
     allocation, sums = town(select=AboveCentre())
@@ -107,36 +79,6 @@ def test_a_replay_follows_the_stored_decision():
         assert (changed.released(again).moved == moved).all()
         (one,), (other,) = (each.decode(outputs) for each in (allocation, changed))
         assert (one.estimate == other.estimate).all()
-
-
-class StopsAfter(MemoryJournal):
-    """A journal that fails once it has stored a row of this name."""
-
-    def __init__(self, name):
-        super().__init__()
-        self.name = name
-
-    def draw_once(self, name, entries, draw):
-        """Store a row, then fail."""
-        super().draw_once(name, entries, draw)
-        if name == self.name:
-            raise KeyboardInterrupt
-        return self.rows[name]
-
-
-@pytest.mark.parametrize("name", [HISTOGRAM, "spread", FIRST_LOOK, "cells"])
-def test_a_release_that_stopped_goes_on_as_it_began(name):
-    """After a stop behind any row, that row stays, and the meter's sum is that of one release."""
-    allocation, sums = town(select=AboveCentre())
-    journal = StopsAfter(name)
-    with pytest.raises(KeyboardInterrupt):
-        outputs_of(allocation, sums, journal=journal)
-    stored = {key: row.copy() for key, row in journal.rows.items()}
-    journal.name = ""
-    outputs = outputs_of(allocation, sums, journal=journal)
-    assert list(outputs) == [HISTOGRAM, "spread", FIRST_LOOK, "cells"]
-    for key, row in stored.items():
-        assert (outputs[key] == row).all()
 
 
 class RecordingNoise(SimulatedNoise):

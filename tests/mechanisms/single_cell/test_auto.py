@@ -178,20 +178,6 @@ def test_arguments_without_meaning_are_refused(arguments, message):
         hv.mechanisms.Auto(**arguments)
 
 
-@pytest.mark.parametrize(
-    ("counts", "bounds", "epsilon", "message"),
-    [
-        ([0, 1], (0, 8), 1, "counts must be whole numbers of at least 1"),
-        ([1], (8, 0), 1, "smaller to the larger value"),
-        ([1], (0, 8), 0, "epsilon must be positive and finite, got 0"),
-    ],
-)
-def test_bad_cells_are_refused(counts, bounds, epsilon, message):
-    """A cell without meaning is refused as by every mechanism."""
-    with pytest.raises(hv.InputError, match=message):
-        hv.mechanisms.Auto().plan(counts, bounds=bounds, epsilon=epsilon)
-
-
 @pytest.mark.slow
 def test_regret_on_simulated_cells():
     """On users who differ much or little, of counts unlike one another, regret is within 15 %."""

@@ -25,15 +25,6 @@ def test_it_is_the_step_up_procedure(p_values, are_independent):
     assert found.tolist() == (p_value <= limit).tolist()
 
 
-def test_yekutieli_finds_no_more_than_hochberg():
-    """The procedure for any dependence is the stricter one."""
-    p_value = np.random.default_rng(3).beta(0.3, 1.0, 200)
-    loose = find_discoveries(p_value, 0.1, are_independent=True)
-    strict = find_discoveries(p_value, 0.1, are_independent=False)
-    assert strict.sum() < loose.sum()
-    assert not (strict & ~loose).any()
-
-
 def test_the_rate_holds():
     """With three of four cells unchanged, the mean share of false calls is 0.75 of the rate."""
     rng, rate, runs, shares = np.random.default_rng(11), 0.2, 3000, []

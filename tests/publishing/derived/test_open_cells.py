@@ -1,19 +1,14 @@
 """Comparisons and roll-ups of maps with private presence: errors, against exact laws and truth."""
 
-import json
-import re
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
 
 import hexveil as hv
 from hexveil.accounting.noise_law import Gaussian, Laplace
 from hexveil.accounting.promise import PARTS
-from hexveil.base.errors import InputError
-from hexveil.cli.app import app
 from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
 from hexveil.mechanisms.pooled_law import BeyondRange, Excess
 from hexveil.mechanisms.presence.any_unit import PresenceSums
@@ -42,7 +37,6 @@ from hexveil.publishing.derived.release_comparison import find_changes, find_dis
 from hexveil.publishing.derived.release_source import ReleaseSource
 from hexveil.publishing.presence.presence_manifest import presence_manifest
 from hexveil.publishing.presence.presence_table import decode_outputs, map_accuracy, released_table
-from hexveil.publishing.published_numbers import Release
 
 SCALE = 20
 """Noise scale of exact laws, in whole units."""
@@ -317,7 +311,7 @@ def released(dataset, plan, name, seed):
     table = released_table(plan.request, decoded, "speed", "km/h")
     accuracy = map_accuracy(decoded)
     manifest = presence_manifest("cars", component, outputs, name[:1] * 64, None, accuracy)
-    return Release(table, manifest, plan.epsilon, replayed=False)
+    return hv.Release(table, manifest, plan.epsilon, replayed=False)
 
 
 @pytest.fixture(scope="module")
@@ -466,68 +460,32 @@ def test_refusals_of_maps_are_sentences(maps):
     """Models apart, medians of coarser cells, missing statistics, other caps, nothing open."""
     first, second = maps["mean"]
     values = replace(second, manifest=second.manifest | {"model": "values"})
-    with pytest.raises(InputError, match="protects values and the other one presence"):
+    with pytest.raises(hv.InputError, match="protects values and the other one presence"):
         hv.compare_releases(first, values)
-    with pytest.raises(InputError, match="the median of coarser cells does not follow"):
+    with pytest.raises(hv.InputError, match="the median of coarser cells does not follow"):
         hv.roll_up(maps[STATISTICS][0], one_cell=True, statistic="p50")
-    with pytest.raises(InputError, match="has no users; it has mean"):
+    with pytest.raises(hv.InputError, match="has no users; it has mean"):
         hv.roll_up(first, one_cell=True, statistic="users")
-    with pytest.raises(InputError, match="has no p50; it has mean"):
+    with pytest.raises(hv.InputError, match="has no p50; it has mean"):
         hv.compare_releases(first, second, statistic="p50")
-    with pytest.raises(InputError, match="name one bin, histogram_01 to histogram_20"):
+    with pytest.raises(hv.InputError, match="name one bin, histogram_01 to histogram_20"):
         hv.compare_releases(*maps[STATISTICS], statistic="histogram")
     medians = replace(
         first, manifest=first.manifest | {"plan": first.manifest["plan"] | {"statistics": ["p50"]}}
     )
-    with pytest.raises(InputError, match="has p50, of which none"):
+    with pytest.raises(hv.InputError, match="has p50, of which none"):
         hv.roll_up(medians, one_cell=True)
     units = maps["users"]
     plan = units[1].manifest["plan"] | {"user_cap": "7 cells"}
     capped = replace(units[1], manifest=units[1].manifest | {"plan": plan})
-    with pytest.raises(InputError, match=r"counts fully \(cells_per_unit\): 2 cells and 7 cells"):
+    with pytest.raises(
+        hv.InputError, match=r"counts fully \(cells_per_unit\): 2 cells and 7 cells"
+    ):
         hv.compare_releases(units[0], capped)
     at = first.table.column_names.index("is_open")
     none = pa.array([False] * len(first))
     closed = replace(first, table=first.table.set_column(at, "is_open", none))
-    with pytest.raises(InputError, match="no cell of the release of cars is open"):
+    with pytest.raises(hv.InputError, match="no cell of the release of cars is open"):
         hv.roll_up(closed, one_cell=True)
-    with pytest.raises(InputError, match="no cell of the release of cars is open"):
+    with pytest.raises(hv.InputError, match="no cell of the release of cars is open"):
         hv.compare_releases(second, closed)
-
-
-@pytest.mark.slow
-def test_the_commands_take_maps(folders, tmp_path):
-    """Both commands, their folders and their pages; numbers of units have no unit of measure."""
-    run = CliRunner().invoke
-    first, second = map(str, folders["mean"])
-    made = run(app, ["compare", first, second, "--out", str(tmp_path / "changes")])
-    assert made.exit_code == 0, made.output
-    statement = json.loads((tmp_path / "changes" / "comparison.json").read_text("utf-8"))
-    assert statement["before"]["receipt_sha256"]
-    readme = " ".join((tmp_path / "changes" / "README.txt").read_text("utf-8").split())
-    assert "by noise alone" in readme
-    page = (tmp_path / "changes" / "comparison.html").read_text("utf-8")
-    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
-    assert data["lines"] == ["sides", "weight_of_sides"]
-    assert len(data["columns"]["weight_before"]) == statement["cells"]["compared"]
-    for options, heading in (
-        (["--one-cell"], "Average"),
-        (["--one-cell", "--statistic", "share<40"], "Share"),
-        (["--resolution", "4", "--statistic", "users"], "Units"),
-    ):
-        place = tmp_path / heading
-        made = run(app, ["roll-up", str(folders["all"][0]), *options, "--out", str(place)])
-        assert made.exit_code == 0, made.output
-        assert made.output.startswith(heading)
-        page = (place / "roll-up.html").read_text("utf-8")
-        assert "open cell" in page
-        assert "Released cells" not in page
-    made = run(app, ["compare", *map(str, folders["all"]), "--one-cell", "--statistic", "users"])
-    assert "1 cell" in made.output, made.output
-
-
-def test_a_column_that_an_earlier_version_did_not_write_is_named():
-    """A roll-up of such a map says what to do."""
-    source = ReleaseSource(pa.table({"cell": ["a"]}), {}, {"dataset": "cars"})
-    with pytest.raises(InputError, match=r"no column 'weight_noisy'.*publish it again"):
-        source.column("weight_noisy")

@@ -116,13 +116,6 @@ def test_a_summary_needs_no_script_and_no_network(city):
     assert plt.get_fignums() == begun
 
 
-def test_a_title_is_escaped(city, monkeypatch, picture):
-    """No text becomes markup."""
-    hostile = replace(picture, title="\"><script>alert('x')</script>")
-    monkeypatch.setattr(axes_drawing, "picture_of", lambda *_: hostile)
-    assert "<script" not in summarize(city.table, ManifestView.from_manifest(city.manifest), RAW)
-
-
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [

@@ -1,14 +1,12 @@
 """The content of a picture: the cells of one slot, on one scale and one projection."""
 
-import math
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from hexveil.base import hexagons
-from hexveil.base.errors import InputError
+import hexveil as hv
 from hexveil.report.manifest_view import ManifestView
 from hexveil.report.notebook.cell_picture import (
     MAX_BARS,
@@ -23,24 +21,6 @@ RAW = "mean_raw"
 
 def view_of(release):
     return ManifestView.from_manifest(release.manifest)
-
-
-def slot_rows(table, slot):
-    return [row for row in table.to_pylist() if row["slot"] == slot]
-
-
-def test_a_slot_has_its_cells(city):
-    """Numbers, intervals and grades are those of the slot's rows, in their order."""
-    slot = city.table["slot"][0].as_py()
-    picture = picture_of(city.table, view_of(city), RAW, slot)
-    rows = slot_rows(city.table, slot)
-    assert picture.names == tuple(row["hexagon"] for row in rows)
-    assert picture.value.tolist() == [row["mean_raw"] for row in rows]
-    assert picture.low.tolist() == [row["mean_low"] for row in rows]
-    assert picture.high.tolist() == [row["mean_high"] for row in rows]
-    assert picture.quality == tuple(row["mean_quality"] for row in rows)
-    assert picture.title == "Average speed, 19 Feb 2024, 07:00\u201308:00"
-    assert picture.label == "mean_raw (km/h)"
 
 
 def test_slots_share_scale_and_place(city):
@@ -59,17 +39,6 @@ def test_slots_share_scale_and_place(city):
     assert {len(p.outlines) + len(p.others) for p in pictures} == {len(every)}
 
 
-def test_outlines_are_true_to_size(city):
-    """Sides of a hexagon have the length that they have on the ground."""
-    picture = picture_of(city.table, view_of(city), RAW)
-    ring = hexagons.outline(int(picture.names[0], 16))
-    (lon, lat), (next_lon, next_lat) = ring[:2]
-    metres = 6_371_008.8 * math.radians(1)
-    ground = math.hypot((next_lon - lon) * math.cos(math.radians(lat)), next_lat - lat) * metres
-    drawn = math.hypot(*(picture.outlines[0][1] - picture.outlines[0][0]))
-    assert drawn == pytest.approx(ground, rel=0.02)
-
-
 def test_without_a_name_the_slot_of_most_records_is_drawn(city):
     """The public counts decide, no released number does."""
     totals = {}
@@ -83,14 +52,16 @@ def test_without_a_name_the_slot_of_most_records_is_drawn(city):
 
 def test_an_unknown_slot_is_refused(city):
     """A name that is nearly right is proposed; else the slots are listed, and not without end."""
-    with pytest.raises(InputError, match=r"no slot '2024-02-19T7:00'; did you mean '2024-02-19T07"):
+    with pytest.raises(
+        hv.InputError, match=r"no slot '2024-02-19T7:00'; did you mean '2024-02-19T07"
+    ):
         picture_of(city.table, view_of(city), RAW, "2024-02-19T7:00")
-    with pytest.raises(InputError, match=r"no slot 'noon'; it has '2024-02-19T07:00', '2024"):
+    with pytest.raises(hv.InputError, match=r"no slot 'noon'; it has '2024-02-19T07:00', '2024"):
         picture_of(city.table, view_of(city), RAW, "noon")
     many = pa.table({"slot": [f"s{i:02d}" for i in range(20)], "records": [1] * 20})
-    with pytest.raises(InputError, match=f"'s11' and {20 - MAX_LISTED} more"):
+    with pytest.raises(hv.InputError, match=f"'s11' and {20 - MAX_LISTED} more"):
         select_slot(many, "?", np.ones(20))
-    with pytest.raises(InputError, match="has no timeslots; leave slot out"):
+    with pytest.raises(hv.InputError, match="has no timeslots; leave slot out"):
         select_slot(many.drop_columns(["slot"]), "s01", np.ones(20))
 
 
@@ -120,7 +91,7 @@ def test_counts_have_neither_interval_nor_grade(city):
 
 def test_text_is_not_drawn(city):
     """A column without numbers is refused by name."""
-    with pytest.raises(InputError, match="column 'mean_quality' has none"):
+    with pytest.raises(hv.InputError, match="column 'mean_quality' has none"):
         picture_of(city.table, view_of(city), "mean_quality")
 
 

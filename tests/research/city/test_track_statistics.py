@@ -111,14 +111,6 @@ def test_users_records_and_cells_are_counted():
     assert found(table, "speed above 0")[0.5] == 2.5
 
 
-def test_hours_are_those_of_the_local_clock():
-    """Half past in one zone is the full hour in another: the cells differ."""
-    rows = [("a", 10, 1), ("a", 50, 1)]
-    name = "cells per user, resolution 7"
-    assert found(track_statistics.statistics(tracks(rows), "UTC"), name)[1.0] == 1
-    assert found(track_statistics.statistics(tracks(rows), "Asia/Kolkata"), name)[1.0] == 2
-
-
 def test_autocorrelation_is_pearsons_of_pairs_so_far_apart():
     """Against a plain loop over pairs, on users of irregular times."""
     generator = np.random.default_rng(4)
@@ -138,25 +130,6 @@ def test_autocorrelation_is_pearsons_of_pairs_so_far_apart():
         expected = np.corrcoef(np.array(pairs).T)[0, 1]
         got = found(table, f"autocorrelation of speed after {name}")[None]
         assert got == pytest.approx(expected, abs=1e-9)
-
-
-def test_a_slow_change_is_autocorrelated():
-    """Speeds that hardly change are alike after minutes; drawn speeds are not."""
-    minutes = np.arange(0, 200, 0.2)
-    slow = [("a", m, 20 + 10 * np.sin(m / 30)) for m in minutes]
-    drawn = np.random.default_rng(1).uniform(0, 60, minutes.size)
-    loose = [("a", m, v) for m, v in zip(minutes, drawn, strict=True)]
-    name = "autocorrelation of speed after 5 min"
-    assert found(track_statistics.statistics(tracks(slow), "UTC"), name)[None] > 0.9
-    assert abs(found(track_statistics.statistics(tracks(loose), "UTC"), name)[None]) < 0.2
-
-
-def test_no_pair_is_no_correlation():
-    """Where no record is so much later, or all are alike, there is nan, and no warning."""
-    table = track_statistics.statistics(tracks([("a", 0, 1), ("b", 1, 2)]), "UTC")
-    assert np.isnan(found(table, "autocorrelation of speed after 30 s")[None])
-    alike = track_statistics.statistics(tracks([("a", m, 7) for m in range(9)]), "UTC")
-    assert np.isnan(found(alike, "autocorrelation of speed after 1 min")[None])
 
 
 def test_a_ratio_is_city_by_real():

@@ -9,13 +9,15 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import hexveil as hv
-from hexveil.base.errors import HexveilError, InputError
-from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, study_cell
+from hexveil.mechanisms.contract import Outputs, PrivateSums
+from hexveil.mechanisms.simulated_noise import law
+from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
 from hexveil_research.mechanisms import foresight
 from hexveil_research.mechanisms.foresight import (
-    DESIGNS,
     Foresight,
     HuberDesign,
     HuberMean,
@@ -26,8 +28,9 @@ from hexveil_research.mechanisms.huber_location import (
     BalancePoint,
     ScoreSumAtPoint,
     ScoreSums,
+    selection_laws,
 )
-from stage_laws import ExactLoss, Problem, holds
+from stage_laws import ExactLoss, Problem, candidate_scores, every_data_set, holds
 
 EPSILONS = (0.25, 0.5, 1, 2)
 
@@ -84,7 +87,7 @@ def test_exact_loss_is_at_most_epsilon(design, counts, epsilon):
     if design.share == 1:
         (choice,) = allocation.stages
         broken = replace(allocation, stages=(replace(choice, scale=choice.scale * 0.2),))
-        with pytest.raises(HexveilError, match="more than was booked"):
+        with pytest.raises(hv.HexveilError, match="more than was booked"):
             ExactLoss(Problem(counts, 4), Booked(broken, allocation.losses()))
 
 
@@ -101,47 +104,6 @@ class Booked:
     def next_stage(self, earlier):
         """Return the allocation's own stage."""
         return self.allocation.next_stage(earlier)
-
-
-def test_every_way_splits_epsilon():
-    """Choice and noise of each design pay ε together, and no choice of one candidate is paid."""
-    cell, epsilon = study_cell([5, 4, 1] * 10, (0, 8)), Fraction(7, 10)
-    for design in DESIGNS:
-        allocation = huber_mean(cell, epsilon, design)
-        spent = epsilon - allocation.mean_epsilon
-        assert 0 <= allocation.mean_epsilon <= epsilon
-        assert (spent == 0) == (design.candidates == 1)
-        if spent:
-            assert allocation.stages[0].scale >= 2 * COST_STEPS / float(spent) * (1 - 1e-12)
-        assert allocation.losses().max() <= float(epsilon) * (1 + 1e-12)
-
-
-CELLS = {
-    "one user": [7],
-    "one sample": [1],
-    "equal counts": [5] * 30,
-    "one huge user": [10**6] + [3] * 20,
-    "two users": [2, 1],
-    "many": list(range(1, 80)),
-    "thinned": [1, 2, 30] * 600,
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("cell", CELLS)
-def test_odd_cells_work(cell):
-    """Plans, releases and simulations are finite and within the bounds, at any ε."""
-    counts, rng = CELLS[cell], np.random.default_rng(1)
-    for epsilon, (lower, upper) in itertools.product(("0.01", 100), [(0, 65), (-3, 5)]):
-        plan = Foresight().plan(counts, bounds=(lower, upper), epsilon=epsilon)
-        assert plan.epsilon == Fraction(epsilon)
-        assert plan.worst_case_bias is None
-        assert plan.worst_case_error is None
-        assert plan.bound95 == upper - lower
-        assert 0 <= plan.sensitivity <= (upper - lower) * (1 + 1e-12)
-        for values in (np.full(len(counts), lower), rng.uniform(lower, upper, len(counts))):
-            found = plan.simulate(values, rng, 5)
-            assert ((np.array(found) >= lower) & (np.array(found) <= upper)).all()
 
 
 def test_the_fitted_curve_has_nearly_the_least_absolute_error():
@@ -181,15 +143,6 @@ def test_many_users_are_thinned_evenly_by_rank(users, every):
     assert epsilon == Fraction(1, 2) * Fraction(users, 1536)
 
 
-def test_plans_are_public_and_always_the_same():
-    """A plan depends on counts as a set, not on their order, and is made without chance."""
-    first = Foresight().plan([9, 4, 1, 1] * 9, bounds=(0, 8), epsilon=1)
-    other = Foresight().plan([1, 1, 4, 9] * 9, bounds=(0, 8), epsilon=1)
-    assert first.allocation.curve == other.allocation.curve
-    assert first.allocation.scores.reach == other.allocation.scores.reach
-    assert first.allocation.mean_epsilon == other.allocation.mean_epsilon
-
-
 def test_estimates_move_with_the_bounds():
     """The same cell in other units is released alike: bounds below zero, another span."""
     means = np.linspace(0.2, 0.7, 25)
@@ -201,18 +154,6 @@ def test_estimates_move_with_the_bounds():
         for plan, lower, span in zip(plans, (0, -30), (1, 50), strict=True)
     )
     assert moved == pytest.approx(-30 + 50 * plain, abs=1e-4)
-
-
-@pytest.mark.slow
-def test_simulated_cells_are_read_with_less_error():
-    """Where users differ the error is on average at least 15 % below the papers' best."""
-    rng = np.random.default_rng(31)
-    cells = []
-    for users in (25, 60, 150):
-        counts = np.maximum(1, np.exp(rng.normal(3, 0.8, users)).astype(np.int64))
-        level = rng.uniform(10, 50) + 6 * rng.normal(size=users)
-        cells.append((counts, np.clip(level + 9 / np.sqrt(counts) * rng.normal(size=users), 0, 65)))
-    assert np.mean(ratios(cells, (0, 65), 300)) < 0.85
 
 
 def real(file, bounds, cells, most):
@@ -253,7 +194,7 @@ def test_the_judgement_in_small(shared):
 def test_bad_spreads_are_refused():
     """Standard deviations outside their range are refused in one sentence."""
     for wrong in ({"spreads": ()}, {"spreads": (0.0,)}, {"within": 2.0}, {"within": math.nan}):
-        with pytest.raises(InputError, match="in parts of the span"):
+        with pytest.raises(hv.InputError, match="in parts of the span"):
             Foresight(**wrong)
     assert Foresight().name == "Foresight()"
     assert isinstance(Foresight().plan([2, 1], bounds=(0, 1), epsilon=1).allocation, HuberMean)
@@ -290,7 +231,7 @@ def is_sound(case):
     allocation = huber_mean(cell, FAULT_LOSS, design)
     try:
         return holds(Problem(counts, span), allocation, FAULT_LOSS * Fraction(1000001, 1000000))
-    except (AssertionError, HexveilError):
+    except (AssertionError, hv.HexveilError):
         return False
 
 
@@ -301,3 +242,96 @@ def test_planted_faults_are_found(fault, monkeypatch):
     assert is_sound(case)
     monkeypatch.setattr(target, attribute, change(target.__dict__[attribute]))
     assert not is_sound(case)
+
+
+# ---- Score sums about a point: their value in integers, and how far one user moves them ----
+
+
+def score_sums(weights, reach, candidates, span, counts=None):
+    """Return score sums about the middles of equal bins."""
+    counts = np.array(counts or [3] * len(weights))
+    points = span * (2 * np.arange(candidates) + 1) // (2 * candidates)
+    return ScoreSums(counts, np.array(weights), reach, points, span)
+
+
+def by_definition(scores, total):
+    """Return B at every candidate by its definition, in Python integers."""
+    rows = []
+    for row in total.tolist():
+        users = list(zip(row, scores.counts.tolist(), scores.weight.tolist(), strict=True))
+        rows.append(
+            [
+                sum(
+                    max(-scores.reach, min(v * s // m - v * theta, scores.reach))
+                    for s, m, v in users
+                )
+                for theta in scores.points.tolist()
+            ]
+        )
+    return rows
+
+
+@given(
+    weights=st.lists(st.integers(1, 50), min_size=1, max_size=6),
+    reach=st.integers(1, 40_000),
+    candidates=st.integers(1, 30),
+    span=st.integers(30, 1000),
+    seed=st.integers(0, 1000),
+)
+def test_running_sums_give_the_definition(weights, reach, candidates, span, seed):
+    """Running sums give the definition exactly, at the bounds of the values too."""
+    scores = score_sums(weights, reach, candidates, span)
+    rng = np.random.default_rng(seed)
+    limits = span * scores.counts
+    total = np.vstack([rng.integers(0, limits + 1, (3, len(weights))), 0 * limits, limits])
+    assert scores.values(PrivateSums(total)).tolist() == by_definition(scores, total)
+
+
+def test_sums_beyond_doubles_are_exact():
+    """Where heights do not fit 53 bits, running sums are added in integers."""
+    span = 2**45
+    scores = score_sums([2**7 + 1, 3 * 2**6 + 1, 1], 2**50, 4, span)
+    total = np.array([[3 * span - 1, 2 * span + 1, 7]])
+    assert scores.total_weight * span > 2**53
+    expected = [
+        [
+            sum(
+                max(-scores.reach, min(v * s // 3 - v * theta, scores.reach))
+                for s, v in zip(total[0].tolist(), scores.weight.tolist(), strict=True)
+            )
+            for theta in scores.points.tolist()
+        ]
+    ]
+    assert scores.values(PrivateSums(total)).tolist() == expected
+
+
+@pytest.mark.parametrize("reach", [1, 7, 20, 200])
+def test_one_user_moves_the_sum_by_d_and_no_more(reach):
+    """Over all sums the largest change of each user is d at every candidate, exactly."""
+    scores = score_sums([3, 1], reach, 5, 10, counts=[2, 1])
+    data = every_data_set(scores.counts, scores.span)
+    cube = scores.values(PrivateSums(data)).reshape(21, 11, 5)
+    assert np.ptp(cube, axis=0).max(axis=0).tolist() == scores.user_sensitivity[0].tolist()
+    assert np.ptp(cube, axis=1).max(axis=0).tolist() == scores.user_sensitivity[1].tolist()
+
+
+@given(seed=st.integers(0, 10_000), reach=st.integers(1, 4000))
+def test_one_user_moves_every_cost_by_at_most_its_own_bound(seed, reach):
+    """A user moves no candidate's cost by more than its own bound, which is at most Q."""
+    rng = np.random.default_rng(seed)
+    scores = score_sums(rng.integers(1, 30, 6).tolist(), reach, 9, 100)
+    choice = BalancePoint(scores, 1.0)
+    before = rng.integers(0, 301, 6)
+    after, user = before.copy(), rng.integers(6)
+    after[user] = rng.choice([0, 300, rng.integers(0, 301)])
+    measured = choice.measure(PrivateSums(np.array([before, after])), Outputs())
+    one, other = candidate_scores(measured[0])
+    assert np.abs(one - other).max() <= choice.user_sensitivity[user] <= COST_STEPS
+
+
+@pytest.mark.parametrize("scale", [0.1, 2.0, 40.0])
+def test_predicted_laws_are_those_of_permute_and_flip(scale):
+    """The law that a prediction uses is the exact one to 1e-5."""
+    costs = np.abs(np.arange(40) - 13)[None]
+    exact = law(costs[0], np.ones(40, dtype=np.int64), scale)
+    assert selection_laws(costs.astype(float), scale)[0] == pytest.approx(exact, abs=1e-5)

@@ -2,38 +2,33 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from scipy.stats import norm, t
 
 from hexveil_research.papers.claim_tally import (
-    KINDS,
     failure_list,
-    kind,
     markdown_table,
     statements,
     tally,
 )
 from hexveil_research.papers.rw.rw_claims import of_rw
+from hexveil_research.papers.simultaneous_tests import (
+    LEVEL,
+    POWER,
+    Evidence,
+    Margins,
+    all_of,
+    at_least,
+    everywhere,
+    judge,
+    on_average,
+    opposite,
+    supported_or_refuted,
+)
 from hexveil_research.papers.study import Claim
 
 PRINTED = Claim("WC", "Section IV-D, figure 2", "AKMV errs more (uniform)", "1.1", holds=True)
-
-
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({}, "printed"),
-        ({"reading": "corrected"}, "corrected"),
-        ({"basis": "other records"}, "other records"),
-        ({"basis": "by construction"}, "by construction"),
-        ({"reading": "ours"}, "not stated"),
-        ({"reading": "ours", "basis": "other records"}, "not stated"),
-        ({"reading": "corrected", "basis": "other records"}, "corrected"),
-    ],
-)
-def test_kinds(changes, expected):
-    """A claim that only hexveil makes is none of a paper, whatever it was tried on."""
-    assert kind(replace(PRINTED, **changes)) == expected
-    assert expected in KINDS
 
 
 def test_a_restated_claim_counts_once():
@@ -83,18 +78,6 @@ def test_a_statement_holds_where_it_holds_everywhere(verdicts, expected):
     assert statement.places == places
 
 
-def test_other_statements_stay_apart():
-    """Two sentences, two papers or two readings are not merged."""
-    claims = [
-        PRINTED,
-        replace(PRINTED, says="AKMV errs less (uniform)"),
-        replace(PRINTED, paper="IOT"),
-        replace(PRINTED, reading="corrected"),
-        replace(PRINTED, basis="other records"),
-    ]
-    assert len(statements(claims)) == 5
-
-
 def test_the_table_counts_statements_and_names_errata():
     """Every kind has a row; what fails has its erratum, by its own words or by its place."""
     fails = Claim("WC", "Eq. (12)", "the error is E", "0.4", holds=False)
@@ -123,3 +106,123 @@ def test_the_table_counts_statements_and_names_errata():
         "- WC Eq. (13): so is that (erratum 6)",
         "- WC Eq. (14): nor this",
     ]
+
+
+# ---- Simultaneous tests: wrong verdicts are rare, stated differences are seen ----
+
+
+N_POINTS = 20
+N_REPEATS = 2000
+
+
+def margins(estimate, noise=1.0, degrees=np.inf):
+    estimate = np.asarray(estimate, dtype=float)
+    full = np.full(estimate.size, float(noise))
+    return Margins(estimate, full, np.ones(estimate.size), degrees)
+
+
+def verdicts(truth, test, *, common=0.0):
+    """Return the verdicts on drawn margins; a part of their variance is common to all points."""
+    generator = np.random.default_rng(0)
+    noise = generator.normal(size=(N_REPEATS, N_POINTS)) * (1 - common) ** 0.5
+    noise += generator.normal(size=(N_REPEATS, 1)) * common**0.5
+    return [test(margins(row)).holds for row in truth + noise]
+
+
+def allowed():
+    """Return a count of wrong verdicts that the level exceeds once in a thousand times."""
+    return N_REPEATS * LEVEL + 3.1 * (N_REPEATS * LEVEL) ** 0.5
+
+
+FAR = np.full(N_POINTS, 9.0)
+FAR_MARGINS = margins(FAR)
+ONE_AT_ZERO = np.where(np.arange(N_POINTS) == 3, 0.0, 9.0)
+
+
+@pytest.mark.parametrize("common", [0.0, 0.9])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("test", "truth", "wrong"),
+    [
+        (everywhere, ONE_AT_ZERO, True),
+        (everywhere, np.zeros(N_POINTS), False),
+        (lambda one: at_least(1, one), np.zeros(N_POINTS), True),
+        (lambda one: at_least(1, one), -ONE_AT_ZERO, False),
+        (lambda one: at_least(11, one), np.where(np.arange(N_POINTS) < 10, 9.0, 0.0), True),
+        (lambda one: at_least(11, one), np.where(np.arange(N_POINTS) < 9, -9.0, 0.0), False),
+        (on_average, np.zeros(N_POINTS), True),
+        (on_average, np.zeros(N_POINTS), False),
+        (lambda one: on_average(one, FAR_MARGINS), np.zeros(N_POINTS), True),
+    ],
+)
+def test_a_wrong_verdict_is_as_rare_as_stated(test, truth, wrong, common):
+    """At the border of a claim, whether points are independent or move together."""
+    found = verdicts(truth, test, common=common)
+    assert len(found) == N_REPEATS
+    assert found.count(wrong) <= allowed()
+
+
+@pytest.mark.parametrize("test", [everywhere, lambda one: at_least(1, one), on_average])
+def test_the_stated_difference_is_seen(test):
+    """With the stated probability or a larger one."""
+    visible = test(margins(np.zeros(N_POINTS))).visible
+    truth = np.full(N_POINTS, visible)
+    seen = verdicts(truth, test).count(True) / N_REPEATS
+    assert seen >= POWER - 3 * (POWER * (1 - POWER) / N_REPEATS) ** 0.5
+    assert not any(holds for holds in verdicts(np.zeros(N_POINTS), everywhere))
+
+
+def test_p_values_are_those_of_normal_and_student():
+    """By each point's degrees of freedom."""
+    assert margins([2.0]).p_wrong == pytest.approx(norm.sf(2))
+    assert margins([2.0]).p_right == pytest.approx(norm.cdf(2))
+    assert margins([2.0], degrees=4).p_wrong == pytest.approx(t.sf(2, 4))
+    assert everywhere(margins([2.0, 3.0, 4.0])).p_wrong == pytest.approx(norm.sf(2))
+    assert everywhere(margins([-3.0, 3.0, 4.0])).p_right == pytest.approx(3 * norm.sf(3))
+    assert at_least(2, margins([2.0, 3.0, 4.0])).p_wrong == pytest.approx(2 * norm.sf(3))
+
+
+def test_the_mean_of_a_margin_is_as_noisy_as_its_points():
+    """Points may move together, so that their noises are not taken to cancel."""
+    assert on_average(margins([1.0, 3.0])).p_wrong == pytest.approx(norm.sf(2))
+    assert on_average(margins([1.0, 3.0])).p_right == pytest.approx(norm.cdf(2))
+    # The smaller of two rivals at each point, with bounds of all four at once.
+    both = on_average(margins([1.0, 9.0]), margins([9.0, 3.0]))
+    assert both.p_wrong == pytest.approx(4 * norm.sf(2))
+
+
+def test_a_computed_margin_needs_no_evidence():
+    """Above 0 it is positive; 0 itself is not."""
+    for estimate, holds in ((1e-9, True), (0.0, False), (-1e-9, False)):
+        exact = margins([estimate], noise=0.0)
+        assert everywhere(exact).holds is holds
+        assert on_average(exact).holds is holds
+        assert everywhere(exact).visible == 0
+    assert not margins([0.0], noise=0.0).negative.any()
+
+
+def test_evidence_is_combined():
+    """All of several claims, the contrary, and a claim up to a tolerance."""
+    yes, no, unsure = (Evidence(*p, 0.1) for p in ((1e-6, 1.0), (1.0, 1e-6), (0.5, 0.5)))
+    assert [all_of(pair).holds for pair in ((yes, yes), (yes, unsure), (unsure, no))] == [
+        True,
+        None,
+        False,
+    ]
+    assert [opposite(one).holds for one in (yes, no, unsure)] == [False, True, None]
+    assert supported_or_refuted(yes, no).holds is True
+    assert supported_or_refuted(yes, yes).holds is False
+
+
+def test_a_judged_claim_has_verdict_and_power():
+    """What noise leaves open is undecided, not untried."""
+    claim = Claim("WC", "", "", "measured", None)
+    for evidence, verdict in (
+        (Evidence(1e-6, 1.0, 0.02), "holds"),
+        (Evidence(1.0, 1e-6, 0.02), "fails"),
+        (Evidence(0.5, 0.5, 0.02), "undecided"),
+    ):
+        judged = judge(claim, evidence)
+        assert judged.verdict == verdict
+        assert judged.measured == "measured; differences from 2.0% would be seen (power 90%)"
+    assert claim.verdict == "not tried"

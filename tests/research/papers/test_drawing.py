@@ -1,12 +1,10 @@
 """Tests of `hexveil_research.papers.drawing`."""
 
-import io
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from hexveil.base.errors import InputError
 from hexveil.report import figure_style
 from hexveil_research.papers import drawing
 from hexveil_research.papers.study import Outcome, Panel, line
@@ -55,95 +53,6 @@ def test_nothing_is_cut_off(panels, shared, many):
     one_for_all = len({tuple(each.name for each in row) for row in rows}) == 1
     assert len(figure.legends) == one_for_all
     assert [legend is None for legend in legends] == [one_for_all] * panels
-
-
-def test_ours_are_heavier_and_named():
-    """Our line is thicker, its markers are filled and its name says whose it is."""
-    (axes,) = drawing.draw("", outcome(lines(2))).axes
-    theirs, ours = [each for each in axes.get_lines() if not each.get_label().startswith("_")]
-    assert ours.get_linewidth() > 1.5 * theirs.get_linewidth()
-    assert (theirs.get_markerfacecolor(), ours.get_markerfacecolor()) == ("white", ours.get_color())
-    assert ours.get_label() == "hexveil: mechanism 1"
-
-
-def test_a_name_looks_the_same_in_every_panel():
-    """Colour, marker and dashes belong to a name, not to a place in a panel."""
-    both = lines(3)
-    first, second = drawing.draw("", outcome(both, both[::-1])).axes
-    looks = [
-        {
-            each.get_label(): (each.get_color(), each.get_marker(), str(each._dash_pattern))
-            for each in axes.get_lines()
-        }
-        for axes in (first, second)
-    ]
-    assert {name for name in looks[0] if not name.startswith("_")} <= looks[1].keys()
-    assert all(looks[0][name] == looks[1][name] for name in looks[0] if not name.startswith("_"))
-
-
-def test_bars_reach_from_low_to_high():
-    """The ends of a bar are those of the line."""
-    (axes,) = drawing.draw("", outcome(lines(1))).axes
-    (bars,) = [each for each in axes.collections if len(each.get_segments()) == X.size]
-    ends = np.array(bars.get_segments())[:, :, 1]
-    assert ends == pytest.approx(np.stack([0.9 / X, 1.1 / X], axis=1))
-
-
-def test_many_points_have_a_band():
-    """A line of a hundred points has no hundred bars."""
-    (axes,) = drawing.draw("", outcome(lines(1, size=100))).axes
-    (band,) = axes.collections
-    (path,) = band.get_paths()
-    assert path.vertices[:, 1].max() == pytest.approx(1.1 / 0.5)
-
-
-def test_steps_hold_until_the_next_point():
-    """A staircase keeps its height after each point."""
-    stair = line("cap", [0.1, 1, 2], [1, 4, 9], look="steps")
-    (axes,) = drawing.draw("", outcome((stair,), log_x=True)).axes
-    assert axes.get_lines()[0].get_drawstyle() == "steps-post"
-    assert axes.get_xscale() == "log"
-
-
-def test_a_linear_axis_of_errors_begins_at_zero():
-    """Heights can be compared; a logarithmic axis has no zero."""
-    (linear,) = drawing.draw("", outcome(lines(2))).axes
-    (steep,) = drawing.draw("", outcome(lines(2), log_y=True)).axes
-    assert linear.get_ylim()[0] == 0
-    assert steep.get_ylim()[0] > 0
-
-
-def test_it_is_readable_in_grey():
-    """Nine lines differ in marker and dashes, so that colour is not needed."""
-    (axes,) = drawing.draw("", outcome(lines(9))).axes
-    named = [each for each in axes.get_lines() if not each.get_label().startswith("_")]
-    looks = {(each.get_marker(), str(each._dash_pattern)) for each in named}
-    assert len(looks) == len(named) == 9
-
-
-@pytest.mark.slow
-def test_images_are_reproducible():
-    """The same study gives the same bytes, in both kinds."""
-    made = drawing.images("x", outcome(lines(2)))
-    assert made == drawing.images("x", outcome(lines(2)))
-    assert set(made) == {"png", "svg"}
-    assert image.imread(io.BytesIO(made["png"])).std() > 0.01
-
-
-def test_without_panels_nothing_is_drawn(monkeypatch):
-    """Claims alone need no library that draws; a figure names the one that is missing."""
-    monkeypatch.setattr(figure_style, "find_spec", lambda _: None)
-    assert drawing.images("x", Outcome()) == {}
-    with pytest.raises(InputError, match="hexveil\\[plots\\]"):
-        drawing.images("x", outcome(lines(1)))
-
-
-def test_ours_have_a_colour_of_their_own():
-    """However many lines the papers have, none has the colour of ours."""
-    (axes,) = drawing.draw("", outcome(lines(11))).axes
-    drawn = [each for each in axes.get_lines() if not each.get_label().startswith("_")]
-    *theirs, ours = (each.get_color() for each in drawn)
-    assert ours not in theirs
 
 
 @pytest.mark.slow

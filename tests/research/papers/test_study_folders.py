@@ -5,16 +5,26 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from hexveil import Occupancy
-from hexveil.base.errors import InputError, StorageError
-from hexveil_research.papers import study_folders
-from hexveil_research.papers.study import Claim, Outcome, Panel, Setting, Study, line
+import hexveil as hv
+from hexveil_research.figures import built_in_set
+from hexveil_research.papers import study_data, study_folders
+from hexveil_research.papers.study import (
+    Claim,
+    Outcome,
+    Panel,
+    Setting,
+    Study,
+    band,
+    line,
+    select_studies,
+)
 from hexveil_research.papers.study_data import StudyData
 
-COUNTS = StudyData("m.csv", Occupancy.from_dense([[3, 1], [2, 2]]), number=1)
+COUNTS = StudyData("m.csv", hv.Occupancy.from_dense([[3, 1], [2, 2]]), number=1)
 MEANS = replace(COUNTS, means=np.ones(4), private=True)
 HOLDS = Claim("IOT", "Lemma III.2", 'the median, "med", gains half', "2.9 of 5.3", holds=True)
 FAILS = Claim("WC", "eq. (12)", "it is the optimum", "1.2, not 0.9", holds=False)
@@ -126,27 +136,11 @@ def test_rows_of_claims_are_claims_again(tmp_path):
     assert list(rows[0]) == list(study_folders.COLUMNS)
 
 
-def test_other_code_makes_it_again(tmp_path, monkeypatch):
-    """A figure of yesterday's code is not taken for today's."""
-    written(tmp_path)
-    assert study_folders.is_made(tmp_path, study(), Setting())
-    monkeypatch.setattr(study_folders, "code", lambda: "other")
-    assert not study_folders.is_made(tmp_path, study(), Setting())
-
-
-def test_an_older_result_is_replaced(tmp_path):
-    """The folder then has the new claims alone."""
-    written(tmp_path, "iot:fig3", FAILS)
-    written(tmp_path, "iot:fig3", HOLDS, setting=Setting(trials=7))
-    assert study_folders.claims(tmp_path, study()) == (HOLDS,)
-    assert study_folders.read_summary(tmp_path / "iot-fig3")["made_with"]["trials"] == 7
-
-
 def test_a_folder_of_something_else_stays(tmp_path):
     """A reader's own folder of that name is not deleted."""
     (tmp_path / "iot-fig3").mkdir()
     (tmp_path / "iot-fig3" / "thesis.txt").write_text("mine")
-    with pytest.raises(InputError, match="not a study's folder"):
+    with pytest.raises(hv.InputError, match="not a study's folder"):
         written(tmp_path)
     assert (tmp_path / "iot-fig3" / "thesis.txt").read_text() == "mine"
 
@@ -158,40 +152,116 @@ def test_a_failure_leaves_no_half_study(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(study_folders.pa.csv, "write_csv", full)
-    with pytest.raises(StorageError, match="No space left"):
+    with pytest.raises(hv.StorageError, match="No space left"):
         written(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"cell": 1}'])
-def test_words_that_are_none_count_as_nothing(tmp_path, text):
-    """A folder whose words cannot be read is not taken for a study's."""
-    (tmp_path / "iot-fig3").mkdir()
-    (tmp_path / "iot-fig3" / study_folders.WORDS).write_text(text)
-    assert study_folders.read_summary(tmp_path / "iot-fig3") == {}
-    assert not study_folders.is_made(tmp_path, study(), Setting())
+# ---- Tests of `hexveil_research.papers.study` ----
 
 
-def test_a_release_folder_is_refused(tmp_path):
-    """Studies stay out of what is published."""
-    words = {"guarantee": {}, "schema_version": 1}
-    (tmp_path / "manifest.json").write_text(json.dumps(words))
-    with pytest.raises(InputError, match="release folder"):
-        study_folders.check(tmp_path / "studies")
+STUDIES = tuple(
+    Study(name, "", "", lambda _: Outcome()) for name in ("iot:fig1", "iot:fig10", "wc:fig1")
+)
 
 
-def test_a_place_that_cannot_be_written_is_refused(tmp_path):
-    """A file where the folder should be is named before anything is computed."""
-    (tmp_path / "out").touch()
-    with pytest.raises(InputError, match="out"):
-        study_folders.check(tmp_path / "out")
-    study_folders.check(tmp_path / "new" / "deep")
-    assert list((tmp_path / "new" / "deep").iterdir()) == []
+def test_a_band_is_the_mean_and_the_extremes_of_the_draws():
+    """Of ten draws the mean is drawn, between the smallest and the largest."""
+    draws = np.array([[1.0, 5.0], [3.0, 4.0], [2.0, 9.0]])
+    made = band("loss", [0.1, 1], draws, whose="ours")
+    assert made.y.tolist() == [2, 6]
+    assert (made.low.tolist(), made.high.tolist()) == ([1, 4], [3, 9])
+    assert made.whose == "ours"
 
 
-def test_numbers_are_written_as_they_are(tmp_path):
-    """Infinite and tiny numbers survive the file."""
-    odd = Outcome((Panel("p", "x", "y", (line("l", [1, 2], [np.inf, 1e-300]),)),))
-    folder = study_folders.write(tmp_path, study(), Setting(), odd, {})
-    table = pyarrow.csv.read_csv(folder / "iot-fig3.csv")
-    assert table["y"].to_pylist() == [np.inf, 1e-300]
+@pytest.mark.parametrize("more", [{"low": [1]}, {"low": [1], "high": [1]}, {"high": [1, 2]}])
+def test_parts_of_different_lengths_are_refused(more):
+    """A bar needs both ends, at every point."""
+    with pytest.raises(hv.InputError, match="different lengths"):
+        line("loss", [1, 2], [1, 2], **more)
+    with pytest.raises(hv.InputError, match="different lengths"):
+        line("loss", [1, 2, 3], [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (["iot"], ["iot:fig1", "iot:fig10"]),
+        (["iot:fig1"], ["iot:fig1"]),
+        (["wc", "iot:fig10", "wc:fig1"], ["wc:fig1", "iot:fig10"]),
+    ],
+)
+def test_studies_are_chosen_by_name_or_paper(names, found):
+    """A name means itself alone, a paper all of its studies, and none comes twice."""
+    assert [one.name for one in select_studies(STUDIES, names)] == found
+
+
+# ---- Counts of files, and the figures' data of own records ----
+
+
+ROWS = "cell,user,n\nb,x,4\na,x,9\nb,z,7\na,y,2\nb,w,1\n"
+
+
+def records():
+    """Return records of four users in two cells, read."""
+    table = pa.table(
+        {
+            "bus": ["p", "p", "q", "r", "p", "s", "s"],
+            "speed": [10.0, 20.0, 30.0, 40.0, 50.0, 0.0, 65.0],
+            "line": ["17", "17", "17", "17", "18", "18", "18"],
+        }
+    )
+    return hv.read(
+        table, user="bus", value="speed", bounds=(0, 65), cells=hv.Labels("line"),
+        repeats="keep", select=hv.Select(min_users=1),
+    )  # fmt: skip
+
+
+def test_a_column_of_counts_is_one_cell(tmp_path):
+    """As for `hexveil evaluate --counts`."""
+    (tmp_path / "m.json").write_text(json.dumps([5, 3, 1]))
+    data = study_data.of_counts(tmp_path / "m.json")
+    assert (data.occupancy.n_cells, data.counts.tolist()) == (1, [5, 3, 1])
+    assert (data.user_means, data.private) == (None, False)
+
+
+def test_columns_of_cells_and_users_are_several_cells(tmp_path):
+    """The one cell is that of most users; equal pairs are added up."""
+    file = tmp_path / "m.csv"
+    file.write_text(ROWS + "b,w,2\n")
+    data = study_data.of_counts(file)
+    assert (data.occupancy.n_cells, data.occupancy.n_users) == (2, 4)
+    assert sorted(data.counts.tolist()) == [3, 4, 7]
+
+
+@pytest.mark.parametrize("row", ["b,q,0", "b,q,1.5", "b,q,", "b,,2x"])
+def test_damaged_counts_are_refused_without_quoting(tmp_path, row):
+    """The message names the file and the shape."""
+    file = tmp_path / "m.csv"
+    file.write_text(ROWS + row + "\n")
+    with pytest.raises(hv.InputError, match=r"m\.csv") as error:
+        study_data.of_counts(file)
+    assert "q" not in str(error.value).replace(str(file), "")
+
+
+@pytest.mark.slow
+def test_records_have_their_means():
+    """Counts and means of the cell of most users, and of the one that is named."""
+    data = study_data.of_records(records(), "buses")
+    assert data.private
+    assert data.counts.tolist() == [2, 1, 1]
+    assert data.user_means == pytest.approx([15, 30, 40], abs=1e-3)
+    named = study_data.of_records(records(), "buses", "18")
+    assert named.user_means == pytest.approx([50, 32.5], abs=1e-3)
+    assert "15" not in repr(data)
+    with pytest.raises(hv.InputError, match="no cell"):
+        study_data.of_records(records(), "buses", "19")
+
+
+def test_built_in_sets_are_nobodys():
+    """Each has counts; an unknown name is refused with those there are."""
+    itms = built_in_set("itms")
+    assert (itms.counts.sum(), itms.private) == (17166, False)
+    assert built_in_set("synthetic").occupancy.n_cells == 12
+    with pytest.raises(hv.InputError, match="itms, synthetic, surat"):
+        built_in_set("delhi")

@@ -1,6 +1,7 @@
 """The gallery's pictures: drawn whole, and made as the page says."""
 
 import gzip
+import math
 import re
 import tomllib
 from pathlib import Path
@@ -10,10 +11,24 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import hexveil as hv
+from hexveil.accounting.bias import midpoint_mean_bias
+from hexveil.accounting.privacy_loss import privacy_loss
+from hexveil.accounting.sensitivity import user_midpoint_mean_sensitivity
 from hexveil.base import hexagons
+from hexveil.model.declared_grid import DeclaredGrid, Polygon
+from hexveil.report import figure_style
 from hexveil.report.figure_style import colours_of
+from hexveil.simulation.cars import BOX, ZONE
 from hexveil.simulation.city import City
-from hexveil_research.pictures import gallery, gallery_settings, maps, privacy, releases
+from hexveil_research.pictures import (
+    car_map,
+    gallery,
+    gallery_settings,
+    maps,
+    privacy,
+    releases,
+)
 from hexveil_research.pictures.__main__ import main
 from pictures import cut_off
 
@@ -67,13 +82,6 @@ def test_a_map_is_drawn_whole():
         (cells,) = [c for c in axes.collections if type(c).__name__ == "PolyCollection"]
         fills = [colors.to_hex(fill) for fill in cells.get_facecolor()]
         assert fills == colours_of(np.array(VALUES), quality, gallery_settings.MAPS[0].ends)
-
-
-def test_the_legend_explains_each_grade():
-    """Each quality but good is in words there; a legend that explains nothing is left out."""
-    (legend,) = drawn(["good", "caution", "cut off", "noise"], ["good"] * 4).legends
-    assert [text.get_text() for text in legend.get_texts()] == list(maps.WORDS.values())
-    assert drawn(["good"] * 4).legends == []
 
 
 @pytest.mark.parametrize("column", ["mean_raw", "mean_estimate"])
@@ -150,8 +158,127 @@ def test_an_unknown_picture_is_named(capsys, tmp_path):
     assert "gallery-last" in capsys.readouterr().err
 
 
+# ---- The gallery's map of private cars, with few of them ----
+
+
+def test_a_map_has_the_hexagons_of_its_slot_that_have_numbers():
+    """Of each hexagon the number at the slot that is shown; those without one are left out."""
+    grid = DeclaredGrid.of_area(hv.Cells(7, "1h", ZONE, "pooled"), Polygon.of_box(*BOX))
+    values = np.arange(grid.n_cells, dtype=np.float64)
+    values[car_map.SLOT] = np.nan
+    made = car_map.content("All", grid, values)
+    assert len(made.hexagons) == grid.shape[0] - 1
+    assert (made.values % 24 == car_map.SLOT).all()
+
+
+@pytest.mark.parametrize("picture", ["gallery-cars.png", "gallery-distributions.svg"])
+def test_the_page_shows_the_committed_picture(picture):
+    """The picture is of few bytes, and the page says how it was made."""
+    content = (DOCS / "images" / picture).read_bytes()
+    assert len(content if picture.endswith("png") else gzip.compress(content)) <= 150_000
+    page = (DOCS / "start" / "gallery.md").read_text("utf-8")
+    assert f"(../images/{picture})" in page
+    name = picture.partition(".")[0]
+    assert f"python -m hexveil_research.pictures my-pictures {name}" in page
+
+
+# ---- The pictures of user-level privacy: drawn whole, and with the numbers that the page says -
+
+
+PRIVACY_PAGE = (DOCS / "understand" / "user-level-privacy.md").read_text(encoding="utf-8")
+LIMIT = 13
+"""The limit that the page names."""
+
+
 @pytest.mark.slow
-def test_a_failing_command_is_told(tmp_path):
-    """What the command said is passed on, in one sentence."""
-    with pytest.raises(releases.HexveilError, match=r"hexveil release missing\.toml"):
-        releases.command(tmp_path, "release", "missing.toml")
+@pytest.mark.parametrize("name", privacy.NAMES)
+def test_pictures_are_drawn_whole(name):
+    """No text of a picture is cut off."""
+    pytest.importorskip("matplotlib")
+    with figure_style.style():
+        assert cut_off(privacy.PICTURES[name]()) == []
+
+
+def test_every_picture_is_on_the_page():
+    """The page shows each picture once."""
+    for name in privacy.NAMES:
+        assert PRIVACY_PAGE.count(f"(../images/{name}.svg)") == 1
+
+
+def test_belief_moves_by_the_factor():
+    """For against, after a release, is e^ε times for against before, up and down."""
+    before = np.array([0.01, 0.3, 0.9])
+    for epsilon in (-2.0, 0.5, 3.0):
+        after = privacy.belief(before, epsilon)
+        ratio = after / (1 - after) / (before / (1 - before))
+        assert ratio == pytest.approx(np.exp(epsilon))
+
+
+def test_factors_on_the_page():
+    """The page's factors and beliefs are those of its ε, rounded away from what was believed."""
+    for epsilon, digits in ((0.3, 2), (1, 2), (3, 1), (5, 0)):
+        factor = math.ceil(np.exp(epsilon) * 10**digits) / 10**digits
+        assert f"{factor:g} at ε = {epsilon:g}" in PRIVACY_PAGE
+    one, five = (float(privacy.belief(np.array([0.5]), epsilon)[0]) for epsilon in (1, 5))
+    assert f"believe {math.ceil(1000 * one) / 10:.1f} % at most at ε = 1" in PRIVACY_PAGE
+    assert f"and {math.floor(1000 * (1 - one)) / 10:.1f} % at least" in PRIVACY_PAGE
+    assert f"it may be {math.ceil(1000 * five) / 10:.1f} %" in PRIVACY_PAGE
+
+
+def test_losses_on_the_page():
+    """What buses lose by record and by bus, and what counting cells would claim, are computed."""
+    occupancy, made = privacy.fleet(), privacy.planned()
+    scales = privacy.SPAN / occupancy.records_per_cell
+    by_record = privacy_loss(occupancy, scales, None, privacy.SPAN)
+    assert by_record == pytest.approx(occupancy.records_per_user)
+    assert f"{by_record.min():.0f} to {by_record.max():.0f} here" in PRIVACY_PAGE
+    assert made.losses().max() <= 1
+    assert f"half of them {np.median(made.losses()):.2f} or less" in PRIVACY_PAGE
+    assert f"would have claimed {float(made.l0_epsilon):.2f} instead of 1" in PRIVACY_PAGE
+
+
+def test_a_loss_is_the_sum_over_cells():
+    """The pieces of a bar add up to what the plan says its bus loses."""
+    occupancy, made = privacy.fleet(), privacy.planned()
+    summed = np.bincount(occupancy.user, weights=made.pair_losses())
+    assert summed == pytest.approx(made.losses())
+
+
+def test_clipping_on_the_page():
+    """The limit is the best there is, and noise and bias at it are those of the page."""
+    counts = np.array(privacy.ONE_CELL)
+    noise, bias = [], []
+    for limit in range(1, counts.max() + 1):
+        kept = np.minimum(counts, limit)
+        noise.append(user_midpoint_mean_sensitivity(kept, counts, privacy.SPAN).max())
+        bias.append(midpoint_mean_bias(kept, counts, privacy.SPAN))
+    total = np.add(noise, bias)
+    assert int(total.argmin()) + 1 == LIMIT
+    best = LIMIT - 1
+    words = f"the noise is {noise[best]:.1f} km/h. Clipping brings a bias: at most"
+    assert f"{words} {bias[best]:.1f} km/h" in PRIVACY_PAGE
+    assert f"The sum of both is {total[best]:.1f} instead of {total[-1]:.1f}" in PRIVACY_PAGE
+    assert (
+        f"for {(counts - np.minimum(counts, LIMIT)).sum()} records out of {counts.sum()}"
+        in PRIVACY_PAGE
+    )
+
+
+def test_pseudo_users_on_the_page():
+    """Their noise, and the bias that is its price."""
+    facts = {"bounds": (0, privacy.SPAN), "epsilon": 1}
+    arrays = hv.mechanisms.ArrayAveraging(grouping="best_fit", cap=6).plan(
+        privacy.ONE_CELL, **facts
+    )
+    plain = hv.mechanisms.Baseline().plan(privacy.ONE_CELL, **facts)
+    assert arrays.allocation.groups.n_arrays == 7
+    assert f"from {plain.noise_scale:.0f} to {arrays.noise_scale:.0f} km/h" in PRIVACY_PAGE
+    assert f"{arrays.worst_case_bias:.1f} km/h at worst" in PRIVACY_PAGE
+
+
+def test_the_command_writes_the_named_picture(tmp_path):
+    """A file of the name, and no other, in a folder that is made."""
+    pytest.importorskip("matplotlib")
+    main([str(tmp_path / "new"), "privacy-cells"])
+    assert [file.name for file in (tmp_path / "new").iterdir()] == ["privacy-cells.svg"]
+    assert (tmp_path / "new" / "privacy-cells.svg").read_bytes().startswith(b"<?xml")

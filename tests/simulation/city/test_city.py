@@ -1,17 +1,21 @@
 """The city's door: what it takes, what it promises about its records."""
 
 import datetime as dt
+import json
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse.csgraph import connected_components
 
+import hexveil as hv
 from examples import examples
-from hexveil.base.errors import InputError
-from hexveil.simulation.city import City, feed
+from hexveil.simulation import writing
+from hexveil.simulation.city import City, feed, fleet, motion, streets
 
 
 def table(city):
@@ -72,15 +76,6 @@ def test_batches_do_not_depend_on_their_order():
         assert city.batch(place // blocks, place % blocks).equals(expected[place])
 
 
-def test_batches_are_bounded():
-    """However many the buses and however short the interval, a batch has so many records."""
-    for users, interval in ((10**6, 3600), (10**6, 20), (10**6, 1)):
-        city = City(users=users, days=1, interval=interval)
-        assert 1 <= city.block <= 250
-        assert city.block * 19 * 3600 // interval <= 400_000
-        assert city.n_batches * city.block >= users
-
-
 @pytest.mark.slow
 def test_a_bus_is_at_one_place_at_a_time(week):
     """Records of one bus at one time are exact repeats, of a small share."""
@@ -91,42 +86,6 @@ def test_a_bus_is_at_one_place_at_a_time(week):
     assert 0.01 < repeated < 0.03
     rows = {tuple(map(str, row.values())) for row in week.to_pylist()}
     assert len(rows) == unique.num_rows
-
-
-def test_buses_are_no_faster_than_their_speeds(week):
-    """From fix to fix a bus gets about as far as its reported speed allows."""
-    metres = np.asarray(pc.list_flatten(pc.struct_field(week["location"], "coordinates")))
-    metres = metres.reshape(-1, 2) * 111_195 * [np.cos(np.radians(21.2)), 1]
-    second = np.asarray(week["observationDateTime"].cast(pa.int64())) / 1000
-    plate = np.asarray(week["license_plate"].combine_chunks().dictionary_decode())
-    passed = np.diff(second)
-    near = (plate[1:] == plate[:-1]) & (passed > 0) & (passed <= 120)
-    kmh = np.hypot(*np.diff(metres, axis=0).T)[near] / passed[near] * 3.6
-    assert near.sum() > 10_000
-    assert kmh.max() < 66
-    assert 8 < kmh.mean() < 25
-
-
-def test_some_work_much_more_than_others(week):
-    """There are heavy and light users, days off, and fewer buses on Sunday."""
-    records = np.sort(np.asarray(pc.value_counts(week["license_plate"]).field("counts")))
-    assert records[-1] > 3 * np.median(records) / 2
-    assert records[0] < np.median(records) / 4
-    day = pc.day_of_week(pc.local_timestamp(week["observationDateTime"]))
-    buses = [
-        len(pc.unique(week.filter(pc.equal(day, number))["license_plate"])) for number in range(7)
-    ]
-    assert buses[6] < 0.8 * min(buses[:6])
-
-
-def test_rush_hours_are_slower_and_busier(week):
-    """Around 9 o'clock more buses are out than at noon, and they move more slowly than at night."""
-    hour = pc.hour(pc.local_timestamp(week["observationDateTime"]))
-    rush, noon, night = (week.filter(pc.equal(hour, number)) for number in (9, 13, 22))
-    assert rush.num_rows > 1.1 * noon.num_rows
-    moving = [np.asarray(part["speed"]) for part in (rush, night)]
-    rush_speed, night_speed = (part[part > 0].mean() for part in moving)
-    assert rush_speed < 0.9 * night_speed
 
 
 def test_streets_are_lines_about_the_centre():
@@ -147,13 +106,6 @@ def test_streets_are_lines_about_the_centre():
         share = np.clip(((place - first) * along).sum(axis=1) / (along**2).sum(axis=1), 0, 1)
         off.append(np.hypot(*(place - first - share[:, None] * along).T).min() * 111_195)
     assert np.max(off) < 40
-
-
-def test_a_day_on_which_nobody_works_has_no_records():
-    """A city of one bus has days without records, and they are no error."""
-    sizes = [b.num_rows for b in City(users=1, days=30, seed=4, interval=600).batches()]
-    assert 0 in sizes
-    assert max(sizes) > 0
 
 
 def test_the_feed_knows_which_days_are_sundays():
@@ -189,12 +141,267 @@ def test_the_feed_knows_which_days_are_sundays():
 )
 def test_arguments_without_sense_are_refused(given, message):
     """The sentence names the argument and what came."""
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(hv.InputError, match=message):
         City(**given)
 
 
 @pytest.mark.parametrize("place", [(-1, 0), (2, 0), (0, 1)])
 def test_there_are_only_so_many_batches(place):
     """A day or block that is not there is refused."""
-    with pytest.raises(InputError, match="must be a whole number from 0 to"):
+    with pytest.raises(hv.InputError, match="must be a whole number from 0 to"):
         City(users=5, days=2, interval=600).batch(*place)
+
+
+# ---- How buses move: speeds and places fit together, chains have no gaps ----
+
+
+USERS = 60
+
+
+@pytest.fixture(scope="module")
+def ground():
+    """Return the streets, routes and buses of a small city."""
+    return City(users=USERS, days=1, seed=6)._ground
+
+
+@pytest.fixture(scope="module")
+def day(ground):
+    """Return one Monday: duties, runs and legs driven."""
+    generator = np.random.default_rng(3)
+    duties = fleet.duties(ground.fleet, slice(0, USERS), sunday=False, generator=generator)
+    factors = motion.street_factors(ground.streets.length.size, generator)
+    return (duties, *motion.drive(ground, duties, factors, generator))
+
+
+@given(
+    length=st.floats(150, 900),
+    speeds=st.tuples(st.floats(0, 10), st.floats(2, 18), st.floats(0, 10)),
+)
+def test_the_way_is_the_integral_of_the_speed(length, speeds):
+    """Adding up the speed gives the share of the leg at every moment, and all of it at the end."""
+    entry, cruise, leave = (np.array([number]) for number in speeds)
+    top, moving = motion._top_speed(np.array([length]), entry, cruise, leave)
+    driven = motion.Drive(
+        leg=np.zeros(1, int), run=np.zeros(1, int), start=np.zeros(1), end=moving + 30,
+        moving=moving, due=moving, entry=entry.astype(np.float32), top=top.astype(np.float32),
+        leave=leave.astype(np.float32),
+    )  # fmt: skip
+
+    class Legs:
+        length = np.array([0.0], dtype=np.float32)
+
+    Legs.length = np.array([length], dtype=np.float32)
+    second = np.linspace(0.0, float(moving[0]) * 0.999999, 4_001)
+    share, speed = motion.observe(Legs, driven, np.zeros(second.size, int), second)
+    way = np.concatenate([[0.0], np.cumsum((speed[1:] + speed[:-1]) / 2 * np.diff(second))])
+    assert np.abs(way / length - share).max() < 2e-3
+    assert share[-1] == pytest.approx(1, abs=1e-3)
+    assert np.abs(np.diff(speed)).max() <= motion.ACCELERATION * second[1] * 1.05 + 1e-4
+    share, speed = motion.observe(Legs, driven, np.zeros(1, int), moving + 10)
+    assert (share[0], speed[0]) == (pytest.approx(1, abs=1e-6), 0)
+
+
+# ---- Streets and routes: one piece, of the right size, and routes that follow the streets ----
+
+
+@pytest.fixture(scope="module")
+def laid():
+    """Return the streets of a city of 300 buses."""
+    return streets.lay(300, np.random.default_rng(5))
+
+
+@pytest.fixture(scope="module")
+def network(laid):
+    """Return its routes."""
+    return streets.draw(laid, 300, np.random.default_rng(6))
+
+
+def test_streets_are_one_piece(laid):
+    """Every crossing can be reached, each street is there once, and its ends are neighbours."""
+    pieces, _ = connected_components(laid.matrix(), directed=False)
+    assert pieces == 1
+    assert (laid.tail < laid.head).all()
+    pairs = np.stack([laid.tail, laid.head], axis=1)
+    assert len(np.unique(pairs, axis=0)) == len(pairs)
+    assert set(laid.tail) | set(laid.head) == set(range(laid.x.size))
+    apart = np.hypot(laid.x[laid.tail] - laid.x[laid.head], laid.y[laid.tail] - laid.y[laid.head])
+    np.testing.assert_allclose(laid.length, apart)
+    assert laid.length.min() > 0.2 * streets.SPACING
+    assert laid.length.max() < 2 * streets.SPACING
+
+
+@given(users=st.integers(1, 400), seed=st.integers(0, 10**6))
+@examples(25)
+def test_any_city_has_routes_that_can_be_driven(users, seed):
+    """Each route's two ways have legs, lead to and fro, and lie on the streets they name."""
+    generator = np.random.default_rng(seed)
+    laid = streets.lay(users, generator)
+    network = streets.draw(laid, users, generator)
+    legs = network.legs
+    assert (legs.count[:, : streets.DOWN + 1] > 0).all()
+    assert (legs.count[:, streets.UP] == legs.count[:, streets.DOWN]).all()
+    assert legs.count.sum() == legs.x.size
+    assert network.share.sum() == pytest.approx(1)
+    ends = np.append(legs.first.ravel(), legs.x.size)
+    joined = np.ones(legs.x.size, bool)
+    joined[ends[ends < legs.x.size]] = False
+    gap = np.hypot(*(np.diff(at) - along[:-1] for at, along in
+                     ((legs.x, legs.dx), (legs.y, legs.dy))))  # fmt: skip
+    assert gap[joined[1:]].max() < 0.1
+    on_street = np.bincount(legs.street, legs.length, laid.length.size)
+    used = np.bincount(legs.street, minlength=laid.length.size) > 0
+    assert (on_street[used] > 0.999 * laid.length[used]).all()
+
+
+def test_routes_share_streets_and_end_at_home(laid, network):
+    """Ways from and to the depot have no stops; ways of the line have one in most streets."""
+    legs = network.legs
+    for route in range(network.share.size):
+        for way in range(streets.WAYS):
+            part = slice(legs.first[route, way], legs.first[route, way] + legs.count[route, way])
+            stops = legs.stop[part]
+            if way > streets.DOWN:
+                assert (stops == -1).all()
+            else:
+                assert (stops >= 0).sum() >= 0.6 * len(set(legs.street[part].tolist()))
+    used = [
+        set(legs.street[first : first + count].tolist())
+        for first, count in zip(legs.first[:, 0], legs.count[:, 0], strict=True)
+    ]
+    assert sum(map(len, used)) > 1.3 * len(set.union(*used))
+
+
+# ---- The city in files: every kind says the same, whole or not at all ----
+
+
+SMALL = City(users=40, days=2, seed=8, interval=120)
+KINDS = ("parquet", "csv", "json", "ndjson", "jsonl")
+NAMES = (
+    "id", "observationDateTime", "license_plate", "vehicle_label", "route_id", "trip_id",
+    "trip_direction", "actual_trip_start_time", "trip_delay", "last_stop_id",
+    "last_stop_arrival_time", "location", "speed",
+)  # fmt: skip
+
+
+def no_progress(_):
+    """Take no notice."""
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Return the small city in a file of each kind."""
+    folder = tmp_path_factory.mktemp("city")
+    paths = {kind: folder / f"city.{kind}" for kind in KINDS}
+    rows = {SMALL.write(path) for path in paths.values()}
+    assert rows == {sum(batch.num_rows for batch in SMALL.batches())}
+    assert sorted(folder.iterdir()) == sorted(paths.values())
+    return paths
+
+
+def read(path, **options):
+    """Return the dataset as a user of hexveil reads it."""
+    return hv.read(
+        path,
+        user="license_plate",
+        value="speed",
+        location="location.coordinates",
+        time="observationDateTime",
+        bounds=(0, 65),
+        cells=hv.Cells(resolution=6, timeslot="6h", timezone="Asia/Kolkata"),
+        max_bad_rows=0,
+        **options,
+    )
+
+
+@pytest.mark.slow
+def test_every_kind_reads_alike(files):
+    """hv.read finds the same users, cells, counts and sums in every kind of file."""
+    sets = [read(path, privacy_unit="user-day") for path in files.values()]
+    sums = [
+        (s.sums.total.tolist(), s.occupancy.n.tolist(), s.occupancy.cell.tolist()) for s in sets
+    ]
+    assert sets[0].occupancy.n_users > 40
+    assert sums[0] == sums[1] == sums[2] == sums[3] == sums[4]
+
+
+def test_repeats_are_dropped_in_reading(files):
+    """What is sent twice counts once, and is a small share."""
+    kept, dropped = (
+        read(files["parquet"], repeats=rule, select=hv.Select(min_users=1)).occupancy.n.sum()
+        for rule in ("keep", "drop")
+    )
+    assert 1.01 < kept / dropped < 1.03
+    assert kept == pq.read_metadata(files["parquet"]).num_rows
+
+
+@pytest.mark.slow
+def test_records_have_the_schema_of_the_feed(files, shared):
+    """JSON records have the fields of real ones, in kind as well as in name."""
+    real = json.loads((shared / "data/itms_sample/itms_sample.json").read_text())
+    ours = json.loads(files["json"].read_text())
+    assert {frozenset(record) for record in ours} == {frozenset(real[0])}
+
+    def kinds(records, name):
+        found = {type(record[name]).__name__ for record in records}
+        return {"number" if kind in ("int", "float") else kind for kind in found}
+
+    for name in NAMES:
+        assert kinds(ours, name) - {"NoneType"} == kinds(real, name) - {"NoneType"}
+    for name in ("observationDateTime", "actual_trip_start_time", "last_stop_arrival_time"):
+        one, other = (next(r[name] for r in rows if r[name]) for rows in (ours, real))
+        shape = [("0" if letter.isdigit() else letter) for letter in other]
+        assert [("0" if letter.isdigit() else letter) for letter in one] == shape
+    assert {record["trip_direction"] for record in ours} == {"UP", "DN"}
+    assert all(r["route_id"].endswith(r["trip_direction"][0]) for r in ours)
+
+
+def test_the_same_city_is_the_same_file(tmp_path, files):
+    """Not only the records, the bytes repeat."""
+    for kind in ("parquet", "csv"):
+        City(40, 2, 8, "2024-01-01", "2min").write(tmp_path / f"again.{kind}")
+        assert (tmp_path / f"again.{kind}").read_bytes() == files[kind].read_bytes()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_empty_days_are_written(tmp_path, kind):
+    """Batches without records, first and between, leave a file that can be read."""
+    city = City(users=1, days=30, seed=4, interval=600)
+    rows = city.write(tmp_path / f"one.{kind}")
+    text = (tmp_path / f"one.{kind}").read_bytes()
+    if kind == "parquet":
+        assert pq.read_table(tmp_path / "one.parquet").num_rows == rows
+    elif kind == "json":
+        assert len(json.loads(text)) == rows
+    else:
+        assert text.count(b"\n") == rows + (kind == "csv")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_failing_midway_leaves_what_was_there(tmp_path, kind):
+    """A disk that fails is a StorageError; the old file stays, and nothing of the new one."""
+    path = tmp_path / f"city.{kind}"
+    path.write_text("before")
+
+    def batches():
+        yield from City(users=10, days=1, interval=600).batches()
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(hv.StorageError, match="No space left on device"):
+        writing.write(path, (feed.SCHEMA, batches()), no_progress)
+    assert [file.read_text() for file in tmp_path.iterdir()] == ["before"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("city.xlsx", r"must end in one of \.parquet, \.csv"),
+        ("city", "must end in one of"),
+        ("folder.csv", "is a folder; name a file"),
+        ("missing/city.csv", "there is no folder"),
+    ],
+)
+def test_paths_that_cannot_be_files_are_refused(tmp_path, name, message):
+    """Before any work, and in one sentence."""
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(hv.InputError, match=message):
+        writing.write(tmp_path / name, (feed.SCHEMA, iter([pa.nulls(1)])), no_progress)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hexveil.cli import declarations
-    from hexveil.model.column_facts import ColumnFacts
+    from hexveil.model.declared_grid import ColumnFacts
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.feasibility.capacity import Capacity
     from hexveil.planning.method_comparison import Comparison

@@ -9,8 +9,7 @@ import numpy as np
 from hexveil.accounting.gaussian_composition import square_epsilon
 from hexveil.base.rational import decimal_text
 from hexveil.cli.output import formatting
-from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
-from hexveil.model.declared_grid import DeclaredFacts
+from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns, DeclaredFacts
 from hexveil.planning.feasibility.advice import describe_repeats
 from hexveil.planning.optimizers.printed_clip_user import loss_per_cell, suppression_of
 from hexveil.report.promise_wording import promise

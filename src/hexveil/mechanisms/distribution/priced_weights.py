@@ -16,7 +16,7 @@ from functools import partial
 
 import numpy as np
 
-from hexveil.accounting.moves import Currency, add_up, losses, squares
+from hexveil.accounting.moves import Currency, PairMoves, StatisticMoves, losses, squares
 from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS
 from hexveil.base.arrays import Floats, Ints
@@ -28,14 +28,6 @@ from hexveil.mechanisms.sensitivity_report import (
     is_gaussian_sound,
 )
 from hexveil.model.occupancy import Occupancy, Pairs
-
-
-def bin_losses(
-    user: Ints, weight: Ints, scale: Floats, n_users: int, currency: Currency, *, up: bool
-) -> Floats:
-    """Return each unit's loss by groups of these weights and scales, rounded up or down."""
-    return add_up(user, currency([(weight, scale)] * 2), n_users, up=up)
-
 
 ENLARGED = 1.0 + 2.0**-20
 """More than what a root and a quotient round."""
@@ -88,9 +80,9 @@ class PricedWeights(ReadOnlyArrays):
 
     def losses_at(self, currency: Currency, scales: Floats, *, up: bool) -> Floats:
         """Return the same at a scale per cell, rounded up or down."""
-        weights = self.column
-        work = partial(_losses, weights=weights, scales=scales, currency=currency, up=up)
-        return self.occupancy.map_users(work)
+        # A unit moves the bins of a cell by its weight at each of two.
+        bins = (StatisticMoves(_moved, scales),) * 2
+        return PairMoves(self.occupancy, bins, self.column).per_user(currency, up=up)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,18 +148,14 @@ def _priced(pairs: Pairs, prices: Ints) -> Ints:
 def _sizes(pairs: Pairs, *, prices: Ints, power: int) -> Ints:
     priced = _priced(pairs, prices)
     if power == 1:
-        total = np.zeros(pairs.n_users, dtype=np.int64)
-        np.add.at(total, pairs.own_user, priced)
-        return total
+        return pairs.sum_users(priced)
     squared = np.bincount(pairs.own_user, priced.astype(np.float64) ** 2, pairs.n_users)
     return np.ceil(np.sqrt(squared) * ENLARGED).astype(np.int64)
 
 
-def _losses(
-    pairs: Pairs, *, weights: PricedColumn, scales: Floats, currency: Currency, up: bool
-) -> Floats:
-    weight = weights.of(pairs)
-    return bin_losses(pairs.own_user, weight, scales[pairs.cell], pairs.n_users, currency, up=up)
+def _moved(_: Pairs, weight: Ints | None) -> Ints:
+    assert weight is not None  # noqa: S101  bins of cells have weights
+    return weight
 
 
 def _cell_squares(pairs: Pairs, *, weights: PricedColumn) -> Floats:

@@ -16,12 +16,6 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from hexveil.accounting.contributions import (
-    KeptRecords,
-    contributed_totals,
-    contributes_wholly,
-    lost_shares,
-)
 from hexveil.accounting.error_model import (
     ErrorModel,
     RenormalisedErrorModel,
@@ -30,6 +24,12 @@ from hexveil.accounting.error_model import (
 )
 from hexveil.accounting.moves import PairMoves, StatisticMoves
 from hexveil.accounting.noise_law import NoiseLaw
+from hexveil.accounting.privacy_loss import (
+    KeptRecords,
+    contributed_totals,
+    contributes_wholly,
+    lost_shares,
+)
 from hexveil.accounting.sensitivity import variance_sensitivity_bound, variance_share
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError

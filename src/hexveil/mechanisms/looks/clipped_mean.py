@@ -46,9 +46,9 @@ from functools import partial
 
 import numpy as np
 
-from hexveil.accounting.contributions import KeptRecords
 from hexveil.accounting.error_model import ErrorModel
 from hexveil.accounting.moves import FINE, StatisticMoves
+from hexveil.accounting.privacy_loss import KeptRecords
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up

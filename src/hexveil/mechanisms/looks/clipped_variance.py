@@ -46,9 +46,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hexveil.accounting.contributions import KeptRecords
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, ErrorModel
 from hexveil.accounting.moves import StatisticMoves
+from hexveil.accounting.privacy_loss import KeptRecords
 from hexveil.accounting.sensitivity import variance_sensitivity_bound, variance_share
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError

@@ -335,7 +335,7 @@ def weighted_losses(
     """Return the losses of weighted numbers in a range of width 1: noise grows with the width."""
     width = np.ones(occupancy.n_cells, dtype=np.int64)
     numbers = tuple(weighted_moves(width, noise * weight.totals) for noise in noises)
-    return StatedLosses(PairMoves(occupancy, numbers, weight=weight), shared)
+    return StatedLosses(PairMoves(occupancy, numbers, weight=weight.column), shared)
 
 
 def check_weights(weight: Weights, rows: PlanRows) -> None:

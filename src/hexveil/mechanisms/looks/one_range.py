@@ -54,9 +54,13 @@ from hexveil.mechanisms.looks.user_weights import (
     max_bias,
     user_mean_prior,
 )
-from hexveil.mechanisms.looks.variance_range import error_through_mean, errors_without_noise
 from hexveil.mechanisms.looks.weighted_mean import WeightedMean
-from hexveil.mechanisms.looks.weighted_variance import BITS, WeightedVariance
+from hexveil.mechanisms.looks.weighted_variance import (
+    BITS,
+    WeightedVariance,
+    error_through_mean,
+    errors_without_noise,
+)
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import Weights
 from hexveil.model.public_metadata import ValueLattice

@@ -171,34 +171,27 @@ def votes_of_distances(votes: Ints, partner: Ints) -> Ints:
 
 
 def _user_shares(pairs: Pairs, *, weights: PairColumn, totals: Ints) -> Ints:
-    return _sum_whole(pairs, vote_shares(pairs, weights, totals))
+    return pairs.sum_users(vote_shares(pairs, weights, totals))
 
 
 def _sum_user_votes(pairs: Pairs, *, votes: PairVotes) -> Ints:
-    return _sum_whole(pairs, votes.of(pairs))
+    return pairs.sum_users(votes.of(pairs))
 
 
 def _sum_moved_votes(pairs: Pairs, *, votes: PairVotes, shared: NDArray[np.bool_]) -> Ints:
     own = votes.of(pairs)
     if not pairs.has_whole_cells:
-        return _sum_whole(pairs, np.where(shared[pairs.cell], own, 0))
+        return pairs.sum_users(np.where(shared[pairs.cell], own, 0))
     partner = partners(pairs)
     moved = votes_of_distances(own, partner)
     # A distance is moved by the partner as well.
     by_partner = np.zeros_like(moved)
     by_partner[partner] = moved
-    return _sum_whole(pairs, moved + by_partner)
+    return pairs.sum_users(moved + by_partner)
 
 
 def _sum_cell_votes(pairs: Pairs, *, votes: PairVotes) -> Ints:
     return np.asarray(np.add.reduceat(votes.of(pairs), pairs.start[:-1]))
-
-
-def _sum_whole(pairs: Pairs, whole: Ints) -> Ints:
-    """Return the sum of a whole number of each of a user's pairs."""
-    sums = np.zeros(pairs.n_users, dtype=np.int64)
-    np.add.at(sums, pairs.own_user, whole)
-    return sums
 
 
 def _sum_distance_votes(pairs: Pairs, *, votes: PairVotes) -> Ints:

@@ -39,7 +39,7 @@ from hexveil.mechanisms.looks.user_weights import (
     user_mean_prior,
     weight_distances,
 )
-from hexveil.mechanisms.looks.variance_range import errors_without_noise, split_noise
+from hexveil.mechanisms.looks.weighted_variance import errors_without_noise, split_noise
 from hexveil.planning.allocation import PlanAllocation, weighted_rows
 from hexveil.planning.calibration import fit_noise
 from hexveil.planning.optimizers.mean_error import (

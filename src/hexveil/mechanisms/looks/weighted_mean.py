@@ -139,7 +139,7 @@ class WeightedMean(ReadOnlyArrays):
 
     def sensitivity(self, *statistics: StatisticMoves) -> MappedMoves:
         """Return by how much each pair moves its cell's numbers of one draw."""
-        return MappedMoves(PairMoves(self.occupancy, statistics, weight=self.weight))
+        return MappedMoves(PairMoves(self.occupancy, statistics, weight=self.weight.column))
 
     def moves(self, width: int | Ints) -> StatisticMoves:
         """Return that a pair moves its cell's number by W (b - a), exactly."""

@@ -46,13 +46,13 @@ from hexveil.mechanisms.contract import (
     Values,
 )
 from hexveil.mechanisms.private_quantile import ROUND_UP
+from hexveil.mechanisms.single_cell.array_averaging import RangeReading
 from hexveil.mechanisms.single_cell.cell_allocation import (
     LN20,
     CellAllocation,
     ReleasedRange,
     check_int64,
 )
-from hexveil.mechanisms.single_cell.pseudo_user_means import RangeReading
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,16 +36,16 @@ from hexveil.mechanisms.private_quantile import (
     check_split,
     selection_scale,
 )
-from hexveil.mechanisms.single_cell.cell_allocation import BoundedStage, CellProblem
-from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
-from hexveil.mechanisms.single_cell.clipped_range_mean import ClippedArrayMean, FixedRange, RangeSum
-from hexveil.mechanisms.single_cell.pseudo_user_means import (
+from hexveil.mechanisms.single_cell.array_averaging import (
     CapRule,
     GroupingRule,
     PseudoUserMeans,
     check_rules,
     group_users,
 )
+from hexveil.mechanisms.single_cell.cell_allocation import BoundedStage, CellProblem
+from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
+from hexveil.mechanisms.single_cell.clipped_range_mean import ClippedArrayMean, FixedRange, RangeSum
 
 
 @dataclass(frozen=True)

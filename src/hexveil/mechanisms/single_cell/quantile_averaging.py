@@ -43,20 +43,20 @@ from hexveil.mechanisms.private_quantile import (
     check_split,
     selection_scale,
 )
-from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
-from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
-from hexveil.mechanisms.single_cell.clipped_range_mean import (
-    ClippedArrayMean,
-    ClippedRangeMean,
-    RangeSum,
-)
-from hexveil.mechanisms.single_cell.pseudo_user_means import (
+from hexveil.mechanisms.single_cell.array_averaging import (
     CapRule,
     GroupingRule,
     PseudoUserMeans,
     UserSums,
     check_rules,
     group_users,
+)
+from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
+from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
+from hexveil.mechanisms.single_cell.clipped_range_mean import (
+    ClippedArrayMean,
+    ClippedRangeMean,
+    RangeSum,
 )
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
 from hexveil.base.work_share import COUNTING, SEARCH, share_of_work
 from hexveil.model.cells import Cells, Labels
-from hexveil.model.column_facts import ColumnFacts
+from hexveil.model.declared_grid import ColumnFacts
 from hexveil.model.public_metadata import PublicMetadata, many_repeats
 from hexveil.planning.feasibility.grid_assessment import (
     Choice,

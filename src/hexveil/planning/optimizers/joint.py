@@ -23,13 +23,19 @@ from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.model.occupancy import Occupancy
 from hexveil.planning.allocation import PlanAllocation
-from hexveil.planning.calibration import ROUNDING, calibrate_noise, least_allocation
+from hexveil.planning.calibration import (
+    ROUNDING,
+    SeparateTargets,
+    SumTarget,
+    Targets,
+    calibrate_noise,
+    least_allocation,
+)
 from hexveil.planning.optimizers.mean_error import ObjectiveWeights, minimize_mean_error
 from hexveil.planning.optimizers.minimax import JointSolution, minimize_loss, minimize_max_error
 from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
 from hexveil.planning.plan_rows import PlanningProblem
 from hexveil.planning.request import Request
-from hexveil.planning.target_errors import SeparateTargets, SumTarget, Targets
 
 FACTOR_RESOLUTION = 2.0**30
 """Factors are multiples of its inverse, so that a user's kept samples are exact numbers."""

@@ -45,6 +45,7 @@ from hexveil.model.occupancy import Occupancy
 from hexveil.planning.allocation import PlanAllocation
 from hexveil.planning.calibration import (
     LARGEST_EPSILON,
+    Targets,
     fit_noise,
     least_allocation,
     target_ratio,
@@ -55,7 +56,6 @@ from hexveil.planning.optimizers.minimax import JointSolution
 from hexveil.planning.optimizers.pair_sums import fetch_sample, to_all_cells
 from hexveil.planning.optimizers.user_factors import GaussianClippingProblem, InverseScales
 from hexveil.planning.plan_rows import PlanningProblem
-from hexveil.planning.target_errors import Targets
 
 AIM = 1.0 - 2.0**-16
 """Part of each target that is aimed at: rounds end, and factors are rounded."""

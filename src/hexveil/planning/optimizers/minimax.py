@@ -23,8 +23,8 @@ import numpy as np
 
 from hexveil.base.arrays import Floats
 from hexveil.base.work_share import SEARCH, tell_share
+from hexveil.planning.calibration import Targets
 from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
-from hexveil.planning.target_errors import Targets
 
 MAX_ITERATIONS = 20_000
 """Steps after which a loss too near the least one is given up as undecided."""

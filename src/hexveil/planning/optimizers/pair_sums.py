@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from hexveil.accounting import contributions
+from hexveil.accounting import privacy_loss as contributions
 from hexveil.base.arrays import Floats, Ints
 from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs, Partition
 

@@ -29,8 +29,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from hexveil.accounting.contributions import threshold_shares, unsuppressed_cells
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, has_single_record
+from hexveil.accounting.privacy_loss import threshold_shares, unsuppressed_cells
 from hexveil.accounting.sensitivity import variance_sensitivity_bound, variance_share
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError

@@ -22,10 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.accounting.clip_user import Suppression, suppress_users
-from hexveil.accounting.contributions import KeptRecords, contributes_wholly
+from hexveil.accounting.clip_user import Suppression, clip_user
 from hexveil.accounting.heavy_users import SuppressionSource
-from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
+from hexveil.accounting.privacy_loss import VARIANCE_LATTICE, KeptRecords, contributes_wholly
 from hexveil.accounting.residual_cap import caps_of_remaining
 from hexveil.accounting.sensitivity import variance_sensitivity_bound, variance_share
 from hexveil.base.errors import InputError
@@ -47,7 +46,7 @@ DIGITS = 3
 def printed_suppression(source: SuppressionSource, span: float, request: Request) -> Suppression:
     """Return the stages of CLIP-USER, and K, for a request of the printed form."""
     assert request.cell_epsilon is not None  # noqa: S101  checked with the request
-    return suppress_users(
+    return clip_user(
         source,
         span,
         request.cell_epsilon,

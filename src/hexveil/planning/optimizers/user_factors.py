@@ -19,9 +19,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hexveil.accounting import contributions, privacy_loss
-from hexveil.accounting.contributions import KeptRecords
+from hexveil.accounting import privacy_loss
+from hexveil.accounting import privacy_loss as contributions
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
+from hexveil.accounting.privacy_loss import KeptRecords
 from hexveil.base.arrays import Floats
 from hexveil.model.occupancy import Occupancy, Pairs
 from hexveil.planning.optimizers.pair_sums import ShareSums, share_sums

@@ -22,7 +22,7 @@ from hexveil.mechanisms.looks.cell_ranges import PerCellRange
 from hexveil.mechanisms.looks.cell_stages import CellRangeOutputs
 from hexveil.mechanisms.looks.one_range import PrivateRange
 from hexveil.mechanisms.looks.single_cells import CellMechanisms
-from hexveil.model import cells, column_facts, public_metadata, statistic_terms
+from hexveil.model import cells, declared_grid, public_metadata, statistic_terms
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import FactoredWeights, ListedWeights, SuppressedPairs
 from hexveil.planning import allocation, request
@@ -61,7 +61,7 @@ _CLASSES = (
     distribution_components.IndicatorPlan, distribution_components.RankPlan,
     distribution_components.BinPlan, PricedCells, public_metadata.PublicMetadata,
     public_metadata.ValueLattice, cells.Cells, cells.CellTable, cells.Labels,
-    column_facts.ColumnFacts, Occupancy, CellMechanism, ThresholdMechanism, Fraction, Mapping,
+    declared_grid.ColumnFacts, Occupancy, CellMechanism, ThresholdMechanism, Fraction, Mapping,
     statistic_terms.Quantile, statistic_terms.Share, statistic_terms.Histogram,
 )  # fmt: skip
 _ALIASES = {

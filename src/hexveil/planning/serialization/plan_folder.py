@@ -36,7 +36,7 @@ import pyarrow.parquet
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.rational import decimal_text
-from hexveil.model.column_facts import ColumnFacts
+from hexveil.model.declared_grid import ColumnFacts
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.distribution.distribution_plan import DistributionPart

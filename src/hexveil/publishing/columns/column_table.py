@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from hexveil.base.errors import InputError
-from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
+from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns
 from hexveil.publishing.catalogue.metadata_files import render_descriptions
 from hexveil.publishing.catalogue.release_description import (
     DataFile,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats
     from hexveil.planning.moment_part import MomentPart
-    from hexveil.publishing.estimates.surplus import PosteriorEstimates
+    from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
 
 
 def accuracy_statement(

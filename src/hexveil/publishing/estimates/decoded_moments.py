@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.contract import Outputs
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.moment_part import MomentPart
-    from hexveil.publishing.estimates.surplus import PosteriorEstimates
+    from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
     from hexveil.smoothing import Smoothed
 
 

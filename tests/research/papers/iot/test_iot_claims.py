@@ -6,10 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+import hexveil as hv
 from hexveil import theory
-from hexveil.mechanisms import Levy
 from hexveil_research.papers.iot import (
-    STUDIES,
     choices,
     gains,
     iot_claims,
@@ -36,27 +35,6 @@ def stated():
     """Return the outcome of the study, and what it told of its progress."""
     seen = []
     return iot_claims.stated(replace(FEW, tell=seen.append)), seen
-
-
-@pytest.fixture(scope="module")
-def found(stated):
-    return stated[0].claims
-
-
-@pytest.mark.slow
-def test_the_same_seed_finds_the_same(found):
-    """Nothing depends on the moment."""
-    assert set(iot_claims.algorithms(FEW, surrogate.instances(FEW.seed, 40))) <= set(found)
-
-
-@pytest.mark.slow
-def test_the_catalogue_has_the_claims(stated):
-    """iot:claims is a study of its own."""
-    assert "iot:claims" in {study.name for study in STUDIES}
-    outcome, seen = stated
-    assert not outcome.panels
-    assert outcome.claims
-    assert seen == [0.5]
 
 
 def test_a_wrong_sensitivity_is_found():
@@ -126,7 +104,7 @@ def test_scaling_by_other_caps_is_found():
     assert scaling.samples_claim(CELLS).holds
     assert not scaling.samples_claim(CELLS, [lambda _: 2]).holds
     assert scaling.same_noise_claim(CELLS).holds
-    assert not scaling.same_noise_claim(CELLS, [Levy()]).holds
+    assert not scaling.same_noise_claim(CELLS, [hv.mechanisms.Levy()]).holds
 
 
 def test_levy_where_nothing_was_cut():

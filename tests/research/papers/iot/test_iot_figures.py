@@ -1,33 +1,27 @@
 """IOT's figures: each study runs, has the stated lines, and its claims can hold and fail."""
 
+import math
 from dataclasses import replace
+from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
 
-from hexveil import theory
-from hexveil.mechanisms import ArrayAveraging, Baseline, FixedQuantile, Levy
+import hexveil as hv
 from hexveil_research.papers import itms
 from hexveil_research.papers.iot import (
-    STUDIES,
-    error_panels,
+    extremes,
     figure_claims,
+    gains,
     iot_cells,
     iot_figures,
     staircase,
+    surrogate,
 )
 from hexveil_research.papers.iot.iot_cells import Curve, X
 from hexveil_research.papers.study import Setting
 
-FIGURES = {study.name: study for study in STUDIES if study.name.startswith("iot:fig")}
-ONE_CELL = Setting(trials=60)
-SIX_CELLS = Setting(trials=600)
-CLIPPING = ["ARRAY-AVERAGING", "LEVY", "FIXEDQUANTILE", "OPTIMIZEDQUANTILE"]
-CHOICES = [
-    (f"{name}, {choice}", "paper")
-    for name in ("LEVY", "FIXEDQUANTILE", "OPTIMIZEDQUANTILE")
-    for choice in ("exponential mechanism (printed)", "permute-and-flip")
-]
 CELL = iot_cells.Cell(np.array([9, 4, 4, 2, 1, 1]), np.array([20.0, 30.0, 10.0, 25.0, 40.0, 5.0]))
 
 
@@ -40,97 +34,19 @@ def small(monkeypatch):
         monkeypatch.setattr(module, "X", np.array([0.5, 1.0, 2.0]))
 
 
-def named(panel):
-    return [(line.name, line.whose) for line in panel.lines]
-
-
-def verdicts(claims):
-    return [claim.verdict for claim in claims]
-
-
 def curve(*levels, noise=0.0):
     """Return a curve that is as high at every ε, in as many cells as levels."""
     error = np.repeat(np.array(levels, dtype=float)[:, None], X.size, axis=1)
     return Curve(error, np.full_like(error, noise))
 
 
-def test_the_studies_are_the_five_figures():
-    """Each has its place; only figure 5 is not drawn."""
-    assert list(FIGURES) == [f"iot:fig{n}" for n in range(1, 6)]
-    assert [study.draws for study in FIGURES.values()] == [True] * 5
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("small")
-def test_figure_1():
-    """Three panels, the printed noise beside ARRAY-AVERAGING only, ours in each."""
-    told = []
-    outcome = FIGURES["iot:fig1"].make(replace(ONE_CELL, tell=told.append))
-    first, *others = [named(panel) for panel in outcome.panels]
-    usual = [("WRAPAROUND", "paper"), ("BESTFIT", "paper")]
-    ours = ("Foresight", "ours")
-    printed = [(f"{name}, exponential mechanism (printed)", "paper") for name, _ in usual]
-    assert others == [[*usual, *printed, ours]] * 2
-    assert first == [usual[0], ("WRAPAROUND, noise 2U/K as printed", "paper"), usual[1], ours]
-    assert {panel.ends for panel in outcome.panels} == {"95% interval of the simulation"}
-    assert verdicts(outcome.claims[:3]) == ["holds", "fails", "holds"]
-    assert told[-1] == 1
-    assert told == sorted(told)
-
-
-@pytest.mark.usefixtures("small")
-@pytest.mark.parametrize(
-    ("name", "ours"),
-    [
-        ("iot:fig2", ["Foresight", "Auto"]),
-        pytest.param("iot:fig4", ["Foresight"], marks=pytest.mark.slow),
-    ],
-)
-def test_figures_2_to_4(name, ours):
-    """BASELINE, the four that clip, and ours, on a logarithmic axis; both choices beside them."""
-    outcome = FIGURES[name].make(ONE_CELL)
-    panel, choices = outcome.panels
-    assert named(choices) == CHOICES
-    lines = [(one, "paper") for one in ("BASELINE", *CLIPPING)] + [(one, "ours") for one in ours]
-    assert named(panel) == lines
-    assert (panel.log_x, panel.log_y) == (False, True)
-    assert panel.lines[0].x.tolist() == [0.5, 1.0, 2.0]
-    assert all((line.low <= line.y).all() and (line.y <= line.high).all() for line in panel.lines)
-    assert {claim.reading for claim in outcome.claims} == {"as printed", "ours"}
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("small")
-def test_what_figures_3_and_4_show():
-    """LEVY is best under sample scaling; FIXEDQUANTILE, then ARRAY-AVERAGING under user scaling."""
-    tried = {"BASELINE": Baseline(), **iot_figures.CLIPPING}
-    many = error_panels.curves_by_name(SIX_CELLS, iot_cells.sample_scaled_cell, tried)
-    assert figure_claims.order_claim("", "", many, ("LEVY",)).holds
-    assert not figure_claims.order_claim("", "", many, ("FIXEDQUANTILE",)).holds
-    tried["ARRAY-AVERAGING"] = ArrayAveraging(cap="sqrt")
-    wide = error_panels.curves_by_name(SIX_CELLS, iot_cells.user_scaled_cell, tried)
-    assert figure_claims.order_claim("", "", wide, ("FIXEDQUANTILE",)).holds
-    assert not figure_claims.order_claim("", "", wide, ("LEVY",)).holds
-    assert wide["ARRAY-AVERAGING"].level < wide["OPTIMIZEDQUANTILE"].level < wide["LEVY"].level
-    assert all(figure_claims.clipping_claim("", "", one).holds for one in (many, wide))
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("small")
-def test_what_figure_1_shows():
-    """BESTFIT is better under LEVY and FIXEDQUANTILE, and no better under ARRAY-AVERAGING."""
-    curves = iot_figures.grouping_curves(SIX_CELLS)
-    ratio = {name: wrapped.level / fitted.level for name, (wrapped, fitted) in curves.items()}
-    assert ratio["LEVY"] > 1.15
-    assert ratio["FIXEDQUANTILE"] > 1.25
-    assert ratio["ARRAY-AVERAGING"] == pytest.approx(1, abs=0.15)
-
-
 def test_the_printed_noise_of_wraparound():
     """The formula agrees with a simulation of the same estimate with twice the noise U/K."""
     cell = iot_cells.mixed_cell(0)
     found = iot_figures.printed_wrap(cell)
-    plan = ArrayAveraging("wrap_around").plan(cell.counts, bounds=itms.BOUNDS, epsilon="0.5")
+    plan = hv.mechanisms.ArrayAveraging("wrap_around").plan(
+        cell.counts, bounds=itms.BOUNDS, epsilon="0.5"
+    )
     noise = np.random.default_rng(0).laplace(
         0, 2 * 65 / (plan.allocation.groups.n_arrays * 0.5), 200_000
     )
@@ -182,26 +98,6 @@ def test_a_line_has_the_spread_of_cells_or_of_the_simulation():
     assert iot_cells.ends(Setting()) == "smallest and largest of 10 cells"
 
 
-def test_seeds_differ_and_do_not_overlap():
-    """Ten cells with all trials, fewer with few, others for another seed."""
-    assert (len(iot_cells.seeds(Setting())), len(iot_cells.seeds(SIX_CELLS))) == (10, 6)
-    assert len(iot_cells.seeds(Setting(trials=1))) == 1
-    assert set(iot_cells.seeds(Setting())).isdisjoint(iot_cells.seeds(Setting(seed=1)))
-
-
-def test_the_same_seed_gives_the_same_curves():
-    """Draws follow from the seed alone."""
-    one, again = (iot_cells.simulated([Levy()], ONE_CELL, lambda _: CELL) for _ in range(2))
-    other = iot_cells.simulated([Levy()], replace(ONE_CELL, seed=1), lambda _: CELL)
-    assert one[Levy().name].error.tolist() == again[Levy().name].error.tolist()
-    assert one[Levy().name].error.tolist() != other[Levy().name].error.tolist()
-
-
-def test_the_mean_of_a_cell_counts_samples():
-    """Not users: it is what BASELINE publishes without noise."""
-    assert CELL.truth == pytest.approx((9 * 20 + 4 * 40 + 50 + 45) / 21)
-
-
 def test_claims_of_figure_1_turn():
     """Similar within a factor of 1.25 either way; much better beyond it, at every ε."""
     low, high, near = curve(1.0), curve(1.5), curve(1.1)
@@ -241,47 +137,16 @@ def test_claims_of_figures_2_to_4_turn():
     assert [one.holds for one in claims] == [True, False, True]
 
 
-def test_claims_of_the_figures_may_be_undecided():
-    """Noise above the difference at one ε settles no claim about every ε."""
-    error = np.where(X[3] == X, 9.0, 0.0)
-    unsure = Curve(curve(1.0).error, error[None])
-    good = {"BASELINE": curve(3.0), "A": unsure, "B": curve(1.6)}
-    claims = (
-        figure_claims.clipping_claim("", "", good, {0.5: good}),
-        figure_claims.order_claim("", "", good, ("A", "B")),
-        *figure_claims.ours_claims("", "", {"B": curve(1.6)}, {"ours": unsure}),
-    )
-    assert verdicts(claims) == ["undecided"] * 3
-    # At another part of the variance it fails: neither is it decided for the unknown part.
-    bad = {**good, "A": curve(4.0)}
-    assert figure_claims.clipping_claim("", "", good, {0.5: bad}).verdict == "undecided"
-
-
 def test_the_error_of_baseline_is_the_scale_of_its_noise():
     """As simulated, and not of one that is a tenth too large."""
-    found = iot_cells.simulated([Baseline()], Setting(trials=5000), lambda _: CELL)
-    scale = Baseline().plan(CELL.counts, bounds=itms.BOUNDS, epsilon=1).noise_scale
+    found = iot_cells.simulated([hv.mechanisms.Baseline()], Setting(trials=5000), lambda _: CELL)
+    scale = hv.mechanisms.Baseline().plan(CELL.counts, bounds=itms.BOUNDS, epsilon=1).noise_scale
     cells = len(iot_cells.seeds(Setting(trials=5000)))
     for factor, holds in ((1.0, True), (1.1, False)):
-        claim = figure_claims.baseline_claim(found[Baseline().name], [factor * scale] * cells)
+        claim = figure_claims.baseline_claim(
+            found[hv.mechanisms.Baseline().name], [factor * scale] * cells
+        )
         assert claim.holds is holds
-
-
-@pytest.mark.slow
-def test_figure_5():
-    """Steps against log ε, errors on two logarithmic axes, and every claim holds."""
-    told = []
-    outcome = FIGURES["iot:fig5"].make(Setting(tell=told.append))
-    caps, errors = outcome.panels
-    assert [line.look for line in caps.lines] == ["steps", "steps", "line"]
-    assert (caps.log_x, caps.log_y, errors.log_x, errors.log_y) == (True, False, True, True)
-    assert caps.lines[0].x[[0, -1]].tolist() == [0.001, 2.0]
-    m = itms.counts()
-    assert caps.lines[0].y[-1] == theory.minimax_cap(m, 2)
-    assert caps.lines[1].y[0] == theory.exact_cap(m, "0.001")
-    assert [line.whose for line in errors.lines] == ["paper"] * 2 + ["ours"] * 2 + ["reference"]
-    assert verdicts(outcome.claims) == ["holds"] * 5
-    assert told == sorted(told)
 
 
 def test_claims_of_figure_5_turn():
@@ -317,9 +182,82 @@ def test_the_search_over_every_cap_agrees_with_brute_force():
         assert errors[cap - 1] <= min(errors) * (1 + 1e-9)
 
 
-def test_mechanisms_are_those_of_the_paper():
-    """BESTFIT, the median, gamma = 0.2, and the tenth and ninth tenths."""
-    assert list(iot_figures.CLIPPING) == CLIPPING
-    assert iot_figures.CLIPPING["ARRAY-AVERAGING"] == ArrayAveraging("best_fit", "median")
-    assert iot_figures.CLIPPING["LEVY"] == Levy(gamma=0.2, grouping="best_fit", cap="sqrt")
-    assert iot_figures.CLIPPING["FIXEDQUANTILE"] == FixedQuantile(0.1, 0.9, "best_fit", "sqrt")
+# ---- QUANTILE's ends: which are best, and what is lost by choosing them privately ----
+
+
+FEW = Setting(trials=400)
+
+
+@pytest.mark.slow
+def test_the_printed_rank_is_wrong_where_it_is_rounded_down():
+    """At every ε with 2/ε not whole, and at no other."""
+    printed, right = extremes.extremes_claims()
+    assert (printed.verdict, printed.reading) == ("fails", "as printed")
+    assert "ε = 0.7, 0.9, 1.3, 1.5, 5 " in printed.measured
+    assert (right.verdict, right.reading) == ("holds", "corrected")
+
+
+def test_another_rank_fails():
+    """Two further in is not best at any ε, and ranks rounded up hold under either name."""
+    right, further = extremes.extremes_claims(
+        lambda e: math.ceil(2 / e), lambda e: math.ceil(2 / e) + 2
+    )
+    assert right.holds
+    assert not further.holds
+    assert further.measured.endswith("ε = 0.5, 0.7, 0.9, 1, 1.3, 1.5, 2, 5")
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(7, 10), Fraction(2)])
+def test_the_best_pair_is_the_one_found_by_trying_all(epsilon):
+    """Ends searched one at a time are as good as all pairs, also of values between."""
+    x = np.sort(np.random.default_rng(3).uniform(0, 65, 12))
+    ends = np.concatenate((x, (x[1:] + x[:-1]) / 2))
+    pairs = ((low, high) for low, high in product(ends, repeat=2) if low <= high)
+    least = min(extremes.price(x, low, high, epsilon) for low, high in pairs)
+    rank = math.ceil(2 / epsilon)
+    assert extremes.price(x, x[rank - 1], x[-rank], epsilon) == pytest.approx(least)
+
+
+@pytest.mark.parametrize(
+    "mechanism", [hv.mechanisms.FixedQuantile(), hv.mechanisms.OptimizedQuantile()]
+)
+def test_the_error_with_exact_ends_is_that_of_simulated_noise(mechanism):
+    """The closed form agrees with draws of Laplace noise about the projected mean."""
+    counts, means = np.array([4] * 30), np.linspace(5.0, 60.0, 30) ** 1.05
+    cell = iot_cells.Cell(counts, np.minimum(means, 65.0))
+    targets = mechanism.plan(counts, bounds=(0, 65), epsilon="1").allocation.targets
+    low, high = cell.means[targets[0] - 1], cell.means[min(targets[1], 29)]
+    noise = np.random.default_rng(5).laplace(0, 2 * (high - low) / 30, 400_000)
+    drawn = np.abs(np.clip(cell.means, low, high).mean() - cell.truth + noise)
+    stated = extremes.exact_error(cell, mechanism, "1")
+    assert stated == pytest.approx(drawn.mean(), abs=5 * drawn.std() / drawn.size**0.5)
+
+
+def test_private_quantiles_are_what_costs_the_error():
+    """It holds, and fails where exact ends would err as much as LEVY, or more."""
+    assert extremes.private_quantiles_claim(FEW).holds
+    useless = extremes.private_quantiles_claim(FEW, lambda *_: 9.0)
+    assert useless.holds is False
+    assert "with exact quantiles the larger at 0;" in useless.measured
+
+
+# ---- What a cap costs by clipping: the claim holds for the median, and can fail ----
+
+
+CELLS = surrogate.instances(5, 40)
+
+
+def test_the_median_clips_less_than_the_smallest_count():
+    """In random cells and on a cell like ITMS, with both biases told."""
+    claim = gains.clipped_claim(CELLS)
+    assert claim.holds
+    assert claim.measured.endswith("random cells")
+    assert "not so in 0 of" in claim.measured
+
+
+@pytest.mark.parametrize("rule", [min, lambda _: 1])
+def test_a_cap_that_keeps_no_more_is_found(rule):
+    """The smallest count itself, or one sample of each user: nothing is gained, and it fails."""
+    claim = gains.clipped_claim(CELLS, rule)
+    assert not claim.holds
+    assert "not so in 0 of" not in claim.measured

@@ -3,104 +3,16 @@
 import numpy as np
 import pytest
 
-from hexveil.mechanisms import AKMV, Auto, OptimalClipping
-from hexveil_research.mechanisms.foresight import Foresight
-from hexveil_research.papers.iot import figure_claims, iot_cells
+import hexveil as hv
+from hexveil import theory
+from hexveil.mechanisms.simulated_noise import SimulatedNoise
+from hexveil_research.papers import itms
+from hexveil_research.papers.iot import surrogate
 from hexveil_research.papers.iot.iot_cells import Curve, X
-from hexveil_research.papers.rw import STUDIES, rw_figures
-from hexveil_research.papers.study import Setting
+from hexveil_research.papers.rw import rw_claims, rw_figures
 
-SIX_CELLS = Setting(trials=600)
 PLOTTED = ["BASELINE", *rw_figures.CLIPPING]
 OPTIMISED = list(rw_figures.OPTIMISED)
-
-
-@pytest.fixture(scope="module")
-def both():
-    """Figures 1 and 2 at three values of ε, with quick mechanisms in the places of ours."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(iot_cells, "EPSILONS", ("0.5", "1", "2"))
-        patch.setattr(rw_figures, "OURS", {"Foresight": OptimalClipping(), "Auto": AKMV()})
-        for module in (iot_cells, figure_claims, rw_figures):
-            patch.setattr(module, "X", np.array([0.5, 1.0, 2.0]))
-        return rw_figures.like_itms(SIX_CELLS), rw_figures.scaling(SIX_CELLS)
-
-
-@pytest.fixture
-def first(both):
-    return both[0]
-
-
-@pytest.fixture
-def second(both):
-    return both[1]
-
-
-def names(panel):
-    return [line.name for line in panel.lines]
-
-
-def verdicts(outcome, reading="as printed"):
-    return {c.says: c.verdict for c in outcome.claims if c.reading == reading}
-
-
-def test_studies_are_listed():
-    """Two figures and the claims; ours are what their names say."""
-    ours = {"Foresight": Foresight(), "Auto": Auto()}
-    assert ours == rw_figures.OURS
-    assert [study.name for study in STUDIES] == ["rw:fig1", "rw:fig2", "rw:claims"]
-
-
-@pytest.mark.slow
-def test_figure_1_has_all_algorithms(first):
-    """RW's five, its OPT-ARRAY-AVERAGING in two forms, and ours."""
-    panel, choices = first.panels
-    assert names(choices)[-2:] == [
-        "ε-DEPENDENTQUANTILE, exponential mechanism (printed)",
-        "ε-DEPENDENTQUANTILE, permute-and-flip",
-    ]
-    assert names(panel) == [*PLOTTED, *OPTIMISED, "Foresight", "Auto"]
-    assert [line.whose for line in panel.lines] == ["paper"] * 7 + ["ours"] * 2
-    assert panel.log_y
-    assert panel.ends
-    assert "km/h" in panel.y_label
-    for line in panel.lines:
-        assert line.x.tolist() == [0.5, 1.0, 2.0]
-        assert (line.low <= line.y).all()
-        assert (line.y <= line.high).all()
-
-
-def test_figure_2_has_two_panels(second):
-    """Sample scaling and user scaling, and the private choice in each; Auto is in the first."""
-    samples, users, *choices = second.panels
-    assert [len(names(panel)) for panel in choices] == [6, 6]
-    assert names(samples) == [*PLOTTED, *OPTIMISED, "Foresight", "Auto"]
-    assert names(users) == [*PLOTTED, *OPTIMISED, "Foresight"]
-    assert samples.lines[0].y == pytest.approx(10 * users.lines[0].y, rel=0.5)
-
-
-@pytest.mark.slow
-def test_what_figure_1_says(first):
-    """The published facts are met, minimax is not typical, and nothing is refuted."""
-    found = verdicts(first)
-    assert {claim.paper for claim in first.claims} == {"RW"}
-    # Six cells leave open whether clipping is much better at every ε.
-    assert [says.split()[0] for says, verdict in found.items() if verdict == "holds"] == [
-        "L",
-        "The",
-    ]
-    assert "fails" not in found.values()
-    levy = next(claim for claim in first.claims if claim.place == "Appendix C")
-    assert levy.holds
-
-
-@pytest.mark.slow
-def test_what_figure_2_says(second):
-    """LEVY is best with more samples, FIXEDQUANTILE with more users, by a wide margin."""
-    found = verdicts(second)
-    best = [says for says in found if "errs less than all other algorithms" in says]
-    assert [says.split()[0] for says in best] == ["LEVY", "FIXEDQUANTILE"]
-    assert all(found[says] == "holds" for says in best)
 
 
 def curve(level, spread=0.001):
@@ -132,3 +44,84 @@ def test_another_order_is_seen():
     worse = {**plotted, "LEVY": curve(99.0)}
     assert not rw_figures.sample_claims(worse, {}, ours)[1].holds
     assert not any(claim.holds for claim in rw_figures.user_claims(plotted, {}, ours))
+
+
+# ---- RW's claims: IOT's verdicts under RW's numbers, and what RW alone states ----
+
+
+CELLS = surrogate.instances(4, 25)
+
+
+@pytest.mark.slow
+def test_a_better_cap_is_seen():
+    """The best cap in place of eq. (4) would hold; the smallest one is worse than the median."""
+
+    def best(counts, epsilon, noise):
+        return theory.exact_cap(counts, epsilon, noise)
+
+    printed, right = rw_claims.better_claims(CELLS, best)
+    assert printed.holds
+    assert right.holds
+    assert not rw_claims.better_claims(CELLS, lambda counts, *_: min(counts))[0].holds
+
+
+def test_caps_that_ignore_the_noise_are_seen():
+    """Counting the mean where the standard deviation is meant gives other caps."""
+    assert rw_claims.noise_claim().holds
+    assert not rw_claims.noise_claim(lambda counts, e, _: theory.minimax_cap(counts, e)).holds
+
+
+# ---- RW's forms of LEVY and OPT-ARRAY-AVERAGING beside IOT's, on the published cell ----
+
+
+M = itms.counts()
+RW_LEVY = hv.mechanisms.Levy(interval="unclamped", arrays="full")
+
+
+def plan(mechanism, epsilon=1, counts=M):
+    return mechanism.plan(counts, bounds=itms.BOUNDS, epsilon=epsilon)
+
+
+def test_levy_takes_its_radius_from_the_full_arrays():
+    """K = 160 where IOT has K̄ = 164: τ = U √(ln(2K/gamma) / (2 m_UB)), and U/τ bins of it."""
+    free, iot = plan(RW_LEVY), plan(hv.mechanisms.Levy())
+    cap = theory.sqrt_cap(M)
+    assert (
+        free.allocation.groups.n_arrays == iot.allocation.groups.n_arrays == itms.PUBLISHED.fitted
+    )
+    expected = itms.SPAN * np.sqrt(np.log(2 * itms.PUBLISHED.wrapped / 0.2) / (2 * cap))
+    radius = free.allocation.relative_radius
+    assert itms.SPAN * radius == pytest.approx(expected)
+    assert radius < iot.allocation.relative_radius
+    assert free.allocation.stages[0].candidates.size == np.ceil(1 / radius)
+
+
+def test_levy_leaves_the_bounds():
+    """Every interval is 3τ wide, also at the ends, and the noise is that of 3τ/K̄ or U/K̄."""
+    free = plan(RW_LEVY)
+    noise = SimulatedNoise(np.random.default_rng(1), 50)
+    outputs = free.outputs(free.cell.sums(np.full(M.size, 1.0)), noise)
+    a, b = free.allocation.range_sum.clipping.ends(outputs)
+    radius = itms.SPAN * free.allocation.relative_radius
+    assert (b - a) * float(free.cell.quantum) == pytest.approx(3 * radius, abs=1e-3)
+    assert a.min() < 0
+    three = 3 * radius / free.allocation.groups.n_arrays
+    assert three <= free.sensitivity <= three * (1 + 1e-5)
+    wide = plan(RW_LEVY, counts=[2] * 40)
+    assert wide.sensitivity == pytest.approx(itms.SPAN / 40)
+
+
+def test_the_cap_of_equation_4():
+    """OPT-ARRAY-AVERAGING weighs the noise by √2: IOT's cap at ε/√2."""
+    for epsilon in ("0.5", "2", "8"):
+        cap = plan(hv.mechanisms.OptArrayAveraging("minimax_std"), epsilon).allocation.groups.cap
+        assert cap == theory.minimax_cap(M, epsilon, noise="std")
+        assert cap <= theory.minimax_cap(M, epsilon)
+
+
+def test_the_cap_of_the_printed_rule():
+    """The printed rule takes m* here, so that it is BASELINE in arrays."""
+    chosen = plan(hv.mechanisms.OptArrayAveraging("surrogate_printed"))
+    assert chosen.allocation.groups.cap == itms.PUBLISHED.largest
+    same = plan(hv.mechanisms.ArrayAveraging(cap=itms.PUBLISHED.largest))
+    assert chosen.noise_scale == same.noise_scale

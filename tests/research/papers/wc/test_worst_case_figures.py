@@ -1,81 +1,33 @@
 """WC's studies: each runs, and has the stated lines and claims."""
 
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
+import hexveil as hv
 from hexveil import theory
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil_research.mechanisms.foresight import Foresight
 from hexveil_research.papers.study import Setting
-from hexveil_research.papers.wc import count_collections, worst_case_figures
-from hexveil_research.papers.wc.count_collections import EPSILONS, geometric
-
-FEW = Setting(trials=60)
-STUDIES = {study.name: study for study in worst_case_figures.STUDIES}
-AVERAGE = (
-    ("plain Laplace", "paper"),
-    ("OPT-worst-case", "paper"),
-    ("AKMV", "paper"),
-    ("AKMV, exponential mechanism (printed)", "paper"),
-    ("Foresight", "ours"),
-    ("Auto", "ours"),
-    ("OPT-worst-case, E at worst", "reference"),
+from hexveil_research.papers.wc import (
+    clipping_claims,
+    curve_claims,
+    linear_program,
+    thresholds,
+    worst_case_figures,
 )
+from hexveil_research.papers.wc import count_collections as wc
+from hexveil_research.papers.wc.count_collections import (
+    ProjectedNormal,
+    ThresholdCurve,
+    X,
+    geometric,
+)
+from hexveil_research.papers.wc.linear_program import optimal_error
 
-
-def named(panel):
-    return tuple((line.name, line.whose) for line in panel.lines)
-
-
-def test_the_studies_are_the_three_figures_and_the_claims():
-    """Figure 1 alone reads no values of other data."""
-    assert list(STUDIES) == ["wc:fig1", "wc:fig2", "wc:fig3", "wc:claims"]
-    assert [study.values for study in STUDIES.values()] == [False, True, True, False]
-
-
-@pytest.mark.slow
-def test_figure_1():
-    """E of both, ours, and the constant; every claim about it holds, for ε from 0.1 to 2."""
-    told = []
-    outcome = STUDIES["wc:fig1"].make(replace(FEW, tell=told.append))
-    (panel,) = outcome.panels
-    assert named(panel) == (
-        ("optimal clipping, E", "paper"),
-        ("AKMV, E", "paper"),
-        ("AKMV, E, exponential mechanism (printed)", "paper"),
-        ("Foresight, hardest set tried", "ours"),
-        ("Auto, hardest set tried", "ours"),
-        ("the constant U/2", "reference"),
-    )
-    assert panel.lines[0].x[[0, -1]].tolist() == [0.1, 2.0]
-    assert panel.lines[0].low is None  # it is computed
-    assert panel.lines[0].y[9] == theory.optimal_clipping(geometric(), 65, 1).worst_case_error
-    assert set(panel.lines[-1].y.tolist()) == {32.5}
-    assert panel.ends == "95% interval of the simulation"
-    # Few simulated releases cannot show that an error is below a bound that it nearly reaches.
-    verdicts = [claim.verdict for claim in outcome.claims]
-    assert [*verdicts[:2], *verdicts[4:]] == ["holds"] * 6
-    assert set(verdicts[2:4]) <= {"holds", "undecided"}
-    assert told[-1] == 1
-
-
-@pytest.mark.slow
-def test_ours_are_drawn_at_their_worst_beside_the_others_worst_case():
-    """Not on the one data set that suits them: where half of the samples is at either bound."""
-    few = Setting(trials=20, epsilons=("1",))
-    sets = worst_case_figures.hard_sets(geometric(), (Fraction(0), Fraction(65)))
-    shares = (sets == 65) @ geometric() / geometric().sum()
-    assert shares[0] == 1
-    assert shares[1:] == pytest.approx([0.5] * 3, abs=0.05)
-    found = worst_case_figures.hardest([Foresight(spreads=(0.02,))], few, geometric())
-    (worst,) = found.values()
-    easy = count_collections.simulated(
-        [Foresight(spreads=(0.02,))], few, few.tell, counts=geometric(), user_means=sets[0]
-    )
-    assert worst.error[0] > 5 * next(iter(easy.values())).error[0]
+STUDIES = {study.name: study for study in worst_case_figures.STUDIES}
 
 
 def test_the_error_of_akmv_is_that_of_the_papers_formula():
@@ -90,23 +42,237 @@ def test_the_error_of_akmv_is_that_of_the_papers_formula():
     assert abs(found.error[-1] - expected / 448) < 6 * found.standard_error[-1]
 
 
+# ---- Claims about clipping in general: a wrong formula turns their verdicts ----
+
+
+def test_a_wrong_bias_is_found():
+    """One percent less than the truth fails, and the printed sum is not taken for exact."""
+
+    def less(lower, upper):
+        return 0.99 * theory.clipping_bias(lower, upper, 1.0)
+
+    assert not clipping_claims.lemma_1(less)[1].holds
+    assert not clipping_claims.lemma_1(clipping_claims.printed_bias)[1].holds
+
+
 @pytest.mark.slow
-def test_an_average_figure():
-    """A panel for each kind of samples, with seven claims, on a logarithmic axis."""
-    told = []
-    outcome = STUDIES["wc:fig3"].make(replace(FEW, tell=told.append))
-    assert [named(panel) for panel in outcome.panels] == [AVERAGE] * 2
-    assert all(panel.log_y for panel in outcome.panels)
-    assert len(outcome.claims) == 7 * 2
-    assert all(one.low.size == len(EPSILONS) for one in outcome.panels[0].lines[:-1])
-    assert told == sorted(told)
-    assert told[-1] == 1
+@pytest.mark.parametrize("factor", [0.99, 1.01])
+def test_another_optimum_is_found_wrong(factor):
+    """One percent less than what any interval reaches fails, and one percent more."""
+    assert clipping_claims.theorem(optimal_error)[0].holds
+    wrong, symmetric = clipping_claims.theorem(lambda *cell: factor * optimal_error(*cell))
+    assert (wrong.holds, symmetric.holds) == (False, True)
 
 
-def test_the_same_seed_gives_the_same_error_of_akmv():
-    """Another seed gives another one."""
-    one, again, other = (
-        worst_case_figures.akmv_error(geometric(), replace(FEW, seed=seed)).error.tolist()
-        for seed in (0, 0, 1)
+def test_every_interval_is_tried():
+    """Six intervals with ends at halves; all their pairs for two samples."""
+    lower, upper = clipping_claims.choices(2, 2)
+    pairs = {(*a, *b) for a, b in zip(lower.tolist(), upper.tolist(), strict=True)}
+    assert len(pairs) == len(lower) == 36
+    assert (lower <= upper).all()
+    assert set(np.unique(upper)) == {0.0, 0.5, 1.0}
+
+
+# ---- WC's collections and samples, and curves over ε ----
+
+
+def test_rejected_samples_are_drawn_again():
+    """Samples lie in (low, high], and are not heaped at its ends as projected ones would be."""
+    draw = ProjectedNormal(10.0, 20.0, 0.0, 15.0).draw(np.random.default_rng(1), np.ones(500), 8)
+    assert draw.shape == (8, 500)
+    assert 0 < draw.min() < 0.1
+    assert 14.9 < draw.max() <= 15
+    assert np.unique(draw).size == draw.size
+
+
+def test_a_simulated_curve_is_the_mechanisms_error():
+    """Plain Laplace on figure 2's collection: U m*/(N ε) at every ε, within its own noise."""
+    name, setting = hv.mechanisms.Baseline().name, Setting(trials=400)
+    counts = wc.geometric()
+    found = wc.simulated(
+        [hv.mechanisms.Baseline()],
+        setting,
+        setting.tell,
+        counts=counts,
+        values=hv.evaluation.Uniform(),
     )
-    assert one == again != other
+    expected = 65 * 64 / 448 / wc.X
+    assert np.abs(found[name].error - expected).max() < 5 * found[name].standard_error[0]
+    assert (np.abs(found[name].error - expected) < 5 * found[name].standard_error).all()
+
+
+def test_differences_count_beyond_noise_only():
+    """Two errors apart by two standard errors are alike; by four they are not."""
+    ten = np.full(3, 10.0)
+    low, high = ThresholdCurve(ten, ten / 10), ThresholdCurve(np.array([12.0, 14.0, 16.0]), 0 * ten)
+    assert low.below(high).positive.tolist() == [False, True, True]
+    assert high.below(low).negative.tolist() == [False, True, True]
+    assert not high.below(low).positive.any()
+    # Twice ten, with twice its noise, less 12, 14 and 16.
+    assert high.below(low, 2.0).estimate.tolist() == [8.0, 6.0, 4.0]
+    assert high.below(low, 2.0).noise.tolist() == [2.0, 2.0, 2.0]
+
+
+def test_steps_and_logarithms_have_the_noise_of_both_errors():
+    """A rise is a negative fall; a logarithm's error is the relative one."""
+    curve = ThresholdCurve(np.array([1.0, 1.2, 2.0]), np.full(3, 0.1))
+    assert curve.falls().estimate == pytest.approx([-0.2, -0.8])
+    assert curve.falls().noise == pytest.approx(0.1 * 2**0.5)
+    assert curve.falls().negative.tolist() == [False, True]
+    rival = ThresholdCurve(np.array([2.0, 2.4, 4.0]), np.zeros(3))
+    assert curve.log_below(rival).estimate == pytest.approx(np.log(2))
+    assert curve.log_below(rival).noise == pytest.approx([0.1, 0.1 / 1.2, 0.05])
+
+
+# ---- Claims of what the figures show: that they hold, and that other curves turn them ----
+
+
+LAPLACE, OPTIMAL, HALVES = (
+    one.name
+    for one in (hv.mechanisms.Baseline(), hv.mechanisms.OptimalClipping(), hv.mechanisms.AKMV())
+)
+OURS = [Foresight().name, hv.mechanisms.Auto().name]
+FALLING = 10 / X
+
+
+def curve(error, noise=0.01):
+    return ThresholdCurve(np.asarray(error, dtype=float), np.full(X.size, noise))
+
+
+@pytest.fixture
+def curves():
+    """Return curves of which all claims of a figure hold."""
+    jump = np.where(X >= 1.5, 1.2, 1.0) * FALLING / 4
+    found = {LAPLACE: curve(FALLING), OPTIMAL: curve(jump), HALVES: curve(1.1 * FALLING)}
+    return found | dict.fromkeys(OURS, curve(FALLING / 8))
+
+
+def average(curves, optimal=FALLING / 2):
+    return [claim.holds for claim in curve_claims.average_claims("Figure 2", "", curves, optimal)]
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "turned"),
+    [
+        (HALVES, 2 * FALLING, [1]),  # not similar to Laplace
+        (HALVES, 0.9 * FALLING, [2]),  # better than Laplace
+        (HALVES, np.where(X == 1, 0.9, 1.1) * FALLING, [2]),  # better at one ε
+        (HALVES, 0.45 * FALLING, [0, 1, 2]),
+        (OPTIMAL, 1.2 * FALLING, [3, 4]),  # worse than AKMV, and monotonic
+        (OURS[0], 0.9 * FALLING, [5]),
+        (OURS[1], 0.9 * FALLING, [6]),
+    ],
+)
+def test_claims_of_averages_can_fail(curves, name, error, turned):
+    """Every claim holds on curves as the paper describes them, and fails where they are not so."""
+    assert average(curves) == [True] * 7
+    curves[name] = curve(error)
+    assert [i for i, holds in enumerate(average(curves)) if not holds] == turned
+
+
+@pytest.mark.parametrize("claim", [0, 2, 3, 4])
+def test_noise_at_one_point_leaves_a_claim_about_all_open(curves, claim):
+    """Errors at 19 of 20 ε settle no claim about every ε; one rise, though, is enough of a rise."""
+    noise = np.where(X == 0.5, 50.0, 0.01)
+    for name in (OPTIMAL, HALVES):
+        curves[name] = ThresholdCurve(curves[name].error, noise)
+    expected = True if claim == 4 else None
+    assert average(curves)[claim] is expected
+
+
+def test_claims_of_the_worst_case_can_fail(curves):
+    """Errors that are not much lower, that rise, or exceed their bound turn the verdicts."""
+
+    def verdicts(optimal, akmv):
+        found = curve_claims.worst_case_claims(optimal, akmv, curves, curves)
+        return [claim.holds for claim in found[:4]]
+
+    low, high, rising = curve(FALLING / 3, 0), curve(FALLING), curve(40 * X)
+    assert verdicts(low, high) == [True] * 4
+    assert verdicts(curve(0.8 * FALLING, 0), high) == [False, True, True, True]
+    assert verdicts(curve(X, 0), rising) == [True, False, False, False]
+
+
+# ---- Claims about the optimal error: a wrong formula turns their verdicts ----
+
+
+DRAWN = linear_program.instances(seed=1, number=60)
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_the_dual_program_is_solved_by_the_largest_users_first(number):
+    """Its value is what a solver finds for the program (8) itself."""
+    one = DRAWN[number]
+    users = one.counts.size
+    found = linprog(
+        np.append(np.ones(users), 1 / float(one.epsilon)),
+        A_ub=np.hstack([-2.0 * np.eye(users), -np.ones((users, 1))]),
+        b_ub=-one.span * one.counts,
+    )
+    assert linear_program.dual_value(one) == pytest.approx(found.fun / one.counts.sum(), rel=1e-7)
+
+
+def test_an_error_that_is_not_optimal_is_found():
+    """One percent more, one percent less, and the printed form fail."""
+    assert linear_program.program_claim(DRAWN, linear_program.optimal_error).holds
+    for factor in (0.99, 1.01):
+        wrong = linear_program.program_claim(
+            DRAWN, lambda *cell, f=factor: f * linear_program.optimal_error(*cell)
+        )
+        assert not wrong.holds
+    printed = linear_program.program_claim(
+        DRAWN, lambda m, span, e: linear_program.printed_error(linear_program.Instance(m, span, e))
+    )
+    assert not printed.holds
+
+
+def test_the_claim_of_the_printed_error_can_hold():
+    """Users of one sample each, nobody projected: eq. (12) is right; with larger ones it is not."""
+    alike = linear_program.Instance(np.ones(3, dtype=np.int64), 1.0, Fraction(2, 3))
+    unlike = linear_program.Instance(np.array([4, 4, 1, 1]), 1.0, Fraction(1))
+    assert linear_program.printed_error(alike) == pytest.approx(alike.error)
+    assert [claim.holds for claim in linear_program.closed_form([alike])] == [True, True]
+    assert [claim.holds for claim in linear_program.closed_form([unlike])] == [False, True]
+
+
+def test_the_claim_of_the_proofs_multipliers_can_hold():
+    """Where nothing is kept of anybody, T = 0, the proof's multipliers are right; else they lack.
+
+    Fewer than 2/ε users lie above the ⌈2/ε⌉-th, so that for T > 0 their sum is below 1/ε.
+    """
+    few = [one for one in DRAWN if one.threshold == 0]
+    many = [one for one in DRAWN if one.threshold > 0]
+    assert len(few) > 3
+    assert [claim.holds for claim in linear_program.multipliers(few)] == [True, True]
+    for one in many:
+        assert [claim.holds for claim in linear_program.multipliers([one])] == [False, True]
+
+
+# ---- Claims about AKMV and the sensitivities: wrong formulas turn their verdicts ----
+
+
+@pytest.mark.slow
+def test_a_wrong_sensitivity_is_found():
+    """One percent less than the truth fails, and a noise scale with it."""
+    assert [claim.holds for claim in thresholds.sensitivities()] == [True] * 3
+    wrong = thresholds.sensitivities(lambda plan: 0.99 * plan.sensitivity)
+    assert [claim.holds for claim in wrong] == [True, False, True]
+    assert thresholds.laplace_claim(lambda plan: plan.noise_scale).holds
+    assert not thresholds.laplace_claim(lambda plan: 0.99 * plan.noise_scale).holds
+
+
+def test_the_loss_of_a_choice_is_measured():
+    """With the half a quantile loses at most ε, without it more, at most 2ε; equal odds nothing."""
+    for users in (2, 3):
+        whole = thresholds.quantile_loss(thresholds.exponential(half=False), users)
+        half = thresholds.quantile_loss(thresholds.exponential(half=True), users)
+        assert half < 1 < whole < 2
+        assert thresholds.quantile_loss(lambda *_: np.full(9, 1 / 9), users) == 0
+
+
+def test_known_thresholds_are_found_no_better_where_they_are_not():
+    """Equal errors are no evidence that one part costs anything."""
+    rows = np.array([[5.0, 0.1], [3.0, 0.1]])
+    assert thresholds._surely_less(rows, rows).holds is None
+    assert thresholds._surely_less(rows, rows + np.array([1, 0])).holds is True
+    assert thresholds._surely_less(rows + np.array([1, 0]), rows).holds is False

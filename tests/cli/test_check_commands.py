@@ -1,0 +1,178 @@
+"""`hexveil verify`: a recipient's look at a release folder."""
+
+import json
+import re
+
+import pytest
+
+from publishing.releases import release_of
+
+
+@pytest.mark.slow
+def test_a_release_passes_and_a_changed_one_does_not(here, call, refuse, okay):
+    """Exit 0 with what was checked and what cannot be; exit 2 with what was changed."""
+    assert call("release run.toml --set release.accept_noise=true").code == 0
+    good = okay("verify map")
+    assert "Checked" in good.out
+    assert "of buses, entry " in good.out
+    assert "Not checked" in good.out
+    page = here / "map" / "report.html"
+    page.write_text(page.read_text() + " ")
+    bad = refuse("verify map")
+    assert "report.html was changed" in bad.out
+    said = json.loads(call("verify map --json").out)
+    assert len(said["problems"]) == 2
+
+
+def test_what_is_no_release_is_a_sentence(here, refuse):
+    """A folder of something else is wrong use."""
+    said = refuse("verify .")
+    assert "no manifest.json" in said.err
+
+
+@pytest.mark.slow
+def test_a_signed_release_is_checked_with_the_holders_key(here, call, refuse, okay):
+    """keygen, release --sign and verify --key: exit 0 for the holder's folder, 2 for any other."""
+    made = okay("ledger keygen signing.pem")
+    assert "signing.pem.pub" in made.out
+    assert (here / "signing.pem").stat().st_mode & 0o777 == 0o600
+    assert (
+        call("release run.toml --set release.accept_noise=true --set release.sign=signing.pem").code
+        == 0
+    )
+    good = okay("verify map --key signing.pem.pub")
+    assert "by the holder of the key given" in " ".join(good.out.split())
+    other = json.loads(call("ledger keygen other.pem --json").out)
+    bad = refuse("verify map --key", other["public_key"])
+    assert "not by the one given" in " ".join(bad.out.split())
+    (here / "map" / "signature.json").unlink()
+    gone = refuse("verify map --key signing.pem.pub")
+    assert "signature.json is missing" in gone.out
+    unsigned = okay("verify map")
+    assert "Signature" in unsigned.out
+    assert "does not show who made it" in " ".join(unsigned.out.split())
+
+
+@pytest.mark.slow
+def test_a_replay_is_signed_too(here, call):
+    """The same request into another folder has the same files and the same signature."""
+    assert call("ledger keygen signing.pem").code == 0
+    for out in ("map", "again"):
+        arguments = (
+            "release run.toml --set release.accept_noise=true --set release.sign=signing.pem",
+        )
+        assert call(arguments, "--out", out).code == 0
+    one, two = ({path.name: path.read_bytes() for path in (here / out).iterdir()}
+                for out in ("map", "again"))  # fmt: skip
+    assert one == two
+    assert "signature.json" in one
+
+
+def test_a_key_that_cannot_sign_is_refused_before_anything_is_spent(here, call, refuse):
+    """A key that others can read, or that is none, is wrong use; the ledger is not made."""
+    pytest.importorskip("cryptography")
+    assert call("ledger keygen signing.pem").code == 0
+    (here / "signing.pem").chmod(0o644)
+    for key, sentence in (("signing.pem", "can be read or changed by others"),
+                          ("run.toml", "can be read or changed|holds no private"),
+                          ("gone.pem", "there is no key file")):  # fmt: skip
+        said = refuse(f"release run.toml --set release.accept_noise=true --set release.sign={key}")
+        assert re.search(sentence, said.err)
+    assert not (here / "ledger.sqlite").exists()
+    assert not (here / "map").exists()
+    said = refuse("verify map --key gone.pub")
+    assert "there is no key file" in said.err
+
+
+# ---- `hexveil compare` and `hexveil roll-up`: what a recipient makes of folders, at no cost ---
+
+
+@pytest.mark.slow
+def test_wrong_use_is_a_sentence(here, call, refuse):
+    """Exit 2, with the place and the remedy, and nothing is written."""
+    assert call("release run.toml --set release.accept_noise=true").code == 0
+    for words, message in (
+        (("compare", "map", "map"), "both are the same release"),
+        (("compare", "map", "."), "no manifest.json"),
+        (("compare map map --out map",), "map exists, and is never written into"),
+        (("roll-up map --one-cell --context x.json",), "name one (--out FOLDER)"),
+        (("roll-up", "map"), "needs a coarser grid"),
+        (("roll-up map --resolution fine",), "--resolution must be a number"),
+        (("roll-up map --timeslot 1d",), "no timeslots"),
+    ):
+        refused = refuse(words)
+        assert message in " ".join(refused.err.split())
+    assert {path.name for path in here.iterdir() if path.is_dir()} == {"map"}
+
+
+# ---- `hexveil dossier`: the text on stdout, in a file, or as sections ----
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Stand beside the folder of a release."""
+    monkeypatch.chdir(tmp_path)
+    release_of(tmp_path / "made", "means").write(tmp_path / "map")
+    return tmp_path
+
+
+def test_the_text_goes_to_stdout_or_into_a_file(folder, call, okay):
+    """Both are the same bytes; the file replaces one of its name."""
+    said = okay("dossier map")
+    assert re.match("# Privacy dossier of release [0-9a-f]{16}\n\n", said.out)
+    assert "[to be filled in by the controller: " in said.out
+    (folder / "signed.md").write_text("old")
+    written = okay("dossier map --out signed.md")
+    assert "signed.md" in written.out
+    assert (folder / "signed.md").read_text() == said.out
+    assert call("verify map").code == 0
+
+
+def test_sections_for_machines(folder, call):
+    """--json prints the sections, also beside a file."""
+    said = call("dossier map --json --out a.md")
+    found = json.loads(said.out)
+    assert found["sections"][0]["title"] == "What is protected, and from whom"
+    assert (folder / "a.md").is_file()
+
+
+@pytest.mark.parametrize(
+    ("out", "words"),
+    [
+        ("a.txt", "must name a file that ends in .md"),
+        ("gone/a.md", "there is no folder gone"),
+        ("map/a.md", "is in the release folder"),
+        ("dir.md", "is a folder"),
+    ],
+)
+def test_files_that_cannot_be_are_refused(folder, call, refuse, out, words):
+    """Each is one sentence and exit 2, and nothing is written."""
+    (folder / "dir.md").mkdir()
+    said = refuse("dossier map --out", out)
+    assert words in said.err
+    assert said.err.count("\n") == 1
+    assert said.out == ""
+    assert call("verify map").code == 0
+
+
+def test_a_disk_that_fails_is_said_so(folder, call, monkeypatch):
+    """A file that cannot be written is exit 1, without a traceback."""
+
+    def full(*arguments, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("hexveil.base.atomic_files.write", full)
+    said = call("dossier map --out a.md")
+    assert said.code == 1
+    assert "a.md cannot be written (No space left on device)" in said.err
+
+
+def test_bad_folders_are_wrong_use(folder, call, refuse):
+    """No release, a broken one and one of another version end with exit 2 and one sentence."""
+    assert "no manifest.json" in call("dossier .").err
+    other = ('{"schema_version": 1}', "schema version 1")
+    for content, words in (("{", "cannot be read as JSON"), other):
+        (folder / "map" / "manifest.json").write_text(content)
+        said = refuse("dossier map")
+        assert words in said.err
+        assert said.err.count("\n") == 1

@@ -1,0 +1,347 @@
+"""Where hexagons are drawn."""
+
+import json
+import math
+from pathlib import Path
+
+import h3
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from examples import examples
+from hexveil.report import background as module
+from hexveil.report import geography
+from hexveil.report.background import background, encode, streets_through
+from hexveil.report.geography import (
+    AREAS,
+    Box,
+    Places,
+    align_with,
+    areas_in,
+    centred_projection,
+    describe_location,
+    format_distance,
+    locate,
+    unwrapped_rings,
+    world_places,
+)
+
+
+def drawn(names):
+    rings = unwrapped_rings(names)
+    projection = centred_projection(rings)
+    return projection, [projection.steps(*np.array(r, dtype=float).T) for r in rings]
+
+
+@given(st.floats(-80, 80), st.floats(-180, 180), st.integers(3, 12))
+@examples(60)
+def test_hexagons_keep_their_area_near_the_middle(lat, lon, resolution):
+    """In the middle of the map a metre drawn is a metre of ground."""
+    name = h3.latlng_to_cell(lat, lon, resolution)
+    projection, (ring,) = drawn([name])
+    x, y = (ring * projection.unit).astype(float).T
+    area = abs(np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1))) / 2
+    # Beyond resolution 12 the reference area itself is inexact near 180 degrees.
+    tolerance = 0.12 if resolution < 6 else 0.03
+    assert area == pytest.approx(h3.cell_area(name, unit="m^2"), rel=tolerance)
+
+
+def test_data_on_both_sides_of_the_date_line_appear_together():
+    """Hexagons around 180 degrees make one narrow map, not one around the world."""
+    names = h3.grid_disk(h3.latlng_to_cell(-17, 179.95, 5), 3)
+    rings = unwrapped_rings(names)
+    lons = [lon for ring in rings for lon, _ in ring]
+    assert max(lons) - min(lons) < 2
+    assert abs(abs(centred_projection(rings).lon) - 180) < 1
+
+
+def test_the_whole_world_can_be_drawn():
+    """Every base cell, those around the poles too, has a finite outline under a turn wide."""
+    projection, rings = drawn(sorted(h3.get_res0_cells()))
+    assert len(rings) == 122
+    around_earth = 2 * math.pi * 6_371_008.8 / projection.unit
+    for ring in rings:
+        assert np.ptp(ring[:, 0]) <= around_earth * 1.001
+
+
+def test_outlines_are_finer_than_they_look():
+    """A step is at most a fiftieth of a hexagon, so that neighbours share their corners."""
+    for resolution in (1, 8, 15):
+        names = h3.grid_disk(h3.latlng_to_cell(21.17, 72.83, resolution), 1)
+        _, rings = drawn(names)
+        assert min(np.ptp(ring[:, 1]) for ring in rings) >= 50
+
+
+def test_context_lines_are_moved_beside_the_map():
+    """A line at 179 degrees west lies beside a map around 180 degrees east."""
+    (line,) = align_with([[(-179.0, 0.0), (179.0, 1.0)]], 180.0)
+    assert line[0][0] == pytest.approx(181.0)
+    assert line[1][0] == pytest.approx(179.0)
+
+
+# ---- Words for hexagons: the nearest name, and which way ----
+
+
+def places(*rows) -> Places:
+    """Return places from (name, longitude, latitude, population)."""
+    names, lon, lat, population = zip(*rows, strict=True)
+    return Places(names, np.column_stack([lon, lat]).astype(float), np.array(population, float))
+
+
+def said(names, known):
+    return [describe_location(one, known.names[one.place]) for one in locate(names, known)]
+
+
+def test_a_hexagon_is_named_by_the_best_known_place_in_it():
+    """Of two places in a hexagon the larger gives the name, without distance."""
+    cell = h3.latlng_to_cell(52.2, 21.0, 6)
+    lat, lon = h3.cell_to_latlng(cell)
+    known = places(("Hamlet", lon, lat, 600), ("Town", lon + 0.005, lat, 9_000))
+    assert said([cell], known) == ["Town"]
+
+
+def test_a_hexagon_without_a_place_has_distance_and_direction():
+    """Eight kilometres south-east of the only place there is."""
+    known = places(("Udhna", 72.85, 21.17, 5_000))
+    step = 8 / 111.195 / math.sqrt(2)
+    east = step / math.cos(math.radians(21.17))
+    cell = h3.latlng_to_cell(21.17 - step, 72.85 + east, 9)
+    assert said([cell], known)[0].endswith("km south-east of Udhna")
+    assert 7.7 <= float(said([cell], known)[0].split()[0]) <= 8.3
+
+
+def test_a_city_names_further_than_a_village():
+    """Between a village at four kilometres and a city at five, the city gives the name."""
+    cell = h3.latlng_to_cell(52.0, 21.0, 9)
+    lat, lon = h3.cell_to_latlng(cell)
+    known = places(("Village", lon, lat + 4 / 111.2, 500), ("City", lon, lat - 5 / 111.2, 2e6))
+    assert said([cell], known) == ["5.0 km north of City"]
+
+
+def test_without_places_there_are_no_words():
+    """Nothing is named where nothing has a name."""
+    assert locate(["872a1072bffffff"], places(("x", 0, 0, 1)).select(np.array([], int))) == []
+    assert locate([], places(("x", 0, 0, 1))) == []
+
+
+@given(st.floats(-80, 80), st.floats(-180, 180), st.integers(0, 7), st.floats(0.5, 3))
+@examples(60)
+def test_directions_are_those_of_the_compass(lat, lon, wind, degrees):
+    """Walking from a place in one of eight directions leads to a hexagon that says so."""
+    angle = wind * math.pi / 4
+    there_lat = lat + degrees * math.cos(angle)
+    there_lon = lon + degrees * math.sin(angle) / math.cos(math.radians(lat))
+    cell = h3.latlng_to_cell(there_lat, there_lon, 10)
+    (found,) = locate([cell], places(("Here", lon, lat, 1_000)))
+    if abs(lat) < 60:  # nearer to the poles meridians turn on the way
+        assert found.wind == wind
+    true = h3.great_circle_distance((lat, lon), h3.cell_to_latlng(cell), unit="km")
+    assert found.distance == format_distance(true, fine=True)
+
+
+# ---- The street that a hexagon is known by ----
+
+
+CENTRE = (21.17, 72.83)
+NAMES = h3.grid_disk(h3.latlng_to_cell(*CENTRE, 8), 3)
+
+
+def line(*corners):
+    """Return a line through corners (metres east, metres north) of the middle hexagon."""
+    lat, lon = h3.cell_to_latlng(NAMES[0])
+    metre = 1 / 111_195
+    shrink = np.cos(np.radians(lat))
+    return [(lon + east * metre / shrink, lat + north * metre) for east, north in corners]
+
+
+def test_the_longest_street_in_a_hexagon_names_it():
+    """Pieces of one name count together; streets elsewhere do not."""
+    lines = [
+        ("Short", line((-100, 0), (150, 0))),
+        ("Long", line((-100, 50), (50, 50))),
+        ("Long", line((-100, 80), (50, 80))),
+        ("Far", line((40_000, 0), (50_000, 0))),
+    ]
+    assert streets_through(NAMES, lines) == {NAMES[0]: "Long"}
+    assert streets_through(NAMES, lines[:2]) == {NAMES[0]: "Short"}
+
+
+def test_a_street_names_every_hexagon_that_it_crosses():
+    """Also where its corners lie outside all of them."""
+    found = streets_through(NAMES, [("Ring Road", line((-9_000, 0), (9_000, 0)))])
+    along = line(*((east, 0) for east in range(-9_000, 9_000, 40)))
+    crossed = {h3.latlng_to_cell(lat, lon, 8) for lon, lat in along} & {*NAMES}
+    assert {*found.values()} == {"Ring Road"}
+    assert len({*found} ^ crossed) <= 1
+    assert len(found) >= 6
+
+
+@pytest.mark.parametrize("lines", [[], [("A point", line((0, 0)))]])
+def test_without_lines_there_is_no_street(lines):
+    """A line of one place has no length."""
+    assert streets_through(NAMES, lines) == {}
+
+
+def test_large_hexagons_have_no_street():
+    """So many roads cross them that none describes them."""
+    large = [h3.latlng_to_cell(*CENTRE, 6)]
+    assert streets_through(large, [("Ring Road", line((-900, 0), (900, 0)))]) == {}
+
+
+# ---- The package's own geography: it is where the world is, and cut to a map ----
+
+
+def area(ring: np.ndarray) -> float:
+    x, y = ring.T
+    return abs(float(np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1)))) / 2
+
+
+@pytest.mark.parametrize(
+    ("name", "lon", "lat"),
+    [("Surat", 72.83, 21.2), ("Warsaw", 21.01, 52.23), ("Honolulu", -157.86, 21.31)],
+)
+def test_cities_are_where_they_are(name, lon, lat):
+    """A city is found by name within a few kilometres of its place."""
+    places = world_places().within(Box(lon - 0.1, lat - 0.1, lon + 0.1, lat + 0.1))
+    assert name in places.names
+    assert places.names[int(np.argmax(places.population))] == name
+
+
+def test_places_have_names_on_one_line():
+    """Every name is printable text, and every position a place on earth."""
+    places = world_places()
+    assert len(places.names) == len(places.position) == len(places.population) > 100_000
+    assert all(name and name.isprintable() for name in places.names)
+    assert np.abs(places.position).max(axis=0) == pytest.approx([180, 85], abs=15)
+
+
+def test_land_fills_what_is_inland_and_nothing_at_sea():
+    """A box inland is one ring of its own area; a box of open sea is empty."""
+    (inland,) = areas_in("land", Box(20, 51, 22, 53))
+    assert area(inland) == pytest.approx(4.0)
+    assert areas_in("land", Box(-40, 20, -35, 25)) == []
+
+
+def test_a_map_across_the_date_line_has_both_sides():
+    """Fiji lies on both sides of 180 degrees, and is on a map that runs past it."""
+    box = Box(176, -20, 184, -15)
+    east = np.concatenate(areas_in("land", box))[:, 0]
+    assert east.min() < 179
+    assert east.max() > 180.5
+    both = Places(("east", "west"), np.array([[179.5, -17.0], [-179.5, -17.0]]), np.ones(2))
+    assert both.within(box).position[:, 0].tolist() == [179.5, 180.5]
+
+
+@given(
+    st.floats(-180, 175), st.floats(-80, 75), st.floats(0.5, 60), st.floats(0.5, 30),
+    st.sampled_from(AREAS),
+)  # fmt: skip
+@examples(40)
+def test_what_is_cut_lies_in_the_box(west, south, width, height, kind):
+    """No corner of a cut area is outside, and no area is larger than the box."""
+    box = Box(west, south, west + width, south + height)
+    for ring in areas_in(kind, box):
+        low, high = ring.min(axis=0), ring.max(axis=0)
+        assert (low >= np.array([box.west, box.south]) - 1e-9).all()
+        assert (high <= np.array([box.east, box.north]) + 1e-9).all()
+        assert area(ring) <= width * height * (1 + 1e-9)
+
+
+def test_the_data_are_small_and_name_their_sources():
+    """Every installation carries less than 3 MB of them, and says whose they are."""
+    folder = Path(geography.__file__).parent / "assets" / "geography"
+    assert sum(file.stat().st_size for file in folder.iterdir()) < 3_000_000
+    said = (folder / "ATTRIBUTION.txt").read_text("utf-8")
+    assert "public domain" in said
+    assert "Creative Commons Attribution 4.0" in said
+    assert "CC BY 4.0" in geography.ATTRIBUTION
+
+
+# ---- What lies around the hexagons: cut to the map, small enough, and named by the holder first
+
+
+WARSAW = h3.grid_disk(h3.latlng_to_cell(52.23, 21.0, 6), 4)
+
+
+def around(names, context=None, *, geography=True):
+    rings = unwrapped_rings(names)
+    projection = centred_projection(rings)
+    drawn = [projection.steps(*np.array(ring).T) for ring in rings]
+    return background(projection, drawn, names, context=context, geography=geography)
+
+
+def decoded(moves):
+    return np.cumsum(np.array(moves).reshape(-1, 2), axis=0)
+
+
+def test_lines_come_back_from_their_moves():
+    """The first corner and the moves say the whole line."""
+    line = np.array([[5, 5], [7, 4], [7, 9]])
+    assert decoded(encode(line)).tolist() == line.tolist()
+
+
+def test_a_map_of_warsaw_has_land_river_and_names():
+    """Every hexagon has words, the city's name is written, and land reaches the edges."""
+    found = around(WARSAW)
+    assert len(found["words"]) == len(WARSAW)
+    assert len(set(found["words"])) == len(WARSAW)
+    assert "Warsaw" in found["words"]
+    assert "Warsaw" in [name for _, _, name in found["labels"]]
+    assert found["layers"]["river"]
+    west, south, east, north = found["extent"]
+    land = decoded(found["layers"]["land"][0])
+    assert land.min(axis=0).tolist() == pytest.approx([west, south], abs=2 * found["detail"])
+    assert land.max(axis=0).tolist() == pytest.approx([east, north], abs=2 * found["detail"])
+
+
+def test_without_geography_there_is_nothing_of_it():
+    """No line, name, word or attribution of the package remains."""
+    found = around(WARSAW, geography=False)
+    assert not found["layers"]
+    assert not found["labels"]
+    assert not found["words"]
+    assert not found["attribution"]
+
+
+def test_the_holders_names_come_first():
+    """A named point of the context names its hexagon, whatever city is there too."""
+    lat, lon = h3.cell_to_latlng(WARSAW[0])
+    point = {"type": "Point", "coordinates": [lon, lat]}
+    depot = {"type": "Feature", "properties": {"name": "Depot 7"}, "geometry": point}
+    assert around(WARSAW, depot)["words"][0] == "Depot 7"
+    alone = around(WARSAW, depot, geography=False)
+    assert alone["words"][0] == "Depot 7"
+    assert all(words.endswith("of Depot 7") for words in alone["words"][1:])
+
+
+@pytest.mark.slow
+def test_lines_of_the_context_fit_into_a_page():
+    """A city of streets is thinned until its lines stay within their limit, and some remain."""
+    rng = np.random.default_rng(5)
+    middle = np.array(h3.cell_to_latlng(WARSAW[0]))[::-1]
+    walks = middle + np.cumsum(rng.normal(0, 0.0004, (900, 60, 2)), axis=1)
+    streets = {"type": "MultiLineString", "coordinates": walks.tolist()}
+    drawn = around(WARSAW, streets)["context"]
+    size = len(json.dumps(drawn, separators=(",", ":")))
+    assert module.MAX_CONTEXT_BYTES / 10 < size <= module.MAX_CONTEXT_BYTES
+
+
+def test_small_maps_have_names_but_no_lines():
+    """Lines that are off by a kilometre are not drawn on a map of a few."""
+    found = around(h3.grid_disk(h3.latlng_to_cell(52.23, 21.0, 9), 3))
+    assert found["layers"] == {}
+    assert found["words"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("resolution", [0, 1, 3])
+def test_geography_fits_into_a_page(resolution):
+    """However much of the world a map shows, its lines stay within their limit."""
+    names = sorted(h3.get_res0_cells()) if resolution == 0 else None
+    names = names or h3.grid_disk(h3.latlng_to_cell(50.0, 10.0, resolution), 5)
+    found = around(list(names))
+    assert len(json.dumps(found["layers"], separators=(",", ":"))) <= module.MAX_GEOGRAPHY_BYTES
+    assert found["layers"]["land"]
+    assert len(json.dumps(found["labels"])) < 20_000

@@ -154,7 +154,7 @@ plan.baseline_error=nan | baseline_error must be a finite number
 plan.baseline_error=inf | baseline_error must be a finite number
 plan.baseline_error=32.6 | must be at most 32\.5, half the width of the bounds, got 32\.6
 plan.clipping_range=some | clipping_range must be one of bounds, private, per-cell
-plan.clipping_range=bounds plan.range_share=0.1 | range_share \(in \[plan\]\) goes with
+plan.clipping_range=bounds plan.range_share=0.1 | range_share .*goes with
 plan.clipping_range=per-cell plan.range_share=0 | between 0 and 1, got 0
 plan.clipping_range=per-cell plan.range_share=1 | between 0 and 1, got 1
 plan.clipping_range=per-cell plan.range_share=-0.1 | between 0 and 1
@@ -165,7 +165,7 @@ plan.clipping_range=per-cell plan.method=per-cell | "per-cell" goes with method 
 plan.clipping_range=per-cell plan.method=equal-split | "per-cell" goes with method "joint", not
 plan.clipping_range=per-cell plan.method=clip-user | "per-cell" goes with method "joint", not
 plan.clipping_range=per-cell plan.objective=max | "per-cell" goes with objective "mean"
-plan.clipping_range=per-cell plan.split=0.5 | goes with a method .* private interval
+plan.clipping_range=per-cell plan.split=0.5 | split .*goes with a method .* private interval
 --speed 5 | No such option
 --epsilon 0.01 | nothing was spent: this grid is too fine
 """

@@ -11,7 +11,8 @@ from hexveil.cli.output import error_curve
 def drawn(**options):
     """Return a small plan."""
     occupancy = hv.Occupancy.from_dense([[3, 1], [1, 2], [2, 2], [4, 1]] * 10)
-    return hv.plan(occupancy, bounds=(0, 10), advise=False, **({"epsilon": 1} | options))
+    made = hv.plan(occupancy, bounds=(0, 10), advise=False, **({"epsilon": 1} | options))
+    return made.single
 
 
 @pytest.mark.slow

@@ -19,9 +19,7 @@ from hexveil.planning.plan_arguments import PlanArguments
 
 if TYPE_CHECKING:
     from hexveil.model.occupancy import Occupancy
-    from hexveil.planning.part import Part
-    from hexveil.planning.plan_moments import HasFacts
-
+    from hexveil.planning.part import HasFacts, Part
 P = ParamSpec("P")
 Source: TypeAlias = "Occupancy | Facts | HasFacts[Facts]"
 

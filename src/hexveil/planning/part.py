@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from hexveil.accounting.promise import of_amount
 from hexveil.base.read_only import read_only
@@ -24,6 +24,15 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.contract import StagedPlan
 
 Json = dict[str, Any]
+FactsT_co = TypeVar("FactsT_co", covariant=True)
+
+
+class HasFacts(Protocol[FactsT_co]):
+    """Anything that carries public facts, such as a data set."""
+
+    @property
+    def public(self) -> FactsT_co:
+        """All that a plan may see."""
 
 
 class Part(Protocol):

@@ -337,8 +337,10 @@ class PlanArguments:
         """
         targets = dict.fromkeys(columns, self.target_error)
         if self._is_by_column(columns):
-            targets = by_column("target_error", self.target_error, [*columns], is_complete=True)
-        errors = by_column("baseline_error", self.baseline_error, [*columns])
+            targets = option_rules.by_column(
+                "target_error", self.target_error, [*columns], is_complete=True
+            )
+        errors = option_rules.by_column("baseline_error", self.baseline_error, [*columns])
         options = {
             column: replace(self, target_error=targets[column], baseline_error=errors[column])
             for column in columns
@@ -413,41 +415,3 @@ def _check_positive(stated: object, name: str) -> None:
     elif isinstance(stated, str) or not (stated is None or isinstance(stated, Iterable)):
         text: Any = stated.strip().removesuffix("%") if isinstance(stated, str) else stated
         to_positive_fraction(text, name)
-
-
-# ---- statements by value column ----
-
-
-def by_column(
-    name: str, stated: object, columns: Sequence[str], *, is_complete: bool = False
-) -> dict[str, Any]:
-    """Return the statement about each value column: the same for all, or from a mapping.
-
-    Parameters
-    ----------
-    name : str
-        Of the option.
-    stated : object
-    columns : sequence of str
-    is_complete : bool
-        Whether a mapping has to name every column; others have None.
-
-    Raises
-    ------
-    InputError
-        If a mapping names what is no value column, or leaves one out.
-    """
-    if not isinstance(stated, Mapping):
-        return dict.fromkeys(columns, stated)
-    for column in stated:
-        if column not in columns:
-            raise InputError(
-                f"{name} has {column!r}, which is no value column; name each of "
-                f"{', '.join(columns)}."
-            )
-    for column in columns if is_complete else ():
-        if column not in stated:
-            raise InputError(
-                f"{name} leaves out the value column {column!r}; name each of {', '.join(columns)}."
-            )
-    return {column: stated.get(column) for column in columns}

@@ -15,9 +15,10 @@ from hexveil.accounting.promise import Promise, check_units, promised
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
 from hexveil.planning.distribution.plan_distribution import KINDS
+from hexveil.planning.option_rules import by_column
 from hexveil.planning.part import Part
 from hexveil.planning.plan import Plan
-from hexveil.planning.plan_arguments import PlanArguments, by_column
+from hexveil.planning.plan_arguments import PlanArguments
 from hexveil.planning.presence.presence_plan import KINDS as PRESENCE_KINDS
 from hexveil.planning.presence.presence_plan import PresencePart, plan_presence
 

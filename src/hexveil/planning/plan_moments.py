@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Protocol, TypeAlias, TypeVar
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,9 @@ from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.feasibility.utility_test import default_baseline_error
 from hexveil.planning.methods import allocate
 from hexveil.planning.moment_part import MomentPart
+from hexveil.planning.part import HasFacts
 from hexveil.planning.plan_arguments import PlanArguments
 from hexveil.planning.plan_rows import PlanningProblem
-
-FactsT_co = TypeVar("FactsT_co", covariant=True)
 
 
 def plan_moments(
@@ -51,14 +50,6 @@ def plan_moments(
         baseline_error=miss,
         facts=facts,
     )
-
-
-class HasFacts(Protocol[FactsT_co]):
-    """Anything that carries public facts, such as a data set."""
-
-    @property
-    def public(self) -> FactsT_co:
-        """All that a plan may see."""
 
 
 HasPublicMetadata: TypeAlias = HasFacts[PublicMetadata]

@@ -21,7 +21,6 @@ from hexveil_research.papers.comp import (
 )
 from hexveil_research.papers.comp.busiest_hour import Slot
 from hexveil_research.papers.comp_setting import SPAN, comp_setting
-from hexveil_research.papers.iot.figure_claims import noise_claims
 from hexveil_research.papers.study import Setting
 from hexveil_research.papers.study_data import StudyData, one_cell
 

@@ -21,7 +21,6 @@ from hexveil_research.papers.comp import (
 )
 from hexveil_research.papers.comp.busiest_hour import Slot
 from hexveil_research.papers.comp_setting import SPAN, comp_setting
-from hexveil_research.papers.iot.figure_claims import noise_claims
 from hexveil_research.papers.study import Setting
 from hexveil_research.papers.study_data import StudyData, one_cell
 
@@ -169,7 +168,7 @@ def test_a_wrong_sensitivity_is_found(kind, formula):
     assert not cell_claims.clipped_claim("", kind, less(formula)).holds
     taken = {"mean": theory.mean_sensitivity, "variance": theory.variance_sensitivity}
     taken[kind] = less(formula)
-    assert not noise_claims.baseline_claim(**taken).holds
+    assert not composition_figures.baseline_claim(**taken).holds
 
 
 @pytest.mark.parametrize(
@@ -199,7 +198,7 @@ def test_wrong_laws_of_caps_are_found():
 
 def test_the_tail_of_several_noises_is_above_what_is_printed():
     """Two numbers exceed the printed bound four times as often as stated."""
-    printed, corrected = noise_claims.tail_claims(seed=3)
+    printed, corrected = composition_figures.tail_claims(seed=3)
     assert (printed.holds, corrected.holds) == (False, True)
     assert "d = 2: 0.20" in printed.measured
 

@@ -2,7 +2,7 @@
 
 Source: COMP sections III (BASELINE, CLIP), IV (biases) and the appendices A to C and E, with
 ERRATA 1. Each formula comes from `theory`, each truth from `tiny_cells`. The printed bias, which
-differs, stands here. Noise is in `noise_claims`, appendix D in `cap_claims`.
+differs, stands here. Noise is in `composition_figures`, appendix D in `cap_claims`.
 Symbols: m samples of a user, m* the largest, N their sum, n kept samples, L users; U = 1.
 """
 

@@ -2,7 +2,7 @@
 
 Source: COMP section VI (gamma = 3, 6, 9; q = 0.01; ten draws; U = 65), with ERRATA 1 to 4. What the
 paper leaves open is in `runs`; figures 1 and 2 are in `busiest_hour`, claims without a figure in
-`cell_claims`, `noise_claims` and `cap_claims` (one cell), `composition_claims` and
+`cell_claims` and `cap_claims` (one cell), `composition_claims` and
 `suppression_claims` (many).
 Counts only: everything here is public and costs no privacy.
 

@@ -40,6 +40,8 @@ KINDS = {"columns": "ColumnPlans", "distribution": "DistributionPlan"}
 # An earlier version scored pooled ranks, which its stored numbers are decoded with, under "ranks".
 _RANKS = "ranks among the points asked for"
 _SIZE_BYTES = 8
+_NESTED = {"PrivateRange": "range", "PerCellRange": "plan"}
+"""Field with what a range decides, by its kind."""
 _RENAMED = {"kept": "mean_kept", "dropped_cell": "cell", "dropped_user": "user"}
 """Arrays whose column in a folder had another name than in the ledger."""
 _ROWS = {
@@ -49,6 +51,46 @@ _ROWS = {
     "variance_noise": "variance_noise",
     "contribution_factor": "factor",
 }
+
+
+# ---- words of the first builds of format 2 ----
+
+
+def mended(words: Any, arrays: Arrays, like: Any = None) -> Any:  # noqa: ANN401  JSON data
+    """Return words of format 2 as it was until 27 November 2026 in those of today.
+
+    What a range decides stood in a class of its own, printed CLIP-USER was a divisor of sums, and
+    suppressed pairs were marks on the pairs at hand.
+
+    Parameters
+    ----------
+    words : JSON data
+    arrays : mapping of str to ndarray
+        Marks of suppressed pairs are replaced by lists.
+    like : MomentPart, DistributionPart or Plan, optional
+        What the marked pairs are those of; of a folder's table they are known.
+    """
+    if isinstance(words, list):
+        return [mended(word, arrays, like) for word in words]
+    if not isinstance(words, dict):
+        return words
+    parts = getattr(like, "components", {}) if "plans" not in words else {}
+    words = {name: mended(word, arrays, parts.get(name, like)) for name, word in words.items()}
+    nested = words.get(_NESTED.get(str(words.get("is")), ""))
+    if isinstance(nested, dict):
+        others = {name: word for name, word in nested.items() if name != "is"}
+        return {"is": words["is"]} | others
+    if words.pop("normaliser", None) == "contributions":
+        words["clipping"] = {"is": "ContributedSamples"}
+    marks = words.get("suppressed_pairs")
+    if isinstance(marks, dict) and "array" in marks:
+        name = marks["array"]
+        if like is not None:
+            local, gone = like.occupancy.local(), arrays.pop(name).astype(bool)
+            arrays |= {f"{name}.cell": local.cell[gone], f"{name}.user": local.user[gone]}
+        columns = {column: {"array": f"{name}.{column}"} for column in ("cell", "user")}
+        words["suppressed_pairs"] = {"is": "SuppressedPairs"} | columns
+    return words
 
 
 # ---- bytes of the ledger ----

@@ -173,7 +173,7 @@ def decode(encoded: bytes, like: Plan) -> Plan:
     header, arrays = unpack_bytes(encoded) if encoded.startswith(MAGIC) else ({}, {})
     try:
         if header.get("format") == FORMAT:
-            words = header["plan"]
+            words = former_plans.mended(header["plan"], arrays, saved)
         else:
             words, arrays = former_plans.unpack_decisions(encoded, saved)
         with np.errstate(all="ignore"):  # of damaged numbers

@@ -262,7 +262,7 @@ def all_the_way(_):
 
 def one_less(real):
     """Return moves without the step that a floor may add."""
-    return lambda *given: np.maximum(real(*given) - 1.0, 0.0)
+    return lambda *given, **named: np.maximum(real(*given, **named) - 1.0, 0.0)
 
 
 # ---- the list ----
@@ -354,15 +354,15 @@ MUTANTS = {
     ),
     # A scale rounded down.
     "scale of a mean rounded down": _rounded(
-        "clipped.clipped_mean",
+        "looks.clipped_mean",
         "publishing.test_clipped_mean:test_noise_scales_are_rounded_up_and_no_further",
     ),
     "scale of a weighted mean rounded down": _rounded(
-        "weighted.weighted_mean",
+        "looks.weighted_mean",
         "publishing.test_weighted_mean:test_scales_are_rounded_up_and_no_further",
     ),
     "scale of a second moment rounded down": _rounded(
-        "weighted.weighted_mean",
+        "looks.weighted_mean",
         "publishing.test_weighted_variance:test_scales_are_rounded_up_and_no_further",
     ),
     # The book.

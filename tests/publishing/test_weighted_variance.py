@@ -174,6 +174,18 @@ def test_what_is_booked_for_the_cells_is_what_they_can_cost(user, pair):
     assert cost >= booked * (1 - 1e-9)
 
 
+def test_scales_are_rounded_up_and_no_further():
+    """A pair's loss by its scale is at most its share over the noise, whatever the range."""
+    plan = planned(tiny())
+    totals = plan.allocation.clipping.weight.totals
+    rows = zip(
+        weighted_variance_of(plan).scales, totals, plan.allocation.variance_noise, strict=True
+    )
+    for scale, total, noise in rows:
+        exact = Fraction(float(noise)) * int(total) * GRAIN
+        assert exact <= Fraction(float(scale)) <= exact * (1 + Fraction(1, 2**51))
+
+
 def fleet(users=600, cells=2, seed=6, most=4, spread=5000):
     """Return a data set of buses between 10 and 50 of 60, and the samples of each pair."""
     rng = np.random.default_rng(seed)

@@ -175,6 +175,11 @@ class PlanArguments:
     user_cap: int | str | None = None
     delta: Number | None = None
 
+    def __post_init__(self) -> None:
+        """Keep statistics as a tuple: a container may be read once, or have no truth value."""
+        if self.statistics is not None:
+            object.__setattr__(self, "statistics", tuple(items_of(self.statistics)))
+
     @property
     def has_distribution(self) -> bool:
         """Whether there are quantiles, shares or histograms among the statistics."""

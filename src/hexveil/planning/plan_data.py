@@ -2,7 +2,7 @@
 
 Of a (cell, user) pair with m records, f min(m, t) are kept: t is the cell's, f the user's; the
 rest is put at the middle of the bounds. The sensitivity of the pair, and its loss, are formulas of
-what is kept and of the cell's noise (accounting/error_model.py; mechanisms/clipped for the
+what is kept and of the cell's noise (accounting/error_model.py; mechanisms/looks for the
 statistic).
 
 Neighbours: all values of one user, in all its cells at once, change within the bounds.

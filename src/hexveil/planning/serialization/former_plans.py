@@ -28,7 +28,7 @@ from hexveil.planning.serialization.codec import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from hexveil.planning.distribution.distribution_plan import DistributionPart
     from hexveil.planning.moment_part import MomentPart
@@ -56,7 +56,12 @@ _ROWS = {
 # ---- words of the first builds of format 2 ----
 
 
-def mended(words: Any, arrays: Arrays, like: Any = None) -> Any:  # noqa: ANN401  JSON data
+def mended(
+    words: Any,  # noqa: ANN401  JSON data
+    arrays: Arrays,
+    like: Any = None,  # noqa: ANN401  of any kind
+    counts: Mapping[str, int] | None = None,
+) -> Any:  # noqa: ANN401  JSON data
     """Return words of format 2 as it was until 27 November 2026 in those of today.
 
     What a range decides stood in a class of its own, printed CLIP-USER was a divisor of sums, and
@@ -68,28 +73,33 @@ def mended(words: Any, arrays: Arrays, like: Any = None) -> Any:  # noqa: ANN401
     arrays : mapping of str to ndarray
         Marks of suppressed pairs are replaced by lists.
     like : MomentPart, DistributionPart or Plan, optional
-        What the marked pairs are those of; of a folder's table they are known.
+        What the marked pairs are those of.
+    counts : mapping of str to int, optional
+        Numbers of "cells" and "users", of a folder whose table of pairs has the marks.
     """
     if isinstance(words, list):
-        return [mended(word, arrays, like) for word in words]
+        return [mended(word, arrays, like, counts) for word in words]
     if not isinstance(words, dict):
         return words
     parts = getattr(like, "components", {}) if "plans" not in words else {}
-    words = {name: mended(word, arrays, parts.get(name, like)) for name, word in words.items()}
+    words = {
+        name: mended(word, arrays, parts.get(name, like), counts) for name, word in words.items()
+    }
     nested = words.get(_NESTED.get(str(words.get("is")), ""))
     if isinstance(nested, dict):
-        others = {name: word for name, word in nested.items() if name != "is"}
-        return {"is": words["is"]} | others
+        return nested | {"is": words["is"]}
     if words.pop("normaliser", None) == "contributions":
         words["clipping"] = {"is": "ContributedSamples"}
     marks = words.get("suppressed_pairs")
     if isinstance(marks, dict) and "array" in marks:
         name = marks["array"]
-        if like is not None:
+        if counts is None:
             local, gone = like.occupancy.local(), arrays.pop(name).astype(bool)
             arrays |= {f"{name}.cell": local.cell[gone], f"{name}.user": local.user[gone]}
+            counts = {"cells": local.n_cells, "users": local.n_users}
+        sizes = {f"n_{kind}": counts[kind] for kind in ("cells", "users")}
         columns = {column: {"array": f"{name}.{column}"} for column in ("cell", "user")}
-        words["suppressed_pairs"] = {"is": "SuppressedPairs"} | columns
+        words["suppressed_pairs"] = {"is": "SuppressedPairs"} | columns | sizes
     return words
 
 

@@ -278,7 +278,7 @@ def _load(path: Path, source: Source) -> Any:  # noqa: ANN401  a part, or a plan
         if words["format"] == FORMER_FORMAT:
             names = {name for table in tables.values() for name in table.column_names}
             words = former_plans.folder_words(words, names)
-        words["plan"] = former_plans.mended(words["plan"], {})
+        words["plan"] = former_plans.mended(words["plan"], {}, counts=words.get("occupancy"))
         if has_tables:
             return _moment_part(words, tables, getattr(source, "occupancy", source))
         if "records" in words:

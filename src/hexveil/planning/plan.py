@@ -74,9 +74,16 @@ class Plan(BookedStages):
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  a figure of the part
         """Return a figure of the only part."""
         # Not yet there while a copy is being made.
-        if "components" not in self.__dict__ or not self.is_single:
-            raise AttributeError(f"a plan has no {name!r}, or only of a single value column.")
-        return getattr(self.single, name)
+        components = self.__dict__.get("components", {})
+        parts = list(components.values())
+        if len(parts) == 1 and (hasattr(type(parts[0]), name) or name in vars(parts[0])):
+            return getattr(parts[0], name)
+        if len(parts) < 2:
+            raise AttributeError(f"the plan has no {name!r}.")
+        raise AttributeError(
+            f"the plan of several value columns has no {name!r}; that of one column is "
+            f"plan.plans[{next(iter(components))!r}].{name}."
+        )
 
     @property
     def single(self) -> Any:  # noqa: ANN401  of any kind

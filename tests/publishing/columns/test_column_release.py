@@ -119,6 +119,16 @@ def test_days_of_a_user_are_units_of_their_own(source):
         assert own == [keys[number] for number in both.public.units[column]]
 
 
+def test_a_figure_of_one_column_is_that_of_its_plan(plan):
+    """Of several columns the message names the plan that has it."""
+    first = next(iter(plan.plans))
+    with pytest.raises(AttributeError, match=f"plan.plans\\['{first}'\\].expected_error"):
+        _ = plan.expected_error
+    assert plan.plans[first].expected_error > 0
+    with pytest.raises(AttributeError, match="the plan has no 'colour'"):
+        _ = plan.plans[first].colour
+
+
 def test_losses_of_all_columns_add_up(plan, dataset):
     """A unit's loss is the sum of its losses in the columns where it has records, within ε."""
     total = np.zeros(dataset.public.n_units)

@@ -124,7 +124,7 @@ def test_a_figure_of_one_column_is_that_of_its_plan(plan):
     first = next(iter(plan.plans))
     with pytest.raises(AttributeError, match=f"plan.plans\\['{first}'\\].expected_error"):
         _ = plan.expected_error
-    assert plan.plans[first].expected_error > 0
+    assert plan.plans[first].expected_error["mean"] > 0
     with pytest.raises(AttributeError, match="the plan has no 'colour'"):
         _ = plan.plans[first].colour
 

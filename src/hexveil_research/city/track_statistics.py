@@ -256,8 +256,8 @@ def compare(name: str, real: pa.Table, seed: int = 1) -> pa.Table:
     beside = COUNTERPARTS[name]
     zones = {"city_timezone": TIMEZONE, "real_timezone": beside.timezone}
     city = City(beside.users, 1, seed, beside.start, beside.interval)
-    tracks = (tracks(pa.Table.from_batches([batch])) for batch in city.batches())
-    sample = pa.concat_tables(same_minutes(track, real, **zones) for track in tracks)
+    sent = (tracks(pa.Table.from_batches([batch])) for batch in city.batches())
+    sample = pa.concat_tables(same_minutes(track, real, **zones) for track in sent)
     return comparison(sample, real, **zones)
 
 

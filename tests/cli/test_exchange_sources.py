@@ -112,7 +112,7 @@ def test_a_few_records_of_an_exchange_are_drafted_and_planned(here, call, okay, 
 
 
 @pytest.mark.slow
-def test_snapshots_of_a_feed_become_a_map(here, call, records):
+def test_snapshots_of_a_feed_become_a_map(here, call, okay, records):
     """A folder of snapshots that repeat what was last seen: each reading counts once."""
     (here / "feed").mkdir()
     last = {}
@@ -131,7 +131,7 @@ def test_snapshots_of_a_feed_become_a_map(here, call, records):
         "time": "timestamp",
     }
     assert run["values"]["value_unit"] == "m/s"
-    manifest = released(here, call, "feed_map", text)
+    manifest = released(here, call, okay, "feed_map", text)
     rules = manifest["rules"]
     assert rules["repeats of a user and time"] > 500
     assert rules["records left"] > 1_000
@@ -154,7 +154,7 @@ def write_entities(here, form, records):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", [normalised, simplified])
-def test_entities_become_a_map(here, call, records, form):
+def test_entities_become_a_map(here, call, okay, records, form):
     """Normalised and simplified entities are drafted by their own names, and give one map."""
     write_entities(here, form, records)
     text = drafted(call, "entities.ndjson", bounds="[0, 65]", timezone='"Asia/Kolkata"')
@@ -164,5 +164,5 @@ def test_entities_become_a_map(here, call, records, form):
     assert columns["value"] == f"speed{nested}"
     assert columns["time"] == f"observationDateTime{nested}"
     assert columns["location"] in ("location", "location.coordinates")
-    manifest = released(here, call, "entity_map", text)
+    manifest = released(here, call, okay, "entity_map", text)
     assert manifest["rules"]["records left"] > 0

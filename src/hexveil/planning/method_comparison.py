@@ -225,7 +225,7 @@ def compare_ranges(plan: MomentPart) -> list[ComparisonRow]:
     --------
     >>> from hexveil import Occupancy, plan
     >>> crowd = Occupancy.from_dense([[1, 2]] * 300)
-    >>> rows = compare_ranges(plan(crowd, bounds=(0, 10), epsilon=1, advise=False))
+    >>> rows = compare_ranges(plan(crowd, bounds=(0, 10), epsilon=1, advise=False).single)
     >>> [row.clipping_range for row in rows]
     ['bounds', 'private', 'per-cell']
     """

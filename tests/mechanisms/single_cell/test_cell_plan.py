@@ -102,7 +102,7 @@ def test_closed_forms_are_all_there_or_none_is(mechanism):
 def test_names_are_as_constructed(mechanism):
     """A mechanism shows itself as it is written, and writing that gives the same mechanism."""
     assert repr(mechanism) == mechanism.name
-    assert eval(f"hv.{mechanism.name}") == mechanism  # noqa: S307  our own names
+    assert eval(f"hv.mechanisms.{mechanism.name}") == mechanism  # noqa: S307  our own names
 
 
 def test_names():

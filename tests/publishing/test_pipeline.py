@@ -227,6 +227,34 @@ def test_scales_below_those_that_were_booked_are_refused(city, plan, book, monke
     assert door == []
 
 
+def test_another_plan_of_the_same_goal_gets_the_booked_one(city, book, door):
+    """A plan that differs in late digits, or is better, is the same request: same plan, numbers."""
+    first = hv.plan(city, epsilon=3, advise=False)
+    made = hv.release(city, first, ledger=book, accept_noise=True)
+    noise = np.nextafter(first.allocation.noise_scale_records, np.inf)
+    rows = dataclasses.replace(first.allocation, noise_scale_records=noise)
+    again = hv.release(city, first.changed(allocation=rows), ledger=book, accept_noise=True)
+    assert again.replayed
+    assert again.table.equals(made.table, check_metadata=True)
+    assert again.manifest == made.manifest
+    assert (len(door), book.spent) == (1, up(made.epsilon))
+    anew = hv.plan(city, epsilon=3, advise=False, edition="2")
+    assert not hv.release(city, anew, ledger=book, accept_noise=True).replayed
+
+
+def test_another_plan_of_the_same_goal_finishes_by_the_booked_one(city, book, door, monkeypatch):
+    """After a crash the retry draws by the plan that was booked, not by its own."""
+    first = hv.plan(city, epsilon=3, advise=False)
+    crash(monkeypatch, ClippedMean, "measure")
+    with pytest.raises(ZeroDivisionError):
+        hv.release(city, first, ledger=book, accept_noise=True)
+    noise = first.allocation.noise_scale_records * 2
+    rows = dataclasses.replace(first.allocation, noise_scale_records=noise)
+    made = hv.release(city, first.changed(allocation=rows), ledger=book, accept_noise=True)
+    assert (len(door), book.spent) == (1, up(first.epsilon))
+    assert made.table["mean_scale"].to_numpy() == pytest.approx(first.scale)
+
+
 def test_a_grid_that_is_too_fine_needs_consent(city, book, door):
     """As the command does, a release refuses a map that says no more than one constant."""
     fine = hv.plan(city, epsilon=1, advise=False)

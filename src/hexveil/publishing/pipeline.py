@@ -108,7 +108,7 @@ def release(
     mechanisms/distribution/combined_stages.py; under private presence
     mechanisms/presence/contribution.py (the maps), mechanisms/looks/pooled_means.py (how values
     lie), mechanisms/presence/count_map.py and
-    mechanisms/presence/shapes/binned_weights.py (medians, shares and histograms). The losses
+    mechanisms/presence/shape_allocation.py (medians, shares and histograms). The losses
     booked are those of each unit, or of any, rounded up, over all statistics; the largest is the
     release's `epsilon`. They are computed again from the scales that go to the noise library, and
     compared with what was booked. Noise is drawn after the booking is committed, by

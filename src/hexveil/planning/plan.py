@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms.contract import StagedPlan
+
 Facts = PublicMetadata | ColumnFacts | DeclaredFacts | DeclaredColumns
 """Public or declared facts, of one value column or of several."""
 

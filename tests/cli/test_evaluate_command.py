@@ -251,7 +251,14 @@ def test_wrong_use_is_one_sentence(here, refuse, arguments, message):
 # ---- Tests of the chart of errors in `hexveil.report.figure_style` ----
 
 
-mpl, image = pytest.importorskip("matplotlib"), pytest.importorskip("matplotlib.image")
+DRAWS = pytest.mark.usefixtures("matplotlib")
+
+
+@pytest.fixture(scope="module")
+def matplotlib():
+    """Skip what draws where Matplotlib is not installed."""
+    return pytest.importorskip("matplotlib")
+
 
 NAMES = [
     'ArrayAveraging(grouping="wrap_around", cap="surrogate")',
@@ -286,6 +293,7 @@ SHAPES = [
 ]
 
 
+@DRAWS
 @pytest.mark.parametrize(("rows", "private"), list(zip(SHAPES, cycle([True, False]))))
 def test_nothing_is_cut_off(rows, private):
     """Every text of the figure lies within it, however many mechanisms and epsilons there are."""
@@ -295,6 +303,7 @@ def test_nothing_is_cut_off(rows, private):
     assert cut_off(figure) == []
 
 
+@DRAWS
 def test_lines_differ_without_colour():
     """No two of fourteen mechanisms have the same marker and dashes."""
     looks = {
@@ -304,6 +313,7 @@ def test_lines_differ_without_colour():
     assert len(looks) == 14
 
 
+@DRAWS
 def test_bars_are_95_percent_of_the_simulation():
     """A bar reaches 1.96 standard errors to either side."""
     rows = table(mechanisms=1)
@@ -313,6 +323,7 @@ def test_bars_are_95_percent_of_the_simulation():
     assert heights == pytest.approx(2 * 1.96 * rows["standard_error"].to_numpy())
 
 
+@DRAWS
 @pytest.mark.parametrize(("least", "scale"), [(1.0, "log"), (0.0, "linear")])
 def test_axes_are_logarithmic_where_they_can_be(least, scale):
     """An error of zero has no logarithm."""
@@ -322,10 +333,11 @@ def test_axes_are_logarithmic_where_they_can_be(least, scale):
 
 def red(png):
     """Return how many pixels are of the stamp's red."""
-    pixels = image.imread(io.BytesIO(png))[..., :3] * 255
+    pixels = pytest.importorskip("matplotlib.image").imread(io.BytesIO(png))[..., :3] * 255
     return int((np.abs(pixels - [192, 0, 0]).max(axis=-1) < 3).sum())
 
 
+@DRAWS
 @pytest.mark.slow
 def test_a_private_image_says_so_in_red():
     """The stamp stands in both images of a private table, and in none of another."""
@@ -337,6 +349,7 @@ def test_a_private_image_says_so_in_red():
     assert b"PRIVATE" not in plain["svg"]
 
 
+@DRAWS
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "title", ["route $5$ and $", "\u0935\u093e\u0930\u094d\u0921 7", "a\n\tb", "_{x"]
@@ -346,15 +359,18 @@ def test_names_are_text(title):
     assert evaluation_chart.chart_images(table(), title=title)["png"].startswith(b"\x89PNG")
 
 
+@DRAWS
 @pytest.mark.slow
 def test_own_settings_do_not_change_the_figure():
     """A reader's own style, which might need programs that are missing, is left aside."""
     usual = evaluation_chart.chart_images(table(), title="x")
+    mpl = pytest.importorskip("matplotlib")
     with mpl.rc_context({"font.size": 30, "text.usetex": True, "axes.facecolor": "black"}):
         assert evaluation_chart.chart_images(table(), title="x") == usual
         assert mpl.rcParams["font.size"] == 30
 
 
+@DRAWS
 @pytest.mark.slow
 def test_images_are_reproducible():
     """The same table gives the same bytes: no date, no random name."""

@@ -32,8 +32,6 @@ from hexveil_research.pictures import (
 from hexveil_research.pictures.__main__ import main
 from pictures import cut_off
 
-colors = pytest.importorskip("matplotlib.colors")
-
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 PAGE = (DOCS / "start" / "gallery.md").read_text(encoding="utf-8")
 FIRST = (DOCS / "start" / "first-map.md").read_text(encoding="utf-8")
@@ -75,6 +73,7 @@ def drawn(*qualities):
 
 def test_a_map_is_drawn_whole():
     """No text is cut off, and each map has all its hexagons above the streets."""
+    colors = pytest.importorskip("matplotlib.colors")
     grades = ["good", "caution", "noise", "noise"]
     figure = drawn(["good"] * 4, grades)
     assert cut_off(figure) == []
@@ -87,6 +86,7 @@ def test_a_map_is_drawn_whole():
 @pytest.mark.parametrize("column", ["mean_raw", "mean_estimate"])
 def test_labels_say_number_and_interval(column):
     """The larger side of an interval, rounded up: what is shown is never narrower than released."""
+    pytest.importorskip("matplotlib")
     table = pa.table(
         {
             "origin": ["JFK", "LGA"],

@@ -183,7 +183,7 @@ def number_pairs(
 
 def count_raw(session: Session, source: ValidatedRecords) -> int:
     """Return the number of records before any check."""
-    return int(str(session.rows(f"SELECT count(*) FROM ({source.raw})")[0][0]))
+    return session.numbers(f"SELECT count(*) FROM ({source.raw})")[0]
 
 
 def select_cells(session: Session, grouping: GroupKeys, select: Select) -> tuple[int, int, int]:
@@ -196,22 +196,19 @@ def select_cells(session: Session, grouping: GroupKeys, select: Select) -> tuple
         f"row_number() OVER (ORDER BY {names}) - 1 AS cell FROM ("
         f"SELECT * FROM {ALL_CELLS} WHERE users >= {select.min_users}{top})"
     )
-    counts = session.rows(
+    everything, enough, used = session.numbers(
         "SELECT count(*), count(*) FILTER (WHERE users >= "
         f"{select.min_users}), (SELECT count(*) FROM {SELECTED_CELLS}) FROM {ALL_CELLS}"
-    )[0]
-    everything, enough, used = (int(str(count)) for count in counts)
+    )
     return everything, enough, used
 
 
 def count_pairs(session: Session, grouping: GroupKeys) -> int:
     """Return the number of pairs in the selected cells."""
     names = ", ".join(grouping.cell)
-    query = (
-        f"SELECT CAST(sum(users) AS BIGINT) FROM {ALL_CELLS} SEMI JOIN {SELECTED_CELLS} "
-        f"USING ({names})"
-    )
-    return int(str(session.rows(query)[0][0]))
+    return session.numbers(
+        f"SELECT sum(users)::BIGINT FROM {ALL_CELLS} SEMI JOIN {SELECTED_CELLS} USING ({names})"
+    )[0]
 
 
 def pairs_per_cell(session: Session, grouping: GroupKeys) -> NDArray[np.int64]:
@@ -342,18 +339,18 @@ class PairStore:
 
     def count_single_records(self) -> tuple[int, int]:
         """Return the number of users, and of those with a single record; in any cell."""
-        users, single = self.session.rows(
+        users, single = self.session.numbers(
             # By user, whatever the unit: a vehicle with one record on each of many days is no
             # single record.
             "SELECT count(*), count(*) FILTER (WHERE n = 1) FROM (SELECT sum(n) AS n FROM (SELECT "
             f"unit, sum(n) AS n FROM {PAIRS} GROUP BY unit) JOIN {UNITS} USING (unit) "
             "GROUP BY user_id)"
-        )[0]
-        return int(str(users)), int(str(single))
+        )
+        return users, single
 
     def largest_count(self) -> int:
         """Return the largest number of records of a pair, in any cell."""
-        return int(str(self.session.rows(f"SELECT max(n) FROM {PAIRS}")[0][0]))
+        return self.session.numbers(f"SELECT max(n) FROM {PAIRS}")[0]
 
     def fetch_pairs(self, sums: Sequence[str]) -> pa.Table:
         """Return cell, unit, n and the named sums of each pair in the selected cells.

@@ -105,8 +105,7 @@ def check_offsets(session: Session, records: ValidatedRecords, request: ReadRequ
         return request
     # Counted, so that Spark can add up what its tasks find; one such record decides.
     naive = f"SELECT 1 FROM ({records.query}) WHERE reject_reason = 0 AND naive LIMIT 1"
-    n_naive = int(str(session.rows(f"SELECT count(*) FROM ({naive})")[0][0]))
-    return replace(request, offsets=not n_naive)
+    return replace(request, offsets=session.numbers(f"SELECT count(*) FROM ({naive})") == [0])
 
 
 def count_records(
@@ -159,9 +158,6 @@ def add_up(
     left_out : mapping of int to int
         Per reason (0: kept) how many records it covers.
     """
-    found = fast_path.add_up(session, rows, keys, rules, sums, left_out)
-    if found is not None:
-        return found
     by_bin = rules.bins is not None
     aggregation.number_pairs(session, rows, keys, sums, by_bin=by_bin)
     return PairStore(session, keys, left_out)
@@ -196,8 +192,8 @@ def deduplicate(
     # counts.
     shared = f"SELECT * FROM ({_hashed(source)}) SEMI JOIN suspects USING (record_hash)"
     session.run(f"CREATE OR REPLACE TEMP TABLE resolved AS {_drawn(source, shared)}")
-    dropped = session.rows("SELECT coalesce(CAST(sum(n_records - 1) AS BIGINT), 0) FROM resolved")
-    return deduplicated_query(source), int(str(dropped[0][0]))
+    dropped = session.numbers("SELECT coalesce(sum(n_records - 1)::BIGINT, 0) FROM resolved")
+    return deduplicated_query(source), dropped[0]
 
 
 def deduplicated_query(

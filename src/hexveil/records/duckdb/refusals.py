@@ -159,7 +159,7 @@ def _hint(session: Session, source: ValidatedRecords, request: ReadRequest, wors
 def _counts(session: Session, source: ValidatedRecords, *tests: str) -> list[int]:
     """Return how many records pass each test. Public."""
     counted = ", ".join(f"count(*) FILTER (WHERE {test})" for test in tests)
-    return [int(str(n)) for n in session.rows(f"SELECT {counted} FROM ({source.raw})")[0]]
+    return session.numbers(f"SELECT {counted} FROM ({source.raw})")
 
 
 def _value_hint(session: Session, source: ValidatedRecords, request: ReadRequest) -> str:

@@ -20,11 +20,11 @@ import pyarrow as pa
 from duckdb.func import PythonUDFType
 from numpy.typing import NDArray
 
+from hexveil.base import hexagons
 from hexveil.base import scratch as scratch_folder
 from hexveil.base.arrow_numbers import to_numpy
 from hexveil.base.errors import HexveilError, InputError, StorageError
 from hexveil.base.work_share import QUERY, is_work_shown, tell_share
-from hexveil.records.duckdb.hexagon_table import HexagonTable
 from hexveil.records.read_request import memory_size
 
 T = TypeVar("T")
@@ -77,7 +77,6 @@ class Session:
             opened.callback(self._connection.close)
             # Only now is the session responsible: a failure above closes what was opened.
             self._close = opened.pop_all().close
-        self._tables: dict[int, HexagonTable] = {}
         self._functions: set[str] = set()
         self._streams: list[RecordStream] = []
         self.advice = ""
@@ -117,8 +116,9 @@ class Session:
         """Return the expression of the hexagon of a place; both must be null or in range."""
         name = f"hexagon_{resolution}"
         if name not in self._functions:
-            work = self.hexagon_table(resolution).of_places
-            self._add(name, work, ["DOUBLE", "DOUBLE"], "UBIGINT")
+            self._add(
+                name, lambda a, b: hexagons.of_places(a, b, resolution), ["DOUBLE"] * 2, "UBIGINT"
+            )
         return f"{name}({lat}, {lon})"
 
     def add_test(self, name: str, work: Callable[[pa.Array], pa.Array]) -> None:
@@ -132,10 +132,6 @@ class Session:
             name, work, kinds[:-1], kinds[-1], type=PythonUDFType.ARROW
         )
         self._functions.add(name)
-
-    def hexagon_table(self, resolution: int) -> HexagonTable:
-        """Return the table of hexagons that this session has at a resolution."""
-        return self._tables.setdefault(resolution, HexagonTable(resolution))
 
     def run(self, query: str) -> None:
         """Run a statement."""
@@ -186,6 +182,10 @@ class Session:
         """Return the rows of a small query."""
         fetched = self._translate_errors(lambda: self._connection.execute(query).fetchall())
         return [tuple(row) for row in fetched]
+
+    def numbers(self, query: str) -> list[int]:
+        """Return the whole numbers in the only row of a query, if there is one."""
+        return [int(str(number)) for row in self.rows(query) for number in row]
 
     def types(self, query: str) -> Mapping[str, duckdb.sqltypes.DuckDBPyType]:
         """Return the type of each column of a query, which is not run."""

@@ -127,8 +127,8 @@ def grouped(query: str, keys: GroupKeys, *, squares: bool, edges: Sequence[int] 
 
 def create_pairs(
     session: Session, query: str, keys: GroupKeys, *, squares: bool, bins: FineBins | None = None
-) -> dict[int, int]:
-    """Create the relations of the pairs of validated records; return records per reason."""
+) -> PairStore:
+    """Return the pairs of validated records, which the engine groups."""
     edges = [] if bins is None else bins.edges.tolist()
     # If not even one square fits, no sum of squares will: it is not computed at all.
     statement = grouped(query, keys, squares=squares, edges=edges)
@@ -136,15 +136,22 @@ def create_pairs(
     rows = session.rows(f"SELECT reject_reason, sum(n)::BIGINT FROM {_KEYED} GROUP BY ALL")
     sums = (TOTAL, SQUARES) if squares else (TOTAL,)
     kept = f"{_KEYED} WHERE reject_reason = 0"
-    number_pairs(session, kept, keys, sums, by_bin=bins is not None)
+    left_out = {int(str(reason)): int(str(n)) for reason, n in rows}
+    pairs = number_pairs(session, kept, keys, sums, left_out, by_bin=bins is not None)
     session.forget(_KEYED)
-    return {int(str(reason)): int(str(n)) for reason, n in rows}
+    return pairs
 
 
 def number_pairs(
-    session: Session, rows: str, grouping: GroupKeys, sums: Sequence[str], *, by_bin: bool
-) -> None:
-    """Create the relations of pairs from rows of counts and sums, which may share their keys.
+    session: Session,
+    rows: str,
+    grouping: GroupKeys,
+    sums: Sequence[str],
+    left_out: Mapping[int, int],
+    *,
+    by_bin: bool = False,
+) -> PairStore:
+    """Return the pairs of rows of counts and sums, which may share their keys.
 
     Parameters
     ----------
@@ -153,7 +160,9 @@ def number_pairs(
         What stands after FROM; columns are named as keys.
     grouping : GroupKeys
     sums : sequence of str
-        Names of the sums.
+        Names of the sums that the rows have beside their counts.
+    left_out : mapping of int to int
+        Per reason (0: kept) how many records it covers.
     by_bin : bool
         Whether rows are of one fine bin each.
     """
@@ -166,11 +175,13 @@ def number_pairs(
     number_units(session, f"SELECT DISTINCT {units} FROM {rows}", grouping)
     summed = "CAST(sum(n) AS BIGINT) AS n" + "".join(f", sum({name}) AS {name}" for name in sums)
     numbered = f"(SELECT * FROM {rows}) JOIN {_CELLS} USING ({cells}) JOIN {UNITS} USING ({units})"
-    keys = "CAST(place AS INTEGER) AS place, CAST(unit AS INTEGER) AS unit"
+    # By one number for both, which the engine groups in half of the time.
+    n_units = f"(SELECT count(*) FROM {UNITS})"
+    keys = f"CAST(pair // {n_units} AS INTEGER) AS place, CAST(pair % {n_units} AS INTEGER) AS unit"
     for table, name in ((PAIR_BINS, f", {FINE_BIN}"), (PAIRS, ""))[not by_bin :]:
         session.run(
-            f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT {keys}{name}, {summed} "
-            f"FROM {numbered} GROUP BY place, unit{name}"
+            f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT {keys}, * EXCLUDE (pair) FROM (SELECT "
+            f"place * {n_units} + unit AS pair{name}, {summed} FROM {numbered} GROUP BY pair{name})"
         )
         # Pairs add up from their bins.
         numbered = table
@@ -179,6 +190,7 @@ def number_pairs(
         f"count(*) AS users, CAST(sum(n) AS BIGINT) AS records FROM {PAIRS} GROUP BY place) "
         "USING (place)"
     )
+    return PairStore(session, grouping, left_out)
 
 
 def count_raw(session: Session, source: ValidatedRecords) -> int:

@@ -21,7 +21,7 @@ from hexveil.base.errors import InputError, StorageError
 from hexveil.base.work_share import READING, part_of_work
 from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.aggregation import PairStore
-from hexveil.records.duckdb.counting import CountResult, PairCounts, add_up
+from hexveil.records.duckdb.counting import CountResult, PairCounts
 from hexveil.records.duckdb.expressions import file_list
 from hexveil.records.duckdb.file_groups import (
     VIEW,
@@ -166,8 +166,10 @@ class _CachedReading:
                 return PairStore(self._session, keys, entered.left_out)
             rows = f"read_parquet({file_list(entered.tables)}, hive_partitioning=false)"
             sums = [aggregation.TOTAL, *[aggregation.SQUARES] * query.squares]
-            rules = query.request.rules
-            return add_up(self._session, rows, keys, rules, sums, entered.left_out)
+            by_bin = query.request.rules.bins is not None
+            return aggregation.number_pairs(
+                self._session, rows, keys, sums, entered.left_out, by_bin=by_bin
+            )
 
 
 @contextlib.contextmanager

@@ -30,7 +30,7 @@ enumerate all small instances.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -44,7 +44,7 @@ from hexveil.records.duckdb.relation import Relation
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.validation import UNPARSABLE, ValidatedRecords, validate_records
 from hexveil.records.feasible_sums import squares_fit
-from hexveil.records.read_request import ReadRequest, Rules
+from hexveil.records.read_request import ReadRequest
 
 
 @dataclass(frozen=True)
@@ -128,39 +128,9 @@ def count_records(
     if pairs is None:
         squares = squares_fit(1, rules.scale)
         with steps_of_work(READING, 0.5, 0.95, QUERY):
-            left_out = aggregation.create_pairs(
-                session, query, keys, squares=squares, bins=rules.bins
-            )
-        pairs = PairStore(session, keys, left_out)
+            pairs = aggregation.create_pairs(session, query, keys, squares=squares, bins=rules.bins)
     kept = {0: pairs.left_out.get(0, 0) + repeats}
     return PairCounts(pairs, {**pairs.left_out, **kept}, repeats)
-
-
-def add_up(
-    session: Session,
-    rows: str,
-    keys: aggregation.GroupKeys,
-    rules: Rules,
-    sums: Sequence[str],
-    left_out: Mapping[int, int],
-) -> PairStore:
-    """Return the sum of rows of pairs, or of pairs and bins, by columns that are named as keys.
-
-    Parameters
-    ----------
-    session : Session
-    rows : str
-        What stands after FROM.
-    keys : GroupKeys
-    rules : Rules
-    sums : sequence of str
-        Names of the sums that the rows have beside their counts.
-    left_out : mapping of int to int
-        Per reason (0: kept) how many records it covers.
-    """
-    by_bin = rules.bins is not None
-    aggregation.number_pairs(session, rows, keys, sums, by_bin=by_bin)
-    return PairStore(session, keys, left_out)
 
 
 MAX_PASSES = 8

@@ -203,7 +203,7 @@ def _layout(
             )
             if not ends:
                 return None
-            fields[name] = _Field(sql, *ends, step=steps.get(name) or 1)
+            fields[name] = _Field(sql, ends[0], ends[1], steps.get(name) or 1)
             continue
         # Of raw records: a user whose records are all rejected gets a number too, and no pair.
         column, kind = name.replace("label", "raw_label"), f"ranked_{name}"
@@ -262,7 +262,8 @@ class _Packer:
             below = below[below >= 0]
         if self._resolution is not None:
             # Numbers of hexagons in place of their 64 bits, of which a number has no room.
-            found = hexagons.of_places(*map(to_arrow, places), self._resolution).dictionary_encode()
+            lat, lon = map(to_arrow, places)
+            found = hexagons.of_places(lat, lon, self._resolution).dictionary_encode()
             names, known = found.dictionary.to_pylist(), self._known
             number = np.array([known.setdefault(name, len(known)) for name in names], np.int64)
             below = number[to_numpy(found.indices)] << self._layout.bits | below

@@ -19,7 +19,7 @@ from __future__ import annotations
 import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple
 
 from hexveil.model.cells import DAY
@@ -52,6 +52,13 @@ Fill = Callable[[CacheFolder, Sequence[tuple[CacheEntry, Sequence[str]]]], list[
 VIEW = "some_records"
 """The records that are looked at: of one group of files, or of all."""
 _MADE_BY = ("hexveil", "duckdb", "h3ronpy")
+
+
+@cache
+def maker() -> str:
+    """Return the versions of the software that makes tables."""
+    # Another engine or H3 may parse a text or place a point differently: its sums are not mixed.
+    return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in _MADE_BY)
 
 
 @dataclass(frozen=True)
@@ -101,7 +108,7 @@ class CacheQuery:
         records = validate_records(session, viewed, undated)
         query = cls(request, records, checked, "")
         shape = [
-            query.maker,
+            maker(),
             CANONICAL_IDS,
             kind,
             request.format.describe(),
@@ -119,13 +126,6 @@ class CacheQuery:
         """Return the keys of pairs, for the queries of a session."""
         rules = self.request.rules
         return aggregation.group_keys(session, rules.cells, rules.privacy_unit, self.undated.places)
-
-    @property
-    def maker(self) -> str:
-        """Versions of the software that makes tables."""
-        # Another engine or H3 may parse a text or place a point differently: its sums are not
-        # mixed.
-        return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in _MADE_BY)
 
     @property
     def squares(self) -> bool:
@@ -296,7 +296,7 @@ class GroupedFiles:
         paths = sorted(group.paths)
         files = tuple(self.cache.stamps[path] for path in paths)
         spans = tuple(self.spans[path] for path in paths) if self.query.timed else None
-        return CacheEntry(self.query.hash, window, self.query.maker, files, spans, {}, 0)
+        return CacheEntry(self.query.hash, window, maker(), files, spans, {}, 0)
 
     def entered(self, fill: Fill) -> EnteredFiles:
         """Return a whole entry of each group: of those without one, the records are read."""

@@ -31,7 +31,7 @@ from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.duckdb import aggregation, refusals
 from hexveil.records.duckdb.aggregation import PairStore
 from hexveil.records.duckdb.cached_reading import count_cached
-from hexveil.records.duckdb.counting import CountResult, add_up, check_offsets, count_source
+from hexveil.records.duckdb.counting import CountResult, check_offsets, count_source
 from hexveil.records.duckdb.regrid import DuckDBRegridder
 from hexveil.records.duckdb.relation import Relation
 from hexveil.records.duckdb.session import Session
@@ -190,7 +190,9 @@ def group_sums(rows: pa.Table, rules: Rules) -> tuple[Occupancy, Sums, pa.Array,
             name for name in (aggregation.TOTAL, aggregation.SQUARES) if name in rows.column_names
         ]
         kept = {0: int(pc.sum(rows["n"]).as_py())}
-        stored = add_up(session, "rows_of_sums", keys, rules, sums, kept)
+        stored = aggregation.number_pairs(
+            session, "rows_of_sums", keys, sums, kept, by_bin=rules.bins is not None
+        )
         # In memory however many they are: these rows are there already.
         chosen = _select_pairs(session, stored, rules, 0, squares=aggregation.SQUARES in sums)
         ids = aggregation.to_units(stored.fetch_units(), "user")

@@ -2,10 +2,10 @@
 
 The places, times and units that stay after the rules are put in a temporary table once, units by
 number; then one statement per resolution counts them in slots of the finest length asked, and every
-timeslot adds up from there by the statement that adds up cached tables (`counting.add_up`). Labels
-are counted once by all columns, and every choice of columns adds up from there. Grids come one
-after another: the pairs of one are in memory at a time, and the engine's tables are on disk
-meanwhile.
+timeslot adds up from there by the statement that adds up cached tables, too
+(`aggregation.number_pairs`). Labels are counted once by all columns, and every choice of columns
+adds up from there. Grids come one after another: the pairs of one are in memory at a time, and the
+engine's tables are on disk meanwhile.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import PublicMetadata, Unit
 from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.aggregation import PairStore
-from hexveil.records.duckdb.counting import add_up, deduplicate
+from hexveil.records.duckdb.counting import deduplicate
 from hexveil.records.duckdb.expressions import local_second
 from hexveil.records.duckdb.refusals import pairs_exceed
 from hexveil.records.duckdb.session import Session
@@ -199,8 +199,8 @@ def _counts_on(
         cell = {f"label{i}": place for i, place in enumerate(_places_of(grid, request))}
     keys = aggregation.GroupKeys(cell, unit)
     columns = ", ".join(f"{expression} AS {name}" for name, expression in keys.all.items())
-    rules = replace(request.rules, cells=grid, terms=())
-    pairs = add_up(session, f"(SELECT {columns}, n FROM {FINE})", keys, rules, (), {})
+    fine = f"(SELECT {columns}, n FROM {FINE})"
+    pairs = aggregation.number_pairs(session, fine, keys, (), {})
     counts = _selected_counts(session, request, own, grid, pairs)
     session.forget(aggregation.PAIRS)
     return counts

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+from typing import Any
 
 from hexveil.model.cells import Cells, Labels
-from hexveil.records.reading_arguments import Protect, ReadOptions, requests_of
+from hexveil.records.reading_arguments import Protect, requests_of
 from hexveil.records.sql.sums_query import SumsQuery
 
 __all__ = ["SumsQuery", "sums_query"]
@@ -20,7 +20,7 @@ def sums_query(
     cells: Cells | Labels,
     dialect: str,
     protect: Protect = "values",
-    **options: Unpack[ReadOptions],
+    **options: Any,  # noqa: ANN401  of `read`
 ) -> str:
     """Return the SQL that makes the table of `from_sums` from a table of records.
 

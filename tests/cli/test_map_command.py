@@ -78,7 +78,20 @@ def test_an_answer_that_cannot_be_is_asked_again(here, answer):
     """What is wrong is said, and nothing is spent where the release is not confirmed."""
     said, pages = answer(
         "map buses.parquet",
-        *("fast", "65,0", "0,65", "Kolkata", "Asia/Kolkata", "bus", "user", "-1", "1", "2", "", "n"),
+        *(
+            "fast",
+            "65,0",
+            "0,65",
+            "Kolkata",
+            "Asia/Kolkata",
+            "bus",
+            "user",
+            "-1",
+            "1",
+            "2",
+            "",
+            "n",
+        ),
     )
     assert said.code == 130
     text = " ".join(said.err.split())

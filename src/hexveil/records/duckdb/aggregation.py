@@ -392,10 +392,6 @@ class PairStore:
         # The other pairs are used up.
         self.session.forget(PAIRS)
 
-    def forget_numbers(self) -> None:
-        """Remove the relation of fetched pairs."""
-        self.session.forget(NUMBERED_PAIRS)
-
     def number_bins(self) -> None:
         """Create the relation of the pairs' counts by bin; those of all cells are used up."""
         query = self._numbered(PAIR_BINS, ("fine_bin",))

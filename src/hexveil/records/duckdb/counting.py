@@ -33,10 +33,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-from numpy.typing import NDArray
-
-from hexveil.base.arrow_numbers import to_table
 from hexveil.base.work_share import QUERY, READING, steps_of_work
 from hexveil.records.duckdb import aggregation, fast_path
 from hexveil.records.duckdb.aggregation import PairStore
@@ -121,7 +117,7 @@ def count_records(
     if request.drops_repeats:
         # Before counting: a record that a vehicle sent twice must not weigh twice, nor use up its
         # cap.
-        query, repeats = deduplicate(session, records, n_records)
+        query, repeats = deduplicate(session, records)
     rules = request.rules
     records = replace(records, query=query)
     pairs = fast_path.pack(session, records, keys, rules, n_records)
@@ -133,30 +129,24 @@ def count_records(
     return PairCounts(pairs, {**pairs.left_out, **kept}, repeats)
 
 
-MAX_PASSES = 8
-"""Times that records are read at most to find repeats: some hashes are sorted after others."""
 DRAWN_DIGITS = 15
 """Hexadecimal digits of the hash that draws: as many as fit into 64 bits with a sign."""
 
 
-def deduplicate(
-    session: Session, source: ValidatedRecords, n_records: int | None = None
-) -> tuple[str, int]:
+def deduplicate(session: Session, source: ValidatedRecords) -> tuple[str, int]:
     """Drop repeats of a user and time; return the query of the rest and the number dropped.
 
     Few records usually share their user and time with another. These are found by a hash first,
     before any rule; a collision, or a twin that a rule leaves out, only suspects a record
     needlessly. Suspects are then resolved exactly.
-
-    Parameters
-    ----------
-    session : Session
-    source : ValidatedRecords
-    n_records : int, optional
-        Records before any check, if they were counted.
     """
+    session.run(
+        "CREATE OR REPLACE TEMP TABLE suspects AS SELECT hash(user_id, time_us) AS record_hash "
+        f"FROM ({source.raw}) WHERE user_id IS NOT NULL AND time_us IS NOT NULL "
+        "GROUP BY record_hash HAVING count(*) > 1"
+    )
     # The usual case: nothing is repeated, and the records are grouped as they are.
-    if not _create_suspects(session, source, n_records):
+    if not session.rows("SELECT 1 FROM suspects LIMIT 1"):
         return source.query, 0
     # Kept records alone have a hash, so that one that a rule rejects cannot displace one that
     # counts.
@@ -198,54 +188,6 @@ def _hashed(source: ValidatedRecords, restriction: str = "") -> str:
         "SELECT *, CASE WHEN reject_reason = 0 THEN hash(user_id, time_us) END AS record_hash "
         f"FROM ({source.query}) {restriction}"
     )
-
-
-def _create_suspects(session: Session, source: ValidatedRecords, n_records: int | None) -> bool:
-    """Create the table of hashes that more than one record has; return whether there are any.
-
-    They are sorted in memory where that is possible, those of one remainder after those of
-    another if they are too many at once, and grouped by the engine where not.
-    """
-    hashes = (
-        f"SELECT hash(user_id, time_us) AS record_hash FROM ({source.raw}) "
-        "WHERE user_id IS NOT NULL AND time_us IS NOT NULL"
-    )
-    repeated = _repeated_hashes(session, source, hashes, n_records)
-    create = "CREATE OR REPLACE TEMP TABLE suspects AS"
-    if repeated is None:
-        session.run(
-            f"{create} SELECT record_hash FROM ({hashes}) GROUP BY record_hash HAVING count(*) > 1"
-        )
-        return bool(session.rows("SELECT 1 FROM suspects LIMIT 1"))
-    if not repeated.size:
-        return False
-    session.register("repeated_hashes", to_table({"record_hash": repeated}))
-    session.run(f"{create} SELECT record_hash FROM repeated_hashes")
-    session.forget("repeated_hashes")
-    return True
-
-
-def _repeated_hashes(
-    session: Session, source: ValidatedRecords, hashes: str, n_records: int | None
-) -> NDArray[np.uint64] | None:
-    """Return the hashes that a query has more than once; None if they are too many to sort."""
-    n_passes = 1
-    if source.columnar:
-        records = aggregation.count_raw(session, source) if n_records is None else n_records
-        # Remainders are not quite as frequent as each other.
-        n_passes = -(-records * 21 // (20 * session.sortable)) or 1
-    if n_passes > MAX_PASSES:
-        return None
-    repeated = []
-    for remainder in range(n_passes):
-        restriction = "" if n_passes == 1 else f" WHERE record_hash % {n_passes} = {remainder}"
-        of_pass = session.repeated(
-            f"SELECT record_hash FROM ({hashes}){restriction}", session.sortable
-        )
-        if of_pass is None:
-            return None
-        repeated.append(of_pass)
-    return np.concatenate(repeated)
 
 
 def _drawn(source: ValidatedRecords, query: str) -> str:

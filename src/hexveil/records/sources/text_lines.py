@@ -13,16 +13,13 @@ import contextlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from io import FileIO
-from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from hexveil.base.errors import InputError
 from hexveil.records.sources.record_format import RecordFormat
-from hexveil.records.sources.source_files import is_packed, limited_blocks, safe_path
+from hexveil.records.sources.source_files import limited_blocks, safe_path
 
 SPACE = " "
 _LINE_END, _QUOTE = 10, 34
@@ -88,21 +85,12 @@ def _encoded(text: str) -> bytes:
 def _raw_blocks(path: str, among: Sequence[str], times: int, size: int) -> Iterator[bytes]:
     """Yield the bytes of a file, unpacked."""
     with contextlib.suppress(OSError):
-        with contextlib.closing(_opened(path)) as file:
-            yield from limited_blocks(file, path, among, times, size)
+        yield from limited_blocks(path, among, times, size)
         return
     raise InputError(
         f"source: the file {safe_path(path, among)} cannot be opened or unpacked; it may be "
         "damaged."
     )
-
-
-def _opened(path: str) -> FileIO | pa.NativeFile:
-    if is_packed(path):
-        # Its reader compares checksums.
-        stream: pa.NativeFile = pa.input_stream(path, compression="detect")
-        return stream
-    return Path(path).open("rb", buffering=0)
 
 
 def whole_lines(

@@ -284,7 +284,7 @@ def _translate(error: Exception, advice: str) -> HexveilError:
     )
 
 
-_FAILURES = {
+_FAILURES: dict[type[duckdb.Error], str] = {
     duckdb.IOException: "IO Error",
     duckdb.InvalidInputException: "Invalid Input",
     duckdb.ConversionException: "Conversion",

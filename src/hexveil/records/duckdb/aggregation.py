@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hexveil.base.arrow_numbers import to_numpy, to_table
+from hexveil.base.arrow_numbers import to_arrow, to_numpy, to_table
 from hexveil.model.cells import DAY, Cells, CellTable, Labels
 from hexveil.model.occupancy import LocalOccupancy, sorted_by_cell
 from hexveil.model.pair_bins import PairBins, sort_numbers
@@ -258,72 +258,37 @@ def to_units(table: pa.Table, unit: Unit) -> Units:
     return Units(table["user_id"].combine_chunks(), days)
 
 
-def to_occupancy(
-    pairs: pa.Table,
-) -> tuple[LocalOccupancy, dict[str, NDArray[np.int64]], NDArray[np.int64]]:
-    """Return the occupancy of fetched pairs, their sums (private), and which units are used.
-
-    Sums are in the order of the occupancy, whose users are the used units in theirs.
-    """
+def in_order(pairs: pa.Table) -> pa.Table:
+    """Return pairs in the order of their cells, then of their units."""
     cell, unit = (to_numpy(pairs[name]) for name in ("cell", "unit"))
-    # Units are numbered before selection; those without a selected cell are left out, and booked no
-    # loss.
+    if sorted_by_cell(cell, unit):
+        return pairs
+    order, _ = sort_numbers(cell.astype(np.int64) * (int(unit.max()) + 1) + unit)
+    return pairs.take(to_arrow(order))
+
+
+def to_occupancy(pairs: pa.Table) -> tuple[LocalOccupancy, NDArray[np.int64]]:
+    """Return the occupancy of pairs in order, whose users are the units that are used, and these.
+
+    Units are numbered before selection; those without a selected cell are left out, and booked no
+    loss.
+    """
+    cell, unit, n = (to_numpy(pairs[name]) for name in ("cell", "unit", "n"))
     used = np.flatnonzero(np.bincount(unit))
-    n_cells, reach = int(cell.max()) + 1, int(unit.max()) + 1
-    # Packed pairs come in order already: a slice copies nothing.
-    order: NDArray[np.int64] | slice = slice(None)
-    if not sorted_by_cell(cell, unit):
-        order, key = sort_numbers(_pair_keys(pairs))
-        cell, unit = np.divmod(key, reach)
-    place = np.zeros(reach, dtype=np.int64)
-    place[used] = np.arange(used.size)
-    n = to_numpy(pairs["n"])[order]
-    names = [name for name in (TOTAL, SQUARES) if name in pairs.column_names]
-    sums = {name: to_numpy(pairs[name])[order] for name in names}
-    if used.size < reach:
-        unit = place[unit]
-    return LocalOccupancy(cell, unit, n, n_cells, used.size), sums, used
+    if used.size <= unit.max():
+        user = np.zeros(int(unit.max()) + 1, dtype=np.int64)
+        user[used] = np.arange(used.size)
+        unit = user[unit]
+    return LocalOccupancy(cell, unit, n, int(cell[-1]) + 1, used.size), used
 
 
 def to_sums(
     pairs: pa.Table, bins: PairBins | None
 ) -> tuple[LocalOccupancy, Sums, NDArray[np.int64]]:
-    """Return the occupancy of fetched pairs, their sums (private), and which units are used."""
-    occupancy, sums, used = to_occupancy(pairs)
-    return occupancy, Sums(sums[TOTAL], sums.get(SQUARES), bins), used
-
-
-def to_pair_bins(fetched: PairBins, pairs: pa.Table) -> PairBins:
-    """Return counts by bin of fetched pairs as those of the occupancy that they make. PRIVATE.
-
-    Parameters
-    ----------
-    fetched : PairBins
-        Of the rows of `pairs`.
-    pairs : pyarrow.Table
-        Columns cell and unit.
-    """
-    if sorted_by_cell(to_numpy(pairs["cell"]), to_numpy(pairs["unit"])):
-        return fetched
-    order, _ = sort_numbers(_pair_keys(pairs))
-    place = np.empty_like(order)
-    place[order] = np.arange(order.size)
-    return PairBins.of_rows(place[fetched.pair], fetched.bin, fetched.count)
-
-
-def bins_of_rows(table: pa.Table, pairs: pa.Table) -> PairBins:
-    """Return a table of cell, unit, fine_bin and n as counts by bin of the rows of `pairs`."""
-    order, keys = sort_numbers(_pair_keys(pairs))
-    row = order[np.searchsorted(keys, _pair_keys(table, like=pairs))]
-    fine_bin, n = (to_numpy(table[name]).astype(np.int64) for name in ("fine_bin", "n"))
-    return PairBins.of_rows(row, fine_bin, n)
-
-
-def _pair_keys(table: pa.Table, like: pa.Table | None = None) -> NDArray[np.int64]:
-    """Return one number for each cell and unit of a table; as in another table that has them."""
-    reach = int(to_numpy((table if like is None else like)["unit"]).max(initial=0)) + 1
-    cell, unit = (to_numpy(table[name]).astype(np.int64) for name in ("cell", "unit"))
-    return np.asarray(cell * reach + unit)
+    """Return the occupancy of pairs in order, their sums (private), and which units are used."""
+    occupancy, used = to_occupancy(pairs)
+    squares = to_numpy(pairs[SQUARES]) if SQUARES in pairs.column_names else None
+    return occupancy, Sums(to_numpy(pairs[TOTAL]), squares, bins), used
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -365,12 +330,12 @@ class PairStore:
         return self.session.numbers(f"SELECT max(n) FROM {PAIRS}")[0]
 
     def fetch_pairs(self, sums: Sequence[str]) -> pa.Table:
-        """Return cell, unit, n and the named sums of each pair in the selected cells.
+        """Return cell, unit, n and the named sums of each pair in the selected cells, in order.
 
         Units without a selected cell are numbered too.
         """
         if self.columns is None:
-            return self.session.arrow(self._numbered(PAIRS, sums))
+            return in_order(self.session.arrow(self._numbered(PAIRS, sums)))
         columns = {name: self.columns[name] for name in ("n", *sums, "unit")}
         chosen = to_numpy(self.session.arrow(f"{self._chosen} ORDER BY cell")["place"])
         cell, n_cells = self.columns["place"], int(self.columns["place"][-1]) + 1
@@ -402,9 +367,15 @@ class PairStore:
         """Return the keys of all units, in the order of their ids' bytes, then days."""
         return self.session.arrow(f"SELECT * EXCLUDE (unit) FROM {UNITS} ORDER BY unit")
 
-    def fetch_bins(self, pairs: pa.Table) -> PairBins:
-        """Return the counts by bin of the rows that `fetch_pairs` returned."""
-        return bins_of_rows(self.session.arrow(self._numbered(PAIR_BINS, ("fine_bin",))), pairs)
+    def fetch_bins(self) -> PairBins:
+        """Return the counts by bin of the rows that `fetch_pairs` returns."""
+        numbered = self._numbered(PAIR_BINS, (FINE_BIN,))
+        rows = self.session.arrow(f"{numbered} ORDER BY cell, unit, {FINE_BIN}")
+        cell, unit, fine_bin, n = (
+            to_numpy(rows[name]).astype(np.int64) for name in ("cell", "unit", FINE_BIN, "n")
+        )
+        is_next = (np.diff(cell, prepend=-1) != 0) | (np.diff(unit, prepend=-1) != 0)
+        return PairBins(np.cumsum(is_next) - 1, fine_bin, n)
 
     def write(self, columns: str, target: str, *, by_bin: bool = False) -> None:
         """Copy columns of the pairs to a target of SQL's COPY; by bin a row is of one fine bin."""

@@ -112,15 +112,13 @@ def count_records(
 ) -> PairCounts:
     """Count validated records per cell and unit; malformed lines are no records."""
     query, repeats = records.query, 0
-    # Counted once; where columns are not scanned alone it would take another reading.
-    n_records = aggregation.count_raw(session, records) if records.columnar else None
     if request.drops_repeats:
         # Before counting: a record that a vehicle sent twice must not weigh twice, nor use up its
         # cap.
         query, repeats = deduplicate(session, records)
     rules = request.rules
     records = replace(records, query=query)
-    pairs = fast_path.pack(session, records, keys, rules, n_records)
+    pairs = fast_path.pack(session, records, keys, rules)
     if pairs is None:
         squares = squares_fit(1, rules.scale)
         with steps_of_work(READING, 0.5, 0.95, QUERY):

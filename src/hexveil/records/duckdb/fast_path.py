@@ -158,24 +158,12 @@ def _summed(records: Numbers, layout: _Layout, *, squares: bool) -> Sums:
 
 
 def pack(
-    session: Session,
-    source: ValidatedRecords,
-    keys: GroupKeys,
-    rules: Rules,
-    n_records: int | None,
+    session: Session, source: ValidatedRecords, keys: GroupKeys, rules: Rules
 ) -> PairStore | None:
-    """Return the pairs of validated records; None if the engine should group them.
-
-    Parameters
-    ----------
-    session : Session
-    source : ValidatedRecords
-    keys : GroupKeys
-    rules : Rules
-    n_records : int or None
-        Records before any check; None where that takes a look at all their columns.
-    """
-    if n_records is None or n_records < MIN_RECORDS:
+    """Return the pairs of validated records; None if the engine should group them."""
+    # Where columns are not scanned alone a count would take another reading.
+    n_records = aggregation.count_raw(session, source) if source.columnar else 0
+    if n_records < MIN_RECORDS:
         return None
     layout = _layout(session, source, keys, rules)
     if layout is None or layout.bits >= BITS:

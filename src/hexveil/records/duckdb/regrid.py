@@ -181,7 +181,7 @@ def _facts_on(
         occupancy = spill_occupancy(session, pairs, request.scratch)
         session.forget(aggregation.NUMBERED_PAIRS)
     else:
-        occupancy, *_ = aggregation.to_occupancy(pairs.fetch_pairs(()))
+        occupancy, _ = aggregation.to_occupancy(pairs.fetch_pairs(()))
     session.forget(aggregation.PAIRS)
     privacy_unit = request.rules.privacy_unit
     counts = selection_counts(everything, occupancy.n_cells, occupancy.n_records)

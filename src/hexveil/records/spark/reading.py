@@ -89,13 +89,13 @@ def _read_dataset(
 def collect_dataset(counted: CountedRecords) -> Dataset:
     """Return the data set of counted records, all of it on the driver."""
     try:
-        pairs = fetch_pairs(counted)
+        pairs = aggregation.in_order(fetch_pairs(counted))
     finally:
         # Also after a failure: the session is the caller's, and lives on.
         counted.close()
     bins = None
     if counted.request.rules.bins is not None:
-        bins = aggregation.to_pair_bins(bins_of_lists(pairs[BINS]), pairs)
+        bins = bins_of_lists(pairs[BINS])
     occupancy, sums, used_units = aggregation.to_sums(pairs, bins)
     return Dataset(counted.metadata(occupancy), sums, counted.units.take(used_units))
 

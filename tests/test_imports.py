@@ -61,6 +61,7 @@ TABLE = {
             ("duckdb", "duckdb"),
             ("pyspark", "spark"),
             ("py4j", "spark"),
+            ("jinja2", "sql"),
             ("google", "duckdb/formats/vehicle_positions.py"),
             ("rich", "progress.py"),
             ("pandas", ""),

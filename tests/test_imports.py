@@ -70,7 +70,7 @@ TABLE = {
     "ledger": Room(
         (*BASE, "accounting"),
         ("numpy", "pyarrow", "sqlalchemy"),
-        (("psycopg", "storage/postgresql.py"),),
+        (("psycopg", "databases.py"),),
     ),
     "publishing": Room(
         (*BASE, "accounting", "records", "mechanisms", "ledger", "planning", "smoothing", "report"),

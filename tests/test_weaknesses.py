@@ -11,7 +11,7 @@ import pytest
 import hexveil as hv
 from hexveil.cli.receipts import find_problems
 from hexveil.ledger import events, hash_losses, odometer
-from hexveil.ledger.storage.databases import connect, connect_existing, transaction
+from hexveil.ledger.databases import connect, connect_existing, transaction
 from hexveil.ledger.unit_losses import make_key
 
 

@@ -27,7 +27,7 @@ import numpy as np
 
 import hexveil as hv
 from hexveil.ledger import hash_losses, odometer
-from hexveil.ledger.storage.databases import transaction
+from hexveil.ledger.databases import transaction
 from hexveil.mechanisms import noise
 
 DIGITS = 40

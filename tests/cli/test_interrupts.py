@@ -11,7 +11,7 @@ import pytest
 import hexveil as hv
 from hexveil.cli import endings, main, shared_steps
 from hexveil.cli.commands import publish_command
-from hexveil.ledger.storage.databases import transaction
+from hexveil.ledger.databases import transaction
 from hexveil.publishing.archive.archive import Archive
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]

@@ -12,9 +12,9 @@ import pytest
 import sqlalchemy as sa
 
 import hexveil as hv
-from hexveil.ledger.storage import databases, tables
-from hexveil.ledger.storage.databases import MEMORY, connect, transaction
-from hexveil.ledger.storage.tables import datasets, metadata
+from hexveil.ledger import databases, tables
+from hexveil.ledger.databases import MEMORY, connect, transaction
+from hexveil.ledger.tables import datasets, metadata
 from ledger.books import publish, schema, spend
 
 THIRD = Fraction(1, 4)

@@ -7,7 +7,7 @@ from unittest.mock import Mock
 import pytest
 
 import hexveil as hv
-from hexveil.ledger.storage import drawing
+from hexveil.ledger import drawing
 
 
 @pytest.fixture

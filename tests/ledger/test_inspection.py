@@ -8,7 +8,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.ledger import inspection
-from hexveil.ledger.storage.databases import connect_existing
+from hexveil.ledger.databases import connect_existing
 from ledger.books import draw, losses, publish, spend
 
 

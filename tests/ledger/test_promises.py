@@ -13,8 +13,8 @@ from hexveil.accounting.gaussian_composition import calibrated_square
 from hexveil.cli.output import ledger_text
 from hexveil.ledger import events, inspection
 from hexveil.ledger.promises import BudgetText, affordable_epsilon, shown_epsilon
-from hexveil.ledger.storage.databases import connect_existing, transaction
-from hexveil.ledger.storage.tables import accounts
+from hexveil.ledger.databases import connect_existing, transaction
+from hexveil.ledger.tables import accounts
 from ledger.books import losses
 
 DELTA = Fraction(1, 10**6)

@@ -250,7 +250,9 @@ def pin_unit(
         id_space=account.id_space or id_space,
         missing_values=account.missing_values or missing_values,
     )
-    return account if pinned == account else accounts.set_unit(connection, pinned)
+    if pinned != account:
+        accounts.change(connection, pinned, "unit")
+    return pinned
 
 
 def spend_losses(

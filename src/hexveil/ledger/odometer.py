@@ -27,7 +27,7 @@ import sqlalchemy as sa
 from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
 from hexveil.ledger.events import LIFETIME
-from hexveil.ledger.storage.tables import balances, totals
+from hexveil.ledger.tables import balances, totals
 from hexveil.ledger.unit_losses import MAX_PICO_EPSILON, Losses
 
 HASHES_PER_QUERY = 10_000

@@ -14,8 +14,8 @@ from hexveil.cli import receipts
 from hexveil.cli.output import formatting, ledger_text
 from hexveil.config import arguments, load
 from hexveil.ledger import Ledger, inspection
-from hexveil.ledger.integrity.verification import verify as verified
-from hexveil.ledger.storage.databases import MEMORY, Engine, connect_existing, describe_address
+from hexveil.ledger.verification import verify as verified
+from hexveil.ledger.databases import MEMORY, Engine, connect_existing, describe_address
 from hexveil.publishing import signing
 from hexveil.records.progress import show_progress
 

@@ -14,7 +14,7 @@ from hexveil.cli.output.price_text import explain_missing_range
 from hexveil.cli.planned_release import PlannedRelease, folder_extras, plan_release, write
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
-from hexveil.ledger.storage.databases import MEMORY
+from hexveil.ledger.databases import MEMORY
 from hexveil.publishing import check_writable
 from hexveil.report import read_context
 

@@ -145,7 +145,7 @@ def charged(book, ids, periods):
         spent += hash_losses([name], one, book.key, max_loss=1, periods=period).hashes
     account = book.account.name
     with transaction(book._engine) as connection:
-        return (odometer.read_balances(connection, account, "", spent) / PARTS).tolist()
+        return (odometer.Odometer(connection, account, "").balances(spent) / PARTS).tolist()
 
 
 @cache

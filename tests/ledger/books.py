@@ -40,8 +40,10 @@ class Memory(Place):
 
     def __init__(self, monkeypatch):
         super().__init__(MEMORY)
-        from hexveil.ledger import ledger  # noqa: PLC0415  its name is taken
-        from hexveil.ledger import databases  # noqa: PLC0415  its name is taken
+        from hexveil.ledger import (
+            databases,
+            ledger,
+        )
 
         engine = databases.connect(MEMORY)
         monkeypatch.setattr(ledger, "connect", lambda _: engine)

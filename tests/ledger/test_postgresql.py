@@ -9,8 +9,7 @@ import pytest
 
 import hexveil as hv
 from attack.crash_server import Server
-from hexveil.ledger import databases, ledger
-from hexveil.ledger import tables
+from hexveil.ledger import databases, ledger, tables
 from hexveil.ledger.databases import Timeouts, connect, read_timeouts, transaction
 from hexveil.ledger.unit_losses import make_key
 from ledger.books import Place, publish, schema, spend

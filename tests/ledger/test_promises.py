@@ -12,8 +12,8 @@ import hexveil as hv
 from hexveil.accounting.gaussian_composition import calibrated_square
 from hexveil.cli.output import ledger_text
 from hexveil.ledger import events, inspection
-from hexveil.ledger.promises import BudgetText, affordable_epsilon, shown_epsilon
 from hexveil.ledger.databases import connect_existing, transaction
+from hexveil.ledger.promises import BudgetText, affordable_epsilon, shown_epsilon
 from hexveil.ledger.tables import accounts
 from ledger.books import losses
 

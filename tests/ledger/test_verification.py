@@ -9,14 +9,14 @@ import sqlalchemy as sa
 
 import hexveil as hv
 from hexveil.ledger import soundness
+from hexveil.ledger.databases import transaction
 from hexveil.ledger.soundness import (
     GENESIS_HASH,
     HASHED_FIELDS,
     chain_hash,
 )
-from hexveil.ledger.verification import verify
-from hexveil.ledger.databases import transaction
 from hexveil.ledger.tables import events
+from hexveil.ledger.verification import verify
 from ledger.books import damage, draw, losses, publish, spend
 
 

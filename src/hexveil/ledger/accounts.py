@@ -16,8 +16,9 @@ import sqlalchemy as sa
 from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.rational import Number, decimal_text, to_positive_fraction
-from hexveil.ledger import events, odometer
+from hexveil.ledger import events
 from hexveil.ledger.events import LIFETIME, append, read_head, window_of
+from hexveil.ledger.odometer import Odometer, owner_lifetime_bound
 from hexveil.ledger.promises import (
     PURE,
     BudgetText,
@@ -318,7 +319,7 @@ def set_budget(connection: sa.Connection, account: Account, budget: Fraction) ->
         # Only windows of the account's kind have a limit; in others no unit is ever exhausted.
         is_limited = (window == LIFETIME) == (account.window == "lifetime")
         limit = changed.pico_epsilons if is_limited else None
-        odometer.recompute_summary(connection, account.name, window, limit)
+        Odometer(connection, account.name, window, limit).recompute_summary()
 
 
 def change(connection: sa.Connection, account: Account, field: events.Kind) -> None:
@@ -332,8 +333,8 @@ def read_spend(connection: sa.Connection, account: Account) -> Spend:
     """Return the losses of an account's units, in the current window and over the lifetime."""
     # The ledger's clock, not the machine's: a clock set back must not show an older window's spend.
     window = window_of(account.window, events.next_time(read_head(connection).at))
-    total = odometer.window_summary(connection, account.name, window)
-    lifetime = odometer.owner_lifetime_bound(connection, account.name)
+    total = Odometer(connection, account.name, window).summary()
+    lifetime = owner_lifetime_bound(connection, account.name)
     rest = account.pico_epsilons - total.largest
     return Spend(
         account.budget,

@@ -15,9 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
-from hexveil.cli import main, shared_steps
-from hexveil.cli.commands import demo_command
-from hexveil.cli.demos import FLIGHTS_SHOW, place_in_city, place_of_flight, summary_lines
+from hexveil.cli import demos, main, shared_steps
+from hexveil.cli.demos import FLIGHTS_SHOW, place_in_city, place_of_flight, summary_rows
 from hexveil.config import load
 from hexveil.mechanisms.contract import UNMETERED, MemoryJournal, execute
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
@@ -30,7 +29,7 @@ from hexveil.simulation.city.streets import LATITUDE, LONGITUDE
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
     """Return the demo's run, data set and plan."""
-    run, _ = demo_command.prepare(FLIGHTS_SHOW, tmp_path_factory.mktemp("demo"))
+    run, _ = demos.prepare(FLIGHTS_SHOW, tmp_path_factory.mktemp("demo"))
     return run, *read_and_planned(run)
 
 
@@ -92,7 +91,7 @@ def test_each_demo_makes_a_new_folder(tmp_path, monkeypatch, okay):
         assert code in said.out
     for path in (tmp_path / "demo-out" / "flights-1" / "map").iterdir():
         assert path.name in said.out
-    folder = demo_command.new_folder(tmp_path / "demo-out", "flights")
+    folder = demos.new_folder(tmp_path / "demo-out", "flights")
     assert folder.name == "flights-2"
 
 
@@ -134,7 +133,7 @@ def test_findings_are_of_the_good_cells(quality, slowest):
         )
     ]  # fmt: skip
     where = partial(place_of_flight, places)
-    first, last, trust = summary_lines(pa.Table.from_pylist(rows), where, "mph")
+    first, last, trust = map(" ".join, summary_rows(pa.Table.from_pylist(rows), where, "mph"))
     assert re.match("Fastest good cell +430 mph to .*LAX.*06:00 to 12:00; error at most 20", first)
     assert re.match(f"Slowest good cell +{slowest}", last)
     assert ("2 good, 0 caution, 1 noise" in trust) == (quality == "noise")

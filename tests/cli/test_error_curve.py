@@ -71,19 +71,6 @@ def test_any_unit_is_drawn_as_text(unit):
     assert set(error_curve.images(drawn(), unit)) == {"png", "svg"}
 
 
-def test_the_words_stand_where_there_is_room():
-    """They are on the side where the lines are further from the level."""
-    pytest.importorskip("matplotlib")
-    from matplotlib.figure import Figure  # noqa: PLC0415  an extra
-
-    axes = Figure().subplots()
-    axes.set(xscale="log", xlim=(0.1, 100))
-    line = [(0.1, 10.0), (1.0, 1.0), (10.0, 0.1), (100.0, 0.01)]
-    assert error_curve._has_room_right(axes, 1.0, {"joint": line})
-    assert not error_curve._has_room_right(axes, 0.1, {"joint": line})
-    assert not error_curve._has_room_right(axes, 0.001, {"joint": line})
-
-
 @pytest.mark.slow
 def test_the_command_draws_two_new_files(here, refuse, okay):
     """Both are named, and an existing one is not written over."""

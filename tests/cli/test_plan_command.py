@@ -144,18 +144,6 @@ def test_prices_are_compared_at_the_same_errors(here, call):
 
 
 @pytest.mark.slow
-def test_a_method_that_cannot_is_said_in_the_table(here, call, okay):
-    """Its line has no figures, and a sentence below says why; the others stand."""
-    options = "--set plan.error=sum --set plan.statistics=mean,variance --set plan.target_error=600"
-    said = okay("plan run.toml --compare", options)
-    lines = {line.split("  ")[0]: line for line in said.out.splitlines()}
-    for line in json.loads(call("plan run.toml --compare", options, "--json").out)["methods"]:
-        name = "joint, max" if line["method"] == "joint" else line["method"]
-        assert ("not possible" in lines[name]) == (line["trouble"] is not None)
-        assert (f"{name} is not possible: " in said.out) == (line["trouble"] is not None)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("option", "needs"),
     [
@@ -307,7 +295,6 @@ def test_a_method_that_cannot_says_so_and_why(capsys):
     [
         ({}, "planning error in km/h"),
         ({"statistics": "sd"}, "planning error in squared km/h"),
-        ({"error": "sum"}, "planning error of the mean plus that of the variance"),
         ({"statistics": ("mean", "sd")}, "the average of both planning errors, each relative to"),
         (
             {"statistics": ("mean", "sd"), "objective": "max"},

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import hexveil as hv
 from hexveil.accounting.gaussian_composition import calibrated_square
 from hexveil.cli.output import ledger_text
+from hexveil.cli.output.formatting import text_of
 from hexveil.ledger import events, inspection
 from hexveil.ledger.databases import connect_existing, transaction
 from hexveil.ledger.promises import BudgetText, affordable_epsilon, shown_epsilon
@@ -88,7 +89,7 @@ def test_a_changed_budget_keeps_its_delta(tmp_path):
     lines = [ledger_text.event_line(event) for event in inspection.history(engine)]
     assert "epsilon 1 at delta 0.000001" in lines[0]
     assert sum("epsilon 0.5 at delta 0.000001" in line for line in lines) == 1
-    shown = "\n".join(ledger_text.overview_lines(inspection.overview(engine), "l.sqlite"))
+    shown = text_of(ledger_text.overview_rows(inspection.overview(engine), "l.sqlite"))
     assert "epsilon 2 at delta 0.000001" in shown
     assert "do not add up" in " ".join(shown.split())
     data = ledger_text.overview_json(inspection.overview(engine), "l.sqlite")

@@ -14,6 +14,7 @@ from hexveil.cli.options import Declaration, RunDeclaration
 class DemoOptions(Declaration):
     """Create a map of real flights, or of an invented city, in ./demo-out."""
 
+    home = "hexveil.cli.demos"
     example = "hexveil demo --city"
 
     city: bool = False

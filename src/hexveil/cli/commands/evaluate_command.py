@@ -20,10 +20,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.work_share import parts_of_work, tell_share
 from hexveil.cli import shared_steps
 from hexveil.cli.output import evaluation_chart, formatting
-from hexveil.config import (
-    Run,
-    arguments,
-)
+from hexveil.config import Run, arguments
 from hexveil.config.loading import LIMITS
 from hexveil.mechanisms import REGISTRY
 from hexveil.publishing.columns.column_table import column_prefixes
@@ -44,6 +41,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hexveil.cli import declarations
+    from hexveil.cli.output.formatting import Row
     from hexveil.planning.plan import Plan
     from hexveil.records.column_datasets import ColumnDatasets
 
@@ -82,7 +80,7 @@ def evaluate(run: Run, options: declarations.EvaluateOptions) -> None:
     formatting.show(
         lambda: [
             *[line for study, table in results for line in ("", *lines(table, study))][1:],
-            *end_lines(tables[0], files),
+            *end_rows(tables[0], files),
         ],
         lambda: results_json(results, files),
         as_json=options.as_json,
@@ -149,9 +147,8 @@ def lines(table: pa.Table, study: CellStudy) -> list[str]:
     output = [own_cells.STAMP, ""] if own_cells.is_private(table) else []
     if study.together:
         whole = ", ".join(formatting.number_text(epsilon) for epsilon in study.together)
-        output += formatting.wrapped(
-            "", f"{study.column}, at its part of epsilon {whole} for all value columns:", indent=0
-        )
+        title = f"{study.column}, at its part of epsilon {whole} for all value columns:"
+        output += formatting.wrapped("", title, indent=0)
     output.append(f"Mean absolute error{unit} ± its standard error, {rows[0]['trials']:,} trials:")
     across = max(1, (formatting.terminal_width() - width) // COLUMN)
     for start in range(0, len(losses), across):
@@ -167,17 +164,13 @@ def _error(row: dict[str, Any]) -> str:
     return f"{formatting.number_text(row['mae'])} ± {formatting.number_text(row['standard_error'])}"
 
 
-def end_lines(table: pa.Table, files: list[Path]) -> list[str]:
+def end_rows(table: pa.Table, files: list[Path]) -> list[Row]:
     """Return the limits of use of private results, and the written files."""
-    output = (
-        ["", *formatting.wrapped("Guarantee", own_cells.NOT_COVERED)]
-        if own_cells.is_private(table)
-        else []
-    )
+    rows: list[Row] = ["", ("Guarantee", own_cells.NOT_COVERED)] * own_cells.is_private(table)
     if files:
         names = ", ".join(path.name for path in files)
-        output += formatting.wrapped("Written", f"{files[0].parent}: {names}")
-    return output
+        rows.append(("Written", f"{files[0].parent}: {names}"))
+    return rows
 
 
 EPSILONS = ("0.25", "0.5", "1", "2")

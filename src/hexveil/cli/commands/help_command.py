@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import typer
 
 from hexveil.base.errors import InputError
-from hexveil.cli.output.formatting import wrapped
+from hexveil.cli.output.formatting import text_of
 from hexveil.config.fields import FIELDS, field_name, option
 
 if TYPE_CHECKING:
     from hexveil.cli.declarations import HelpOptions
+    from hexveil.cli.output.formatting import Row
 
 
 def help(options: HelpOptions) -> None:  # noqa: A001  the command's name
@@ -50,12 +51,12 @@ def _show_fields(sections: list[str], *, as_json: bool) -> None:
         }
         typer.echo(json.dumps(content, indent=2))
         return
-    lines = []
+    rows: list[Row] = []
     for section in dict.fromkeys(section for section, _ in fields):
-        lines += ["", f"[{section}]"] if section else []
-        for (home, name), field in fields.items():
-            if home == section:
-                lines += wrapped(
-                    name, f"{field.shape.rstrip('+')}. {field.full_description}", indent=32
-                )
-    typer.echo("\n".join(lines).lstrip("\n"))
+        rows += ["", f"[{section}]"] if section else []
+        rows += [
+            (name, f"{field.shape.rstrip('+')}. {field.full_description}")
+            for (home, name), field in fields.items()
+            if home == section
+        ]
+    typer.echo(text_of(rows, indent=32).lstrip("\n"))

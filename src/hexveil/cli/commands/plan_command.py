@@ -9,8 +9,8 @@ import typer
 
 from hexveil.cli import shared_steps
 from hexveil.cli.output import formatting
-from hexveil.cli.output.plan_text import estimator_lines, map_lines
-from hexveil.cli.output.price_text import explain_missing_range, price_lines
+from hexveil.cli.output.plan_text import estimator_rows, map_rows
+from hexveil.cli.output.price_text import missing_range_row, price_rows
 from hexveil.config import Run, arguments
 from hexveil.planning.feasibility.advice import describe_repeats
 from hexveil.records.progress import show_progress
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hexveil.cli import declarations
-    from hexveil.model.declared_grid import ColumnFacts
-    from hexveil.model.public_metadata import PublicMetadata
+    from hexveil.cli.output.formatting import Row
     from hexveil.planning.feasibility.capacity import Capacity
     from hexveil.planning.method_comparison import Comparison
     from hexveil.planning.moment_part import MomentPart
@@ -29,6 +28,12 @@ if TYPE_CHECKING:
     Files = dict[str, list[Path]]
 
 _NO_COMPARISON = {"methods": None, "clipping_ranges": None, "mechanisms": None}
+_REPEATS = (
+    "Of several records of one user at one time one place counts, with its average; how many that "
+    "leaves out is private, and nothing warns of it. Declare it in [read]: "
+    'repeats = "keep" if times are coarser than the reports, such as floored to the hour; '
+    'else repeats = "drop".'
+)
 
 
 def plan(run: Run, options: declarations.PlanOptions) -> None:
@@ -59,31 +64,30 @@ def plan(run: Run, options: declarations.PlanOptions) -> None:
     files = {"saved": saved, "drawn": _draw(plan, curve)}
     # Other grids are compared by the error of means and variances.
     show = _show_with_grids if plan.searches_grids else _show_parts
-    show(run, plan, options, files)
+    common = {"repeats": describe_repeats(facts), "files": _file_names(run, files)}
+    show(run, plan, options, common)
+    if not options.as_json:
+        formatting.print_rows(file_rows(run, files))
 
 
 def _plan_on_paper(run: Run, curve: Path | None, *, as_json: bool) -> None:
     """Print price and prediction of a release that follows from declarations; no record is read."""
     from hexveil.cli.planned_release import plan_release  # noqa: PLC0415  these load more
 
-    planned, lines = plan_release(run, accept_noise=True), []
+    planned = plan_release(run, accept_noise=True)
     files: Files = {"saved": [], "drawn": _draw(planned.plan, curve)}
-    if run.columns.time is not None and "repeats" not in run.read.explicit_fields():
-        lines = formatting.wrapped(
-            "Repeats",
-            "Of several records of one user at one time one place counts, with its average; how "
-            "many that leaves out is private, and nothing warns of it. Declare it in [read]: "
-            'repeats = "keep" if times are coarser than the reports, such as floored to the hour; '
-            'else repeats = "drop".',
-        )
+    is_open = run.columns.time is not None and "repeats" not in run.read.explicit_fields()
+    repeats = ("Repeats", _REPEATS if is_open else None)
     formatting.show(
-        lambda: [*planned.price_lines(), *lines, *file_lines(run, files)],
+        lambda: [*planned.price_rows(), repeats, *file_rows(run, files)],
         lambda: planned.plan_json() | {"files": _file_names(run, files)},
         as_json=as_json,
     )
 
 
-def _show_with_grids(run: Run, plan: Plan, options: declarations.PlanOptions, files: Files) -> None:
+def _show_with_grids(
+    run: Run, plan: Plan, options: declarations.PlanOptions, common: dict[str, Any]
+) -> None:
     """Print a plan of means and variances, with other plans or grids beside it."""
     component: MomentPart = plan.single
     facts = component.facts
@@ -91,11 +95,8 @@ def _show_with_grids(run: Run, plan: Plan, options: declarations.PlanOptions, fi
     comparison = _compare(plan) if options.compare else None
     # The comparison is long enough without a recommendation.
     wants_grids = options.grids or (options.grids is None and comparison is None and not plan.delta)
-    table = (
-        shared_steps.compare_grids(run, component, weaker=bool(options.grids))
-        if wants_grids
-        else None
-    )
+    weaker = bool(options.grids)
+    table = shared_steps.compare_grids(run, component, weaker=weaker) if wants_grids else None
     shows_map = options.as_json or comparison is None
     coarse = shared_steps.plan_coarser(run, facts) if shows_map else None
     warning = shared_steps.describe_infeasibility(plan) if shows_map else None
@@ -105,14 +106,14 @@ def _show_with_grids(run: Run, plan: Plan, options: declarations.PlanOptions, fi
             "coarser": None if coarse is None else shared_steps.plan_json(coarse),
             "warning": warning,
             **(_comparison_json(comparison) if comparison else _NO_COMPARISON),
+            **common,
+            **_grids_json(table, all_grids=bool(options.grids)),
         }
-        content |= _common_json(run, facts, files)
-        content |= _grids_json(table, all_grids=bool(options.grids))
         formatting.show(list, lambda: content, as_json=True)
         return
-    typer.echo("\n".join([*price_lines(plan, facts), *explain_missing_range(run, plan)]))
+    formatting.print_rows([*price_rows(plan, facts), missing_range_row(run, plan)])
     if comparison is None:
-        typer.echo("\n".join(map_lines(plan, coarse=coarse, warning=warning)))
+        formatting.print_rows(map_rows(plan, coarse=coarse, warning=warning))
     else:
         _show_comparison(component, comparison, facts.value_unit)
     if table is not None and options.grids:
@@ -121,37 +122,35 @@ def _show_with_grids(run: Run, plan: Plan, options: declarations.PlanOptions, fi
         typer.echo(f"\nOther grids at epsilon {formatting.number_text(table.epsilon)}:")
         grid_text.show_table(table, facts.value_unit)
     elif table is not None:
-        typer.echo("\n".join(formatting.wrapped("Grid", formatting.capital(table.sentence))))
-    for line in file_lines(run, files):
-        typer.echo(line)
+        formatting.print_rows([("Grid", formatting.capital(table.sentence))])
 
 
-def _show_parts(run: Run, plan: Plan, options: declarations.PlanOptions, files: Files) -> None:
+def _show_parts(
+    _: Run, plan: Plan, options: declarations.PlanOptions, common: dict[str, Any]
+) -> None:
     """Print a plan of distributions, or of several value columns, with other plans beside it."""
     facts: Any = plan.facts
     compared = {column: _compare(item) for column, item in plan.plans.items() if options.compare}
     if options.as_json:
-        content = shared_steps.plan_json(plan) | _common_json(run, facts, files)
+        content = shared_steps.plan_json(plan) | common
         for column, comparison in compared.items():
             beside = content if plan.is_single else content["columns"][column]
             beside |= _comparison_json(comparison)
         formatting.show(list, lambda: content, as_json=True)
         return
     warning = shared_steps.describe_infeasibility(plan)
-    typer.echo("\n".join([*price_lines(plan, facts), *map_lines(plan, warning=warning)]))
+    formatting.print_rows([*price_rows(plan, facts), *map_rows(plan, warning=warning)])
     for column, comparison in compared.items():
         if not plan.is_single:
             typer.echo(f"\n{column}, at its own loss or targets:")
         component = plan.components[column]
         _show_comparison(component, comparison, component.facts.value_unit)
-    for line in file_lines(run, files):
-        typer.echo(line)
 
 
 def _show_comparison(plan: Any, comparison: Comparison, unit: str) -> None:  # noqa: ANN401  a part
     """Print the ways to answer one request, or why there are none."""
     if comparison.estimators:
-        typer.echo("\n".join(estimator_lines(comparison.estimators, unit)))
+        formatting.print_rows(estimator_rows(comparison.estimators, unit))
         return
     from hexveil.cli.output import method_table  # noqa: PLC0415  for --compare alone
     from hexveil.planning.alternatives import explain_absence  # noqa: PLC0415
@@ -159,7 +158,7 @@ def _show_comparison(plan: Any, comparison: Comparison, unit: str) -> None:  # n
     method_table.show(comparison.methods, method_table.measure(plan, unit))
     method_table.show_ranges(comparison.clipping_ranges)
     if reason := explain_absence(plan):
-        typer.echo("\n".join(formatting.wrapped("", reason, indent=0)))
+        formatting.print_rows([("", reason)])
         return
     one_cell_each = int(plan.occupancy.cells_per_user.max()) == 1
     method_table.show_mechanisms(comparison.mechanisms, unit, one_cell_each=one_cell_each)
@@ -183,13 +182,15 @@ def _draw(plan: Plan, curve: Path | None) -> list[Path]:
         return error_curve.write(plan, curve)
 
 
-def _common_json(run: Run, facts: PublicMetadata | ColumnFacts, files: Files) -> dict[str, Any]:
-    """Return the JSON data that plans of all kinds have."""
-    return {"repeats": describe_repeats(facts), "files": _file_names(run, files)}
-
-
 def _file_names(run: Run, files: Files) -> list[str]:
     return [str(shared_steps.resolve_path(run, item)) for paths in files.values() for item in paths]
+
+
+def file_rows(run: Run, files: Files) -> list[Row]:
+    """Return rows about the written files."""
+    saved, drawn = (_file_names(run, {name: files[name]}) for name in ("saved", "drawn"))
+    text = "{0}; review it, then: hexveil release ... --from-plan {0}"
+    return [*(("Saved", text.format(folder)) for folder in saved), ("Curve", ", ".join(drawn))]
 
 
 def _comparison_json(comparison: Comparison) -> dict[str, list[dict[str, Any]]]:
@@ -211,16 +212,3 @@ def _grids_json(table: Capacity | None, *, all_grids: bool) -> dict[str, Any]:
         "proposed": proposed,
         "grids": offers if all_grids else None,
     }
-
-
-def file_lines(run: Run, files: Files) -> list[str]:
-    """Return lines about the written files."""
-    saved, drawn = (
-        [str(shared_steps.resolve_path(run, path)) for path in files[name]]
-        for name in ("saved", "drawn")
-    )
-    lines = []
-    for folder in saved:
-        text = f"{folder}; review it, then: hexveil release ... --from-plan {folder}"
-        lines += formatting.wrapped("Saved", text)
-    return [*lines, *(formatting.wrapped("Curve", ", ".join(drawn)) if drawn else [])]

@@ -88,7 +88,7 @@ def publish(run: Run, options: declarations.PublishOptions) -> int:
 
     def tell(outcome: Outcome) -> None:
         if not options.as_json:
-            typer.echo("\n".join(formatting.wrapped(outcome.day, outcome_text(outcome))))
+            formatting.print_rows([(outcome.day, f"{outcome.state}: {outcome.message}")])
 
     outcomes, listed = publish_days(
         run, days, revise=options.revise, dry_run=options.dry_run, tell=tell
@@ -98,7 +98,7 @@ def publish(run: Run, options: declarations.PublishOptions) -> int:
     elif listed:
         days_text = f"{listed:,} {'day' if listed == 1 else 'days'}"
         listing = f"{run.release.out}: index.html, catalog.json and dcat.jsonld list {days_text}."
-        typer.echo("\n".join(formatting.wrapped("Catalogue", listing)))
+        formatting.print_rows([("Catalogue", listing)])
     # The gravest code: a scheduler must notice one failed day among many.
     return max(outcome.code for outcome in outcomes)
 
@@ -380,11 +380,6 @@ def check_ledger_position(
             "ledger was replaced meanwhile. Restore its newest copy; the published folder stands."
         )
     return stand
-
-
-def outcome_text(outcome: Outcome) -> str:
-    """Return an outcome as text."""
-    return f"{outcome.state}: {outcome.message}"
 
 
 def projection(account: dict[str, Any], planned: PlannedRelease, day: str) -> str:

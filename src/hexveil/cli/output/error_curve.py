@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from matplotlib.axes import Axes
-
     from hexveil.model.statistic_terms import Estimator
     from hexveil.planning.distribution.distribution_plan import DistributionPart
     from hexveil.planning.moment_part import MomentPart
@@ -91,16 +89,15 @@ def write(plan: Plan, file: Path) -> list[Path]:
 
 def paper_images(plan: PresencePart, unit: str) -> dict[str, bytes]:
     """Return the figure's bytes by kind: price against the expected error on paper."""
-    curve = []
-    for times in np.geomspace(1.0 / AROUND, AROUND, POINTS).tolist():
-        # Some prices leave nothing to measure with; the curve leaves them out.
-        with contextlib.suppress(InputError):
-            priced = alternative(plan, epsilon=plan.epsilon * to_fraction(round(times, 6), "times"))
-            curve.append((float(priced.epsilon), priced.expected[0]))
+
+    def priced(times: Fraction) -> tuple[float, float]:
+        other = alternative(plan, epsilon=plan.epsilon * times)
+        return float(other.epsilon), other.expected[0]
+
     error, level, noun = plan.expected
     measure = "" if noun == USERS or not unit else f" ({unit})"
     return _images(
-        {"private presence": curve}, (float(plan.epsilon), error),
+        {"private presence": _curve(priced)}, (float(plan.epsilon), error),
         f"Expected error of {noun}{measure}", (level, "one number for all cells (assumed)"),
     )  # fmt: skip
 
@@ -116,17 +113,15 @@ def share_images(plan: DistributionPart, _: str = "") -> dict[str, bytes]:
 
 def share_points(plan: DistributionPart, estimator: Estimator) -> Points:
     """Return prices, and the error of a share of records at each; ε is divided as in the plan."""
-    share_epsilon = plan.requested_epsilon
+    share_epsilon, shares_alone = plan.requested_epsilon, replace(plan, moments=())
     if plan.moment_plan is not None:
         share_epsilon -= plan.moment_plan.requested_epsilon
-    curve = []
-    scales = np.geomspace(1.0 / AROUND, AROUND, SHARE_POINTS).round(6).tolist()
-    for times in parts_of_work(DRAWING, scales):
-        scale = to_fraction(times, "times")
-        shares_alone = replace(plan, moments=())
-        drawn = alternative(shares_alone, estimator=estimator, epsilon=share_epsilon * scale)
-        curve.append((float(plan.requested_epsilon * scale), drawn.expected_error["share"]))
-    return curve
+
+    def priced(times: Fraction) -> tuple[float, float]:
+        other = alternative(shares_alone, estimator=estimator, epsilon=share_epsilon * times)
+        return float(plan.requested_epsilon * times), other.expected_error["share"]
+
+    return _curve(priced, SHARE_POINTS)
 
 
 def images(plan: MomentPart, unit: str) -> dict[str, bytes]:
@@ -137,6 +132,17 @@ def images(plan: MomentPart, unit: str) -> dict[str, bytes]:
     }
     marked = (float(plan.epsilon), objective_error(plan, plan)) if plan.epsilon else None
     return _images(lines, marked, _label(plan, unit), _level(plan))
+
+
+def _curve(priced: Callable[[Fraction], tuple[float, float]], points: int = POINTS) -> Points:
+    """Return prices and errors at multiples of a price; some admit no plan, and are left out."""
+    curve = []
+    # Ratios, not differences, because errors are inverse to prices.
+    scales = np.geomspace(1.0 / AROUND, AROUND, points).round(6).tolist()
+    for times in parts_of_work(DRAWING, scales):
+        with contextlib.suppress(InputError):
+            curve.append(priced(to_fraction(times, "times")))
+    return sorted((loss, error) for loss, error in curve if loss > 0)
 
 
 _IMAGES: dict[str, Callable[[Any, str], dict[str, bytes]]] = {
@@ -173,7 +179,9 @@ def _images(
         axes.set(xlabel="Epsilon (loss of the most exposed unit)", ylabel=label)
         axes.set(xscale="log", yscale="log")
         if level is not None:
-            _reference_line(axes, *level, lines)
+            axes.axhline(
+                level[0], color="0.45", linestyle=(0, (1, 1.5)), linewidth=1.2, label=level[1]
+            )
         for side in ("x", "y"):
             figure_style.logarithmic(axes, side)
         figure_style.plain_axes(axes)
@@ -215,25 +223,17 @@ def points(plan: MomentPart | None) -> Points:
     """Return prices and the errors of the plan's request at each."""
     if plan is None:
         return []
-    curve = []
-    # Ratios, not differences, because errors are inverse to prices.
-    for times in parts_of_work(DRAWING, np.geomspace(1.0 / AROUND, AROUND, POINTS).tolist()):
-        # Some prices admit no plan; the curve leaves them out.
-        with contextlib.suppress(InputError):
-            if _by_target(plan) and plan.method == "joint":
-                scaled = _at_targets(plan, times)
-                loss = float(scaled.epsilon)
-            else:
-                loss = float(_reference_epsilon(plan)) * times
-                scaled = at_loss(plan, Fraction(loss))
-            curve.append((loss, objective_error(scaled, plan)))
-    return sorted((loss, error) for loss, error in curve if loss > 0)
 
+    def priced(times: Fraction) -> tuple[float, float]:
+        if _by_target(plan) and plan.method == "joint":
+            # All targets scaled by a factor.
+            goals = {n: goal * float(times) for n, goal in (plan.request.target or {}).items()}
+            scaled = alternative(plan, target=goals)
+            return float(scaled.epsilon), objective_error(scaled, plan)
+        loss = _reference_epsilon(plan) * times
+        return float(loss), objective_error(at_loss(plan, loss), plan)
 
-def _at_targets(plan: MomentPart, times: float) -> MomentPart:
-    """Return the plan with all targets scaled by a factor."""
-    goals = {name: goal * times for name, goal in (plan.request.target or {}).items()}
-    return alternative(plan, target=goals)
+    return _curve(priced)
 
 
 def objective_error(scaled: MomentPart, requested: MomentPart) -> float:
@@ -254,29 +254,6 @@ def _level(plan: MomentPart) -> tuple[float, str] | None:
     if tuple(plan.error_models) == ("mean",):
         return plan.baseline_error, "one number for all cells (assumed)"
     return None
-
-
-def _reference_line(axes: Axes, level: float, label: str, lines: dict[str, Points]) -> None:
-    """Draw the error to beat."""
-    axes.axhline(level, color="0.45", linestyle=(0, (1, 1.5)), linewidth=1.2)
-    right = _has_room_right(axes, level, lines)
-    axes.annotate(
-        label,
-        (1.0 if right else 0.0, level),
-        xycoords=("axes fraction", "data"),
-        xytext=(-4 if right else 4, 3),
-        textcoords="offset points",
-        ha="right" if right else "left",
-        color="0.35",
-    )
-
-
-def _has_room_right(axes: Axes, level: float, lines: dict[str, Points]) -> bool:
-    """Return whether a label fits better right of the crossing of curves and level than left."""
-    low, high = np.log(axes.get_xlim())
-    below = [[loss for loss, error in line if error <= level] for line in lines.values() if line]
-    crossed = [(np.log(losses[0]) - low) / (high - low) if losses else 1.0 for losses in below]
-    return bool(crossed) and 1.0 - max(crossed) > min(crossed)
 
 
 def _label(plan: MomentPart, unit: str) -> str:

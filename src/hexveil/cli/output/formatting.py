@@ -1,4 +1,8 @@
-"""Numbers and labelled paragraphs for terminal output."""
+"""Printed output: rows of a label and a text, tables, numbers in words.
+
+What a command prints is rows: a label and a text, which is left out where it is None or empty, or a
+line as it is. `text_of` lays them out, here alone.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +31,41 @@ _MIN_WIDTH = 40
 """Narrower columns would hold hardly a word beside their labels."""
 
 
+Row = tuple[str, str | None] | str
+"""A label with its text, or a line as it is; without a label the text takes the whole width."""
+
+
+def text_of(rows: Iterable[Row], indent: int = 19) -> str:
+    """Return rows as text: labelled paragraphs, later lines aligned under the first.
+
+    Examples
+    --------
+    >>> print(text_of([("Ledger", "nothing is spent."), ("Warning", None), "", "# a line"]))
+    Ledger             nothing is spent.
+    <BLANKLINE>
+    # a line
+    """
+    lines: list[str] = []
+    for row in rows:
+        label, text = ("", row) if isinstance(row, str) else row
+        if isinstance(row, str):
+            lines.append(row)
+        elif text:
+            lines += wrapped(label, text, indent if label else 0)
+    return "\n".join(lines)
+
+
 def show(
-    lines: Callable[[], Sequence[str]], content: Callable[[], object], *, as_json: bool
+    rows: Callable[[], Iterable[Row]], content: Callable[[], object], *, as_json: bool
 ) -> None:
-    """Print lines for people, or data for programs; only one of them is made."""
-    typer.echo(json.dumps(content(), indent=2) if as_json else "\n".join(lines()))
+    """Print rows for people, or data for programs; only one of them is made."""
+    typer.echo(json.dumps(content(), indent=2) if as_json else text_of(rows()))
+
+
+def print_rows(rows: Iterable[Row]) -> None:
+    """Print rows, of which some may be tables of their own in between."""
+    if text := text_of(rows):
+        typer.echo(text)
 
 
 def print_table(
@@ -48,12 +82,6 @@ def print_table(
         table.add_row(*row)
     # Names come from the records: they must not be read as markup.
     Console(width=terminal_width(), highlight=False, markup=False).print(table)
-
-
-def print_paragraphs(*texts: str) -> None:
-    """Print paragraphs without a label."""
-    for text in texts:
-        typer.echo("\n".join(wrapped("", text, indent=0)))
 
 
 def factor(loss: float) -> str:
@@ -169,11 +197,6 @@ def compared_errors(errors: Sequence[StatisticError], unit: str) -> str:
             f"one number for all cells by {measured(error.baseline_error, statistic_unit)}"
         )
     return f"{'; '.join(texts)}."
-
-
-def warning_lines(warnings: Sequence[str]) -> list[str]:
-    """Return a labelled paragraph for each warning of a release."""
-    return [line for text in warnings for line in wrapped("Warning", text)]
 
 
 def wrapped(label: str, text: str, indent: int = 19) -> list[str]:

@@ -1,18 +1,19 @@
-"""Text and JSON of `hexveil ledger`: accounts, events and changes."""
+"""Rows and JSON of accounts, events and changes of a ledger."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.rational import decimal_text
-from hexveil.cli.output import formatting
+from hexveil.cli.output.formatting import at_least, factor, price
 from hexveil.ledger.promises import booked_epsilon
 from hexveil.publishing.pinned_unit import PRIVATE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from fractions import Fraction
 
+    from hexveil.cli.output.formatting import Row
     from hexveil.ledger import Ledger
     from hexveil.ledger.accounts import Account, Spend
     from hexveil.ledger.events import Event
@@ -30,40 +31,18 @@ RUN_AGAIN = (
 )
 
 
-def relative_path(path: str) -> str:
-    """Return a path relative to the current folder if it lies below it."""
-    current = Path.cwd()
-    return str(Path(path).relative_to(current)) if Path(path).is_relative_to(current) else path
-
-
-def opened_lines(account: Account, dataset: str, location: str, key: str) -> list[str]:
-    """Return lines about an opened account and its key."""
-    text = f"{account.name}, for data set {dataset}: {budget_words(account)}."
-    return [
-        *formatting.wrapped("Ledger", location),
-        *formatting.wrapped("Account", text),
-        *formatting.wrapped("Key", f"{key} (fingerprint {account.key}). {KEEP}"),
-    ]
-
-
-def opened_json(account: Account, dataset: str, location: str, key: str) -> dict[str, Any]:
-    """Return the same for machines."""
-    pinned = account_json(account) | {"dataset": dataset}
-    return pinned | {"ledger": location, "key_file": key}
-
-
 def budget_words(account: Account) -> str:
     """Return a budget, its unit and its window as text."""
     refill = "lifetime" if account.window == "lifetime" else f"refilled every {account.window}"
     return f"epsilon {account.limit.text} per {account.unit or 'unit'}, {refill}"
 
 
-def new_account_lines(book: Ledger | None) -> list[str]:
-    """Return that a command opened an account, with its budget; nothing if it was there."""
+def new_account_row(book: Ledger | None) -> Row:
+    """Return that a command opened an account, with its budget; an empty row if it was there."""
     if book is None or not book.opened:
-        return []
-    text = f"opened {book.account.name!r} with a new budget: {budget_words(book.account)}."
-    return formatting.wrapped("Account", text)
+        return ("Account", None)
+    budget = budget_words(book.account)
+    return ("Account", f"opened {book.account.name!r} with a new budget: {budget}.")
 
 
 def account_json(account: Account) -> dict[str, Any]:
@@ -114,17 +93,17 @@ def overview_json(summary: Overview, location: str) -> dict[str, Any]:
     }
 
 
-def overview_lines(summary: Overview, location: str) -> list[str]:
+def overview_rows(summary: Overview, location: str) -> list[Row]:
     """Return the overview of a ledger."""
-    head = f"{location}: {summary.head.entry:,} events; the last has hash {summary.head.chain}"
-    lines = formatting.wrapped("Ledger", head)
+    head, chain = summary.head.entry, summary.head.chain
+    rows: list[Row] = [("Ledger", f"{location}: {head:,} events; the last has hash {chain}")]
     for status in summary.accounts:
-        lines += ["", *standing_lines(status)]
-    return lines if summary.accounts else [*lines, "", *formatting.wrapped("Account", "none yet")]
+        rows += ["", *_account_rows(status)]
+    return rows if summary.accounts else [*rows, "", ("Account", "none yet")]
 
 
-def standing_lines(status: AccountStatus) -> list[str]:
-    """Return lines about an account; the window's number always with the lifetime's."""
+def _account_rows(status: AccountStatus) -> list[Row]:
+    """Return rows about an account; the window's number always with the lifetime's."""
     spend, this = status.spend, f" in {status.spend.label}" if status.spend.label else ""
     states = ", ".join(f"{many:,} {state}" for state, many in status.releases.items())
     units = f"{spend.units:,} with a privacy loss{this}, {spend.exhausted:,} exhausted"
@@ -137,18 +116,14 @@ def standing_lines(status: AccountStatus) -> list[str]:
             f"; each epsilon is one at delta {decimal_text(spend.delta)}, and they do not add up"
         )
     return [
-        *formatting.wrapped(
-            "Account", f"{status.account.name}, for data set {', '.join(status.datasets)}"
-        ),
-        *formatting.wrapped("Budget", budget_words(status.account)),
-        *formatting.wrapped("Spent", f"{loss(spend.window)}{this}, by the most exposed unit"),
-        *formatting.wrapped(
-            "Left", f"{formatting.at_least(float(spend.remaining))}, for every unit"
-        ),
-        *formatting.wrapped("Lifetime total", ever),
-        *formatting.wrapped("Units", units),
-        *formatting.wrapped("Releases", states or "none"),
-        *formatting.wrapped("Key", f"fingerprint {status.account.key}"),
+        ("Account", f"{status.account.name}, for data set {', '.join(status.datasets)}"),
+        ("Budget", budget_words(status.account)),
+        ("Spent", f"{loss(spend.window)}{this}, by the most exposed unit"),
+        ("Left", f"{at_least(float(spend.remaining))}, for every unit"),
+        ("Lifetime total", ever),
+        ("Units", units),
+        ("Releases", states or "none"),
+        ("Key", f"fingerprint {status.account.key}"),
     ]
 
 
@@ -162,52 +137,41 @@ def loss(epsilon: Fraction | int) -> str:
     >>> loss(30)
     '30 (probability factor more than a million)'
     """
-    number = float(epsilon)
-    return f"{formatting.price(number)} (probability factor {formatting.factor(number)})"
+    return f"{price(float(epsilon))} (probability factor {factor(float(epsilon))})"
 
 
 def event_line(event: Event) -> str:
-    """Return an event on a line."""
-    whose = event.dataset or event.account
-    return f"{event.entry:>6}  {event.at}  {event.kind:<9}  {whose}  {_about(event)}".rstrip()
-
-
-def _about(event: Event) -> str:
-    """Return the first characters of the request and the details of an event."""
+    """Return an event on a line: whose it is, the beginning of its request, and its details."""
     details = [event.request[:16]] if event.request else []
     if event.kind == "reserved":
-        words = formatting.price(float(booked_epsilon(event.body)))
         delta = event.body.get("delta")
+        words = price(float(booked_epsilon(event.body)))
         details.append(f"epsilon {words}" + (f" at delta {delta}" if delta else ""))
     if "budget" in event.body:
         details.append(f"epsilon {event.body['budget']}")
     if event.kind == "unit":
         details.append(str(event.body["unit"]))
-    return "  ".join(details)
+    whose, about = event.dataset or event.account, "  ".join(details)
+    return f"{event.entry:>6}  {event.at}  {event.kind:<9}  {whose}  {about}".rstrip()
 
 
-def changed_lines(old_account: Account, new_account: Account, spend: Spend) -> list[str]:
-    """Return lines about a changed budget and its consequences."""
-    old, new = decimal_text(old_account.budget), decimal_text(new_account.budget)
-    text = f"changed from {old} to {new}, on record."
-    if new_account.budget > old_account.budget:
+def changed_row(old_account: Account, new_account: Account, spend: Spend) -> Row:
+    """Return a changed budget and its consequences."""
+    old, new = old_account.budget, new_account.budget
+    text = f"changed from {decimal_text(old)} to {decimal_text(new)}, on record."
+    if new > old:
         text += (
             " Until now the probability of any outcome differed by a factor of at most "
-            f"{formatting.factor(float(old_account.budget))}, from now on by a factor of at most "
-            f"{formatting.factor(float(new_account.budget))}. Inform everyone who was promised "
-            "less."
+            f"{factor(float(old))}, from now on by a factor of at most {factor(float(new))}. "
+            "Inform everyone who was promised less."
         )
     elif spend.exhausted:
         text += f" {spend.exhausted:,} units have reached it: no release can include them now."
-    return formatting.wrapped("Budget", text)
+    return ("Budget", text)
 
 
-def waiting_lines(waiting: tuple[Event, ...]) -> list[str]:
+def waiting_rows(waiting: Sequence[Event]) -> list[Row]:
     """Return the unfinished releases and the possible next steps."""
     if not waiting:
         return ["No unfinished release."]
-    return [
-        *(event_line(event) for event in waiting),
-        "",
-        *formatting.wrapped("Next step", RUN_AGAIN),
-    ]
+    return [*map(event_line, waiting), "", ("Next step", RUN_AGAIN)]

@@ -1,7 +1,4 @@
-"""The table of `hexveil plan --compare`: a line per method, and a legend.
-
-The table of mechanisms of one cell in `hexveil plan --compare`, and its legend.
-"""
+"""The tables of `hexveil plan --compare`: of methods, and of mechanisms of one cell."""
 
 from __future__ import annotations
 
@@ -12,6 +9,8 @@ import typer
 from hexveil.cli.output import formatting
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from hexveil.planning.alternatives import MechanismRow
     from hexveil.planning.method_comparison import ComparisonRow
     from hexveil.planning.moment_part import MomentPart
@@ -59,11 +58,18 @@ def show_ranges(lines: list[ComparisonRow]) -> None:
 
 def _show(title: str, head: str, lines: list[ComparisonRow], *legend: str) -> None:
     """Print a line per row below a title, then which are not possible, and the legend."""
-    typer.echo(f"\n{title}")
-    heads = (head, *COLUMNS[1:])
-    formatting.print_table(heads, map(_cells, lines), (head, "Lower bound"))
     troubles = [f"{_name(line)} is not possible: {line.trouble}" for line in lines if line.trouble]
-    formatting.print_paragraphs(*troubles, *legend)
+    heads = (head, *COLUMNS[1:])
+    _print(title, heads, map(_cells, lines), (head, "Lower bound"), *troubles, *legend)
+
+
+def _print(
+    title: str, heads: Sequence[str], rows: Iterable[list[str]], left: Sequence[str], *texts: str
+) -> None:
+    """Print a table below a title, and paragraphs below it."""
+    typer.echo(f"\n{title}")
+    formatting.print_table(heads, rows, left)
+    formatting.print_rows([("", text) for text in texts])
 
 
 def _name(line: ComparisonRow) -> str:
@@ -117,11 +123,11 @@ def show_mechanisms(rows: list[MechanismRow], unit: str, *, one_cell_each: bool)
         Whether no user is in two cells: then every cell's loss is epsilon itself.
     """
     names = MECHANISM_COLUMNS if one_cell_each else MECHANISM_COLUMNS + MAP_COLUMNS
-    typer.echo('\nEach cell by itself (method "per-cell") by every mechanism:')
     cells = [_mechanism_cells(row)[: len(names)] for row in rows]
-    formatting.print_table(names, cells, ("Mechanism",))
+    title = 'Each cell by itself (method "per-cell") by every mechanism:'
     troubles = [f"{row.mechanism} is not compared: {row.trouble}" for row in rows if row.trouble]
-    formatting.print_paragraphs(*troubles, _legend(unit, one_cell_each=one_cell_each))
+    legend = _legend(unit, one_cell_each=one_cell_each)
+    _print(title, names, cells, ("Mechanism",), *troubles, legend)
 
 
 def _mechanism_cells(row: MechanismRow) -> list[str]:

@@ -15,18 +15,6 @@ def drawn(**options):
     return made.single
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("statistics", ["mean", ("mean", "sd"), "variance"])
-def test_the_same_plan_gives_the_same_image(statistics):
-    """PNG and SVG hold no date; both are images."""
-    pytest.importorskip("matplotlib")
-    plan = drawn(statistics=statistics)
-    one, other = error_curve.images(plan, "km/h"), error_curve.images(plan, "km/h")
-    assert one == other
-    assert one["png"].startswith(b"\x89PNG")
-    assert b"<svg" in one["svg"]
-
-
 def test_the_curve_falls_and_passes_the_plan():
     """More loss never means more error, and the marked plan lies on the line."""
     plan = drawn(objective="max")
@@ -50,17 +38,6 @@ def test_targets_of_several_statistics_are_drawn_in_their_parts(objective, monke
     assert list(losses) == sorted(losses)
     assert any(loss == pytest.approx(float(plan.epsilon), rel=1e-6) for loss in losses)
     assert min(errors) < 1 < max(errors)
-
-
-@pytest.mark.slow
-def test_a_plan_of_constants_has_no_point(monkeypatch):
-    """On axes of logarithms nothing stands at 0: words say so in its place."""
-    pytest.importorskip("matplotlib")
-    said = []
-    monkeypatch.setattr("matplotlib.axes.Axes.legend", lambda axes, **_: said.append(axes))
-    error_curve.images(drawn(epsilon=None, target_error=5), "")
-    labels = said[0].get_legend_handles_labels()[1]
-    assert labels[-1] == "this plan: constants, at no loss"
 
 
 @pytest.mark.slow

@@ -104,19 +104,6 @@ def test_own_records_are_stamped_everywhere(here, okay):
     assert not (here / "ledger.sqlite").exists()
 
 
-def test_json_of_own_records_begins_with_the_stamp(here, call):
-    """The first entry says that the rows are private, before any of them."""
-    said = json.loads(call(OWN, QUICK, "--json").out)
-    assert next(iter(said)) == "private"
-    assert said["private"] == f"{STAMP} {NOT_COVERED}"
-
-
-def test_a_runs_price_is_where_own_records_are_compared(here, call):
-    """Without --epsilon a run file's own is used."""
-    said = json.loads(call(OWN, QUICK, "--json").out)
-    assert [row["epsilon"] for row in said["rows"]] == [1.0, 1.0]
-
-
 @pytest.mark.slow
 def test_a_cell_is_named_as_the_release_shows_it(here, call, refuse, okay):
     """The hexagon of a release's table, and its slot, give what the cell's number gives."""
@@ -157,20 +144,6 @@ def test_a_table_of_two_columns_is_one_cell(here, okay):
 
 
 @pytest.mark.slow
-def test_one_cell_needs_no_name_and_has_one(here, call, refuse):
-    """The switch, the name and the number all mean the one cell."""
-    (here / "mine.csv").write_text(USERS_AND_VALUES)
-    first, *others = (
-        call("evaluate", TWO_COLUMNS, QUICK, "--json", more)
-        for more in ((), "--set cells.one_cell=true", "--cell all", "--cell 0")
-    )
-    assert first.code == 0, first.err
-    assert {said.out for said in others} == {first.out}
-    refused = refuse("evaluate", TWO_COLUMNS, "--cell some")
-    assert "there is no cell 'some'; name one of 1 (all), or its number from 0." in refused.err
-
-
-@pytest.mark.slow
 def test_one_cell_of_own_records_is_planned_and_released(here, call, refuse, okay):
     """A table of user and value becomes a release of one cell, which verifies."""
     (here / "mine.csv").write_text(USERS_AND_VALUES)
@@ -196,15 +169,6 @@ def test_release_folders_stay_untouched(here, call, refuse):
         assert "lies in the release folder map" in said.err
         assert said.err.count("\n") == 1
         assert names(here / "map") == before
-
-
-@pytest.mark.slow
-def test_paths_start_where_the_command_is_called(here, okay, monkeypatch):
-    """A run file elsewhere does not move --counts or --out."""
-    (here / "below").mkdir()
-    monkeypatch.chdir(here / "below")
-    okay("evaluate ../run.toml --cell 0", QUICK, "--out study")
-    assert len(names(here / "below" / "study")) == 3
 
 
 def test_without_matplotlib_there_is_a_table_only(here, call, refuse, monkeypatch):
@@ -303,34 +267,6 @@ def test_nothing_is_cut_off(rows, private):
     assert cut_off(figure) == []
 
 
-@DRAWS
-def test_lines_differ_without_colour():
-    """No two of fourteen mechanisms have the same marker and dashes."""
-    looks = {
-        (line[0].get_marker(), str(line[0]._dash_pattern))
-        for line in evaluation_chart.error_chart(table(mechanisms=14), title="").axes[0].containers
-    }
-    assert len(looks) == 14
-
-
-@DRAWS
-def test_bars_are_95_percent_of_the_simulation():
-    """A bar reaches 1.96 standard errors to either side."""
-    rows = table(mechanisms=1)
-    (container,) = evaluation_chart.error_chart(rows, title="").axes[0].containers
-    segments = container[2][0].get_segments()
-    heights = [top[1] - bottom[1] for bottom, top in segments]
-    assert heights == pytest.approx(2 * 1.96 * rows["standard_error"].to_numpy())
-
-
-@DRAWS
-@pytest.mark.parametrize(("least", "scale"), [(1.0, "log"), (0.0, "linear")])
-def test_axes_are_logarithmic_where_they_can_be(least, scale):
-    """An error of zero has no logarithm."""
-    axes = evaluation_chart.error_chart(table((0.25, 1.0, 8.0), least=least), title="").axes[0]
-    assert (axes.get_xscale(), axes.get_yscale()) == ("log", scale)
-
-
 def red(png):
     """Return how many pixels are of the stamp's red."""
     pixels = pytest.importorskip("matplotlib.image").imread(io.BytesIO(png))[..., :3] * 255
@@ -357,23 +293,3 @@ def test_a_private_image_says_so_in_red():
 def test_names_are_text(title):
     """A cell's name is drawn as it is: no formula, no warning, no control character."""
     assert evaluation_chart.chart_images(table(), title=title)["png"].startswith(b"\x89PNG")
-
-
-@DRAWS
-@pytest.mark.slow
-def test_own_settings_do_not_change_the_figure():
-    """A reader's own style, which might need programs that are missing, is left aside."""
-    usual = evaluation_chart.chart_images(table(), title="x")
-    mpl = pytest.importorskip("matplotlib")
-    with mpl.rc_context({"font.size": 30, "text.usetex": True, "axes.facecolor": "black"}):
-        assert evaluation_chart.chart_images(table(), title="x") == usual
-        assert mpl.rcParams["font.size"] == 30
-
-
-@DRAWS
-@pytest.mark.slow
-def test_images_are_reproducible():
-    """The same table gives the same bytes: no date, no random name."""
-    assert evaluation_chart.chart_images(table(), title="x") == evaluation_chart.chart_images(
-        table(), title="x"
-    )

@@ -58,19 +58,6 @@ def test_a_book_is_opened_by_a_run_file(here, call, okay, monkeypatch, tmp_path_
     assert told(call, "verify", here / "run.toml")["problems"] == []
 
 
-def test_a_key_may_lie_elsewhere(here, call, monkeypatch):
-    """A key's file is named from where the command is called, and asked for when it is needed."""
-    (here / "safe").mkdir()
-    monkeypatch.chdir(here / "safe")
-    (here / "safe" / "run.toml").write_text('[ledger]\nurl = "../ledger.sqlite"\nbudget = 1\n')
-    assert call("ledger init run.toml --dataset a --key my.key").code == 0
-    assert (here / "safe" / "my.key").is_file()
-    monkeypatch.chdir(here)
-    change = ("ledger set-budget safe/run.toml 3 --dataset a",)
-    assert "ledger.sqlite.key is not there" in call(change).err
-    assert call(change, "--key safe/my.key").code == 0
-
-
 def test_both_numbers_are_shown(here, call):
     """The spend in this window and in a lifetime stand beside the budget, each with its factor."""
     assert call(INIT).code == 0
@@ -89,29 +76,6 @@ def test_both_numbers_are_shown(here, call):
     (one,) = told(call, "show", "ledger.sqlite")["accounts"]
     assert (one["spent"], one["left"]) == ("0.5", "1.5")
     assert (one["budget"], one["lifetime"], one["in"]) == ("2", one["spent"], "lifetime")
-
-
-def test_a_window_is_named(here, call):
-    """Of a budget that is refilled, the spend says of which month it is."""
-    assert call(INIT, "--window month").code == 0
-    stopped()
-    (one,) = told(call, "show", "ledger.sqlite")["accounts"]
-    assert f"in {one['in']}, by the most exposed unit" in call("ledger show ledger.sqlite").out
-    assert len(one["in"]) == len("2026-11")
-
-
-def test_one_data_set_or_all(here, call):
-    """--dataset, or a run file, asks for one; without it all are shown."""
-    assert call(INIT).code == 0
-    assert call("ledger init ledger.sqlite --dataset trams --budget 1").code == 0
-    names = [one["account"] for one in told(call, "show", "ledger.sqlite")["accounts"]]
-    assert names == ["buses", "trams"]
-    for asked in (("ledger.sqlite --dataset trams",), ("run.toml --dataset trams",)):
-        (one,) = told(call, "show", *asked)["accounts"]
-        assert one["account"] == "trams"
-        assert {e["account"] for e in told(call, "history", *asked)} == {"trams"}
-    (one,) = told(call, "show", "run.toml")["accounts"]
-    assert one["datasets"] == ["buses"]
 
 
 @pytest.mark.slow
@@ -157,16 +121,6 @@ def test_a_raised_budget_is_a_weaker_promise(here, call, refuse, okay):
     assert "epsilon 3.5" in call("ledger history ledger.sqlite").out.splitlines()[-1]
     refused = refuse(RELEASE)
     assert "set-budget changes it" in refused.err
-
-
-def test_a_lowered_budget_says_who_is_above(here, call):
-    """What is spent stays spent; a run file may say the old budget or the new."""
-    stopped()
-    told(call, "set-budget", "run.toml", "1")
-    said = call("ledger set-budget run.toml 0.3")
-    assert "changed from 1 to 0.3, on record. 1 units have reached it" in said.out
-    (one,) = told(call, "show", "ledger.sqlite")["accounts"]
-    assert (one["left"], one["exhausted"]) == ("0", 1)
 
 
 def test_a_damaged_book_is_said_with_exit_2(here, call, refuse):

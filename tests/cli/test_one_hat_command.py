@@ -67,25 +67,3 @@ def test_what_levy_found_privately_is_in_its_folder(hat, call):
     text = " ".join((hat / "dossier.md").read_text("utf-8").split())
     assert "Stage “middle” (a private choice of" in text
     assert "predictions from a public prior" in text
-
-
-@pytest.mark.slow
-def test_errors_of_a_mechanism_with_a_proven_bias_are_called_predicted_too(hat, call):
-    """By the same prior as LEVY's, in plan, dossier and page; the worst case has its own words."""
-    by = "--epsilon 2 --set plan.method=per-cell --set plan.mechanism=ArrayAveraging()"
-    text = " ".join(call("plan", HAT, by).out.split())
-    assert "The expected error is a prediction, for users whose values are uniform" in text
-    assert "Its worst case over all values is" in text
-    assert call("release", HAT, by, LEDGER, "--out map").code == 0
-    (mean,) = manifest_of(hat / "map")["cells"][0]["noised"]
-    assert mean["bias"] < mean["bound95"] <= 65
-    assert call("dossier map --out dossier.md").code == 0
-    assert "(predicted bias and" in " ".join((hat / "dossier.md").read_text("utf-8").split())
-    assert "(predicted bias + expected noise)" in (hat / "map/report.html").read_text("utf-8")
-
-
-@pytest.mark.slow
-def test_maps_say_what_exact_accounting_cannot_gain(here, call):
-    """On many cells the comparison says that ranges found privately charge all of a cell's loss."""
-    text = " ".join(call("plan run.toml --compare --epsilon 4").out.split())
-    assert "exact accounting gains nothing for them on many cells" in text

@@ -46,7 +46,7 @@ def test_one_column_is_as_before():
     ("field", "given", "message"),
     [
         (("columns", "value"), ["a", "a"], "--value names a column twice"),
-        (("values", "bounds"), ["a=0,1", "a=0,2"], "--bounds states one column twice"),
+        (("values", "bounds"), ["a=0,1", "a=0,2"], "--bounds states a twice"),
     ],
 )
 def test_a_column_is_stated_once(field, given, message):
@@ -90,7 +90,7 @@ def test_targets_are_by_statistic_or_by_column(stated, read):
         ),
         (["a=2", "a.mean=3", "b=1"], "has two targets for a; use one"),
         (["a.mean=2", "a=3", "b=1"], "has two targets for a; use one"),
-        (["a=", "b=1"], "names a without a number"),
+        (["a=", "b=1"], "names a without a value"),
     ],
 )
 def test_targets_name_each_column_once(stated, message):

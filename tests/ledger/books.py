@@ -15,6 +15,8 @@ import numpy as np
 import sqlalchemy as sa
 
 import hexveil as hv
+from hexveil.ledger import databases
+from hexveil.ledger import ledger as module
 from hexveil.ledger.databases import MEMORY, transaction
 from hexveil.ledger.tables import metadata
 from hexveil.ledger.unit_losses import PICO_EPSILON, Losses, hash_losses, make_key
@@ -40,13 +42,8 @@ class Memory(Place):
 
     def __init__(self, monkeypatch):
         super().__init__(MEMORY)
-        from hexveil.ledger import (
-            databases,
-            ledger,
-        )
-
         engine = databases.connect(MEMORY)
-        monkeypatch.setattr(ledger, "connect", lambda _: engine)
+        monkeypatch.setattr(module, "connect", lambda _: engine)
 
 
 def losses(book, parts, periods=None):

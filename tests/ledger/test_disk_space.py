@@ -159,8 +159,3 @@ def test_a_draw_that_may_not_begin_holds_no_room(tmp_path, monkeypatch):
     with pytest.raises(hv.InputError, match="is not in the ledger"):
         book.begin_draw("r", "cells", 5)
     assert [is_closed(one) for one in held] == [True]
-
-
-def test_books_elsewhere_need_no_room_here():
-    """A book in memory holds none."""
-    assert drawing.reserve_space(hv.Ledger("memory://", dataset="d", budget=1)._engine, 5) is None

@@ -10,7 +10,7 @@ import pytest
 import hexveil as hv
 from attack.crash_server import Server
 from hexveil.ledger import databases, ledger, tables
-from hexveil.ledger.databases import Timeouts, connect, read_timeouts, transaction
+from hexveil.ledger.databases import read_timeouts, transaction
 from hexveil.ledger.unit_losses import make_key
 from ledger.books import Place, publish, schema, spend
 
@@ -92,15 +92,6 @@ def test_every_transaction_has_limits(place):
     assert parameters["keepalives_idle"] == "1"
 
 
-def test_what_the_address_says_counts(own, monkeypatch):
-    """An address with limits of its own keeps them."""
-    monkeypatch.setenv(tables.VARIABLE, "2")
-    engine = connect(f"{schema(own.address)}&connect_timeout=7&tcp_user_timeout=9000")
-    with transaction(engine) as connection:
-        parameters = connection.connection.driver_connection.info.get_parameters()
-    assert (parameters["connect_timeout"], parameters["tcp_user_timeout"]) == ("7", "9000")
-
-
 def test_an_index_that_hides_a_request_is_noticed(place, monkeypatch):
     """A server's index can be damaged, as by a new sort order of texts: nothing is booked again."""
     book = place.open()
@@ -118,23 +109,6 @@ def test_a_wait_that_is_none_is_refused(monkeypatch, said):
     monkeypatch.setenv(tables.VARIABLE, said)
     with pytest.raises(hv.InputError, match=f"{tables.VARIABLE} must be a number of seconds"):
         read_timeouts()
-
-
-def test_a_connection_gives_up_in_the_time_that_its_server_has():
-    """In whole seconds and milliseconds, rounded up; four probes take half of the time."""
-    assert Timeouts(10.1).connection_parameters == {
-        "connect_timeout": 6,
-        "keepalives": 1,
-        "keepalives_idle": 6,
-        "keepalives_interval": 2,
-        "keepalives_count": 4,
-        "tcp_user_timeout": 10_100,
-    }
-    assert Timeouts(2.0).statement_limits == {
-        "statement_timeout": 2000,
-        "lock_timeout": 1000,
-        "idle_in_transaction_session_timeout": 20000,
-    }
 
 
 def test_only_silence_in_one_piece_ends_an_exchange(monkeypatch):
@@ -155,10 +129,3 @@ def test_only_silence_in_one_piece_ends_an_exchange(monkeypatch):
     limited.send(0)
     with pytest.raises(TimeoutError, match="no answer in 4 s"):
         limited.send(0)
-
-
-def test_without_a_word_there_are_limits(monkeypatch):
-    """A server has a minute to answer, and its own limits come before those of the connection."""
-    monkeypatch.delenv(tables.VARIABLE, raising=False)
-    assert read_timeouts() == Timeouts(60.0)
-    assert Timeouts(60.0).lock < Timeouts(60.0).answer < Timeouts(60.0).silence

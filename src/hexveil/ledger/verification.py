@@ -102,7 +102,7 @@ def _walk_events(connection: sa.Connection, replay: Replay) -> None:
 
 
 @dataclass
-class _Request:
+class _ReplayedRequest:
     """State of a request; its reservation until the first draw, since only that can be returned."""
 
     state: str = ""
@@ -143,7 +143,7 @@ class Replay:
         self.periods: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
         self.rows: dict[int, tuple[int, str | None, int]] = {}
         self.plans: set[str] = set()
-        self._requests: dict[tuple[str, str], _Request] = defaultdict(_Request)
+        self._requests: dict[tuple[str, str], _ReplayedRequest] = defaultdict(_ReplayedRequest)
 
     def step(self, row: Any) -> None:  # noqa: ANN401  rows have the types of their columns
         """Check that an event follows the one before, and apply it."""

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.planning.serialization.plan_codec import encode
 
 FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
 

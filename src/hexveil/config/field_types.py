@@ -6,7 +6,7 @@ Numbers stay exact: they are handed on as the text that was written, so 0.1 mean
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hexveil.planning.plan_arguments import WORDS
 
@@ -139,7 +139,7 @@ def _or_by_column(read: Callable[[object], object]) -> Callable[[object], object
 
 def _lists(value: object) -> tuple[tuple[str, ...], ...] | dict[str, tuple[str, ...]]:
     """Return lists of text: of one column alone, or one per column, in order or by name."""
-    lists = list(value.values()) if isinstance(value, dict) else value
+    lists: Any = list(value.values()) if isinstance(value, dict) else value
     nested = isinstance(lists, (list, tuple)) and [isinstance(one, (list, tuple)) for one in lists]
     if nested is False:
         raise ValueError('must be a list, or one for each label, such as ["4", "15"]')

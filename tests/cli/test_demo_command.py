@@ -6,17 +6,15 @@ import io
 import json
 import re
 from fractions import Fraction
-from functools import partial
 
 import h3
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
 from hexveil.cli import demos, main, shared_steps
-from hexveil.cli.demos import FLIGHTS_SHOW, place_in_city, place_of_flight, summary_rows
+from hexveil.cli.demos import FLIGHTS_SHOW, place_in_city
 from hexveil.simulation import flights
 from hexveil.simulation.city.streets import LATITUDE, LONGITUDE
 
@@ -98,34 +96,6 @@ def test_the_demo_says_where_it_may_not_write(tmp_path, monkeypatch, refuse):
     (tmp_path / "demo-out").write_text("")
     said = refuse("demo")
     assert "demo-out" in said.err
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("quality", "slowest"), [("noise", "350 mph to ORD"), ("good", "281 mph")])
-def test_findings_are_of_the_good_cells(quality, slowest):
-    """Where noise may be large, an end of the scale is no finding."""
-    places = flights.destinations(flights.records())
-    rows = [
-        {
-            "hexagon": hexagon, "slot": "06:00", "slot_end": "12:00", "mean_raw": raw,
-            "mean_bound95": 20.0, "mean_quality": flag,
-        }
-        for hexagon, raw, flag in (
-            (_hexagon(places, "LAX"), 430.2, "good"),
-            (_hexagon(places, "BOS"), 280.7, quality),
-            (_hexagon(places, "ORD"), 350.0, "good"),
-        )
-    ]  # fmt: skip
-    where = partial(place_of_flight, places)
-    first, last, trust = map(" ".join, summary_rows(pa.Table.from_pylist(rows), where, "mph"))
-    assert re.match("Fastest good cell +430 mph to .*LAX.*06:00 to 12:00; error at most 20", first)
-    assert re.match(f"Slowest good cell +{slowest}", last)
-    assert ("2 good, 0 caution, 1 noise" in trust) == (quality == "noise")
-
-
-def _hexagon(places, code):
-    row = next(r for r in places.to_pylist() if r["dest"] == code)
-    return h3.latlng_to_cell(row["lat"], row["lon"], 2)
 
 
 @pytest.fixture(scope="module")

@@ -104,22 +104,6 @@ def test_own_records_are_stamped_everywhere(here, okay):
     assert not (here / "ledger.sqlite").exists()
 
 
-@pytest.mark.slow
-def test_a_cell_is_named_as_the_release_shows_it(here, call, refuse, okay):
-    """The hexagon of a release's table, and its slot, give what the cell's number gives."""
-    slots = "--timeslot 1h --timezone Asia/Kolkata --set cells.slot=pooled"
-    told = call("evaluate run.toml", slots, QUICK).err
-    hexagon, _, slot = told.split("(")[1].split(",")[0].partition("/")
-    chosen = (slots, QUICK, "--json")
-    numbered = okay("evaluate run.toml --cell 0", chosen)
-    for cell in (f"{hexagon} {slot}", f"{hexagon.upper()}/{slot}:00", f"{hexagon}, {slot}"):
-        assert call(f"evaluate run.toml --cell '{cell}'", chosen).out == numbered.out
-    refused = refuse(f"evaluate run.toml --cell '{hexagon} 03:00'", chosen)
-    assert f"the hexagon {hexagon} has no cell in the slot '03:00'; name one of 1 ({slot})" in (
-        refused.err
-    )
-
-
 USERS_AND_VALUES = "user,value\n" + "".join(
     f"u{user},{10 + user + repeat}\n" for user in range(12) for repeat in range(user % 3 + 1)
 )
@@ -141,22 +125,6 @@ def test_a_table_of_two_columns_is_one_cell(here, okay):
         bounds=(0, 65), epsilons=["0.25", "0.5", 1, 2], trials=50,
     )  # fmt: skip
     assert [row["mae"] for row in told["rows"]] == pytest.approx(table["mae"].to_pylist())
-
-
-@pytest.mark.slow
-def test_one_cell_of_own_records_is_planned_and_released(here, call, refuse, okay):
-    """A table of user and value becomes a release of one cell, which verifies."""
-    (here / "mine.csv").write_text(USERS_AND_VALUES)
-    refused = refuse("plan", TWO_COLUMNS, "--epsilon 4")
-    assert "--set cells.one_cell=true" in refused.err
-    said = okay("plan", TWO_COLUMNS, "--epsilon 4 --set cells.one_cell=true")
-    assert "1: one cell of all records" in said.out
-    book = "--ledger ledger.sqlite --dataset mine --set ledger.budget=5"
-    asked = "--epsilon 4 --set cells.one_cell=true --out one --set release.accept_noise=true"
-    okay("release", TWO_COLUMNS, asked, book)
-    assert call("verify one").code == 0
-    (row,) = csv.DictReader((here / "one" / "cells.csv").read_text().splitlines())
-    assert (row["cell"], row["users"]) == ("all", "12")
 
 
 @pytest.mark.slow

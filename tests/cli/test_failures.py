@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from hexveil.cli import shared_steps
-from hexveil.cli.endings import Failure, remedy
+from hexveil.cli.endings import Failure
 from hexveil.cli.output import formatting
 from hexveil.ledger import Spend
 
@@ -39,14 +39,6 @@ def test_with_json_an_error_is_an_object(here, call, arguments, kind, code, hint
     assert error["message"].endswith(error["hint"])
     plain = call(arguments)
     assert plain.err == f"hexveil: {error['message']}\n"
-
-
-@pytest.mark.slow
-@given(st.text(), st.text())
-def test_the_hint_ends_the_message(problem, advice):
-    """Whatever a message quotes, the hint is its end, or empty."""
-    assert f"{problem}; {advice}".endswith(remedy(f"{problem}; {advice}"))
-    assert remedy("interrupted.") == ""
 
 
 def test_an_error_is_one_line_where_it_is_not_shown(capsys):
@@ -79,14 +71,6 @@ def test_text_fits_the_terminal(monkeypatch, columns, width):
     lines = formatting.wrapped("Label", "some words of a sentence " * 20)
     assert max(map(len, lines)) <= width
     assert max(map(len, lines)) > width - 12
-
-
-@pytest.mark.slow
-def test_a_plan_fits_a_narrow_terminal(here, okay, monkeypatch):
-    """No line of a plan and its comparison is longer than the terminal is wide."""
-    monkeypatch.setenv("COLUMNS", "60")
-    said = okay("plan run.toml")
-    assert max(map(len, said.out.splitlines())) <= 60
 
 
 # ---- What every error becomes: an exit code and one line that shows no data ----

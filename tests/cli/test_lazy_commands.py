@@ -158,17 +158,6 @@ def test_completion_offers_options(words, offered):
     assert (code, sorted(found), err) == (0, ["", *offered], "")
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_every_shell_has_a_script(shell):
-    """The script that a shell is told to run names the command."""
-    env = os.environ | {"_HEXVEIL_COMPLETE": f"source_{shell}"}
-    done = subprocess.run(
-        [sys.executable, "-m", "hexveil"], env=env, capture_output=True, text=True, check=True
-    )
-    assert "hexveil" in done.stdout
-    assert "_HEXVEIL_COMPLETE" in done.stdout
-
-
 OTHER_PLANS = (
     "hexveil.cli.planned_release", "hexveil.cli.output.grid_text",
     "hexveil.cli.output.error_curve", "hexveil.cli.output.method_table",

@@ -4,14 +4,11 @@ import json
 import sqlite3
 import stat
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
-import typer.main
 
 import hexveil as hv
-from hexveil.cli.app import app
 from hexveil.ledger import hash_losses
 
 INIT = ("ledger init ledger.sqlite --dataset buses --budget 2",)
@@ -189,18 +186,6 @@ def test_a_marked_release_stays_spent(here, call, refuse, okay):
     assert one["releases"] == {"abandoned": 1}
 
 
-def test_one_of_several_that_wait_is_named(here, call, refuse):
-    """A beginning that fits two requests, or none, resolves nothing."""
-    stopped()
-    stopped(request="abcd" * 16, dataset="trams")
-    said = refuse("ledger resolve ledger.sqlite --give-back ab")
-    assert "2 unfinished releases" in said.err
-    assert len(told(call, "resolve", "ledger.sqlite")) == 2
-    assert len(told(call, "resolve", "ledger.sqlite", "--dataset trams")) == 1
-    assert call("ledger resolve ledger.sqlite --give-back ").code == 2
-    assert told(call, "resolve", "ledger.sqlite", "--give-back abcd")["dataset"] == "trams"
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -236,20 +221,3 @@ def test_wrong_use_is_a_sentence(here, call, refuse, arguments, sentence):
     assert not (here / "gone.sqlite").exists()
     assert (here / "run.toml.json").read_text() == "mine"
     assert len(told(call, "history", "ledger.sqlite")) == 2
-
-
-def test_every_command_has_help_and_json(call, okay):
-    """Each shows an example of itself and is on its page; without a command all are listed."""
-    page = (Path(__file__).parents[2] / "docs" / "understand" / "ledger.md").read_text()
-    group = typer.main.get_command(app)
-    commands = group.get_command(typer.Context(group), "ledger").commands
-    assert list(commands) == [
-        "init", "show", "history", "set-budget", "verify", "resolve", "keygen", "export",
-    ]  # fmt: skip
-    listed = okay("ledger")
-    for name in commands:
-        assert name in listed.out
-        assert f"hexveil ledger {name}" in page
-        said = call("ledger", name, "--help")
-        assert f"Example:  hexveil ledger {name}" in said.out
-        assert "--json" in said.out

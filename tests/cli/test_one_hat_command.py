@@ -48,22 +48,3 @@ def test_one_hat_from_records_to_a_verified_folder(mechanism, hat, call, okay):
     assert "at no cost" in again.out
     tables = [pq.read_table(hat / name / "cells.parquet") for name in ("map", "again")]
     assert tables[0].equals(tables[1])
-
-
-def test_what_levy_found_privately_is_in_its_folder(hat, call):
-    """The range, and the noise that was fitted to it, which is at most the noise stated."""
-    by = "--epsilon 2 --set plan.method=per-cell --set plan.mechanism=Levy(gamma=0.2)"
-    assert call("release", HAT, by, LEDGER, "--out map").code == 0
-    (cell,) = manifest_of(hat / "map")["cells"]
-    (mean,) = cell["noised"]
-    found = mean["released_range"]
-    assert found["quantity"] == "array means"
-    assert 0 <= found["lower"] < found["upper"] <= 65
-    assert 0 < found["scale"] <= mean["scale"] * (1 + 1e-6)
-    assert mean["bias"] == 65
-    text = " ".join((hat / "map" / "README.txt").read_text("utf-8").split())
-    assert "mean absolute error that a public prior of the values predicts" in text
-    assert call("dossier map --out dossier.md").code == 0
-    text = " ".join((hat / "dossier.md").read_text("utf-8").split())
-    assert "Stage “middle” (a private choice of" in text
-    assert "predictions from a public prior" in text

@@ -85,17 +85,6 @@ def test_a_plan_needs_a_price(here, refuse):
 
 
 @pytest.mark.slow
-def test_prices_are_compared_at_the_same_errors(here, call):
-    """With a target the joint plan's certificate is about its price, the least of all."""
-    options = ("plan run.toml --compare --set plan.target_error=2%",)
-    found = json.loads(call(options, "--json").out)["methods"]
-    assert [line["method"] for line in found] == ["joint", "per-cell", "clip-user", "equal-split"]
-    assert found[0]["epsilon"] == min(line["epsilon"] for line in found)
-    assert all(line["worst"] <= 0.02 * 65 * (1 + 1e-9) for line in found)
-    assert re.search("joint, max .* price [0-9.]+ \\(gap [0-9.]+%\\)", call(options).out)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("option", "needs"),
     [

@@ -181,32 +181,6 @@ def test_a_restoration_draws_nothing(daily, call, monkeypatch):
     assert hv.Ledger(str(daily / "ledger.sqlite"), dataset="buses").spent == before
 
 
-@pytest.mark.slow
-def test_published_folders_are_signed(daily, call, okay):
-    """With a key in the run file each folder is signed, also one written anew or signed late."""
-    assert call("publish run.toml --date", DAYS[0]).code == 0
-    assert call("ledger keygen signing.pem").code == 0
-    run = daily / "run.toml"
-    run.write_text(
-        run.read_text().replace("accept_noise = true", 'sign = "signing.pem"\naccept_noise = true')
-    )
-    late = okay("publish run.toml --date", DAYS[0])
-    assert "signature.json is missing; restored" in " ".join(late.out.split())
-    (folder,) = folders(daily / "maps" / "buses")
-    place = daily / "maps" / "buses" / folder
-    signed = contents(place)
-    assert call("verify", str(place), "--key signing.pem.pub").code == 0
-    (place / "signature.json").write_text("{}")
-    again = call("publish run.toml --date", DAYS[0])
-    assert "signature.json was changed" in " ".join(again.out.split())
-    assert contents(place) == signed
-    before = spent()
-    (daily / "signing.pem").chmod(0o644)
-    refused = call("publish run.toml --date", DAYS[1])
-    assert (refused.code, spent()) == (2, before)
-    assert "can be read or changed by others" in refused.err
-
-
 def test_a_dry_run_says_price_and_end(daily, call, okay):
     """Nothing is booked, no file is made, and the date is the one that arithmetic gives."""
     said = okay("publish run.toml --date", DAYS[0], "--dry-run")

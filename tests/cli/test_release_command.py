@@ -71,17 +71,6 @@ def test_a_release_asks_for_ledger_and_budget(here, refuse):
 
 
 @pytest.mark.slow
-def test_a_process_of_its_own_says_the_same(here, spawn):
-    """The installed command behaves as in the tests: clean stderr, exit codes."""
-    done = spawn("release run.toml", cwd=here)
-    assert (done.code, done.err) == (0, "")
-    done = spawn("release run.toml --out b --epsilon 0", cwd=here)
-    assert done.code == 2
-    assert done.err == "hexveil: epsilon must be positive and finite, got 0.\n"
-    assert spawn("release run.toml --out c --epsilon 1.9", cwd=here).code == 3
-
-
-@pytest.mark.slow
 def test_a_release_says_that_it_opens_an_account(here, call, refuse):
     """With its budget; a second release does not, and a name much like it is refused."""
     said = call("release run.toml")

@@ -1,14 +1,14 @@
-"""Figure of a plan: price against planning error, with the plan marked.
+"""Figure of a plan: price against error, with the plan marked.
 
-It uses public metadata only. The curves have the plan's own objective. With targets for several
-statistics the error is relative to the targets, and the curve of the joint plan is the price of all
-targets scaled by one factor.
+It uses public metadata only. The curve has the plan's own objective. With targets for several
+statistics the error is relative to the targets, and the price is that of all targets scaled by one
+factor.
 """
 
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,6 @@ from hexveil.base.work_share import parts_of_work
 from hexveil.cli.output import formatting
 from hexveil.planning.alternatives import alternative, at_loss
 from hexveil.planning.distribution.distribution_plan import USELESS_ERROR
-from hexveil.planning.method_comparison import same_request
 from hexveil.publishing.columns.column_table import column_prefixes
 from hexveil.report import figure_style
 
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from hexveil.model.statistic_terms import Estimator
     from hexveil.planning.distribution.distribution_plan import DistributionPart
     from hexveil.planning.moment_part import MomentPart
     from hexveil.planning.plan import Plan
@@ -45,8 +43,12 @@ POINTS = 17
 SHARE_POINTS = 7
 """Points of a curve of shares: each is a plan."""
 KINDS, USERS = ("png", "svg"), "numbers of units"
-_ESTIMATORS: dict[Estimator, str] = {"ranks": "mean ranks of cells", "bins": "bins of every cell"}
-_INDICATOR: dict[Estimator, str] = {"auto": "averages of zeros and ones"}
+CONSTANT = "one number for all cells (assumed)"
+_FORMS = {
+    "ranks": "mean ranks of cells",
+    "bins": "bins of every cell",
+    "indicator": "averages of zeros and ones",
+}
 
 
 def check(file: Path, columns: Sequence[str] = ()) -> None:
@@ -79,62 +81,67 @@ def write(plan: Plan, file: Path) -> list[Path]:
     for column, target in _files(file, [*plan.components]).items():
         component: Any = plan.components[column]
         unit = "" if component.facts is None else component.facts.value_unit
-        drawn = _IMAGES[component.kind](component, unit)
         written += [
             atomic_files.write_named(target.with_suffix(f".{kind}"), image)
-            for kind, image in drawn.items()
+            for kind, image in images(component, unit).items()
         ]
     return written
 
 
-def paper_images(plan: PresencePart, unit: str) -> dict[str, bytes]:
-    """Return the figure's bytes by kind: price against the expected error on paper."""
-
-    def priced(times: Fraction) -> tuple[float, float]:
-        other = alternative(plan, epsilon=plan.epsilon * times)
-        return float(other.epsilon), other.expected[0]
-
-    error, level, noun = plan.expected
-    measure = "" if noun == USERS or not unit else f" ({unit})"
-    return _images(
-        {"private presence": _curve(priced)}, (float(plan.epsilon), error),
-        f"Expected error of {noun}{measure}", (level, "one number for all cells (assumed)"),
-    )  # fmt: skip
-
-
-def share_images(plan: DistributionPart, _: str = "") -> dict[str, bytes]:
-    """Return the figure's bytes by kind: price against the error of a share of records."""
-    estimators = _ESTIMATORS | (_INDICATOR if plan.estimator == "indicator" else {})
-    lines = {name: share_points(plan, estimator) for estimator, name in estimators.items()}
-    marked = (float(plan.epsilon), float(plan.expected_error["share"]))
-    level = USELESS_ERROR, "as much as cells differ"
-    return _images(lines, marked, "Predicted error of a share of records", level)
-
-
-def share_points(plan: DistributionPart, estimator: Estimator) -> Points:
-    """Return prices, and the error of a share of records at each; ε is divided as in the plan."""
-    share_epsilon, shares_alone = plan.requested_epsilon, replace(plan, moments=())
-    if plan.moment_plan is not None:
-        share_epsilon -= plan.moment_plan.requested_epsilon
-
-    def priced(times: Fraction) -> tuple[float, float]:
-        other = alternative(shares_alone, estimator=estimator, epsilon=share_epsilon * times)
-        return float(plan.requested_epsilon * times), other.expected_error["share"]
-
-    return _curve(priced, SHARE_POINTS)
-
-
-def images(plan: MomentPart, unit: str) -> dict[str, bytes]:
+def images(plan: Any, unit: str) -> dict[str, bytes]:  # noqa: ANN401  a part of any kind
     """Return the figure's bytes by kind; the same plan gives the same bytes."""
-    lines = {
-        name: points(planned(plan))
-        for name, planned in parts_of_work(DRAWING, tuple(_LINES.items()))
-    }
-    marked = (float(plan.epsilon), objective_error(plan, plan)) if plan.epsilon else None
-    return _images(lines, marked, _label(plan, unit), _level(plan))
+    curve: Curve = _CURVES[plan.kind](plan, unit)
+    with figure_style.style():
+        from matplotlib.figure import Figure  # noqa: PLC0415  an extra, loaded where it draws
+
+        figure = Figure(figsize=(7.2, 4.6), layout="constrained")
+        axes = figure.subplots()
+        if curve.points:
+            losses, errors = zip(*curve.points, strict=True)
+            axes.plot(losses, errors, label=curve.name, color=figure_style.COLOURS[0])
+        if plan.epsilon:
+            mark = (float(plan.epsilon), curve.error)
+            axes.plot(*mark, "o", color="black", markersize=7, zorder=4, label="this plan")
+        else:
+            axes.plot([], [], " ", label="this plan: constants, at no loss")
+        axes.set(xlabel="Epsilon (loss of the most exposed unit)", ylabel=curve.label)
+        axes.set(xscale="log", yscale="log")
+        if curve.level is not None:
+            level, name = curve.level
+            axes.axhline(level, color="0.45", linestyle=(0, (1, 1.5)), linewidth=1.2, label=name)
+        for side in ("x", "y"):
+            figure_style.logarithmic(axes, side)
+        figure_style.plain_axes(axes)
+        axes.legend(frameon=False, loc="lower left", handlelength=3)
+        return figure_style.images(figure)
 
 
-def _curve(priced: Callable[[Fraction], tuple[float, float]], points: int = POINTS) -> Points:
+@dataclass(frozen=True)
+class Curve:
+    """Errors of one request at several prices, beside that of the plan.
+
+    Attributes
+    ----------
+    name : str
+        Of the line.
+    points : list of pairs of float
+        Prices and errors.
+    error : float
+        Of the plan.
+    label : str
+        What the error is.
+    level : tuple of float and str, optional
+        The error to beat, and its name.
+    """
+
+    name: str
+    points: Points
+    error: float
+    label: str
+    level: tuple[float, str] | None
+
+
+def _curve(priced: Callable[[Fraction], tuple[float, float]], points: int) -> Points:
     """Return prices and errors at multiples of a price; some admit no plan, and are left out."""
     curve = []
     # Ratios, not differences, because errors are inverse to prices.
@@ -145,95 +152,70 @@ def _curve(priced: Callable[[Fraction], tuple[float, float]], points: int = POIN
     return sorted((loss, error) for loss, error in curve if loss > 0)
 
 
-_IMAGES: dict[str, Callable[[Any, str], dict[str, bytes]]] = {
-    "moments": images,
-    "distributions": share_images,
-    "presence": paper_images,
-}
-"""The figure of a part and its unit, by kind."""
+def _presence_curve(plan: PresencePart, unit: str) -> Curve:
+    """Return prices and expected errors on paper."""
+
+    def priced(times: Fraction) -> tuple[float, float]:
+        other = alternative(plan, epsilon=plan.epsilon * times)
+        return float(other.epsilon), other.expected[0]
+
+    error, level, noun = plan.expected
+    measure = "" if noun == USERS or not unit else f" ({unit})"
+    label = f"Expected error of {noun}{measure}"
+    return Curve("private presence", _curve(priced, POINTS), error, label, (level, CONSTANT))
 
 
-def _images(
-    lines: dict[str, Points],
-    marked: tuple[float, float] | None,
-    label: str,
-    level: tuple[float, str] | None,
-) -> dict[str, bytes]:
-    """Return the figure of some curves, with the plan marked and the error to beat as a line."""
-    with figure_style.style():
-        from matplotlib.figure import Figure  # noqa: PLC0415  an extra, loaded where it draws
+def _share_curve(plan: DistributionPart, _: str) -> Curve:
+    """Return prices and errors of a share of records; ε is divided as in the plan."""
+    share_epsilon, shares_alone = plan.requested_epsilon, replace(plan, moments=())
+    if plan.moment_plan is not None:
+        share_epsilon -= plan.moment_plan.requested_epsilon
 
-        figure = Figure(figsize=(7.2, 4.6), layout="constrained")
-        axes = figure.subplots()
-        for (name, line), colour, dashes in zip(
-            lines.items(), figure_style.COLOURS, figure_style.DASHES, strict=False
-        ):
-            if line:
-                losses, errors = zip(*line, strict=True)
-                look = {"color": colour, "linestyle": dashes, "linewidth": 1.8}
-                axes.plot(losses, errors, label=name, **look)
-        if marked is not None:
-            axes.plot(*marked, "o", color="black", markersize=7, zorder=4, label="this plan")
-        else:
-            axes.plot([], [], " ", label="this plan: constants, at no loss")
-        axes.set(xlabel="Epsilon (loss of the most exposed unit)", ylabel=label)
-        axes.set(xscale="log", yscale="log")
-        if level is not None:
-            axes.axhline(
-                level[0], color="0.45", linestyle=(0, (1, 1.5)), linewidth=1.2, label=level[1]
-            )
-        for side in ("x", "y"):
-            figure_style.logarithmic(axes, side)
-        figure_style.plain_axes(axes)
-        axes.legend(frameon=False, loc="lower left", handlelength=3)
-        return figure_style.images(figure)
+    def priced(times: Fraction) -> tuple[float, float]:
+        other = alternative(shares_alone, epsilon=share_epsilon * times)
+        return float(plan.requested_epsilon * times), other.expected_error["share"]
+
+    error, label = float(plan.expected_error["share"]), "Predicted error of a share of records"
+    points = _curve(priced, SHARE_POINTS)
+    return Curve(
+        _FORMS[plan.estimator], points, error, label, (USELESS_ERROR, "as much as cells differ")
+    )
 
 
-def _joint_plan(plan: MomentPart) -> MomentPart:
-    objective = plan.request.objective
-    return plan if plan.method == "joint" else same_request(plan, "joint", objective)
+def _moment_curve(plan: MomentPart, unit: str) -> Curve:
+    """Return prices and planning errors."""
+    names = list(plan.error_models)
+    label = f"{'Largest' if plan.request.objective == 'max' else 'Average'} planning error"
+    level = None
+    if _by_target(plan):
+        label, level = f"{label}, relative to its target", (1.0, "the targets")
+    elif len(names) > 1:
+        label += ", relative to a constant's"
+    elif measure := formatting.unit_of(names[0], unit):
+        label += f" ({measure})"
+    if names == ["mean"]:
+        level = (plan.baseline_error, CONSTANT)
+    return Curve(plan.method, points(plan), objective_error(plan, plan), label, level)
 
 
-def _per_cell_plan(plan: MomentPart) -> MomentPart | None:
-    """Return the plan of separate cells at the price of this plan; None if there is none."""
-    with contextlib.suppress(InputError):
-        at_one = replace(plan.request, method="joint").within(_reference_epsilon(plan))
-        reference = replace(plan, request=at_one)
-        per_cell = same_request(reference, "per-cell", plan.request.objective)
-        return replace(per_cell, request=replace(per_cell.request, target=plan.request.target))
-    return None
+def points(plan: MomentPart) -> Points:
+    """Return prices and the errors of the plan's request at each."""
 
+    def priced(times: Fraction) -> tuple[float, float]:
+        if _by_target(plan):
+            # All targets scaled by a factor.
+            goals = {n: goal * float(times) for n, goal in (plan.request.target or {}).items()}
+            scaled = alternative(plan, target=goals)
+            return float(scaled.epsilon), objective_error(scaled, plan)
+        loss = (plan.requested_epsilon or Fraction(1)) * times
+        return float(loss), objective_error(at_loss(plan, loss), plan)
 
-_LINES = {
-    "all cells together (joint)": _joint_plan,
-    "each cell separately (per-cell)": _per_cell_plan,
-}
-
-
-def _reference_epsilon(plan: MomentPart) -> Fraction:
-    return plan.requested_epsilon or Fraction(1)
+    return _curve(priced, POINTS)
 
 
 def _by_target(plan: MomentPart) -> bool:
     """Return whether errors are relative to their targets."""
     return plan.request.target is not None and len(plan.error_models) > 1
-
-
-def points(plan: MomentPart | None) -> Points:
-    """Return prices and the errors of the plan's request at each."""
-    if plan is None:
-        return []
-
-    def priced(times: Fraction) -> tuple[float, float]:
-        if _by_target(plan) and plan.method == "joint":
-            # All targets scaled by a factor.
-            goals = {n: goal * float(times) for n, goal in (plan.request.target or {}).items()}
-            scaled = alternative(plan, target=goals)
-            return float(scaled.epsilon), objective_error(scaled, plan)
-        loss = _reference_epsilon(plan) * times
-        return float(loss), objective_error(at_loss(plan, loss), plan)
-
-    return _curve(priced)
 
 
 def objective_error(scaled: MomentPart, requested: MomentPart) -> float:
@@ -247,21 +229,9 @@ def objective_error(scaled: MomentPart, requested: MomentPart) -> float:
     return float(errors.max() if requested.request.objective == "max" else errors.mean())
 
 
-def _level(plan: MomentPart) -> tuple[float, str] | None:
-    """Return the error to beat: the targets, or one number for all cells."""
-    if _by_target(plan):
-        return 1.0, "the targets"
-    if tuple(plan.error_models) == ("mean",):
-        return plan.baseline_error, "one number for all cells (assumed)"
-    return None
-
-
-def _label(plan: MomentPart, unit: str) -> str:
-    over = "Largest" if plan.request.objective == "max" else "Average"
-    names = list(plan.error_models)
-    if _by_target(plan):
-        return f"{over} planning error, relative to its target"
-    if len(names) == 1:
-        measure = formatting.unit_of(names[0], unit)
-        return f"{over} planning error" + (f" ({measure})" if measure else "")
-    return f"{over} planning error, relative to a constant's"
+_CURVES: dict[str, Callable[[Any, str], Curve]] = {
+    "moments": _moment_curve,
+    "distributions": _share_curve,
+    "presence": _presence_curve,
+}
+"""The curve of a part and its unit, by kind."""

@@ -171,7 +171,7 @@ def advice_rows(advice: RunAdvice, value_unit: str, epsilon: str) -> list[Row]:
             rows += _proposed_rows(choices, proposal, value_unit)
         rows += ["", _HOW_TO_WRITE]
     else:
-        rows.append(("No proposal", _absence(advice, epsilon)))
+        rows.append(("No proposal", absence(advice, epsilon)))
     for proposal in advice.weaker:
         choice = f"with the weaker promise {proposal.privacy_unit}"
         rows += _proposed_rows(choice, proposal, value_unit)
@@ -206,7 +206,7 @@ def _places(proposal: GridAssessment) -> str:
     return f" in {proposal.hexagons:,} hexagons of {across(proposal.grid.resolution):.2g} km"
 
 
-def _absence(advice: RunAdvice, epsilon: str) -> str:
+def absence(advice: RunAdvice, epsilon: str) -> str:
     nearest = advice.nearest
     if nearest is None:
         return "No grid tried has a map of three hexagons. Lower min_users, or take a finer grid."

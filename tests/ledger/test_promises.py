@@ -6,7 +6,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.accounting.gaussian_composition import calibrated_square
-from hexveil.cli.output import ledger_text
+from hexveil.cli.commands import ledger_command
 from hexveil.cli.output.formatting import text_of
 from hexveil.ledger import inspection
 from hexveil.ledger.databases import connect_existing
@@ -74,13 +74,13 @@ def test_a_changed_budget_keeps_its_delta(tmp_path):
     assert (book.account.budget, book.account.delta) == (2, DELTA)
     assert book.verify().problems == ()
     engine = connect_existing(tmp_path / "l.sqlite")
-    lines = [ledger_text.event_line(event) for event in inspection.history(engine)]
+    lines = [ledger_command.event_line(event) for event in inspection.history(engine)]
     assert "epsilon 1 at delta 0.000001" in lines[0]
     assert sum("epsilon 0.5 at delta 0.000001" in line for line in lines) == 1
-    shown = text_of(ledger_text.overview_rows(inspection.overview(engine), "l.sqlite"))
+    shown = text_of(ledger_command.overview_rows(inspection.overview(engine), "l.sqlite"))
     assert "epsilon 2 at delta 0.000001" in shown
     assert "do not add up" in " ".join(shown.split())
-    data = ledger_text.overview_json(inspection.overview(engine), "l.sqlite")
+    data = ledger_command.overview_json(inspection.overview(engine), "l.sqlite")
     assert data["accounts"][0]["delta"] == "0.000001"
 
 

@@ -200,6 +200,7 @@ class HelpOptions(Declaration):
     A topic is a command, "fields", or a section of the run file such as "fields plan".
     """
 
+    home = "hexveil.cli.app"
     example = "hexveil help fields plan"
 
     topic: list[str] | None = None

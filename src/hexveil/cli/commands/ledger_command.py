@@ -7,24 +7,50 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
+from hexveil.base.rational import decimal_text
 from hexveil.base.work_share import LEDGER_CHECK
 from hexveil.cli import receipts
-from hexveil.cli.output import ledger_text
+from hexveil.cli.output.formatting import (
+    at_least,
+    budget_words,
+    delta_json,
+    factor,
+    price,
+    spend_json,
+)
 from hexveil.cli.output.formatting import show as print_result
 from hexveil.config import arguments, load
 from hexveil.ledger import Ledger, inspection
 from hexveil.ledger.databases import MEMORY, Engine, connect_existing, describe_address
+from hexveil.ledger.promises import booked_epsilon
 from hexveil.ledger.verification import verify as verified
 from hexveil.publishing import signing
+from hexveil.publishing.pinned_unit import PRIVATE
 from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+    from fractions import Fraction
 
     from hexveil.cli import declarations
     from hexveil.cli.options import Declaration
     from hexveil.cli.output.formatting import Row
     from hexveil.config import Run
+    from hexveil.ledger.accounts import Account, Spend
+    from hexveil.ledger.events import Event
+    from hexveil.ledger.inspection import AccountStatus, Overview
+
+
+KEEP = (
+    "Ids are hashed under this key. Keep it, separate from backups of the ledger: anyone with both "
+    "can tell which ids are in the ledger. If the key is lost, the spending is unknown, and you "
+    "need a new ledger."
+)
+RUN_AGAIN = (
+    "run a release again to finish it, at no further cost. You can give back a reserved one "
+    "(--give-back REQUEST), because no noise was drawn. A marked one can only be abandoned "
+    "(--abandon REQUEST): its price stays spent."
+)
 
 
 def run_for(options: declarations.LedgerDeclaration, *names: str) -> Run:
@@ -77,14 +103,14 @@ def init(options: declarations.LedgerInitOptions) -> None:
         stated: dict[str, Any] = arguments.ledger_arguments(run, Ledger)
         book = Ledger(**stated | ({} if options.delta is None else {"delta": options.delta}))
     account, address, key = book.account, relative_path(book.address), relative_path(book.key_file)
-    budget = ledger_text.budget_words(account)
+    budget = budget_words(account)
     rows = [
         ("Ledger", address),
         ("Account", f"{account.name}, for data set {book.dataset}: {budget}."),
-        ("Key", f"{key} (fingerprint {account.key}). {ledger_text.KEEP}"),
+        ("Key", f"{key} (fingerprint {account.key}). {KEEP}"),
     ]
     places = {"dataset": book.dataset, "ledger": address, "key_file": key}
-    echo(rows, ledger_text.account_json(account) | places, options)
+    echo(rows, account_json(account) | places, options)
 
 
 def show(options: declarations.LedgerShowOptions) -> None:
@@ -93,15 +119,15 @@ def show(options: declarations.LedgerShowOptions) -> None:
     engine = engine_of(run)
     summary = inspection.overview(engine, run.ledger.dataset)
     name = relative_path(describe_address(engine))
-    rows = ledger_text.overview_rows(summary, name)
-    echo(rows, ledger_text.overview_json(summary, name), options)
+    rows = overview_rows(summary, name)
+    echo(rows, overview_json(summary, name), options)
 
 
 def history(options: declarations.LedgerHistoryOptions) -> None:
     """List the events, oldest first; public metadata only."""
     run = run_for(options, "dataset")
     events = inspection.history(engine_of(run), run.ledger.dataset, limit=options.limit)
-    rows = [ledger_text.event_line(event) for event in events] or ["No events yet."]
+    rows = [event_line(event) for event in events] or ["No events yet."]
     echo(rows, [inspection.event_row(event) for event in events], options)
 
 
@@ -112,9 +138,9 @@ def set_budget(options: declarations.LedgerSetBudgetOptions) -> None:
     old_account = book.account
     book.set_budget(options.budget)
     new_account = book.account
-    before = {"before": ledger_text.account_json(old_account)["budget"]}
-    row = ledger_text.changed_row(old_account, new_account, book.spend())
-    echo([row], ledger_text.account_json(new_account) | before, options)
+    before = {"before": account_json(old_account)["budget"]}
+    row = changed_row(old_account, new_account, book.spend())
+    echo([row], account_json(new_account) | before, options)
 
 
 def verify(options: declarations.LedgerVerifyOptions) -> int:
@@ -142,7 +168,7 @@ def resolve(options: declarations.LedgerResolveOptions) -> None:
     start = options.give_back if options.abandon is None else options.abandon
     if start is None:
         listed = [inspection.event_row(event) for event in waiting]
-        echo(ledger_text.waiting_rows(waiting), listed, options)
+        echo(waiting_rows(waiting), listed, options)
         return
     matches = [event for event in waiting if start and event.request.startswith(start)]
     if len(matches) != 1:
@@ -184,3 +210,118 @@ def export(options: declarations.LedgerExportOptions) -> None:
     inspection.export(options.file, events, results=results)
     row = ("Written", f"{options.file}: {len(events):,} events.")
     echo([row], {"file": str(options.file), "events": len(events)}, options)
+
+
+# ---- rows and data of accounts, events and changes ----
+
+
+def account_json(account: Account) -> dict[str, Any]:
+    """Return the fixed settings of an account as JSON data."""
+    return {
+        "account": account.name,
+        "unit": account.unit or None,
+        "window": account.window,
+        "budget": decimal_text(account.budget),
+        **delta_json(account.delta),
+        "key": account.key,
+    }
+
+
+def overview_json(summary: Overview, location: str) -> dict[str, Any]:
+    """Return the overview of a ledger as JSON data."""
+    return {
+        "ledger": location,
+        "entries": summary.head.entry,
+        "chain": summary.head.chain,
+        "accounts": [
+            account_json(status.account)
+            | {"datasets": list(status.datasets)}
+            | spend_json(status.spend)
+            | {"releases": status.releases}
+            for status in summary.accounts
+        ],
+    }
+
+
+def overview_rows(summary: Overview, location: str) -> list[Row]:
+    """Return the overview of a ledger."""
+    head, chain = summary.head.entry, summary.head.chain
+    rows: list[Row] = [("Ledger", f"{location}: {head:,} events; the last has hash {chain}")]
+    for status in summary.accounts:
+        rows += ["", *_account_rows(status)]
+    return rows if summary.accounts else [*rows, "", ("Account", "none yet")]
+
+
+def _account_rows(status: AccountStatus) -> list[Row]:
+    """Return rows about an account; the window's number always with the lifetime's."""
+    spend, this = status.spend, f" in {status.spend.label}" if status.spend.label else ""
+    states = ", ".join(f"{many:,} {state}" for state, many in status.releases.items())
+    units = f"{spend.units:,} with a privacy loss{this}, {spend.exhausted:,} exhausted"
+    if PRIVATE in status.account.unit:
+        units = "any unit, present or not: one balance for all, since which units exist is private"
+    # The sum over all units of one owner: what user-day accounts do not limit.
+    ever = f"{loss(spend.lifetime)}, for an owner present throughout"
+    if spend.delta:
+        ever += (
+            f"; each epsilon is one at delta {decimal_text(spend.delta)}, and they do not add up"
+        )
+    return [
+        ("Account", f"{status.account.name}, for data set {', '.join(status.datasets)}"),
+        ("Budget", budget_words(status.account)),
+        ("Spent", f"{loss(spend.window)}{this}, by the most exposed unit"),
+        ("Left", f"{at_least(float(spend.remaining))}, for every unit"),
+        ("Lifetime total", ever),
+        ("Units", units),
+        ("Releases", states or "none"),
+        ("Key", f"fingerprint {status.account.key}"),
+    ]
+
+
+def loss(epsilon: Fraction | int) -> str:
+    """Return a loss, and the factor by which probabilities of outcomes differ at most.
+
+    Examples
+    --------
+    >>> loss(1), loss(0)
+    ('1 (probability factor 2.72)', '0 (probability factor 1)')
+    >>> loss(30)
+    '30 (probability factor more than a million)'
+    """
+    return f"{price(float(epsilon))} (probability factor {factor(float(epsilon))})"
+
+
+def event_line(event: Event) -> str:
+    """Return an event on a line: whose it is, the beginning of its request, and its details."""
+    details = [event.request[:16]] if event.request else []
+    if event.kind == "reserved":
+        delta = event.body.get("delta")
+        words = price(float(booked_epsilon(event.body)))
+        details.append(f"epsilon {words}" + (f" at delta {delta}" if delta else ""))
+    if "budget" in event.body:
+        details.append(f"epsilon {event.body['budget']}")
+    if event.kind == "unit":
+        details.append(str(event.body["unit"]))
+    whose, about = event.dataset or event.account, "  ".join(details)
+    return f"{event.entry:>6}  {event.at}  {event.kind:<9}  {whose}  {about}".rstrip()
+
+
+def changed_row(old_account: Account, new_account: Account, spend: Spend) -> Row:
+    """Return a changed budget and its consequences."""
+    old, new = old_account.budget, new_account.budget
+    text = f"changed from {decimal_text(old)} to {decimal_text(new)}, on record."
+    if new > old:
+        text += (
+            " Until now the probability of any outcome differed by a factor of at most "
+            f"{factor(float(old))}, from now on by a factor of at most {factor(float(new))}. "
+            "Inform everyone who was promised less."
+        )
+    elif spend.exhausted:
+        text += f" {spend.exhausted:,} units have reached it: no release can include them now."
+    return ("Budget", text)
+
+
+def waiting_rows(waiting: Sequence[Event]) -> list[Row]:
+    """Return the unfinished releases and the possible next steps."""
+    if not waiting:
+        return ["No unfinished release."]
+    return [*map(event_line, waiting), "", ("Next step", RUN_AGAIN)]

@@ -27,7 +27,7 @@ from hexveil.cli import endings, receipts, shared_steps
 from hexveil.cli.commands.release_command import check_inputs
 from hexveil.cli.day_series import requested_days, run_of_day
 from hexveil.cli.output import formatting
-from hexveil.cli.output.ledger_text import budget_words
+from hexveil.cli.output.formatting import budget_words
 from hexveil.cli.planned_release import PlannedRelease, folder_extras, plan_release, signer_of
 from hexveil.config import Run, arguments, load
 from hexveil.config.run_file import Key

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.cli import receipts, shared_steps
 from hexveil.cli.output import formatting
-from hexveil.cli.output.ledger_text import new_account_row, spend_json
+from hexveil.cli.output.formatting import new_account_row, spend_json
 from hexveil.cli.output.price_text import missing_range_row
 from hexveil.cli.planned_release import PlannedRelease, folder_extras, plan_release, write
 from hexveil.config import Run, arguments

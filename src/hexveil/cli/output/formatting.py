@@ -10,7 +10,7 @@ import json
 import math
 import shutil
 import textwrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -20,8 +20,10 @@ from hexveil.report.manifest_view import unit_of_statistic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Sequence
+    from fractions import Fraction
 
-    from hexveil.ledger import Spend
+    from hexveil.ledger import Ledger, Spend
+    from hexveil.ledger.accounts import Account
     from hexveil.planning.feasibility.utility_test import StatisticError
 
 
@@ -128,6 +130,40 @@ def spent(spend: Spend) -> str:
         f"{at_least(float(spend.remaining))} left; lifetime total at most {price(ever)} "
         f"(probability factor {factor(ever)})."
     )
+
+
+def budget_words(account: Account) -> str:
+    """Return a budget, its unit and its window as text."""
+    refill = "lifetime" if account.window == "lifetime" else f"refilled every {account.window}"
+    return f"epsilon {account.limit.text} per {account.unit or 'unit'}, {refill}"
+
+
+def new_account_row(book: Ledger | None) -> Row:
+    """Return that a command opened an account, with its budget; an empty row if it was there."""
+    if book is None or not book.opened:
+        return ("Account", None)
+    budget = budget_words(book.account)
+    return ("Account", f"opened {book.account.name!r} with a new budget: {budget}.")
+
+
+def spend_json(spend: Spend) -> dict[str, Any]:
+    """Return the spending of window and lifetime as JSON data, with exact numbers as text."""
+    return {
+        "budget": decimal_text(spend.budget),
+        **delta_json(spend.delta),
+        "window": spend.kind,
+        "in": spend.label or "lifetime",
+        "spent": decimal_text(spend.window),
+        "left": decimal_text(spend.remaining),
+        "lifetime": decimal_text(spend.lifetime),
+        "units": spend.units,
+        "exhausted": spend.exhausted,
+    }
+
+
+def delta_json(delta: Fraction) -> dict[str, str]:
+    """Return the δ of an account as JSON data; nothing of a pure one."""
+    return {"delta": decimal_text(delta)} if delta else {}
 
 
 def _up(number: float) -> float:

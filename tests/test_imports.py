@@ -106,7 +106,7 @@ TABLE = {
     "cli": Room(
         (EVERY_ROOM,),
         ("numpy", "pyarrow", "typer", "rich"),
-        (("matplotlib", "output/error_curve.py"), ("matplotlib", "output/evaluation_chart.py")),
+        (("matplotlib", "output/figures.py"),),
     ),
     "__main__": Room(("cli",)),
     "__init__": Room((EVERY_ROOM,)),

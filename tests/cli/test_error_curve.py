@@ -5,7 +5,7 @@ import re
 import pytest
 
 import hexveil as hv
-from hexveil.cli.output import error_curve
+from hexveil.cli.output import figures
 
 
 def drawn(**options):
@@ -18,7 +18,7 @@ def drawn(**options):
 def test_the_curve_falls_and_passes_the_plan():
     """More loss never means more error, and the marked plan lies on the line."""
     plan = drawn(objective="max")
-    losses, errors = zip(*error_curve.points(plan), strict=True)
+    losses, errors = zip(*figures.points(plan), strict=True)
     assert list(losses) == sorted(losses)
     assert list(errors) == sorted(errors, reverse=True)
     middle = len(losses) // 2
@@ -30,11 +30,11 @@ def test_the_curve_falls_and_passes_the_plan():
 @pytest.mark.parametrize("objective", ["max", "mean"])
 def test_targets_of_several_statistics_are_drawn_in_their_parts(objective, monkeypatch):
     """The plan meets its targets exactly there, and the joint line passes through it."""
-    monkeypatch.setattr(error_curve, "POINTS", 7)
+    monkeypatch.setattr(figures, "POINTS", 7)
     goals = {"mean": 1, "variance": "5%"}
     plan = drawn(epsilon=None, target_error=goals, statistics=("mean", "sd"), objective=objective)
-    assert error_curve.objective_error(plan, plan) == pytest.approx(1.0, rel=2e-3)
-    losses, errors = zip(*error_curve.points(plan), strict=True)
+    assert figures.objective_error(plan, plan) == pytest.approx(1.0, rel=2e-3)
+    losses, errors = zip(*figures.points(plan), strict=True)
     assert list(losses) == sorted(losses)
     assert any(loss == pytest.approx(float(plan.epsilon), rel=1e-6) for loss in losses)
     assert min(errors) < 1 < max(errors)
@@ -45,7 +45,7 @@ def test_targets_of_several_statistics_are_drawn_in_their_parts(objective, monke
 def test_any_unit_is_drawn_as_text(unit):
     """Neither formulas nor letters that a font lacks stop a figure or warn."""
     pytest.importorskip("matplotlib")
-    assert set(error_curve.images(drawn(), unit)) == {"png", "svg"}
+    assert set(figures.images(drawn(), unit)) == {"png", "svg"}
 
 
 @pytest.mark.slow

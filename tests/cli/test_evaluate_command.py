@@ -12,7 +12,7 @@ import pytest
 
 import hexveil as hv
 from cli.conftest import words
-from hexveil.cli.output import evaluation_chart
+from hexveil.cli.output import figures
 from hexveil.mechanisms import REGISTRY
 from hexveil.report import figure_style
 from hexveil.simulation.own_cells import NOT_COVERED, STAMP, stamped
@@ -229,7 +229,7 @@ SHAPES = [
 @pytest.mark.parametrize(("rows", "private"), list(zip(SHAPES, cycle([True, False]))))
 def test_nothing_is_cut_off(rows, private):
     """Every text of the figure lies within it, however many mechanisms and epsilons there are."""
-    figure = evaluation_chart.error_chart(
+    figure = figures.error_chart(
         stamped(rows) if private else rows, title="Cell x, " + "long words " * 12
     )
     assert cut_off(figure) == []
@@ -245,8 +245,8 @@ def red(png):
 @pytest.mark.slow
 def test_a_private_image_says_so_in_red():
     """The stamp stands in both images of a private table, and in none of another."""
-    plain = evaluation_chart.chart_images(table(), title="Cell x")
-    private = evaluation_chart.chart_images(stamped(table()), title="Cell x")
+    plain = figures.chart_images(table(), title="Cell x")
+    private = figures.chart_images(stamped(table()), title="Cell x")
     assert red(plain["png"]) == 0
     assert red(private["png"]) > 2000
     assert STAMP.encode() in private["svg"]
@@ -260,4 +260,4 @@ def test_a_private_image_says_so_in_red():
 )
 def test_names_are_text(title):
     """A cell's name is drawn as it is: no formula, no warning, no control character."""
-    assert evaluation_chart.chart_images(table(), title=title)["png"].startswith(b"\x89PNG")
+    assert figures.chart_images(table(), title=title)["png"].startswith(b"\x89PNG")

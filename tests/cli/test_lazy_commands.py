@@ -160,7 +160,7 @@ def test_completion_offers_options(words, offered):
 
 OTHER_PLANS = (
     "hexveil.cli.planned_release", "hexveil.cli.output.grid_text",
-    "hexveil.cli.output.error_curve", "hexveil.cli.output.method_table",
+    "hexveil.cli.output.figures",
     "hexveil.mechanisms.presence.presence_allocation", "hexveil.planning.plan_columns",
     "hexveil.planning.distribution.distribution_plan", "hexveil.planning.presence.presence_plan",
     "hexveil.publishing.privacy_steps", "hexveil.records.sql.sums_query", "rich.table",

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
-from hexveil.cli.output import method_table
+from hexveil.cli.commands import plan_command
 from hexveil.planning.method_comparison import ComparisonRow
 
 
@@ -184,7 +184,7 @@ JOINT = ComparisonRow(
 
 def test_bounds_are_rounded_to_the_safe_side(capsys):
     """The price and the gap are rounded up, the lower bound down."""
-    method_table.show([JOINT], "planning error in mph")
+    plan_command.show_methods([JOINT], "planning error in mph")
     line = next(x for x in capsys.readouterr().out.splitlines() if x.startswith("joint, max"))
     assert line.split() == [
         "joint,", "max", "1", "2.5", "17.8", "17.8", "17.8", "1,234", "14", "worst", "17.7",
@@ -195,7 +195,9 @@ def test_bounds_are_rounded_to_the_safe_side(capsys):
 def test_a_method_that_cannot_says_so_and_why(capsys):
     """It has no figures in its line, and its reason stands below the table."""
     trouble = 'method "clip-user" needs the same bounds in every cell.'
-    method_table.show([JOINT, ComparisonRow("clip-user", "max", trouble=trouble)], "planning error")
+    plan_command.show_methods(
+        [JOINT, ComparisonRow("clip-user", "max", trouble=trouble)], "planning error"
+    )
     said = capsys.readouterr().out
     line = next(x for x in said.splitlines() if x.startswith("clip-user "))
     assert line.split() == ["clip-user", *"-------", "not", "possible"]

@@ -16,7 +16,7 @@ import pyarrow.csv
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import tell_share
 from hexveil.cli import shared_steps
-from hexveil.cli.output import evaluation_chart, formatting
+from hexveil.cli.output import figures, formatting
 from hexveil.config import Run, arguments
 from hexveil.mechanisms import REGISTRY
 from hexveil.records.progress import show_progress
@@ -120,7 +120,7 @@ def write(table: pa.Table, out: Path, title: str, value_unit: str) -> list[Path]
     text = io.BytesIO(stamp.encode())
     text.seek(0, io.SEEK_END)
     pyarrow.csv.write_csv(table, text)
-    pictures = evaluation_chart.chart_images(table, title=title, value_unit=value_unit)
+    pictures = figures.chart_images(table, title=title, value_unit=value_unit)
     files = {"csv": text.getvalue()} | pictures
     named = {f"evaluate.{kind}": content for kind, content in files.items()}
     return own_cells.write_files(out, named, private=private)

@@ -16,18 +16,45 @@ from hexveil.planning.feasibility.advice import describe_repeats
 from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from hexveil.cli import declarations
     from hexveil.cli.output.formatting import Row
+    from hexveil.planning.alternatives import MechanismRow
     from hexveil.planning.feasibility.capacity import Capacity
-    from hexveil.planning.method_comparison import Comparison
+    from hexveil.planning.method_comparison import Comparison, ComparisonRow
     from hexveil.planning.moment_part import MomentPart
     from hexveil.planning.plan import Plan
 
     Files = dict[str, list[Path]]
 
 _NO_COMPARISON = {"methods": None, "clipping_ranges": None, "mechanisms": None}
+_METHOD_HEADS = (
+    "Price", "Naive", "Worst", "Average", "Median", "Reduced", "Useful", "Lower bound",
+)  # fmt: skip
+_CERTIFIED = {"loss": "price", "max error": "worst", "mean error": "average"}
+_METHODS = (
+    "Naive: the price of the same noise if cells are counted. Worst, average, median over cells: "
+    "{}. Reduced: users whose contribution is reduced. Useful: cells expected to beat a single "
+    "number for all. Lower bound: no plan of the joint plan's class goes below it; with the gap to "
+    "this plan."
+)
+_RANGES = (
+    "Errors in private ranges are predictions from counts and a stated prior; those in the bounds "
+    "are worst cases."
+)
+_MECHANISMS = (
+    "Predicted: mean absolute error{}, on average over cells, if users' values are uniform over an "
+    "unknown range within the bounds. Worst case: bias plus expected noise whatever the values "
+    'are, proven; "-" where no bound below the width of the bounds is proven. Both read counts and '
+    "bounds alone, so a choice by them costs nothing."
+)
+_GAINS = (
+    "Gain: by how much exact accounting raises a cell's loss above an equal share of epsilon. "
+    "AKMV, FixedQuantile, Levy and OptimizedQuantile find a range privately, to which every user "
+    "of a cell is exposed in full: exact accounting gains nothing for them on many cells."
+)
 _REPEATS = (
     "Of several records of one user at one time one place counts, with its average; how many that "
     "leaves out is private, and nothing warns of it. Declare it in [read]: "
@@ -51,10 +78,10 @@ def plan(run: Run, options: declarations.PlanOptions) -> None:
         return
     curve = None if options.curve is None else shared_steps.to_run_path(options.curve)
     if curve is not None:
-        from hexveil.cli.output import error_curve  # noqa: PLC0415  for --curve alone
+        from hexveil.cli.output import figures  # noqa: PLC0415  for --curve alone
 
         # Checked before the records are read, which may take minutes.
-        error_curve.check(curve, arguments.value_columns_of(run))
+        figures.check(curve, arguments.value_columns_of(run))
     if arguments.is_presence_private(run):
         _plan_on_paper(run, curve, as_json=options.as_json)
         return
@@ -152,16 +179,89 @@ def _show_comparison(plan: Any, comparison: Comparison, unit: str) -> None:  # n
     if comparison.estimators:
         formatting.print_rows(estimator_rows(comparison.estimators, unit))
         return
-    from hexveil.cli.output import method_table  # noqa: PLC0415  for --compare alone
-    from hexveil.planning.alternatives import explain_absence  # noqa: PLC0415
+    from hexveil.planning.alternatives import explain_absence  # noqa: PLC0415  for --compare alone
 
-    method_table.show(comparison.methods, method_table.measure(plan, unit))
-    method_table.show_ranges(comparison.clipping_ranges)
+    show_methods(comparison.methods, _METHODS.format(_measure(plan, unit)))
+    if comparison.clipping_ranges:
+        show_methods(comparison.clipping_ranges, _RANGES, "Clipping range")
     if reason := explain_absence(plan):
         formatting.print_rows([("", reason)])
         return
-    one_cell_each = int(plan.occupancy.cells_per_user.max()) == 1
-    method_table.show_mechanisms(comparison.mechanisms, unit, one_cell_each=one_cell_each)
+    measure = f" in {unit}" if unit else ""
+    heads: tuple[str, ...] = ("Mechanism", "Predicted", "Worst case")
+    legend = _MECHANISMS.format(measure)
+    # Else no unit is in two cells, and every cell's loss is epsilon itself.
+    if int(plan.occupancy.cells_per_user.max()) > 1:
+        heads, legend = (*heads, "Cell loss", "Gain"), f"{legend} {_GAINS}"
+    rows = [(row.mechanism, _mechanism_figures(row), row.trouble) for row in comparison.mechanisms]
+    title = 'Each cell by itself (method "per-cell") by every mechanism:'
+    _show_table(title, heads, rows, legend)
+
+
+def show_methods(lines: Iterable[ComparisonRow], legend: str, head: str = "Method") -> None:
+    """Print a line per method, or per clipping range."""
+    title = f"This request {'by every method' if head == 'Method' else 'in every clipping range'}:"
+    rows = [(_method_name(line), _method_figures(line), line.trouble) for line in lines]
+    _show_table(title, (head, *_METHOD_HEADS), rows, legend)
+
+
+def _show_table(
+    title: str, heads: tuple[str, ...], rows: list[tuple[str, list[str], str | None]], legend: str
+) -> None:
+    """Print a line of figures per name, then which are not possible and why, and the legend."""
+    typer.echo(f"\n{title}")
+    none = [*["-"] * (len(heads) - 2), "not possible"]
+    cells = [
+        [name, *(none if trouble else figures)][: len(heads)] for name, figures, trouble in rows
+    ]
+    formatting.print_table(heads, cells, (heads[0], "Lower bound"))
+    troubles = [f"{name} is not possible: {trouble}" for name, _, trouble in rows if trouble]
+    formatting.print_rows([("", text) for text in (*troubles, legend)])
+
+
+def _measure(plan: MomentPart, unit: str) -> str:
+    """Return the unit of measure of the compared errors as text."""
+    names = list(plan.error_models)
+    if len(names) == 1:
+        name = formatting.unit_of(names[0], unit)
+        error = f"planning error{' in ' if name else ''}{name}"
+        predicted = plan.allocation.clipping.has_stages
+        how = f" (for {plan.mechanism} a prediction, for the others a worst case)"
+        return error + (how if predicted else "")
+    over = "larger" if plan.request.objective == "max" else "average"
+    return f"the {over} of both planning errors, each relative to the largest error of a constant"
+
+
+def _method_name(line: ComparisonRow) -> str:
+    """Return the method, or the option by which lines differ."""
+    if line.clipping_range is not None:
+        return line.clipping_range
+    return f"{line.method}, {line.objective}" if line.method == "joint" else line.method
+
+
+def _method_figures(line: ComparisonRow) -> list[str]:
+    bound = "-"
+    if line.gap is not None and line.lower_bound is not None:
+        lower, gap = formatting.at_least(line.lower_bound), formatting.price(100 * line.gap)
+        bound = f"{_CERTIFIED[str(line.certifies)]} {lower} (gap {gap}%)"
+    return [
+        *(formatting.price(figure or 0.0) for figure in (line.epsilon, line.claimed)),
+        *(formatting.number_text(f or 0.0) for f in (line.worst, line.average, line.median)),
+        f"{line.shrunk or 0:,}",
+        f"{line.better or 0:,}",
+        bound,
+    ]
+
+
+def _mechanism_figures(row: MechanismRow) -> list[str]:
+    errors = (row.predicted_error, row.proven_error)
+    # Rounding must not show a loss where nothing is lost.
+    gain = max(round(100 * ((row.gain or 1) - 1)), 0)
+    return [
+        *("-" if error is None else formatting.number_text(error) for error in errors),
+        formatting.price(row.cell_epsilon or 0.0),
+        f"{gain}%",
+    ]
 
 
 def _compare(plan: Plan) -> Comparison:
@@ -176,10 +276,10 @@ def _draw(plan: Plan, curve: Path | None) -> list[Path]:
     """Draw the requested curve, and return its files."""
     if curve is None:
         return []
-    from hexveil.cli.output import error_curve  # noqa: PLC0415  for --curve alone
+    from hexveil.cli.output import figures  # noqa: PLC0415  for --curve alone
 
-    with show_progress(error_curve.DRAWING):
-        return error_curve.write(plan, curve)
+    with show_progress(figures.DRAWING):
+        return figures.write(plan, curve)
 
 
 def _file_names(run: Run, files: Files) -> list[str]:

@@ -9,6 +9,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+import hexveil as hv
+
 
 def put(here, **columns):
     """Replace columns of the records."""
@@ -131,8 +133,6 @@ plan.clipping_range=per-cell plan.target_error=2 | "per-cell" goes with (epsilon
 plan.clipping_range=per-cell plan.method=per-cell | "per-cell" goes with method "joint", not
 plan.clipping_range=per-cell plan.objective=max | "per-cell" goes with objective "mean"
 --speed 5 | No such option
-release.estimates=rough | estimates
---resolution 3 release.estimates=raw,smoothed | smoothed needs more than one cell
 --epsilon 0.01 | nothing was spent: this grid is too fine
 """
 ROWS = [row.split(" | ") for row in OPTIONS.strip().splitlines()]
@@ -177,6 +177,23 @@ def test_bad_input_is_one_sentence_and_spends_nothing(here, call, options, sente
     (here / "empty.csv").write_text("")
     before = listing(here)
     refused(here, call("release run.toml", typed(options)), before, sentence)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ("release.estimates=rough", "estimates"),
+        ("--resolution 3 release.estimates=raw,smoothed", "smoothed needs more than one cell"),
+    ],
+)
+def test_what_the_release_alone_can_judge_spends_nothing(here, refuse, options, sentence):
+    """It is refused before the booking, although the ledger has been opened."""
+    said = refuse("release run.toml", typed(options))
+    assert said.err.count("\n") == 1
+    assert sentence in said.err
+    assert hv.Ledger("ledger.sqlite", dataset="buses", budget=2).spent == 0
+    assert not (here / "map").exists()
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hexveil.base.errors import InputError
 from hexveil.cli import shared_steps
 from hexveil.cli.output import formatting
-from hexveil.cli.output.grid_text import fields_json, grid_fields
+from hexveil.cli.output.grid_text import cell_fields, fields_json
 from hexveil.config.run_file import toml_lines
 from hexveil.model.cells import OneCell
 from hexveil.planning.api import plan as make_plan
@@ -154,7 +154,7 @@ def _propose(run: Run, plans: Mapping[str, MomentPart]) -> Proposal | None:
 def fields_of(proposal: Proposal) -> Changes:
     """Return the fields of a run file that fix a series."""
     grid, kind = proposal
-    return grid_fields(grid) | {
+    return cell_fields(grid.leading.grid) | {
         ("plan", "clipping_range"): kind,
         ("publish", "series"): "fixed",
     }

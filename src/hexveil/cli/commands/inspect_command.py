@@ -22,13 +22,13 @@ from hexveil.planning.feasibility.grid_assessment import Choice
 from hexveil.records.read import read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from hexveil.cli import declarations
+    from hexveil.cli.output.grid_text import Changes
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.feasibility.capacity import Capacity
-    from hexveil.planning.feasibility.proposals import RunAdvice
     from hexveil.records.value_checks import ValueChecks
 
 
@@ -81,8 +81,9 @@ def _inspect_records(
     """Print public metadata, grids and proposed runs; write the chosen run, if a file is named."""
     facts = shared_steps.read_facts(run)
     table, advice = shared_steps.advise_run(run, facts, epsilon)
-    if options.propose is not None:
-        write_proposal(run, advice, options.propose, choice, epsilon)
+    offers = {str(name): grid_text.changed_fields(item) for name, item in advice.proposals.items()}
+    judged: Changes = {("plan", "epsilon"): epsilon, ("plan", "clipping_range"): "auto"}
+    _write_chosen(run, offers, options.propose, choice, judged)
     if options.as_json:
         content = {"epsilon": epsilon, "advice": grid_text.advice_json(advice)}
         typer.echo(json.dumps(_facts_json(facts, table) | content, indent=2))
@@ -219,22 +220,26 @@ def check_choice(propose: Path | None, choice: str | None) -> None:
         raise InputError(f"--propose: {propose.name!r} exists already; name a new file.")
 
 
-def write_proposal(run: Run, advice: RunAdvice, file: Path, choice: str, epsilon: str) -> None:
-    """Write the chosen run to a new run file; refuse if no run is proposed."""
-    proposal = {str(name): item for name, item in advice.proposals.items()}.get(choice)
-    if proposal is None:
+def _write_chosen(
+    run: Run, offers: Mapping[str, Changes], file: Path | None, choice: str, judged: Changes
+) -> None:
+    """Write the chosen run to a new run file, if one is named; refuse if none is proposed.
+
+    `judged` are the price and the range at which runs were judged, for a file that has none.
+    """
+    if file is None:
+        return
+    if choice not in offers:
         raise InputError(
-            "--propose: no run is expected to beat one number for all cells, so that none is "
-            "written; hexveil inspect without --propose says what would help."
+            "--propose: no run is expected to beat one number for all cells of each value column, "
+            "so that none is written; hexveil inspect without --propose says what would help."
         )
-    changes = grid_text.changed_fields(proposal)
-    plan_fields = run.plan.explicit_fields()
-    # The price and the range at which the run was judged, where the file has none.
-    if not plan_fields.keys() & {"epsilon", "target_error"}:
-        changes["plan", "epsilon"] = epsilon
-    if "clipping_range" not in plan_fields:
-        changes["plan", "clipping_range"] = "auto"
-    shared_steps.write_run(run, changes, file)
+    stated = set(run.plan.explicit_fields())
+    # A target takes the place of a price.
+    if "target_error" in stated:
+        stated.add("epsilon")
+    missing = {key: value for key, value in judged.items() if key[1] not in stated}
+    shared_steps.write_run(run, {**offers[choice], **missing}, file)
 
 
 def _common(
@@ -242,18 +247,8 @@ def _common(
 ) -> dict[str, CommonGrid]:
     """Return the grids proposed for all value columns, by choice; write a run of the chosen one."""
     proposals = {str(name): grid for name, grid in choose_common_grids(tuple(grids)).items()}
-    if file is None:
-        return proposals
-    if choice not in proposals:
-        raise InputError(
-            "--propose: no grid is expected to beat one number for all cells in every value "
-            "column, so that none is written; hexveil inspect without --propose says what would "
-            "help."
-        )
-    changes = grid_text.grid_fields(proposals[choice])
-    if "epsilon" not in run.plan.explicit_fields():
-        changes["plan", "epsilon"] = epsilon
-    shared_steps.write_run(run, changes, file)
+    offers = {name: grid_text.cell_fields(grid.leading.grid) for name, grid in proposals.items()}
+    _write_chosen(run, offers, file, choice, {("plan", "epsilon"): epsilon})
     return proposals
 
 

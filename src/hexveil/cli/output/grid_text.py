@@ -243,11 +243,6 @@ def _run_json(proposal: GridAssessment) -> dict[str, object]:
     }
 
 
-def grid_fields(grid: CommonGrid) -> Changes:
-    """Return the fields of a run file that make its grid this one."""
-    return cell_fields(grid.leading.grid)
-
-
 def common_rows(
     proposals: Mapping[str, CommonGrid], units: Mapping[str, str], epsilon: str
 ) -> list[Row]:
@@ -272,7 +267,11 @@ def common_rows(
     rows: list[Row] = [f"Grids for all value columns at epsilon {epsilon}, as lines of a run file:"]
     for grid in dict.fromkeys(proposals.values()):
         choices = ", ".join(choice for choice, offer in proposals.items() if offer is grid)
-        rows += ["", *_column_comment(choices, grid, units), *toml_lines(grid_fields(grid))]
+        rows += [
+            "",
+            *_column_comment(choices, grid, units),
+            *toml_lines(cell_fields(grid.leading.grid)),
+        ]
     return [*rows, "", _HOW_TO_WRITE]
 
 
@@ -303,7 +302,7 @@ def common_json(proposals: Mapping[str, CommonGrid]) -> dict[str, object]:
     """Return the proposed grids as JSON data, by choice."""
     return {
         choice: {
-            "fields": fields_json(grid_fields(grid)),
+            "fields": fields_json(cell_fields(grid.leading.grid)),
             "cells": {column: offer.cells for column, offer in grid.assessments.items()},
             "errors": {column: offer.predicted_error for column, offer in grid.assessments.items()},
         }

@@ -32,7 +32,6 @@ from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.aggregation import SQUARES, TOTAL, GroupKeys, PairStore
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.validation import REASONS, ValidatedRecords
-from hexveil.records.feasible_sums import squares_fit
 from hexveil.records.read_request import Rules
 from hexveil.records.utc_offsets import END_OF_TIMES
 
@@ -126,12 +125,11 @@ def _added(one: Sums, other: Sums) -> Sums:
     return {"key": key[starts]} | sums
 
 
-def _summed(records: Numbers, layout: _Layout, *, squares: bool) -> Sums:
+def _summed(records: Numbers, layout: _Layout) -> Sums:
     """Return the sums of sorted records, whose room is used up."""
     value, mask = np.uint64(layout.value.bits), _mask(layout.value.bits)
     # Room for a row per record, of which the system gives what is written to.
-    names = ("n", TOTAL, SQUARES) if squares else ("n", TOTAL)
-    sums: Sums = {name: np.empty(records.size, dtype=np.int64) for name in names}
+    sums: Sums = {name: np.empty(records.size, np.int64) for name in ("n", TOTAL, SQUARES)}
     size = start = 0
     while start < records.size:
         stop = start + _BLOCK
@@ -147,10 +145,10 @@ def _summed(records: Numbers, layout: _Layout, *, squares: bool) -> Sums:
         rows = slice(size, size := size + starts.size)
         records[rows] = key[starts]
         sums["n"][rows] = np.diff(starts, append=key.size)
-        # Overflow wraps, silently: sums of so many records are refused by their number alone.
+        # Overflow wraps, silently: sums of so many records are refused by their number alone, and
+        # their squares not used.
         np.add.reduceat(k, starts, out=sums[TOTAL][rows])
-        if squares:
-            np.add.reduceat(k * k, starts, out=sums[SQUARES][rows])
+        np.add.reduceat(k * k, starts, out=sums[SQUARES][rows])
     sums = {"key": records} | sums
     for column in sums.values():
         column.resize(size, refcheck=False)
@@ -163,17 +161,13 @@ def pack(
     """Return the pairs of validated records; None if the engine should group them."""
     # Where columns are not scanned alone a count would take another reading.
     n_records = aggregation.count_raw(session, source) if source.columnar else 0
-    if n_records < MIN_RECORDS:
-        return None
-    layout = _layout(session, source, keys, rules)
+    layout = _layout(session, source, keys, rules) if n_records >= MIN_RECORDS else None
     if layout is None or layout.bits >= BITS:
         return None
     packer = _Packer(session, layout, rules, n_records)
     with session.sharing():
         sums = packer.summed(layout.query(source.query, () if source.labelled else source.places))
-    if sums is None:
-        return None
-    return _decoded(session, layout, keys, sums, packer)
+    return None if sums is None else _decoded(session, layout, keys, sums, packer)
 
 
 def _layout(
@@ -213,13 +207,11 @@ class _Packer:
     def __init__(self, session: Session, layout: _Layout, rules: Rules, n_records: int) -> None:
         self._session, self._layout, self._n_records = session, layout, n_records
         self._resolution = rules.cells.resolution if isinstance(rules.cells, Cells) else None
-        self._squares = squares_fit(1, rules.scale)
         # Room for records: a list of batches would need twice the memory to join.
         self._at_once, self._size = min(n_records, max(session.sortable, 1)), 0
         self._room = np.empty(self._at_once, dtype=np.uint64)
         self._sums: Sums | None = None
         self._known: dict[int, int] = {}
-        self.hexagons: Numbers | None = None
         self.left_out = np.zeros(len(REASONS), dtype=np.int64)
 
     def summed(self, query: str) -> Sums | None:
@@ -245,9 +237,7 @@ class _Packer:
             )
         *places, below = map(to_numpy, batch.columns)
         self.left_out += np.bincount(-np.minimum(below, 0), minlength=len(REASONS))
-        if below.min(initial=0) < 0:
-            places = [column[below >= 0] for column in places]
-            below = below[below >= 0]
+        *places, below = (column[below >= 0] for column in (*places, below))
         if self._resolution is not None:
             # Numbers of hexagons in place of their 64 bits, of which a number has no room.
             lat, lon = map(to_arrow, places)
@@ -271,7 +261,7 @@ class _Packer:
         records, self._room = self._room, np.empty(self._at_once, dtype=np.uint64)
         records.resize(self._size, refcheck=False)
         records.sort()
-        self._size, part = 0, _summed(records, self._layout, squares=self._squares)
+        self._size, part = 0, _summed(records, self._layout)
         self._sums = part if self._sums is None else _added(self._sums, part)
 
     def _fit(self) -> bool:
@@ -279,12 +269,14 @@ class _Packer:
         most = max(self._session.memory, PAIRS_ALWAYS_HELD) / BYTES_OF_PAIR
         return self._sums is None or self._sums["key"].size <= most
 
+    def hexagons(self) -> Numbers:
+        """Return the hexagons that were met, in order."""
+        return np.sort(np.fromiter(self._known, np.uint64))
+
     def _order_hexagons(self) -> None:
         """Put the rank of each hexagon in the place of the number that it was given."""
-        names = np.fromiter(self._known, np.uint64, len(self._known))
-        order, rank = np.argsort(names), np.empty(names.size, dtype=np.uint64)
-        rank[order] = np.arange(names.size, dtype=np.uint64)
-        self.hexagons, layout = names[order], self._layout
+        rank = np.argsort(np.argsort(np.fromiter(self._known, np.uint64))).astype(np.uint64)
+        layout = self._layout
         numbers = [(self._room[: self._size], layout.bits)]
         if self._sums is not None:
             numbers.append((self._sums["key"], layout.bits - layout.value.bits + layout.bin_bits))
@@ -317,15 +309,15 @@ def _decoded(
     key >>= np.uint64(layout.unit_bits)
     starts = _run_starts(key)
     cells, hexagon = _columns(layout.cell, key[starts])
-    if packer.hexagons is not None:
-        cells["hexagon"] = packer.hexagons[hexagon]
+    if "hexagon" in keys.cell:
+        cells["hexagon"] = packer.hexagons()[hexagon]
     cells["users"] = np.diff(starts, append=key.size)
     cells["records"] = np.add.reduceat(sums["n"], starts)
     cells["place"] = np.arange(starts.size, dtype=np.int32)
     pairs = {"place": np.repeat(cells["place"], cells["users"]), "unit": unit} | sums
-    of_units, _ = _columns(layout.unit, units)
+    of_units = _columns(layout.unit, units)[0] | {"unit": np.arange(units.size)}
     session.register(aggregation.ALL_CELLS, to_table(cells))
-    session.register(aggregation.UNITS, to_table(of_units | {"unit": np.arange(units.size)}))
+    session.register(aggregation.UNITS, to_table(of_units))
     session.register(aggregation.PAIRS, to_table(pairs))
     if by_bin:
         by_bin |= {name: np.repeat(pairs[name], n_bins) for name in ("place", "unit")}
@@ -339,10 +331,8 @@ def _columns(fields: Mapping[str, _Field], key: Numbers) -> tuple[dict[str, Any]
     columns: dict[str, Any] = {}
     for name, field in reversed([*fields.items()]):
         steps, key = (key & _mask(field.bits)).view(np.int64), key >> np.uint64(field.bits)
-        if field.texts is not None:
-            columns[name] = field.texts.take(to_arrow(steps))
-        else:
-            columns[name] = steps * field.step + field.lowest
+        whole = steps * field.step + field.lowest
+        columns[name] = whole if field.texts is None else field.texts.take(to_arrow(steps))
     return columns, key
 
 

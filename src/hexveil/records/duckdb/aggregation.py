@@ -268,7 +268,7 @@ def in_order(pairs: pa.Table) -> pa.Table:
 
 
 def to_occupancy(pairs: pa.Table) -> tuple[LocalOccupancy, NDArray[np.int64]]:
-    """Return the occupancy of pairs in order, whose users are the units that are used, and these.
+    """Return the occupancy of pairs in order, and the numbers of its users among all units.
 
     Units are numbered before selection; those without a selected cell are left out, and booked no
     loss.

@@ -126,7 +126,7 @@ def _added(one: Sums, other: Sums) -> Sums:
 
 
 def _summed(records: Numbers, layout: _Layout) -> Sums:
-    """Return the sums of sorted records, whose room is used up."""
+    """Return the sums of sorted records, in their memory."""
     value, mask = np.uint64(layout.value.bits), _mask(layout.value.bits)
     # Room for a row per record, of which the system gives what is written to.
     sums: Sums = {name: np.empty(records.size, np.int64) for name in ("n", TOTAL, SQUARES)}
@@ -327,7 +327,7 @@ def _decoded(
 
 
 def _columns(fields: Mapping[str, _Field], key: Numbers) -> tuple[dict[str, Any], Numbers]:
-    """Decode the lowest fields of numbers; return the keys that they are, and what is above."""
+    """Return the keys in the lowest fields of numbers, and the higher bits."""
     columns: dict[str, Any] = {}
     for name, field in reversed([*fields.items()]):
         steps, key = (key & _mask(field.bits)).view(np.int64), key >> np.uint64(field.bits)

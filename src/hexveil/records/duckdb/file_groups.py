@@ -190,7 +190,7 @@ class FileGroup:
 
 
 class EnteredFiles(NamedTuple):
-    """Entries whose pairs are added up, paths of their tables, counts by reason, the request."""
+    """Used entries, paths of their tables, counts by reason, the request."""
 
     used: list[CacheEntry]
     tables: list[str]

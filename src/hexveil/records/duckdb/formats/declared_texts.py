@@ -34,7 +34,7 @@ _LARGE = (
 
 @dataclass(frozen=True)
 class Form:
-    """A form of texts or numbers that are unusable, and what a refusal says of it.
+    """A form of unusable texts or numbers, and its sentence in a refusal.
 
     Attributes
     ----------

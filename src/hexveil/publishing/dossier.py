@@ -4,7 +4,7 @@ Made from a release folder alone: public facts, no record, no ledger. A privacy 
 recipient can check, so the whole folder is verified first. The dossier states what is protected
 from whom, to which degree, on which assumptions, and what stays open. It draws no legal conclusion;
 facts that only the controller knows are places to fill in. All sentences stand in
-templates/dossier.md and the templates that it includes, templates/presence/dossier.md and
+templates/moments/dossier.md, the templates that it includes, templates/presence/dossier.md and
 templates/columns/dossier.md.
 """
 
@@ -24,6 +24,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.publishing.components import is_private, statements, statements_of_whole
 from hexveil.publishing.markup import DocumentSection, clean_texts, document
+from hexveil.publishing.part_kinds import kind_of
 from hexveil.publishing.verification.verify import read_folder
 from hexveil.report import accuracy_text
 from hexveil.report.manifest_view import format_heading, noun, spoken_value, unit_of_statistic
@@ -84,11 +85,12 @@ def describe(stated: Json, table: pa.Table, checksum: str) -> DocumentSection:
         SHA-256 of the manifest's file.
     """
     common = _common(stated, checksum)
-    if stated["kind"] == "presence":
-        is_open = sum(table["is_open"].to_pylist())
-        return document("presence/dossier.md", common | {"open_cells": is_open})
-    specific = _of_moments if stated["kind"] == "moments" else _of_distribution
-    return document("dossier.md", common | _public_presence(stated) | specific(stated))
+    if is_private(stated):
+        specific = {"open_cells": sum(table["is_open"].to_pylist())}
+    else:
+        own = _of_moments if "cut_off" in stated else _of_distribution
+        specific = _public_presence(stated) | own(stated)
+    return document(f"{kind_of(stated).dossier}/dossier.md", common | specific)
 
 
 def _of_whole(whole: Json, checksum: str) -> DocumentSection:

@@ -85,6 +85,8 @@ class ComponentKind:
         Yields numbers and losses that do not follow from each other.
     describe : callable
         Returns the figures that were recomputed, and those that could not be, in words.
+    templates, dossier : str
+        Folders of the templates of its README.txt and its dossier.
     """
 
     protect: Protect
@@ -96,6 +98,8 @@ class ComponentKind:
     check_cells: Callable[[pa.Table, Json], Iterable[str]]
     recompute: Callable[[pa.Table, Json], Iterable[str]]
     describe: Callable[[Json, pa.Table], Described]
+    templates: str = "distributions"
+    dossier: str = "moments"
 
 
 def _publish_moments(component: MomentPart, facts: Any, draw: Draw) -> Published:  # noqa: ANN401
@@ -138,6 +142,7 @@ KINDS: dict[str, ComponentKind] = {
         moment_checks.check_counted_cells,
         moment_checks.check_moments,
         moment_checks.describe_moments,
+        templates="moments",
     ),
     DistributionPart.kind: ComponentKind(
         "values",
@@ -160,6 +165,8 @@ KINDS: dict[str, ComponentKind] = {
         presence_checks.check_declared_cells,
         presence_checks.check_presence,
         presence_checks.describe_presence,
+        templates="presence",
+        dossier="presence",
     ),
 }
 """By the kind of a part, and of a component."""

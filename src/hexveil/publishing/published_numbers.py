@@ -304,7 +304,7 @@ class Release:
         from hexveil.report.cell_differences import difference_of  # noqa: PLC0415
 
         alone = self._of(column)
-        view = alone._view()
+        view = alone._view()  # noqa: SLF001  of its own class
         name = column_selection.statistic_prefix(view.statistics, statistic)
         return difference_of(alone.table, replace(view, shown=name), a, b)
 
@@ -365,7 +365,8 @@ class Release:
         from hexveil.report.notebook.axes_drawing import summarize  # noqa: PLC0415  as in plot
 
         return "".join(
-            summarize(one.table, one._view(), one._plotted(None)) for one in self.releases.values()
+            summarize(one.table, one._view(), one._plotted(None))  # noqa: SLF001  as above
+            for one in self.releases.values()
         )
 
     def _ipython_key_completions_(self) -> list[str]:

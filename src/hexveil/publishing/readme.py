@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from hexveil.publishing.catalogue.release_description import TILES, find_coverage
 from hexveil.publishing.markup import document
+from hexveil.publishing.part_kinds import kind_of
 from hexveil.report import accuracy_text
 from hexveil.report.manifest_view import common_unit, describe_repeats, format_heading, spoken_value
 from hexveil.report.origin import describe_origin
@@ -82,12 +83,11 @@ def _of_column(table: pa.Table, stated: Json) -> tuple[str, Json]:
         "quantum": stated["bounds"]["quantum"],
         **_accuracy(stated),
     }
-    kind = stated["kind"]
-    if kind == "presence":
+    if "is_open" in table.column_names:
         values["open_cells"] = sum(table["is_open"].to_pylist())
-    elif kind == "moments":
-        return "readme.md", values | _moment_values(table, stated)
-    return f"{kind}/readme.md", values
+    if "cut_off" in stated:
+        values |= _moment_values(table, stated)
+    return f"{kind_of(stated).templates}/readme.md", values
 
 
 def _accuracy(manifest: Json) -> Json:

@@ -31,8 +31,25 @@ def schema() -> Json:
 
 def component_schema(kind: str) -> Json:
     """Return the JSON Schema of a kind of component that stands in manifest.schema.json."""
+    return with_common(kind, _file()["$defs"][kind])
+
+
+def with_common(kind: str, own: Json) -> Json:
+    """Return the JSON Schema of a component from what its kind states beside every other one.
+
+    Parameters
+    ----------
+    kind : str
+    own : dict
+        With `properties`, and those that are `required`.
+    """
     definitions = _file()["$defs"]
-    resolved: Json = _resolved(definitions[kind], definitions)
+    common = definitions["component"]
+    properties = {**common["properties"], **own["properties"], "kind": {"const": kind}}
+    required = [*common["required"], *own["required"]]
+    resolved: Json = _resolved(
+        common | own | {"properties": properties, "required": required}, definitions
+    )
     return resolved
 
 

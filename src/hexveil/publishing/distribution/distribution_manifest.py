@@ -1,6 +1,7 @@
 """What a manifest states of quantiles, shares or histograms. Public facts only.
 
-It has the sections of means and variances, and of each part what its losses follow from: of means, variances and mean scores the plan of every cell, of shapes
+It has the sections of means and variances, and of each part what its losses follow from: of means,
+variances and mean scores the plan of every cell, of shapes
 and bins the noise scales and the public weight of each cell.
 """
 

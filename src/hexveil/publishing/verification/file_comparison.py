@@ -150,7 +150,7 @@ def as_released(table: pa.Table) -> pa.Table:
         index = table.column_names.index("starts_at_utc")
         field = table.schema.field(index).with_type(untrusted_files.TIME)
         table = table.set_column(index, field, table.column(index).cast(untrusted_files.TIME))
-    return table.replace_schema_metadata(metadata)
+    return table.replace_schema_metadata(metadata or None)
 
 
 def has_layer(folder: Path) -> bool:

@@ -187,7 +187,7 @@ class FolderCheck:
         """The table as it was released."""
         return file_comparison.as_released(self.table)
 
-    def find_problems(self) -> list[str]:
+    def find_problems(self) -> list[str]:  # noqa: PLR0911  a step each
         """Return the problems, in words that may contain a stranger's names."""
         if not self.folder.is_dir():
             raise InputError(f"there is no folder {self.folder}; name a release folder.")

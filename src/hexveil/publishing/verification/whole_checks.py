@@ -58,7 +58,7 @@ def check_whole(manifest: Json, statements: Mapping[str, Json]) -> Iterator[str]
     if not others:
         stated = ("epsilon_requested", "epsilon_spent")
         if any(guarantee[key] != leading[key] for key in stated):
-            yield "the epsilons of the guarantee are not those of the component."
+            yield "guarantee/epsilon_requested or epsilon_spent is not that of the component."
         if manifest.get("losses") != leading.get("losses"):
             yield "losses are not those of the component."
     elif is_private(manifest):

@@ -52,8 +52,8 @@ class ComponentKind:
     protect : "values" or "presence"
         The privacy model that it belongs to.
     publish : callable
-        Returns the table of a part, and what the manifest states of it, by its facts as read, its
-        stages, their outputs, and whether smoothed estimates are asked for; public.
+        Returns the table of a part and its entry in the manifest, by its facts as read, its stages,
+        their outputs, and whether smoothed estimates are asked for; public.
     check_labels : callable
         Refuses facts with labels by the names of the part's own columns.
     schema : callable
@@ -68,8 +68,8 @@ class ComponentKind:
         Yields numbers and losses that do not follow from each other.
     describe : callable
         Returns the figures that were recomputed, and those that could not be, in words.
-    templates, dossier : str
-        Folders of the templates of its README.txt and its dossier.
+    readme, dossier : str
+        Templates of README.txt and dossier.
     """
 
     protect: Protect
@@ -81,8 +81,8 @@ class ComponentKind:
     check_cells: Callable[[pa.Table, Json], Iterable[str]]
     recompute: Callable[[pa.Table, Json], Iterable[str]]
     describe: Callable[[Json, pa.Table], Described]
-    templates: str = "distributions"
-    dossier: str = "moments"
+    readme: str = "distributions/readme.md"
+    dossier: str = "moments/dossier.md"
 
 
 def _publish_moments(
@@ -133,7 +133,7 @@ KINDS: dict[str, ComponentKind] = {
         moment_checks.check_counted_cells,
         moment_checks.check_moments,
         moment_checks.describe_moments,
-        templates="moments",
+        readme="moments/readme.md",
     ),
     DistributionPart.kind: ComponentKind(
         "values",
@@ -156,8 +156,8 @@ KINDS: dict[str, ComponentKind] = {
         presence_checks.check_declared_cells,
         presence_checks.check_presence,
         presence_checks.describe_presence,
-        templates="presence",
-        dossier="presence",
+        readme="presence/readme.md",
+        dossier="presence/dossier.md",
     ),
 }
 """By the kind of a part, and of a component."""

@@ -1,0 +1,355 @@
+"""A state of all cells that follows published days: levels, days apart, and changes.
+
+Model. The average of cell c on a day is
+
+    T = level + weekend + day + own,      level = place + slot + cell
+
+with normal parts: places, slots and cells around the middle of the bounds; a weekend's difference,
+common and by slot; a difference that all cells share on that day; and the cell's own, of variance
+λ (within² + user² Σp²), p the shares of users in its records. λ is learned for each cell. Levels
+drift by the days that pass. A published number shows T + lasting · β, where β is a number of the
+cell that stays: what a clipping range hides today it hides tomorrow.
+
+All deviations are fitted by the evidence of the days, with broad priors in parts of the span.
+Everything here is made of published numbers and public facts: it costs no privacy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, fields, replace
+
+import numpy as np
+
+from hexveil.base.arrays import Floats, Ints
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.learning.day_numbers import CellLikelihood, DayNumbers
+from hexveil.learning.normal_update import Update, tilted, update
+
+LASTING_PRIOR = 0.7
+"""Standard deviation of β."""
+MULTIPLES: Floats = 4.0 ** np.arange(-1, 3)
+LOG_MULTIPLE_SD = 0.7
+"""Values of λ, and the deviation of its logarithm."""
+_FIRST_LOG_MULTIPLES: Floats = -0.5 * (np.log(MULTIPLES) / LOG_MULTIPLE_SD) ** 2
+SHIFTS: Floats = np.array([0.04, 0.08, 0.15, 0.3])
+"""Changes of a level that are looked for, either way, in parts of the span."""
+WINDOW, ALARM = 7, 7.0
+"""Days over which a change may be noticed, and the log likelihood ratio that notices it."""
+CHANGE = 0.1
+"""Deviation of a changed level, in parts of the span."""
+
+
+@dataclass(frozen=True)
+class Deviations:
+    """Standard deviations of the parts of the model, value units.
+
+    Attributes
+    ----------
+    place, slot, cell : float
+        Parts of a level.
+    weekend, day : float
+        What all cells share.
+    within, user : float
+        A cell's own on a day, and of its users.
+    drift : float
+        Of a level, from one day to the next.
+    """
+
+    place: float
+    slot: float
+    cell: float
+    weekend: float
+    day: float
+    within: float
+    user: float
+    drift: float
+
+    @classmethod
+    def usual(cls, span: float, user: float) -> Deviations:
+        """Return the middles of the priors."""
+        parts = Deviations(1 / 8, 1 / 20, 1 / 40, 1 / 100, 1 / 80, 1 / 40, 1.0, 1 / 800)
+        return replace(cls(*(span * part for part in astuple(parts))), user=user)
+
+
+PRIOR_SDS = Deviations(1.0, 1.0, 0.25, 1.0, 1.0, 0.5, 0.2, 1.5)
+"""Standard deviations of the priors, of logarithms."""
+
+
+@dataclass(frozen=True, eq=False)
+class SeenDay(ReadOnlyArrays):
+    """A published day as the memory sees it.
+
+    Attributes
+    ----------
+    cells, slots : ndarray of int64, shape (n_cells,)
+        Which cells of the memory it has, and their slots.
+    is_weekend : bool
+    gap : int
+        Days since the one before.
+    share_squares : ndarray of float, shape (n_cells,)
+        Σp².
+    likelihood : CellLikelihood
+    """
+
+    cells: Ints
+    slots: Ints
+    is_weekend: bool
+    gap: int
+    share_squares: Floats
+    likelihood: CellLikelihood
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast(ReadOnlyArrays):
+    """What everything but its own number says about each cell of a day, value units.
+
+    Attributes
+    ----------
+    mean, deviation : ndarray of float, shape (n_cells,)
+        Of what clipping would show without noise.
+    lasting_mean, lasting_deviation : ndarray of float, shape (n_cells,)
+        Of its difference from the cell's average.
+    """
+
+    mean: Floats
+    deviation: Floats
+    lasting_mean: Floats
+    lasting_deviation: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Change(ReadOnlyArrays):
+    """A change that the numbers of several days show.
+
+    Attributes
+    ----------
+    since, noticed : int
+        Number of the day from which on levels are another, and of the day that showed it.
+    cells : ndarray of int64
+        Cells of the memory: one, or all of a place.
+    """
+
+    since: int
+    noticed: int
+    cells: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class _State:
+    mean: Floats
+    covariance: Floats
+
+
+class Memory:
+    """All cells of some days, and what those days say about them."""
+
+    def __init__(self, days: Sequence[DayNumbers], likelihoods: Sequence[CellLikelihood]) -> None:
+        self.bounds = days[-1].bounds
+        self.span = self.bounds[1] - self.bounds[0]
+        names = [np.char.add(np.char.add(one.place, "|"), one.slot.astype(str)) for one in days]
+        cells, first = np.unique(np.concatenate(names), return_index=True)
+        place = np.concatenate([one.place for one in days])[first]
+        slot = np.concatenate([one.slot for one in days])[first]
+        self.places = np.unique(place, return_inverse=True)[1].reshape(-1)
+        self.slots = np.unique(slot, return_inverse=True)[1].reshape(-1)
+        self.n_cells, self.n_slots = cells.size, int(self.slots.max()) + 1
+        self.days = []
+        for k, (one, name, seen) in enumerate(zip(days, names, likelihoods, strict=True)):
+            index = np.searchsorted(cells, name)
+            gap = one.day - days[k - 1].day if k else 0
+            self.days.append(
+                SeenDay(
+                    index, self.slots[index], one.is_weekend, gap, one.design.share_squares, seen
+                )
+            )
+        self.user = float(np.exp(np.mean([np.log(one.user_deviation) for one in days])))
+        self.changes: list[Change] = []
+        self._log_multiples = np.tile(_FIRST_LOG_MULTIPLES, (self.n_cells, 1))
+
+    # ---- the state ----
+
+    @property
+    def multiples(self) -> Floats:
+        """Expected λ of each cell."""
+        weight = np.exp(self._log_multiples - self._log_multiples.max(axis=1, keepdims=True))
+        return np.asarray(weight @ MULTIPLES / weight.sum(axis=1))
+
+    def prior(self, by: Deviations) -> _State:
+        """Return the state before any day: levels, weekend, weekend by slot, β."""
+        n, end = self.n_cells, self.n_cells + 1 + self.n_slots
+        covariance = np.zeros((end + n, end + n))
+        levels = (self.span / 3.0) ** 2 + by.place**2 * np.equal.outer(self.places, self.places)
+        if self.n_slots > 1:
+            levels = levels + by.slot**2 * np.equal.outer(self.slots, self.slots)
+        covariance[:n, :n] = levels + by.cell**2 * np.eye(n)
+        covariance[n, n] = by.weekend**2
+        slots, lasting = np.arange(n + 1, end), np.arange(end, end + n)
+        covariance[slots, slots] = by.weekend**2 / 2.0
+        covariance[lasting, lasting] = LASTING_PRIOR**2
+        mean = np.zeros(end + n)
+        mean[:n] = sum(self.bounds) / 2.0
+        return _State(mean, covariance)
+
+    def passed(self, state: _State, by: Deviations, number: int) -> _State:
+        """Return the state on the morning of a day: levels drift, and alarms widen them."""
+        covariance = state.covariance.copy()
+        levels = np.arange(self.n_cells)
+        covariance[levels, levels] += by.drift**2 * self.days[number].gap
+        for change in self.changes:
+            if change.since == number:
+                cells, variance = change.cells, (CHANGE * self.span) ** 2
+                if cells.size > 1:
+                    covariance[np.ix_(cells, cells)] += variance
+                    variance /= 4.0
+                covariance[cells, cells] += variance
+        return _State(state.mean, covariance)
+
+    def shown(
+        self, state: _State, by: Deviations, day: SeenDay
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return means and covariances of what a day shows, and covariances of the state with it."""
+        n, cells = self.n_cells, day.cells
+        parts = [cells]
+        if day.is_weekend:
+            parts += [np.full_like(cells, n), n + 1 + day.slots]
+        lasting = n + 1 + self.n_slots + cells
+        mean = sum(state.mean[part] for part in parts)
+        with_state = sum(state.covariance[:, part] for part in parts)
+        mean = mean + day.likelihood.lasting * state.mean[lasting]
+        with_state = with_state + day.likelihood.lasting * state.covariance[:, lasting]
+        covariance = sum(with_state[part] for part in parts)
+        covariance = covariance + day.likelihood.lasting[:, None] * with_state[lasting]
+        own = (by.within**2 + by.user**2 * day.share_squares) * self.multiples[cells]
+        covariance = (covariance + covariance.T) / 2.0 + by.day**2 + np.diag(own)
+        return np.asarray(mean), np.asarray(covariance), np.asarray(with_state)
+
+    def after(
+        self, state: _State, by: Deviations, number: int
+    ) -> tuple[_State, Update, tuple[Floats, Floats]]:
+        """Return the state after a day, what its numbers added, and what was expected of them."""
+        day, morning = self.days[number], self.passed(state, by, number)
+        mean, covariance, with_state = self.shown(morning, by, day)
+        seen = update(covariance, mean, day.likelihood.edges, day.likelihood.density)
+        new = _State(
+            morning.mean + with_state @ seen.gain,
+            morning.covariance - with_state @ seen.loss @ with_state.T,
+        )
+        return new, seen, (mean, np.diag(covariance))
+
+    # ---- fitting ----
+
+    def evidence(self, by: Deviations, numbers: Sequence[int]) -> float:
+        """Return the log evidence of some days, with the priors of the deviations."""
+        usual, state, total = Deviations.usual(self.span, self.user), self.prior(by), 0.0
+        for number in numbers:
+            state, seen, _ = self.after(state, by, number)
+            total += seen.evidence
+        pulls = np.log(np.array(astuple(by)) / np.array(astuple(usual))) / np.array(
+            astuple(PRIOR_SDS)
+        )
+        return total - 0.5 * float(pulls @ pulls)
+
+    def fitted(self, by: Deviations, numbers: Sequence[int], rounds: int = 1) -> Deviations:
+        """Return deviations of more evidence: one after the other, up or down by half an e-fold."""
+        best, step = self.evidence(by, numbers), 0.5
+        weekends = any(self.days[number].is_weekend for number in numbers)
+        idle = ["slot"] * (self.n_slots == 1) + ["weekend"] * (not weekends)
+        for _ in range(rounds):
+            for field in fields(by):
+                if field.name in idle:
+                    continue
+                for sign in (1.0, -1.0):
+                    moved = False
+                    while True:
+                        value = getattr(by, field.name) * np.exp(sign * step)
+                        tried = replace(by, **{field.name: float(value)})
+                        reached = self.evidence(tried, numbers)
+                        if reached <= best:
+                            break
+                        best, by, moved = reached, tried, True
+                    if moved:
+                        break
+            step /= 2.0
+        return by
+
+    # ---- all days, with changes ----
+
+    def run(self, by: Deviations) -> Forecast:
+        """Go through all days, and return the forecast of the last one."""
+        self.changes = []
+        self._log_multiples[:] = _FIRST_LOG_MULTIPLES
+        states, ratios = [self.prior(by)], []
+        for number, day in enumerate(self.days):
+            new, seen, expected = self.after(states[-1], by, number)
+            if number:
+                ratios = [*ratios, self._ratios(expected, day)][-WINDOW:]
+                found = self._notice(ratios, number)
+                if found:
+                    self.changes += found
+                    first = min(change.since for change in found)
+                    del states[len(states) - (number - first) :]
+                    for again in range(first, number + 1):
+                        new, seen, expected = self.after(states[-1], by, again)
+                        states.append(new)
+                    states.pop()
+                self._learn_multiples(expected, by, day)
+            states = [*states, new][-WINDOW - 1 :]
+        lasting = self.n_cells + 1 + self.n_slots + day.cells
+        before = states[-2]
+        return Forecast(
+            seen.mean,
+            np.sqrt(seen.variance),
+            day.likelihood.lasting * before.mean[lasting],
+            day.likelihood.lasting * np.sqrt(np.diag(before.covariance)[lasting]),
+        )
+
+    def _ratios(self, expected: tuple[Floats, Floats], day: SeenDay) -> Floats:
+        """Return each cell's log likelihood of shifted levels, against that of none."""
+        mean, variance = expected
+        shifts = self.span * np.concatenate([[0.0], SHIFTS, -SHIFTS])
+        likelihood = day.likelihood
+        ratios = np.zeros((self.n_cells, shifts.size))
+        for k, shift in enumerate(shifts):
+            mass, _, _ = tilted(mean + shift, variance, likelihood.edges, likelihood.density)
+            ratios[day.cells, k] = mass
+        return ratios - ratios[:, :1]
+
+    def _notice(self, ratios: list[Floats], number: int) -> list[Change]:
+        """Return the changes of cells and places that several days show, strongest first."""
+        hits: dict[tuple[int, ...], tuple[float, int]] = {}
+        total = np.zeros_like(ratios[-1])
+        for back, day in enumerate(reversed(ratios)):
+            total = total + day
+            of_places = np.zeros((int(self.places.max()) + 1, total.shape[1]))
+            np.add.at(of_places, self.places, total)
+            for rows, is_place in ((total, False), (of_places, True)):
+                if is_place and self.n_slots == 1:
+                    continue
+                evidence = np.logaddexp.reduce(rows[:, 1:], axis=1) - np.log(rows.shape[1] - 1)
+                for row in np.flatnonzero(evidence > ALARM):
+                    cells = np.flatnonzero(self.places == row) if is_place else np.array([row])
+                    key = tuple(cells.tolist())
+                    hits[key] = max(hits.get(key, (0.0, 0)), (float(evidence[row]), back))
+        found, done = [], np.zeros(self.n_cells, dtype=bool)
+        for key, (_, back) in sorted(hits.items(), key=lambda hit: -hit[1][0]):
+            cells = np.array(key)
+            if not done[cells].all():
+                done[cells] = True
+                found.append(Change(number - back, number, cells))
+                for day in ratios:
+                    day[cells] = 0.0
+        return found
+
+    def _learn_multiples(
+        self, expected: tuple[Floats, Floats], by: Deviations, day: SeenDay
+    ) -> None:
+        """Update what is known of λ of the day's cells."""
+        mean, variance = expected
+        own = by.within**2 + by.user**2 * day.share_squares
+        base = np.maximum(variance - own * self.multiples[day.cells], 1e-6)
+        for k, multiple in enumerate(MULTIPLES):
+            mass, _, _ = tilted(
+                mean, base + own * multiple, day.likelihood.edges, day.likelihood.density
+            )
+            self._log_multiples[day.cells, k] += mass

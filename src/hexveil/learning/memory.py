@@ -23,12 +23,12 @@ import numpy as np
 
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.learning.day_numbers import CellLikelihood, DayNumbers
-from hexveil.learning.normal_update import Update, tilted, update
+from hexveil.learning.normal_update import SWEEPS, Update, tilted, update
+from hexveil.learning.published_day import PublishedDay
 
 LASTING_PRIOR = 0.7
 """Standard deviation of β."""
-MULTIPLES: Floats = 4.0 ** np.arange(-1, 3)
+MULTIPLES: Floats = np.array([0.25, 1.0, 4.0, 16.0])
 LOG_MULTIPLE_SD = 0.7
 """Values of λ, and the deviation of its logarithm."""
 _FIRST_LOG_MULTIPLES: Floats = -0.5 * (np.log(MULTIPLES) / LOG_MULTIPLE_SD) ** 2
@@ -36,6 +36,7 @@ SHIFTS: Floats = np.array([0.04, 0.08, 0.15, 0.3])
 """Changes of a level that are looked for, either way, in parts of the span."""
 WINDOW, ALARM = 7, 7.0
 """Days over which a change may be noticed, and the log likelihood ratio that notices it."""
+SWEEPS_OF_A_FIT = 2
 CHANGE = 0.1
 """Deviation of a changed level, in parts of the span."""
 
@@ -77,27 +78,13 @@ PRIOR_SDS = Deviations(1.0, 1.0, 0.25, 1.0, 1.0, 0.5, 0.2, 1.5)
 
 
 @dataclass(frozen=True, eq=False)
-class SeenDay(ReadOnlyArrays):
-    """A published day as the memory sees it.
+class _Day(ReadOnlyArrays):
+    """A published day, the days since the one before, and which cells and slots it has."""
 
-    Attributes
-    ----------
-    cells, slots : ndarray of int64, shape (n_cells,)
-        Which cells of the memory it has, and their slots.
-    is_weekend : bool
-    gap : int
-        Days since the one before.
-    share_squares : ndarray of float, shape (n_cells,)
-        Σp².
-    likelihood : CellLikelihood
-    """
-
+    published: PublishedDay
+    gap: int
     cells: Ints
     slots: Ints
-    is_weekend: bool
-    gap: int
-    share_squares: Floats
-    likelihood: CellLikelihood
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +94,7 @@ class Forecast(ReadOnlyArrays):
     Attributes
     ----------
     mean, deviation : ndarray of float, shape (n_cells,)
-        Of what clipping would show without noise.
+        Of what the cell would show without noise.
     lasting_mean, lasting_deviation : ndarray of float, shape (n_cells,)
         Of its difference from the cell's average.
     """
@@ -144,25 +131,22 @@ class _State:
 class Memory:
     """All cells of some days, and what those days say about them."""
 
-    def __init__(self, days: Sequence[DayNumbers], likelihoods: Sequence[CellLikelihood]) -> None:
+    def __init__(self, days: Sequence[PublishedDay]) -> None:
         self.bounds = days[-1].bounds
         self.span = self.bounds[1] - self.bounds[0]
         names = [np.char.add(np.char.add(one.place, "|"), one.slot.astype(str)) for one in days]
         cells, first = np.unique(np.concatenate(names), return_index=True)
-        place = np.concatenate([one.place for one in days])[first]
-        slot = np.concatenate([one.slot for one in days])[first]
-        self.places = np.unique(place, return_inverse=True)[1].reshape(-1)
-        self.slots = np.unique(slot, return_inverse=True)[1].reshape(-1)
-        self.n_cells, self.n_slots = cells.size, int(self.slots.max()) + 1
+        place, slot = (
+            np.unique(np.concatenate(column)[first], return_inverse=True)[1].reshape(-1)
+            for column in ([one.place for one in days], [one.slot for one in days])
+        )
+        self.places, self.slots = place, slot
+        self.n_cells, self.n_slots = cells.size, int(slot.max()) + 1
         self.days = []
-        for k, (one, name, seen) in enumerate(zip(days, names, likelihoods, strict=True)):
+        for number, (one, name) in enumerate(zip(days, names, strict=True)):
             index = np.searchsorted(cells, name)
-            gap = one.day - days[k - 1].day if k else 0
-            self.days.append(
-                SeenDay(
-                    index, self.slots[index], one.is_weekend, gap, one.design.share_squares, seen
-                )
-            )
+            gap = one.day - days[number - 1].day if number else 0
+            self.days.append(_Day(one, gap, index, slot[index]))
         self.user = float(np.exp(np.mean([np.log(one.user_deviation) for one in days])))
         self.changes: list[Change] = []
         self._log_multiples = np.tile(_FIRST_LOG_MULTIPLES, (self.n_cells, 1))
@@ -205,32 +189,30 @@ class Memory:
                 covariance[cells, cells] += variance
         return _State(state.mean, covariance)
 
-    def shown(
-        self, state: _State, by: Deviations, day: SeenDay
-    ) -> tuple[Floats, Floats, Floats]:
-        """Return means and covariances of what a day shows, and covariances of the state with it."""
+    def shown(self, state: _State, by: Deviations, day: _Day) -> tuple[Floats, Floats, Floats]:
+        """Return mean and covariance of what a day shows, and that of the state with it."""
         n, cells = self.n_cells, day.cells
         parts = [cells]
-        if day.is_weekend:
+        if day.published.is_weekend:
             parts += [np.full_like(cells, n), n + 1 + day.slots]
         lasting = n + 1 + self.n_slots + cells
         mean = sum(state.mean[part] for part in parts)
         with_state = sum(state.covariance[:, part] for part in parts)
-        mean = mean + day.likelihood.lasting * state.mean[lasting]
-        with_state = with_state + day.likelihood.lasting * state.covariance[:, lasting]
+        mean = mean + day.published.lasting * state.mean[lasting]
+        with_state = with_state + day.published.lasting * state.covariance[:, lasting]
         covariance = sum(with_state[part] for part in parts)
-        covariance = covariance + day.likelihood.lasting[:, None] * with_state[lasting]
-        own = (by.within**2 + by.user**2 * day.share_squares) * self.multiples[cells]
+        covariance = covariance + day.published.lasting[:, None] * with_state[lasting]
+        own = (by.within**2 + by.user**2 * day.published.share_squares) * self.multiples[cells]
         covariance = (covariance + covariance.T) / 2.0 + by.day**2 + np.diag(own)
         return np.asarray(mean), np.asarray(covariance), np.asarray(with_state)
 
     def after(
-        self, state: _State, by: Deviations, number: int
+        self, state: _State, by: Deviations, number: int, sweeps: int = SWEEPS
     ) -> tuple[_State, Update, tuple[Floats, Floats]]:
         """Return the state after a day, what its numbers added, and what was expected of them."""
         day, morning = self.days[number], self.passed(state, by, number)
         mean, covariance, with_state = self.shown(morning, by, day)
-        seen = update(covariance, mean, day.likelihood.edges, day.likelihood.density)
+        seen = update(covariance, mean, day.published.edges, day.published.density, sweeps)
         new = _State(
             morning.mean + with_state @ seen.gain,
             morning.covariance - with_state @ seen.loss @ with_state.T,
@@ -243,7 +225,7 @@ class Memory:
         """Return the log evidence of some days, with the priors of the deviations."""
         usual, state, total = Deviations.usual(self.span, self.user), self.prior(by), 0.0
         for number in numbers:
-            state, seen, _ = self.after(state, by, number)
+            state, seen, _ = self.after(state, by, number, SWEEPS_OF_A_FIT)
             total += seen.evidence
         pulls = np.log(np.array(astuple(by)) / np.array(astuple(usual))) / np.array(
             astuple(PRIOR_SDS)
@@ -253,7 +235,7 @@ class Memory:
     def fitted(self, by: Deviations, numbers: Sequence[int], rounds: int = 1) -> Deviations:
         """Return deviations of more evidence: one after the other, up or down by half an e-fold."""
         best, step = self.evidence(by, numbers), 0.5
-        weekends = any(self.days[number].is_weekend for number in numbers)
+        weekends = any(self.days[number].published.is_weekend for number in numbers)
         idle = ["slot"] * (self.n_slots == 1) + ["weekend"] * (not weekends)
         for _ in range(rounds):
             for field in fields(by):
@@ -279,7 +261,8 @@ class Memory:
         """Go through all days, and return the forecast of the last one."""
         self.changes = []
         self._log_multiples[:] = _FIRST_LOG_MULTIPLES
-        states, ratios = [self.prior(by)], []
+        states = [self.prior(by)]
+        ratios: list[Floats] = []
         for number, day in enumerate(self.days):
             new, seen, expected = self.after(states[-1], by, number)
             if number:
@@ -300,18 +283,18 @@ class Memory:
         return Forecast(
             seen.mean,
             np.sqrt(seen.variance),
-            day.likelihood.lasting * before.mean[lasting],
-            day.likelihood.lasting * np.sqrt(np.diag(before.covariance)[lasting]),
+            day.published.lasting * before.mean[lasting],
+            day.published.lasting * np.sqrt(np.diag(before.covariance)[lasting]),
         )
 
-    def _ratios(self, expected: tuple[Floats, Floats], day: SeenDay) -> Floats:
+    def _ratios(self, expected: tuple[Floats, Floats], day: _Day) -> Floats:
         """Return each cell's log likelihood of shifted levels, against that of none."""
         mean, variance = expected
         shifts = self.span * np.concatenate([[0.0], SHIFTS, -SHIFTS])
-        likelihood = day.likelihood
+        seen = day.published
         ratios = np.zeros((self.n_cells, shifts.size))
         for k, shift in enumerate(shifts):
-            mass, _, _ = tilted(mean + shift, variance, likelihood.edges, likelihood.density)
+            mass, _, _ = tilted(mean + shift, variance, seen.edges, seen.density)
             ratios[day.cells, k] = mass
         return ratios - ratios[:, :1]
 
@@ -341,15 +324,13 @@ class Memory:
                     day[cells] = 0.0
         return found
 
-    def _learn_multiples(
-        self, expected: tuple[Floats, Floats], by: Deviations, day: SeenDay
-    ) -> None:
+    def _learn_multiples(self, expected: tuple[Floats, Floats], by: Deviations, day: _Day) -> None:
         """Update what is known of λ of the day's cells."""
         mean, variance = expected
-        own = by.within**2 + by.user**2 * day.share_squares
+        own = by.within**2 + by.user**2 * day.published.share_squares
         base = np.maximum(variance - own * self.multiples[day.cells], 1e-6)
         for k, multiple in enumerate(MULTIPLES):
             mass, _, _ = tilted(
-                mean, base + own * multiple, day.likelihood.edges, day.likelihood.density
+                mean, base + own * multiple, day.published.edges, day.published.density
             )
             self._log_multiples[day.cells, k] += mass

@@ -14,7 +14,7 @@ import numpy as np
 from hexveil.base.arrays import Floats
 from hexveil.base.read_only import ReadOnlyArrays
 
-SWEEPS = 5
+SWEEPS = 4
 UNDAMPED, DAMPING = 2, 0.7
 TINY = 1e-300
 
@@ -90,7 +90,9 @@ def _bin_moments(z: Floats) -> tuple[Floats, Floats, Floats]:
     return np.maximum(mass, 0.0), first, mass + sloped[:, :-1] - sloped[:, 1:]
 
 
-def update(covariance: Floats, mean: Floats, edges: Floats, density: Floats) -> Update:
+def update(
+    covariance: Floats, mean: Floats, edges: Floats, density: Floats, sweeps: int = SWEEPS
+) -> Update:
     """Return what the likelihoods of numbers add to their joint normal prior.
 
     Parameters
@@ -98,12 +100,13 @@ def update(covariance: Floats, mean: Floats, edges: Floats, density: Floats) -> 
     covariance : ndarray of float, shape (n, n)
     mean : ndarray of float, shape (n,)
     edges, density : ndarray of float, shapes (n, n_bins + 1) and (n, n_bins)
+    sweeps : int
     """
     from scipy.linalg import solve_triangular  # noqa: PLC0415  importing hexveil must stay light
 
     edges, own = edges - mean[:, None], np.diag(covariance)
     precision, shift = _first_factors(edges, density, own)
-    for sweep in range(SWEEPS + 1):
+    for sweep in range(sweeps + 1):
         root = np.sqrt(precision)
         lower = np.linalg.cholesky(np.eye(own.size) + root[:, None] * covariance * root)
         half = solve_triangular(lower, root[:, None] * covariance, lower=True)
@@ -116,7 +119,7 @@ def update(covariance: Floats, mean: Floats, edges: Floats, density: Floats) -> 
         cavity_variance = 1.0 / rest
         cavity = cavity_variance * (centre / variance - shift)
         mass, tilted_mean, tilted_variance = tilted(cavity, cavity_variance, edges, density)
-        if sweep == SWEEPS:
+        if sweep == sweeps:
             break
         step = 1.0 if sweep < UNDAMPED else DAMPING
         aimed = np.maximum(1.0 / tilted_variance - rest, 0.0)

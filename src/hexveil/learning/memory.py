@@ -26,7 +26,7 @@ from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.learning.normal_update import SWEEPS, Update, tilted, update
 from hexveil.learning.published_day import PublishedDay
 
-LASTING_PRIOR = 0.7
+LASTING_PRIOR = 0.55
 """Standard deviation of β."""
 MULTIPLES: Floats = np.array([0.25, 1.0, 4.0, 16.0])
 LOG_MULTIPLE_SD = 0.7

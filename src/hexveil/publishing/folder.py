@@ -31,6 +31,8 @@ from hexveil.publishing import places, receipt, signing
 from hexveil.publishing.catalogue import metadata_files, vector_tiles
 from hexveil.publishing.catalogue.holder_statements import Catalogue
 from hexveil.publishing.catalogue.release_description import TILES, find_coverage
+from hexveil.publishing.memory import stored_day
+from hexveil.publishing.memory.stored_day import Rows
 from hexveil.publishing.places import with_places
 from hexveil.publishing.readme import render_readme
 
@@ -123,6 +125,7 @@ def write(
     manifest: dict[str, Any],
     folder: str | Path,
     options: FolderOptions | None = None,
+    memory: Rows | None = None,
 ) -> Path:
     """Write all files of a release and return the folder.
 
@@ -131,7 +134,7 @@ def write(
     """
     # Key and context are read first: a mistake in either must not leave a folder behind.
     options = options or FolderOptions()
-    signer, files = options.signer, ReleaseFiles.of(table, manifest, options)
+    signer, files = options.signer, ReleaseFiles.of(table, manifest, options, memory)
     with new_folder(folder) as temporary:
         files.write(temporary, signer)
     return Path(folder)
@@ -174,6 +177,8 @@ class ReleaseFiles:
     context : dict or None
         Lines and areas beneath the map.
     geography, tiles : bool
+    memory : ndarray or None
+        Rows of `memory.npy`.
     """
 
     table: pa.Table
@@ -181,9 +186,16 @@ class ReleaseFiles:
     context: dict[str, Any] | None
     geography: bool
     tiles: bool
+    memory: Rows | None
 
     @classmethod
-    def of(cls, table: pa.Table, manifest: dict[str, Any], options: FolderOptions) -> ReleaseFiles:
+    def of(
+        cls,
+        table: pa.Table,
+        manifest: dict[str, Any],
+        options: FolderOptions,
+        memory: Rows | None = None,
+    ) -> ReleaseFiles:
         """Return the files of a release; see `write`."""
         stated = with_statements(manifest, options.catalogue, options.stated())
         return cls(
@@ -193,6 +205,7 @@ class ReleaseFiles:
             None if options.context is None else report.read_context(options.context),
             options.geography,
             vector_tiles.wants_tiles(table, options.tiles),
+            memory,
         )
 
     def write(self, folder: Path, signer: signing.SigningKey | None) -> None:
@@ -258,6 +271,8 @@ def _write_files(folder: Path, files: ReleaseFiles) -> None:
         vector_tiles.write_tiles(table, folder / TILES)
     tell_share(WRITING, 0.55)
     write_manifest(folder, manifest)
+    if files.memory is not None:
+        (folder / stored_day.FILE).write_bytes(stored_day.to_bytes(files.memory))
     names = frozenset(path.name for path in folder.iterdir()) | {"README.txt", PAGE}
     texts = derive_texts(table, manifest, names)
     texts.write(folder, context=files.context, geography=files.geography)

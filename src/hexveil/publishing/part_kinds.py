@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from hexveil.mechanisms.contract import Outputs, StagedPlan
+    from hexveil.publishing.memory.history import History
+    from hexveil.publishing.memory.stored_day import Rows
 
-    Published = tuple[pa.Table, dict[str, Any]]
+    Published = tuple[pa.Table, dict[str, Any], Rows | None]
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class Draw:
     outputs : Outputs
     smoothing : bool
         Whether smoothed estimates are asked for.
+    history : History or None
+        Earlier releases, which a release of one value column remembers.
     """
 
     dataset: str
@@ -59,6 +63,7 @@ class Draw:
     stages: StagedPlan
     outputs: Outputs
     smoothing: bool = False
+    history: History | None = None
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,8 @@ class PublishedKind:
     Attributes
     ----------
     publish : callable
-        Returns table and manifest of a part, its facts as read and its draw; public.
+        Returns table and manifest of a part, its facts as read and its draw, and the rows of
+        `memory.npy`, if it remembers; public.
     check_columns : callable
         Refuses facts with labels by the names of the part's own columns.
     """
@@ -80,15 +86,18 @@ class PublishedKind:
 def _publish_moments(component: MomentPart, facts: Any, draw: Draw) -> Published:  # noqa: ANN401
     with share_of_work(RELEASING, 0.0, 0.6, ESTIMATES):
         moments = decode_moments(
-            component, draw.stages, draw.outputs, facts, smoothing=draw.smoothing
-        )
+            component, draw.stages, draw.outputs, facts, smoothing=draw.smoothing,
+            history=draw.history,
+        )  # fmt: skip
     # It states the lower bound of all plans.
     with share_of_work(RELEASING, 0.6, 1.0, SEARCH):
         manifest = build_manifest(
             draw.dataset, facts, moments.plan, draw.request, draw.position, moments.smoothed,
             moments.accuracy,
         )  # fmt: skip
-    return moments.table, manifest
+    if moments.memory is None:
+        return moments.table, manifest, None
+    return moments.table, manifest | {"memory": moments.memory.statement}, moments.memory.rows
 
 
 def _publish_distribution(component: DistributionPart, _: object, draw: Draw) -> Published:
@@ -97,7 +106,7 @@ def _publish_distribution(component: DistributionPart, _: object, draw: Draw) ->
     manifest = build_distribution_manifest(
         draw.dataset, component, decoded, draw.request, draw.position
     )
-    return decoded.table, manifest
+    return decoded.table, manifest, None
 
 
 def _publish_presence(component: PresencePart, _: object, draw: Draw) -> Published:
@@ -108,7 +117,7 @@ def _publish_presence(component: PresencePart, _: object, draw: Draw) -> Publish
     manifest = presence_manifest(
         draw.dataset, component, draw.outputs, draw.request, draw.position, accuracy
     )
-    return table, manifest
+    return table, manifest, None
 
 
 def _check_distribution(component: DistributionPart, facts: Any) -> None:  # noqa: ANN401

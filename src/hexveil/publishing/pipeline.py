@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.distribution.combined_stages import CombinedStages
     from hexveil.planning.part import Part
     from hexveil.planning.plan import Plan
+    from hexveil.publishing.memory.history import History
     from hexveil.publishing.privacy_models import AnyDataset, ReleasableDataset
 
 
@@ -63,6 +64,7 @@ def release(
     ledger: Ledger | None = None,
     estimates: tuple[str, ...] | str = ("raw",),
     accept_noise: bool = False,
+    history: History | None = None,
 ) -> Release:
     """Publish a plan's numbers: book the loss, draw the noise once, return the release.
 
@@ -86,6 +88,10 @@ def release(
         and cost nothing.
     accept_noise : bool
         Release even a map that is no more accurate than one constant for all cells.
+    history : History, optional
+        Earlier releases of an archive. Estimates of means of one value column remember them, where
+        that makes their intervals narrower: post-processing of published numbers, which costs
+        nothing.
 
     Raises
     ------
@@ -132,7 +138,7 @@ def release(
             with share_of_work(RELEASING, 0.2, 0.5, DRAWS):
                 draw = _book_and_draw(dataset, plan, book)
     with share_of_work(RELEASING, 0.5, 1.0):
-        return _decode(dataset, draw, book, smoothing=smoothing)
+        return _decode(dataset, draw, book, smoothing=smoothing, history=history)
 
 
 def preview_release(
@@ -214,7 +220,12 @@ def draw_once(
 
 
 def _decode(
-    dataset: AnyDataset | None, draw: _Draw, book: Ledger, *, smoothing: bool = False
+    dataset: AnyDataset | None,
+    draw: _Draw,
+    book: Ledger,
+    *,
+    smoothing: bool = False,
+    history: History | None = None,
 ) -> Release:
     """Return the release of stored outputs; post-processing, without sums."""
     plan = draw.plan
@@ -225,10 +236,13 @@ def _decode(
         """Return the release of one value column."""
         # Constants alone cost nothing, whatever else was booked under the request.
         stored = position if component.epsilon else None
-        component_draw = Draw(book.dataset, name, stored, stages, outputs, smoothing)
-        table, manifest = PUBLISHED[component.kind].publish(component, facts, component_draw)
+        of_one = history if plan.is_single else None
+        component_draw = Draw(book.dataset, name, stored, stages, outputs, smoothing, of_one)
+        table, manifest, memory = PUBLISHED[component.kind].publish(
+            component, facts, component_draw
+        )
         placed = with_places(table, manifest)
-        return Release(placed, manifest, component.epsilon, draw.replayed)
+        return Release(placed, manifest, component.epsilon, draw.replayed, memory)
 
     if plan.is_single:
         facts = None if dataset is None else dataset.public

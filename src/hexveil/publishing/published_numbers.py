@@ -23,6 +23,8 @@ from hexveil.report.manifest_view import ManifestView
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from hexveil.publishing.memory.stored_day import Rows
+
 CRS = "OGC:CRS84"
 """Longitude and latitude, in this order, on WGS 84: what GeoJSON and GeoParquet mean."""
 
@@ -49,12 +51,15 @@ class Release:
     replayed : bool
         Whether the numbers are those of an earlier release, at no cost: the ledger had them, or
         they were loaded from a folder.
+    memory : ndarray, optional
+        Rows of `memory.npy`: what later releases of an archive read of this one.
     """
 
     table: pa.Table
     manifest: dict[str, Any]
     epsilon: Fraction
     replayed: bool
+    memory: Rows | None = None
 
     @property
     def columns(self) -> list[str]:
@@ -301,7 +306,7 @@ class Release:
 
     def _write(self, folder: str | Path, options: folders.FolderOptions) -> Path:
         """Write the release folder; see `write`."""
-        return folders.write(self.table, self.manifest, folder, options)
+        return folders.write(self.table, self.manifest, folder, options, self.memory)
 
     def __repr__(self) -> str:
         return (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import BudgetError, InputError
@@ -39,7 +39,7 @@ class ColumnReleases(Release):
     releases : mapping of str to Release
     """
 
-    releases: Mapping[str, Release]
+    releases: Mapping[str, Release] = field(default_factory=dict)
 
     @classmethod
     def of(

@@ -16,7 +16,7 @@ from hexveil.accounting.error_model import gaussian_noise_floor, noise_floor
 from hexveil.accounting.gaussian_composition import calibrated_square
 from hexveil.base.rational import decimal_text
 from hexveil.base.work_share import FOLDER_CHECK, tell_share
-from hexveil.publishing.estimates.released_columns import ALL_COLUMNS, POSTERIOR, STATISTICS
+from hexveil.publishing.estimates.released_columns import ALL_COLUMNS, POSTERIOR, STATISTICS, TODAY
 from hexveil.publishing.manifest import epsilon_text, occupancy_section
 from hexveil.publishing.verification import loss_checks
 from hexveil.publishing.verification.guarantee_checks import check_guarantee
@@ -72,7 +72,9 @@ def moment_columns(manifest: Json) -> tuple[str, ...]:
     columns = [f"{name}_{key}" for name in statistics for key in sorted(STATISTICS[name])]
     smoothed = [f"{entry['statistic']}_smoothed" for entry in manifest["smoothing"]]
     has_posterior = any(entry["basis"] == "posterior" for entry in manifest["accuracy"])
-    return (*columns, *(POSTERIOR if has_posterior else ()), *smoothed)
+    remembers = bool(manifest.get("memory", {}).get("releases"))
+    today = TODAY if remembers else ()
+    return (*columns, *(POSTERIOR if has_posterior else ()), *today, *smoothed)
 
 
 def check_moments(table: pa.Table, manifest: Json) -> Iterator[str]:

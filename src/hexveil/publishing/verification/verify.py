@@ -32,11 +32,13 @@ from hexveil.publishing.distribution import distribution_manifest
 from hexveil.publishing.estimates.released_columns import ALL_COLUMNS
 from hexveil.publishing.manifest import schema
 from hexveil.publishing.markup import clean
+from hexveil.publishing.memory import stored_day
 from hexveil.publishing.presence import presence_manifest
 from hexveil.publishing.presence.presence_table import OPEN
 from hexveil.publishing.verification import (
     column_checks,
     distribution_checks,
+    memory_checks,
     moment_checks,
     presence_checks,
 )
@@ -65,7 +67,7 @@ REQUIRED_FILES = frozenset(
     | {*metadata_files.ALWAYS}
 )
 KNOWN_FILES = REQUIRED_FILES | {
-    "cells.geojson", TILES, metadata_files.ITEM, receipt.NAME, signing.NAME,
+    "cells.geojson", TILES, metadata_files.ITEM, receipt.NAME, signing.NAME, stored_day.FILE,
 }  # fmt: skip
 MAX_FILES = 100
 MAX_PROBLEM_LENGTH = 300
@@ -273,6 +275,8 @@ class FolderCheck:
         """Yield the parts of files that were not compared, in words."""
         if (self.folder / TILES).exists():
             yield TILES_UNREAD
+        if (self.folder / stored_day.FILE).exists():
+            yield memory_checks.UNKNOWN
         if not is_same_version(self.manifest):
             yield "the words of README.txt, page and descriptions: another version wrote them"
         elif file_comparison.has_layer(self.folder):
@@ -366,6 +370,9 @@ class FolderCheck:
         if issues:
             return
         yield from self._kind.check_numbers(table, self.manifest)
+        memory = self.folder / stored_day.FILE
+        content = untrusted_files.read_content(memory) if os.path.lexists(memory) else None
+        yield from memory_checks.check_memory(content, table, self.manifest)
         spelled = (file_comparison.compare_csv, file_comparison.compare_geojson)
         for share, compared in zip((0.5, 0.6), spelled, strict=True):
             tell_share(FOLDER_CHECK, share)

@@ -1,0 +1,122 @@
+"""Estimates of a day by the releases of earlier days: what `publish` does with its archive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hexveil.learning.published_day import summarize_day
+from hexveil.learning.remembering import DayEstimates, estimate_day, remember
+from hexveil.mechanisms.estimates import CutOff
+from hexveil.publishing.memory.stored_day import (
+    EarlierRelease,
+    Rows,
+    pack,
+    places_of,
+    statement_of,
+)
+
+if TYPE_CHECKING:
+    from datetime import date
+
+    import pyarrow as pa
+
+    from hexveil.base.arrays import Bools, Floats
+    from hexveil.mechanisms.pooled_law import MeanView
+    from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
+
+MOST_CELLS = 600
+"""Cells of a day up to which it is remembered: the joint law of all cells grows with the square."""
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """The earlier releases of an archive.
+
+    Attributes
+    ----------
+    day : date
+        The day to be published.
+    releases : tuple of EarlierRelease
+        By date.
+    """
+
+    day: date
+    releases: tuple[EarlierRelease, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class RememberedMeans:
+    """Means of a day with what earlier releases say about them.
+
+    Attributes
+    ----------
+    rows : ndarray
+        Of `memory.npy`.
+    statement : dict
+        The manifest's section.
+    posterior : PosteriorEstimates
+        With the estimates of the memory where their intervals are narrower.
+    today : mapping of str to ndarray
+        Columns of the day's own estimates; empty without earlier releases.
+    """
+
+    rows: Rows
+    statement: dict[str, Any]
+    posterior: PosteriorEstimates
+    today: dict[str, Floats]
+
+
+def remember_means(
+    view: MeanView, cells: pa.Table, posterior: PosteriorEstimates, history: History, key: str
+) -> RememberedMeans | None:
+    """Return the means of a day with its memory; None for a map that is too large.
+
+    Parameters
+    ----------
+    view : MeanView
+        All that the day's numbers show.
+    cells : pyarrow.Table
+        Columns that name the cells.
+    posterior : PosteriorEstimates
+        By the day alone.
+    history : History
+    key : str
+        Value, bounds and grid.
+    """
+    if len(cells) > MOST_CELLS:
+        return None
+    when = (history.day.toordinal(), *places_of(cells))
+    day = summarize_day(when, view.looks, view.design, view.spread, view.bounds)
+    earlier = [one for one in history.releases if one.key == key]
+    if not earlier:
+        return RememberedMeans(pack(day, None), statement_of(day, key, (), None), posterior, {})
+    stated = next((one.deviations for one in earlier[::-1] if one.deviations), None)
+    remembered = remember([*(one.published for one in earlier), day], stated)
+    better, today = choose(posterior, estimate_day(day, remembered.forecast), view.bounds)
+    statement = statement_of(day, key, earlier, remembered)
+    return RememberedMeans(pack(day, remembered.forecast), statement, better, today)
+
+
+def choose(
+    posterior: PosteriorEstimates, remembered: DayEstimates, bounds: tuple[float, float]
+) -> tuple[PosteriorEstimates, dict[str, Floats]]:
+    """Return the estimates with narrower intervals, and the columns of the day's own."""
+    cut = posterior.cut_off
+    low = np.where(cut.below, bounds[0], posterior.low)
+    high = np.where(cut.above, bounds[1], posterior.high)
+    used = is_narrower((remembered.low, remembered.high), (low, high))
+    own = {"today": posterior.estimate, "today_low": low, "today_high": high}
+    chosen = {
+        name: np.where(used, getattr(remembered, name), getattr(posterior, name))
+        for name in ("estimate", "low", "high", "expected_error")
+    }
+    cut = CutOff(cut.below & ~used, cut.above & ~used)
+    return replace(posterior, **chosen, cut_off=cut), own
+
+
+def is_narrower(remembered: tuple[Floats, Floats], own: tuple[Floats, Floats]) -> Bools:
+    """Return where the interval of the memory is narrower than the day's own."""
+    return np.asarray(remembered[1] - remembered[0] < own[1] - own[0])

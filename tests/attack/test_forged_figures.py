@@ -27,10 +27,9 @@ from hexveil.publishing import receipt
 from hexveil.publishing.archive.archive import open_archive
 from hexveil.publishing.archive.archive_listing import CurrentRelease
 from hexveil.publishing.places import without_places
-from hexveil.publishing.verification import verify
+from hexveil.publishing.verification import file_comparison, verify
 from hexveil.publishing.verification.archive_checks import ArchiveVerdict, check_archive
-from hexveil.publishing.verification.files import file_comparison
-from hexveil.publishing.verification.files.file_comparison import as_released
+from hexveil.publishing.verification.file_comparison import as_released
 from hexveil.report.payload import script_json
 
 LONG = bool(os.environ.get("HEXVEIL_ATTACK"))

@@ -591,7 +591,7 @@ def two_columns(city) -> tuple:
     names = ("speed", "delay")
     stated = {"value_unit": "km/h", "epsilon": "0.5", "users": 9, "records": 99}
     manifest = city.manifest | {
-        "columns": [stated | {"column": one, "folder": one, "cells": 500} for one in names],
+        "columns": [stated | {"column": one, "prefix": one, "cells": 500} for one in names],
         "losses": city.manifest["losses"] | {"p99": 0.9, "mean": 0.3},
         "heading": "Average of speed, delay",
     }

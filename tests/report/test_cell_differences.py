@@ -8,6 +8,7 @@ import pytest
 import hexveil as hv
 from hexveil.report.cell_differences import ComparableNumbers, unknown_ends
 from hexveil.report.manifest_view import ManifestView
+from publishing.releases import statements_of
 
 
 def numbers(number, below, above=None, bias=0.0, **facts):
@@ -101,7 +102,7 @@ def test_intervals_of_differences_hold_the_truth(tmp_path, options):
     for edition in range(10):
         made_release = release(tmp_path, columns, edition=str(edition + 1), **options)
         cells = list(made_release["cell"])
-        view = ManifestView.from_manifest(made_release.manifest)
+        view = ManifestView.from_manifest(statements_of(made_release))
         first, second = np.triu_indices(len(cells), 1)
         found = ComparableNumbers.of(made_release.table, view).differ(first, second)
         true = np.array([truth[name.split("=")[-1]] for name in cells])

@@ -12,8 +12,8 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,10 +31,13 @@ from hexveil.publishing import places, receipt, signing
 from hexveil.publishing.catalogue import metadata_files, vector_tiles
 from hexveil.publishing.catalogue.holder_statements import Catalogue
 from hexveil.publishing.catalogue.release_description import TILES, find_coverage
+from hexveil.publishing.components import statements, statements_of_whole
 from hexveil.publishing.memory import stored_day
 from hexveil.publishing.memory.stored_day import Rows
+from hexveil.publishing.part_kinds import split_by_column
 from hexveil.publishing.places import with_places
 from hexveil.publishing.readme import render_readme
+from hexveil.publishing.value_columns import column_prefixes
 
 PAGE = "report.html"
 GEOJSON_LIMIT = 50_000_000
@@ -87,13 +90,6 @@ class FolderOptions:
     def stated(self) -> dict[str, str]:
         """Return the titles that were stated, as the manifest holds them."""
         return {name: text for name in TITLES if (text := getattr(self, name))}
-
-    def of_column(self, column: str, prefix: str) -> FolderOptions:
-        """Return those of a value column's own folder."""
-        # A title names the whole, so that each column's says which one it is.
-        title = f"{self.title}: {column}" if self.title else ""
-        below = None if self.catalogue is None else self.catalogue.below(prefix)
-        return replace(self, title=title, catalogue=below)
 
     @property
     def signer(self) -> signing.SigningKey | None:
@@ -167,7 +163,7 @@ def new_folder(folder: str | Path) -> Iterator[Path]:
 
 @dataclass(frozen=True, eq=False)
 class ReleaseFiles:
-    """Content of the files of a release of one value column, checked before a folder is made.
+    """Content of the files of a release, checked before a folder is made.
 
     Attributes
     ----------
@@ -200,7 +196,7 @@ class ReleaseFiles:
         stated = with_statements(manifest, options.catalogue, options.stated())
         return cls(
             # What the holder declares can name the period, and hide the geography.
-            with_places(table, stated, geography=options.geography),
+            with_places(table, statements_of_whole(stated), geography=options.geography),
             stated,
             None if options.context is None else report.read_context(options.context),
             options.geography,
@@ -313,25 +309,19 @@ class DerivedTexts:
 
 def derive_texts(table: pa.Table, manifest: dict[str, Any], names: frozenset[str]) -> DerivedTexts:
     """Return the texts of a release with files of these names."""
-    descriptions = metadata_files.render_metadata(table, manifest, names)
-    return DerivedTexts(
-        render_readme(table, manifest, mapped="cells.geojson" in names, tiled=TILES in names),
-        descriptions,
-        page_of(table, manifest, descriptions, names),
-    )
-
-
-def page_of(
-    table: pa.Table,
-    manifest: dict[str, Any],
-    descriptions: Mapping[str, bytes],
-    names: Iterable[str],
-    **columns: Any,  # noqa: ANN401  see `report.render`
-) -> Callable[..., str]:
-    """Return the function that makes the page, with links to the files beside it."""
+    stated, whole = statements(manifest), statements_of_whole(manifest)
+    descriptions = metadata_files.render_metadata(table, whole, names)
+    columns = None
+    if len(stated) > 1:
+        tables, prefixes = split_by_column(table, stated), column_prefixes([*stated])
+        columns = {prefixes[name]: (tables[name], own) for name, own in stated.items()}
     description = json.loads(descriptions[metadata_files.SCHEMA_ORG])
     files = sorted({*names, *descriptions} - {PAGE, receipt.NAME, signing.NAME})
-    return partial(report.render, table, manifest, description=description, files=files, **columns)
+    return DerivedTexts(
+        render_readme(table, whole, stated, names),
+        descriptions,
+        partial(report.render, table, whole, description=description, files=files, columns=columns),
+    )
 
 
 def _remove_empty(folders: list[Path]) -> None:

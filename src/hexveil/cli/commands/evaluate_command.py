@@ -26,7 +26,7 @@ from hexveil.config import (
 )
 from hexveil.config.loading import LIMITS
 from hexveil.mechanisms import REGISTRY
-from hexveil.publishing.columns.column_table import column_prefixes
+from hexveil.publishing.value_columns import column_prefixes
 from hexveil.records.progress import show_progress
 from hexveil.report import figure_style
 from hexveil.simulation import own_cells, value_distributions

@@ -22,7 +22,7 @@ from hexveil.cli.output import formatting
 from hexveil.planning.alternatives import alternative, at_loss
 from hexveil.planning.distribution.distribution_plan import USELESS_ERROR
 from hexveil.planning.method_comparison import same_request
-from hexveil.publishing.columns.column_table import column_prefixes
+from hexveil.publishing.value_columns import column_prefixes
 from hexveil.report import figure_style
 
 if TYPE_CHECKING:

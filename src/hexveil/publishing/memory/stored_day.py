@@ -193,7 +193,8 @@ def read_earlier(manifest: Mapping[str, Any], table: pa.Table, content: bytes) -
 
 def component_of(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the statements of the first value column of a manifest."""
-    return manifest
+    component: Mapping[str, Any] = manifest["components"][0]
+    return component
 
 
 def memory_of(manifest: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -9,10 +9,12 @@ from typing import Any
 
 from hexveil.publishing import receipt, signing
 from hexveil.publishing.manifest import SCHEMA_VERSION
-from hexveil.publishing.verification.files import untrusted_files
+from hexveil.publishing.schema import schema
+from hexveil.publishing.verification import untrusted_files
 
 Json = dict[str, Any]
 
+MAX_COLUMNS = 50
 MAX_PROBLEMS = 30
 MAX_MANIFEST_PARTS = 20_000
 """Lists, objects, names and numbers that a manifest has beside its cells, at most."""
@@ -133,7 +135,7 @@ def read_json(path: Path) -> tuple[Json, str]:
     )
 
 
-def check_schema(manifest: Json, rules: Json) -> Iterator[str]:
+def check_schema(manifest: Json) -> Iterator[str]:
     """Yield the places where a manifest breaks its schema."""
     version = manifest.get("schema_version")
     if version != SCHEMA_VERSION or isinstance(version, bool):
@@ -145,13 +147,19 @@ def check_schema(manifest: Json, rules: Json) -> Iterator[str]:
         return
     # The schema checks one cell after the other, but everything else at once: its size is limited
     # first.
-    beside_cells = [section for key, section in manifest.items() if key != "cells"]
+    components = manifest.get("components")
+    listed = components if isinstance(components, list) else [components]
+    beside_cells = [section for key, section in manifest.items() if key != "components"]
+    for component in listed[: MAX_COLUMNS + 1]:
+        sections = component if isinstance(component, dict) else {"": component}
+        beside_cells += [section for key, section in sections.items() if key != "cells"]
     if _has_more_parts(beside_cells, MAX_MANIFEST_PARTS):
         yield "manifest.json contains more beside its cells than a release does."
         return
     from jsonschema import Draft202012Validator  # noqa: PLC0415  only checking needs it
 
-    for error in itertools.islice(Draft202012Validator(rules).iter_errors(manifest), MAX_PROBLEMS):
+    errors = Draft202012Validator(schema()).iter_errors(manifest)
+    for error in itertools.islice(errors, MAX_PROBLEMS):
         place = "/".join(map(str, error.absolute_path)) or "its top"
         yield f"manifest.json breaks its schema at {place} ({error.validator})."
 

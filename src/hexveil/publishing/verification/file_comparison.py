@@ -26,8 +26,8 @@ from hexveil.base import csv_safety
 from hexveil.base.errors import HexveilError
 from hexveil.publishing import places
 from hexveil.publishing.catalogue import metadata_files
-from hexveil.publishing.folder import PAGE, DerivedTexts, derive_texts, round_to_intervals
-from hexveil.publishing.verification.files import untrusted_files
+from hexveil.publishing.folder import PAGE, derive_texts, round_to_intervals
+from hexveil.publishing.verification import untrusted_files
 from hexveil.publishing.verification.table_checks import (
     PLACE_TOLERANCE,
     is_same_version,
@@ -45,6 +45,7 @@ DATA = '<script type="application/json" id="data">'
 LAYER = re.compile('<span id="layer">([^<]{0,2000})</span>')
 MOST_TIMES = 4
 """Size of a page's data with a layer, as a multiple of that without its names, at most."""
+_SOURCE = "manifest.json and cells.parquet say"
 OF_LAYER = ("labels", "streets", "context", "words")
 """Parts of a page's map that follow from the holder's layer."""
 
@@ -128,37 +129,15 @@ def compare_texts(folder: Path, table: pa.Table, manifest: Json) -> Iterator[str
     """Yield if README.txt, page or descriptions for portals do not agree with both."""
     if not is_same_version(manifest):
         return
-    names = known_names(folder)
+    names = frozenset(path.name for path in folder.iterdir()) & untrusted_files.LIMITS.keys()
     texts = derive_texts(as_released(table), manifest, names)
-    yield from compare_derived(folder, names, texts, "manifest.json and cells.parquet say")
-
-
-def known_names(folder: Path) -> frozenset[str]:
-    """Return the names of the files present that a release can have."""
-    return frozenset(path.name for path in folder.iterdir()) & untrusted_files.LIMITS.keys()
-
-
-def compare_derived(
-    folder: Path, names: frozenset[str], texts: DerivedTexts, source: str
-) -> Iterator[str]:
-    """Yield the texts of a folder that are not as expected.
-
-    Parameters
-    ----------
-    folder : Path
-    names : frozenset of str
-        Of the files that are there.
-    texts : DerivedTexts
-    source : str
-        What they follow from, for messages.
-    """
     if untrusted_files.read_content(folder / "README.txt") != texts.readme.encode():
-        yield f"README.txt is not what {source}."
+        yield f"README.txt is not what {_SOURCE}."
     for name in metadata_files.NAMES:
         present = untrusted_files.read_content(folder / name) if name in names else None
         if present == texts.descriptions.get(name):
             continue
-        yield f"{name} is missing." if present is None else f"{name} is not what {source}."
+        yield f"{name} is missing." if present is None else f"{name} is not what {_SOURCE}."
     yield from compare_page(folder, texts.page)
 
 
@@ -171,7 +150,7 @@ def as_released(table: pa.Table) -> pa.Table:
         index = table.column_names.index("starts_at_utc")
         field = table.schema.field(index).with_type(untrusted_files.TIME)
         table = table.set_column(index, field, table.column(index).cast(untrusted_files.TIME))
-    return table.replace_schema_metadata(metadata)
+    return table.replace_schema_metadata(metadata or None)
 
 
 def has_layer(folder: Path) -> bool:

@@ -16,9 +16,9 @@ from fractions import Fraction
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
+import hexveil as hv
 from attack import folder_kinds
 from hexveil.base.errors import InputError
 from hexveil.cli.commands.check_command import lines
@@ -29,8 +29,9 @@ from hexveil.publishing.archive.archive_listing import CurrentRelease
 from hexveil.publishing.places import without_places
 from hexveil.publishing.verification import file_comparison, verify
 from hexveil.publishing.verification.archive_checks import ArchiveVerdict, check_archive
-from hexveil.publishing.verification.file_comparison import as_released
+from hexveil.publishing.verification.former_folders import as_current
 from hexveil.report.payload import script_json
+from publishing.releases import statements_of
 
 LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
 COMPARED, FEW = ("stac-item.json", "datapackage.json", "cells.csv-metadata.json"), 0.2
@@ -230,12 +231,11 @@ def forged(value):
 
 
 def released(folder):
-    """Return the table and the manifest of a folder, or of the first one inside it, as released."""
-    folder = next((path for path in sorted(folder.iterdir()) if path.is_dir()), folder)
-    manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
+    """Return the table and the statements of the only value column of a folder, or of the first."""
+    alone = next(iter(hv.load(folder).releases.values()))
+    own = statements_of(alone)
     # Names, dates and places are written again with every folder.
-    table = as_released(pq.read_table(folder / "cells.parquet"))
-    return without_places(table, manifest), manifest
+    return without_places(alone.table, own), own
 
 
 def figures(folder):
@@ -275,7 +275,7 @@ def found(table, manifest, place):
     """Return whether a forged release is refused, when it is written or when it is checked."""
     shutil.rmtree(place, ignore_errors=True)
     try:
-        folders.write(table, manifest, place)
+        folders.write(table, as_current(manifest), place)
     except (ArithmeticError, LookupError, TypeError, ValueError, InputError):
         return True
     return bool(check(place))

@@ -75,10 +75,10 @@ class Release:
         The manifest's `beats_constant`: the typical error is nearly as large as what one number
         would miss, by how much the cells differ according to the noisy numbers.
         """
-        several = len(self._statements) > 1
+        several = len(self.statements) > 1
         return tuple(
             f"{column}_{statement['statistic']}" if several else statement["statistic"]
-            for column, stated in self._statements.items()
+            for column, stated in self.statements.items()
             for statement in stated.get("accuracy") or ()
             if statement.get("beats_constant") is False
         )
@@ -88,10 +88,10 @@ class Release:
         """A sentence for each of these statistics, as in README.txt."""
         from hexveil.report.accuracy_text import describe_one_number  # noqa: PLC0415  as in plot
 
-        several = len(self._statements) > 1
+        several = len(self.statements) > 1
         return tuple(
             f"{column}: {text}" if several else text
-            for column, stated in self._statements.items()
+            for column, stated in self.statements.items()
             for text in describe_one_number(stated)
         )
 
@@ -103,25 +103,25 @@ class Release:
         """
         from hexveil.publishing.part_kinds import split_by_column  # noqa: PLC0415  as in plot
 
-        if len(self._statements) == 1:
-            return dict.fromkeys(self._statements, self)
-        tables = split_by_column(self.table, self._statements)
+        if len(self.statements) == 1:
+            return dict.fromkeys(self.statements, self)
+        tables = split_by_column(self.table, self.statements)
         return {
             column: Release(tables[column], manifest, epsilon_spent(manifest), self.replayed)
             for column, manifest in zip(tables, each_alone(self.manifest), strict=True)
         }
 
     @cached_property
-    def _statements(self) -> dict[str, dict[str, Any]]:
-        """Statements of each value column."""
+    def statements(self) -> dict[str, dict[str, Any]]:
+        """What the manifest states of each value column, with what it shares with the others."""
         return statements(self.manifest)
 
     def _of(self, column: str | None) -> Release:
         """Return the release of a value column, by default of the first."""
-        name = column or next(iter(self._statements))
-        if name not in self._statements:
+        name = column or next(iter(self.statements))
+        if name not in self.statements:
             raise InputError(
-                f"the release has the value columns {', '.join(self._statements)}, got {name!r}."
+                f"the release has the value columns {', '.join(self.statements)}, got {name!r}."
             )
         return self.releases[name]
 
@@ -237,11 +237,11 @@ class Release:
             Without matplotlib, or if the release does not have the column or the slot.
         """
         require_package("matplotlib", "plots")
-        if len(self._statements) > 1:
-            if column not in (None, *self._statements):
-                first = next(iter(self._statements))
+        if len(self.statements) > 1:
+            if column not in (None, *self.statements):
+                first = next(iter(self.statements))
                 raise InputError(
-                    f"plot draws one value column of {', '.join(self._statements)}, got "
+                    f"plot draws one value column of {', '.join(self.statements)}, got "
                     f'{column!r}; .releases["{first}"].plot(...) draws its statistics.'
                 )
             return self._of(column).plot(slot=slot, ax=ax)
@@ -359,7 +359,7 @@ class Release:
         return folders.write(self.table, self.manifest, folder, options, self.memory)
 
     def __repr__(self) -> str:
-        columns = ", ".join(map(repr, self._statements))
+        columns = ", ".join(map(repr, self.statements))
         return (
             f"Release({columns}, n_cells={self.table.num_rows}, "
             f"epsilon={float(self.epsilon):.6g}, replayed={self.replayed})"
@@ -379,7 +379,7 @@ class Release:
 
     def _view(self) -> ManifestView:
         """Return the view of the only value column, or of the first."""
-        return ManifestView.from_manifest(next(iter(self._statements.values())))
+        return ManifestView.from_manifest(next(iter(self.statements.values())))
 
     def _plotted(self, column: str | None) -> str:
         return column_selection.require_column(self.table, column or self._view().statistic)

@@ -18,6 +18,8 @@ from hexveil.publishing.verification import file_comparison
 from hexveil.publishing.verification.checked_files import CheckedFiles
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from hexveil.publishing.verification.verify import FolderCheck
 
     Json = dict[str, Any]
@@ -73,58 +75,53 @@ def as_current(former: Json) -> Json:
     }
 
 
-def check_columns(check: FolderCheck, names: set[str]) -> list[str]:
-    """Return the problems of a folder with a folder of each value column; fill in the check."""
+def check_columns(check: FolderCheck, names: set[str]) -> Iterator[str]:
+    """Yield the problems of a folder with a folder of each value column; fill in the check."""
     former = check.manifest
-    entries = former.get("columns")
-    if not isinstance(entries, list) or not {"dataset", "request", "ledger"} <= former.keys():
-        return ["manifest.json is not that of several value columns."]
-    listed = [(one.get("column"), one.get("folder")) for one in entries if isinstance(one, dict)]
-    columns, folders = [str(name) for name, _ in listed], [name for _, name in listed]
-    if len(columns) > MAX_COLUMNS or [*column_prefixes(columns).values()] != folders:
-        return ["manifest.json names a value column twice, or its folder wrongly."]
+    entries = former["columns"]
+    prefixes = column_prefixes([entry["column"] for entry in entries[:MAX_COLUMNS]])
+    folders = [entry["folder"] for entry in entries]
+    if [*prefixes.values()] != folders:
+        yield "manifest.json names a value column twice, or its folder wrongly."
+        return
     receipts = {name: f"{name}/{receipt.NAME}" for name in folders}
     required = _FILES | {*metadata_files.ALWAYS, *receipts.values()}
-    files = CheckedFiles(
-        check.folder,
-        {receipts.get(name, name) for name in names},
-        check.key,
-        required=required,
-        known=required | {receipt.NAME, signing.NAME, metadata_files.ITEM},
-    )
+    known = required | {receipt.NAME, signing.NAME, metadata_files.ITEM}
+    there = {receipts.get(name, name) for name in names}
+    files = CheckedFiles(check.folder, there, check.key, required=required, known=known)
     issues = [f"{name} is a link." for name in folders if (check.folder / name).is_symlink()]
-    if issues := [*files.find_irregular(), *issues]:
-        return issues
-    issues = [*files.compare_receipt(former), *files.check_signature()]
+    issues = [*files.find_irregular(), *issues]
+    issues = issues or [*files.compare_receipt(former), *files.check_signature()]
     check.signature = files.signature
-    parts = {name: type(check)(check.folder / name, check.key) for name in folders}
-    for name, part in parts.items():
-        issues += [f"{name}: {issue}" for issue in part.find_problems()]
-    if issues:
-        return issues
-    return [*_check_joined(check, former, list(parts.values()))]
+    parts = [] if issues else [type(check)(check.folder / name, check.key) for name in folders]
+    for part in parts:
+        issues += [f"{part.folder.name}: {issue}" for issue in part.find_problems()]
+    yield from issues or _check_joined(check, former, parts)
 
 
-def _check_joined(check: FolderCheck, former: Json, parts: list[FolderCheck]) -> list[str]:
-    """Return the problems of the value columns together, as one release of today."""
-    own = {column: part for part in parts for column in statements(part.manifest)}
-    check.manifest = as_current(former | {"kind": "columns"}) | {
+def _check_joined(check: FolderCheck, former: Json, parts: list[FolderCheck]) -> Iterator[str]:
+    """Yield the problems of the value columns together, as one release of today."""
+    pairs = zip(parts, former["columns"], strict=True)
+    check.manifest = as_current(former) | {
         "grid": parts[0].manifest["grid"],
         "components": [
-            part.manifest["components"][0] | _weight(entry)
-            for part, entry in zip(parts, former["columns"], strict=True)
+            part.manifest["components"][0]
+            | ({"weight": entry["weight"]} if "weight" in entry else {})
+            for part, entry in pairs
         ],
     }
     if any(part.manifest["request"] != former["request"] for part in parts):
-        return ["a value column is not of this release."]
-    if issues := [*check.check_manifest()]:
-        return issues
-    tables = {column: part.released for column, part in own.items()}
-    joined = join_tables(tables, own_columns(statements(check.manifest)))
-    check.table, check.tables = joined, {column: part.table for column, part in own.items()}
-    return [*check.recompute(), *file_comparison.compare_csv(check.folder, joined)]
-
-
-def _weight(entry: Json) -> Json:
-    """Return the importance of a column."""
-    return {"weight": entry["weight"]} if "weight" in entry else {}
+        yield "a value column is not of this release."
+        return
+    issues = [*check.check_manifest()]
+    yield from issues
+    if issues:
+        return
+    stated = statements(check.manifest)
+    check.tables = dict(zip(stated, (part.table for part in parts), strict=True))
+    joined = join_tables(
+        dict(zip(stated, (part.released for part in parts), strict=True)), own_columns(stated)
+    )
+    check.table = joined
+    yield from check.recompute()
+    yield from file_comparison.compare_csv(check.folder, joined)

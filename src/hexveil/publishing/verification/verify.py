@@ -215,7 +215,8 @@ class FolderCheck:
         if former_folders.is_former(self.manifest):
             self.is_former = True
             if former_folders.has_columns(self.manifest):
-                return former_folders.check_columns(self, names)
+                problems = former_folders.check_columns(self, names)
+                return until_error(problems, "the value columns cannot be compared.")
             self.manifest = former_folders.as_current(self.manifest)
         if issues := [*self.check_manifest()]:
             return issues

@@ -1,1 +1,1 @@
-"""What published maps of earlier days say about the next one: post-processing, without records."""
+"""Forecasts of maps by the published maps of earlier days: post-processing, without records."""

@@ -89,7 +89,7 @@ class _Day(ReadOnlyArrays):
 
 @dataclass(frozen=True, eq=False)
 class Forecast(ReadOnlyArrays):
-    """What everything but its own number says about each cell of a day, value units.
+    """Forecast of each cell of a day by everything but its own number, value units.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class Forecast(ReadOnlyArrays):
 
 
 @dataclass(frozen=True, eq=False)
-class Change(ReadOnlyArrays):
+class LevelShift(ReadOnlyArrays):
     """A change that the numbers of several days show.
 
     Attributes
@@ -129,7 +129,7 @@ class _State:
 
 
 class Memory:
-    """All cells of some days, and what those days say about them."""
+    """State of all cells of some days."""
 
     def __init__(self, days: Sequence[PublishedDay]) -> None:
         self.bounds = days[-1].bounds
@@ -148,7 +148,7 @@ class Memory:
             gap = one.day - days[number - 1].day if number else 0
             self.days.append(_Day(one, gap, index, slot[index]))
         self.user = float(np.exp(np.mean([np.log(one.user_deviation) for one in days])))
-        self.changes: list[Change] = []
+        self.changes: list[LevelShift] = []
         self._log_multiples = np.tile(_FIRST_LOG_MULTIPLES, (self.n_cells, 1))
 
     # ---- the state ----
@@ -190,7 +190,7 @@ class Memory:
         return _State(state.mean, covariance)
 
     def shown(self, state: _State, by: Deviations, day: _Day) -> tuple[Floats, Floats, Floats]:
-        """Return mean and covariance of what a day shows, and that of the state with it."""
+        """Return mean and covariance of a day's numbers without noise, and the state's with them."""
         n, cells = self.n_cells, day.cells
         parts = [cells]
         if day.published.is_weekend:
@@ -209,7 +209,7 @@ class Memory:
     def after(
         self, state: _State, by: Deviations, number: int, sweeps: int = SWEEPS
     ) -> tuple[_State, Update, tuple[Floats, Floats]]:
-        """Return the state after a day, what its numbers added, and what was expected of them."""
+        """Return the state after a day, the update, and mean and variance that were expected."""
         day, morning = self.days[number], self.passed(state, by, number)
         mean, covariance, with_state = self.shown(morning, by, day)
         seen = update(covariance, mean, day.published.edges, day.published.density, sweeps)
@@ -298,7 +298,7 @@ class Memory:
             ratios[day.cells, k] = mass
         return ratios - ratios[:, :1]
 
-    def _notice(self, ratios: list[Floats], number: int) -> list[Change]:
+    def _notice(self, ratios: list[Floats], number: int) -> list[LevelShift]:
         """Return the changes of cells and places that several days show, strongest first."""
         hits: dict[tuple[int, ...], tuple[float, int]] = {}
         total = np.zeros_like(ratios[-1])
@@ -319,13 +319,13 @@ class Memory:
             cells = np.array(key)
             if not done[cells].all():
                 done[cells] = True
-                found.append(Change(number - back, number, cells))
+                found.append(LevelShift(number - back, number, cells))
                 for day in ratios:
                     day[cells] = 0.0
         return found
 
     def _learn_multiples(self, expected: tuple[Floats, Floats], by: Deviations, day: _Day) -> None:
-        """Update what is known of λ of the day's cells."""
+        """Update the law of λ of the day's cells."""
         mean, variance = expected
         own = by.within**2 + by.user**2 * day.published.share_squares
         base = np.maximum(variance - own * self.multiples[day.cells], 1e-6)

@@ -21,7 +21,7 @@ TINY = 1e-300
 
 @dataclass(frozen=True, eq=False)
 class Update(ReadOnlyArrays):
-    """What likelihoods add to a joint normal prior of covariance K.
+    """Update of a joint normal prior of covariance K by likelihoods.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ def _bin_moments(z: Floats) -> tuple[Floats, Floats, Floats]:
 def update(
     covariance: Floats, mean: Floats, edges: Floats, density: Floats, sweeps: int = SWEEPS
 ) -> Update:
-    """Return what the likelihoods of numbers add to their joint normal prior.
+    """Return the update of a joint normal prior by the likelihoods of its numbers.
 
     Parameters
     ----------

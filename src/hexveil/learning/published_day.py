@@ -1,4 +1,4 @@
-"""What one published day says about its cells: the likelihood of each average, in bins.
+"""Likelihoods of the averages of a published day, in bins.
 
 The likelihood of a cell's average T is that of `smoothing.clipped_posterior`: noise, what the
 clipping range cuts off, weights that are not shares of records. Part of what it allows for is the
@@ -80,7 +80,7 @@ def summarize_day(
     spread: UserMeanSpread,
     bounds: tuple[float, float],
 ) -> PublishedDay:
-    """Return what noisy numbers of a day say about its cells.
+    """Return a published day by its noisy numbers.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def _recurring(
     edges: Floats,
     likelihood: Floats,
 ) -> Floats:
-    """Return the deviation of what recurs, where the likelihood has its mean."""
+    """Return the deviation of the recurring error, where the likelihood has its mean."""
     mass = likelihood * np.diff(edges, axis=1)
     middles = (edges[:, 1:] + edges[:, :-1]) / 2.0
     means = np.sum(mass * middles, axis=1, keepdims=True) / np.sum(mass, axis=1, keepdims=True)

@@ -20,7 +20,7 @@ import numpy as np
 from hexveil.base.arrays import Floats
 from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.learning.memory import Change, Deviations, Forecast, Memory
+from hexveil.learning.memory import LevelShift, Deviations, Forecast, Memory
 from hexveil.learning.normal_update import bin_masses
 from hexveil.learning.published_day import PublishedDay
 from hexveil.smoothing.user_mean_law import invert_rows
@@ -52,23 +52,23 @@ class DayEstimates(ReadOnlyArrays):
 
 @dataclass(frozen=True, eq=False)
 class Remembered:
-    """What earlier days give the last one.
+    """Forecast of the last of some days, and the model behind it.
 
     Attributes
     ----------
     forecast : Forecast
     deviations : Deviations
-    changes : tuple of Change
+    changes : tuple of LevelShift
     """
 
     forecast: Forecast
     deviations: Deviations
-    changes: tuple[Change, ...]
+    changes: tuple[LevelShift, ...]
 
 
 @single_blas_thread()
 def remember(days: Sequence[PublishedDay], stated: Deviations | None = None) -> Remembered:
-    """Return what earlier days give the last one.
+    """Return the forecast of the last of some days.
 
     Parameters
     ----------

@@ -210,7 +210,7 @@ def describe_assumption(basis: str) -> str:
 
 
 def describe_memory() -> str:
-    """Return what it means that estimates remember earlier releases, for anybody."""
+    """Describe the use of earlier releases by estimates, for anybody."""
     return render_sentence(_TEMPLATE, "memory")
 
 

@@ -49,7 +49,7 @@ class History:
 
 @dataclass(frozen=True, eq=False)
 class RememberedMeans:
-    """Means of a day with what earlier releases say about them.
+    """Means of a day that remember earlier releases.
 
     Attributes
     ----------

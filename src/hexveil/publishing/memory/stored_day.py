@@ -1,4 +1,4 @@
-"""What a release keeps for later days, and for those who check its estimates: `memory.npy`.
+"""File of a release for later days, and for those who check its estimates: `memory.npy`.
 
 A row per cell, in the order of the table: the likelihood of its average in bins, and the forecast
 that earlier days gave for it. The manifest states the rest. Both are made of published numbers and

@@ -37,7 +37,7 @@ UNKNOWN = (
 def check_memory(
     content: bytes | None, table: pa.Table, stated: Mapping[str, Any]
 ) -> Iterator[str]:
-    """Yield what is not as earlier releases and the day's own numbers make it.
+    """Yield estimates that are not those of forecast and likelihood.
 
     Parameters
     ----------

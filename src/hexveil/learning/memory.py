@@ -134,20 +134,20 @@ class Memory:
     def __init__(self, days: Sequence[PublishedDay]) -> None:
         self.bounds = days[-1].bounds
         self.span = self.bounds[1] - self.bounds[0]
-        names = [np.char.add(np.char.add(one.place, "|"), one.slot.astype(str)) for one in days]
-        cells, first = np.unique(np.concatenate(names), return_index=True)
+        names = [np.char.add(np.char.add(day.place, "|"), day.slot.astype(str)) for day in days]
+        cells, row = np.unique(np.concatenate(names), return_index=True)
         place, slot = (
-            np.unique(np.concatenate(column)[first], return_inverse=True)[1].reshape(-1)
-            for column in ([one.place for one in days], [one.slot for one in days])
+            np.unique(np.concatenate(column)[row], return_inverse=True)[1].reshape(-1)
+            for column in ([day.place for day in days], [day.slot for day in days])
         )
         self.places, self.slots = place, slot
         self.n_cells, self.n_slots = cells.size, int(slot.max()) + 1
         self.days = []
-        for number, (one, name) in enumerate(zip(days, names, strict=True)):
+        for number, (published, name) in enumerate(zip(days, names, strict=True)):
             index = np.searchsorted(cells, name)
-            gap = one.day - days[number - 1].day if number else 0
-            self.days.append(_Day(one, gap, index, slot[index]))
-        self.user = float(np.exp(np.mean([np.log(one.user_deviation) for one in days])))
+            gap = published.day - days[number - 1].day if number else 0
+            self.days.append(_Day(published, gap, index, slot[index]))
+        self.user = float(np.exp(np.mean([np.log(day.user_deviation) for day in days])))
         self.changes: list[LevelShift] = []
         self._log_multiples = np.tile(_FIRST_LOG_MULTIPLES, (self.n_cells, 1))
 
@@ -175,8 +175,8 @@ class Memory:
         mean[:n] = sum(self.bounds) / 2.0
         return _State(mean, covariance)
 
-    def passed(self, state: _State, by: Deviations, number: int) -> _State:
-        """Return the state on the morning of a day: levels drift, and alarms widen them."""
+    def advance(self, state: _State, by: Deviations, number: int) -> _State:
+        """Return the state before a day: levels drift, and shifts widen them."""
         covariance = state.covariance.copy()
         levels = np.arange(self.n_cells)
         covariance[levels, levels] += by.drift**2 * self.days[number].gap
@@ -189,35 +189,35 @@ class Memory:
                 covariance[cells, cells] += variance
         return _State(state.mean, covariance)
 
-    def shown(self, state: _State, by: Deviations, day: _Day) -> tuple[Floats, Floats, Floats]:
-        """Return mean and covariance of a day's numbers without noise, and the state's with them."""
+    def predict(self, state: _State, by: Deviations, day: _Day) -> tuple[Floats, Floats, Floats]:
+        """Return mean and covariance of a day's true numbers, and the state's with them."""
         n, cells = self.n_cells, day.cells
-        parts = [cells]
+        columns = [cells]
         if day.published.is_weekend:
-            parts += [np.full_like(cells, n), n + 1 + day.slots]
+            columns += [np.full_like(cells, n), n + 1 + day.slots]
         lasting = n + 1 + self.n_slots + cells
-        mean = sum(state.mean[part] for part in parts)
-        with_state = sum(state.covariance[:, part] for part in parts)
+        mean = sum(state.mean[column] for column in columns)
+        with_state = sum(state.covariance[:, column] for column in columns)
         mean = mean + day.published.lasting * state.mean[lasting]
         with_state = with_state + day.published.lasting * state.covariance[:, lasting]
-        covariance = sum(with_state[part] for part in parts)
+        covariance = sum(with_state[column] for column in columns)
         covariance = covariance + day.published.lasting[:, None] * with_state[lasting]
-        own = (by.within**2 + by.user**2 * day.published.share_squares) * self.multiples[cells]
-        covariance = (covariance + covariance.T) / 2.0 + by.day**2 + np.diag(own)
+        variance = (by.within**2 + by.user**2 * day.published.share_squares) * self.multiples[cells]
+        covariance = (covariance + covariance.T) / 2.0 + by.day**2 + np.diag(variance)
         return np.asarray(mean), np.asarray(covariance), np.asarray(with_state)
 
-    def after(
+    def update_state(
         self, state: _State, by: Deviations, number: int, sweeps: int = SWEEPS
     ) -> tuple[_State, Update, tuple[Floats, Floats]]:
         """Return the state after a day, the update, and mean and variance that were expected."""
-        day, morning = self.days[number], self.passed(state, by, number)
-        mean, covariance, with_state = self.shown(morning, by, day)
-        seen = update(covariance, mean, day.published.edges, day.published.density, sweeps)
+        day, morning = self.days[number], self.advance(state, by, number)
+        mean, covariance, with_state = self.predict(morning, by, day)
+        step = update(covariance, mean, day.published.edges, day.published.density, sweeps)
         new = _State(
-            morning.mean + with_state @ seen.gain,
-            morning.covariance - with_state @ seen.loss @ with_state.T,
+            morning.mean + with_state @ step.gain,
+            morning.covariance - with_state @ step.loss @ with_state.T,
         )
-        return new, seen, (mean, np.diag(covariance))
+        return new, step, (mean, np.diag(covariance))
 
     # ---- fitting ----
 
@@ -225,8 +225,8 @@ class Memory:
         """Return the log evidence of some days, with the priors of the deviations."""
         usual, state, total = Deviations.usual(self.span, self.user), self.prior(by), 0.0
         for number in numbers:
-            state, seen, _ = self.after(state, by, number, SWEEPS_OF_A_FIT)
-            total += seen.evidence
+            state, step, _ = self.update_state(state, by, number, SWEEPS_OF_A_FIT)
+            total += step.evidence
         pulls = np.log(np.array(astuple(by)) / np.array(astuple(usual))) / np.array(
             astuple(PRIOR_SDS)
         )
@@ -234,7 +234,7 @@ class Memory:
 
     def fitted(self, by: Deviations, numbers: Sequence[int], rounds: int = 1) -> Deviations:
         """Return deviations of more evidence: one after the other, up or down by half an e-fold."""
-        best, step = self.evidence(by, numbers), 0.5
+        best, change = self.evidence(by, numbers), 0.5
         weekends = any(self.days[number].published.is_weekend for number in numbers)
         idle = ["slot"] * (self.n_slots == 1) + ["weekend"] * (not weekends)
         for _ in range(rounds):
@@ -242,17 +242,17 @@ class Memory:
                 if field.name in idle:
                     continue
                 for sign in (1.0, -1.0):
-                    moved = False
+                    is_better = False
                     while True:
-                        value = getattr(by, field.name) * np.exp(sign * step)
-                        tried = replace(by, **{field.name: float(value)})
-                        reached = self.evidence(tried, numbers)
-                        if reached <= best:
+                        value = getattr(by, field.name) * np.exp(sign * change)
+                        candidate = replace(by, **{field.name: float(value)})
+                        evidence = self.evidence(candidate, numbers)
+                        if evidence <= best:
                             break
-                        best, by, moved = reached, tried, True
-                    if moved:
+                        best, by, is_better = evidence, candidate, True
+                    if is_better:
                         break
-            step /= 2.0
+            change /= 2.0
         return by
 
     # ---- all days, with changes ----
@@ -264,37 +264,37 @@ class Memory:
         states = [self.prior(by)]
         ratios: list[Floats] = []
         for number, day in enumerate(self.days):
-            new, seen, expected = self.after(states[-1], by, number)
+            new, step, expected = self.update_state(states[-1], by, number)
             if number:
                 ratios = [*ratios, self._ratios(expected, day)][-WINDOW:]
-                found = self._notice(ratios, number)
-                if found:
-                    self.changes += found
-                    first = min(change.since for change in found)
-                    del states[len(states) - (number - first) :]
-                    for again in range(first, number + 1):
-                        new, seen, expected = self.after(states[-1], by, again)
+                shifts = self._notice(ratios, number)
+                if shifts:
+                    self.changes += shifts
+                    start = min(shift.since for shift in shifts)
+                    del states[len(states) - (number - start) :]
+                    for repeated in range(start, number + 1):
+                        new, step, expected = self.update_state(states[-1], by, repeated)
                         states.append(new)
                     states.pop()
                 self._learn_multiples(expected, by, day)
             states = [*states, new][-WINDOW - 1 :]
         lasting = self.n_cells + 1 + self.n_slots + day.cells
-        before = states[-2]
+        earlier = states[-2]
         return Forecast(
-            seen.mean,
-            np.sqrt(seen.variance),
-            day.published.lasting * before.mean[lasting],
-            day.published.lasting * np.sqrt(np.diag(before.covariance)[lasting]),
+            step.mean,
+            np.sqrt(step.variance),
+            day.published.lasting * earlier.mean[lasting],
+            day.published.lasting * np.sqrt(np.diag(earlier.covariance)[lasting]),
         )
 
     def _ratios(self, expected: tuple[Floats, Floats], day: _Day) -> Floats:
         """Return each cell's log likelihood of shifted levels, against that of none."""
         mean, variance = expected
         shifts = self.span * np.concatenate([[0.0], SHIFTS, -SHIFTS])
-        seen = day.published
+        published = day.published
         ratios = np.zeros((self.n_cells, shifts.size))
         for k, shift in enumerate(shifts):
-            mass, _, _ = tilted(mean + shift, variance, seen.edges, seen.density)
+            mass, _, _ = tilted(mean + shift, variance, published.edges, published.density)
             ratios[day.cells, k] = mass
         return ratios - ratios[:, :1]
 
@@ -314,23 +314,23 @@ class Memory:
                     cells = np.flatnonzero(self.places == row) if is_place else np.array([row])
                     key = tuple(cells.tolist())
                     hits[key] = max(hits.get(key, (0.0, 0)), (float(evidence[row]), back))
-        found, done = [], np.zeros(self.n_cells, dtype=bool)
+        shifts, is_covered = [], np.zeros(self.n_cells, dtype=bool)
         for key, (_, back) in sorted(hits.items(), key=lambda hit: -hit[1][0]):
             cells = np.array(key)
-            if not done[cells].all():
-                done[cells] = True
-                found.append(LevelShift(number - back, number, cells))
+            if not is_covered[cells].all():
+                is_covered[cells] = True
+                shifts.append(LevelShift(number - back, number, cells))
                 for day in ratios:
                     day[cells] = 0.0
-        return found
+        return shifts
 
     def _learn_multiples(self, expected: tuple[Floats, Floats], by: Deviations, day: _Day) -> None:
         """Update the law of λ of the day's cells."""
         mean, variance = expected
-        own = by.within**2 + by.user**2 * day.published.share_squares
-        base = np.maximum(variance - own * self.multiples[day.cells], 1e-6)
+        unit = by.within**2 + by.user**2 * day.published.share_squares
+        base = np.maximum(variance - unit * self.multiples[day.cells], 1e-6)
         for k, multiple in enumerate(MULTIPLES):
             mass, _, _ = tilted(
-                mean, base + own * multiple, day.published.edges, day.published.density
+                mean, base + unit * multiple, day.published.edges, day.published.density
             )
             self._log_multiples[day.cells, k] += mass

@@ -20,7 +20,7 @@ import numpy as np
 from hexveil.base.arrays import Floats
 from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.learning.memory import LevelShift, Deviations, Forecast, Memory
+from hexveil.learning.memory import Deviations, Forecast, LevelShift, Memory
 from hexveil.learning.normal_update import bin_masses
 from hexveil.learning.published_day import PublishedDay
 from hexveil.smoothing.user_mean_law import invert_rows

@@ -35,6 +35,7 @@ from hexveil.publishing.memory.stored_day import memory_of, places_of, unpack
 
 BOUNDS = (0.0, 65.0)
 FIRST_DAY, DAYS = date(2024, 1, 1), 42
+ENDS = ("estimate", "low", "high")
 SHOWN = (1, 7, 14, 28, 42)
 CLOSED, HALVED = 21, 26
 
@@ -78,10 +79,10 @@ def publish_alone(
         pairs, lattice = records.occupancy.local(), records.public.lattice
         totals = np.add.reduceat(records.sums.total, pairs.start[:-1])
         truth = float(lattice.lower) + totals / pairs.records_per_cell * float(lattice.quantum)
-        statement = memory_of(release.manifest)
+        statement = memory_of(release.manifest) or {}
         published = unpack(release.memory, places_of(release.table), statement, BOUNDS)
-        own = (np.array(release[f"mean_{end}"]) for end in ("estimate", "low", "high"))
-        days.append(Day(number, published, *own, truth))
+        middle, low, high = (np.array(release[f"mean_{end}"]) for end in ENDS)
+        days.append(Day(number, published, middle, low, high, truth))
     return days
 
 

@@ -167,10 +167,10 @@ class TotalPart(PlainPart):
     column_json = to_json
 
 
-def publish_totals(component, facts, draw):
+def publish_totals(component, facts, _stages, outputs, _smoothing):
     """Return the table, and what the manifest states."""
     quantum, lower = (float(one) for one in (facts.lattice.quantum, facts.lattice.lower))
-    totals = draw.outputs["total"].ravel() * quantum + lower * facts.occupancy.records_per_cell
+    totals = outputs["total"].ravel() * quantum + lower * facts.occupancy.records_per_cell
     bound = float(np.log(20)) * component.scale * quantum
     columns = name_counted_cells(facts, facts.occupancy) | {
         "total_estimate": totals, "total_low": totals - bound, "total_high": totals + bound,

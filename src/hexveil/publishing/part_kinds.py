@@ -46,26 +46,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Draw:
-    """Outputs of a part's stages.
-
-    Attributes
-    ----------
-    stages : StagedPlan
-    outputs : Outputs
-    smoothing : bool
-        Whether smoothed estimates are asked for.
-    history : History or None
-        Earlier releases, which a release of one value column remembers.
-    """
-
-    stages: StagedPlan
-    outputs: Outputs
-    smoothing: bool = False
-    history: History | None = None
-
-
-@dataclass(frozen=True)
 class ComponentKind:
     """A kind of part and of component; what it states and checks is about one value column.
 
@@ -74,8 +54,10 @@ class ComponentKind:
     protect : "values" or "presence"
         The privacy model that it belongs to.
     publish : callable
-        Returns the table of a part, and what the manifest states of it, by its facts as read and
-        its draw, and the rows of `memory.npy` if it remembers; public.
+        Returns the table of a part, and what the manifest states of it, by its facts as read, its
+        stages, their outputs, whether smoothed estimates are asked for, and the earlier releases
+        that one of a single value column remembers; and the rows of `memory.npy`, if it does.
+        Public.
     check_labels : callable
         Refuses facts with labels by the names of the part's own columns.
     schema : callable
@@ -95,7 +77,7 @@ class ComponentKind:
     """
 
     protect: Protect
-    publish: Callable[[Any, Any, Draw], Published]
+    publish: Callable[[Any, Any, StagedPlan, Outputs, bool, History | None], Published]
     check_labels: Callable[[Any, Any], None]
     schema: Callable[[], Json]
     check_statements: Callable[[Json], Iterable[str]]
@@ -107,12 +89,18 @@ class ComponentKind:
     dossier: str = "moments"
 
 
-def _publish_moments(component: MomentPart, facts: Any, draw: Draw) -> Published:  # noqa: ANN401
+def _publish_moments(
+    component: MomentPart,
+    facts: Any,  # noqa: ANN401
+    stages: StagedPlan,
+    outputs: Outputs,
+    smoothing: bool,
+    history: History | None,
+) -> Published:
     with share_of_work(RELEASING, 0.0, 0.6, ESTIMATES):
         moments = decode_moments(
-            component, draw.stages, draw.outputs, facts, smoothing=draw.smoothing,
-            history=draw.history,
-        )  # fmt: skip
+            component, stages, outputs, facts, smoothing=smoothing, history=history
+        )
     # It states the lower bound of all plans.
     with share_of_work(RELEASING, 0.6, 1.0, SEARCH):
         entry = moment_entry(facts, moments.plan, moments.smoothed, moments.accuracy)
@@ -121,17 +109,21 @@ def _publish_moments(component: MomentPart, facts: Any, draw: Draw) -> Published
     return moments.table, entry | {"memory": moments.memory.statement}, moments.memory.rows
 
 
-def _publish_distribution(component: DistributionPart, _: object, draw: Draw) -> Published:
+def _publish_distribution(
+    component: DistributionPart, _facts: object, _stages: object, outputs: Outputs, *_: object
+) -> Published:
     with share_of_work(RELEASING, 0.0, 0.8, ESTIMATES):
-        decoded = decode_release(component, draw.outputs)
+        decoded = decode_release(component, outputs)
     return decoded.table, distribution_entry(component, decoded), None
 
 
-def _publish_presence(component: PresencePart, _: object, draw: Draw) -> Published:
+def _publish_presence(
+    component: PresencePart, _facts: object, _stages: object, outputs: Outputs, *_: object
+) -> Published:
     request, facts = component.request, component.facts
-    decoded = decode_outputs(request, draw.outputs)
+    decoded = decode_outputs(request, outputs)
     table = released_table(request, decoded, facts.value, facts.value_unit)
-    return table, presence_entry(component, draw.outputs, map_accuracy(decoded)), None
+    return table, presence_entry(component, outputs, map_accuracy(decoded)), None
 
 
 def _check_distribution(component: DistributionPart, facts: Any) -> None:  # noqa: ANN401

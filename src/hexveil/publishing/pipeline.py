@@ -33,7 +33,7 @@ from hexveil.publishing.components import statements_of_whole
 from hexveil.publishing.estimates.table import name_columns
 from hexveil.publishing.ledger_journal import LedgerJournal, rows_of
 from hexveil.publishing.manifest import build_manifest
-from hexveil.publishing.part_kinds import KINDS, Draw
+from hexveil.publishing.part_kinds import KINDS
 from hexveil.publishing.places import with_places
 from hexveil.publishing.privacy_models import Charge, charge_of, identify_request
 from hexveil.publishing.private_sums import sums_of
@@ -268,7 +268,7 @@ def _decode(
         parts_of_work(RELEASING, tuple(facts)), staged, strict=True
     ):
         tables[column], entries[column], memory = KINDS[component.kind].publish(
-            component, facts[column], Draw(stages, outputs, smoothing, history)
+            component, facts[column], stages, outputs, smoothing, history
         )
         naming = name_columns(facts[column].cells)
         own[column] = [one for one in tables[column].column_names if one not in naming]

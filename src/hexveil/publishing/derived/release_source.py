@@ -20,7 +20,7 @@ from hexveil.publishing.derived.cell_numbers import CellNumbers
 from hexveil.publishing.places import without_places
 from hexveil.publishing.presence.presence_table import OPEN
 from hexveil.publishing.published_numbers import Release
-from hexveil.publishing.verification.loaded_release import load
+from hexveil.publishing.verification.verify import load
 from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.report.manifest_view import ManifestView
 from hexveil.report.origin import describe_origin

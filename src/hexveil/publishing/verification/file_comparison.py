@@ -33,9 +33,8 @@ from hexveil.publishing.verification.table_checks import (
     is_same_version,
     without_geometry,
 )
-from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.report.background import MAX_CONTEXT_BYTES
-from hexveil.report.payload import QUALITIES, script_json
+from hexveil.report.payload import script_json
 
 Json = dict[str, Any]
 
@@ -131,11 +130,9 @@ def compare_texts(folder: Path, table: pa.Table, manifest: Json) -> Iterator[str
         return
     names = frozenset(path.name for path in folder.iterdir()) & untrusted_files.LIMITS.keys()
     texts = derive_texts(as_released(table), manifest, names)
-    if untrusted_files.read_content(folder / "README.txt") != texts.readme.encode():
-        yield f"README.txt is not what {_SOURCE}."
-    for name in metadata_files.NAMES:
+    for name in ("README.txt", *metadata_files.NAMES):
         present = untrusted_files.read_content(folder / name) if name in names else None
-        if present == texts.descriptions.get(name):
+        if present == texts.files.get(name):
             continue
         yield f"{name} is missing." if present is None else f"{name} is not what {_SOURCE}."
     yield from compare_page(folder, texts.page)
@@ -197,11 +194,7 @@ def _shows_the_same(page: str, expected: str, *, has_layer: bool) -> bool:
         return False
     if not is_ours:
         return False
-    # Until version 0.2: earlier builds numbered the grades of a legend without "cut off" by place.
-    if head == own_before.replace('data-grade="3"', 'data-grade="2"') != own_before:
-        for choice in own.get("choices", ()):
-            del choice["grades"][QUALITIES.index(CUT_OFF)]
-    elif head != own_before:
+    if head != own_before:
         return False
     if has_layer:
         if not isinstance(shown.get("map"), dict) or shown["map"].keys() != own["map"].keys():

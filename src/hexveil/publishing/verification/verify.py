@@ -27,10 +27,11 @@ from hexveil.base.work_share import FOLDER_CHECK, tell_share
 from hexveil.publishing import receipt, signing
 from hexveil.publishing.catalogue import metadata_files
 from hexveil.publishing.catalogue.release_description import TILES
-from hexveil.publishing.components import statements, statements_of_whole
+from hexveil.publishing.components import epsilon_spent, statements, statements_of_whole
 from hexveil.publishing.markup import clean
 from hexveil.publishing.memory import stored_day
 from hexveil.publishing.part_kinds import kind_of, own_columns, split_by_column
+from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.value_columns import column_prefixes, join_tables
 from hexveil.publishing.verification import (
     file_comparison,
@@ -129,6 +130,40 @@ def verify(folder: str | Path, *, key: str | Path | None = None) -> dict[str, An
         is not as it was written; the message names each. Also if the key cannot be read.
     """
     return read_folder(Path(folder), key=key).manifest
+
+
+def load(folder: str | Path, *, key: str | Path | None = None) -> Release:
+    """Return the release in a folder, if the folder is as it was written.
+
+    No ledger and no records are needed, and nothing is spent. The folder may come from anybody:
+    it is checked as by `hv.verify`, and its table is the one that was checked. Without `key` it
+    does not show who made it.
+
+    Parameters
+    ----------
+    folder : str or Path
+        As `Release.write` or `hexveil release` wrote it.
+    key : str or Path, optional
+        File of the holder's public key: then the folder must be signed with it.
+
+    Returns
+    -------
+    Release
+        With `replayed` true: its numbers are those of an earlier release.
+
+    Raises
+    ------
+    InputError
+        If there is no release in the folder, or if a file, a number, a statement or the signature
+        is not as it was written; the message names each. Also if the key cannot be read.
+    """
+    check = read_folder(Path(folder), key=key)
+    manifest = check.manifest
+    memory = None
+    if stored_day.memory_of(manifest) is not None:
+        content = (check.folder / stored_day.FILE).read_bytes()
+        memory = stored_day.from_bytes(content, check.released.num_rows)
+    return Release(check.released, manifest, epsilon_spent(manifest), replayed=True, memory=memory)
 
 
 def read_folder(folder: Path, *, key: str | Path | None = None) -> FolderCheck:

@@ -24,7 +24,10 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import h3
 import numpy as np
+from matplotlib import pyplot as plt
+from matplotlib.collections import PolyCollection
 
 import hexveil as hv
 from hexveil.cli import main as run_command
@@ -37,6 +40,7 @@ BOUNDS = (0.0, 65.0)
 FIRST_DAY, DAYS = date(2024, 1, 1), 42
 ENDS = ("estimate", "low", "high")
 SHOWN = (1, 7, 14, 28, 42)
+MORNING = 9 * 3600
 CLOSED, HALVED = 21, 26
 
 
@@ -141,6 +145,41 @@ def summarize(rows: list[dict[str, Any]]) -> dict[str, float]:
     return {name: float(np.mean([row[name] for row in later])) for name in names}
 
 
+def draw(days: list[Day], file: Path) -> None:
+    """Draw the morning of days 1, 7 and 42: with memory, alone, and as it was."""
+    places = {place for day in days for place in day.published.place}
+    corners = np.array([corner for place in places for corner in h3.cell_to_boundary(place)])
+    edges = [(corners[:, k].min() - 0.01, corners[:, k].max() + 0.01) for k in (1, 0)]
+    figure, axes = plt.subplots(3, 3, figsize=(8, 8))
+    for column, number in enumerate((1, 7, 42)):
+        chain = [day for day in days if day.number <= number]
+        day = chain[-1]
+        estimates = estimate_day(day.published, remember([one.published for one in chain]).forecast)
+        remembered = day.estimate if number == 1 else estimates.estimate
+        shown = day.published.slot == MORNING
+        outlines = [
+            [(lon, lat) for lat, lon in h3.cell_to_boundary(cell)]
+            for cell in day.published.place[shown]
+        ]
+        for row, (name, numbers) in enumerate(
+            (("with memory", remembered), ("alone", day.estimate), ("true averages", day.truth))
+        ):
+            axis = axes[row, column]
+            drawn = PolyCollection(outlines, array=numbers[shown], cmap="viridis", edgecolors="w")
+            drawn.set_clim(10, 35)
+            axis.add_collection(drawn)
+            axis.set_xlim(*edges[0])
+            axis.set_ylim(*edges[1])
+            axis.set_aspect(1 / np.cos(np.radians(21.2)))
+            axis.set_xticks([])
+            axis.set_yticks([])
+            error = np.abs(numbers - day.truth).mean()
+            off = "" if row == 2 else f"\noff by {error:.1f} km/h"
+            axis.set_title(f"day {number}, {name}{off}", fontsize=9)
+    figure.colorbar(drawn, ax=axes, label="average speed, km/h", shrink=0.6)
+    figure.savefig(file, bbox_inches="tight", metadata={"Date": None})
+
+
 def main() -> None:
     """Judge one city at one epsilon, and append a row to a table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -150,12 +189,16 @@ def main() -> None:
     parser.add_argument("--closed", action="store_true")
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--picture", type=Path)
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as folder:
         days = publish_alone(
             Path(folder), asked.seed, asked.epsilon, asked.resolution, closed=asked.closed
         )
+        if asked.picture is not None:
+            draw(days, asked.picture)
+            return
         rows = judge(days, asked.every)
     for row in rows:
         if row["day"] in SHOWN:

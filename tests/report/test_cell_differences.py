@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import hexveil as hv
+from hexveil.publishing.verification.former_folders import as_current
 from hexveil.report.cell_differences import ComparableNumbers, unknown_ends
 from hexveil.report.manifest_view import ManifestView
 from publishing.releases import statements_of
@@ -148,7 +149,7 @@ def test_cells_that_are_cut_off_have_differences_with_an_unknown_end(city):
     quality[0], high[0] = "cut off", 65.0
     table = table.set_column(table.column_names.index("mean_quality"), "mean_quality", [quality])
     table = table.set_column(table.column_names.index("mean_high"), "mean_high", [high])
-    cut = hv.Release(table, city.manifest, 1, replayed=True)
+    cut = hv.Release(table, as_current(city.manifest), 1, replayed=True)
     names = table["cell"].to_pylist()
     found = cut.difference(names[0], names[1])
     assert (found.lower_unknown, found.upper_unknown) == (False, True)

@@ -1,4 +1,4 @@
-"""Components of a manifest: what a release states of each value column, and of all together.
+"""Components of a manifest: statements about each value column, and about all together.
 
 A manifest has what all value columns share, and a component for each. Checks, page, README.txt and
 dossier look at one value column with what it shares: at its *statements*. A release of one value

@@ -90,7 +90,7 @@ def describe(stated: Json, table: pa.Table, checksum: str) -> DocumentSection:
     else:
         own = _of_moments if "cut_off" in stated else _of_distribution
         specific = _public_presence(stated) | own(stated)
-    return document(f"{kind_of(stated).dossier}/dossier.md", common | specific)
+    return document(kind_of(stated).dossier, common | specific)
 
 
 def _of_whole(whole: Json, checksum: str) -> DocumentSection:

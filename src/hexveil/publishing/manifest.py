@@ -86,7 +86,7 @@ def moment_entry(
     smoothed: Mapping[str, Smoothed] | None = None,
     accuracy: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """Return what a manifest states of means and variances.
+    """Return the entry of means and variances in a manifest.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def build_manifest(
 def _component(
     plan: Plan, column: str, facts: PublicMetadata | DeclaredFacts, entry: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return what a manifest states of one value column."""
+    """Return the entry of one value column in a manifest."""
     # A single column is named by its facts alone.
     part = plan.single if plan.is_single else plan.components[column]
     weight = {} if column not in plan.weights else {"weight": decimal_text(plan.weights[column])}

@@ -54,10 +54,15 @@ class ComponentKind:
     protect : "values" or "presence"
         The privacy model that it belongs to.
     publish : callable
+<<<<<<< HEAD
         Returns the table of a part, and what the manifest states of it, by its facts as read, its
         stages, their outputs, whether smoothed estimates are asked for, and the earlier releases
         that one of a single value column remembers; and the rows of `memory.npy`, if it does.
         Public.
+=======
+        Returns the table of a part and its entry in the manifest, by its facts as read, its stages,
+        their outputs, and whether smoothed estimates are asked for; public.
+>>>>>>> PUB
     check_labels : callable
         Refuses facts with labels by the names of the part's own columns.
     schema : callable
@@ -72,8 +77,8 @@ class ComponentKind:
         Yields numbers and losses that do not follow from each other.
     describe : callable
         Returns the figures that were recomputed, and those that could not be, in words.
-    templates, dossier : str
-        Folders of the templates of its README.txt and its dossier.
+    readme, dossier : str
+        Templates of README.txt and dossier.
     """
 
     protect: Protect
@@ -85,8 +90,8 @@ class ComponentKind:
     check_cells: Callable[[pa.Table, Json], Iterable[str]]
     recompute: Callable[[pa.Table, Json], Iterable[str]]
     describe: Callable[[Json, pa.Table], Described]
-    templates: str = "distributions"
-    dossier: str = "moments"
+    readme: str = "distributions/readme.md"
+    dossier: str = "moments/dossier.md"
 
 
 def _publish_moments(
@@ -142,7 +147,7 @@ KINDS: dict[str, ComponentKind] = {
         moment_checks.check_counted_cells,
         moment_checks.check_moments,
         moment_checks.describe_moments,
-        templates="moments",
+        readme="moments/readme.md",
     ),
     DistributionPart.kind: ComponentKind(
         "values",
@@ -165,8 +170,8 @@ KINDS: dict[str, ComponentKind] = {
         presence_checks.check_declared_cells,
         presence_checks.check_presence,
         presence_checks.describe_presence,
-        templates="presence",
-        dossier="presence",
+        readme="presence/readme.md",
+        dossier="presence/dossier.md",
     ),
 }
 """By the kind of a part, and of a component."""

@@ -113,7 +113,7 @@ class Release:
 
     @cached_property
     def statements(self) -> dict[str, dict[str, Any]]:
-        """What the manifest states of each value column, with what it shares with the others."""
+        """Statements of the manifest about each value column, with those that all share."""
         return statements(self.manifest)
 
     def _of(self, column: str | None) -> Release:

@@ -73,7 +73,7 @@ def render_readme(
 
 
 def _of_column(table: pa.Table, stated: Json) -> tuple[str, Json]:
-    """Return the template of a single value column, and what else it names."""
+    """Return the template of a single value column, and its values."""
     dataset, plan = stated["dataset"], stated["plan"]
     statistics = plan["statistics"]
     values = {
@@ -87,7 +87,7 @@ def _of_column(table: pa.Table, stated: Json) -> tuple[str, Json]:
         values["open_cells"] = sum(table["is_open"].to_pylist())
     if "cut_off" in stated:
         values |= _moment_values(table, stated)
-    return f"{kind_of(stated).templates}/readme.md", values
+    return kind_of(stated).readme, values
 
 
 def _accuracy(manifest: Json) -> Json:

@@ -1,4 +1,4 @@
-"""The JSON Schema of a manifest: what all releases have, and a part for each kind of component."""
+"""The JSON Schema of a manifest, with a part for each kind of component."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def component_schema(kind: str) -> Json:
 
 
 def with_common(kind: str, own: Json) -> Json:
-    """Return the JSON Schema of a component from what its kind states beside every other one.
+    """Return the JSON Schema of a component: the common part with that of its kind.
 
     Parameters
     ----------

@@ -15,13 +15,12 @@ from hexveil.report.notebook.cell_picture import (
     select_slot,
 )
 from hexveil.report.payload import colour_ends
-from publishing.releases import statements_of
 
 RAW = "mean_raw"
 
 
 def view_of(release):
-    return ManifestView.from_manifest(statements_of(release))
+    return ManifestView.from_manifest(release.manifest)
 
 
 def test_slots_share_scale_and_place(city):

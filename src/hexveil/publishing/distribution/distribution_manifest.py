@@ -1,8 +1,7 @@
-"""What a manifest states of quantiles, shares or histograms. Public facts only.
+"""The entry of quantiles, shares or histograms in a manifest. Public facts only.
 
 It has the sections of means and variances, and of each part what its losses follow from: of means,
-variances and mean scores the plan of every cell, of shapes
-and bins the noise scales and the public weight of each cell.
+variances and mean scores the plan of every cell, of shapes and bins the noise scales and the public weight of each cell.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
 
 
 def distribution_entry(plan: DistributionPart, decoded: DecodedDistribution) -> Json:
-    """Return what a manifest states of a plan of distributions, by its released numbers."""
+    """Return the entry of a plan of distributions in a manifest, by its released numbers."""
     facts, outputs, moments = plan.facts, decoded.outputs, decoded.moments
     sections = {} if moments is None else {MOMENTS: moment_section(moments.plan, moments.accuracy)}
     if decoded.scores is not None:

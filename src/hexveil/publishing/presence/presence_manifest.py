@@ -55,7 +55,7 @@ STAGES_VERSION = "3"
 def presence_entry(
     plan: PresencePart, outputs: Outputs, accuracy: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Return what a manifest states of a map with private presence.
+    """Return the entry of a map with private presence in a manifest.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ def has_columns(manifest: Json) -> bool:
 
 
 def as_current(former: Json) -> Json:
-    """Return the manifest of one value column as one of today; what it lacks the schema refuses."""
+    """Return the manifest of one value column as one of today; the schema refuses one with gaps."""
     stated = dict(former)
     private = stated.pop("model", None) == "presence"
     kind = stated.pop("kind", "presence" if private else "moments")

@@ -1,4 +1,4 @@
-"""Checks of what a manifest states of all its value columns together.
+"""Checks of the statements about all value columns of a release together.
 
 The largest loss of the whole lies between the largest of a column and the sum of these, and the sum
 over all units is that of the columns; under private presence any unit loses exactly the sum of the

@@ -54,15 +54,9 @@ class ComponentKind:
     protect : "values" or "presence"
         The privacy model that it belongs to.
     publish : callable
-<<<<<<< HEAD
-        Returns the table of a part, and what the manifest states of it, by its facts as read, its
-        stages, their outputs, whether smoothed estimates are asked for, and the earlier releases
-        that one of a single value column remembers; and the rows of `memory.npy`, if it does.
-        Public.
-=======
         Returns the table of a part and its entry in the manifest, by its facts as read, its stages,
-        their outputs, and whether smoothed estimates are asked for; public.
->>>>>>> PUB
+        their outputs, whether smoothed estimates are asked for, and the earlier releases that one
+        of a single value column remembers; and the rows of `memory.npy`, if it does. Public.
     check_labels : callable
         Refuses facts with labels by the names of the part's own columns.
     schema : callable

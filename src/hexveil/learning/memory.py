@@ -69,8 +69,8 @@ class Deviations:
     @classmethod
     def usual(cls, span: float, user: float) -> Deviations:
         """Return the middles of the priors."""
-        parts = Deviations(1 / 8, 1 / 20, 1 / 40, 1 / 100, 1 / 80, 1 / 40, 1.0, 1 / 800)
-        return replace(cls(*(span * part for part in astuple(parts))), user=user)
+        middles = Deviations(1 / 8, 1 / 20, 1 / 40, 1 / 100, 1 / 80, 1 / 40, 1.0, 1 / 800)
+        return replace(cls(*(span * middle for middle in astuple(middles))), user=user)
 
 
 PRIOR_SDS = Deviations(1.0, 1.0, 0.25, 1.0, 1.0, 0.5, 0.2, 1.5)

@@ -53,11 +53,10 @@ def tilted(
     edges, density : ndarray of float, shapes (n, n_bins + 1) and (n, n_bins)
     """
     sd = np.sqrt(variance)[:, None]
-    mass, first, second = _bin_moments((edges - mean[:, None]) / sd)
+    mass, linear, square = _bin_moments((edges - mean[:, None]) / sd)
     total = np.maximum(np.sum(density * mass, axis=1), TINY)
-    centre = np.sum(density * first, axis=1) / total
-    square = np.sum(density * second, axis=1) / total
-    spread = np.maximum(square - centre**2, 1e-8)
+    centre = np.sum(density * linear, axis=1) / total
+    spread = np.maximum(np.sum(density * square, axis=1) / total - centre**2, 1e-8)
     return np.log(total), mean + sd[:, 0] * centre, variance * spread
 
 
@@ -86,8 +85,8 @@ def _bin_moments(z: Floats) -> tuple[Floats, Floats, Floats]:
     mass = np.where(
         low >= 0.0, below - above, np.where(high <= 0.0, above - below, 1.0 - below - above)
     )
-    first = height[:, :-1] - height[:, 1:]
-    return np.maximum(mass, 0.0), first, mass + sloped[:, :-1] - sloped[:, 1:]
+    linear = height[:, :-1] - height[:, 1:]
+    return np.maximum(mass, 0.0), linear, mass + sloped[:, :-1] - sloped[:, 1:]
 
 
 def update(
@@ -104,27 +103,27 @@ def update(
     """
     from scipy.linalg import solve_triangular  # noqa: PLC0415  importing hexveil must stay light
 
-    edges, own = edges - mean[:, None], np.diag(covariance)
-    precision, shift = _first_factors(edges, density, own)
+    edges, prior = edges - mean[:, None], np.diag(covariance)
+    precision, shift = _first_factors(edges, density, prior)
     for sweep in range(sweeps + 1):
         root = np.sqrt(precision)
-        lower = np.linalg.cholesky(np.eye(own.size) + root[:, None] * covariance * root)
+        lower = np.linalg.cholesky(np.eye(prior.size) + root[:, None] * covariance * root)
         half = solve_triangular(lower, root[:, None] * covariance, lower=True)
-        variance = np.maximum(own - np.einsum("ij,ij->j", half, half), 1e-10)
+        variance = np.maximum(prior - np.einsum("ij,ij->j", half, half), 1e-10)
         whitened = solve_triangular(lower, np.diag(root), lower=True)
         loss = whitened.T @ whitened
         gain = shift - loss @ (covariance @ shift)
         centre = covariance @ gain
-        rest = np.maximum(1.0 / variance - precision, 1e-10)
-        cavity_variance = 1.0 / rest
+        others = np.maximum(1.0 / variance - precision, 1e-10)
+        cavity_variance = 1.0 / others
         cavity = cavity_variance * (centre / variance - shift)
         mass, tilted_mean, tilted_variance = tilted(cavity, cavity_variance, edges, density)
         if sweep == sweeps:
             break
         step = 1.0 if sweep < UNDAMPED else DAMPING
-        aimed = np.maximum(1.0 / tilted_variance - rest, 0.0)
+        aimed = np.maximum(1.0 / tilted_variance - others, 0.0)
         precision = (1.0 - step) * precision + step * aimed
-        shift = (1.0 - step) * shift + step * (tilted_mean / tilted_variance - cavity * rest)
+        shift = (1.0 - step) * shift + step * (tilted_mean / tilted_variance - cavity * others)
     evidence = (
         np.sum(mass)
         - np.sum(np.log(np.diag(lower)))
@@ -135,8 +134,8 @@ def update(
     return Update(gain, loss, float(evidence), mean + cavity, cavity_variance)
 
 
-def _first_factors(edges: Floats, density: Floats, own: Floats) -> tuple[Floats, Floats]:
+def _first_factors(edges: Floats, density: Floats, prior: Floats) -> tuple[Floats, Floats]:
     """Return factors by the moments of each number alone."""
-    _, mean, variance = tilted(np.zeros_like(own), own, edges, density)
-    precision = np.maximum(1.0 / variance - 1.0 / own, 1e-10)
+    _, mean, variance = tilted(np.zeros_like(prior), prior, edges, density)
+    precision = np.maximum(1.0 / variance - 1.0 / prior, 1e-10)
     return precision, mean / variance

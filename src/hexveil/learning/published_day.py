@@ -112,7 +112,7 @@ def summarize_day(
 def _recurring(
     design: CellDesign,
     law: UserMeanLaw,
-    last: ClippedLook,
+    look: ClippedLook,
     bounds: tuple[float, float],
     edges: Floats,
     likelihood: Floats,
@@ -124,9 +124,9 @@ def _recurring(
     # Without squares of weights nothing is left of the sampling of users.
     unsampled = replace(design, weight_squares=np.zeros_like(design.weight_squares))
     mode = law.modes(means)
-    whole = law.clipped(mode, *bounds)
-    seen = model_look(law, unsampled, mode, (last.lower, last.upper), whole)
-    return np.asarray(np.sqrt(seen.misfit_squares[:, 0]))
+    moments = law.clipped(mode, *bounds)
+    model = model_look(law, unsampled, mode, (look.lower, look.upper), moments)
+    return np.asarray(np.sqrt(model.misfit_squares[:, 0]))
 
 
 def _rounded(numbers: Floats) -> Floats:

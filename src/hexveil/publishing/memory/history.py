@@ -90,11 +90,11 @@ def remember_means(
         return None
     when = (history.day.toordinal(), *places_of(cells))
     day = summarize_day(when, view.looks, view.design, view.spread, view.bounds)
-    earlier = [one for one in history.releases if one.key == key]
+    earlier = [release for release in history.releases if release.key == key]
     if not earlier:
         return RememberedMeans(pack(day, None), statement_of(day, key, (), None), posterior, {})
-    stated = next((one.deviations for one in earlier[::-1] if one.deviations), None)
-    remembered = remember([*(one.published for one in earlier), day], stated)
+    stated = next((release.deviations for release in earlier[::-1] if release.deviations), None)
+    remembered = remember([*(release.published for release in earlier), day], stated)
     better, today = choose(posterior, estimate_day(day, remembered.forecast), view.bounds)
     statement = statement_of(day, key, earlier, remembered)
     return RememberedMeans(pack(day, remembered.forecast), statement, better, today)
@@ -104,19 +104,19 @@ def choose(
     posterior: PosteriorEstimates, remembered: DayEstimates, bounds: tuple[float, float]
 ) -> tuple[PosteriorEstimates, dict[str, Floats]]:
     """Return the estimates with narrower intervals, and the columns of the day's own."""
-    cut = posterior.cut_off
-    low = np.where(cut.below, bounds[0], posterior.low)
-    high = np.where(cut.above, bounds[1], posterior.high)
+    cut_off = posterior.cut_off
+    low = np.where(cut_off.below, bounds[0], posterior.low)
+    high = np.where(cut_off.above, bounds[1], posterior.high)
     used = is_narrower((remembered.low, remembered.high), (low, high))
-    own = {"today": posterior.estimate, "today_low": low, "today_high": high}
-    chosen = {
+    today = {"today": posterior.estimate, "today_low": low, "today_high": high}
+    estimates = {
         name: np.where(used, getattr(remembered, name), getattr(posterior, name))
         for name in ("estimate", "low", "high", "expected_error")
     }
-    cut = CutOff(cut.below & ~used, cut.above & ~used)
-    return replace(posterior, **chosen, cut_off=cut), own
+    cut_off = CutOff(cut_off.below & ~used, cut_off.above & ~used)
+    return replace(posterior, **estimates, cut_off=cut_off), today
 
 
-def is_narrower(remembered: tuple[Floats, Floats], own: tuple[Floats, Floats]) -> Bools:
+def is_narrower(remembered: tuple[Floats, Floats], alone: tuple[Floats, Floats]) -> Bools:
     """Return where the interval of the memory is narrower than the day's own."""
-    return np.asarray(remembered[1] - remembered[0] < own[1] - own[0])
+    return np.asarray(remembered[1] - remembered[0] < alone[1] - alone[0])

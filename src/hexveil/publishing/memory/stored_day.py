@@ -165,7 +165,7 @@ def statement_of(
         "user_deviation": day.user_deviation,
         "deviations": None if remembered is None else asdict(remembered.deviations),
         "changes": 0 if remembered is None else len(remembered.changes),
-        "releases": [one.identity() for one in earlier],
+        "releases": [release.identity() for release in earlier],
     }
 
 

@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
@@ -568,6 +569,16 @@ def twice(manifest):
     manifest["components"][1]["dataset"]["value"] = "pm25"
 
 
+def fill_gaps(folder):
+    """State a number of a cell that the second column does not have."""
+    path = folder / "cells.parquet"
+    table = pq.read_table(path)
+    at = table.column_names.index("no2_air_mean_raw")
+    numbers = [7.0 if x is None else x for x in table["no2_air_mean_raw"].to_pylist()]
+    pq.write_table(table.set_column(at, table.schema.field(at), pa.array(numbers)), path)
+    changed_manifest(folder, lambda _: None)
+
+
 @pytest.mark.slow
 def test_changed_folders_are_refused(folder, tmp_path):
     """Files, parts and statements that were changed, added or removed are named."""
@@ -581,10 +592,12 @@ def test_changed_folders_are_refused(folder, tmp_path):
     spoilers = (
         (lambda to: (to / "x").mkdir(), "x was added"),
         (lambda to: (to / "cells.csv").write_text("a"), "cells.csv was changed"),
+        (fill_gaps, "of a cell that a value column has not"),
         (lambda to: changed_manifest(to, less_loss), "losses/mean is not that"),
+        (lambda to: changed_manifest(to, lambda m: m.update(ledger=None)), "entry in a ledger"),
         (lambda to: changed_manifest(to, other_statistics), "other statistics"),
         (lambda to: changed_manifest(to, other_sentence), "assumptions"),
-        (lambda to: changed_manifest(to, exchanged), "no longer in order"),
+        (lambda to: changed_manifest(to, exchanged), "README.txt is not what"),
         (lambda to: changed_manifest(to, lambda m: m["components"].pop()), "which no such release"),
         (lambda to: changed_manifest(to, twice), "names a value column twice"),
     )

@@ -1,7 +1,8 @@
 """The entry of quantiles, shares or histograms in a manifest. Public facts only.
 
 It has the sections of means and variances, and of each part what its losses follow from: of means,
-variances and mean scores the plan of every cell, of shapes and bins the noise scales and the public weight of each cell.
+variances and mean scores the plan of every cell, of shapes and bins the noise scales and the public
+weight of each cell.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from hexveil.learning.memory import Deviations
 from hexveil.learning.remembering import estimate_day, remember
 from hexveil.publishing import receipt
 from hexveil.publishing.archive.archive import open_archive
+from hexveil.publishing.memory import history
 from hexveil.publishing.memory.stored_day import (
     FILE,
     ROW,
@@ -176,6 +177,20 @@ def test_a_run_can_want_no_history(published):
     assert not (folder / FILE).exists()
     assert "mean_today" not in hv.load(folder).columns
     assert memory_of(json.loads((folder / "manifest.json").read_text())) is None
+
+
+def test_a_forecast_that_cannot_be_computed_stops_no_day(published, monkeypatch):
+    """Numbers are paid for by then: the day is published by its own numbers."""
+
+    def fail(*_):
+        raise np.linalg.LinAlgError
+
+    monkeypatch.setattr(history, "remember", fail)
+    shutil.rmtree(published / DAYS[2])
+    assert publish_run("run.toml", DAYS[2])[0].state == "published"
+    folder = folders(published)[2]
+    assert find_problems(folder) == ()
+    assert "mean_today" not in hv.load(folder).columns
 
 
 def forge(folder, change):

@@ -1,4 +1,4 @@
-"""Estimates of a day by the releases of earlier days: what `publish` does with its archive."""
+"""Estimates of a day by the releases of earlier days, as `publish` makes them of its archive."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.learning.published_day import summarize_day
-from hexveil.learning.remembering import DayEstimates, estimate_day, remember
+from hexveil.learning.published_day import PublishedDay, summarize_day
+from hexveil.learning.remembering import DayEstimates, Remembered, estimate_day, remember
 from hexveil.mechanisms.estimates import CutOff
 from hexveil.publishing.memory.stored_day import (
     EarlierRelease,
@@ -19,6 +19,7 @@ from hexveil.publishing.memory.stored_day import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import date
 
     import pyarrow as pa
@@ -91,13 +92,29 @@ def remember_means(
     when = (history.day.toordinal(), *places_of(cells))
     day = summarize_day(when, view.looks, view.design, view.spread, view.bounds)
     earlier = [release for release in history.releases if release.key == key]
-    if not earlier:
+    remembered = _remember(day, earlier)
+    if remembered is None:
         return RememberedMeans(pack(day, None), statement_of(day, key, (), None), posterior, {})
-    stated = next((release.deviations for release in earlier[::-1] if release.deviations), None)
-    remembered = remember([*(release.published for release in earlier), day], stated)
     better, today = choose(posterior, estimate_day(day, remembered.forecast), view.bounds)
     statement = statement_of(day, key, earlier, remembered)
     return RememberedMeans(pack(day, remembered.forecast), statement, better, today)
+
+
+def _remember(day: PublishedDay, earlier: Sequence[EarlierRelease]) -> Remembered | None:
+    """Return the forecast of a day; None without earlier releases, or where none can be computed.
+
+    Numbers are paid for when this runs: whatever they are, the day has to be published.
+    """
+    if not earlier:
+        return None
+    stated = next((release.deviations for release in earlier[::-1] if release.deviations), None)
+    try:
+        remembered = remember([*(release.published for release in earlier), day], stated)
+    except np.linalg.LinAlgError:
+        return None
+    forecast = remembered.forecast
+    is_sound = all(np.isfinite(numbers).all() for numbers in vars(forecast).values())
+    return remembered if is_sound and (forecast.deviation > 0).all() else None
 
 
 def choose(

@@ -565,6 +565,11 @@ def exchanged(manifest):
     manifest["components"].reverse()
 
 
+def removed(manifest):
+    manifest["components"].pop()
+    del manifest["components"][0]["weight"]
+
+
 def twice(manifest):
     manifest["components"][1]["dataset"]["value"] = "pm25"
 
@@ -598,7 +603,7 @@ def test_changed_folders_are_refused(folder, tmp_path):
         (lambda to: changed_manifest(to, other_statistics), "other statistics"),
         (lambda to: changed_manifest(to, other_sentence), "assumptions"),
         (lambda to: changed_manifest(to, exchanged), "README.txt is not what"),
-        (lambda to: changed_manifest(to, lambda m: m["components"].pop()), "which no such release"),
+        (lambda to: changed_manifest(to, removed), "which no such release"),
         (lambda to: changed_manifest(to, twice), "names a value column twice"),
     )
     for number, (spoil, message) in enumerate(spoilers):

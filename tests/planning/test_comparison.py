@@ -9,7 +9,7 @@ from hexveil.base.errors import InputError
 from hexveil.planning.alternatives import compare_mechanisms, explain_absence
 from hexveil.planning.method_comparison import compare_methods, same_request, shrunk
 from hexveil_research.papers.comp_setting import comp_setting
-from planning.former_kinds import planned, records_of
+from planning.kinds_of_plans import planned, records_of
 
 
 def test_within_a_loss_every_method_has_a_line():

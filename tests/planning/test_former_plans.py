@@ -13,7 +13,7 @@ import pytest
 import hexveil as hv
 from hexveil.planning.goal import goal
 from hexveil.planning.serialization import plan_codec
-from planning.former_kinds import KINDS, planned, records_of
+from planning.kinds_of_plans import KINDS, planned, records_of
 
 WRITTEN = {
     form: json.loads(gzip.decompress(Path(__file__).with_name(file).read_bytes()))

@@ -18,7 +18,7 @@ import hexveil as hv
 from hexveil.planning.serialization import plan_codec
 from hexveil.planning.serialization.codec import pack_bytes
 from hexveil.planning.serialization.plan_tables import TABLES, digest
-from planning.former_kinds import KINDS, planned, records_of
+from planning.kinds_of_plans import KINDS, planned, records_of
 
 VALUES = (None, True, -1, 0, 2**70, 1e308, "x", "0", "-1", "1e999", "1/0", [], ["x"], {}, {"is": 1})
 NUMBERS = (float("nan"), float("inf"), -1.0, 0.0, 1e300)

@@ -240,7 +240,7 @@ def write_proposal(run: Run, advice: RunAdvice, file: Path, choice: str, epsilon
     changes = grid_text.changed_fields(proposal)
     plan_fields = run.plan.explicit_fields()
     # The price and the range at which the run was judged, where the file has none.
-    if not plan_fields.keys() & {"epsilon", "target_error", "cell_epsilon"}:
+    if not plan_fields.keys() & {"epsilon", "target_error"}:
         changes["plan", "epsilon"] = epsilon
     if "clipping_range" not in plan_fields:
         changes["plan", "clipping_range"] = "auto"

@@ -208,11 +208,7 @@ def _reference_epsilon(plan: MomentPart) -> Fraction:
 
 def _by_target(plan: MomentPart) -> bool:
     """Return whether errors are relative to their targets."""
-    return (
-        plan.request.target is not None
-        and len(plan.error_models) > 1
-        and plan.request.error != "sum"
-    )
+    return plan.request.target is not None and len(plan.error_models) > 1
 
 
 def points(plan: MomentPart | None) -> Points:
@@ -291,6 +287,4 @@ def _label(plan: MomentPart, unit: str) -> str:
     if len(names) == 1:
         measure = formatting.unit_of(names[0], unit)
         return f"{over} planning error" + (f" ({measure})" if measure else "")
-    if plan.request.error == "sum":
-        return f"{over} planning error, mean plus variance"
     return f"{over} planning error, relative to a constant's"

@@ -32,8 +32,6 @@ def measure(plan: MomentPart, unit: str) -> str:
         predicted = plan.allocation.clipping.has_stages
         how = f" (for {plan.mechanism} a prediction, for the others a worst case)"
         return error + (how if predicted else "")
-    if plan.request.error == "sum":
-        return "planning error of the mean plus that of the variance"
     over = "larger" if plan.request.objective == "max" else "average"
     return f"the {over} of both planning errors, each relative to the largest error of a constant"
 
@@ -46,7 +44,7 @@ def show(lines: list[ComparisonRow], error: str) -> None:
         "beat a single number for all. Lower bound: no plan of the joint plan's class goes below "
         "it; with the gap to this plan."
     )
-    _show("This request by every method:", "Method", lines, *_forms(lines), meaning)
+    _show("This request by every method:", "Method", lines, meaning)
 
 
 def show_ranges(lines: list[ComparisonRow]) -> None:
@@ -72,22 +70,7 @@ def _name(line: ComparisonRow) -> str:
     """Return the name of a row: the method, or a distinguishing option."""
     if line.clipping_range is not None:
         return line.clipping_range
-    if line.clip_user == "printed":
-        return "as printed"
     return f"{line.method}, {line.objective}" if line.method == "joint" else line.method
-
-
-def _forms(lines: list[ComparisonRow]) -> list[str]:
-    """Return a sentence about CLIP-USER as printed, if it is among the rows."""
-    return [
-        "As printed: clip-user in the form of its paper (--set plan.clip_user=printed), users "
-        "suppressed "
-        f"at --set plan.cell_epsilon {formatting.number_text(line.cell_epsilon)}, and noise spends "
-        "the rest "
-        "of the price. Its naive price is the paper's."
-        for line in lines
-        if line.cell_epsilon is not None
-    ]
 
 
 def _cells(line: ComparisonRow) -> list[str]:

@@ -11,14 +11,11 @@ from hexveil.base.rational import decimal_text
 from hexveil.cli.output import formatting
 from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns, DeclaredFacts
 from hexveil.planning.feasibility.advice import describe_repeats
-from hexveil.planning.optimizers.printed_clip_user import loss_per_cell, suppression_of
 from hexveil.report.promise_wording import promise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hexveil.accounting.clip_user import Suppression
-    from hexveil.accounting.suppression_stages import SuppressionStage
     from hexveil.config import Run
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.moment_part import MomentPart
@@ -27,7 +24,6 @@ if TYPE_CHECKING:
     AnyFacts = PublicMetadata | ColumnFacts | DeclaredFacts | DeclaredColumns
 
 MONTH = 30
-SHOWN_STAGES = 8
 """Longer runs of CLIP-USER are shown by their first and last stages; JSON data have all."""
 _COMPONENTS = {
     "moments": "means and variances",
@@ -121,9 +117,7 @@ def _constant_lines(plan: Plan, facts: AnyFacts) -> list[str]:
 
 
 def _accounting_lines(plan: MomentPart) -> list[str]:
-    """Return the price under naive accounting, or the paper's of CLIP-USER."""
-    if plan.request.clip_user == "printed":
-        return _clip_user_lines(plan)
+    """Return the price under naive accounting."""
     # Of one cell there is nothing to count.
     if plan.occupancy.n_cells == 1:
         return []
@@ -196,52 +190,3 @@ def month_lines(plan: MomentPart, facts: PublicMetadata) -> list[str]:
                 f"{issue}s can lose {month} in total."
             )
     return formatting.wrapped("A month", f"if you publish every day, {text}")
-
-
-# ---- CLIP-USER as printed ----
-
-
-def _clip_user_lines(plan: MomentPart) -> list[str]:
-    """Return lines about the paper's loss beside the exact one, and about the stages."""
-    run, cell_epsilon = suppression_of(plan), loss_per_cell(plan)
-    k, before = run.degradation, run.stages[0].degree
-    return [
-        *formatting.wrapped(
-            "CLIP-USER",
-            f"as printed: nobody contributes to more than K = {k} {_cells(k)}, instead of "
-            f"{before}. The paper's loss is {formatting.price(float(plan.l0_epsilon))}, K times "
-            f"{formatting.number_text(cell_epsilon)} (without suppression "
-            f"{formatting.price(before * cell_epsilon)}); each user is charged its exact loss "
-            f"instead, at most {formatting.price(float(plan.epsilon))}.",
-        ),
-        *formatting.wrapped("Stages", _stages_text(plan, run)),
-    ]
-
-
-def _stages_text(plan: MomentPart, run: Suppression) -> str:
-    """Return the quantity that each stage lowers, and the fate of the halted stage."""
-    stages = [_stage_text(stage) for stage in run.stages]
-    if len(stages) > SHOWN_STAGES:
-        half = SHOWN_STAGES // 2
-        stages = [*stages[:half], "...", *stages[-half:]]
-    fate = "stay" if plan.request.unfinished_stage == "keep" else "are undone"
-    last = f" Suppressions of the halted stage {fate}." if run.stages[-1].suppressed else ""
-    untouched = (
-        "No cell is exempt, as in Algorithm 1."
-        if run.exempt is None
-        else "Nobody is suppressed in the cell of smallest error beforehand, as in the paper's "
-        'experiments; exempt = "none" is Algorithm 1 as printed.'
-    )
-    return f"{'; '.join(stages)}.{last} {untouched}"
-
-
-def _stage_text(stage: SuppressionStage) -> str:
-    lowered = f"to {stage.degree - 1}" if stage.finished else "halted"
-    return (
-        f"{stage.degree} {_cells(stage.degree)} {lowered} "
-        f"({stage.suppressed:,} of {stage.users:,} users)"
-    )
-
-
-def _cells(number: int) -> str:
-    return "cell" if number == 1 else "cells"

@@ -23,7 +23,7 @@ import numpy as np
 
 from hexveil.base.arrays import Floats
 from hexveil.base.work_share import SEARCH, tell_share
-from hexveil.planning.calibration import Targets
+from hexveil.planning.calibration import ErrorTargets
 from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
 
 MAX_ITERATIONS = 20_000
@@ -122,7 +122,7 @@ class SearchResult:
 
 
 def is_infeasible(
-    exposure: ClippingProblem, least_rates_at: Callable[[Floats], InverseScales | None], loss: float
+    exposure: ClippingProblem, rates_at: Callable[[Floats], InverseScales | None], loss: float
 ) -> bool:
     """Return whether it is proved that no plan of the class has this loss.
 
@@ -132,7 +132,7 @@ def is_infeasible(
     """
     factor = np.ones(exposure.occupancy.n_users)
     for _ in range(MAX_ITERATIONS):
-        rates = least_rates_at(exposure.clipped_share(factor))
+        rates = rates_at(exposure.clipped_share(factor))
         if rates is None:
             return True
         # A larger loss makes the factors larger, hence still upper bounds after rounding.
@@ -143,7 +143,7 @@ def is_infeasible(
     return False
 
 
-def minimize_loss(exposure: ClippingProblem, targets: Targets, asked: Targets) -> SearchResult:
+def minimize_loss(exposure: ClippingProblem, targets: ErrorTargets, asked: ErrorTargets) -> SearchResult:
     """Return the plan that meets the targets at the least loss of the most exposed user.
 
     `asked` are the targets that the bound is about; those aimed at may be a little smaller.
@@ -162,11 +162,7 @@ def minimize_loss(exposure: ClippingProblem, targets: Targets, asked: Targets) -
 
     # At the first loss nobody is clipped, so that it works; half of it may or may not.
     result = _search(first, high / 2.0, tried)
-    largest = exposure.largest_share
-    bound = _proved(
-        result.bound,
-        lambda loss: is_infeasible(exposure, lambda away: asked.least_rates(away, largest), loss),
-    )
+    bound = _proved(result.bound, lambda loss: is_infeasible(exposure, asked.rates, loss))
     return SearchResult(result.solution, result.value, bound)
 
 
@@ -211,7 +207,7 @@ def _search(
 
 
 def minimize_max_error(
-    exposure: ClippingProblem, targets_at: Callable[[float], Targets], loss: float, largest: float
+    exposure: ClippingProblem, targets_at: Callable[[float], ErrorTargets], loss: float, largest: float
 ) -> SearchResult:
     """Minimize a single number that determines all errors, within a loss.
 
@@ -233,10 +229,8 @@ def minimize_max_error(
         return minimize_noise(exposure, targets_at(value).rates, loss, start)
 
     result = _search(first, largest / 2.0, tried)
-    shares = exposure.largest_share
 
     def impossible(value: float) -> bool:
-        targets = targets_at(value)
-        return is_infeasible(exposure, lambda away: targets.least_rates(away, shares), loss)
+        return is_infeasible(exposure, targets_at(value).rates, loss)
 
     return SearchResult(result.solution, result.value, _proved(result.bound, impossible))

@@ -36,8 +36,7 @@ Path = tuple[str, ...]
 Words = dict[str, Any]
 Arrays = dict[str, np.ndarray[Any, Any]]
 
-FORMER_FORMAT = 1
-FORMAT = 2
+FORMAT = 3
 """Number of the layout of words and bytes; it changes whenever the meaning of a field changes."""
 MAGIC = b"hexveil plan\n"
 _SIZE_BYTES = 8
@@ -287,17 +286,17 @@ def unpack_bytes(encoded: bytes) -> tuple[Words, Arrays]:
         end = _SIZE_BYTES + int.from_bytes(content[:_SIZE_BYTES], "little")
         words = dict(json.loads(content[_SIZE_BYTES:end]))
         form, version = words["format"], words["hexveil"]
-        arrays = _arrays_of(words, content, end) if form in (FORMER_FORMAT, FORMAT) else {}
+        arrays = _arrays_of(words, content, end) if form == FORMAT else {}
     # A damaged size can ask for more memory than there is.
     except (
         pa.ArrowException, OSError, LookupError, TypeError, ValueError, OverflowError, MemoryError,
     ):  # fmt: skip
         raise damaged() from None
-    if form not in (FORMER_FORMAT, FORMAT):
+    if form != FORMAT:
         raise InputError(
             f"the plan that the ledger keeps for this request was written by hexveil {version} "
-            f"(format {form}), and this version reads format {FORMAT}; use that version or a "
-            "later one."
+            f"(format {form}), and this version reads format {FORMAT}; complete the release with "
+            "that version, or plan again under another edition."
         )
     return words, arrays
 

@@ -42,11 +42,10 @@ from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.distribution.distribution_plan import DistributionPart
 from hexveil.planning.moment_part import MomentPart
 from hexveil.planning.plan import Plan
-from hexveil.planning.serialization import former_plans, plan_tables
+from hexveil.planning.serialization import plan_tables
 from hexveil.planning.serialization.codec import (
     CODERS,
     FORMAT,
-    FORMER_FORMAT,
     Arrays,
     Codec,
     Coder,
@@ -220,8 +219,6 @@ def check_new(path: Path) -> None:
 
 def kind_of(words: Words) -> str:
     """Return the class of the plan that a folder holds, by the contents of its plan.json."""
-    if words["format"] == FORMER_FORMAT:
-        return former_plans.KINDS.get(str(words.get("kind")), "Plan")
     plan = words.get("plan")
     return str(plan.get("is")) if isinstance(plan, dict) else ""
 
@@ -275,10 +272,6 @@ def _load(path: Path, source: Source) -> Any:  # noqa: ANN401  a part, or a plan
                 f"{WORDS} states; plan and save again."
             )
         # The digest is no secret: a stranger can make one that fits, so all below is checked.
-        if words["format"] == FORMER_FORMAT:
-            names = {name for table in tables.values() for name in table.column_names}
-            words = former_plans.folder_words(words, names)
-        words["plan"] = former_plans.mended(words["plan"], {}, counts=words.get("occupancy"))
         if has_tables:
             return _moment_part(words, tables, getattr(source, "occupancy", source))
         if "records" in words:
@@ -366,10 +359,10 @@ def read_words(path: Path) -> Words:
         plan_tables.damaged_file(file, "is not JSON text")
     if not isinstance(words, dict) or "format" not in words:
         plan_tables.damaged_file(file, "does not say the format of a saved plan")
-    if words["format"] not in (FORMER_FORMAT, FORMAT):
+    if words["format"] != FORMAT:
         raise InputError(
             f"{file} has format {words['format']!r}, saved by hexveil {words.get('hexveil')}, and "
-            f"this hexveil reads format {FORMAT}; use that version, or plan and save again."
+            f"this version reads format {FORMAT}; plan and save again, or use that version."
         )
     return words
 

@@ -119,7 +119,7 @@ def weights_of(statistic, weight=(0.7, 0.3)):
 
 def errors_and_excess(occupancy, weights, square, rates):
     """Return the search's error, the least of the rates', and the largest norm over the allowed."""
-    problem = GaussianClippingProblem(occupancy)
+    problem = ClippingProblem(occupancy, law=GAUSSIAN)
     found = minimize_mean_error(problem, weights, square)
 
     def error(rates):
@@ -163,7 +163,7 @@ def test_slopes_are_those_of_the_values(rows, seed):
     """Slopes of both objectives agree with differences, away from where a factor reaches 1."""
     occupancy = Occupancy.from_dense(rows)
     logs = np.random.default_rng(seed).normal(0, 1, 4)
-    bounded = GaussianClippingProblem(occupancy)
+    bounded = ClippingProblem(occupancy, law=GAUSSIAN)
     weighted = WeightProblem(occupancy, 0.8, PRIOR, GAUSSIAN)
     rates = np.exp(logs).reshape(2, 2)
     everybody = np.ones(occupancy.n_users)
@@ -204,7 +204,7 @@ def test_no_plan_of_less_loss_meets_the_targets(rows):
     squares = np.geomspace(0.01, 1000.0, 400)
     least = next(m for m in squares if least_rates(occupancy, targets, m) is not None)
     found = least_rates(occupancy, targets, least)
-    problem = GaussianClippingProblem(occupancy)
+    problem = ClippingProblem(occupancy, law=GAUSSIAN)
 
     def errors(rates, factor):
         return cell_errors(rates, problem.clipped_share(factor), GAUSSIAN)[0]

@@ -307,7 +307,6 @@ def test_a_method_that_cannot_says_so_and_why(capsys):
     [
         ({}, "planning error in km/h"),
         ({"statistics": "sd"}, "planning error in squared km/h"),
-        ({"error": "sum"}, "planning error of the mean plus that of the variance"),
         ({"statistics": ("mean", "sd")}, "the average of both planning errors, each relative to"),
         (
             {"statistics": ("mean", "sd"), "objective": "max"},

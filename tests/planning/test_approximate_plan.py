@@ -56,7 +56,7 @@ from hexveil.mechanisms.stage_data import PrivateSums
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning import methods
 from hexveil.planning.alternatives import describe_delta_gain
-from hexveil.planning.calibration import SeparateTargets
+from hexveil.planning.calibration import ErrorTargets
 from hexveil.planning.goal import goal
 from hexveil.planning.moment_part import allocation_of
 from hexveil.planning.optimizers.joint_gaussian import least_rates
@@ -67,7 +67,7 @@ from hexveil.planning.optimizers.mean_error import (
     minimize_mean_error,
     weighted_errors,
 )
-from hexveil.planning.optimizers.user_factors import GaussianClippingProblem, InverseScales
+from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
 from hexveil.publishing import pipeline
 from hexveil.publishing.dossier import dossier as render_dossier
 from hexveil.publishing.verification import loss_checks

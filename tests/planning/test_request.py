@@ -53,7 +53,6 @@ def planned(**options):
             {"epsilon": 1, "objective": "mean", "method": "per-cell"},
             'objective "mean" goes with method "joint" or a target',
         ),
-        ({"epsilon": 1, "error": "sum", "statistics": ("mean",)}, "ask for both in statistics"),
         ({"epsilon": 1, "bounds": None}, "bounds are needed to plan a bare occupancy"),
         ({"epsilon": 1, "bounds": (3, 3)}, "from the smaller to the larger"),
         ({"epsilon": 1, "bounds": {"a": (0, 1)}}, "cells have names"),
@@ -71,7 +70,6 @@ def planned(**options):
             {"target_error": {"mean": 1}, "statistics": BOTH},
             "target_error must name mean and variance, got mean",
         ),
-        ({"target_error": "5%", "error": "sum"}, "cannot be in percent"),
     ],
 )
 def test_wrong_requests_are_named(options, message):

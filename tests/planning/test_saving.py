@@ -31,7 +31,6 @@ REQUESTS = (
     {"method": "joint", "epsilon": 9},
     {"method": "joint", "epsilon": "70/3", "objective": "max", "statistics": BOTH},
     {"method": "joint", "epsilon": 30, "statistics": ("sd",)},
-    {"method": "joint", "epsilon": 30, "error": "sum"},
     {"method": "joint", "epsilon": "7/3", "clipping_range": "private"},
     {"method": "joint", "epsilon": 5, "clipping_range": "auto"},
     {"method": "joint", "epsilon": 8, "clipping_range": "per-cell"},
@@ -47,7 +46,6 @@ REQUESTS = (
     },
     {"method": "joint", "target_error": "20%"},
     {"method": "joint", "target_error": {"mean": 2, "variance": "11%"}, "statistics": BOTH},
-    {"method": "joint", "target_error": 9, "statistics": BOTH, "error": "sum"},
     {"method": "joint", "target_error": "15%", "objective": "mean"},
     {"method": "joint", "target_error": "60%", "objective": "mean"},
     {"method": "per-cell", "target_error": "40%"},
@@ -55,7 +53,7 @@ REQUESTS = (
     {"method": "per-cell", "epsilon": 1, "statistics": BOTH, "split": "0.3"},
     {"method": "equal-split", "epsilon": 5},
     {"method": "clip-user", "epsilon": 2},
-    {"method": "clip-user", "epsilon": 2, "statistics": BOTH, "error": "sum"},
+    {"method": "clip-user", "epsilon": 2, "statistics": BOTH},
 )
 
 
@@ -189,7 +187,7 @@ def test_files_are_for_readers(saved):
         "cells.parquet", "pairs.parquet", "plan.json", "users.parquet",
     ]  # fmt: skip
     words = json.loads((saved / "plan.json").read_text("utf-8"))
-    assert words["format"] == 2
+    assert words["format"] == 3
     assert words["plan"]["request"]["epsilon"] == "8"
     assert words["figures"]["certifies"] == "mean error"
     assert words["plan"]["facts"]["lattice"]["upper"] == "60"
@@ -299,13 +297,13 @@ def test_a_folder_is_needed(saved, tmp_path):
     refused(saved / "plan.json", "is not a folder")
 
 
-@pytest.mark.parametrize("other", [0, 3, "2", None, [1]])
+@pytest.mark.parametrize("other", [0, 2, "3", None, [1]])
 def test_another_format_is_refused(other, saved):
     """A folder of another format says by which version it was saved, and is not read further."""
     words = json.loads((saved / "plan.json").read_text("utf-8"))
     (saved / "plan.json").write_text(json.dumps(words | {"format": other, "hexveil": "9.9"}))
     (saved / "cells.parquet").unlink()
-    refused(saved, r"saved by hexveil 9\.9, and this hexveil reads format 2")
+    refused(saved, r"saved by hexveil 9\.9, and this version reads format 3")
 
 
 def booked(epsilon):

@@ -50,10 +50,7 @@ RANGED = {
 SUPPRESSED = {
     "mean": {"epsilon": 2},
     "both": {"epsilon": "0.3", "statistics": BOTH},
-    "sum": {"epsilon": "0.3", "statistics": BOTH, "error": "sum"},
     "target": {"target_error": 20},
-    "printed": {"cell_epsilon": "0.5", "clip_user": "printed"},
-    "kept": {"cell_epsilon": "0.5", "clip_user": "printed", "unfinished_stage": "keep"},
 }
 SUMS_PER_EVALUATION, SUMS_OF_A_PLAN = 8, 40
 """Sums of pairs that one evaluation of the error asks for at most, and all that the rest asks."""

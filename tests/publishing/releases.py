@@ -19,7 +19,6 @@ PLANS = {
     "means": {"epsilon": 2, "clipping_range": "bounds"},
     "per-cell": {"epsilon": 2, "method": "per-cell"},
     "clip-user": {"epsilon": 2, "method": "clip-user"},
-    "clip-user-printed": {"cell_epsilon": 4, "method": "clip-user", "clip_user": "printed"},
     "equal-split": {"epsilon": 2, "method": "equal-split"},
     "squares": {"epsilon": 40, "clipping_range": "bounds",
                 "statistics": ("mean", "variance", "sd")},

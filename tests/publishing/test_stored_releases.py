@@ -48,7 +48,6 @@ ASKED = {
     "both, composed": {"statistics": BOTH, "method": "equal-split"},
     "suppressed": {"epsilon": 2, "method": "clip-user"},
     "suppressed, both": {"method": "clip-user", "statistics": BOTH},
-    "suppressed, printed": {"cell_epsilon": "0.5", "method": "clip-user", "clip_user": "printed"},
     "sd": {"statistics": ("sd",)},
     "range": RANGE,
     "range, both": RANGE | {"statistics": BOTH},
@@ -375,7 +374,7 @@ def test_the_adviser_predicts_what_it_does_at_hand():
 
 @pytest.mark.parametrize(
     "name",
-    ["joint", "range", "cell ranges", "delta, cell ranges", "suppressed", "suppressed, printed"],
+    ["joint", "range", "cell ranges", "delta, cell ranges", "suppressed"],
 )
 def test_a_saved_plan_has_no_pairs_and_goes_with_its_records(name, tmp_path):
     """The folder has tables of cells and users, and suppressed pairs; only its records fit it."""

@@ -35,10 +35,9 @@ from hexveil.planning.plan_rows import PlanningProblem
 
 FIGURES = 4
 """Of the least loss that meets targets."""
-ROUNDING = 1.0 + 2.0**-40
-"""More than the rounding of a ratio of losses, and of the scales, so that once is enough."""
-MOST_FITS = 100
-"""Steps after which noise is taken to have no part in a loss that is too large."""
+MARGINS = tuple(2.0**power for power in range(-40, 1, 5))
+"""Parts by which noise is larger than a ratio of losses asks for: the first is more than its
+rounding, so that once is enough where losses have no steps."""
 SMALLEST_EPSILON, LARGEST_EPSILON = 2.0**-20, 2.0**40
 """Range of the search for the least loss that meets targets."""
 
@@ -57,20 +56,23 @@ def fit_noise(
         If users are charged more than the promise for the lattice of the variances alone.
     """
     shared = Fraction(round_up(allocation.clipping.shared(promise.delta).amount))
-    booked, room = allocation.most_booked(problem), promise.amount - shared
+    booked, fixed = allocation.most_booked(problem), Fraction(0)
     if booked <= shared:
         return allocation
-    for _ in range(MOST_FITS):
+    if "variance" in problem.request.noised and not promise.delta:
+        # A user is charged the lattice of each published variance, which noise does not change.
+        fixed = Fraction(VARIANCE_LATTICE) * int(problem.occupancy.cells_per_user.max())
+    room = promise.amount - shared - fixed
+    for margin in MARGINS if room > 0 else ():
         ratio = float((booked - shared) / room) ** (1.0 / promise.law.power)
-        allocation = allocation.with_noise_scaled(ratio * ROUNDING)
+        allocation = allocation.with_noise_scaled(ratio * (1.0 + margin))
         # Rounded contributions and steps of a lattice may keep the ratio from holding exactly.
         booked = allocation.most_booked(problem)
         if booked <= promise.amount:
             return allocation
-    fixed = VARIANCE_LATTICE * float(problem.occupancy.cells_per_user.max())
     raise InputError(
         f"epsilon {float(promise.epsilon):.3g} is too small to publish variances of "
-        f"{problem.occupancy.n_cells} cells; ask for more than {fixed:.3g}."
+        f"{problem.occupancy.n_cells} cells; ask for more than {float(fixed):.3g}."
     )
 
 

@@ -614,7 +614,6 @@ def test_readings_that_take_one_column_are_refused(source, options, message):
     ("options", "company"),
     [
         ({"bounds": (0, 50)}, "a single value column"),
-        ({"error": "sum"}, "a single value column"),
         ({"fleet": 90}, 'protect="presence"'),
     ],
 )

@@ -31,6 +31,7 @@ from hexveil.planning.calibration import ErrorTargets, fit_noise, least_allocati
 from hexveil.planning.optimizers.mean_error import ObjectiveWeights, minimize_mean_error
 from hexveil.planning.optimizers.minimax import (
     JointSolution,
+    RatesAt,
     SearchResult,
     minimize_loss,
     minimize_max_error,
@@ -59,7 +60,7 @@ def allocate_within(problem: PlanningProblem, promise: Promise) -> PlanAllocatio
         result = _minimize_max_error(exposure, problem, loss)
         solution, bound = result.solution, result.bound
     certifies = None if promise.delta else f"{problem.request.objective} error"
-    solution = _in_few_scales(exposure, solution, loss)
+    solution = in_few_scales(exposure, solution, loss)
     rows = bounded_rows(problem.occupancy, solution, bound, certifies)
     # A loss that holds for fractions of quanta holds for whole ones, and a plan does not depend on
     # the lattice.
@@ -71,14 +72,17 @@ def _minimize_max_error(
 ) -> SearchResult:
     """Minimize the largest of `Plan.objective_errors`: in units, or as a share of a constant's."""
     noised, occupancy = problem.request.noised, problem.occupancy
-    unit = _constant_errors(problem) if len(noised) == 1 else dict.fromkeys(noised, 1.0)
-    # The variance of one record is known.
-    varies = {"mean": True, "variance": ~has_single_record(occupancy)}
-    largest = max(float(np.max(unit[name] * varies[name])) for name in noised)
+    one = np.ones(problem.span.size)
+    unit = _constant_errors(problem) if len(noised) == 1 else dict.fromkeys(noised, one)
+    largest = 0.0
+    for name in noised:
+        # The variance of one record is known.
+        varies = True if name == "mean" else ~has_single_record(occupancy)
+        largest = max(largest, float(np.max(unit[name] * varies)))
 
-    def targets_at(error: float) -> ErrorTargets:
+    def targets_at(error: float) -> RatesAt:
         shares = {name: error / unit[name] for name in noised}
-        return ErrorTargets.of(shares, occupancy, exposure.law)
+        return ErrorTargets.of(shares, occupancy, exposure.law).rates
 
     return minimize_max_error(exposure, targets_at, loss, largest)
 
@@ -114,12 +118,12 @@ def allocate_within_errors(
     constant = _constant_errors(problem)
     shares = {name: target / constant[name] for name, target in targets.items()}
     asked, aim = (
-        ErrorTargets.of(shares, problem.occupancy, exposure.law, times)
+        ErrorTargets.of(shares, problem.occupancy, exposure.law, times).rates
         for times in (1.0, SAFETY_MARGIN)
     )
     search = minimize_loss(exposure, aim, asked)
     # Once the factors have few digits the noise is set anew, from what they keep.
-    joint = _in_quanta(exposure, aim, search.solution.factor)
+    joint = in_quanta(exposure, aim, search.solution.factor)
     bound, kind = (None, None) if delta else (search.bound, "loss")
     # Targets allow less noise but no more: rounding down keeps them.
     return bounded_rows(problem.occupancy, joint, bound, kind, np.floor)
@@ -131,12 +135,12 @@ def _clipping(problem: PlanningProblem) -> ClippingProblem:
     return ClippingProblem(problem.occupancy, quanta, problem.request.law)
 
 
-def _in_quanta(exposure: ClippingProblem, aim: ErrorTargets, factor: Floats) -> JointSolution:
+def in_quanta(exposure: ClippingProblem, aim: RatesAt, factor: Floats) -> JointSolution:
     """Return the factors that a release can keep, raised where their rounding leaves no room."""
     # Rounded factors keep a little less; larger ones leave the targets room again.
     for raised in (0.0, 0.25, 0.5, 0.75, 1.0):
         rounded = _few_digits(factor + raised * (1.0 - factor))
-        rates = aim.rates(exposure.clipped_share_in_quanta(rounded))
+        rates = aim(exposure.clipped_share_in_quanta(rounded))
         if rates is not None:
             return JointSolution(rates, rounded)
     raise InputError("target_error leaves too little room for numbers of ordinary size.")
@@ -146,7 +150,7 @@ def _few_digits(factor: Floats) -> Floats:
     return np.asarray(np.floor(factor * FACTOR_RESOLUTION) / FACTOR_RESOLUTION, dtype=np.float64)
 
 
-def _in_few_scales(exposure: ClippingProblem, joint: JointSolution, loss: float) -> JointSolution:
+def in_few_scales(exposure: ClippingProblem, joint: JointSolution, loss: float) -> JointSolution:
     """Return few noise scales for very many, and the factors that keep users within the loss."""
     total, rates = exposure.occupancy.records_per_cell, joint.rates
     live = rates.mean > 0

@@ -139,7 +139,9 @@ def _from_sample(
     sample, cells, part = fetch_sample(exposure.occupancy)
     weighed = ObjectiveWeights(weights.mean[cells], weights.variance[cells])
     of_sample = loss / part**exposure.law.power
-    found = minimize_mean_error(replace(exposure, occupancy=sample, span_quanta=None), weighed, of_sample).rates
+    found = minimize_mean_error(
+        replace(exposure, occupancy=sample, span_quanta=None), weighed, of_sample
+    ).rates
     n_cells = exposure.occupancy.n_cells
     rates = InverseScales(
         to_all_cells(found.mean, cells, n_cells), to_all_cells(found.variance, cells, n_cells)

@@ -18,14 +18,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
+from typing import TypeAlias
 
 import numpy as np
 
 from hexveil.base.arrays import Floats
 from hexveil.base.work_share import SEARCH, tell_share
-from hexveil.planning.calibration import ErrorTargets
 from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
 
+RatesAt: TypeAlias = Callable[[Floats], InverseScales | None]
+"""The least rates that meet some targets, by the share of each cell at the middle; None if none do.
+They grow with every share."""
 MAX_ITERATIONS = 20_000
 """Steps after which a loss too near the least one is given up as undecided."""
 CONVERGENCE_TOLERANCE = 1e-9
@@ -70,15 +73,13 @@ class SearchResult:
     bound: float
 
 
-def minimize_loss(
-    exposure: ClippingProblem, targets: ErrorTargets, asked: ErrorTargets
-) -> SearchResult:
+def minimize_loss(exposure: ClippingProblem, targets: RatesAt, asked: RatesAt) -> SearchResult:
     """Return the plan that meets the targets at the least loss of the most exposed user.
 
     `asked` are the targets that the bound is about; those aimed at may be a little smaller.
     """
     nobody = np.ones(exposure.occupancy.n_users)
-    rates = targets.rates(np.zeros(exposure.occupancy.n_cells))
+    rates = targets(np.zeros(exposure.occupancy.n_cells))
     if rates is None:
         raise ValueError("no noise at all is left by these targets")
     # At this loss nobody is clipped, so that it works.
@@ -93,7 +94,7 @@ def minimize_loss(
 
 def minimize_max_error(
     exposure: ClippingProblem,
-    targets_at: Callable[[float], ErrorTargets],
+    targets_at: Callable[[float], RatesAt],
     loss: float,
     largest: float,
 ) -> SearchResult:
@@ -106,7 +107,7 @@ def minimize_max_error(
     loss : float
     largest : float
     """
-    rates = targets_at(largest).rates(np.zeros(exposure.occupancy.n_cells))
+    rates = targets_at(largest)(np.zeros(exposure.occupancy.n_cells))
     if rates is None or rates.total.any():
         raise ValueError("constants must meet the largest targets")
     return _minimized(
@@ -151,7 +152,7 @@ def _minimized(
 
 
 def minimize_noise(
-    exposure: ClippingProblem, targets: ErrorTargets, loss: float, start: InverseScales
+    exposure: ClippingProblem, targets: RatesAt, loss: float, start: InverseScales
 ) -> JointSolution | None:
     """Return the plan with the least noise in every cell at a loss; None if none was found.
 
@@ -160,7 +161,7 @@ def minimize_noise(
     rates = start
     for _ in range(MAX_ITERATIONS):
         factor = exposure.largest_factors(rates, loss)
-        new = targets.rates(exposure.clipped_share(factor))
+        new = targets(exposure.clipped_share(factor))
         if new is None:
             return None
         # Larger rates never follow from smaller ones, so that the first that suffice are the least.
@@ -176,7 +177,7 @@ def minimize_noise(
     return None
 
 
-def is_infeasible(exposure: ClippingProblem, targets: ErrorTargets, loss: float) -> bool:
+def is_infeasible(exposure: ClippingProblem, targets: RatesAt, loss: float) -> bool:
     """Return whether it is proved that no plan of the class has this loss.
 
     The factors never grow: each step's is an upper bound for the factors of every such plan, by
@@ -185,7 +186,7 @@ def is_infeasible(exposure: ClippingProblem, targets: ErrorTargets, loss: float)
     """
     factor = np.ones(exposure.occupancy.n_users)
     for _ in range(MAX_ITERATIONS):
-        rates = targets.rates(exposure.clipped_share(factor))
+        rates = targets(exposure.clipped_share(factor))
         if rates is None:
             return True
         # A larger loss makes the factors larger, hence still upper bounds after rounding.

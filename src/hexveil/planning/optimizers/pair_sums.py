@@ -213,6 +213,7 @@ def to_all_cells(rate: Floats, cells: Ints, n_cells: int) -> Floats:
     full[cells] = rate
     return full
 
+
 # ---- a descent ----
 
 

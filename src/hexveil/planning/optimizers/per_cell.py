@@ -15,9 +15,9 @@ Each cell has the loss ε'; the mean takes a part w of it, the variance the rest
 share that a user contributes, the mean moves by at most x and the variance by spread(x)
 (accounting/error_model.py), so the scales are x / (w ε') and spread(x) / ((1 - w) ε'), for bounds
 of width 1. The best w makes the sum of both scales least, each as a share of the error of a
-constant: w is to 1 - w as √(2 x) to √(8 spread(x)). CLIP keeps at most t samples of a user (the rank
-that the mechanism takes at half the cell's loss, since each statistic gets about that); what is
-above is put at the middle, not dropped.
+constant: w is to 1 - w as √(2 x) to √(8 spread(x)). CLIP keeps at most t samples of a user (the
+rank that the mechanism takes at half the cell's loss, since each statistic gets about that); what
+is above is put at the middle, not dropped.
 """
 
 from __future__ import annotations

@@ -59,7 +59,6 @@ from hexveil.planning.alternatives import describe_delta_gain
 from hexveil.planning.calibration import ErrorTargets
 from hexveil.planning.goal import goal
 from hexveil.planning.moment_part import allocation_of
-from hexveil.planning.optimizers.joint_gaussian import least_rates
 from hexveil.planning.optimizers.mean_error import (
     ObjectiveWeights,
     cell_errors,
@@ -67,6 +66,7 @@ from hexveil.planning.optimizers.mean_error import (
     minimize_mean_error,
     weighted_errors,
 )
+from hexveil.planning.optimizers.minimax import minimize_loss
 from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
 from hexveil.publishing import pipeline
 from hexveil.publishing.dossier import dossier as render_dossier
@@ -200,11 +200,10 @@ def test_users_alike_have_the_noise_of_the_root(users, cells):
 def test_no_plan_of_less_loss_meets_the_targets(rows):
     """At 0.97 of the least square no rates of a fine grid meet both targets; at it the found do."""
     occupancy = Occupancy.from_dense(rows)
-    targets = SeparateTargets(np.array([0.3, 0.35]), np.full(2, np.inf))
-    squares = np.geomspace(0.01, 1000.0, 400)
-    least = next(m for m in squares if least_rates(occupancy, targets, m) is not None)
-    found = least_rates(occupancy, targets, least)
+    targets = ErrorTargets(np.array([0.3, 0.35]), np.full(2, np.inf), GAUSSIAN)
     problem = ClippingProblem(occupancy, law=GAUSSIAN)
+    search = minimize_loss(problem, targets.rates, targets.rates)
+    found, least = search.solution, search.value
 
     def errors(rates, factor):
         return cell_errors(rates, problem.clipped_share(factor), GAUSSIAN)[0]

@@ -145,14 +145,6 @@ def test_targets_are_stated_by_statistic(city):
             check(broken)
 
 
-def test_a_sum_of_errors_is_one_number(city):
-    """With COMP's sum of errors there is one error, and a split is stated where one was given."""
-    plan, said = planned(city, epsilon=4, error="sum", method="equal-split", split="0.25")
-    assert said["plan"]["mean_error"] == plan.expected_error
-    assert said["plan"]["request"]["split"] == "0.25"
-    assert said["plan"]["request"]["error"] == "sum"
-
-
 def test_the_distribution_of_losses_is_stated(city):
     """Largest, quantiles, average, and how many units lose nothing; and what counting claims."""
     plan = plan_of(city, [2, 1, 0], rows={"contribution_factor": np.array([1.0, 0.0, 0.5, 1.0])})

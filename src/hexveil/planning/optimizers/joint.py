@@ -62,9 +62,9 @@ def allocate_within(problem: PlanningProblem, promise: Promise) -> PlanAllocatio
     certifies = None if promise.delta else f"{problem.request.objective} error"
     solution = in_few_scales(exposure, solution, loss)
     rows = bounded_rows(problem.occupancy, solution, bound, certifies)
-    # A loss that holds for fractions of quanta holds for whole ones, and a plan does not depend on
-    # the lattice.
-    return fit_noise(problem.without_metadata(), promise, rows)
+    # A loss in ε that holds for fractions of quanta holds for whole ones, so that such a plan does
+    # not depend on the lattice.
+    return fit_noise(problem if promise.delta else problem.without_metadata(), promise, rows)
 
 
 def _minimize_max_error(

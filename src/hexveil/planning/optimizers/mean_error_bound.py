@@ -36,6 +36,8 @@ ASCENT_STEPS, ASCENT_PAIRS = 100, 7e6
 """Steps of the ascent at each temperature, and how many pairs they may look at in all, about."""
 TEMPERATURES = (0.005, 0.001, 0.0002)
 """Temperatures of the cells' answers, as a part of the error of a constant."""
+COLDEST = 1e-13
+"""Temperature of exact answers: the bound is as little below the best for these multipliers."""
 REACH, STEEPNESS, GAIN = 10.0, 100.0, 1e-8
 """How far the roots of multipliers, which begin at 1, may go; what the error of constants is scaled
 to, and the relative gain of a step below which the ascent ends."""
@@ -174,8 +176,8 @@ def _least(
     errors = w * WORST_CASE_BIAS[name](clipped_share) + 2.0 * root
     constant = weight * MAX_CONSTANT_ERROR[name]
     smallest = np.minimum(np.minimum.reduceat(errors, first), constant)
-    # Gibbs weights of choices; at 0 the first of the least has all.
-    heat = np.maximum(temperature * constant, np.finfo(float).tiny)
+    # Gibbs weights of choices; at a temperature of 0 the least have all.
+    heat = max(temperature, COLDEST) * np.where(constant > 0, constant, 1.0)
     chosen = np.exp(np.maximum((np.repeat(smallest, size) - errors) / np.repeat(heat, size), -700))
     total = np.add.reduceat(chosen, first) + np.exp(np.maximum((smallest - constant) / heat, -700))
     # 1 / noise is w / root; whoever is among the users of several choices has the sum of them.

@@ -214,7 +214,7 @@ def test_no_descent_takes_more_evaluations_than_its_limits_allow(right, evaluati
 @given(occupancies(), st.sampled_from([0.0, 0.003, 0.03, 0.5]), st.integers(0, 2**32 - 1))
 @examples(40)
 def test_smoothing_averages_the_answers_and_keeps_the_bound(occupancy, smoothing, seed):
-    """Losses are Gibbs averages over the choices of each cell, the cost is no larger than the least."""
+    """Losses are Gibbs averages over the choices of a cell, the cost is at most the least."""
     problem, local = ClippingProblem(occupancy), occupancy.local()
     weights = ObjectiveWeights(np.ones(occupancy.n_cells), np.zeros(occupancy.n_cells))
     price = np.exp(np.random.default_rng(seed).normal(-2, 1, occupancy.n_users))

@@ -139,7 +139,7 @@ def test_however_errors_are_rounded_blocks_are_asked_seldom(statistics, rounding
     monkeypatch.setattr(mean_error, "error_and_slope", rounded)
     spread = distributed(fleet(5, users=600, cells=60), 3000)
     planned(spread, epsilon=3, statistics=statistics)
-    assert looks[False] <= DISTRIBUTED_SEARCH.evaluations + 2 * DISTRIBUTED_SEARCH.trials
+    assert looks[False] <= DISTRIBUTED_SEARCH["maxfun"] + 2 * DISTRIBUTED_SEARCH["maxls"]
     assert len(spread.store.asked) <= SUMS_PER_EVALUATION * looks[False] + SUMS_OF_A_PLAN
 
 

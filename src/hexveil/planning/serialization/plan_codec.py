@@ -23,7 +23,7 @@ from hexveil.mechanisms.looks.cell_stages import CellRangeOutputs
 from hexveil.mechanisms.looks.one_range import PrivateRange
 from hexveil.mechanisms.looks.single_cells import CellMechanisms
 from hexveil.model import cells, declared_grid, public_metadata, statistic_terms
-from hexveil.model.occupancy import Occupancy
+from hexveil.model.occupancy import LocalOccupancy, Occupancy
 from hexveil.model.pair_columns import FactoredWeights, SuppressedPairs
 from hexveil.planning import allocation, request
 from hexveil.planning.cell_mechanisms import OtherStagesError, SavedStages
@@ -58,7 +58,8 @@ _CLASSES = (
     distribution_components.IndicatorPlan, distribution_components.RankPlan,
     distribution_components.BinPlan, PricedCells, public_metadata.PublicMetadata,
     public_metadata.ValueLattice, cells.Cells, cells.CellTable, cells.Labels,
-    declared_grid.ColumnFacts, Occupancy, CellMechanism, ThresholdMechanism, Fraction, Mapping,
+    declared_grid.ColumnFacts, LocalOccupancy, Occupancy,
+    CellMechanism, ThresholdMechanism, Fraction, Mapping,
     statistic_terms.Quantile, statistic_terms.Share, statistic_terms.Histogram,
 )  # fmt: skip
 _ALIASES = {
@@ -136,7 +137,7 @@ def pack_decisions(plan: Plan) -> tuple[Words, Arrays]:
     """Return the decisions of a plan as words and arrays, without the request and the records."""
     arrays: Arrays = {}
     saved = saved_of(plan)
-    return Codec(arrays, saved.fixed(), CODERS).pack(saved), arrays
+    return Codec(arrays, saved.fixed()).pack(saved), arrays
 
 
 def encode(plan: Plan) -> bytes:
@@ -170,7 +171,7 @@ def decode(encoded: bytes, like: Plan) -> Plan:
     header, arrays = unpack_bytes(encoded)
     try:
         with np.errstate(all="ignore"):  # of damaged numbers
-            return plan_of(Codec(arrays, saved.fixed(), CODERS).unpack(type(saved), header["plan"]))
+            return plan_of(Codec(arrays, saved.fixed()).unpack(type(saved), header["plan"]))
     except OtherStagesError:  # what differs here from the machine of the plan is no damage
         raise
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):

@@ -155,7 +155,6 @@ def test_toml_dates_become_text(tmp_path):
         ('[release]\naccept_noise = "x"', r"accept_noise must be true or false, got 'x'\.$"),
         ('[plan]\nmethod = "magic"', r"method must be one of joint, .*clip-user, got 'magic'\.$"),
         ('[plan]\nobjective = "sum"', r"objective must be one of max, mean, got 'sum'\.$"),
-        ('[plan]\nerror = "both"', r"error must be one of separate, sum, got 'both'\.$"),
         ("[plan.target_error]\nsd = 1", r"got 'sd'; set a target for the variance instead\.$"),
         ("[plan]\ntarget_error = [1, 2]", r"must be one number, or one per .*got 1, 2\.$"),
         ('[plan]\ntarget_error = "mean=1,mean=2"', r"two targets for mean; use one\.$"),

@@ -83,10 +83,10 @@ def test_targets_are_by_statistic_or_by_column(stated, read):
     ("stated", "message"),
     [
         (["a=2"], "--set plan.target_error leaves out the value column 'b'"),
-        (["a=2", "b.median=3"], "variance, sum, or each of a, b, got 'b.median'"),
+        (["a=2", "b.median=3"], "variance, or each of a, b, got 'b.median'"),
         (
             {"a": {"sd": 2}, "b": 1},
-            "must be for mean, variance, sum in a, got 'sd'; set a target for",
+            "must be for mean, variance in a, got 'sd'; set a target for",
         ),
         (["a=2", "a.mean=3", "b=1"], "has two targets for a; use one"),
         (["a.mean=2", "a=3", "b=1"], "has two targets for a; use one"),

@@ -24,7 +24,7 @@ PLANS = {
                 "statistics": ("mean", "variance", "sd")},
     "variance": {"epsilon": 40, "clipping_range": "bounds", "statistics": ("variance",)},
     "root": {"epsilon": 40, "clipping_range": "bounds", "statistics": ("sd",)},
-    "targets": {"target_error": {"mean": 4, "variance": 200}, "error": "separate",
+    "targets": {"target_error": {"mean": 4, "variance": 200},
                 "statistics": ("mean", "variance")},
     "interval": {"epsilon": 8, "clipping_range": "private", "statistics": ("mean", "variance")},
     "interval-variance": {"epsilon": 8, "clipping_range": "private", "statistics": ("variance",)},

@@ -113,7 +113,6 @@ def test_the_request_and_the_certificate_are_stated(city):
         "epsilon": "1.5",
         "targets": [],
         "objective": "max",
-        "error": "separate",
         "split": None,
     }
     assert said["plan"]["certifies"] == "max error"

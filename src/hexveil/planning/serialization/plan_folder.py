@@ -104,7 +104,7 @@ def save(plan: Plan, folder: str | Path) -> Path:
 def _write(saved: Any, folder: Path) -> None:  # noqa: ANN401  a part, or a plan of several columns
     """Write what is saved into an empty folder."""
     arrays: Arrays = {}
-    is_whole = isinstance(saved, MomentPart)
+    is_whole = saved.saved_as == MomentPart.saved_as
     if is_whole:
         saved = saved.with_lower_bound()
         fixed = {("occupancy",): saved.occupancy, **_OF_RECORDS}

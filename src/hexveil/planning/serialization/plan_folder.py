@@ -239,7 +239,9 @@ def load(folder: str | Path, source: Source = None) -> Plan:
         if "records" in words:
             kind, fixed = KINDS[words["plan"]["is"]], _given(_same_records(words, source))
         else:
-            occupancy = _occupancy(words["occupancy"], arrays, getattr(source, "occupancy", source))
+            counts: Any = source
+            counts = getattr(counts, "occupancy", counts)
+            occupancy = _occupancy(words["occupancy"], arrays, counts)
             kind, fixed = MomentPart, {("occupancy",): occupancy, **_OF_RECORDS}
         saved = Codec(arrays, fixed).unpack(kind, words["plan"])
         is_booked = np.allclose(saved.booked_losses, arrays[BOOKED], LOSS_DIGITS, 0.0)

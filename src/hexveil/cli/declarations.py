@@ -14,9 +14,24 @@ from hexveil.cli.options import Declaration, RunDeclaration
 class DemoOptions(Declaration):
     """Create a map of real flights, or of an invented city, in ./demo-out."""
 
+    home = "hexveil.cli.demos"
     example = "hexveil demo --city"
 
     city: bool = False
+
+
+class MapOptions(RunDeclaration):
+    """Make a map of records: recognise, ask, propose grids, release, open the page.
+
+    Asks at most five questions and writes a run file. With --yes nothing is asked: give the options
+    that are open. Nothing is spent before the last answer.
+    """
+
+    example = "hexveil map records.csv"
+
+    yes: bool = False
+    save: Path | None = None
+    browser: bool = True
 
 
 class InspectOptions(RunDeclaration):
@@ -199,6 +214,7 @@ class HelpOptions(Declaration):
     A topic is a command, "fields", or a section of the run file such as "fields plan".
     """
 
+    home = "hexveil.cli.app"
     example = "hexveil help fields plan"
 
     topic: list[str] | None = None

@@ -38,7 +38,7 @@ def goal(plan: Plan) -> dict[str, str]:
         return next(iter(goals.values()))
     for column_goal in goals.values():
         # A column's part of ε is a number that a prediction found.
-        column_goal.pop("epsilon")
+        column_goal.pop("epsilon", None)
     return {
         "epsilon": _exact(plan.requested_epsilon),
         "weights": weights_text(plan.weights),

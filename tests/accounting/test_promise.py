@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from examples import examples
 from hexveil.accounting.gaussian_composition import calibrated_square, range_square
 from hexveil.accounting.promise import (
-    PARTS,
     Pure,
     Squares,
     check_units,
@@ -20,7 +19,6 @@ from hexveil.accounting.promise import (
     summed,
 )
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.contract import Separate
 from hexveil.mechanisms.presence.any_unit import AnyUnit
 from hexveil.mechanisms.sensitivity_report import noise_of_law
 
@@ -44,14 +42,6 @@ def test_noise_costs_the_share_that_bought_it(delta, weights, share):
     whole = promised(Fraction(3), delta)
     noise = whole.part(share).noise(weights)
     assert_costs(whole.amount * share, noise, AnyUnit.of(noise, weights))
-
-
-@pytest.mark.parametrize("delta", DELTAS)
-def test_a_move_from_one_number_to_another_costs_two_weights(delta):
-    """Full weights at both of two numbers: the noise of two weights costs the amount."""
-    promise = promised(Fraction(1), delta)
-    moves = Separate(np.zeros(2, int), np.arange(2), np.full(2, PARTS))
-    assert_costs(promise.amount, promise.noise(2), moves)
 
 
 @examples(40)
@@ -121,16 +111,6 @@ def test_epsilon_of_squares_is_rounded_up_and_of_pure_losses_kept():
     assert promise.losses(booked)[1] == float(of_amount(Fraction(booked[1]), DELTA).epsilon)
     assert Pure(Fraction(1, 3)).epsilon == Fraction(1, 3)
     assert Pure(Fraction(1)).losses(booked) is booked
-
-
-@pytest.mark.parametrize("weights", [1, 2])
-@pytest.mark.parametrize("delta", DELTAS)
-def test_laplace_noise_of_the_epsilon_stated_deviates_alike(delta, weights):
-    """The ε by which needs are judged: that of Laplace noise of the same deviation."""
-    promise = promised(Fraction(1), delta)
-    laplace = Pure(promise.laplace_epsilon(weights)).noise(weights)
-    noise = promise.noise(weights)
-    assert laplace.number_deviation == pytest.approx(noise.number_deviation, rel=1e-12)
 
 
 def test_amounts_that_buy_no_noise_are_refused():

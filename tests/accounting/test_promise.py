@@ -19,6 +19,7 @@ from hexveil.accounting.promise import (
     summed,
 )
 from hexveil.base.errors import InputError
+from hexveil.mechanisms.contract import Separate
 from hexveil.mechanisms.presence.any_unit import AnyUnit
 from hexveil.mechanisms.sensitivity_report import noise_of_law
 
@@ -42,6 +43,14 @@ def test_noise_costs_the_share_that_bought_it(delta, weights, share):
     whole = promised(Fraction(3), delta)
     noise = whole.part(share).noise(weights)
     assert_costs(whole.amount * share, noise, AnyUnit.of(noise, weights))
+
+
+@pytest.mark.parametrize("delta", DELTAS)
+def test_a_move_from_one_number_to_another_costs_two_weights(delta):
+    """Full weights at both of two numbers: the noise of two weights costs the amount."""
+    promise = promised(Fraction(1), delta)
+    moves = Separate(np.zeros(2, int), np.arange(2), np.full(2, PARTS))
+    assert_costs(promise.amount, promise.noise(2), moves)
 
 
 @examples(40)

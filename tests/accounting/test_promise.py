@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from examples import examples
 from hexveil.accounting.gaussian_composition import calibrated_square, range_square
 from hexveil.accounting.promise import (
+    PARTS,
     Pure,
     Squares,
     check_units,

@@ -165,12 +165,6 @@ def test_guarding_is_undone_and_never_joins_two_texts(texts):
     assert table["n"].to_pylist() == list(range(len(texts)))
 
 
-def test_verify_accepts_and_readme_says_it(made):
-    """Recipients' check passes, and the text beside the table tells of the apostrophe."""
-    assert verify.find_problems(made.folder) == ()
-    assert "apostrophe" in " ".join((made.folder / "README.txt").read_text("utf-8").split())
-
-
 @pytest.mark.slow
 @examples(15)
 @given(
@@ -190,14 +184,6 @@ def test_a_release_of_any_names_verifies(tmp_path_factory, names, name):
     assert json.loads((place / "manifest.json").read_text("utf-8"))["dataset"]["name"] == name
     assert pq.read_table(place / "cells.parquet")["route"].to_pylist() == names
     shutil.rmtree(place)
-
-
-def test_json_gives_back_the_same_texts(made):
-    """The manifest parses, and names are as they were given."""
-    said = json.loads((made.folder / "manifest.json").read_text("utf-8"))
-    assert said["dataset"]["name"] == NAME
-    assert said["grid"]["columns"] == [ROUTE, HOUR]
-    assert [one["cell"] for one in said["cells"]] == made.table["cell"].to_pylist()
 
 
 def test_geojson_gives_back_the_same_texts():

@@ -82,7 +82,7 @@ def test_a_cell_does_not_predict_its_own_centre():
     own = CellLikelihoods(look.noisy, np.full(truth.size, 4.0), look.noisy)
 
     def centres(numbers):
-        made = predict_centres(
+        return predict_centres(
             CellLikelihoods(numbers, own.variance, numbers),
             look,
             design_of(truth.size),
@@ -90,7 +90,6 @@ def test_a_cell_does_not_predict_its_own_centre():
             BOUNDS,
             (PLACE,),
         )
-        return made.offset, made.variance
 
     moved = own.number.copy()
     moved[5] += 0.5

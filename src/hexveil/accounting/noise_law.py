@@ -24,7 +24,7 @@ that of one number by a factor near T / 2b.
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
@@ -36,7 +36,7 @@ HALVINGS = 60
 
 
 @dataclass(frozen=True)
-class NoiseLaw:
+class _Law:
     """Noise of one scale: `Laplace` or `Gaussian`; its figures are those of scale 1.
 
     Attributes
@@ -89,34 +89,9 @@ class NoiseLaw:
         """Standard deviation of X + Y."""
         return math.sqrt(2.0 * self.variance) * self.scale
 
-    def opening_threshold(self, n_cells: int, false_openings: float) -> int:
-        """Return T: the smallest sum that opens one of n empty cells, of so many expected.
-
-        A cell is opened if its noisy A + B reaches T, with n P(X + Y >= T) at most the expected
-        false openings: an empty cell has A + B = X + Y. Post-processing of released numbers and of
-        the declared grid; true counts are never consulted.
-        """
-        raise NotImplementedError
-
-    def quantile(self, tail: float) -> int:
-        """Return a t >= 1 with P(X >= t) at most this, near the smallest."""
-        raise NotImplementedError
-
-    def total_tails(self, n_terms: int, t: Floats) -> Floats:
-        """Return P(Z > t scale) of the sum Z of so many numbers; the law is symmetric."""
-        raise NotImplementedError
-
-    def total_quantile(self, n_terms: int, tail: float) -> float:
-        """Return the t >= 0 with P(Z > t scale) = tail; 0 for a tail of one half and more."""
-        raise NotImplementedError
-
-    def mixture_tail(self, ratio: Floats, t: Floats) -> Floats:
-        """Return P(|(1 - z) X - (1 + z) Y| > t scale)."""
-        raise NotImplementedError
-
 
 @dataclass(frozen=True)
-class Laplace(NoiseLaw):
+class Laplace(_Law):
     """Discrete Laplace noise.
 
     Examples
@@ -141,7 +116,12 @@ class Laplace(NoiseLaw):
     )
 
     def opening_threshold(self, n_cells: int, false_openings: float) -> int:
-        """Return the smallest whole T with n P(X + Y >= T) at most the false openings."""
+        """Return the smallest sum that opens one of n empty cells, of so many expected.
+
+        A cell is opened if its noisy A + B reaches T, with n P(X + Y >= T) at most the expected
+        false openings: an empty cell has A + B = X + Y. Post-processing of released numbers and of
+        the declared grid; true counts are never consulted.
+        """
         low, high = 0, 1
         while n_cells * self.sum_tail(high) > false_openings:
             low, high = high, 2 * high
@@ -207,7 +187,7 @@ class Laplace(NoiseLaw):
 
 
 @dataclass(frozen=True)
-class Gaussian(NoiseLaw):
+class Gaussian(_Law):
     """Discrete Gaussian noise; its scale is the standard deviation."""
 
     name: ClassVar[str] = "Gaussian"
@@ -241,6 +221,7 @@ class Gaussian(NoiseLaw):
         return 2.0 * _normal_tails(t / np.sqrt(2.0 + 2.0 * ratio**2))
 
 
+NoiseLaw: TypeAlias = Laplace | Gaussian
 LAPLACE, GAUSSIAN = Laplace(), Gaussian()
 """Of scale 1."""
 

@@ -354,14 +354,8 @@ class LocalOccupancy(ReadOnlyArrays, PairList, Occupancy):
 
 def sorted_by_cell(cell: NDArray[Any], user: NDArray[Any]) -> bool:
     """Return whether pairs are sorted by cell, then by user, and each occurs once."""
-    # In blocks, so that what is compared stays in a processor's cache.
-    for start in range(0, cell.size - 1, BLOCK_PAIRS):
-        head, tail = slice(start, start + BLOCK_PAIRS), slice(start + 1, start + 1 + BLOCK_PAIRS)
-        cells, others = cell[tail], cell[head][: cell[tail].size]
-        users, preceding = user[tail], user[head][: user[tail].size]
-        if not ((cells > others) | ((cells == others) & (users > preceding))).all():
-            return False
-    return True
+    rises, stays = cell[1:] > cell[:-1], cell[1:] == cell[:-1]
+    return bool((rises | (stays & (user[1:] > user[:-1]))).all())
 
 
 def concatenate_columns(answers: Iterable[T]) -> T:

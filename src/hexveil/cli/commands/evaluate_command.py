@@ -34,7 +34,6 @@ from hexveil.simulation.cell_evaluation import evaluate as compare
 from hexveil.simulation.own_cells import (
     read_counts,
     select_cell,
-    select_cell_by_text,
     some_cells,
 )
 
@@ -259,7 +258,7 @@ def of_records(run: Run, cell: str | None) -> tuple[dict[str, Any], str]:
     names = data.public.cells.names()
     if cell is None and len(names) > 1:
         raise InputError(f"--cell is needed: {some_cells(names)}.")
-    number = select_cell_by_text(data.public.cells, cell)
+    number = select_cell(data.public.cells, cell)
     return {"data": data, "cell": number}, f"Cell {names[number]}"
 
 
@@ -335,7 +334,7 @@ def _cells_of_columns(data: ColumnDatasets, cell: str | None) -> Mapping[str, in
     names = leading.cells.names()
     if cell is None and len(names) > 1:
         raise InputError(f"--cell is needed: {some_cells(names)}.")
-    name = names[select_cell_by_text(leading.cells, cell)]
+    name = names[select_cell(leading.cells, cell)]
     numbers = {}
     for column, facts in data.public.columns.items():
         if name not in facts.cells.names():

@@ -151,11 +151,6 @@ def test_projected_wrap_around_needs_the_factor_two():
     )
 
 
-def test_counts_that_differ_by_more_than_16_bits_are_placed_by_size():
-    """The largest counts come first: 70 000, then 40 000, and 4 finds no room beside either."""
-    assert_best_fit([70_000, 4, 40_000], 40_003)
-
-
 @pytest.mark.parametrize("cap", [0, -1, 2.0, True, "3"])
 def test_a_cap_that_is_no_positive_whole_number_is_refused(cap):
     """The error names the cap and what it must be."""

@@ -12,6 +12,7 @@ from scipy import integrate
 from examples import examples
 from hexveil.model.occupancy import LocalOccupancy
 from hexveil.model.pair_columns import ListedWeights
+from hexveil.smoothing import user_mean_law
 from hexveil.smoothing.clipped_posterior import log_likelihood, model_look
 from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanLaw, invert_rows
 from smoothing.clipped_cells import BOUNDS, even_design
@@ -54,6 +55,15 @@ def test_cut_moments_are_integrals(below, above, mode, x):
     assert float(probability[0, 0]) == pytest.approx(share, abs=1e-6)
 
 
+def test_the_derivative_is_that_in_the_logarithm_of_the_deviations():
+    """The cut's fourth number is a difference quotient of the first, for a law without skew."""
+    mode, step = np.array([[30.0, 40.0, 47.0]]), 1e-6
+    wide, narrow = (one_law(8.0 * f, 8.0 * f).cut(mode, 42.0)[0] for f in (1 + step, 1 - step))
+    assert one_law(8.0, 8.0).cut(mode, 42.0)[3] == pytest.approx(
+        (wide - narrow) / (2 * step), rel=1e-6
+    )
+
+
 @examples(40)
 @given(deviations, deviations)
 def test_means_rise_from_one_bound_to_the_other_and_are_inverted(below, above):
@@ -92,6 +102,22 @@ def test_expected_look_and_sampling_variance_are_those_of_simulated_users(low, h
     left = np.var(clipped - slope * whole)
     # The misfit contains this and what is allowed for tails and for other deviations.
     assert float(modelled.misfit_squares[0, 0]) >= 0.9 * left - 1e-6
+
+
+def test_without_a_cut_only_weights_leave_a_misfit():
+    """A range over all of the bounds shows T itself; weights other than shares add their part."""
+    modes, ends = np.array([[30.0, 50.0, 70.0]]), (np.array([0.0]), np.array([100.0]))
+    law = one_law(4.0, 4.0)
+    whole = law.clipped(modes, *BOUNDS)
+    exact = model_look(law, even_design([30]), modes, ends, whole)
+    assert exact.expected == pytest.approx(law.mean(modes))
+    assert exact.misfit_squares == pytest.approx(0.0, abs=1e-6)
+    design = CellDesign(np.array([30]), *(np.array([x]) for x in (0.04, 0.03, 0.02, 0.5)))
+    drift = user_mean_law.WEIGHT_DRIFT
+    stated = 16.0 * (0.02 + (drift * 0.5) ** 2)
+    assert model_look(law, design, modes, ends, whole).misfit_squares == pytest.approx(
+        stated, rel=1e-4
+    )
 
 
 def test_a_cell_that_is_not_looked_at_has_a_flat_likelihood():

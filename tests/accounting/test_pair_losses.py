@@ -8,6 +8,8 @@ from hexveil.accounting.moves import PairMoves
 from hexveil.accounting.privacy_loss import (
     VARIANCE_LATTICE,
     KeptRecords,
+    bisect_factors,
+    loss_at,
 )
 from hexveil.mechanisms.looks.clipped_mean import mean_moves, unrounded_mean_moves
 from hexveil.mechanisms.looks.clipped_variance import variance_moves
@@ -131,3 +133,56 @@ def test_what_an_earlier_look_authorised_and_did_not_spend_pays_for_the_next():
     (left,) = moves.beyond([(by, scale), (by, before), (by, used)])
     assert left.tolist() == pytest.approx([0.0, 0.25, 0.5], rel=1e-13, abs=1e-14)
     assert (left <= [0.0, 0.25, 0.5]).all()
+
+
+def test_losses_at_rates():
+    """Rates per share for the mean; for the variance s (1 - s) of a share of at most a half."""
+    mean, variance = np.array([1.0, 2.0, 0.0]), np.array([0.0, 4.0, 8.0])
+    half = np.array([1.0, 1.0, 0.5])
+    plain = loss_at(PAIRS, total=TOTAL, mean=mean, variance=np.zeros(3), factor=half)
+    assert plain.tolist() == [0.75 + 1.0, 0.25, 0.5]
+    both = loss_at(PAIRS, total=TOTAL, mean=mean, variance=variance, factor=half)
+    assert both.tolist() == [1.75 + 4 * 0.25, 0.25 + 8 * 0.25, 0.5 + (4 + 8) * 0.1875]
+
+
+@pytest.mark.parametrize("loss", [0.5, 1.0, 1.5, 9.0])
+def test_a_factor_found_by_halving_uses_up_the_loss(loss):
+    """The largest factor of at most 1 within the loss; that of users without a majority stays."""
+    mean, variance = np.ones(3), np.full(3, 0.5)
+    found = bisect_factors(
+        PAIRS,
+        total=TOTAL,
+        mean=mean,
+        variance=variance,
+        factor=FACTOR,
+        loss=loss,
+        lower_bound=False,
+    )
+    assert found[1:].tolist() == FACTOR[1:].tolist()
+    used = loss_at(PAIRS, total=TOTAL, mean=mean, variance=variance, factor=found)[0]
+    assert used <= loss
+    assert used == pytest.approx(min(loss, 0.75 + 0.5 + 0.5 * (0.25 + 0.25)), rel=1e-12)
+
+
+def test_the_least_charge_counts_cells_without_a_variance():
+    """There a share costs its rate of the mean: a half at rate 2 adds the factor itself."""
+    two = Partition("cells", 0, *(np.array(x) for x in ([0, 1], [0, 0], [3, 2])), 2, 1)
+    rates = {"mean": np.array([1.0, 2.0]), "variance": np.array([2.0, 0.0])}
+    found = bisect_factors(
+        two, total=np.array([4, 4]), **rates, factor=np.ones(1), loss=5 / 3, lower_bound=True
+    )
+    assert found.tolist() == pytest.approx([2 / 3], rel=1e-12)
+
+
+def test_the_least_charge_is_that_of_plain_data():
+    """Two of three records move a variance by 2/9, less than the bound of any share."""
+    one = Partition("cells", 0, *(np.array([x]) for x in (0, 0, 2)), 1, 1)
+    rates = {"mean": np.array([0.1]), "variance": np.array([2.0])}
+    found = bisect_factors(
+        one, total=np.array([3]), **rates, factor=np.ones(1), loss=0.52, lower_bound=True
+    )
+    assert found.tolist() == [1.0]
+    fewer = bisect_factors(
+        one, total=np.array([3]), **rates, factor=np.ones(1), loss=0.51, lower_bound=True
+    )
+    assert fewer[0] < 1.0

@@ -36,9 +36,7 @@ def inside(step):
     return step.hook[0] == "inside"
 
 
-@pytest.mark.parametrize(
-    ("site", "step"), steps(inside)[:: 1 if LONG else 2], indirect=["site"]
-)
+@pytest.mark.parametrize(("site", "step"), steps(inside)[:: 1 if LONG else 2], indirect=["site"])
 def test_stopped_at_a_step(runner, site, step):
     """The command unwinds: exit 130, no further day, no temporary file; it then goes on."""
     dates, sign = days(2), HANDLED[STEPS.index(step) % len(HANDLED)]

@@ -9,7 +9,14 @@ from hexveil.accounting.privacy_loss import (
     VARIANCE_LATTICE,
     KeptRecords,
     bisect_factors,
+    clipped_by_caps,
+    effective_users,
     loss_at,
+    majority_user,
+    record_shares,
+    sum_per_cell,
+    sum_per_user,
+    threshold_shares,
 )
 from hexveil.mechanisms.looks.clipped_mean import mean_moves, unrounded_mean_moves
 from hexveil.mechanisms.looks.clipped_variance import variance_moves
@@ -43,6 +50,7 @@ MEAN_LOSSES = [0.5, 0.125, 0.25, 0.25, 0.0, 0.0]
 MEAN = unrounded_mean_moves(kept(), NOISE)
 VARIANCE = np.array([3, 2, 1]), np.array([0.5, 0.25, 0.0])
 PLAIN = np.array([True, False, False])
+NEARLY = {"rel": 0, "abs": 2 * VARIANCE_LATTICE}
 
 
 def stated(*statistics):
@@ -68,6 +76,14 @@ def test_a_mean_costs_the_records_kept_over_its_noise():
     assert stated(MEAN).per_pair(moves.losses).tolist() == MEAN_LOSSES
 
 
+def test_records_are_moved_in_whole_half_quanta():
+    """Of three quanta: half a record is moved by two half quanta, not by three."""
+    width = np.full(3, 3)
+    whole = mean_moves(width, kept(quanta=width.astype(float)), 6 * NOISE)
+    losses = stated(whole).per_pair(moves.losses)
+    assert losses.tolist() == [0.5, 2 / 24, *MEAN_LOSSES[2:]]
+
+
 @pytest.mark.usefixtures("blocks")
 def test_a_dropped_pair_costs_nothing():
     """Nothing of it is read; all other pairs cost the same."""
@@ -85,6 +101,12 @@ def test_a_variance_costs_its_sensitivity_over_its_noise():
     plain = [0.25 / 0.5, 3 / 16 / 0.5, 0.25 / 0.25, 0.25 / 0.25]
     # These are whole numbers of steps, to which one is added.
     assert losses.tolist() == [*(loss + VARIANCE_LATTICE for loss in plain), 0.0, 0.0]
+
+
+def test_a_share_below_a_half_moves_a_variance_by_its_product():
+    """Where something is put at the middle: s (1 - s) for the share that is kept."""
+    losses = stated(variances(np.zeros(3, dtype=bool))).per_pair(moves.losses)
+    assert losses[:2].tolist() == pytest.approx([0.25 / 0.5, 0.125 * 0.875 / 0.5], **NEARLY)
 
 
 def test_mean_and_variance_are_charged_apart():
@@ -135,6 +157,30 @@ def test_what_an_earlier_look_authorised_and_did_not_spend_pays_for_the_next():
     assert (left <= [0.0, 0.25, 0.5]).all()
 
 
+def test_clipped_records_are_those_above_the_cap():
+    """Per cell: 3 - 2 and 1 - 1/2, nothing, and half a record."""
+    clipped = clipped_by_caps(PAIRS, kept=kept())
+    assert clipped.tolist() == [1.5, 0.0, 0.5]
+
+
+def test_sums_of_shares():
+    """Shares of a cell's records, summed over users' cells and over cells' users."""
+    assert record_shares(PAIRS, TOTAL).tolist() == [0.75, 0.25, 0.5, 0.5, 0.5, 0.5]
+    per_cell, per_user = np.array([1.0, 10.0, 100.0]), np.array([1.0, 2.0, 4.0])
+    assert sum_per_user(PAIRS, total=TOTAL, figure=per_cell).tolist() == [5.75, 50.25, 55.0]
+    assert sum_per_user(PAIRS, total=TOTAL, figure=per_cell, power=2).tolist() == [
+        3.0625,
+        25.0625,
+        27.5,
+    ]
+    assert sum_per_cell(PAIRS, total=TOTAL, figure=per_user).tolist() == [1.25, 2.5, 3.0]
+    assert sum_per_cell(PAIRS, total=TOTAL, figure=per_user, power=2).tolist() == [
+        0.6875,
+        1.25,
+        1.5,
+    ]
+
+
 def test_losses_at_rates():
     """Rates per share for the mean; for the variance s (1 - s) of a share of at most a half."""
     mean, variance = np.array([1.0, 2.0, 0.0]), np.array([0.0, 4.0, 8.0])
@@ -143,6 +189,12 @@ def test_losses_at_rates():
     assert plain.tolist() == [0.75 + 1.0, 0.25, 0.5]
     both = loss_at(PAIRS, total=TOTAL, mean=mean, variance=variance, factor=half)
     assert both.tolist() == [1.75 + 4 * 0.25, 0.25 + 8 * 0.25, 0.5 + (4 + 8) * 0.1875]
+
+
+def test_the_user_of_more_than_half_of_a_cell():
+    """Half of a cell is not more than half of it."""
+    users, records = majority_user(PAIRS, total=TOTAL)
+    assert (users.tolist(), records.tolist()) == ([0, -1, -1], [3, 0, 0])
 
 
 @pytest.mark.parametrize("loss", [0.5, 1.0, 1.5, 9.0])
@@ -186,3 +238,15 @@ def test_the_least_charge_is_that_of_plain_data():
         one, total=np.array([3]), **rates, factor=np.ones(1), loss=0.51, lower_bound=True
     )
     assert fewer[0] < 1.0
+
+
+def test_shares_of_thresholds():
+    """Σ min(m, t) / t over a user's cells; a cell of threshold 0 publishes nothing of records."""
+    assert threshold_shares(PAIRS, threshold=np.array([1, 4, 0])).tolist() == pytest.approx(
+        [1.5, 1.0, 0.5]
+    )
+
+
+def test_effective_users():
+    """Two users of equal parts are two; of three quarters and a quarter, 1.6."""
+    assert effective_users(PAIRS, total=TOTAL).tolist() == [1.6, 2.0, 2.0]

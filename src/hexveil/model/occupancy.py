@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,7 +24,7 @@ BLOCK_PAIRS = 2**17
 """Pairs of which cells are asked at once: what is made of so many stays in a processor's cache."""
 
 
-class PairList:
+class Pairs:
     """Some (cell, user) pairs: all those of a run of cells, or of a run of users. Public.
 
     Cells and users have their numbers in the whole map, so that arrays of all cells and users are
@@ -114,8 +114,8 @@ class PairList:
 
 
 @dataclass(frozen=True, eq=False)
-class Partition(PairList):
-    """Block: all pairs of some cells in a row, or of some users in a row; see `PairList`."""
+class Partition(Pairs):
+    """Block: all pairs of some cells in a row, or of some users in a row; see `Pairs`."""
 
     whole: WholeGroup
     first: int
@@ -130,9 +130,6 @@ class Partition(PairList):
     def has_whole_cells(self) -> bool:  # type: ignore[override]  # follows from `whole`
         """Whether all pairs of each cell are here, in a row."""
         return self.whole == "cells"
-
-
-Pairs: TypeAlias = PairList
 
 
 class PairColumn(Protocol):
@@ -185,17 +182,13 @@ class Occupancy:
         """
         raise NotImplementedError
 
-    def map(self, whole: WholeGroup, work: Callable[[Pairs], T]) -> T:
-        """Return the answers of all blocks, put together: see `each`."""
-        return concatenate_columns(self.each(whole, work))
-
     def map_cells(self, work: Callable[[Pairs], T]) -> T:
-        """Apply a function to the pairs of each cell; see `map`."""
-        return self.map("cells", work)
+        """Return the answers of all blocks of cells, put together: see `each`."""
+        return concatenate_columns(self.each("cells", work))
 
     def map_users(self, work: Callable[[Pairs], T]) -> T:
-        """Apply a function to the pairs of each user; see `map`."""
-        return self.map("users", work)
+        """Return the answers of all blocks of users, put together: see `each`."""
+        return concatenate_columns(self.each("users", work))
 
     @property
     def n_records(self) -> int:
@@ -238,11 +231,11 @@ class Occupancy:
 
     def kth_largest(self, k: int) -> Ints:
         """Return each cell's k-th largest count of a user; 0 where it has fewer than k users."""
-        return np.asarray(self.map_cells(partial(PairList.kth_largest, k=k)))
+        return np.asarray(self.map_cells(partial(Pairs.kth_largest, k=k)))
 
 
 @dataclass(frozen=True, eq=False)
-class LocalOccupancy(ReadOnlyArrays, PairList, Occupancy):
+class LocalOccupancy(ReadOnlyArrays, Pairs, Occupancy):
     """Counts of records per (cell, user) pair, sorted by cell, then user.
 
     Attributes

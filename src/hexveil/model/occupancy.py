@@ -175,20 +175,23 @@ class Occupancy:
         ----------
         whole : "cells" or "users"
         work : callable
-            From `Pairs` to an array with an entry per cell (or user), or a tuple of them. A
-            function of a module, with the arrays of all cells and users and the columns of pairs
-            that it takes, by name (`functools.partial`); its answer for a cell (or user) depends
-            on the pairs of this cell (or user) alone.
+            From `Pairs` to an array with an entry per cell (or user), or a tuple of them, each
+            from its own pairs alone. A function of a module, with the arrays of all cells and
+            users and the columns of pairs that it takes, by name (`functools.partial`).
         """
         raise NotImplementedError
 
+    def map(self, whole: WholeGroup, work: Callable[[Pairs], T]) -> T:
+        """Return the answers of all blocks, put together: see `each`."""
+        return concatenate_columns(self.each(whole, work))
+
     def map_cells(self, work: Callable[[Pairs], T]) -> T:
-        """Return the answers of all blocks of cells, put together: see `each`."""
-        return concatenate_columns(self.each("cells", work))
+        """Apply a function to the pairs of each cell; see `map`."""
+        return self.map("cells", work)
 
     def map_users(self, work: Callable[[Pairs], T]) -> T:
-        """Return the answers of all blocks of users, put together: see `each`."""
-        return concatenate_columns(self.each("users", work))
+        """Apply a function to the pairs of each user; see `map`."""
+        return self.map("users", work)
 
     @property
     def n_records(self) -> int:
@@ -231,7 +234,7 @@ class Occupancy:
 
     def kth_largest(self, k: int) -> Ints:
         """Return each cell's k-th largest count of a user; 0 where it has fewer than k users."""
-        return np.asarray(self.map_cells(partial(Pairs.kth_largest, k=k)))
+        return self.map_cells(partial(Pairs.kth_largest, k=k))
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,7 +305,7 @@ class LocalOccupancy(ReadOnlyArrays, Pairs, Occupancy):
         new = np.ones(cells.size, dtype=bool)
         new[1:] = (np.diff(cells) != 0) | (np.diff(users) != 0)
         begin = np.flatnonzero(new)
-        total = np.add.reduceat(counts, begin) if cells.size else counts
+        total = np.add.reduceat(counts, begin)
         n_cells, n_users = (int(a.max()) + 1 if a.size else 0 for a in (cells, users))
         return cls(cells[begin], users[begin], total, n_cells, n_users)
 
@@ -359,8 +362,6 @@ def concatenate_columns(answers: Iterable[T]) -> T:
 def _counted(pairs: Pairs) -> tuple[Ints, ...]:
     """Return users, records and the largest count of each cell."""
     begin = pairs.start[:-1]
-    if not begin.size:
-        return (begin, begin, begin)
     counts = np.add.reduceat(pairs.n, begin), np.maximum.reduceat(pairs.n, begin)
     return np.diff(pairs.start), *counts
 

@@ -19,7 +19,7 @@ import hexveil as hv
 from attack import leak_neighbours as near
 from hexveil.ledger.unit_losses import make_key
 from hexveil.mechanisms import noise
-from hexveil.mechanisms.contract import PrivateSums
+from hexveil.mechanisms.stage_data import PrivateSums
 from hexveil.records.dataset import Dataset, Sums
 from source_trees import parsed
 

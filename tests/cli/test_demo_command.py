@@ -19,7 +19,8 @@ from hexveil.cli import main, shared_steps
 from hexveil.cli.commands import demo_command
 from hexveil.cli.demos import FLIGHTS_SHOW, place_in_city, place_of_flight, summary_lines
 from hexveil.config import load
-from hexveil.mechanisms.contract import UNMETERED, MemoryJournal, execute
+from hexveil.mechanisms.contract import MemoryJournal, execute
+from hexveil.mechanisms.sensitivity_report import UNMETERED
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.planning.moment_part import allocation_of
 from hexveil.publishing.private_sums import private_sums

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
+from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.noise import VettedNoise
+from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.moment_part import allocation_of
 from hexveil.publishing.private_sums import private_sums

@@ -9,18 +9,13 @@ import pytest
 import hexveil as hv
 from hexveil import Occupancy
 from hexveil.mechanisms import CellMechanism
-from hexveil.mechanisms.contract import (
-    UNMETERED,
-    MemoryJournal,
-    Meter,
-    Outputs,
-    PrivateSums,
-    execute,
-)
+from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.per_cell_allocation import PerCell
+from hexveil.mechanisms.sensitivity_report import UNMETERED, Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, MapProblem
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from stage_laws import candidate_scores
 
 SPAN = 1000

@@ -8,12 +8,13 @@ import pytest
 
 from hexveil.accounting.promise import PARTS, Pure, Squares, promised
 from hexveil.base.errors import HexveilError
-from hexveil.mechanisms.contract import DONE, NoisyTotals, Outputs, PrivateSums
+from hexveil.mechanisms.contract import DONE, NoisyTotals
 from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED
 from hexveil.mechanisms.looks.pooled_means import user_histogram
 from hexveil.mechanisms.presence import contribution
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.presence.contribution import value_votes
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from presence_laws import ExactPresenceLoss, PresenceWorld
 from stage_laws import ExactLoss, Problem
 

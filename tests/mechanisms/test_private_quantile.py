@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
-from hexveil.mechanisms.contract import Outputs, PrivateSums
 from hexveil.mechanisms.private_quantile import (
     EvenBins,
     EvenPoints,
@@ -22,6 +21,7 @@ from hexveil.mechanisms.private_quantile import (
 )
 from hexveil.mechanisms.simulated_noise import SimulatedNoise, law
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, study_cell
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from permute_oracle import exact_choice
 from stage_laws import candidate_scores, every_data_set
 

@@ -12,10 +12,12 @@ import user_average
 from hexveil import mechanisms
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms import REGISTRY, CellMechanism, parse
-from hexveil.mechanisms.contract import MemoryJournal, Meter, PrivateSums, execute
+from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.per_cell_allocation import PerCell
+from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, MapProblem
+from hexveil.mechanisms.stage_data import PrivateSums
 from stage_laws import ExactLoss, Problem
 from user_average import UserAverage
 

@@ -7,7 +7,8 @@ import numpy as np
 
 import hexveil as hv
 from hexveil.accounting.error_model import ErrorModel, constant_error
-from hexveil.mechanisms.contract import DONE, Decoded, NoisyTotals
+from hexveil.mechanisms.contract import DONE, NoisyTotals
+from hexveil.mechanisms.estimates import Decoded
 from hexveil.mechanisms.looks.clipped_mean import CELLS
 from hexveil.mechanisms.looks.kinds import (
     ClippingKind,

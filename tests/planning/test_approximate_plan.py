@@ -10,7 +10,6 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -34,13 +33,6 @@ from hexveil.accounting.gaussian_composition import (
 from hexveil.accounting.noise_law import GAUSSIAN
 from hexveil.accounting.promise import Squares
 from hexveil.base.errors import HexveilError, InputError
-from hexveil.mechanisms.contract import (
-    GaussianNoise,
-    LaplaceNoise,
-    NoisyMax,
-    Outputs,
-    Separate,
-)
 from hexveil.mechanisms.looks.cell_looks import FIRST_LOOK
 from hexveil.mechanisms.looks.clipped_mean import CELLS
 from hexveil.mechanisms.looks.gaussian_looks import weighted_sum
@@ -50,9 +42,16 @@ from hexveil.mechanisms.looks.user_weights import (
     WeightProblem,
     find_user_weights,
 )
-from hexveil.mechanisms.sensitivity_report import Meter
+from hexveil.mechanisms.sensitivity_report import (
+    GaussianNoise,
+    LaplaceNoise,
+    Meter,
+    NoisyMax,
+    SensitivityReport,
+    Separate,
+)
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.mechanisms.stage_data import PrivateSums
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning import methods
 from hexveil.planning.alternatives import describe_delta_gain
@@ -461,8 +460,7 @@ def test_a_meter_of_squares_refuses_what_no_square_limits():
     gaussian, laplace = GaussianNoise(np.array([5000.0])), LaplaceNoise(np.array([5000.0]))
     Meter(np.array([0.05]), squared=True).authorise((gaussian,), (moves,))
     Meter(np.array([0.07]), squared=True).authorise((laplace,), (moves,))
-    stranger = SimpleNamespace(loss_lower_bound=moves.loss_lower_bound)
-    for report, room in ((stranger, 9.0), (moves, 0.039)):
+    for report, room in ((SensitivityReport(), 9.0), (moves, 0.039)):
         with pytest.raises(HexveilError, match="more than was booked"):
             Meter(np.array([room]), squared=True).authorise((gaussian,), (report,))
 

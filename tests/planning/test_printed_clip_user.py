@@ -14,8 +14,8 @@ from examples import examples
 from hexveil import theory
 from hexveil.accounting.heavy_users import SuppressionSource
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.contract import PrivateSums
 from hexveil.mechanisms.looks.clipped_variance import STEPS
+from hexveil.mechanisms.stage_data import PrivateSums
 from hexveil.model.cells import CellTable, Labels
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.planning.goal import goal

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.mechanisms.contract import Meter, PrivateSums, execute
+from hexveil.mechanisms.contract import execute
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.per_cell_allocation import PerCell
+from hexveil.mechanisms.sensitivity_report import Meter
+from hexveil.mechanisms.stage_data import PrivateSums
 from hexveil.planning.cell_mechanisms import SavedStages
 from hexveil.planning.moment_part import allocation_of
 from hexveil.planning.serialization import plan_codec

@@ -11,16 +11,11 @@ import pytest
 import hexveil as hv
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms import noise, per_cell_allocation
-from hexveil.mechanisms.contract import (
-    LaplaceNoise,
-    MemoryJournal,
-    Meter,
-    NoisyMax,
-    Outputs,
-    execute,
-)
+from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.looks.pooled_means import BINS, SPREAD_POINTS
 from hexveil.mechanisms.registry import REGISTRY
+from hexveil.mechanisms.sensitivity_report import LaplaceNoise, Meter, NoisyMax
+from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.pair_columns import SuppressedPairs
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.alternatives import explain_absence

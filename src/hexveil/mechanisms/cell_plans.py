@@ -21,17 +21,11 @@ import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import (
-    LaplaceNoise,
-    NoiseRequest,
-    NoisyMax,
-    Outputs,
-    PrivateSums,
-    ProvenError,
-    Values,
-)
+from hexveil.mechanisms.estimates import ProvenError
 from hexveil.mechanisms.private_quantile import PrivateQuantile
+from hexveil.mechanisms.sensitivity_report import LaplaceNoise, NoiseRequest, NoisyMax
 from hexveil.mechanisms.single_cell.cell_allocation import CellAllocation, CellProblem
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums, Values
 
 if TYPE_CHECKING:
     from fractions import Fraction

@@ -34,71 +34,22 @@ import numpy as np
 from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.estimates import (
-    Decoded,
-    EstimateGrid,
-    PredictedError,
-    ProvenError,
-    StatisticError,
-)
 from hexveil.mechanisms.sensitivity_report import (
-    UNMETERED,
     Authority,
     GaussianNoise,
     LaplaceNoise,
-    Meter,
     NoiseRequest,
     NoisyMax,
     SensitivityReport,
-    Separate,
-    Unmetered,
     noise_of_law,
 )
 from hexveil.mechanisms.stage_data import (
     Measured,
     Outputs,
     PrivateSums,
-    Reading,
     Scores,
     Values,
 )
-
-__all__ = [
-    "DONE",
-    "UNMETERED",
-    "Authority",
-    "Decoded",
-    "DrawnRow",
-    "EstimateGrid",
-    "Floats",
-    "GaussianNoise",
-    "Ints",
-    "Journal",
-    "LaplaceNoise",
-    "Measured",
-    "MemoryJournal",
-    "Meter",
-    "NoiseRequest",
-    "NoiseSource",
-    "NoisyMax",
-    "NoisyTotals",
-    "Outputs",
-    "PredictedError",
-    "PrivateSums",
-    "ProvenError",
-    "Reading",
-    "Scores",
-    "SensitivityReport",
-    "Separate",
-    "Stage",
-    "StagedPlan",
-    "StatisticError",
-    "Unmetered",
-    "Values",
-    "execute",
-    "rehearse",
-    "replay",
-]
 
 DONE = None
 """There is no further stage."""

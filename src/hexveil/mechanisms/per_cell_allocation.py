@@ -33,22 +33,16 @@ from hexveil.base.errors import InputError
 from hexveil.base.read_only import read_only
 from hexveil.mechanisms import cell_plans
 from hexveil.mechanisms.cell_plans import CellFigures, CellPlans, figure_columns
-from hexveil.mechanisms.contract import (
-    DONE,
-    DrawnRow,
+from hexveil.mechanisms.contract import DONE, DrawnRow, Stage
+from hexveil.mechanisms.sensitivity_report import (
     LaplaceNoise,
-    Measured,
     NoiseRequest,
     NoisyMax,
-    Outputs,
-    PrivateSums,
-    Scores,
     SensitivityReport,
-    Stage,
-    Values,
 )
 from hexveil.mechanisms.single_cell.cell_allocation import ReleasedRange
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
+from hexveil.mechanisms.stage_data import Measured, Outputs, PrivateSums, Scores, Values
 from hexveil.model.distributed_occupancy import partition_numbers
 
 if TYPE_CHECKING:
@@ -273,7 +267,7 @@ def _count_block(pairs: Pairs) -> Ints:
 
 
 @dataclass(frozen=True, eq=False)
-class RowMoves:
+class RowMoves(SensitivityReport):
     """Losses of users by one request of a row: a `SensitivityReport`.
 
     Attributes

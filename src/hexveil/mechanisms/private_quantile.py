@@ -44,17 +44,14 @@ from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import (
-    DrawnRow,
+from hexveil.mechanisms.contract import DrawnRow
+from hexveil.mechanisms.sensitivity_report import (
     NoiseRequest,
     NoisyMax,
-    Outputs,
-    PrivateSums,
-    Reading,
-    Scores,
     SensitivityReport,
     Separate,
 )
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums, Reading, Scores
 from hexveil.model.occupancy import Pairs
 
 ROUND_UP = 1.0 + 2.0**-48

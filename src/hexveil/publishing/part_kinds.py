@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from hexveil.mechanisms.contract import Outputs, StagedPlan
+    from hexveil.mechanisms.contract import StagedPlan
+    from hexveil.mechanisms.stage_data import Outputs
 
     Published = tuple[pa.Table, dict[str, Any]]
 

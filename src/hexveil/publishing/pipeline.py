@@ -16,17 +16,10 @@ from hexveil.base.work_share import (
     parts_of_work,
     share_of_work,
 )
-from hexveil.mechanisms.contract import (
-    DONE,
-    Meter,
-    Outputs,
-    PrivateSums,
-    StagedPlan,
-    execute,
-    rehearse,
-    replay,
-)
+from hexveil.mechanisms.contract import DONE, StagedPlan, execute, rehearse, replay
 from hexveil.mechanisms.noise import VettedNoise
+from hexveil.mechanisms.sensitivity_report import Meter
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from hexveil.planning.serialization import plan_codec
 from hexveil.publishing.columns.column_manifest import build_columns_manifest
 from hexveil.publishing.columns.column_release import ColumnReleases, with_column_costs

@@ -13,20 +13,14 @@ from examples import examples
 from hexveil import Occupancy
 from hexveil.accounting.promise import Pure
 from hexveil.base.errors import HexveilError, InputError
-from hexveil.mechanisms.contract import (
-    UNMETERED,
-    MemoryJournal,
-    Meter,
-    Outputs,
-    PrivateSums,
-    execute,
-    replay,
-)
+from hexveil.mechanisms.contract import MemoryJournal, execute, replay
 from hexveil.mechanisms.looks.cell_looks import FIRST_LOOK, FirstLooks
 from hexveil.mechanisms.looks.cell_stages import PosteriorRangeSelection
 from hexveil.mechanisms.looks.pooled_means import HISTOGRAM
 from hexveil.mechanisms.noise import VettedNoise
+from hexveil.mechanisms.sensitivity_report import UNMETERED, Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from hexveil.smoothing.clipped_posterior import fit
 from hexveil.smoothing.range_selection import SelectedRanges
 from hexveil.smoothing.user_mean_law import CellDesign

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from examples import examples
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.contract import Separate
 from hexveil.mechanisms.looks.gradual_release import (
     GradualLaplace,
     indicator_scale,
     zero_probability_bound,
 )
 from hexveil.mechanisms.noise import VettedNoise
+from hexveil.mechanisms.sensitivity_report import Separate
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 
 WIDE = 400

@@ -12,7 +12,6 @@ from cell_range_laws import allocation_of
 from examples import examples
 from hexveil import Occupancy
 from hexveil.accounting.promise import PARTS, Pure
-from hexveil.mechanisms.contract import Outputs, PrivateSums, Values
 from hexveil.mechanisms.looks.first_range import FirstRange
 from hexveil.mechanisms.looks.pair_votes import (
     WeightedVotes,
@@ -26,6 +25,7 @@ from hexveil.mechanisms.looks.pooled_means import (
     within_cell_deviation,
     within_cell_spread,
 )
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums, Values
 from hexveil.model.pair_columns import ListedWeights
 from stage_laws import candidate_scores
 

@@ -16,7 +16,7 @@ from hexveil.accounting.gaussian_composition import calibrated_square
 from hexveil.accounting.noise_law import Gaussian, Laplace
 from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import HexveilError, InputError
-from hexveil.mechanisms.contract import DONE, MemoryJournal, Meter, Outputs, execute
+from hexveil.mechanisms.contract import DONE, MemoryJournal, execute
 from hexveil.mechanisms.distribution.binned_stage import (
     BinnedSums,
     apportion,
@@ -28,8 +28,9 @@ from hexveil.mechanisms.distribution.pooled_shape import BinnedMap, PooledShape
 from hexveil.mechanisms.distribution.priced_weights import PricedColumn, PricedWeights
 from hexveil.mechanisms.distribution.shape_statistics import GRAIN, IndicatorScores
 from hexveil.mechanisms.noise import VettedNoise
-from hexveil.mechanisms.sensitivity_report import GaussianNoise
+from hexveil.mechanisms.sensitivity_report import GaussianNoise, Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
+from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.occupancy import LocalOccupancy
 from hexveil.model.pair_bins import PairBins
 

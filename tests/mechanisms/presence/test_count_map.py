@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 from examples import examples
 from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.contract import MemoryJournal, Meter, Outputs, execute
+from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.presence.count_map import CountAllocation
+from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
+from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.private_pairs import PrivatePairs
 
 NOTHING = Outputs()

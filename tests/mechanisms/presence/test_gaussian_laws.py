@@ -23,7 +23,7 @@ from examples import examples
 from hexveil.accounting.noise_law import Gaussian, Laplace
 from hexveil.accounting.promise import PARTS, Squares, promised
 from hexveil.base.errors import HexveilError, InputError
-from hexveil.mechanisms.contract import DONE, MemoryJournal, Meter, Outputs, execute
+from hexveil.mechanisms.contract import DONE, MemoryJournal, execute
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.presence import contribution, shape_allocation
 from hexveil.mechanisms.presence.any_unit import L2, AnyUnit, PresenceSums, norm_of
@@ -32,8 +32,9 @@ from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAlloca
 from hexveil.mechanisms.presence.presence_allocation import OneShot, PresenceAllocation, ThreeStages
 from hexveil.mechanisms.presence.presence_decoding import weight_interval
 from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation, ShapeForm
-from hexveil.mechanisms.sensitivity_report import noise_of_law
+from hexveil.mechanisms.sensitivity_report import Meter, noise_of_law
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
+from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.private_pairs import PrivatePairs
 from mechanisms.presence.test_presence_laws import BY_BIN
 from mechanisms.presence.test_shape_decoding import request_of

@@ -8,7 +8,7 @@ import pytest
 from hexveil.accounting.noise_law import Laplace
 from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import HexveilError, InputError
-from hexveil.mechanisms.contract import MemoryJournal, Meter, execute, replay
+from hexveil.mechanisms.contract import MemoryJournal, execute, replay
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.pooled_law import BeyondRange, Excess
 from hexveil.mechanisms.presence.any_unit import PresenceSums
@@ -25,6 +25,7 @@ from hexveil.mechanisms.presence.presence_decoding import (
     noise_quantile95,
     ratio_interval,
 )
+from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.private_pairs import PrivatePairs
 

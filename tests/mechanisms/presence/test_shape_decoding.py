@@ -7,7 +7,7 @@ import pytest
 
 from hexveil.accounting.noise_law import Laplace, laplace_sum_quantile, laplace_sum_tail
 from hexveil.accounting.promise import PARTS
-from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
+from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.distribution.pooled_shape import PooledDensity
 from hexveil.mechanisms.distribution.tilt_estimation import (
     expected_weights,
@@ -18,6 +18,7 @@ from hexveil.mechanisms.distribution.tilt_estimation import (
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.presence.contribution import PrivateCap
 from hexveil.mechanisms.presence.presence_decoding import weight_interval
+from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_grid import DeclaredGrid, Polygon

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.mechanisms.contract import Outputs, PrivateSums
 from hexveil.mechanisms.simulated_noise import law
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, study_cell
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from scripted_noise import ScriptedNoise
 from stage_laws import candidate_scores, every_data_set
 

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
-from hexveil.mechanisms.contract import Outputs, PrivateSums
 from hexveil.mechanisms.simulated_noise import law
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from hexveil_research.mechanisms import foresight
 from hexveil_research.mechanisms.foresight import (
     Foresight,

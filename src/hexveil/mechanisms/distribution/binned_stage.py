@@ -40,8 +40,10 @@ from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS
 from hexveil.base.arrays import Ints
 from hexveil.base.errors import HexveilError, InputError
-from hexveil.mechanisms.contract import NoisyTotals, PrivateSums, Separate
+from hexveil.mechanisms.contract import NoisyTotals
 from hexveil.mechanisms.distribution.priced_weights import PricedSensitivity, PricedWeights
+from hexveil.mechanisms.sensitivity_report import Separate
+from hexveil.mechanisms.stage_data import PrivateSums
 from hexveil.model.occupancy import Occupancy, PairColumn, Pairs, WholeGroup
 from hexveil.model.pair_bins import PairBins, PairSums
 

@@ -21,12 +21,7 @@ from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.sensitivity_report import (
-    GaussianNoise,
-    LaplaceNoise,
-    NoiseRequest,
-    is_gaussian_sound,
-)
+from hexveil.mechanisms.sensitivity_report import SensitivityReport
 from hexveil.model.occupancy import Occupancy, Pairs
 
 ENLARGED = 1.0 + 2.0**-20
@@ -107,7 +102,7 @@ def _cell_totals(pairs: Pairs, *, weights: PricedColumn) -> Ints:
 
 
 @dataclass(frozen=True, eq=False)
-class PricedSensitivity(ReadOnlyArrays):
+class PricedSensitivity(SensitivityReport, ReadOnlyArrays):
     """Sensitivity of bins of cells: a pair moves the bins of its cell together by 2 w, √2 w in L2.
 
     The numbers of `hexveil.mechanisms.distribution.binned_stage`, charged where the pairs are.
@@ -122,19 +117,8 @@ class PricedSensitivity(ReadOnlyArrays):
     weights: PricedWeights
     n_bins: int
 
-    def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:
-        """Return each unit's loss, rounded down; infinite unless the noise is Laplace noise."""
-        if not isinstance(request, LaplaceNoise):
-            return np.full(n_users, np.inf)
-        return self._of_cells(losses, np.atleast_2d(request.scales)[0])
-
-    def squares_lower_bound(self, request: GaussianNoise, n_users: int) -> Floats:
-        """Return each unit's square of μ, rounded down ."""
-        if not is_gaussian_sound(request):
-            return np.full(n_users, np.inf)
-        return self._of_cells(squares, request.deviations)
-
-    def _of_cells(self, currency: Currency, scales: Floats) -> Floats:
+    def charge(self, scales: Floats, n_users: int, currency: Currency) -> Floats:  # noqa: ARG002
+        """Return each user's loss, rounded down: see `SensitivityReport`."""
         # All bins of a cell have one scale; were one smaller, the loss would be at most that.
         smallest = scales.reshape(-1, self.n_bins).min(axis=1)
         return self.weights.losses_at(currency, smallest, up=False)

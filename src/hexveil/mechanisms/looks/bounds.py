@@ -33,14 +33,8 @@ from hexveil.accounting.privacy_loss import (
 from hexveil.accounting.sensitivity import variance_sensitivity_bound, variance_share
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.contract import (
-    DONE,
-    Decoded,
-    EstimateGrid,
-    NoisyTotals,
-    Outputs,
-    PrivateSums,
-)
+from hexveil.mechanisms.contract import DONE, NoisyTotals
+from hexveil.mechanisms.estimates import Decoded, EstimateGrid
 from hexveil.mechanisms.looks import clipped_mean
 from hexveil.mechanisms.looks.clipped_mean import (
     CELLS,
@@ -58,6 +52,7 @@ from hexveil.mechanisms.looks.kinds import (
     lattice_of,
 )
 from hexveil.mechanisms.sensitivity_report import MappedMoves
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.plan_rows import PlanningProblem, PlanRows

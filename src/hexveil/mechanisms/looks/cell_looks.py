@@ -16,17 +16,12 @@ import numpy as np
 from hexveil.accounting.noise_law import LAPLACE
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import (
-    NoiseRequest,
-    NoisyTotals,
-    Outputs,
-    PrivateSums,
-    SensitivityReport,
-    Values,
-)
+from hexveil.mechanisms.contract import NoisyTotals
 from hexveil.mechanisms.looks.clipped_mean import CELLS
 from hexveil.mechanisms.looks.gradual_release import GradualLaplace
 from hexveil.mechanisms.looks.weighted_mean import WeightedMean, laplace_scales, weighted_moves
+from hexveil.mechanisms.sensitivity_report import NoiseRequest, SensitivityReport
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums, Values
 
 FIRST_LOOK = "first look"
 """Name of the stage of first looks, in the ledger."""

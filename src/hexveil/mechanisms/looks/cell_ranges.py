@@ -29,7 +29,6 @@ from hexveil.accounting.promise import PARTS, Promise, choices_worth, of_amount
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.mechanisms.contract import Outputs
 from hexveil.mechanisms.estimates import to_value_units
 from hexveil.mechanisms.looks.cell_stages import (
     CellRangeOutputs,
@@ -62,6 +61,7 @@ from hexveil.mechanisms.looks.user_weights import (
     user_mean_prior,
 )
 from hexveil.mechanisms.looks.weighted_mean import WeightedMean
+from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import Weights
 from hexveil.model.public_metadata import ValueLattice

@@ -51,7 +51,8 @@ from hexveil.accounting.promise import Promise
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import DONE, Decoded, EstimateGrid, Outputs, Stage
+from hexveil.mechanisms.contract import DONE, Stage
+from hexveil.mechanisms.estimates import Decoded, EstimateGrid
 from hexveil.mechanisms.looks.cell_looks import (
     FIRST_LOOK,
     FirstLooks,
@@ -76,6 +77,7 @@ from hexveil.mechanisms.looks.pooled_means import (
 )
 from hexveil.mechanisms.looks.weighted_mean import WeightedMean, check_room
 from hexveil.mechanisms.pooled_law import MeanView, PooledLaw
+from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.smoothing.clipped_posterior import fit
 from hexveil.smoothing.range_selection import SelectedRanges, select_ranges

@@ -31,17 +31,12 @@ import numpy as np
 from hexveil.accounting.noise_law import GAUSSIAN
 from hexveil.accounting.promise import Squares
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.contract import (
-    DONE,
-    NoisyTotals,
-    Outputs,
-    PrivateSums,
-    Stage,
-)
+from hexveil.mechanisms.contract import DONE, NoisyTotals, Stage
 from hexveil.mechanisms.looks.cell_looks import FIRST_LOOK
 from hexveil.mechanisms.looks.cell_stages import CellRangeStages
 from hexveil.mechanisms.looks.clipped_mean import CELLS
 from hexveil.mechanisms.looks.weighted_mean import check_room
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 
 if TYPE_CHECKING:
     from fractions import Fraction

@@ -39,7 +39,8 @@ from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import LaplaceNoise, SensitivityReport, Separate, Values
+from hexveil.mechanisms.sensitivity_report import LaplaceNoise, SensitivityReport, Separate
+from hexveil.mechanisms.stage_data import Values
 
 SMALLEST_SCALE = 0.125
 """Smallest B for which q stays large enough to be drawn; real plans have thousands."""

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from hexveil.accounting.promise import PARTS
 from hexveil.base.arrays import Ints
 from hexveil.base.read_only import ReadOnlyArrays, read_only
-from hexveil.mechanisms.contract import PrivateSums
 from hexveil.mechanisms.private_quantile import ListedPoints, rounded_means, tally_votes
+from hexveil.mechanisms.stage_data import PrivateSums
 from hexveil.model.occupancy import PairColumn, Pairs, WholeGroup
 from hexveil.model.pair_bins import PairSums
 from hexveil.model.pair_columns import Weights

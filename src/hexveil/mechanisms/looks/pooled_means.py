@@ -51,7 +51,7 @@ from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS, Promise
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import NoisyTotals, PrivateSums, SensitivityReport
+from hexveil.mechanisms.contract import NoisyTotals
 from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED, two_bins
 from hexveil.mechanisms.estimates import STANDARD_NORMAL
 from hexveil.mechanisms.looks.first_range import FirstRange
@@ -64,6 +64,8 @@ from hexveil.mechanisms.private_quantile import (
     selection_scale,
     vote_targets,
 )
+from hexveil.mechanisms.sensitivity_report import SensitivityReport
+from hexveil.mechanisms.stage_data import PrivateSums
 from hexveil.model.pair_columns import Weights
 
 HISTOGRAM, SPREAD = "histogram", "spread"

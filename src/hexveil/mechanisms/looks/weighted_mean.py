@@ -34,10 +34,10 @@ from hexveil.accounting.moves import PairMoves, StatisticMoves
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import EstimateGrid, PrivateSums
+from hexveil.mechanisms.estimates import EstimateGrid
 from hexveil.mechanisms.looks.clipped_mean import ROOM, CellLattice
 from hexveil.mechanisms.sensitivity_report import MappedMoves
-from hexveil.mechanisms.stage_data import TAIL
+from hexveil.mechanisms.stage_data import TAIL, PrivateSums
 from hexveil.model.pair_columns import WEIGHT_RESOLUTION, Weights
 
 if TYPE_CHECKING:

@@ -69,8 +69,7 @@ from hexveil.accounting.noise_law import LAPLACE, NoiseLaw
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import EstimateGrid, PrivateSums
-from hexveil.mechanisms.estimates import centre_and_radius
+from hexveil.mechanisms.estimates import EstimateGrid, centre_and_radius
 from hexveil.mechanisms.looks.clipped_mean import ROOM
 from hexveil.mechanisms.looks.clipped_variance import NO_SQUARES
 from hexveil.mechanisms.looks.user_weights import (
@@ -80,7 +79,7 @@ from hexveil.mechanisms.looks.user_weights import (
     expected_bias,
 )
 from hexveil.mechanisms.looks.weighted_mean import WeightedMean, laplace_scales, weighted_moves
-from hexveil.mechanisms.stage_data import TAIL
+from hexveil.mechanisms.stage_data import TAIL, PrivateSums
 from hexveil.model.occupancy import PairColumn, Pairs
 from hexveil.model.pair_bins import PairSums
 from hexveil.model.pair_columns import Weights

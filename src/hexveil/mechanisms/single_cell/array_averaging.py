@@ -58,7 +58,7 @@ from hexveil.accounting.pseudo_user_caps import (
 from hexveil.accounting.pseudo_users import PseudoUsers, best_fit, check_cap, wrap_around
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.contract import EstimateGrid, Outputs, PrivateSums, ProvenError
+from hexveil.mechanisms.estimates import EstimateGrid, ProvenError
 from hexveil.mechanisms.single_cell.cell_allocation import (
     INT64_ROOM,
     LN20,
@@ -68,6 +68,7 @@ from hexveil.mechanisms.single_cell.cell_allocation import (
 )
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
 from hexveil.mechanisms.single_cell.clipped_user_sums import LinearSum, weighted_share
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 
 GroupingRule = Literal["best_fit", "wrap_around"]
 CapRule = Literal[

@@ -17,16 +17,10 @@ from hexveil.accounting.sensitivity import check_counts
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_bounds, to_positive_fraction
-from hexveil.mechanisms.contract import (
-    DONE,
-    Decoded,
-    EstimateGrid,
-    Outputs,
-    PrivateSums,
-    Stage,
-    StatisticError,
-)
+from hexveil.mechanisms.contract import DONE, Stage
+from hexveil.mechanisms.estimates import Decoded, EstimateGrid, StatisticError
 from hexveil.mechanisms.private_quantile import ROUND_UP
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from hexveil.model.occupancy import Occupancy
 
 LN20 = math.log(20.0)

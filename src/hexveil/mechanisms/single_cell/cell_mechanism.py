@@ -18,23 +18,16 @@ from numpy.typing import ArrayLike
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number
-from hexveil.mechanisms.contract import (
-    UNMETERED,
-    MemoryJournal,
-    NoiseSource,
-    Outputs,
-    PrivateSums,
-    ProvenError,
-    StatisticError,
-    Values,
-    execute,
-)
+from hexveil.mechanisms.contract import MemoryJournal, NoiseSource, execute
+from hexveil.mechanisms.estimates import ProvenError, StatisticError
+from hexveil.mechanisms.sensitivity_report import UNMETERED
 from hexveil.mechanisms.single_cell.cell_allocation import (
     CellAllocation,
     CellProblem,
     check_epsilon,
     study_cell,
 )
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums, Values
 
 
 class CellMechanism(ABC):

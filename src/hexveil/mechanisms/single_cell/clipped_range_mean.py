@@ -33,19 +33,15 @@ import numpy as np
 from hexveil.accounting.pseudo_users import PseudoUsers
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.rational import round_down, round_up
-from hexveil.mechanisms.contract import (
-    DrawnRow,
-    EstimateGrid,
+from hexveil.mechanisms.contract import DrawnRow
+from hexveil.mechanisms.estimates import EstimateGrid, PredictedError
+from hexveil.mechanisms.private_quantile import ROUND_UP
+from hexveil.mechanisms.sensitivity_report import (
     LaplaceNoise,
     NoiseRequest,
-    Outputs,
-    PredictedError,
-    PrivateSums,
     SensitivityReport,
     Separate,
-    Values,
 )
-from hexveil.mechanisms.private_quantile import ROUND_UP
 from hexveil.mechanisms.single_cell.array_averaging import RangeReading
 from hexveil.mechanisms.single_cell.cell_allocation import (
     LN20,
@@ -53,6 +49,7 @@ from hexveil.mechanisms.single_cell.cell_allocation import (
     ReleasedRange,
     check_int64,
 )
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums, Values
 
 
 @dataclass(frozen=True, eq=False)

@@ -52,17 +52,13 @@ import numpy as np
 from hexveil.accounting.pseudo_user_caps import clipping_rank
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.rational import round_up
-from hexveil.mechanisms.contract import (
-    DrawnRow,
-    EstimateGrid,
+from hexveil.mechanisms.contract import DrawnRow
+from hexveil.mechanisms.estimates import EstimateGrid, ProvenError
+from hexveil.mechanisms.sensitivity_report import (
     LaplaceNoise,
     NoiseRequest,
-    Outputs,
-    PrivateSums,
-    ProvenError,
     SensitivityReport,
     Separate,
-    Values,
 )
 from hexveil.mechanisms.single_cell.cell_allocation import (
     LN20,
@@ -71,6 +67,7 @@ from hexveil.mechanisms.single_cell.cell_allocation import (
     check_int64,
 )
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums, Values
 
 
 @runtime_checkable

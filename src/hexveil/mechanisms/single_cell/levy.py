@@ -28,7 +28,6 @@ import numpy as np
 from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_fraction
-from hexveil.mechanisms.contract import Outputs
 from hexveil.mechanisms.private_quantile import (
     EvenBins,
     MiddleCost,
@@ -46,6 +45,7 @@ from hexveil.mechanisms.single_cell.array_averaging import (
 from hexveil.mechanisms.single_cell.cell_allocation import BoundedStage, CellProblem
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
 from hexveil.mechanisms.single_cell.clipped_range_mean import ClippedArrayMean, FixedRange, RangeSum
+from hexveil.mechanisms.stage_data import Outputs
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,6 @@ import numpy as np
 from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_fraction
-from hexveil.mechanisms.contract import Outputs
 from hexveil.mechanisms.private_quantile import (
     CANDIDATES,
     EvenPoints,
@@ -58,6 +57,7 @@ from hexveil.mechanisms.single_cell.clipped_range_mean import (
     ClippedRangeMean,
     RangeSum,
 )
+from hexveil.mechanisms.stage_data import Outputs
 
 
 @dataclass(frozen=True)

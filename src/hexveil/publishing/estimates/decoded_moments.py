@@ -18,7 +18,7 @@ from hexveil.publishing.estimates.table import build_table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from hexveil.mechanisms.contract import Outputs
+    from hexveil.mechanisms.stage_data import Outputs
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.moment_part import MomentPart
     from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates

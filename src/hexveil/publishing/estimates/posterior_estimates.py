@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hexveil.base.arrays import Bools, Floats
-    from hexveil.mechanisms.contract import Outputs
     from hexveil.mechanisms.looks.kinds import ReleaseAllocation
+    from hexveil.mechanisms.stage_data import Outputs
     from hexveil.smoothing import Smoothed
     from hexveil.smoothing.cell_groupings import RandomEffect
     from hexveil.smoothing.cell_priors import CellPosterior

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.contract import Outputs
+    from hexveil.mechanisms.stage_data import Outputs
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.planning.plan import Plan
     from hexveil.planning.presence.presence_plan import PresencePart

@@ -164,25 +164,20 @@ def sum_losses(
     plans: CellPlans,
     kinds: tuple[str, ...],
     parts: LossParts,
-    users: tuple[int, int],
 ) -> Columns:
-    """Return the users of a run that are in a block, and sums of their losses in parts by kind.
-
-    A run is the first user, and the one after the last.
-    """
+    """Return the users of a block, and sums of their losses in parts by kind."""
     terms = np.zeros((len(kinds), pairs.user.size), dtype=np.int64)
     for rows, plan in plans.of(pairs):
         for row, kind in zip(terms, kinds, strict=True):
             row[rows] = parts.rounded_up(pair_losses(plan, kind))
-    return _sums_of_users(pairs, terms, users)
+    return _sums_of_users(pairs, terms)
 
 
-def _sums_of_users(pairs: Pairs, terms: Ints, users: tuple[int, int]) -> Columns:
-    rows = np.flatnonzero((pairs.user >= users[0]) & (pairs.user < users[1]))
-    numbers, position = np.unique(pairs.user[rows], return_inverse=True)
+def _sums_of_users(pairs: Pairs, terms: Ints) -> Columns:
+    numbers, position = np.unique(pairs.user, return_inverse=True)
     sums = np.zeros((len(terms), numbers.size), dtype=np.int64)
     for total, row in zip(sums, terms, strict=True):
-        np.add.at(total, position, row[rows])
+        np.add.at(total, position, row)
     # In 32 bits where the numbers of users fit: fewer bytes travel.
     return numbers.astype(np.int32) if pairs.n_users < 2**31 else numbers, *sums
 
@@ -220,9 +215,8 @@ def sum_moves(
     selects: Bools,
     scales: Floats,
     parts: LossParts,
-    users: tuple[int, int],
 ) -> Columns:
-    """Return the users of a run that are in a block, and their losses by a stage, rounded down.
+    """Return the users of a block, and their losses by a stage, rounded down.
 
     Noise is that which each cell's numbers will get, in tables with a row per cell.
     """
@@ -233,7 +227,7 @@ def sum_moves(
             request = single_request(bool(selects[cell, entry]), float(scales[cell, entry]))
             losses = report.loss_lower_bound(request, rows.stop - rows.start)
             terms[0, rows] += parts.rounded_down(losses)
-    return _sums_of_users(pairs, terms, users)
+    return _sums_of_users(pairs, terms)
 
 
 def measured_integers(pairs: Pairs, sums: PairSums, *, plans: CellPlans) -> Ints:

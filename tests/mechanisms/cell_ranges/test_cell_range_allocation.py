@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from cell_range_laws import AboveCentre, All, FirstRanges, allocation_of, tiny_map
 from examples import examples
 from hexveil import Occupancy
-from hexveil.accounting.promise import Pure
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.contract import MemoryJournal, execute, replay
 from hexveil.mechanisms.looks.cell_looks import FIRST_LOOK, FirstLooks
+from hexveil.mechanisms.looks.cell_ranges import PerCellRange
 from hexveil.mechanisms.looks.cell_stages import PosteriorRangeSelection
 from hexveil.mechanisms.looks.pooled_means import HISTOGRAM
 from hexveil.mechanisms.noise import VettedNoise
@@ -333,20 +333,13 @@ def test_too_fine_a_second_look_is_refused_before_it_is_drawn():
 
 
 @pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"first_share": Fraction(0)}, "share of epsilon"),
-        ({"first_share": Fraction(1)}, "share of epsilon"),
-        ({"histogram_promise": Pure(Fraction(0))}, "share of epsilon"),
-        ({"spread_epsilon": Fraction(-1)}, "share of epsilon"),
-    ],
+    ("first_share", "histogram", "spread"), [(0, 1, 0), (1, 1, 0), (0.5, 0, 0), (0.5, 1, -1)]
 )
-def test_plans_without_a_proof_are_refused(changed, message):
+def test_plans_without_a_proof_are_refused(first_share, histogram, spread):
     """Shares for which the stated loss would not hold."""
-    _, allocation = tiny_map()
-    allocation.check()
-    with pytest.raises(InputError, match=message):
-        replace(allocation, **changed).check()
+    shares = map(Fraction, (histogram, spread, first_share))
+    with pytest.raises(InputError, match="shares of epsilon"):
+        PerCellRange(*shares, tiny_map()[1].mean.weight).check()
 
 
 def test_sums_that_could_leave_64_bits_are_refused():

@@ -325,19 +325,19 @@ class PerCellRange(ClippingKind):
         def errors(released: CellRangeOutputs) -> ErrorModel:
             return replace(self, outputs=released).mean_error(plan.problem, plan.allocation)
 
-        stages = (GaussianCellStages if delta else CellRangeStages)(
+        mean = WeightedMean(plan.problem.occupancy, self.weight, noise)
+        mean.check()
+        return (GaussianCellStages if delta else CellRangeStages)(
             of_amount(self.histogram_loss, delta),
-            self.spread_epsilon,
-            self.first_share,
-            WeightedMean(plan.problem.occupancy, self.weight, noise),
+            mean,
             lattice,
             steps,
+            plan.booked_losses,
+            self.spread_epsilon,
+            self.first_share,
             selection,
             errors,
-            plan.booked_losses,
         )
-        stages.check()
-        return stages
 
     def with_outputs(self, stages: Any, outputs: Outputs) -> PerCellRange:  # noqa: ANN401  its own
         """Return the same with the ranges that a release chose."""

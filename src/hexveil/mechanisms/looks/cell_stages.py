@@ -39,20 +39,20 @@ Source: docs/understand/clipping-range.md; ERRATA 3 for the accounting.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
 from hexveil.accounting.error_model import ErrorModel
-from hexveil.accounting.promise import Promise
+from hexveil.accounting.noise_law import GAUSSIAN
 from hexveil.base.arrays import Bools, Floats, Ints
-from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import DONE, Stage
-from hexveil.mechanisms.estimates import Decoded, EstimateGrid
+from hexveil.mechanisms.estimates import Decoded
 from hexveil.mechanisms.looks.cell_looks import (
     FIRST_LOOK,
     FirstLooks,
@@ -61,29 +61,23 @@ from hexveil.mechanisms.looks.cell_looks import (
     second_look,
     second_scales,
 )
-from hexveil.mechanisms.looks.clipped_mean import CELLS, CellLattice
+from hexveil.mechanisms.looks.clipped_mean import CELLS
 from hexveil.mechanisms.looks.first_range import FirstRange, choose_first_range
-from hexveil.mechanisms.looks.kinds import ReleaseAllocation
 from hexveil.mechanisms.looks.pooled_means import (
-    HISTOGRAM,
     N_DECIDED,
     SPREAD,
     PooledChoice,
-    PooledMeans,
-    cell_shares,
     spread_points,
     within_cell_deviation,
     within_cell_spread,
 )
-from hexveil.mechanisms.looks.weighted_mean import WeightedMean, check_room
-from hexveil.mechanisms.pooled_law import MeanView, PooledLaw
+from hexveil.mechanisms.looks.range_stages import RangeStages
+from hexveil.mechanisms.looks.weighted_mean import check_room
+from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.stage_data import Outputs
-from hexveil.model.public_metadata import ValueLattice
 from hexveil.smoothing.clipped_posterior import fit
 from hexveil.smoothing.range_selection import SelectedRanges, select_ranges
 from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
-
-# ---- injected by the planner ----
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,9 +124,6 @@ class PosteriorRangeSelection(ReadOnlyArrays):
         return self.noise / math.sqrt(2.0) if self.is_gaussian else self.noise
 
 
-# ---- the plan ----
-
-
 @dataclass(frozen=True, eq=False)
 class CellRangeOutputs(ReadOnlyArrays):
     """Ranges that a release chose; public, in quanta above the records' lower bound.
@@ -171,56 +162,33 @@ class CellRangeOutputs(ReadOnlyArrays):
 
 
 @dataclass(frozen=True, eq=False)
-class CellRangeStages(ReleaseAllocation):
+class CellRangeStages(RangeStages):
     """Public plan of means with a clipping range per cell: a map is one data set.
 
     Attributes
     ----------
-    histogram_promise : Pure or Squares
-        Loss of a user of all votes by the pooled histogram.
     spread_epsilon : Fraction
         Loss of every user by the spread within cells; 0 where it is not measured.
     first_share : Fraction
         f: share of a cell's loss that its first number costs.
-    mean : WeightedMean
-        Its noise is that of cells with all of their loss for one number.
-    lattice : CellLattice
-        Of cells that all have the records' bounds.
-    lattice_steps : int
-        Width of the records' bounds in quanta.
     select : PosteriorRangeSelection
     errors : callable
         Returns the error model of the means for released ranges.
-    booked : ndarray of float, shape (n_users,)
-        Loss of each user, rounded up (`kinds`).
     """
 
-    histogram_promise: Promise
     spread_epsilon: Fraction
     first_share: Fraction
-    mean: WeightedMean
-    lattice: CellLattice
-    lattice_steps: int
     select: PosteriorRangeSelection
     errors: Callable[[CellRangeOutputs], ErrorModel]
-    booked: Floats
-
-    # ---- stages ----
-
-    @cached_property
-    def pooled_means(self) -> PooledMeans:
-        """The pooled histogram, with votes and bins."""
-        mean = self.mean
-        return PooledMeans.of(mean.weight, self.lattice_steps, self.histogram_promise)
+    n_decided: ClassVar[int] = N_DECIDED
 
     def next_stage(self, earlier: Outputs) -> Stage | None:
         """Return the histogram and the spread, then the looks at cells."""
         if not earlier:
-            histogram = self.pooled_means.histogram
-            return replace(histogram, decide=self._decide_first, n_decided=N_DECIDED)
+            return self.histogram
         if FIRST_LOOK not in earlier and self.spread_epsilon and SPREAD not in earlier:
-            mean, pooled = self.mean, self.pooled(earlier)
-            spread = within_cell_spread(mean.weight, pooled, self.spread_epsilon)
+            pooled = self.pooled(earlier)
+            spread = within_cell_spread(self.mean.weight, pooled, self.spread_epsilon)
             if spread is not None:
                 return spread
         return self.next_look(earlier)
@@ -234,10 +202,10 @@ class CellRangeStages(ReleaseAllocation):
             return DONE
         return second_look(self._first_look(earlier), looks)
 
-    def _decide_first(self, noisy: Ints) -> Ints:
-        """Return the numbers that are stored with the noisy votes."""
+    def decide(self, law: PooledLaw) -> Ints:
+        """Return the first range, and the spread of all user means."""
         steps = self.lattice_steps
-        return PooledChoice.of(self.select.first(self.pooled_means.law(noisy), steps), steps).row
+        return PooledChoice.of(self.select.first(law, steps), steps).row
 
     def _first_look(self, earlier: Outputs) -> FirstLookStage:
         ends = self.first_range(earlier)
@@ -256,7 +224,7 @@ class CellRangeStages(ReleaseAllocation):
         selected = self.select(self.clipped_look(first, low, high, scales), spread)
         # An end that is not a number would have no range: it is taken for the lower bound.
         below, above = (
-            np.nan_to_num((one - self.lattice.lower_value) / self._quantum)
+            np.nan_to_num((one - self.lattice.lower_value) / self.lattice.quantum)
             for one in (selected.lower, selected.upper)
         )
         # At least a quantum wide, since a range of none would have no noise.
@@ -264,23 +232,17 @@ class CellRangeStages(ReleaseAllocation):
         upper = np.maximum(np.ceil(above).clip(0, steps).astype(np.int64), lower + 1)
         return np.where(selected.moved, lower, 0), np.where(selected.moved, upper, 0)
 
+    def scales(self, width: int | Ints, share: Fraction) -> Floats:
+        """Return the noise scale of each cell's number of a share of its loss, rounded up."""
+        return self.mean.scales(width, self.histogram_promise.noise_share(share))
+
     def first_scales(self, ends: tuple[int, int]) -> Floats:
         """Return the noise scale of each cell's first number."""
-        return self.mean.scales(ends[1] - ends[0], self.first_share)
-
-    # ---- public functions of outputs ----
-
-    def votes(self, outputs: Outputs) -> Ints:
-        """Return the noisy votes of the bins of user means."""
-        return np.asarray(outputs[HISTOGRAM][0][:-N_DECIDED])
-
-    def law(self, outputs: Outputs) -> PooledLaw:
-        """Return the law of user means that these votes show, in value units."""
-        return self.pooled_means.units_law(self.votes(outputs), self.bounds[0], self._quantum)
+        return self.scales(ends[1] - ends[0], self.first_share)
 
     def pooled(self, outputs: Outputs) -> PooledChoice:
         """Return the first range, and the spread of all user means; in quanta."""
-        return PooledChoice(*outputs[HISTOGRAM][0][-N_DECIDED:].tolist())
+        return PooledChoice(*self.decided(outputs))
 
     def spread_point(self, outputs: Outputs) -> int | None:
         """Return the quantile of distances within cells in quanta; None where not measured."""
@@ -290,9 +252,10 @@ class CellRangeStages(ReleaseAllocation):
 
     def user_mean_spread(self, outputs: Outputs) -> UserMeanSpread:
         """Return both spreads in value units."""
-        pooled, point, quantum = self.pooled(outputs), self.spread_point(outputs), self._quantum
+        pooled, point = self.pooled(outputs), self.spread_point(outputs)
+        quantum = self.lattice.quantum
         return UserMeanSpread(
-            float(self.lattice.lower_value[0]) + quantum * float(pooled.centre),
+            self.bounds[0] + quantum * float(pooled.centre),
             quantum * float(pooled.below),
             quantum * float(pooled.above),
             None if point is None else quantum * within_cell_deviation(point),
@@ -348,17 +311,6 @@ class CellRangeStages(ReleaseAllocation):
         released = self.released(outputs)
         return first, self.clipped_look(last, released.lower, released.upper, scale)
 
-    def view(self, outputs: Outputs) -> MeanView:
-        """Return all looks at the cells."""
-        return MeanView(
-            self.looks(outputs),
-            CellDesign.of(self.mean.weight),
-            self.user_mean_spread(outputs),
-            self.bounds,
-            cell_shares(self.mean.weight),
-            self.law(outputs),
-        )
-
     def clipped_look(self, number: Ints, lower: Ints, upper: Ints, scale: Floats) -> ClippedLook:
         """Return noisy numbers of cells, their ranges in quanta, and their scales, in value units.
 
@@ -370,7 +322,10 @@ class CellRangeStages(ReleaseAllocation):
         """
         quanta = self.mean.averages(number), lower.astype(np.float64), upper.astype(np.float64)
         noisy, low, high = (self.lattice.in_units(one) for one in quanta)
-        return ClippedLook(noisy, low, high, scale / self.mean.totals * self._quantum)
+        is_gaussian = self.law == GAUSSIAN
+        return ClippedLook(
+            noisy, low, high, scale / self.mean.totals * self.lattice.quantum, is_gaussian
+        )
 
     def decode(self, outputs: Outputs) -> tuple[Decoded, ...]:
         """Return the published means: of each cell the last number, with no clipping undone."""
@@ -378,53 +333,16 @@ class CellRangeStages(ReleaseAllocation):
         errors = self.errors(self.released(outputs))
         return (Decoded("mean", means[None], self.mean.grid(self.lattice), errors),)
 
-    def grids(self, models: Mapping[str, ErrorModel]) -> dict[str, EstimateGrid]:  # noqa: ARG002
-        """Return where published means can lie."""
-        return {"mean": self.mean.grid(self.lattice)}
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """Bounds of the records, in value units."""
-        low = float(self.lattice.lower_value[0])
-        return low, low + self._quantum * self.lattice_steps
-
-    @property
-    def _quantum(self) -> float:
-        return self.lattice.quantum
-
-    # ---- checks ----
-
-    def check(self) -> None:
-        """Refuse quantiles, shares, weights or noise for which the stated loss would not hold.
-
-        Raises
-        ------
-        InputError
-        """
-        self.mean.check()
-        if not (
-            0 < self.first_share < 1 and self.histogram_promise.amount > 0 <= self.spread_epsilon
-        ):
-            raise InputError("the plan has a share of epsilon below zero or above one; plan again.")
-
-    def check_release(self, scale: ValueLattice, epsilon: float, *, has_squares: bool) -> None:  # noqa: ARG002
-        """Refuse, from public facts, sums and noise that do not fit.
-
-        Raises
-        ------
-        InputError
-            If bounds are narrower than the records', numbers could leave 64 bits, or a first look
-            has too little noise.
-        """
-        self.mean.check_bounds(self.lattice, scale)
-        self.check_room(epsilon)
-
     def check_room(self, epsilon: float) -> None:
-        """Refuse sums and noise that do not fit."""
+        """Refuse sums and noise that do not fit, or too little noise of a look."""
         # Ranges are not known yet: none is wider than the bounds, or narrower than a quantum.
         widest, totals = self.lattice_steps, self.mean.totals
         for share in (self.first_share, 1 - self.first_share):
-            check_room(totals, self.mean.scales(widest, share), widest, epsilon)
+            check_room(totals, self.scales(widest, share), widest, epsilon)
+        self.check_noise()
+
+    def check_noise(self) -> None:
+        """Refuse a first look with too little noise."""
         FirstLookStage(self.mean, (0, 1), self.first_share, no_moves).gradual.check()
 
 

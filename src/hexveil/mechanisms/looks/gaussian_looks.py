@@ -29,13 +29,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.noise_law import GAUSSIAN
-from hexveil.accounting.promise import Squares
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import DONE, NoisyTotals, Stage
 from hexveil.mechanisms.looks.cell_looks import FIRST_LOOK
 from hexveil.mechanisms.looks.cell_stages import CellRangeStages
 from hexveil.mechanisms.looks.clipped_mean import CELLS
-from hexveil.mechanisms.looks.weighted_mean import check_room
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 
 if TYPE_CHECKING:
@@ -66,7 +64,7 @@ class GaussianCellStages(CellRangeStages):
             return DONE
         released = self.released(earlier)
         ends = released.lower, released.upper
-        return self._look(CELLS, ends, self._second_scales(*ends))
+        return self._look(CELLS, ends, self.scales(ends[1] - ends[0], 1 - self.first_share))
 
     def _look(self, name: str, ends: tuple[Ints, ...], scales: Floats) -> NoisyTotals:
         """Return weighted sums of all cells, in ranges that are public by then."""
@@ -77,14 +75,6 @@ class GaussianCellStages(CellRangeStages):
 
         report = self.mean.sensitivity(self.mean.moves(upper - lower))
         return NoisyTotals(name, scales.size, GAUSSIAN, report, total, scales=scales)
-
-    def _second_scales(self, lower: Ints, upper: Ints) -> Floats:
-        """Return the deviation of each cell's second look, rounded up."""
-        return self.mean.scales(upper - lower, Squares.noise_share(1 - self.first_share))
-
-    def first_scales(self, ends: tuple[int, int]) -> Floats:
-        """Return the deviation of each cell's first look."""
-        return self.mean.scales(ends[1] - ends[0], Squares.noise_share(self.first_share))
 
     def numbers(self, outputs: Outputs) -> dict[str, Ints]:
         """Return the integer that each cell publishes: both looks together, or the second."""
@@ -102,22 +92,14 @@ class GaussianCellStages(CellRangeStages):
         if not looks.moved.any():
             return (first,)
         released = self.released(outputs)
-        scale = self._second_scales(released.lower, released.upper)
+        scale = self.scales(released.upper - released.lower, 1 - self.first_share)
         scale = np.where(looks.moved, scale, np.inf)
         return first, self.clipped_look(number, released.lower, released.upper, scale)
 
-    def clipped_look(self, number: Ints, lower: Ints, upper: Ints, scale: Floats) -> ClippedLook:
-        """Return noisy numbers of cells, their ranges and deviations, in value units."""
-        return replace(super().clipped_look(number, lower, upper, scale), is_gaussian=True)
-
-    def check_room(self, epsilon: float) -> None:
-        """Refuse, from public facts, sums and noise that do not fit."""
-        widest, totals = self.lattice_steps, self.mean.totals
+    def check_noise(self) -> None:
+        """Refuse looks with too little noise."""
         for share in (self.first_share, 1 - self.first_share):
-            check_room(
-                totals, self.mean.scales(widest, Squares.noise_share(share)), widest, epsilon
-            )
-            if not (self.mean.scales(1, Squares.noise_share(share)) >= 1.0).all():
+            if not (self.scales(1, share) >= 1.0).all():
                 raise InputError(
                     "the noise of a look is below a step; ask for a smaller epsilon or use a finer "
                     "quantum."

@@ -250,16 +250,15 @@ class PrivateRange(ClippingKind):
 
         return OneRangeStages(
             self.shared(plan.request.delta),
-            self.quantiles,
-            self.widening,
             mean,
-            variances,
-            tuple(plan.error_models),
             lattice_of(plan, scale),
             steps,
             plan.booked_losses,
+            self.quantiles,
+            self.widening,
+            variances,
+            tuple(plan.error_models),
             errors,
-            law=law,
         )
 
     def with_ends(self, ends: tuple[int, int], steps: int) -> PrivateRange:

@@ -13,36 +13,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from hexveil.accounting.moves import LossParts
+from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.estimates import ProvenError
 from hexveil.mechanisms.private_quantile import PrivateQuantile
 from hexveil.mechanisms.sensitivity_report import LaplaceNoise, NoiseRequest, NoisyMax
-from hexveil.mechanisms.single_cell.cell_allocation import CellAllocation, CellProblem
-from hexveil.mechanisms.stage_data import Outputs, PrivateSums, Values
+from hexveil.mechanisms.single_cell.cell_allocation import BoundedStage, CellAllocation, CellProblem
+from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums, ProvenError, Values
+from hexveil.model.occupancy import Pairs
+from hexveil.model.pair_bins import PairSums
 
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from numpy.typing import NDArray
-
-    from hexveil.accounting.moves import LossParts
-    from hexveil.base.arrays import Bools, Floats, Ints
-    from hexveil.mechanisms.single_cell.cell_allocation import BoundedStage
-    from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
-    from hexveil.model.occupancy import Pairs
-    from hexveil.model.pair_bins import PairSums
-
-    Column = NDArray[Any]
-    Columns = tuple[Column, ...]
-    PlanWork = Callable[[Iterator[CellAllocation], Sequence[str]], Columns]
-    KeptPlans = dict[int, list[CellAllocation]]
+Column = NDArray[Any]
+Columns = tuple[Column, ...]
+PlanWork = Callable[[Iterator[CellAllocation], Sequence[str]], Columns]
+KeptPlans = dict[int, list[CellAllocation]]
 
 
 LOSS, CLAIM = "loss", "claim"

@@ -43,13 +43,7 @@ from hexveil.mechanisms.sensitivity_report import (
     SensitivityReport,
     noise_of_law,
 )
-from hexveil.mechanisms.stage_data import (
-    Measured,
-    Outputs,
-    PrivateSums,
-    Scores,
-    Values,
-)
+from hexveil.mechanisms.stage_data import Measured, Outputs, PrivateSums, Scores, Values
 
 DONE = None
 """There is no further stage."""

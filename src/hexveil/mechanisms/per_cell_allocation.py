@@ -19,19 +19,28 @@ Source: the mechanism of the cell.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hexveil.accounting.moves import LossParts
+from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import read_only
 from hexveil.mechanisms import cell_plans
-from hexveil.mechanisms.cell_plans import CellFigures, CellPlans, figure_columns
+from hexveil.mechanisms.cell_plans import (
+    CellFigures,
+    CellPlans,
+    Column,
+    Columns,
+    PlanWork,
+    figure_columns,
+)
 from hexveil.mechanisms.contract import DONE, DrawnRow, Stage
 from hexveil.mechanisms.sensitivity_report import (
     LaplaceNoise,
@@ -39,17 +48,9 @@ from hexveil.mechanisms.sensitivity_report import (
     NoisyMax,
     SensitivityReport,
 )
-from hexveil.mechanisms.single_cell.cell_allocation import ReleasedRange
+from hexveil.mechanisms.single_cell.cell_allocation import MapProblem, ReleasedRange
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
 from hexveil.mechanisms.stage_data import Measured, Outputs, PrivateSums, Scores, Values
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from hexveil.base.arrays import Bools, Floats, Ints
-    from hexveil.mechanisms.cell_plans import Column, Columns, PlanWork
-    from hexveil.mechanisms.single_cell.cell_allocation import MapProblem
-
 
 BISECTIONS = 16
 SPENT = 1 - 2.0**-20

@@ -9,20 +9,17 @@ from __future__ import annotations
 import ast
 import dataclasses
 import warnings
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.priors import Normal, PerUser, Uniform, UnknownRange
 from hexveil.mechanisms.single_cell.array_averaging import ArrayAveraging, OptArrayAveraging
 from hexveil.mechanisms.single_cell.auto import Auto
+from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
 from hexveil.mechanisms.single_cell.clipped_user_sums import Baseline, OptimalClipping
 from hexveil.mechanisms.single_cell.levy import Levy
 from hexveil.mechanisms.single_cell.quantile_averaging import AKMV, FixedQuantile, OptimizedQuantile
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
 
 MAX_LENGTH = 1000
 """Letters of a mechanism; a longer text is not one."""

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from examples import examples
 from hexveil.accounting.noise_law import Laplace
 from hexveil.mechanisms import pooled_law
-from hexveil.mechanisms.looks.first_range import (
+from hexveil.mechanisms.looks.pooled_means import (
     choose_first_range,
     describe,
     usual_range,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from examples import examples
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.looks.gradual_release import (
+from hexveil.mechanisms.looks.cell_looks import (
     GradualLaplace,
     indicator_scale,
     zero_probability_bound,

@@ -12,19 +12,15 @@ from cell_range_laws import allocation_of
 from examples import examples
 from hexveil import Occupancy
 from hexveil.accounting.promise import PARTS, Pure
-from hexveil.mechanisms.looks.first_range import FirstRange
 from hexveil.mechanisms.looks.pair_votes import (
     WeightedVotes,
     partners,
-    votes_of_distances,
-)
-from hexveil.mechanisms.looks.pooled_means import (
-    PooledChoice,
-    PooledMeans,
     spread_points,
+    votes_of_distances,
     within_cell_deviation,
     within_cell_spread,
 )
+from hexveil.mechanisms.looks.pooled_means import FirstRange, PooledChoice, PooledMeans
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums, Values
 from hexveil.model.pair_columns import ListedWeights
 from stage_laws import candidate_scores
@@ -90,9 +86,9 @@ def test_partners_are_a_permutation_of_each_cell(drawn):
     assert (occupancy.users_per_cell[occupancy.cell[mutual]] <= 2).all()
 
 
-def within_cell_votes(weight, spread):
+def within_cell_votes(weight):
     """Return the votes that each user moves in the choice of the spread."""
-    stage = within_cell_spread(weight, spread, Fraction(1))
+    stage = within_cell_spread(weight, 12, Fraction(1))
     return np.zeros(1) if stage is None else stage.user_votes
 
 
@@ -102,11 +98,10 @@ def test_no_neighbour_moves_more_than_its_votes(drawn):
     """Bins move together by twice a user's votes at most, and costs of the spread by its votes."""
     occupancy, weight, one, other = drawn
     both = PrivateSums(np.stack([one, other]))
-    choice = PooledChoice(4, 36, 20, 12, 12)
-    assert (within_cell_votes(weight, choice) <= PARTS).all()
+    assert (within_cell_votes(weight) <= PARTS).all()
     stages = [
         PooledMeans.of(weight, STEPS, Pure(Fraction(1))).histogram,
-        within_cell_spread(weight, choice, Fraction(1)),
+        within_cell_spread(weight, 12, Fraction(1)),
     ]
     moved_user = np.unique(occupancy.user[one != other])
     for stage in filter(None, stages):
@@ -124,20 +119,16 @@ def test_no_neighbour_moves_more_than_its_votes(drawn):
 def test_pairs_that_are_alone_do_not_vote():
     """A map of single users has no distances to compare."""
     occupancy = Occupancy.from_dense([[1, 0], [0, 2]])
-    spread = PooledChoice(4, 36, 20, 12, 12)
-    assert (
-        within_cell_spread(ListedWeights(occupancy, np.array([1, 1])), spread, Fraction(1)) is None
-    )
+    assert within_cell_spread(ListedWeights(occupancy, np.array([1, 1])), 12, Fraction(1)) is None
 
 
 def test_distances_are_those_of_user_means():
     """In a cell of three users each mean is compared with the next; of two, with the other."""
     occupancy = Occupancy.from_dense([[2, 1], [1, 3], [1, 0]])
-    spread = PooledChoice(0, 40, 20, 24, 24)
-    stage = within_cell_spread(ListedWeights(occupancy, np.ones(5, int)), spread, Fraction(1))
+    stage = within_cell_spread(ListedWeights(occupancy, np.ones(5, int)), 24, Fraction(1))
     sums = PrivateSums(np.array([2 * 10 + 1, 13, 30, 7, 3 * 9]))  # means 10, 13, 30 and 7, 9
     votes = stage.reading.votes.distance_votes
-    points = spread_points(spread)
+    points = spread_points(24)
     (measured,) = stage.measure(sums, Outputs())
     expected = votes_of_distances(weighted_votes(stage.reading.votes.weights), partners(occupancy))
     assert votes == expected.sum()
@@ -194,11 +185,11 @@ def test_decisions_are_whole_and_have_a_width():
 
 def test_points_of_the_spread_are_geometric():
     """They go up to 2.5 deviations, in equal ratios, as far down as quanta allow."""
-    points = spread_points(PooledChoice(0, 1, 0, 1000, 4000)).quanta
+    points = spread_points(4000).quanta
     assert points[-1] == 10_000
     assert points.size == 33
     assert np.diff(np.log(points)) == pytest.approx(6 / 32 * math.log(2), abs=0.01)
-    assert spread_points(PooledChoice(0, 1, 0, 1, 1)).quanta.tolist() == [1, 2, 3]
+    assert spread_points(1).quanta.tolist() == [1, 2, 3]
 
 
 def test_the_spread_within_cells_is_measured_where_cells_differ():
@@ -211,11 +202,10 @@ def test_the_spread_within_cells_is_measured_where_cells_differ():
     centre = rng.uniform(20_000, 80_000, 150)[occupancy.cell]
     means = np.clip(rng.normal(centre, inside), 0, steps)
     sums = PrivateSums((means * occupancy.n).astype(np.int64))
-    pooled = PooledChoice(0, steps, 50_000, 24_000, 24_000)
     weights = ListedWeights(occupancy, np.ones(occupancy.n_pairs, int))
-    stage = within_cell_spread(weights, pooled, Fraction(1))
+    stage = within_cell_spread(weights, 24_000, Fraction(1))
     (scores,) = stage.measure(sums, Outputs())
-    best = spread_points(pooled).points(np.array([scores.scores[0].argmax()]))
+    best = spread_points(24_000).points(np.array([scores.scores[0].argmax()]))
     assert within_cell_deviation(int(best[0])) == pytest.approx(inside, rel=0.2)
 
 

@@ -19,13 +19,14 @@ from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.contract import DONE, MemoryJournal, execute
 from hexveil.mechanisms.distribution.binned_stage import (
     BinnedSums,
+    PricedColumn,
+    PricedWeights,
     apportion,
     cell_bins,
     check_room,
 )
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
 from hexveil.mechanisms.distribution.pooled_shape import BinnedMap, PooledShape
-from hexveil.mechanisms.distribution.priced_weights import PricedColumn, PricedWeights
 from hexveil.mechanisms.distribution.shape_statistics import GRAIN, IndicatorScores
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.sensitivity_report import GaussianNoise, Meter

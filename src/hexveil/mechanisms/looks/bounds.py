@@ -34,7 +34,6 @@ from hexveil.accounting.sensitivity import variance_sensitivity_bound, variance_
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import DONE, NoisyTotals
-from hexveil.mechanisms.estimates import Decoded, EstimateGrid
 from hexveil.mechanisms.looks import clipped_mean
 from hexveil.mechanisms.looks.clipped_mean import (
     CELLS,
@@ -52,7 +51,7 @@ from hexveil.mechanisms.looks.kinds import (
     lattice_of,
 )
 from hexveil.mechanisms.sensitivity_report import MappedMoves
-from hexveil.mechanisms.stage_data import Outputs, PrivateSums
+from hexveil.mechanisms.stage_data import Decoded, EstimateGrid, Outputs, PrivateSums
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.plan_rows import PlanningProblem, PlanRows

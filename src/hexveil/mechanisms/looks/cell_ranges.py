@@ -29,13 +29,11 @@ from hexveil.accounting.promise import PARTS, Promise, choices_worth, of_amount
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.mechanisms.estimates import to_value_units
 from hexveil.mechanisms.looks.cell_stages import (
     CellRangeOutputs,
     CellRangeStages,
     PosteriorRangeSelection,
 )
-from hexveil.mechanisms.looks.first_range import HALF_WIDTH
 from hexveil.mechanisms.looks.gaussian_looks import GaussianCellStages
 from hexveil.mechanisms.looks.kinds import (
     ClippingKind,
@@ -48,8 +46,8 @@ from hexveil.mechanisms.looks.kinds import (
     misfit,
     weighted_losses,
 )
-from hexveil.mechanisms.looks.pair_votes import WeightedVotes
-from hexveil.mechanisms.looks.pooled_means import SPREAD_QUANTILE, distance_vote_ratio
+from hexveil.mechanisms.looks.pair_votes import SPREAD_QUANTILE, WeightedVotes, distance_vote_ratio
+from hexveil.mechanisms.looks.pooled_means import HALF_WIDTH
 from hexveil.mechanisms.looks.user_weights import (
     ITERATIONS,
     MIN_RANK_PRECISION,
@@ -61,7 +59,7 @@ from hexveil.mechanisms.looks.user_weights import (
     user_mean_prior,
 )
 from hexveil.mechanisms.looks.weighted_mean import WeightedMean
-from hexveil.mechanisms.stage_data import Outputs
+from hexveil.mechanisms.stage_data import Outputs, to_value_units
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import Weights
 from hexveil.model.public_metadata import ValueLattice

@@ -52,7 +52,6 @@ from hexveil.accounting.noise_law import GAUSSIAN
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import DONE, Stage
-from hexveil.mechanisms.estimates import Decoded
 from hexveil.mechanisms.looks.cell_looks import (
     FIRST_LOOK,
     FirstLooks,
@@ -62,19 +61,22 @@ from hexveil.mechanisms.looks.cell_looks import (
     second_scales,
 )
 from hexveil.mechanisms.looks.clipped_mean import CELLS
-from hexveil.mechanisms.looks.first_range import FirstRange, choose_first_range
-from hexveil.mechanisms.looks.pooled_means import (
-    N_DECIDED,
+from hexveil.mechanisms.looks.pair_votes import (
     SPREAD,
-    PooledChoice,
     spread_points,
     within_cell_deviation,
     within_cell_spread,
 )
+from hexveil.mechanisms.looks.pooled_means import (
+    N_DECIDED,
+    FirstRange,
+    PooledChoice,
+    choose_first_range,
+)
 from hexveil.mechanisms.looks.range_stages import RangeStages
 from hexveil.mechanisms.looks.weighted_mean import check_room
 from hexveil.mechanisms.pooled_law import PooledLaw
-from hexveil.mechanisms.stage_data import Outputs
+from hexveil.mechanisms.stage_data import Decoded, Outputs
 from hexveil.smoothing.clipped_posterior import fit
 from hexveil.smoothing.range_selection import SelectedRanges, select_ranges
 from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
@@ -188,7 +190,7 @@ class CellRangeStages(RangeStages):
             return self.histogram
         if FIRST_LOOK not in earlier and self.spread_epsilon and SPREAD not in earlier:
             pooled = self.pooled(earlier)
-            spread = within_cell_spread(self.mean.weight, pooled, self.spread_epsilon)
+            spread = within_cell_spread(self.mean.weight, pooled.deviation, self.spread_epsilon)
             if spread is not None:
                 return spread
         return self.next_look(earlier)
@@ -248,7 +250,7 @@ class CellRangeStages(RangeStages):
         """Return the quantile of distances within cells in quanta; None where not measured."""
         if SPREAD not in outputs:
             return None
-        return int(spread_points(self.pooled(outputs)).points(outputs[SPREAD][0])[0])
+        return int(spread_points(self.pooled(outputs).deviation).points(outputs[SPREAD][0])[0])
 
     def user_mean_spread(self, outputs: Outputs) -> UserMeanSpread:
         """Return both spreads in value units."""

@@ -53,8 +53,7 @@ from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.estimates import EstimateGrid
-from hexveil.mechanisms.stage_data import TAIL, PrivateSums
+from hexveil.mechanisms.stage_data import TAIL, EstimateGrid, PrivateSums
 from hexveil.model.occupancy import Occupancy, Pairs
 from hexveil.model.pair_bins import PairSums
 

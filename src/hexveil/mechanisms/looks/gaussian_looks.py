@@ -24,23 +24,19 @@ are rounded down, and so deviations up.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from fractions import Fraction
 
 import numpy as np
 
 from hexveil.accounting.noise_law import GAUSSIAN
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import DONE, NoisyTotals, Stage
 from hexveil.mechanisms.looks.cell_looks import FIRST_LOOK
 from hexveil.mechanisms.looks.cell_stages import CellRangeStages
 from hexveil.mechanisms.looks.clipped_mean import CELLS
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.smoothing.user_mean_law import ClippedLook
+from hexveil.smoothing.user_mean_law import ClippedLook
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,21 +23,27 @@ from hexveil.accounting.noise_law import GAUSSIAN, NoiseLaw
 from hexveil.accounting.promise import Promise
 from hexveil.base.arrays import Floats, Ints
 from hexveil.mechanisms.contract import DONE, NoisyTotals
-from hexveil.mechanisms.estimates import (
-    STANDARD_NORMAL,
-    Decoded,
-    EstimateGrid,
-    to_value_units,
-    widened,
-)
 from hexveil.mechanisms.looks.clipped_mean import CELLS, CellLattice
-from hexveil.mechanisms.looks.first_range import to_bounds, wider_range
 from hexveil.mechanisms.looks.kinds import ReleaseAllocation
-from hexveil.mechanisms.looks.pooled_means import HISTOGRAM, PooledMeans, cell_shares
+from hexveil.mechanisms.looks.pooled_means import (
+    HISTOGRAM,
+    PooledMeans,
+    cell_shares,
+    to_bounds,
+    wider_range,
+)
 from hexveil.mechanisms.looks.weighted_mean import WeightedMean
 from hexveil.mechanisms.looks.weighted_variance import WeightedVariance
 from hexveil.mechanisms.pooled_law import MeanView, PooledLaw
-from hexveil.mechanisms.stage_data import Outputs, PrivateSums
+from hexveil.mechanisms.stage_data import (
+    STANDARD_NORMAL,
+    Decoded,
+    EstimateGrid,
+    Outputs,
+    PrivateSums,
+    to_value_units,
+    widened,
+)
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
 

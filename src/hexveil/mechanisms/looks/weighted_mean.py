@@ -26,27 +26,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.accounting.moves import PairMoves, StatisticMoves
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.estimates import EstimateGrid
 from hexveil.mechanisms.looks.clipped_mean import ROOM, CellLattice
 from hexveil.mechanisms.sensitivity_report import MappedMoves
-from hexveil.mechanisms.stage_data import TAIL, PrivateSums
+from hexveil.mechanisms.stage_data import TAIL, EstimateGrid, PrivateSums
+from hexveil.model.occupancy import Occupancy, PairColumn, Pairs
+from hexveil.model.pair_bins import PairSums
 from hexveil.model.pair_columns import WEIGHT_RESOLUTION, Weights
+from hexveil.model.public_metadata import ValueLattice
 
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.model.occupancy import Occupancy, PairColumn, Pairs
-    from hexveil.model.pair_bins import PairSums
-    from hexveil.model.public_metadata import ValueLattice
-
-    Ends = tuple[int, int] | tuple[Ints, Ints]
+Ends = tuple[int, int] | tuple[Ints, Ints]
 
 
 def contributions(total: Ints, n: Ints, weight: Ints, ends: Ends) -> Ints:

@@ -58,7 +58,6 @@ from hexveil.accounting.pseudo_user_caps import (
 from hexveil.accounting.pseudo_users import PseudoUsers, best_fit, check_cap, wrap_around
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.estimates import EstimateGrid, ProvenError
 from hexveil.mechanisms.single_cell.cell_allocation import (
     INT64_ROOM,
     LN20,
@@ -68,7 +67,7 @@ from hexveil.mechanisms.single_cell.cell_allocation import (
 )
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
 from hexveil.mechanisms.single_cell.clipped_user_sums import LinearSum, weighted_share
-from hexveil.mechanisms.stage_data import Outputs, PrivateSums
+from hexveil.mechanisms.stage_data import EstimateGrid, Outputs, PrivateSums, ProvenError
 
 GroupingRule = Literal["best_fit", "wrap_around"]
 CapRule = Literal[

@@ -25,7 +25,6 @@ from numpy.typing import ArrayLike
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number
-from hexveil.mechanisms.estimates import ProvenError
 from hexveil.mechanisms.priors import (
     PerUser,
     UnknownRange,
@@ -45,7 +44,7 @@ from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism, CellPla
 from hexveil.mechanisms.single_cell.clipped_user_sums import Baseline, OptimalClipping
 from hexveil.mechanisms.single_cell.levy import Levy
 from hexveil.mechanisms.single_cell.quantile_averaging import AKMV, FixedQuantile, OptimizedQuantile
-from hexveil.mechanisms.stage_data import PrivateSums
+from hexveil.mechanisms.stage_data import PrivateSums, ProvenError
 
 PAPERS_MECHANISMS: tuple[CellMechanism, ...] = (
     Baseline(),

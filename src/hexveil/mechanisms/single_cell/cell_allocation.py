@@ -18,9 +18,14 @@ from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_bounds, to_positive_fraction
 from hexveil.mechanisms.contract import DONE, Stage
-from hexveil.mechanisms.estimates import Decoded, EstimateGrid, StatisticError
 from hexveil.mechanisms.private_quantile import ROUND_UP
-from hexveil.mechanisms.stage_data import Outputs, PrivateSums
+from hexveil.mechanisms.stage_data import (
+    Decoded,
+    EstimateGrid,
+    Outputs,
+    PrivateSums,
+    StatisticError,
+)
 from hexveil.model.occupancy import Occupancy
 
 LN20 = math.log(20.0)

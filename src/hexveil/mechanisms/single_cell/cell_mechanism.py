@@ -19,7 +19,6 @@ from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number
 from hexveil.mechanisms.contract import MemoryJournal, NoiseSource, execute
-from hexveil.mechanisms.estimates import ProvenError, StatisticError
 from hexveil.mechanisms.sensitivity_report import UNMETERED
 from hexveil.mechanisms.single_cell.cell_allocation import (
     CellAllocation,
@@ -27,7 +26,7 @@ from hexveil.mechanisms.single_cell.cell_allocation import (
     check_epsilon,
     study_cell,
 )
-from hexveil.mechanisms.stage_data import Outputs, PrivateSums, Values
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums, ProvenError, StatisticError, Values
 
 
 class CellMechanism(ABC):

@@ -34,7 +34,6 @@ from hexveil.accounting.pseudo_users import PseudoUsers
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.rational import round_down, round_up
 from hexveil.mechanisms.contract import DrawnRow
-from hexveil.mechanisms.estimates import EstimateGrid, PredictedError
 from hexveil.mechanisms.private_quantile import ROUND_UP
 from hexveil.mechanisms.sensitivity_report import (
     LaplaceNoise,
@@ -49,7 +48,7 @@ from hexveil.mechanisms.single_cell.cell_allocation import (
     ReleasedRange,
     check_int64,
 )
-from hexveil.mechanisms.stage_data import Outputs, PrivateSums, Values
+from hexveil.mechanisms.stage_data import EstimateGrid, Outputs, PredictedError, PrivateSums, Values
 
 
 @dataclass(frozen=True, eq=False)

@@ -53,7 +53,6 @@ from hexveil.accounting.pseudo_user_caps import clipping_rank
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.rational import round_up
 from hexveil.mechanisms.contract import DrawnRow
-from hexveil.mechanisms.estimates import EstimateGrid, ProvenError
 from hexveil.mechanisms.sensitivity_report import (
     LaplaceNoise,
     NoiseRequest,
@@ -67,7 +66,7 @@ from hexveil.mechanisms.single_cell.cell_allocation import (
     check_int64,
 )
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
-from hexveil.mechanisms.stage_data import Outputs, PrivateSums, Values
+from hexveil.mechanisms.stage_data import EstimateGrid, Outputs, PrivateSums, ProvenError, Values
 
 
 @runtime_checkable

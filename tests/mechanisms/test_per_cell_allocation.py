@@ -154,10 +154,3 @@ def test_stages_of_different_kinds_share_a_row():
     outputs = execute(allocation, PrivateSums(total), VettedNoise(), MemoryJournal(), meter)
     assert [row.size for row in outputs.values()] == [12, two]
     assert np.isfinite(allocation.estimates(outputs)).all()
-
-
-def test_errors_are_proven_only_if_each_cell_is():
-    """Those with a private range have no proven bias."""
-    problem, _ = map_problem()
-    levy = PerCell(hv.mechanisms.Levy(gamma=1)).allocate_at(problem, Fraction(1))
-    assert not levy.figures.proven.any()

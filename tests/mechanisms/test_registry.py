@@ -54,6 +54,7 @@ def test_the_registry_has_every_mechanism():
         hv.mechanisms.FixedQuantile(0.25, 0.75, split="0.3"),
         hv.mechanisms.ArrayAveraging(grouping="wrap_around", cap="sqrt"),
         hv.mechanisms.AKMV(split="1/3", candidates=9),
+        hv.mechanisms.OptimizedQuantile(cap=1, candidates=7),
         hv.mechanisms.Auto(prior=hv.evaluation.Normal(20, 10), trials=64),
         hv.mechanisms.Auto(
             prior=hv.evaluation.PerUser(hv.evaluation.Uniform(-3, 5)),
@@ -65,6 +66,8 @@ def test_the_registry_has_every_mechanism():
 def test_repr_is_the_inverse(mechanism):
     """Options by position and by name, tuples, distributions and candidates are read back."""
     assert parse(f"  {mechanism!r} ") == mechanism
+    assert repr(mechanism) == mechanism.name
+    assert len({mechanism, parse(mechanism.name)}) == 1
 
 
 @pytest.mark.parametrize(
@@ -83,6 +86,34 @@ def test_repr_is_the_inverse(mechanism):
         ("__import__('os')", "there is no '__import__'"),
         ("Foresight(within=0.2)", r"Foresight is no longer released; use Auto\(\)"),
         ("Levy(" + "(" * 2000, "a mechanism reads like"),
+        ("ArrayAveraging('worst_fit')", 'grouping must be "best_fit" or "wrap_around"'),
+        ("ArrayAveraging(cap='mean')", "one of median, sqrt, minimax, minimax_std, surr"),
+        ("ArrayAveraging(cap=0)", "cap must be a whole number of at least 1, got 0"),
+        ("ArrayAveraging('wrap_around', 'exact')", 'is the best for grouping "best_fit"'),
+        ("OptArrayAveraging('mean')", "objective must be one of minimax, minimax_std"),
+        ("Levy(gamma=0)", "gamma must be above 0 and at most 1, got 0"),
+        ("Levy(split=1)", "split must lie between 0 and 1, got 1"),
+        ("Levy(interval='free')", 'interval must be "clamped" or "unclamped"'),
+        ("Levy(arrays='all')", 'arrays must be "used" or "full"'),
+        ("Levy(cap='mean')", "cap must be a whole number or one of"),
+        ("FixedQuantile(0.9, 0.1)", "quantiles must run from the lower to the higher"),
+        ("FixedQuantile(-0.1, 0.5)", "within 0 and 1, got -0.1 and 0.5"),
+        ("FixedQuantile(candidates=0)", "candidates must be a whole number of at least 1"),
+        ("OptimizedQuantile(split=0)", "split must lie between 0 and 1, got 0"),
+        ("OptimizedQuantile(grouping='none')", "grouping must be"),
+        ("AKMV(split='a half')", "split must be a finite number"),
+        ("AKMV(candidates=1.5)", "candidates must be a whole number of at least 1"),
+        (
+            "Auto(prior='uniform')",
+            r"Auto needs a distribution like Normal\(20, 10\), got 'uniform'",
+        ),
+        ("Auto(prior=None)", "got None"),
+        ("Auto(candidates=())", "at least one candidate"),
+        ("Auto(candidates=(3,))", "got 3"),
+        ("Auto(candidates=(Levy(), Levy(gamma=0.2)))", "named twice"),
+        ("Auto(trials=1)", "trials must be a whole number of at least 2, got 1"),
+        ("Auto(trials=2.5)", "got 2.5"),
+        ("Auto(trials=True)", "got True"),
     ],
 )
 def test_anything_else_is_refused(text, message):

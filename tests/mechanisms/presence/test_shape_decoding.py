@@ -10,7 +10,6 @@ from hexveil.accounting.promise import PARTS
 from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.distribution.pooled_shape import PooledDensity
 from hexveil.mechanisms.distribution.tilt_estimation import (
-    expected_weights,
     fit_cells,
     legendre_terms,
     tilt,
@@ -97,17 +96,6 @@ def test_a_cell_unlike_all_others_is_described_by_a_tilt():
     fitted = tilt(shares, legendre_terms(shares), fit.alpha)[0]
     inner = fitted[10:30].sum()
     assert 0.02 < inner < 0.4
-
-
-def test_expected_weights_are_about_the_true_ones():
-    """True weights are about as large, given noisy ones: of light cells and of heavy ones."""
-    rng = np.random.default_rng(7)
-    true = rng.gamma(2.0, 3.0, 20_000)
-    noisy = true + rng.normal(0, 3.0, true.size)
-    expected = expected_weights(noisy, 9.0)
-    assert (expected > 0).all()
-    for quarter in np.array_split(np.argsort(noisy), 4):
-        assert expected[quarter].mean() == pytest.approx(true[quarter].mean(), rel=0.25)
 
 
 @pytest.mark.parametrize("seed", range(3))

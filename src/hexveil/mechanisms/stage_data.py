@@ -54,12 +54,6 @@ class ProvenError:
     bias: Floats
     bound95: Floats
 
-    def columns(self) -> dict[str, Floats]:
-        """Return the columns of a release table; the error is worst-case bias plus noise."""
-        # E|noise| of a Laplace distribution is its scale.
-        error = self.bias + self.scale
-        return {"scale": self.scale, "bias": self.bias, "error": error, "bound95": self.bound95}
-
 
 @dataclass(frozen=True, eq=False)
 class PredictedError:
@@ -78,11 +72,6 @@ class PredictedError:
     scale: Floats
     bound95: Floats
     expected: Floats | None = None
-
-    def columns(self) -> dict[str, Floats]:
-        """Return the columns of a release table: there is none for an unknown figure."""
-        columns = {"scale": self.scale, "bound95": self.bound95}
-        return columns if self.expected is None else columns | {"error": self.expected}
 
 
 StatisticError: TypeAlias = ProvenError | PredictedError | ErrorModel
@@ -175,6 +164,8 @@ def widened(ends: tuple[int, int], steps: int, widening: Fraction) -> tuple[int,
 
 TAIL = 512.0
 """Noise beyond so many scales has a probability below exp(-512)."""
+ROOM = 2**61
+"""Sums and their noise stay below this, half of what the noise door accepts."""
 
 
 class Reading(Protocol):

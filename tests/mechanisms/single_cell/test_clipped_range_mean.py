@@ -263,10 +263,10 @@ def test_rank_is_that_of_one_sided_clipping():
     cell = study_cell(list(range(1, 31)), (0, 8))
     for split, epsilon, above in (("0.5", 1, 2), ("0.25", 1, 2), ("0.75", 1, 4), ("0.5", 4, 1)):
         assert (
-            hv.mechanisms.AKMV(split=split).allocate_cell(cell, Fraction(epsilon)).target
+            hv.mechanisms.AKMV(split=split).allocate_cell(cell, Fraction(epsilon)).targets[0]
             == 30 - above
         )
-    assert hv.mechanisms.AKMV().allocate_cell(cell, Fraction(1, 100)).target == 0
+    assert hv.mechanisms.AKMV().allocate_cell(cell, Fraction(1, 100)).targets == (0,)
 
 
 def collections():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.mechanisms.single_cell.clipped_user_sums import ClippedUserSums
+from hexveil.mechanisms.single_cell.clipped_user_sums import LinearMean
 
 MECHANISMS = [hv.mechanisms.Baseline(), hv.mechanisms.OptimalClipping()]
 SMALL = [
@@ -62,7 +62,7 @@ EPSILONS = st.fractions(Fraction(1, 100), Fraction(100))
 def test_figures_follow_from_each_other(mechanism, counts, epsilon):
     """Noise is sensitivity over ε, the error is bias plus noise, the bound takes ln 20 of it."""
     plan = mechanism.plan(counts, bounds=(-10, 20), epsilon=epsilon)
-    assert isinstance(plan.allocation, ClippedUserSums)
+    assert isinstance(plan.allocation, LinearMean)
     assert plan.epsilon == epsilon
     assert plan.noise_scale == pytest.approx(plan.sensitivity / float(epsilon))
     assert plan.worst_case_error == plan.worst_case_bias + plan.noise_scale

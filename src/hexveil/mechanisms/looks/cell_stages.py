@@ -60,7 +60,7 @@ from hexveil.mechanisms.looks.cell_looks import (
     second_look,
     second_scales,
 )
-from hexveil.mechanisms.looks.clipped_mean import CELLS
+from hexveil.mechanisms.looks.clipped_mean import CELLS, check_room
 from hexveil.mechanisms.looks.pair_votes import (
     SPREAD,
     spread_points,
@@ -74,7 +74,6 @@ from hexveil.mechanisms.looks.pooled_means import (
     choose_first_range,
 )
 from hexveil.mechanisms.looks.range_stages import RangeStages
-from hexveil.mechanisms.looks.weighted_mean import check_room
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.stage_data import Decoded, Outputs
 from hexveil.smoothing.clipped_posterior import fit

@@ -53,14 +53,12 @@ from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.stage_data import TAIL, EstimateGrid, PrivateSums
+from hexveil.mechanisms.stage_data import ROOM, TAIL, EstimateGrid, PrivateSums
 from hexveil.model.occupancy import Occupancy, Pairs
 from hexveil.model.pair_bins import PairSums
 
 CELLS = "cells"
 """Name of the stage in which the cells' own numbers are drawn: the last of every release."""
-ROOM = 2**61
-"""Statistic and noise of a cell stay below this, half of what the noise door accepts."""
 GRAIN = 2**30
 """A user's factor is a whole number of parts of this size."""
 # A product that is whole in exact arithmetic may come out an ulp below. The hair that makes up for
@@ -204,8 +202,7 @@ class ClippedMean(ReadOnlyArrays):
         ------
         InputError
         """
-        if not (2.0 * self.lattice.width * self.totals + TAIL * self.noise < ROOM).all():
-            raise _no_room(epsilon)
+        check_room(self.totals, self.noise, self.lattice.width, epsilon)
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,16 +244,23 @@ class RenormalisedMean(ClippedMean):
         if not (self.noise > 0).all() or not (self.totals > 0).all():
             raise InputError("the plan has a cell without contributions or noise; plan again.")
         super().check(lattice_steps, epsilon, has_squares=has_squares)
-        if not (4.0 * self.occupancy.largest_count.astype(np.float64) ** 2 < ROOM).all():
-            raise _no_room(epsilon)
+        largest = self.occupancy.largest_count
+        check_room(largest, np.zeros(largest.size), 2 * largest, epsilon)
 
 
-def _no_room(epsilon: float) -> InputError:
-    """Return the refusal of sums and noise that could leave 64 bits."""
-    return InputError(
-        f"noise for epsilon {epsilon:.3g} does not fit whole numbers of 64 bits; "
-        "ask for a larger epsilon or use a coarser quantum."
-    )
+def check_room(totals: Ints, scales: Floats, width: int | Ints, epsilon: float) -> None:
+    """Refuse, from public facts, statistics and noise that could leave 64 bits.
+
+    Raises
+    ------
+    InputError
+    """
+    # As doubles: integers that overflow would wrap round, and pass.
+    if not (2.0 * width * totals + TAIL * scales < ROOM).all():
+        raise InputError(
+            f"noise for epsilon {epsilon:.3g} does not fit whole numbers of 64 bits; "
+            "ask for a larger epsilon or use a coarser quantum."
+        )
 
 
 # ---- moves ----

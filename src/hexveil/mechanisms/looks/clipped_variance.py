@@ -53,8 +53,8 @@ from hexveil.accounting.sensitivity import variance_sensitivity_bound, variance_
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.looks.clipped_mean import GRAIN, ROOM, CellLattice
-from hexveil.mechanisms.stage_data import TAIL, EstimateGrid, PrivateSums
+from hexveil.mechanisms.looks.clipped_mean import GRAIN, CellLattice
+from hexveil.mechanisms.stage_data import ROOM, TAIL, EstimateGrid, PrivateSums
 from hexveil.model.occupancy import Occupancy, Pairs
 from hexveil.model.pair_bins import PairSums
 

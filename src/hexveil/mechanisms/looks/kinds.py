@@ -29,10 +29,10 @@ from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms import CellMechanism, ThresholdMechanism
 from hexveil.mechanisms.contract import Stage
-from hexveil.mechanisms.looks.clipped_mean import ROOM, CellLattice
+from hexveil.mechanisms.looks.clipped_mean import CellLattice
 from hexveil.mechanisms.looks.weighted_mean import weighted_moves
 from hexveil.mechanisms.pooled_law import MeanView
-from hexveil.mechanisms.stage_data import CutOff, Decoded, EstimateGrid, Outputs
+from hexveil.mechanisms.stage_data import ROOM, CutOff, Decoded, EstimateGrid, Outputs
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import Weights
 from hexveil.model.public_metadata import ValueLattice

@@ -34,9 +34,9 @@ from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.looks.clipped_mean import ROOM, CellLattice
+from hexveil.mechanisms.looks.clipped_mean import CellLattice, check_room
 from hexveil.mechanisms.sensitivity_report import MappedMoves
-from hexveil.mechanisms.stage_data import TAIL, EstimateGrid, PrivateSums
+from hexveil.mechanisms.stage_data import ROOM, EstimateGrid, PrivateSums
 from hexveil.model.occupancy import Occupancy, PairColumn, Pairs
 from hexveil.model.pair_bins import PairSums
 from hexveil.model.pair_columns import WEIGHT_RESOLUTION, Weights
@@ -209,18 +209,3 @@ def _measure(
     ends = pairs.spread(lower), pairs.spread(upper)
     contribution = contributions(sums.total, pairs.n, weights.of(pairs), ends)
     return np.asarray(np.add.reduceat(contribution, pairs.start[:-1]))
-
-
-def check_room(totals: Ints, scales: Floats, width: int, epsilon: float) -> None:
-    """Refuse, from public facts, statistics and noise that could leave 64 bits.
-
-    Raises
-    ------
-    InputError
-    """
-    # As doubles: integers that overflow would wrap round, and pass.
-    if not (2.0 * width * totals + TAIL * scales < ROOM).all():
-        raise InputError(
-            f"noise for epsilon {epsilon:.3g} does not fit whole numbers of 64 bits; "
-            "ask for a larger epsilon or use a coarser quantum."
-        )

@@ -69,7 +69,6 @@ from hexveil.accounting.noise_law import LAPLACE, NoiseLaw
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.looks.clipped_mean import ROOM
 from hexveil.mechanisms.looks.clipped_variance import NO_SQUARES
 from hexveil.mechanisms.looks.user_weights import (
     WEIGHT_CONFOUNDING,
@@ -78,7 +77,7 @@ from hexveil.mechanisms.looks.user_weights import (
     expected_bias,
 )
 from hexveil.mechanisms.looks.weighted_mean import WeightedMean, laplace_scales, weighted_moves
-from hexveil.mechanisms.stage_data import TAIL, EstimateGrid, PrivateSums, centre_and_radius
+from hexveil.mechanisms.stage_data import ROOM, TAIL, EstimateGrid, PrivateSums, centre_and_radius
 from hexveil.model.occupancy import PairColumn, Pairs
 from hexveil.model.pair_bins import PairSums
 from hexveil.model.pair_columns import Weights

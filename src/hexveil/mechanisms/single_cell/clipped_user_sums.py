@@ -49,7 +49,10 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
+from hexveil.accounting.bias import linear_bias
+from hexveil.accounting.error_model import LN20
 from hexveil.accounting.pseudo_user_caps import clipping_rank
+from hexveil.accounting.pseudo_users import PseudoUsers
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.rational import round_up
 from hexveil.mechanisms.contract import DrawnRow
@@ -59,12 +62,7 @@ from hexveil.mechanisms.sensitivity_report import (
     SensitivityReport,
     Separate,
 )
-from hexveil.mechanisms.single_cell.cell_allocation import (
-    LN20,
-    CellAllocation,
-    CellProblem,
-    check_int64,
-)
+from hexveil.mechanisms.single_cell.cell_allocation import CellAllocation, CellProblem, check_int64
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
 from hexveil.mechanisms.stage_data import EstimateGrid, Outputs, PrivateSums, ProvenError, Values
 
@@ -89,39 +87,50 @@ class ThresholdMechanism(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class ClippedUserSums(CellAllocation):
-    """The allocation of the module's head.
+class LinearMean(CellAllocation):
+    """A sum of fixed contributions over a public divisor; without a stage the middle of the bounds.
 
     Attributes
     ----------
+    divisor : int
+        The estimate is the noisy sum over this.
     contribution_cap : int
         t: records kept of a user; 0 publishes the middle of the bounds.
+    groups : PseudoUsers, optional
+        Which samples share an array, of averages of array means: `.cap`, `.n_arrays`, `.weights`.
     """
 
-    contribution_cap: int
+    divisor: int
+    contribution_cap: int = 0
+    groups: PseudoUsers | None = None
 
     def estimate(self, outputs: Outputs) -> Floats:
         """Return the estimates: see `CellAllocation.estimate`."""
         if not self.stages:
             return np.array([self.cell.span / 2.0])
-        return np.asarray(outputs["mean"][:, 0] / (2 * self.cell.total))
+        return np.asarray(outputs["mean"][:, 0] / self.divisor)
 
     def sensitivity(self, width: float) -> float:
-        """Return U t/N."""
+        """Return U max w of array means, U t/N of user sums."""
+        if self.groups is not None:
+            return float(self.groups.user_sensitivity(width).max())
         return width * self.contribution_cap / self.cell.total
 
     def error(self, width: float) -> ProvenError:
         """Return the proven error: see `CellAllocation.error`."""
-        excess = float(np.maximum(self.cell.counts - self.contribution_cap, 0).sum())
-        bias = width * excess / (2.0 * self.cell.total)
+        if self.groups is not None:
+            bias = linear_bias(self.groups.weights, self.cell.counts, width)
+        else:
+            excess = float(np.maximum(self.cell.counts - self.contribution_cap, 0).sum())
+            bias = width * excess / (2.0 * self.cell.total)
         scale = self.sensitivity(width) / float(self.epsilon)
         return ProvenError(np.array([scale]), np.array([bias]), np.array([bias + scale * LN20]))
 
     def grid(self) -> EstimateGrid:
-        """Return multiples of half a quantum over N, or the constant."""
+        """Return multiples of a quantum over the divisor, or the constant."""
         if not self.stages:
             return EstimateGrid(np.array([self.cell.span / 2.0]), np.zeros(1))
-        return EstimateGrid(np.zeros(1), np.array([0.5 / self.cell.total]))
+        return EstimateGrid(np.zeros(1), np.array([1.0 / self.divisor]))
 
 
 class ClippedMeanMechanism(CellMechanism):
@@ -131,19 +140,19 @@ class ClippedMeanMechanism(CellMechanism):
     def rank(self, epsilon: Fraction) -> int:
         """Return which largest count is the cap for a cell loss of `epsilon`."""
 
-    def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> ClippedUserSums:
+    def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> LinearMean:
         """Return the allocation of one cell: see `CellMechanism.allocate_cell`."""
         rank = self.rank(epsilon)
         if rank > cell.counts.size:
             # Too few users for the rank: no stage, so that no value is read.
-            return ClippedUserSums(cell, epsilon, (), 0)
+            return LinearMean(cell, epsilon, (), 2 * cell.total)
         cap = int(np.sort(cell.counts)[-rank])
         # In half quanta, so that the middle of the bounds is whole.
         half_width = cell.span * np.minimum(cell.counts, cap)
         middle = cell.span * cell.counts
         ends = middle - half_width, middle + half_width
         stage = LinearSum("mean", cell.counts, 2 * cell.counts, *ends, cell.span, epsilon)
-        return ClippedUserSums(cell, epsilon, (stage,), cap)
+        return LinearMean(cell, epsilon, (stage,), 2 * cell.total, cap)
 
 
 @dataclass(frozen=True, repr=False)

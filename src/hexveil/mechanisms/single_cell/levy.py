@@ -44,7 +44,7 @@ from hexveil.mechanisms.single_cell.array_averaging import (
 )
 from hexveil.mechanisms.single_cell.cell_allocation import BoundedStage, CellProblem
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
-from hexveil.mechanisms.single_cell.clipped_range_mean import ClippedArrayMean, FixedRange, RangeSum
+from hexveil.mechanisms.single_cell.clipped_range_mean import ClippedRangeMean, FixedRange, RangeSum
 from hexveil.mechanisms.stage_data import Outputs
 
 
@@ -62,8 +62,14 @@ class RangeAroundMiddle:
     bins: EvenBins
     half_width: int
 
+    @cached_property
+    def widest(self) -> float:
+        """Width of the widest range around a bin, as it is rounded, in parts of the bounds."""
+        lower, upper = self.around(np.arange(self.bins.size))
+        return float((upper - lower).max() / self.bins.top)
+
     def ends(self, earlier: Outputs) -> tuple[Ints, Ints]:
-        """Return both ends: see `ClippingRange.ends`."""
+        """Return both ends: see `RangeOfOutputs.ends`."""
         return self.around(earlier["middle"][:, 0])
 
     def around(self, selected: Ints) -> tuple[Ints, Ints]:
@@ -87,30 +93,6 @@ class UnclampedRange(RangeAroundMiddle):
 
 
 INTERVALS = {"clamped": RangeAroundMiddle, "unclamped": UnclampedRange}
-
-
-@dataclass(frozen=True, eq=False)
-class LevyMean(ClippedArrayMean):
-    """The allocation of LEVY.
-
-    Attributes
-    ----------
-    relative_radius : float
-        τ/U: how far array means are expected to be from their middle, in parts of the bounds.
-    """
-
-    figures = ("cell", "groups", "relative_radius")
-
-    relative_radius: float
-
-    @cached_property
-    def widest(self) -> float:
-        """Width of the widest range around a bin, as it is rounded, in parts of the bounds."""
-        clipping = self.range_sum.clipping
-        if not isinstance(clipping, RangeAroundMiddle):
-            return 1.0
-        lower, upper = clipping.around(np.arange(clipping.bins.size))
-        return float((upper - lower).max() / clipping.bins.top)
 
 
 @dataclass(frozen=True, repr=False)
@@ -167,7 +149,7 @@ class Levy(CellMechanism):
         if not 0 < to_fraction(self.gamma, "gamma") <= 1:
             raise InputError(f"gamma must be above 0 and at most 1, got {self.gamma}.")
 
-    def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> LevyMean:
+    def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> ClippedRangeMean:
         """Return the allocation of one cell: see `CellMechanism.allocate_cell`."""
         groups = group_users(cell.counts, epsilon, self.grouping, self.cap)
         placed = int(np.minimum(cell.counts, groups.cap).sum())
@@ -181,7 +163,7 @@ class Levy(CellMechanism):
         losses = spent, epsilon - spent
         stages = _stages(arrays, radius, losses, INTERVALS[self.interval])
         divisor = arrays.grain * groups.n_arrays
-        return LevyMean(cell, epsilon, stages, epsilon - spent, divisor, groups, radius)
+        return ClippedRangeMean(cell, epsilon, stages, epsilon - spent, divisor, groups, radius)
 
 
 def _stages(

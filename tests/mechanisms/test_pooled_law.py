@@ -121,7 +121,7 @@ def test_nothing_lies_beyond_the_bounds():
     """An end at a bound cuts nothing off; other ends what the law has beyond them."""
     law = law_of([25, 25, 0, 0, 0, 0, 25, 25])
     window = CellWindow(np.ones(2), np.array([0, PARTS // 4]), np.array([PARTS // 2, PARTS]))
-    cut = BeyondRange.of(law, np.zeros(2, dtype=np.int64), window)
+    cut = BeyondRange.of(law, np.zeros(2, dtype=np.int64), window.low, window.high)
     assert cut.below.mean[0] == cut.above.mean[1] == 0.0
     assert cut.above.mean[0] == pytest.approx(0.5 * 0.375, rel=0.01)
     assert cut.below.mean[1] == pytest.approx(0.5 * 0.125, rel=0.01)

@@ -10,11 +10,10 @@ import pytest
 
 import hexveil as hv
 from hexveil.base.errors import HexveilError, InputError
-from hexveil.mechanisms import noise, per_cell_allocation
+from hexveil.mechanisms import REGISTRY, noise, per_cell_allocation
 from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.looks.pair_votes import SPREAD_POINTS
 from hexveil.mechanisms.looks.pooled_means import BINS
-from hexveil.mechanisms.registry import REGISTRY
 from hexveil.mechanisms.sensitivity_report import LaplaceNoise, Meter, NoisyMax
 from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.pair_columns import SuppressedPairs

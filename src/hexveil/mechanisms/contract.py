@@ -42,6 +42,7 @@ from hexveil.mechanisms.sensitivity_report import (
     NoisyMax,
     SensitivityReport,
     noise_of_law,
+    scales_of,
 )
 from hexveil.mechanisms.stage_data import Measured, Outputs, PrivateSums, Scores, Values
 
@@ -278,20 +279,10 @@ def rehearse(allocation: StagedPlan) -> Outputs:
     """
     earlier = Outputs()
     while (stage := allocation.next_stage(earlier)) is not DONE:
-        drawn = np.zeros((1, sum(_n_numbers(noise) for noise in stage.noise(earlier))), np.int64)
+        numbers = sum(scales_of(request).size for request in stage.noise(earlier))
+        drawn = np.zeros((1, numbers), np.int64)
         earlier = earlier.extended(stage.name, stage.entries, stage.row(drawn, earlier))
     return earlier
-
-
-def _n_numbers(request: NoiseRequest) -> int:
-    """Return how many numbers a query's noise is for."""
-    match request:
-        case LaplaceNoise(scales):
-            return int(np.atleast_2d(scales).shape[1])
-        case GaussianNoise(deviations):
-            return int(np.atleast_2d(deviations).shape[1])
-        case NoisyMax():
-            return 1
 
 
 def _prepared(

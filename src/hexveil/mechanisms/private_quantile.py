@@ -26,7 +26,7 @@ is used. The values themselves come from a `Reading`, which names the users who 
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -58,17 +58,6 @@ def selection_scale(votes: int, epsilon: Fraction) -> float:
 
 
 # ---- candidates ----
-
-
-class Candidates(Protocol):
-    """Public candidates, and the place that a value takes among them."""
-
-    @property
-    def size(self) -> int:
-        """Number of candidates."""
-
-    def places(self, values: Ints) -> Ints:
-        """Return each value's place: a candidate, or `size` for a value beyond all. PRIVATE."""
 
 
 @dataclass(frozen=True)
@@ -155,6 +144,10 @@ class EvenBins:
         [3, 10, 16]
         """
         return np.asarray(self.top * (2 * selected + 1) // self.size)
+
+
+Candidates: TypeAlias = EvenPoints | ListedPoints | EvenBins
+"""Public candidates, and the place that a value takes among them."""
 
 
 # ---- costs ----

@@ -235,7 +235,8 @@ def test_scores_are_sums_within_their_bounds():
     """A pair's sum of scores is that of its records; their number times the grain at most."""
     sums = data_set([2, 0, 0, 0], [0, 1, 0, 0], [1, 1, 0, 1], [0, 0, 0, 1])
     scores = IndicatorScores(np.array([False, True, True, True])).scores(Outputs())
-    assert sums.scored(scores).total.tolist() == [[0, GRAIN, 2 * GRAIN, GRAIN]]
+    totals = sums.scored(scores).map_cells(OCCUPANCY, lambda _, scored: scored.total)
+    assert totals.tolist() == [[0, GRAIN, 2 * GRAIN, GRAIN]]
     assert repr(sums) == "BinnedSums(shape=(1, 4))"
 
 

@@ -1,6 +1,5 @@
 """Distributions decoded from noisy bins: the law of the noise, placed bins, what a tilt says."""
 
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -15,16 +14,14 @@ from hexveil.mechanisms.distribution.tilt_estimation import (
     tilt,
 )
 from hexveil.mechanisms.presence.any_unit import PresenceSums
-from hexveil.mechanisms.presence.contribution import PrivateCap
 from hexveil.mechanisms.presence.presence_decoding import weight_interval
 from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.model.cells import Cells, Labels
-from hexveil.model.declared_grid import DeclaredGrid, Polygon
+from hexveil.model.cells import Labels
+from hexveil.model.declared_grid import DeclaredGrid
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.model.statistic_terms import fine_bins, parse_statistics
-from hexveil.planning.presence.presence_prediction import predict_map
 from hexveil.planning.presence.presence_request import FleetDeclaration, PresenceRequest
 
 LATTICE = ValueLattice.of((0, 60), 1)
@@ -121,22 +118,3 @@ def test_statistics_of_a_cell_agree(seed):
     assert (number["share_below_20"] <= 1 - number["share_at_least_40"] + 1e-12).all()
     assert sum(number[f"histogram_{k:02d}"] for k in range(1, 21)) == pytest.approx(np.ones(4))
     assert ((number["mean"] >= 0) & (number["mean"] <= 60)).all()
-
-
-def test_stages_follow_from_the_declared_fleet():
-    """Small fleets have one look at the shape and no prices; large ones pay little for either."""
-    small, middle, large = (request_of(units).shape_form() for units in (20, 900, 200_000))
-    assert (small.n_wide, small.n_narrow, small.coarse_share) == (8, 0, 0)
-    assert (middle.n_narrow, middle.coarse_share) == (20, 0)
-    assert isinstance(large.cap, PrivateCap)
-    assert large.map_share > Fraction("0.94")
-    assert large.n_quantiles == 8
-
-
-def test_predictions_fall_with_epsilon_and_refuse_small_fleets():
-    """Errors on paper fall with ε; a fleet of which nothing would be seen is refused."""
-    errors = [predict_map(request_of(2000, eps, 50)).share_error for eps in ("0.5", 2, 8)]
-    assert errors == sorted(errors, reverse=True)
-    area = DeclaredGrid.of_area(Cells(8, None), Polygon.of_box(20.9, 52.1, 21.2, 52.3))
-    few = PresenceRequest(area, LATTICE, FleetDeclaration(40), 1, terms=TERMS, bins=BINS)
-    assert "coarser grid" in predict_map(few).refusal

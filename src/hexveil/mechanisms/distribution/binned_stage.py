@@ -246,10 +246,7 @@ class BinnedSums(PrivateSums):
         scores : ndarray of int64, shape (n_bins,)
             Not negative.
         """
-        summed = self.bins.count * scores[self.bins.bin]
-        total = np.zeros(self.total.shape[1], dtype=np.int64)
-        np.add.at(total, self.bins.pair, summed)
-        return PrivateSums(total)
+        return _ScoredSums(self, scores)
 
     def __repr__(self) -> str:
         return f"BinnedSums(shape={self.total.shape})"
@@ -291,20 +288,16 @@ class BinnedBlockSums(BinnedSums):
         """Apply a function to pairs and their counts by bin: see `BinnedSums.map_bins`. PRIVATE."""
         return np.asarray(self._store.map_bins(whole, work))
 
-    def scored(self, scores: Ints) -> PrivateSums:
-        """Return each pair's sum of public scores of fine bins: see `BinnedSums.scored`."""
-        return _ScoredBlockSums(self, scores)
-
     def __repr__(self) -> str:
         return "BinnedBlockSums(blocks)"
 
 
-class _ScoredBlockSums(PrivateSums):
-    """Sums of scores of pairs that stay elsewhere. PRIVATE."""
+class _ScoredSums(PrivateSums):
+    """Sums of scores of pairs, wherever they are. PRIVATE."""
 
     __slots__ = ("_scores", "_sums")
 
-    def __init__(self, sums: BinnedBlockSums, scores: Ints) -> None:
+    def __init__(self, sums: BinnedSums, scores: Ints) -> None:
         self._sums, self._scores = sums, scores
 
     def map_cells(self, occupancy: Occupancy, work: Callable[[Pairs, PairSums], Ints]) -> Ints:
@@ -313,7 +306,7 @@ class _ScoredBlockSums(PrivateSums):
         return self._sums.map_bins(occupancy, "cells", scored)[None]
 
     def __repr__(self) -> str:
-        return "ScoredBlockSums(blocks)"
+        return "ScoredSums(private)"
 
 
 # ---- stages ----

@@ -37,6 +37,7 @@ Whether everything fits 64 bits is decided beforehand from public facts: no valu
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -258,8 +259,8 @@ def _weights(
 
 def _cell_sums(
     cell: NDArray[np.int64], divisor: NDArray[np.int64], *terms: NDArray[Any]
-) -> list[tuple[int, ...]]:
-    """Return for each cell a common divisor and, over it, the exact sum of each kind of term.
+) -> Iterator[list[Fraction]]:
+    """Yield for each cell the exact sum of each kind of term, over their divisors.
 
     Terms of equal divisor are added first; most pairs have the divisor 1.
     """
@@ -267,23 +268,17 @@ def _cell_sums(
     cell, divisor = cell[order], divisor[order]
     new = np.diff(cell, prepend=-1) != 0
     groups = np.flatnonzero(new | (np.diff(divisor, prepend=0) != 0))
-    sums = [np.add.reduceat(t[order], groups).tolist() for t in terms]
     divisors = divisor[groups].tolist()
-    edges = [*np.flatnonzero(new[groups]).tolist(), len(divisors)]
-    totals = []
-    for start, stop in pairwise(edges):
-        # Over one denominator the sum is exact, in whatever order the pairs come.
-        common = math.lcm(*divisors[start:stop])
-        shares = [common // d for d in divisors[start:stop]]
-        over = (sum(map(int.__mul__, s[start:stop], shares)) for s in sums)
-        totals.append((common, *over))
-    return totals
+    sums = [
+        list(map(Fraction, np.add.reduceat(t[order], groups).tolist(), divisors)) for t in terms
+    ]
+    # Exact, in whatever order the pairs come.
+    for start, stop in pairwise([*np.flatnonzero(new[groups]).tolist(), len(divisors)]):
+        yield [sum(kind[start:stop], Fraction(0)) for kind in sums]
 
 
-def _steps(sums: tuple[int, ...], records: int, steps: int, noise: Fraction) -> int:
+def _steps(sums: list[Fraction], records: int, steps: int, noise: Fraction) -> int:
     """Return Y = floor(2^30 V / b), with V in half quanta squared and b = noise (2 S)²."""
-    divisor, second_moment, first_moment = sums
-    denominator = divisor * GRAIN * records  # A/N, B/N: a moment over this
-    above = (second_moment * denominator - first_moment**2) * STEPS * noise.denominator
+    second_moment, first_moment = (one / (GRAIN * records) for one in sums)
     # The one rounding of the statistic, which is charged as a step of the lattice.
-    return above // (denominator**2 * noise.numerator * 4 * steps**2)
+    return math.floor((second_moment - first_moment**2) * STEPS / (noise * 4 * steps**2))

@@ -53,6 +53,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -62,11 +63,9 @@ from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import NoisyTotals
 from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED, two_bins
-from hexveil.mechanisms.looks.pair_votes import VotedValues, WeightedVotes
+from hexveil.mechanisms.looks.pair_votes import WeightedVotes
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.private_quantile import ListedPoints
-from hexveil.mechanisms.sensitivity_report import SensitivityReport
-from hexveil.mechanisms.stage_data import PrivateSums
 from hexveil.model.pair_columns import Weights
 
 HALF_WIDTH, SKEWED_HALF_WIDTH, SKEWED_RATIO = 1.6, 2.2, 2.0
@@ -239,25 +238,6 @@ def cell_shares(weight: Weights) -> Floats:
 # ---- pooled histogram ----
 
 
-def histogram(
-    name: str, values: VotedValues, edges: Ints, law: NoiseLaw, report: SensitivityReport
-) -> NoisyTotals:
-    """Return the stage of the votes of bins, one more than the inner edges between them."""
-
-    def total(sums: PrivateSums) -> Ints:
-        return values.tally(sums, ListedPoints(edges))
-
-    return NoisyTotals(name, int(edges.size) + 1, law, report, total)
-
-
-def user_histogram(
-    name: str, values: VotedValues, edges: Ints, user_votes: Ints, law: NoiseLaw
-) -> NoisyTotals:
-    """Return the same where values alone are private: of the public votes of each user."""
-    users = np.arange(user_votes.size)
-    return histogram(name, values, edges, law, two_bins(users, np.zeros_like(users), user_votes))
-
-
 @dataclass(frozen=True, eq=False)
 class PooledMeans(ReadOnlyArrays):
     """The stage that releases the votes of bins of equal width, and what its votes show.
@@ -297,7 +277,10 @@ class PooledMeans(ReadOnlyArrays):
         total = int(user_votes.sum())
         bins = n_bins(Fraction(total, PARTS) * promise.laplace_epsilon(SUBSTITUTED))
         edges, noise = inner_edges(lattice_steps, bins), promise.noise(SUBSTITUTED)
-        histogram = user_histogram(HISTOGRAM, values, edges, user_votes, noise)
+        users, points = np.arange(user_votes.size), ListedPoints(edges)
+        report = two_bins(users, np.zeros_like(users), user_votes)
+        total_of = partial(values.tally, candidates=points)
+        histogram = NoisyTotals(HISTOGRAM, points.size + 1, noise, report, total_of)
         return cls(histogram, edges, noise, total, lattice_steps)
 
     def units_law(self, noisy: Ints, lower: float, quantum: float) -> PooledLaw:

@@ -248,7 +248,10 @@ class PresenceAllocation(CappedMap):
         name, edges, votes = self.histogram(outputs)
         origin = centres if name == RESIDUALS else np.zeros_like(centres)
         return BeyondRange.of(
-            PooledLaw.of(edges / PARTS, votes, self.histogram_law(name)), origin, window
+            PooledLaw.of(edges / PARTS, votes, self.histogram_law(name)),
+            origin,
+            window.low,
+            window.high,
         )
 
     def _levels(self, outputs: Outputs, window: CellWindow) -> Floats:

@@ -169,7 +169,7 @@ def stated_ranges(
     if noise is None or edges.size != votes.size + 1 or (np.diff(edges) <= 0).any():
         raise InputError("plan/histogram is not that of one of plan/stages.")
     origin = centres if stated["stage"] == RESIDUALS else np.zeros_like(centres)
-    cut = BeyondRange.of(PooledLaw.of(edges / PARTS, votes, noise), origin, window)
+    cut = BeyondRange.of(PooledLaw.of(edges / PARTS, votes, noise), origin, window.low, window.high)
     return window, centres, cut
 
 

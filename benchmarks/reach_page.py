@@ -12,7 +12,6 @@ import argparse
 import csv
 import re
 import sys
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,7 +42,6 @@ DEFAULT = RANGES[-1]
 COVERAGE = (0.93, 0.98)
 """Average coverage of 95% intervals that the project set itself."""
 LEAST_COVERAGE, CAPTION = 0.90, 0.30
-EPSILONS = ("0.5", "1", "2", "5")
 INTERVALS, LEAST_CELL = (0.93, 0.985), 0.7
 """Average coverage, and that of any cell, which intervals.py asks for."""
 WAYS = {
@@ -96,45 +94,9 @@ class Intervals:
             mean = float(np.exp(np.mean(np.log(each))))
             yield _line(f"{text}, average of {len(each)}", "", f"{mean:.2f}")
 
-    def by_set(self) -> Iterator[str]:
-        """Yield a line for each set, its figures at each epsilon."""
-        head = ("covered before", "covered now", "worst cell", "error", "over before", "expected")
-        yield from _head("set", "cells", "constant", "ε", *head)
-        for name, group in groupby(sorted(self.now, key=_by_set), key=lambda row: row.set):
-            mine = [row for row in group if row.delta == "0"]
-            known = [self.at.get(_place(row)) for row in mine]
-            columns = (
-                [row.epsilon for row in mine],
-                ["-" if old is None else f"{old.coverage:.0%}" for old in known],
-                [f"{row.coverage:.0%}" for row in mine],
-                [f"{row.worst:.0%}" for row in mine],
-                [f"{row.error:.3g}" for row in mine],
-                [
-                    "-" if old is None else f"{row.error / old.error:.2f}"
-                    for row, old in zip(mine, known, strict=True)
-                ],
-                [f"{row.ratio:.2f}" for row in mine],
-            )
-            first = name, str(mine[0].cells), f"{mine[0].constant:.3g}"
-            yield _line(*first, *(", ".join(each) for each in columns))
-
-    def with_delta(self) -> Iterator[str]:
-        """Yield a line for each set, with a delta and without: at epsilon 1 and 2."""
-        pure = {(row.set, row.epsilon): row for row in self.now if row.delta == "0"}
-        yield from _head("set", "ε", "error", "without δ", "covered", "worst cell")
-        for row in self.now:
-            if row.delta != "0":
-                errors = (f"{one.error:.3g}" for one in (row, pure[row.set, row.epsilon]))
-                held = f"{row.coverage:.0%}", f"{row.worst:.0%}"
-                yield _line(row.set, row.epsilon, *errors, *held)
-
 
 def _place(row: Row) -> tuple[str, str, str]:
     return row.set, row.epsilon, row.delta
-
-
-def _by_set(row: Row) -> tuple[int, float]:
-    return list(SETS).index(row.set), float(row.epsilon)
 
 
 class Judged:
@@ -187,44 +149,6 @@ def summary(rows: Sequence[Row]) -> Iterator[str]:
 
 def _is_near(row: Row) -> bool:
     return 1.0 - CAPTION <= row.stated_over_true <= 1.0 + CAPTION
-
-
-def by_set(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield a line for each judging set: the default's coverage and caption, over all epsilons."""
-    yield from _head("set", "cells", "ε", "coverage", "average", "typical/true")
-    for name, group in groupby(Judged(rows).of(DEFAULT), key=lambda row: row.set):
-        mine = list(group)
-        at = ", ".join(row.epsilon for row in mine)
-        held = [row.coverage for row in mine]
-        stated = ", ".join(f"{row.stated_over_true:.2f}" for row in mine)
-        each = ", ".join(f"{one:.1%}" for one in held)
-        yield _line(name, str(mine[0].cells), at, each, f"{np.mean(held):.1%}", stated)
-
-
-def errors_at(rows: Sequence[Row], epsilon: str) -> Iterator[str]:
-    """Yield a line for each judging set: errors of each range, and what the default states."""
-    judged = Judged(rows)
-    head = ("set", "unit", "constant", *(f"`{kind}`" for kind in FIXED), f"`{DEFAULT}`", "takes")
-    more = ("over the best", "covered", "worst cell", "typical/true", "good", "runs")
-    yield from _head(*head, *more)
-    for row in judged.of(DEFAULT):
-        if row.epsilon != epsilon:
-            continue
-        fixed = (f"{judged.at[row.set, epsilon, kind].error:.3g}" for kind in FIXED)
-        yield _line(
-            row.set,
-            COLLECTION[row.set].unit,
-            f"{row.constant:.3g}",
-            *fixed,
-            f"**{row.error:.3g}**",
-            row.taken,
-            f"{row.error / judged.best(row):.2f}",
-            f"{row.coverage:.1%}",
-            f"{row.worst:.0%}",
-            f"{row.stated_over_true:.2f}",
-            f"{row.good:.0%}",
-            str(row.releases),
-        )
 
 
 def goals(rows: Sequence[Row]) -> Iterator[str]:
@@ -302,18 +226,13 @@ def tables(rows: Sequence[Row]) -> dict[str, Iterator[str]]:
     """Return every table by its name on the page."""
     made = {
         "summary": summary(rows),
-        "coverage by set": by_set(rows),
         "goals": goals(rows),
         "where maps lose": losing(),
     }
-    made |= {f"errors at {epsilon}": errors_at(rows, epsilon) for epsilon in EPSILONS}
     for model in ("values", "presence"):
         found = Intervals(model)
         made[f"intervals, {model}"] = found.summary()
-        made[f"intervals by set, {model}"] = found.by_set()
-        made[f"intervals with a delta, {model}"] = found.with_delta()
-    names = (file.stem.removeprefix("reach-") for file in FIGURES.glob("reach-*.csv"))
-    return made | {f"methods on {name}": other_methods(name) for name in names if name != "losing"}
+    return made | {"methods on flights": other_methods("flights")}
 
 
 def rewrite(page: str, rows: Sequence[Row]) -> str:

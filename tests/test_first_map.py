@@ -12,7 +12,7 @@ import pytest
 from hexveil.cli import main
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "start" / "first-map.md"
-SHOULD_HAVE = {"simulate", "inspect", "plan", "release", "verify", "ledger"}
+SHOULD_HAVE = {"simulate", "map", "inspect", "plan", "release", "verify", "ledger"}
 
 
 def blocks():
@@ -55,8 +55,6 @@ def folder(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
         for language, text in blocks():
-            if language == "toml":
-                (place / "buses.toml").write_text(text, encoding="utf-8")
             if language == "sh":
                 printed += [run(line) for line in text.splitlines()]
     return place, printed

@@ -1,5 +1,6 @@
 """The comparison with other libraries: what scripts share, and that the page has its figures."""
 
+import itertools
 import json
 import subprocess
 import sys
@@ -48,12 +49,17 @@ def test_libraries_are_compared_within_a_promise():
     import pages  # noqa: PLC0415  it is found only here
 
     results = pages.load()
-    for which in results["sets"]:
-        errors = {row["name"]: pages.error(row) for row in results["rows"] if row["set"] == which}
-        table = [line.split("|")[1:3] for line in pages.lines(which, results)][2:]
-        promises = [(promise.strip(), errors.get(name.strip(), 0.0)) for name, promise in table]
-        assert {promise for promise, _ in promises} == {"", "presence", "values"}
-        assert promises == sorted(promises)
+    table = [line.split(" | ") for line in pages.errors(results)][2:]
+    promises = [promise for _, promise, *_ in table]
+    assert set(promises) == {"", "presence", "values"}
+    assert promises == sorted(promises)
+    # Within a promise by the errors of all sets, as parts of the constant's.
+    constants = [about["constant"] for about in results["sets"].values()]
+    errors = [[float(each.split()[0]) for each in cells[:-1]] for _, _, *cells in table]
+    shares = [np.log(np.divide(each, constants)).mean() for each in errors]
+    places = list(zip(promises, shares, strict=True))
+    assert all(one <= other or np.isclose(one[1], other[1], atol=0.01)
+               for one, other in itertools.pairwise(places))  # fmt: skip
 
 
 @pytest.mark.slow
@@ -136,4 +142,6 @@ def test_what_cannot_be_installed_is_said(monkeypatch, tmp_path, work):
     monkeypatch.setattr(run, "environment", cannot)
     given = argparse.Namespace(folder=tmp_path, python=sys.executable, runs=1)
     row = vars(run.measure("python-dp", "flights", work, given))
-    assert pages.line(row).endswith("| installing failed with exit code 1 | | 0 |")
+    sets = {"flights": {"unit": "mph", "constant": 15.9}}
+    *_, told = pages.errors({"sets": sets, "rows": [row]})
+    assert "| installing failed with exit code 1 |" in told

@@ -84,8 +84,10 @@ def test_the_first_screen_of_the_readme():
     text = page("README.md")
     heads = re.findall(r"^## (.+)$", text, flags=re.MULTILINE)
     assert heads[:3] == ["What is protected, and what is not", "Try it", "Ten lines of Python"]
-    assert text.index("![") < text.index("**Protected:**") < text.index("**Not protected")
-    assert len(text.splitlines()) < 80
+    assert text.index("![") < text.index("**Protected:") < text.index("**Not protected")
+    first = text.partition("## Where next")[0]
+    assert len(first.splitlines()) <= 45
+    assert first.count("](") <= 12
 
 
 def test_the_citation_has_the_four_papers():

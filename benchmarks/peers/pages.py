@@ -35,7 +35,7 @@ LEFT = {
 RESULTS = FOLDER / "results.json"
 PAGE = RESULTS.parents[2] / "docs" / "understand" / "other-libraries.md"
 BEGIN, END = "<!-- {}: begin -->", "<!-- {}: end -->"
-KINDS = ("flights", "big", "surat-6", "warsaw-6", "quantiles", "code", "versions")
+SETS = ("flights", "big", "surat-6", "warsaw-6")
 CONSTANT = "one constant, the best there is"
 NOTHING: dict[str, Any] = {"sets": {}, "rows": []}
 STATISTICS = ("p50", "p85", "share")
@@ -56,7 +56,7 @@ def commit(sets: Mapping[str, Any], new: Found, order: Sequence[str], part: str 
     results = load()
     old = results.get(part, NOTHING) if part else results
     by_key = {(row["set"], row["name"]): row for row in (*old["rows"], new)}
-    ranked = sorted(by_key, key=lambda key: (KINDS.index(key[0]), order.index(key[1])))
+    ranked = sorted(by_key, key=lambda key: (SETS.index(key[0]), order.index(key[1])))
     merged = {"sets": {**old["sets"], **sets}, "rows": [by_key[key] for key in ranked]}
     _write(results | ({part: merged} if part else merged))
 
@@ -69,54 +69,59 @@ def _write(merged: Found) -> None:
 
 def filled(page: str, results: Found) -> str:
     """Return the page with its tables made anew."""
-    for kind in KINDS:
+    found = results.get("quantiles", NOTHING)
+    made = {
+        "errors": errors(results),
+        "quantiles": quantiles(found),
+        "code": code(),
+        "versions": versions(results),
+    }
+    for kind, lines in made.items():
         before, rest = page.split(BEGIN.format(kind))
         _, after = rest.split(END.format(kind))
-        table = "\n".join(lines(kind, results))
+        table = "\n".join(lines)
         page = f"{before}{BEGIN.format(kind)}\n{table}\n{END.format(kind)}{after}"
     return page
 
 
-def lines(kind: str, results: Found) -> Iterator[str]:
-    """Yield the lines of one table."""
-    if kind == "code":
-        yield from code()
-        return
-    if kind == "versions":
-        yield from versions(results)
-        return
-    if kind == "quantiles":
-        yield from quantiles(results.get("quantiles", NOTHING))
-        return
-    about = results["sets"].get(kind)
-    if not about:
-        yield "Not measured."
-        return
-    yield f"| | protects | settings | mean absolute error, {about['unit']} | CPU seconds | runs |"
-    yield "|---|---|---|---|---|---|"
-    yield f"| {CONSTANT} | | | {about['constant']:.3g} | | |"
-    rows = [row for row in results["rows"] if row["set"] == kind]
-    for row in sorted(rows, key=lambda row: (protected(row), error(row))):
-        yield line(row)
+def errors(results: Found) -> Iterator[str]:
+    """Yield a line for each way, by promise and error, with a column for each set."""
+    sets = results["sets"]
+    yield _line("", "protects", *(f"{which}, {sets[which]['unit']}" for which in sets), "CPU s")
+    yield "|---" * (len(sets) + 3) + "|"
+    yield _line(CONSTANT, "", *(f"{about['constant']:.3g}" for about in sets.values()), "")
+    at = {(row["name"], row["set"]): row for row in results["rows"]}
+    names = {name: protected(row) for (name, _), row in at.items()}
+
+    def over_constant(name: str) -> float:
+        shares = [error(at[name, which]) / sets[which]["constant"] for which in sets]
+        return statistics.geometric_mean(shares)
+
+    for name in sorted(names, key=lambda name: (names[name], over_constant(name))):
+        mine = [at[name, which] for which in sets]
+        yield _line(name, names[name], *map(_spread, mine), _seconds(mine[0]))
+
+
+def _line(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _spread(row: Found) -> str:
+    """Return the mean error, and after ± its standard error over runs."""
+    if row["failed"]:
+        return str(row["failed"])
+    count = len(row["errors"])
+    spread = statistics.stdev(row["errors"]) / count**0.5 if count > 1 else None
+    return f"{error(row):.3g}" + ("" if spread is None else f" ± {spread:.1g}")
+
+
+def _seconds(row: Found) -> str:
+    return f"{statistics.fmean(row['cpu']):.3g}" if row["cpu"] else ""
 
 
 def error(row: Found) -> float:
     """Return the mean error of a row; one that failed comes last."""
     return statistics.fmean(row["errors"]) if row["errors"] else float("inf")
-
-
-def line(row: Found) -> str:
-    """Return a row of the table."""
-    start = f"| {row['name']} | {protected(row)} | {settings(row)}"
-    if row["failed"]:
-        return f"{start} | {row['failed']} | | 0 |"
-    spread = ""
-    if len(row["errors"]) > 1:
-        deviation = statistics.stdev(row["errors"]) / len(row["errors"]) ** 0.5
-        spread = f" ± {deviation:.1g}"
-    seconds = statistics.fmean(row["cpu"])
-    count = len(row["errors"])
-    return f"{start} | {error(row):.3g}{spread} | {seconds:.3g} | {count} |"
 
 
 VALUES_ALONE = (
@@ -133,43 +138,21 @@ def protected(row: Found) -> str:
     return "values" if name in VALUES_ALONE else "presence"
 
 
-def settings(row: Found) -> str:
-    """Return the settings of a row in words."""
-    given = row["settings"]
-    if "clipping_range" in given:
-        words = f'`clipping_range="{given["clipping_range"]}"`'
-        return f"{words}, by default" if given["clipping_range"] == "auto" else words
-    if "users" in given:
-        return "private presence, by default"
-    if given.get("cells"):
-        words = f"{_many(given['cells'], 'cell')}, {_many(given['rows'], 'record')} in each"
-    else:
-        words = _many(given["rows"], "record")
-    return f"{words}, our private range at ε = 0.2" if given.get("is_ranged") else words
-
-
 def quantiles(found: Found) -> Iterator[str]:
-    """Yield the table of medians, 85th percentiles and shares, by set and promise."""
-    yield "| set | way | protects | settings | p50 | p85 | share | runs |"
-    yield "|---|---|---|---|---|---|---|---|"
-    for which, constants in found["sets"].items():
-        figures = " | ".join(f"{constants[name]:.3g}" for name in STATISTICS)
-        yield f"| {which} | {CONSTANT} | | | {figures} | |"
-        rows = [row for row in found["rows"] if row["set"] == which]
-        for row in sorted(rows, key=lambda row: (row["promise"], *_means(row))):
-            means = " | ".join(f"{one:.3g}" for one in _means(row))
-            words = settings({"settings": row["settings"] | {"is_ranged": row["is_ranged"]}})
-            told = "by default" if "protect" in row["settings"] else words
-            shown = f"{row['name']} | {row['promise']} | {told} | {means} | {row['runs']}"
-            yield f"| {which} | {shown} |"
+    """Yield a line for each way, by promise, with median, 85th percentile and share of each set."""
+    sets = found["sets"]
+    yield _line("p50 / p85 / share", "protects", *sets)
+    yield "|---" * (len(sets) + 2) + "|"
+    yield _line(CONSTANT, "", *(_figures(about) for about in sets.values()))
+    means = {(row["name"], row["set"]): row["means"] for row in found["rows"]}
+    names = {row["name"]: row["promise"] for row in found["rows"]}
+    for name, promise in sorted(names.items(), key=lambda item: (item[1], item[0])):
+        each = (means.get((name, which)) for which in sets)
+        yield _line(name, promise, *("" if mine is None else _figures(mine) for mine in each))
 
 
-def _means(row: Found) -> tuple[float, ...]:
-    return tuple(row["means"][name] for name in STATISTICS)
-
-
-def _many(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number > 1)}"
+def _figures(means: Mapping[str, float]) -> str:
+    return " / ".join(f"{means[name]:.3g}" for name in STATISTICS)
 
 
 def versions(results: Found) -> Iterator[str]:

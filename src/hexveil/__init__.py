@@ -11,7 +11,7 @@ A first tour::
     book = hv.Ledger("ledger.sqlite", dataset="surat", budget=5)
     hv.release(ds, plan, ledger=book).write("map")      # booked, noised, written
 
-Records: `read`, `from_sums`, `combine_columns`, `Cells`, `Labels`, `OneCell`, `Select`,
+Records: `example`, `read`, `from_sums`, `combine_columns`, `Cells`, `Labels`, `OneCell`, `Select`,
 `RecordFormat`, `Dataset`; with private presence also `declare`, `FleetDeclaration`.
 Plans: `plan`, `compare`, `capacity`, `Plan`, `Capacity`, `Occupancy`.
 Publishing: `Ledger`, `release`, `publish`, `Release`, `Catalogue`; for those who receive a folder:
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from hexveil.records.read import declare, read
     from hexveil.records.select import Select
     from hexveil.records.sources.record_format import RecordFormat
+    from hexveil.simulation.example import example
 
 __version__ = "0.1.0"
 
@@ -99,6 +100,7 @@ _HOMES = {
     "declare": "hexveil.records.read",
     "read": "hexveil.records",
     "FleetDeclaration": "hexveil.planning.presence.presence_request",
+    "example": "hexveil.simulation.example",
 }
 
 __all__ = [
@@ -128,6 +130,7 @@ __all__ = [
     "compare_releases",
     "declare",
     "evaluation",
+    "example",
     "from_sums",
     "load",
     "mechanisms",

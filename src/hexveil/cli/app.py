@@ -182,6 +182,7 @@ LEDGER = CommandGroup(
 PANELS: dict[str, dict[str, AnyCommand]] = {
     "Publish": {
         "demo": declarations.DemoOptions,
+        "map": declarations.MapOptions,
         "inspect": declarations.InspectOptions,
         "plan": declarations.PlanOptions,
         "release": declarations.ReleaseOptions,

@@ -19,6 +19,20 @@ class DemoOptions(Declaration):
     city: bool = False
 
 
+class MapOptions(RunDeclaration):
+    """Make a map of records: recognise, ask, propose grids, release, open the page.
+
+    Asks at most five questions and writes a run file. With --yes nothing is asked: give the options
+    that are open. Nothing is spent before the last answer.
+    """
+
+    example = "hexveil map records.csv"
+
+    yes: bool = False
+    save: Path | None = None
+    browser: bool = True
+
+
 class InspectOptions(RunDeclaration):
     """Show the grids that a fleet supports, and three runs; --init drafts a run file.
 

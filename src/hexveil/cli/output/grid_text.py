@@ -175,7 +175,7 @@ def advice_lines(advice: RunAdvice, value_unit: str, epsilon: str) -> list[str]:
     if advice.proposals:
         lines += ["", _HOW_TO_WRITE]
     else:
-        lines += formatting.wrapped("No proposal", _absence(advice, epsilon))
+        lines += formatting.wrapped("No proposal", absence(advice, epsilon))
     for proposal in advice.weaker:
         lines += [
             "",
@@ -206,7 +206,8 @@ def _places(proposal: GridAssessment) -> str:
     return f" in {proposal.hexagons:,} hexagons of {across(proposal.grid.resolution):.2g} km"
 
 
-def _absence(advice: RunAdvice, epsilon: str) -> str:
+def absence(advice: RunAdvice, epsilon: str) -> str:
+    """Return why no run is proposed, and what would help."""
     nearest = advice.nearest
     if nearest is None:
         return "No grid tried has a map of three hexagons. Lower min_users, or take a finer grid."

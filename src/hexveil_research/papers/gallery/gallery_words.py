@@ -41,13 +41,6 @@ What the papers print and does not hold:
 {failures}
 """
 
-ELSEWHERE = """\
-## Claims without a figure that do not hold
-
-These are formulas, lemmas and remarks. All that hold are in the \
-[CSV file](../figures/paper-claims.csv).
-"""
-
 END = """\
 **Next:** [errata of the papers](errata.md) · [map of the theory](map-of-theory.md) · \
 [reproduce the papers](../how-to/reproduce.md), from your own data, too

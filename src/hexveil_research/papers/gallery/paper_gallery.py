@@ -87,23 +87,16 @@ def draw(docs: Path, figures: Figures) -> None:
 
 
 def page(rows: Sequence[Row], shown: Sequence[Study]) -> str:
-    """Return the page: the tally, every figure with its claims, and what fails elsewhere.
+    """Return the page: the tally, what fails, and every figure with the number of its claims.
 
     Without claims it has the figures and their words alone.
     """
     figures = [study for study in shown if study.name in gallery_words.FIGURES]
-    elsewhere = [
-        row
-        for row in rows
-        if row["study"] not in gallery_words.FIGURES and row["verdict"] != "holds"
-    ]
     text = [gallery_words.HEAD.format(trials=f"{TRIALS:,}")]
     if rows:
         text.append(gallery_words.TALLY.format(tally=tally(rows), failures=failures(rows)))
     for study in figures:
         text += figure_lines(study, [row for row in rows if row["study"] == study.name])
-    if elsewhere:
-        text += [gallery_words.ELSEWHERE, *table(elsewhere, placed=True), ""]
     return "\n".join([*text, gallery_words.END])
 
 
@@ -129,27 +122,20 @@ def figure_lines(study: Study, rows: Sequence[Row]) -> list[str]:
         "",
         f"**Here:** {words.result}",
         "",
-        *([*table(rows), ""] if rows else []),
+        *([f"**Claims:** {verdicts(rows)}.", ""] if rows else []),
     ]
 
 
-def table(rows: Sequence[Row], *, placed: bool = False) -> list[str]:
-    """Return claims as a table of Markdown, with their places if they stand without a figure."""
-    head = ("claim", "reading", "verdict", "measured")
-    names = ("paper and place", *head) if placed else head
-    lines = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
-    for row in rows:
-        cells = {name: _escaped(row[name]) for name in ("claim", "reading", "verdict", "measured")}
-        if row["verdict"] == "fails":
-            cells["verdict"] = "**fails**"
-        place = [_escaped(f"{row['paper']}, {row['place']}")] if placed else []
-        lines.append(f"| {' | '.join([*place, *cells.values()])} |")
-    return lines
+def verdicts(rows: Sequence[Row]) -> str:
+    """Return how many claims of a figure have which verdict.
 
-
-def _escaped(text: str) -> str:
-    """Return text that a table of Markdown shows as it is."""
-    return "".join(f"\\{letter}" if letter in "|*_<>[]$" else letter for letter in text)
+    Examples
+    --------
+    >>> verdicts([{"verdict": "fails"}, {"verdict": "holds"}, {"verdict": "holds"}])
+    'holds 2, fails 1'
+    """
+    found = Counter(row["verdict"] for row in rows)
+    return ", ".join(f"{verdict} {number}" for verdict, number in found.most_common())
 
 
 def main(words: list[str] | None = None) -> None:

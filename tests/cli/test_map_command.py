@@ -1,0 +1,139 @@
+"""`hexveil map`: questions with proposals, a run file, a release, the page; nothing is guessed."""
+
+import io
+import json
+import sys
+import tomllib
+import webbrowser
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hexveil as hv
+
+GIVEN = (
+    "--bounds 0,65 --timezone Asia/Kolkata --set read.privacy_unit=user --epsilon 1 "
+    "--set ledger.budget=2"
+)
+
+
+class Terminal(io.StringIO):
+    """Answers of somebody at a terminal."""
+
+    def isatty(self):
+        """Tell that somebody is there."""
+        return True
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """Stand in a folder with 400 buses, each at eight places at the same hours."""
+    rows = [
+        {
+            "bus": f"{user:04d}",
+            "lat": 21.1 + 0.06 * place,
+            "lon": 72.7 + 0.06 * place,
+            "time": f"2022-01-01T{10 + (user + place) % 8}:{user % 60:02d}:00+05:30",
+            "speed": 5.0 * place + user % 10,
+        }
+        for place in range(8)
+        for user in range(400)
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "buses.parquet")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def answer(monkeypatch, call):
+    """Return what answers the questions of a command, and the pages it opened."""
+    pages = []
+    monkeypatch.setattr(webbrowser, "open", pages.append)
+
+    def answered(words, *answers):
+        monkeypatch.setattr(sys, "stdin", Terminal("".join(f"{text}\n" for text in answers)))
+        return call(words), pages
+
+    return answered
+
+
+def test_five_answers_make_a_map(here, answer):
+    """Proposals are taken by an empty line; the file that is written makes the same map."""
+    said, pages = answer("map buses.parquet", "0 to 65 km/h", "Asia/Kolkata", "", "", "2", "", "y")
+    assert said.code == 0, said.err
+    assert "vehicle bus; value speed; time time; place lat and lon" in " ".join(said.err.split())
+    assert "Presence, places and times are not" in " ".join(said.err.split())
+    fields = tomllib.loads((here / "buses.toml").read_text())
+    assert fields["values"] == {"bounds": [0, 65], "value_unit": "km/h"}
+    assert fields["cells"]["timezone"] == "Asia/Kolkata"
+    assert fields["read"]["privacy_unit"] == "user"
+    assert fields["plan"]["epsilon"] == 1
+    assert fields["ledger"]["budget"] == 2
+    assert pages == [(here / "map" / "report.html").resolve().as_uri()]
+    assert hv.verify(here / "map")["dataset"]["name"] == "buses"
+
+
+def test_an_answer_that_cannot_be_is_asked_again(here, answer):
+    """What is wrong is said, and nothing is spent where the release is not confirmed."""
+    said, pages = answer(
+        "map buses.parquet",
+        *(
+            "fast",
+            "65,0",
+            "0,65",
+            "Kolkata",
+            "Asia/Kolkata",
+            "bus",
+            "user",
+            "-1",
+            "1",
+            "2",
+            "",
+            "n",
+        ),
+    )
+    assert said.code == 130
+    text = " ".join(said.err.split())
+    assert "bounds are two numbers and a unit" in text
+    assert "the answer must be one of user, user-day, user-week" in text
+    assert "costs epsilon 1 (factor 2.72) of a budget of 2" in text
+    assert pages == []
+    assert sorted(path.name for path in here.iterdir()) == ["buses.parquet", "buses.toml"]
+
+
+def test_yes_guesses_nothing(here, refuse, okay):
+    """Each open question is named by its option; with all of them nothing is asked."""
+    said = refuse("map buses.parquet --yes --epsilon 1")
+    assert said.err == (
+        "hexveil: --yes guesses nothing: give --bounds, --timezone, --set read.privacy_unit, --set "
+        "ledger.budget, too.\n"
+    )
+    assert "map asks on a terminal" in refuse("map buses.parquet").err
+    made = json.loads(okay(f"map buses.parquet --yes {GIVEN} --json").out)
+    assert made["ledger"]["budget"] == "2"
+    # The run file has no open question, and its ledger has the numbers.
+    again = okay("map buses.toml --yes --out again")
+    assert "at no cost" in " ".join(again.out.split())
+    assert (here / "again" / "report.html").exists()
+
+
+def test_columns_that_no_name_tells_are_asked_for(here, refuse):
+    """The option that names them is said; private presence and several columns are refused."""
+    (here / "odd.csv").write_text("a,b,lat,lon,time\n1,2,21.1,72.8,2024-01-01T00:00:00Z\n")
+    said = refuse("map odd.csv --yes")
+    assert "--user COLUMN, --value COLUMN" in said.err
+    assert "hexveil inspect SOURCE --init" in refuse("map buses.parquet --protect presence").err
+    assert "takes one value column" in refuse("map buses.parquet --value speed --value lat").err
+    assert "--json requires --yes" in refuse("map buses.parquet --json").err
+
+
+def test_a_file_that_exists_is_kept(here, refuse):
+    """A run file is never replaced; a folder that exists is said before records are read."""
+    (here / "buses.toml").write_text("")
+    said = refuse(f"map buses.parquet --yes {GIVEN}")
+    assert "'buses.toml' exists already" in said.err
+    (here / "map").mkdir()
+    (here / "map" / "own.txt").write_text("")
+    assert "map" in refuse(f"map buses.parquet --yes {GIVEN} --save other.toml").err
+    assert not (here / "other.toml").exists()

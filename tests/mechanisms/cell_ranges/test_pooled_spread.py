@@ -138,14 +138,14 @@ def test_distances_are_those_of_user_means():
     occupancy = Occupancy.from_dense([[2, 1], [1, 3], [1, 0]])
     stage = within_cell_spread(ListedWeights(occupancy, np.ones(5, int)), 24, Fraction(1))
     sums = PrivateSums(np.array([2 * 10 + 1, 13, 30, 7, 3 * 9]))  # means 10, 13, 30 and 7, 9
-    votes = stage.reading.votes.distance_votes
+    votes = stage.votes.distance_votes
     points = spread_points(24)
     (measured,) = stage.measure(sums, Outputs())
-    expected = votes_of_distances(weighted_votes(stage.reading.votes.weights), partners(occupancy))
+    expected = votes_of_distances(weighted_votes(stage.votes.weights), partners(occupancy))
     assert votes == expected.sum()
     tally = np.zeros(points.size + 1, dtype=int)
     np.add.at(tally, points.places(np.array([[3, 17, 20, 2, 2]]))[0], expected)
-    cost = np.abs(np.cumsum(tally)[:-1] - stage.targets[0])
+    cost = np.abs(np.cumsum(tally)[:-1] - stage.target)
     assert measured.scores.argmax() == cost.argmin()
 
 

@@ -1,6 +1,5 @@
 """Distributions decoded from noisy bins: the law of the noise, placed bins, what a tilt says."""
 
-
 import numpy as np
 import pytest
 

@@ -37,7 +37,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,19 +71,9 @@ LARGEST_SPREAD = Fraction(5, 2)
 _Z_GRAIN = 2**20
 
 
-class VotedValues(Protocol):
-    """Values, wherever they are, each with a number of votes. PRIVATE once measured."""
-
-    def tally(self, sums: PrivateSums, candidates: ListedPoints) -> Ints:
-        """Return the votes of each place, shape (batch, n_points + 1). PRIVATE.
-
-        A value takes the place of the first point that is not below it; last come those above all.
-        """
-
-
 @dataclass(frozen=True, eq=False)
 class WeightedVotes(ReadOnlyArrays):
-    """Votes for the means of all pairs, and their tally: a `VotedValues`.
+    """Votes for the means of all pairs, and their tallies.
 
     Attributes
     ----------
@@ -144,22 +134,6 @@ class WeightedVotes(ReadOnlyArrays):
         tally = partial(work, votes=self.column, candidates=candidates)
         by_block = sums.map_cells(self.weights.occupancy, tally)
         return np.asarray(by_block.sum(axis=1))
-
-
-@dataclass(frozen=True, eq=False)
-class WeightedDistances:
-    """The tally of distances between two user means of a cell: a `VotedValues`.
-
-    Attributes
-    ----------
-    votes : WeightedVotes
-    """
-
-    votes: WeightedVotes
-
-    def tally(self, sums: PrivateSums, candidates: ListedPoints) -> Ints:
-        """Return the votes of each place of a distance. PRIVATE."""
-        return self.votes.tally_by(_tally_distances, sums, candidates)
 
 
 # ---- of pairs ----
@@ -279,54 +253,41 @@ def tally_votes(values: Ints, votes: Ints, candidates: ListedPoints) -> Ints:
 
 
 @dataclass(frozen=True, eq=False)
-class MapQuantiles(ReadOnlyArrays, DrawnRow):
-    """Choices among values of all pairs of a map, in which no user has more votes than another.
+class DistanceQuantile(ReadOnlyArrays, DrawnRow):
+    """Choice of a quantile of the distances between two user means of a cell.
 
     Attributes
     ----------
-    name : str
-    reading : VotedValues
+    votes : WeightedVotes
     candidates : ListedPoints
-    targets : tuple of int
-        Votes that are wanted at or below each point.
+    target : int
+        Votes that are wanted at or below the point.
     user_votes : ndarray of int64, shape (n_users,)
-        Votes of each user.
+        Votes that each user moves.
     scale : float
-        Of every choice.
     """
 
-    name: str
-    reading: VotedValues
+    votes: WeightedVotes
     candidates: ListedPoints
-    targets: tuple[int, ...]
+    target: int
     user_votes: Ints
     scale: float
-
-    @property
-    def entries(self) -> int:
-        """One candidate per target."""
-        return len(self.targets)
+    name: ClassVar[str] = SPREAD
+    entries: ClassVar[int] = 1
 
     def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage
-        """Return a permute-and-flip per choice."""
-        return (NoisyMax(self.scale),) * self.entries
+        """Return a permute-and-flip."""
+        return (NoisyMax(self.scale),)
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
         """Return that a user moves every cost by at most its votes."""
-        return (Separate.of_one_entry(self.user_votes),) * self.entries
+        return (Separate.of_one_entry(self.user_votes),)
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Scores, ...]:  # noqa: ARG002
         """Return the scores of the candidates. PRIVATE."""
-        # A rank needs only the votes at or below each point: one pass serves all targets.
-        cumulative = np.cumsum(self.reading.tally(sums, self.candidates), axis=1)
+        tally = self.votes.tally_by(_tally_distances, sums, self.candidates)
         ones = np.ones((1, self.candidates.size), dtype=np.int64)
-        return tuple(Scores(-RankCost(t).costs(cumulative), ones) for t in self.targets)
-
-
-def vote_targets(votes: Ints | int, quantiles: tuple[Fraction, ...]) -> tuple[int, ...]:
-    """Return the votes wanted at or below each quantile of these votes, rounded half up."""
-    total = int(np.sum(votes))
-    return tuple(int(total * quantile + Fraction(1, 2)) for quantile in quantiles)
+        return (Scores(-RankCost(self.target).costs(np.cumsum(tally, axis=1)), ones),)
 
 
 def normal_quantile(share: Fraction) -> Fraction:
@@ -334,7 +295,9 @@ def normal_quantile(share: Fraction) -> Fraction:
     return Fraction(round(_Z_GRAIN * STANDARD_NORMAL.inv_cdf(float(share))), _Z_GRAIN)
 
 
-def within_cell_spread(weight: Weights, deviation: int, epsilon: Fraction) -> MapQuantiles | None:
+def within_cell_spread(
+    weight: Weights, deviation: int, epsilon: Fraction
+) -> DistanceQuantile | None:
     """Return the choice of a quantile of distances within cells; None if no cell has two users.
 
     Parameters
@@ -348,10 +311,11 @@ def within_cell_spread(weight: Weights, deviation: int, epsilon: Fraction) -> Ma
     votes = WeightedVotes(weight)
     if not votes.distance_votes:
         return None
-    user_votes = votes.distance_user_votes
-    targets = vote_targets(votes.distance_votes, (SPREAD_QUANTILE,))
-    scale, points = selection_scale(int(user_votes.max()), epsilon), spread_points(deviation)
-    return MapQuantiles(SPREAD, WeightedDistances(votes), points, targets, user_votes, scale)
+    user_votes, points = votes.distance_user_votes, spread_points(deviation)
+    # Rounded half up.
+    target = int(votes.distance_votes * SPREAD_QUANTILE + Fraction(1, 2))
+    scale = selection_scale(int(user_votes.max()), epsilon)
+    return DistanceQuantile(votes, points, target, user_votes, scale)
 
 
 def distance_vote_ratio(weight: Weights) -> Fraction:

@@ -197,11 +197,6 @@ def _scale(request: NoiseRequest) -> float:
     raise TypeError("a stage of one cell asks for discrete Laplace noise of single numbers.")
 
 
-def single_request(selects: bool, scale: float) -> NoiseRequest:
-    """Return the request for a private choice, or for the noise of one number."""
-    return NoisyMax(scale) if selects else LaplaceNoise(np.array([scale]))
-
-
 def sum_moves(
     pairs: Pairs,
     *,
@@ -218,7 +213,8 @@ def sum_moves(
     for rows, plan, outputs in plans.next_stages(pairs):
         cell = int(pairs.cell[rows.start])
         for entry, report in enumerate(plan.stages[len(plans.outputs)].sensitivity(outputs)):
-            request = single_request(bool(selects[cell, entry]), float(scales[cell, entry]))
+            scale = float(scales[cell, entry])
+            request = NoisyMax(scale) if selects[cell, entry] else LaplaceNoise(np.array([scale]))
             losses = report.loss_lower_bound(request, rows.stop - rows.start)
             terms[0, rows] += parts.rounded_down(losses)
     return _sums_of_users(pairs, terms)

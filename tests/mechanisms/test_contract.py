@@ -219,6 +219,6 @@ def test_only_measure_receives_sums():
     for name in ("noise", "sensitivity"):
         assert list(inspect.signature(getattr(Stage, name)).parameters) == ["self", "earlier"]
     allocation = type(quantile())
-    for name in ("next_stage", "decode", "estimate", "losses"):
+    for name in ("next_stage", "estimate", "losses"):
         parameters = set(inspect.signature(getattr(allocation, name)).parameters)
         assert parameters <= {"self", "earlier", "outputs"}

@@ -1,23 +1,15 @@
 """Mechanisms by name and from text; a new one is a class and a line of the registry."""
 
-import ast
-import inspect
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import hexveil as hv
-import user_average
 from hexveil import mechanisms
-from hexveil.base.errors import HexveilError, InputError
+from hexveil.base.errors import InputError
 from hexveil.mechanisms import REGISTRY, CellMechanism, parse
-from hexveil.mechanisms.contract import MemoryJournal, execute
-from hexveil.mechanisms.noise import VettedNoise
-from hexveil.mechanisms.per_cell_allocation import PerCell
-from hexveil.mechanisms.sensitivity_report import Meter
-from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, MapProblem
-from hexveil.mechanisms.stage_data import PrivateSums
+from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
 from stage_laws import ExactLoss, Problem
 from user_average import UserAverage
 
@@ -133,15 +125,6 @@ def mechanism(monkeypatch):
     return parse("UserAverage()")
 
 
-def test_a_new_mechanism_uses_public_names_alone():
-    """Its file imports nothing private of the package, and nothing but what it builds on."""
-    tree = ast.parse(inspect.getsource(user_average))
-    imported = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    assert not [alias for node in imported for alias in node.names if alias.name[0] == "_"]
-    ours = {node.module for node in imported} - {"dataclasses"}
-    assert all(module.startswith("hexveil.mechanisms") for module in ours), ours
-
-
 def test_a_new_mechanism_is_studied(mechanism):
     """It is parsed, planned, evaluated, and compared by Auto."""
     assert repr(mechanism) == "UserAverage()"
@@ -168,19 +151,3 @@ def test_a_new_mechanism_loses_what_it_states(mechanism):
     exact = ExactLoss(Problem((2, 1, 1), 3), allocation)
     assert exact.worst == pytest.approx(allocation.losses())
     assert exact.worst == pytest.approx([2, 2, 2])
-
-
-def test_a_new_mechanism_is_released_on_a_map(mechanism):
-    """The loop, the meter and the vetted noise of a release run it on many cells."""
-    occupancy = hv.Occupancy.from_dense([[2, 0, 3], [1, 5, 0], [4, 1, 1]])
-    problem = MapProblem(occupancy, Fraction(0), Fraction(1), 60)
-    allocation = PerCell(mechanism).allocate(problem, Fraction(200))
-    booked, journal = allocation.losses(), MemoryJournal()
-    assert 190 <= booked.max() <= 200
-    sums = PrivateSums(occupancy.n * 30)  # everybody's mean is 30
-    outputs = execute(allocation, sums, VettedNoise(), journal, Meter(booked))
-    estimates = allocation.estimates(outputs)
-    assert estimates[0] == pytest.approx([30, 30, 30], abs=10)  # 30 scales and more
-    assert execute(allocation, sums, VettedNoise(), journal, Meter(booked)) == outputs
-    with pytest.raises(HexveilError, match="booked"):
-        execute(allocation, sums, VettedNoise(), MemoryJournal(), Meter(booked / 2))

@@ -19,9 +19,8 @@ from hexveil.mechanisms.presence.contribution import CellWindow, PrivateCap
 from hexveil.mechanisms.presence.count_map import CountAllocation
 from hexveil.mechanisms.presence.presence_allocation import (
     WIDE_PART,
-    OneShot,
+    MapForm,
     PresenceAllocation,
-    ThreeStages,
 )
 from hexveil.mechanisms.presence.presence_decoding import (
     decode_map,
@@ -36,9 +35,9 @@ from hexveil.model.private_pairs import PrivatePairs
 
 SPAN, N_CELLS, USED = 1000, 40, 30
 FORMS = {
-    "one shot": OneShot(),
-    "three stages": ThreeStages(),
-    "capped": ThreeStages(cap=PrivateCap()),
+    "one shot": MapForm.one_shot(),
+    "three stages": MapForm(),
+    "capped": MapForm(cap=PrivateCap()),
 }
 
 
@@ -100,16 +99,16 @@ def test_the_vetted_door_draws_it(fleet):
 
 def test_the_door_refuses_no_records():
     """At the smallest ε that a plan takes, counts at their limits leave room for the noise."""
-    epsilon = Fraction(PARTS, 2**51) / (OneShot().range_share * WIDE_PART)
+    epsilon = Fraction(PARTS, 2**51) / (MapForm.one_shot().range_share * WIDE_PART)
     rows = np.arange(300)
     crowd = PrivatePairs(rows % N_CELLS, rows, np.full(300, 2**62), np.full(300, 2**62))
-    plan = PresenceAllocation(N_CELLS, SPAN, epsilon, OneShot())
+    plan = PresenceAllocation(N_CELLS, SPAN, epsilon, MapForm.one_shot())
     outputs = execute(
         plan, PresenceSums(crowd), VettedNoise(), MemoryJournal(), Meter(plan.losses())
     )
     assert plan.decode(outputs).is_open.shape == (N_CELLS,)
     with pytest.raises(InputError, match="epsilon is too small"):
-        PresenceAllocation(N_CELLS, SPAN, epsilon / 2, OneShot())
+        PresenceAllocation(N_CELLS, SPAN, epsilon / 2, MapForm.one_shot())
 
 
 def test_shares_add_up_to_epsilon():
@@ -125,11 +124,11 @@ def test_shares_add_up_to_epsilon():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: OneShot(range_share=Fraction(1)),
-        lambda: OneShot(range_share=Fraction(0)),
-        lambda: ThreeStages(coarse_share=Fraction("0.9")),
-        lambda: ThreeStages(residual_share=Fraction(-1, 10)),
-        lambda: ThreeStages(cap=PrivateCap(share=Fraction("0.8"))),
+        lambda: MapForm.one_shot(range_share=Fraction(1)),
+        lambda: MapForm.one_shot(range_share=Fraction(0)),
+        lambda: MapForm(coarse_share=Fraction("0.9")),
+        lambda: MapForm(residual_share=Fraction(-1, 10)),
+        lambda: MapForm(cap=PrivateCap(share=Fraction("0.8"))),
     ],
 )
 def test_shares_that_exceed_epsilon_are_refused(make):

@@ -320,7 +320,7 @@ class CappedMap(AnyUnitPlan):
 
     Attributes
     ----------
-    form : OneShot, ThreeStages or ShapeForm
+    form : MapForm or ShapeForm
         Its cap, and shares of the loss: of the map, and of the coarse one, 0 without one.
     """
 

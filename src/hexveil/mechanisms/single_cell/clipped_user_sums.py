@@ -45,7 +45,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar
 
 import numpy as np
 
@@ -65,25 +65,6 @@ from hexveil.mechanisms.sensitivity_report import (
 from hexveil.mechanisms.single_cell.cell_allocation import CellAllocation, CellProblem, check_int64
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
 from hexveil.mechanisms.stage_data import EstimateGrid, Outputs, PrivateSums, ProvenError, Values
-
-
-@runtime_checkable
-class ThresholdMechanism(Protocol):
-    """A mechanism with a contribution cap that is one of the cell's counts, chosen by rank.
-
-    A release keeps of each user at most as many samples as the `rank`-th largest user has; a
-    cell with fewer users than that publishes the middle of its bounds, without noise.
-    """
-
-    @property
-    def name(self) -> str:
-        """As constructed, for tables."""
-
-    def rank(self, epsilon: Fraction) -> int:
-        """Return which largest count is the cap for a cell loss of `epsilon`."""
-
-    def epsilon_range(self, rank: int) -> tuple[Fraction, Fraction | None] | None:
-        """Return the cell losses [low, high) with this rank; None if there are none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,12 +114,20 @@ class LinearMean(CellAllocation):
         return EstimateGrid(np.zeros(1), np.array([1.0 / self.divisor]))
 
 
-class ClippedMeanMechanism(CellMechanism):
-    """Base of mechanisms that choose a contribution cap by rank: see `ThresholdMechanism`."""
+class ThresholdMechanism(CellMechanism):
+    """Base of mechanisms with a contribution cap that is one of the cell's counts, chosen by rank.
+
+    A release keeps of each user at most as many samples as the `rank`-th largest user has; a
+    cell with fewer users than that publishes the middle of its bounds, without noise.
+    """
 
     @abstractmethod
     def rank(self, epsilon: Fraction) -> int:
         """Return which largest count is the cap for a cell loss of `epsilon`."""
+
+    @abstractmethod
+    def epsilon_range(self, rank: int) -> tuple[Fraction, Fraction | None] | None:
+        """Return the cell losses [low, high) with this rank; None if there are none."""
 
     def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> LinearMean:
         """Return the allocation of one cell: see `CellMechanism.allocate_cell`."""
@@ -156,7 +145,7 @@ class ClippedMeanMechanism(CellMechanism):
 
 
 @dataclass(frozen=True, repr=False)
-class Baseline(ClippedMeanMechanism):
+class Baseline(ThresholdMechanism):
     """The plain mean plus Laplace noise of scale U m* / (N ε).
 
     Examples
@@ -175,7 +164,7 @@ class Baseline(ClippedMeanMechanism):
 
 
 @dataclass(frozen=True, repr=False)
-class OptimalClipping(ClippedMeanMechanism):
+class OptimalClipping(ThresholdMechanism):
     """The mean of user means projected to U/2 ± T/(2m), plus Laplace noise of scale T / (N ε).
 
     Examples

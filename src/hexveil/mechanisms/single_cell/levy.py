@@ -50,17 +50,20 @@ from hexveil.mechanisms.stage_data import Outputs
 
 @dataclass(frozen=True)
 class RangeAroundMiddle:
-    """A range of public half width around the middle of the bin chosen, within the bounds.
+    """A range of public half width around the middle of the bin chosen.
 
     Attributes
     ----------
     bins : EvenBins
     half_width : int
         In half quanta.
+    is_clamped : bool
+        Whether it ends at the bounds; RW leaves it beyond them, too.
     """
 
     bins: EvenBins
     half_width: int
+    is_clamped: bool = True
 
     @cached_property
     def widest(self) -> float:
@@ -76,23 +79,11 @@ class RangeAroundMiddle:
         """Return both ends, rounded outwards, for numbers of bins."""
         middle = self.bins.double_middles(selected)
         # Rounded outwards: a range narrower than planned would clip more, not cost more.
-        lower = np.maximum((middle - self.half_width) // 2, 0)
-        upper = np.minimum(-(-(middle + self.half_width) // 2), self.bins.top)
-        return lower, np.maximum(upper, lower + 1)
-
-
-@dataclass(frozen=True)
-class UnclampedRange(RangeAroundMiddle):
-    """The same range as RW leaves it, also beyond the bounds."""
-
-    def around(self, selected: Ints) -> tuple[Ints, Ints]:
-        """Return both ends, rounded outwards, for numbers of bins."""
-        middle = self.bins.double_middles(selected)
         lower = (middle - self.half_width) // 2
-        return lower, np.maximum(-(-(middle + self.half_width) // 2), lower + 1)
-
-
-INTERVALS = {"clamped": RangeAroundMiddle, "unclamped": UnclampedRange}
+        upper = -(-(middle + self.half_width) // 2)
+        if self.is_clamped:
+            lower, upper = np.maximum(lower, 0), np.minimum(upper, self.bins.top)
+        return lower, np.maximum(upper, lower + 1)
 
 
 @dataclass(frozen=True, repr=False)
@@ -141,7 +132,7 @@ class Levy(CellMechanism):
 
     def __post_init__(self) -> None:
         check_rules(self.grouping, self.cap)
-        if self.interval not in INTERVALS:
+        if self.interval not in {"clamped", "unclamped"}:
             raise InputError(f'interval must be "clamped" or "unclamped", got {self.interval!r}.')
         if self.arrays not in {"used", "full"}:
             raise InputError(f'arrays must be "used" or "full", got {self.arrays!r}.')
@@ -161,7 +152,7 @@ class Levy(CellMechanism):
         # With one bin there is nothing to choose, and a choice would be paid for in vain.
         spent = epsilon * to_fraction(self.split, "split") if radius < 1.0 else Fraction(0)
         losses = spent, epsilon - spent
-        stages = _stages(arrays, radius, losses, INTERVALS[self.interval])
+        stages = _stages(arrays, radius, losses, is_clamped=self.interval == "clamped")
         divisor = arrays.grain * groups.n_arrays
         return ClippedRangeMean(cell, epsilon, stages, epsilon - spent, divisor, groups, radius)
 
@@ -170,7 +161,8 @@ def _stages(
     arrays: PseudoUserMeans,
     radius: float,
     losses: tuple[Fraction, Fraction],
-    interval: type[RangeAroundMiddle],
+    *,
+    is_clamped: bool,
 ) -> tuple[BoundedStage, ...]:
     """Return the choice of the middle, if one is paid for, and the sum."""
     spent, mean_epsilon = losses
@@ -180,5 +172,5 @@ def _stages(
     bins = EvenBins(arrays.span, min(math.ceil(1.0 / radius), arrays.span), arrays.grain)
     scale = selection_scale(int(arrays.pieces.max()), spent)
     middle = PrivateQuantile("middle", arrays, bins, (MiddleCost(),), arrays.pieces, scale)
-    clipping = interval(bins, math.ceil(3.0 * radius * arrays.span))
+    clipping = RangeAroundMiddle(bins, math.ceil(3.0 * radius * arrays.span), is_clamped)
     return middle, RangeSum("mean", arrays, clipping, mean_epsilon)

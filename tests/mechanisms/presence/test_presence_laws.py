@@ -20,7 +20,7 @@ from hexveil.mechanisms.contract import NoisyTotals
 from hexveil.mechanisms.presence import contribution, shape_allocation
 from hexveil.mechanisms.presence.contribution import CellWindow, DeclaredCap, PrivateCap
 from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation
-from hexveil.mechanisms.presence.presence_allocation import MapForm, PresenceAllocation
+from hexveil.mechanisms.presence.presence_allocation import OneShot, PresenceAllocation, ThreeStages
 from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation, ShapeForm
 from presence_laws import EDGES, BinnedWorld, ExactPresenceLoss, PresenceWorld
 
@@ -38,11 +38,11 @@ SHARES = {
 }
 PRIVATE = "three stages, private cap"
 FORMS = {
-    "one shot": MapForm.one_shot(),
-    "one shot, declared cap": MapForm.one_shot(cap=DeclaredCap(2)),
-    "three stages": MapForm(**SHARES),
-    "three stages, declared cap": MapForm(**SHARES, cap=DeclaredCap(2)),
-    PRIVATE: MapForm(**SHARES, cap=PrivateCap(share=Fraction("0.1"))),
+    "one shot": OneShot(),
+    "one shot, declared cap": OneShot(cap=DeclaredCap(2)),
+    "three stages": ThreeStages(**SHARES),
+    "three stages, declared cap": ThreeStages(**SHARES, cap=DeclaredCap(2)),
+    PRIVATE: ThreeStages(**SHARES, cap=PrivateCap(share=Fraction("0.1"))),
     "bins": ShapeForm(Fraction("0.3"), Fraction(0), n_wide=2, n_narrow=0, n_quantiles=2),
     "refined bins": ShapeForm(Fraction("0.3"), Fraction(0), n_wide=2, n_narrow=2, n_quantiles=2),
     "priced bins": ShapeForm(

@@ -19,8 +19,9 @@ from hexveil.mechanisms.presence.contribution import CellWindow, PrivateCap
 from hexveil.mechanisms.presence.count_map import CountAllocation
 from hexveil.mechanisms.presence.presence_allocation import (
     WIDE_PART,
-    MapForm,
+    OneShot,
     PresenceAllocation,
+    ThreeStages,
 )
 from hexveil.mechanisms.presence.presence_decoding import (
     decode_map,
@@ -35,9 +36,9 @@ from hexveil.model.private_pairs import PrivatePairs
 
 SPAN, N_CELLS, USED = 1000, 40, 30
 FORMS = {
-    "one shot": MapForm.one_shot(),
-    "three stages": MapForm(),
-    "capped": MapForm(cap=PrivateCap()),
+    "one shot": OneShot(),
+    "three stages": ThreeStages(),
+    "capped": ThreeStages(cap=PrivateCap()),
 }
 
 
@@ -99,16 +100,16 @@ def test_the_vetted_door_draws_it(fleet):
 
 def test_the_door_refuses_no_records():
     """At the smallest ε that a plan takes, counts at their limits leave room for the noise."""
-    epsilon = Fraction(PARTS, 2**51) / (MapForm.one_shot().range_share * WIDE_PART)
+    epsilon = Fraction(PARTS, 2**51) / (OneShot().range_share * WIDE_PART)
     rows = np.arange(300)
     crowd = PrivatePairs(rows % N_CELLS, rows, np.full(300, 2**62), np.full(300, 2**62))
-    plan = PresenceAllocation(N_CELLS, SPAN, epsilon, MapForm.one_shot())
+    plan = PresenceAllocation(N_CELLS, SPAN, epsilon, OneShot())
     outputs = execute(
         plan, PresenceSums(crowd), VettedNoise(), MemoryJournal(), Meter(plan.losses())
     )
     assert plan.decode(outputs).is_open.shape == (N_CELLS,)
     with pytest.raises(InputError, match="epsilon is too small"):
-        PresenceAllocation(N_CELLS, SPAN, epsilon / 2, MapForm.one_shot())
+        PresenceAllocation(N_CELLS, SPAN, epsilon / 2, OneShot())
 
 
 def test_shares_add_up_to_epsilon():
@@ -124,11 +125,11 @@ def test_shares_add_up_to_epsilon():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: MapForm.one_shot(range_share=Fraction(1)),
-        lambda: MapForm.one_shot(range_share=Fraction(0)),
-        lambda: MapForm(coarse_share=Fraction("0.9")),
-        lambda: MapForm(residual_share=Fraction(-1, 10)),
-        lambda: MapForm(cap=PrivateCap(share=Fraction("0.8"))),
+        lambda: OneShot(range_share=Fraction(1)),
+        lambda: OneShot(range_share=Fraction(0)),
+        lambda: ThreeStages(coarse_share=Fraction("0.9")),
+        lambda: ThreeStages(residual_share=Fraction(-1, 10)),
+        lambda: ThreeStages(cap=PrivateCap(share=Fraction("0.8"))),
     ],
 )
 def test_shares_that_exceed_epsilon_are_refused(make):

@@ -320,7 +320,7 @@ class CappedMap(AnyUnitPlan):
 
     Attributes
     ----------
-    form : MapForm or ShapeForm
+    form : OneShot, ThreeStages or ShapeForm
         Its cap, and shares of the loss: of the map, and of the coarse one, 0 without one.
     """
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -71,16 +71,39 @@ RESIDUALS, FINE_MAP = "residuals", "fine map"
 
 
 @dataclass(frozen=True)
-class MapForm:
-    """Values, coarse map, residuals, fine map; of one shot values and one map.
+class OneShot:
+    """Values, then one map.
+
+    Attributes
+    ----------
+    range_share : Fraction
+        Share of ε; the map has the others.
+    cap : NoCap or DeclaredCap
+    """
+
+    range_share: Fraction = Fraction("0.25")
+    cap: NoCap | DeclaredCap = NO_CAP
+    coarse_share: ClassVar[Fraction] = Fraction(0)
+
+    def __post_init__(self) -> None:
+        """Refuse shares that would not add up to one."""
+        _check_shares(self.range_share, self.map_share)
+
+    @property
+    def map_share(self) -> Fraction:
+        """Share of ε of the map that is published."""
+        return 1 - self.range_share
+
+
+@dataclass(frozen=True)
+class ThreeStages:
+    """Values, coarse map, residuals, fine map.
 
     Attributes
     ----------
     range_share, coarse_share, residual_share : Fraction
-        Shares of ε; the map that is published has what these and the cap leave. No coarse map and
-        no residuals are 0.
+        Shares of ε; the fine map has what these and the cap leave.
     cap : NoCap, DeclaredCap or PrivateCap
-        A private one needs a coarse map.
     """
 
     range_share: Fraction = Fraction("0.05")
@@ -90,17 +113,7 @@ class MapForm:
 
     def __post_init__(self) -> None:
         """Refuse shares that would not add up to one."""
-        middle = self.coarse_share, self.residual_share
-        shares = self.range_share, self.map_share, *(middle if any(middle) else ())
-        if not all(0 < share < 1 for share in shares):
-            raise InputError("every stage of a map needs a share of epsilon above 0, of 1 in all.")
-
-    @classmethod
-    def one_shot(
-        cls, range_share: Fraction = Fraction("0.25"), cap: NoCap | DeclaredCap = NO_CAP
-    ) -> MapForm:
-        """Return the form without a coarse map."""
-        return cls(range_share, Fraction(0), Fraction(0), cap)
+        _check_shares(self.range_share, self.coarse_share, self.residual_share, self.map_share)
 
     @property
     def map_share(self) -> Fraction:
@@ -109,6 +122,13 @@ class MapForm:
         return 1 - stages - self.cap.share
 
 
+def _check_shares(*shares: Fraction) -> None:
+    """Raise InputError unless every share lies strictly between 0 and 1."""
+    if not all(0 < share < 1 for share in shares):
+        raise InputError("every stage of a map needs a share of epsilon above 0, of 1 in all.")
+
+
+Form: TypeAlias = OneShot | ThreeStages
 WIDE_PART = Fraction("0.25")
 """Part of the values' share that finds out where most of them lie."""
 
@@ -127,7 +147,7 @@ class PresenceAllocation(CappedMap):
     span_quanta : int
         Width of the bounds.
     epsilon : Fraction
-    form : MapForm
+    form : OneShot or ThreeStages
     false_openings : float or None
         Expected number of empty cells that are opened; None opens every cell.
     shape : tuple of int
@@ -141,7 +161,7 @@ class PresenceAllocation(CappedMap):
     n_cells: int
     span_quanta: int
     epsilon: Fraction
-    form: MapForm
+    form: Form
     false_openings: float | None = 1.0
     shape: tuple[int, ...] = ()
     delta: Fraction = Fraction(0)
@@ -270,7 +290,7 @@ class PresenceAllocation(CappedMap):
 
     def histogram_law(self, name: str) -> NoiseLaw:
         """Return the noise of a histogram."""
-        if name == RESIDUALS and self.form.residual_share:
+        if name == RESIDUALS and isinstance(self.form, ThreeStages):
             return self.promise.part(self.form.residual_share).noise()
         part = WIDE_PART if name == WIDE_VALUES else 1 - WIDE_PART
         return self.promise.part(self.form.range_share * part).noise()

@@ -24,7 +24,12 @@ from hexveil.mechanisms.distribution.pooled_shape import shape_bins
 from hexveil.mechanisms.distribution.shape_statistics import MEAN, ShapeStatistics
 from hexveil.mechanisms.presence.contribution import NO_CAP, DeclaredCap, PrivateCap, UserCap
 from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation
-from hexveil.mechanisms.presence.presence_allocation import MapForm, PresenceAllocation
+from hexveil.mechanisms.presence.presence_allocation import (
+    Form,
+    OneShot,
+    PresenceAllocation,
+    ThreeStages,
+)
 from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation, ShapeForm
 from hexveil.model.declared_grid import DeclaredGrid
 from hexveil.model.public_metadata import FineBins, ValueLattice
@@ -243,7 +248,7 @@ class PresenceRequest:
     def mean_allocation(self) -> PresenceAllocation:
         """Return the plan of averages alone."""
         form = self.form()
-        sure = SMALL_FLEET_PART if not form.coarse_share else 1.0
+        sure = SMALL_FLEET_PART if isinstance(form, OneShot) else 1.0
         return PresenceAllocation(
             self.grid.n_cells,
             self.lattice.span_quanta,
@@ -274,17 +279,17 @@ class PresenceRequest:
         """Expected number of empty cells that are opened; None opens every cell."""
         return None if self.grid.is_in_use else FALSE_OPENINGS
 
-    def form(self) -> MapForm:
+    def form(self) -> Form:
         """Return the stages: one shot for a small declared fleet, small shares for a large one."""
         cap = self.user_cap
         if self.fleet.units < SMALL_FLEET and not isinstance(cap, PrivateCap):
-            return MapForm.one_shot(cap=cap)
-        largest = MapForm.residual_share
+            return OneShot(cap=cap)
+        largest = ThreeStages.residual_share
         # The noise of the residuals is in all cells alike.
         by_cells = min(Fraction(RESIDUAL_SHARE_CELLS, self.grid.n_cells), largest)
         residuals = max(self._histogram_share(1, largest), by_cells, LEAST_RESIDUAL_SHARE)
-        return MapForm(
-            range_share=self._histogram_share(2, MapForm.range_share),
+        return ThreeStages(
+            range_share=self._histogram_share(2, ThreeStages.range_share),
             residual_share=residuals,
             cap=cap,
         )

@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
+from hexveil.mechanisms.private_quantile import EvenBins
 from hexveil.mechanisms.simulated_noise import law
 from hexveil.mechanisms.single_cell.array_averaging import GRAIN, PseudoUserMeans, group_users
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, study_cell
 from hexveil.mechanisms.single_cell.clipped_range_mean import FixedRange, RangeSum, clipped_sums
+from hexveil.mechanisms.single_cell.levy import RangeAroundMiddle
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from scripted_noise import ScriptedNoise
 from stage_laws import every_data_set
@@ -224,6 +226,16 @@ def test_levy_states_the_noise_of_the_widest_range(span, grouping):
     chosen = [Outputs({stage.name: np.array([[bin_]])}) for bin_ in range(stage.candidates.size)]
     scales = [plan.released_range(outputs).scale for outputs in chosen]
     assert max(scales) == pytest.approx(plan.error(float(span)).scale[0], rel=1e-6)
+
+
+@pytest.mark.parametrize("half_width", [0, 1, 30])
+def test_levy_rounds_outwards(half_width):
+    """A range is no narrower than planned, but for the bounds."""
+    bins = EvenBins(777, 40, 1)
+    lower, upper = RangeAroundMiddle(bins, half_width).around(np.arange(40))
+    middle = bins.double_middles(np.arange(40))
+    assert (2 * lower <= np.maximum(middle - half_width, 0)).all()
+    assert (2 * upper >= np.minimum(middle + half_width, 2 * bins.top)).all()
 
 
 def allocation(counts, span, **options):

@@ -35,7 +35,7 @@ MEASURES = {
     "mechanisms/looks/range_stages.py", "mechanisms/looks/cell_looks.py",
     "mechanisms/looks/weighted_mean.py", "mechanisms/looks/weighted_variance.py",
     "mechanisms/private_quantile.py",
-    "mechanisms/looks/pooled_means.py", "mechanisms/looks/gaussian_looks.py",
+    "mechanisms/looks/pooled_means.py", "mechanisms/looks/cell_stages.py",
     "mechanisms/looks/pair_votes.py",
     "mechanisms/presence/shape_allocation.py",
     "mechanisms/per_cell_allocation.py",

@@ -34,8 +34,8 @@ from hexveil.accounting.noise_law import GAUSSIAN
 from hexveil.accounting.promise import Squares
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.looks.cell_looks import FIRST_LOOK
+from hexveil.mechanisms.looks.cell_stages import weighted_sum
 from hexveil.mechanisms.looks.clipped_mean import CELLS
-from hexveil.mechanisms.looks.gaussian_looks import weighted_sum
 from hexveil.mechanisms.looks.pooled_means import HISTOGRAM
 from hexveil.mechanisms.looks.user_weights import (
     UserMeanPrior,

@@ -32,9 +32,9 @@ from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.looks.cell_stages import (
     CellRangeOutputs,
     CellRangeStages,
+    GaussianCellStages,
     PosteriorRangeSelection,
 )
-from hexveil.mechanisms.looks.gaussian_looks import GaussianCellStages
 from hexveil.mechanisms.looks.kinds import (
     ClippingKind,
     Planned,

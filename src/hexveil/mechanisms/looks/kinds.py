@@ -239,11 +239,11 @@ class ClippingKind(ReadOnlyArrays):
         return [PrivateStep("cells", total, {})]
 
     def cell_entries(self, plan: Planned) -> dict[str, list[Any]]:  # noqa: ARG002
-        """Return what a manifest states of each cell, by name."""
+        """Return the statements of a manifest on each cell, by name."""
         return {}
 
     def words(self, plan: Planned, price: Shown, part: Shown) -> str:  # noqa: ARG002
-        """Return what is assumed of a private range; "" without one.
+        """Return the assumptions of a private range; "" without one.
 
         An epsilon has a price, and an amount of the promise's currency a part of all.
         """

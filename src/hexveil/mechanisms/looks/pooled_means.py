@@ -319,7 +319,7 @@ def n_bins(precision: Fraction) -> int:
 
 @dataclass(frozen=True)
 class PooledChoice:
-    """What is decided from the noisy votes, in whole quanta above the lower bound.
+    """Decisions from the noisy votes, in whole quanta above the lower bound.
 
     Attributes
     ----------

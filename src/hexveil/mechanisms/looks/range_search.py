@@ -175,7 +175,7 @@ class RangeSearch:
         return min(self.epsilon * usual, most.choices())
 
     def remaining(self, candidate: RangeCandidate) -> float:
-        """Return what an interval leaves to the cells: it is charged to everybody in full."""
+        """Return the loss that an interval leaves to the cells: it is charged to everybody in full."""
         cost = choices_worth(self.epsilon_of(candidate), self.promise.delta)
         return float(self.promise.amount - cost.amount)
 

@@ -94,7 +94,7 @@ class RangeStages(ReleaseAllocation):
         return replace(self.pooled_means.histogram, decide=decide, n_decided=self.n_decided)
 
     def decide(self, law: PooledLaw) -> Ints:
-        """Return what follows from the law of user means, in whole quanta."""
+        """Return the figures that follow from the law of user means, in whole quanta."""
         raise NotImplementedError
 
     def decided(self, outputs: Outputs) -> list[int]:

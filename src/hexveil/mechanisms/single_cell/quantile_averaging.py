@@ -73,7 +73,7 @@ class RangeBetweenPoints:
 
 
 class _QuantileAveraging(CellMechanism):
-    """Options and allocation of both quantile mechanisms, whose fields they are."""
+    """Options and allocation of both quantile mechanisms."""
 
     grouping: GroupingRule
     cap: CapRule | int

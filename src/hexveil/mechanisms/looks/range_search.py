@@ -175,7 +175,7 @@ class RangeSearch:
         return min(self.epsilon * usual, most.choices())
 
     def remaining(self, candidate: RangeCandidate) -> float:
-        """Return the loss that an interval leaves to the cells: it is charged to everybody in full."""
+        """Return the loss left to the cells by an interval: all users are charged it in full."""
         cost = choices_worth(self.epsilon_of(candidate), self.promise.delta)
         return float(self.promise.amount - cost.amount)
 

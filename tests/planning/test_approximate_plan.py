@@ -543,7 +543,7 @@ def test_precisions_of_two_looks_add_up():
 def test_looks_at_all_of_the_square_each_are_refused(monkeypatch):
     """Two looks with the noise of one, each, cost more than was booked."""
     _, plan = looks_plan()
-    monkeypatch.setattr(Squares, "noise_share", lambda share: Fraction(1))  # noqa: ARG005
+    monkeypatch.setattr(Squares, "noise_share", lambda *_: Fraction(1))
     meter = Meter(plan.booked_losses, squared=True)
     costs = [
         (stage.noise(outputs), stage.sensitivity(outputs))

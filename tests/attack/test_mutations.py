@@ -261,7 +261,7 @@ def made(tmp_path_factory):
     return SimpleNamespace(plan=place / "plan", map=place / "map", losses=plan.losses())
 
 
-PLAN_FILES = ("plan.json", "cells.parquet", "users.parquet", "pairs.parquet")
+PLAN_FILES = ("plan.json", "arrays.bin", "cells.parquet", "users.parquet")
 
 
 @pytest.mark.slow

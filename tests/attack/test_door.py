@@ -58,7 +58,7 @@ TAKERS = {
 }  # fmt: skip
 """Functions of mechanisms that are given private sums; studies of one cell have their own."""
 KERNELS = {
-    "map_cells", "map_bins", "_beside", "__init__", "_measure", "_measure_whole", "_tally_means",
+    "map_cells", "map_bins", "_beside", "__init__", "_measure", "_tally_means",
     "_tally_distances",
     "measured_integers", "_scored", "_cell_bins", "_pooled_bins",
 }  # fmt: skip

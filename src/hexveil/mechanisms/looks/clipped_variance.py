@@ -15,7 +15,6 @@ U² [-d (1 - d) / 4, (1 - d (1 - d)) / 4]. A cell without noise publishes U²/8,
 record 0, which it is; no value is read there.
 
 Neighbours: all values of one user, in all its cells at once, change within the bounds.
-Where the plan leaves users out, N is what contributes, and p below a share of that.
 Sensitivity of V, for U = 1. Let p = q/N be the user's contributed share, v and μ variance and mean
 of its samples, so v <= μ (1 - μ), and r the mean of the rest, which does not change. Then V is a
 constant plus h = p v + p (1 - p) (μ - r)², and h >= 0 is 0 at μ = r, v = 0. So V moves by at most
@@ -82,10 +81,8 @@ class ClippedVariance(ReadOnlyArrays):
     kept : KeptRecords
         Records that count of each pair; they need not be whole quanta.
     error : ErrorModel
-    divisor : ndarray of int64, shape (n_cells,)
-        N; or the samples that contribute, where the others are left out and not put at the middle.
     unclipped : ndarray of bool, shape (n_cells,)
-        Whether each user of the cell contributes all of its samples, or none and is left out.
+        Whether each user of the cell contributes all of its samples.
     """
 
     occupancy: Occupancy
@@ -93,7 +90,6 @@ class ClippedVariance(ReadOnlyArrays):
     noise: Floats
     kept: KeptRecords
     error: ErrorModel
-    divisor: Ints
     unclipped: Bools
     name: str = "variance"
 
@@ -115,7 +111,9 @@ class ClippedVariance(ReadOnlyArrays):
     @property
     def moves(self) -> StatisticMoves:
         """By how many steps each pair moves its cell's number."""
-        return variance_moves(self.divisor, self.kept, self.noise, self.unclipped)
+        return variance_moves(
+            self.occupancy.records_per_cell, self.kept, self.noise, self.unclipped
+        )
 
     def measure(self, sums: PrivateSums) -> Ints:
         """Return Y of every noised cell, shape (batch, n_noised). PRIVATE.
@@ -127,8 +125,8 @@ class ClippedVariance(ReadOnlyArrays):
         of cells without noise are not looked at.
         """
         work = partial(
-            _measure, kept=self.kept, width=self.lattice.width, divisor=self.divisor,
-            noise=self.noise,
+            _measure, kept=self.kept, width=self.lattice.width, noise=self.noise,
+            records=self.occupancy.records_per_cell,
         )  # fmt: skip
         return sums.map_cells(self.occupancy, work)
 
@@ -182,20 +180,20 @@ class ClippedVariance(ReadOnlyArrays):
 
 
 def variance_moves(
-    divisor: Ints, kept: KeptRecords, noise: Floats, unclipped: Bools
+    total: Ints, kept: KeptRecords, noise: Floats, unclipped: Bools
 ) -> StatisticMoves:
     """Return by how many steps each pair moves its cell's number, in noise of 2^30 steps."""
     scale = np.where(noise > 0, float(STEPS), 0.0)
     return StatisticMoves.of(
-        _steps_moved, scale, divisor=divisor, kept=kept, noise=noise, unclipped=unclipped
+        _steps_moved, scale, total=total, kept=kept, noise=noise, unclipped=unclipped
     )
 
 
 def _steps_moved(
-    pairs: Pairs, _: object, *, divisor: Ints, kept: KeptRecords, noise: Floats, unclipped: Bools
+    pairs: Pairs, _: object, *, total: Ints, kept: KeptRecords, noise: Floats, unclipped: Bools
 ) -> Floats:
     records = kept.of(pairs)
-    total, scale = divisor[pairs.cell], noise[pairs.cell]
+    total, scale = total[pairs.cell], noise[pairs.cell]
     # COMP Proposition III.1 is below the bound for odd N, but its proof is of plain data: with one
     # clipped record anywhere in the cell only the bound holds.
     plain, bound = variance_share(pairs.n, total), variance_sensitivity_bound(records / total)
@@ -206,7 +204,7 @@ def _steps_moved(
 
 
 def _measure(
-    pairs: Pairs, sums: PairSums, *, kept: KeptRecords, width: Ints, divisor: Ints, noise: Floats
+    pairs: Pairs, sums: PairSums, *, kept: KeptRecords, width: Ints, noise: Floats, records: Ints
 ) -> Ints:
     assert sums.squares is not None  # noqa: S101  checked with the plan
     total, squares = sums.total, sums.squares
@@ -226,7 +224,7 @@ def _measure(
     noised = (pairs.first + np.flatnonzero(pairs.own(noise) > 0)).tolist()
     return np.array(
         [
-            _steps(own, int(divisor[g]), int(width[g]), Fraction(float(noise[g])))
+            _steps(own, int(records[g]), int(width[g]), Fraction(float(noise[g])))
             for g, own in zip(noised, cells, strict=True)
         ],
         dtype=np.int64,

@@ -23,7 +23,7 @@ from hexveil.accounting import moves
 from hexveil.accounting.error_model import ErrorModel, WeightedMeanErrorModel
 from hexveil.accounting.moves import Currency, PairMoves
 from hexveil.accounting.promise import Promise, of_amount
-from hexveil.base.arrays import Bools, Floats, Ints
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
@@ -178,14 +178,6 @@ class ClippingKind(ReadOnlyArrays):
         ------
         InputError
         """
-
-    def known(self, statistic: str, occupancy: Occupancy) -> Bools:  # noqa: ARG002
-        """Return the cells that keep records of a statistic, and need no noise for it."""
-        return np.zeros(occupancy.n_cells, dtype=bool)
-
-    def divisors(self, problem: PlanningProblem, rows: PlanRows) -> Ints:  # noqa: ARG002
-        """Return the samples by which each cell's sums are divided."""
-        return np.asarray(problem.occupancy.records_per_cell)
 
     def error_models(self, problem: PlanningProblem, rows: PlanRows) -> dict[str, ErrorModel]:
         """Return the error model of each noised statistic, by its name."""

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import hexveil as hv
-from accounting.test_gaussian_loss import law
+from accounting.test_gaussian_composition import law
 from examples import examples
 from hexveil import Occupancy
 from hexveil.accounting import moves as accountant

@@ -15,9 +15,15 @@ from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.looks.one_range import PrivateRange
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.sensitivity_report import Meter
-from hexveil.model.pair_columns import WEIGHT_RESOLUTION, ListedWeights, SuppressedPairs
+from hexveil.model.pair_columns import (
+    WEIGHT_RESOLUTION,
+    FactoredWeights,
+    ListedWeights,
+    SuppressedPairs,
+)
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.moment_part import allocation_of
+from hexveil.planning.serialization import codec
 from hexveil.publishing.private_sums import private_sums
 from publishing.setting import dataset_of, plan_of
 
@@ -135,6 +141,9 @@ def handed_to_the_door(dataset, plan, chosen, monkeypatch, book):
 
     monkeypatch.setattr(noise, "add_laplace", add_laplace)
     monkeypatch.setattr(noise, "noisy_max", noisy_max)
+    # The ledger keeps a plan, and weights made by hand are those of no plan.
+    monkeypatch.setitem(codec.NAMES, "ListedWeights", ListedWeights)
+    monkeypatch.setitem(codec.NAMES, "Weights", FactoredWeights | ListedWeights)
     shown = hv.release(dataset, plan, ledger=book, accept_noise=True)
     (entry,) = book.entries()
     stages = {name: list(row) for name, row in book.find(entry.request).stages.items()}

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 import numpy as np
 import pyarrow as pa
@@ -72,13 +72,30 @@ from hexveil.records.units import (
 )
 
 
+class SumsOptions(TypedDict, total=False):
+    """Arguments of `from_sums` that may be left out, for type checkers."""
+
+    quantum: Number
+    privacy_unit: Unit
+    value: str
+    value_unit: str | None
+    cells: Cells | Labels | None
+    min_users: int
+    top: int | None
+    version: str | None
+    accept_single_records: bool
+    statistics: Sequence[str] | str
+    id_space: str | None
+    dates: tuple[str, str] | None
+
+
 @overload
 def from_sums(
     table: object,
     *,
     bounds: object,
     protect: Literal["values"] = ...,
-    **options: Any,  # noqa: ANN401  see below
+    **options: Unpack[SumsOptions],
 ) -> Dataset: ...
 
 
@@ -88,7 +105,7 @@ def from_sums(
     *,
     bounds: object,
     protect: Literal["presence"],
-    **options: Any,  # noqa: ANN401  see below
+    **options: Unpack[SumsOptions],
 ) -> PrivateDataset: ...
 
 

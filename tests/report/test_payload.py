@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from hexveil.report import accuracy_text
 from hexveil.report import background as module
 from hexveil.report.figure_style import GROUNDS, colours_of, gradient, palette
-from hexveil.report.interval_chart import interval_chart
 from hexveil.report.manifest_view import ManifestView
-from hexveil.report.payload import colour_ends, draw_map, slot_text, ticks
+from hexveil.report.payload import colour_ends, draw_map, interval_chart, slot_text, ticks
 from hexveil.report.shown_column import ShownColumn
 from hexveil.report.templates import format_rounded_up
 

@@ -18,10 +18,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hexveil.report.accuracy_text import CUT_OFF, describe_known_end
-from hexveil.report.background import background, encode
+from hexveil.report.background import draw_map
 from hexveil.report.cell_differences import unknown_ends
 from hexveil.report.figure_style import palette
-from hexveil.report.geography import Projection, Ring, centred_projection, unwrapped_rings
 from hexveil.report.manifest_view import ManifestView
 from hexveil.report.templates import render_sentence
 
@@ -234,27 +233,6 @@ def round_numbers(
         round(float(w) / 10.0**decimals, decimals) + 0.0 if math.isfinite(w) else None
         for w in rounded
     ]
-
-
-def draw_map(
-    names: Sequence[str], context: dict[str, Any] | None, *, geography: bool
-) -> dict[str, Any] | None:
-    """Return the outlines of the map, and its background; None without hexagons."""
-    if not names:
-        return None
-    rings = unwrapped_rings(names)
-    projection = centred_projection(rings)
-    drawn = [_steps(projection, ring) for ring in rings]
-    return {
-        "unit": projection.unit,
-        "rings": [encode(ring) for ring in drawn],
-        **background(projection, drawn, names, context=context, geography=geography),
-    }
-
-
-def _steps(projection: Projection, ring: Ring) -> NDArray[np.int64]:
-    lon, lat = np.array(ring, dtype=np.float64).T
-    return projection.steps(lon, lat)
 
 
 @dataclass(frozen=True)

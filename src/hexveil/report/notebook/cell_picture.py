@@ -19,7 +19,7 @@ from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.report.accuracy_text import CUT_OFF
-from hexveil.report.geography import centred_projection, unwrapped_rings
+from hexveil.report.geography import projected_rings
 from hexveil.report.manifest_view import RANGE, ManifestView, column_prefixes
 from hexveil.report.payload import colour_ends, slot_text
 
@@ -218,10 +218,9 @@ def _outlines_of(table: pa.Table, rows: Ints) -> tuple[tuple[Floats, ...], tuple
     hexagons = table["hexagon"].to_pylist()
     # Of all slots: a projection of some hexagons would move the others.
     distinct = list(dict.fromkeys(hexagons))
-    rings = unwrapped_rings(distinct)
-    projection = centred_projection(rings)
+    projection, rings = projected_rings(distinct)
     corners = {
-        name: np.multiply(projection.steps(*np.array(ring).T), projection.unit, dtype=np.float64)
+        name: np.multiply(ring, projection.unit, dtype=np.float64)
         for name, ring in zip(distinct, rings, strict=True)
     }
     present = [hexagons[row] for row in rows]

@@ -43,31 +43,12 @@ def several(measuring, seconds, **more):
     return found
 
 
-@pytest.mark.parametrize("power", [0.5, 1.0, 1.5])
-def test_exponents_are_those_of_powers(measuring, power):
-    """A power of the size gives its exponent, whatever the factor."""
-    sizes = [10, 50, 1000]
-    found = measuring.exponent(sizes, [7.0 * size**power for size in sizes])
-    assert found == pytest.approx(power)
-
-
 def test_limits_that_are_missed_are_named(measuring):
     """A ratio, seconds, memory or an error above its limit is named; one at its limit is not."""
     one = made(measuring, peak=5, error=1.0, limits={"ratio": 1.5, "cpu": 2.9, "peak": 4})
     assert one.ratio == 1.5
     assert one.missed() == ["cpu", "peak"]
     assert replace(one, limits={"error": 0.9}).missed() == ["error"]
-
-
-def test_a_task_in_a_process_of_its_own_says_what_it_took(measuring, tmp_path):
-    """CPU seconds and memory are those of the process that ran the task, and not of this one."""
-    script = tmp_path / "task.py"
-    script.write_text(
-        "import sys; sys.path.insert(0, sys.argv[1]); import measuring\n"
-        "measuring.report(measuring.since(measuring.cpu()) | {'rows': 5})\n"
-    )
-    found = measuring.in_process("a task", str(script), FOLDER)
-    assert (found["rows"], found["cpu"] < 1.0, found["peak"] > 2**20) == (5, True, True)
 
 
 @pytest.mark.parametrize(
@@ -126,16 +107,6 @@ def test_every_script_runs_at_three_sizes(load):
         assert all(one["pairs"] <= 0.4 * one["users"] * one["cells"] for one in pairs)
 
 
-def test_parts_have_limits_at_the_size_they_are_for(load):
-    """Planning and release have limits at ten million pairs; drawing, of one size, always."""
-    scale = load("scale")
-    for pairs, expected in ((10**6, {}), (10**7, {"ratio": 20.0})):
-        sizes = {"users": 10, "cells": 5, "pairs": pairs}
-        found = {"cpu": 1.0, "peak": 2.0}
-        assert scale.line("release", sizes, 3.0, found).limits == expected
-        assert scale.line("400,000 draws", sizes, 3.0, found).limits == {"cpu": 3.0}
-
-
 def test_page_is_written_between_its_marks(load, measuring):
     """The table of docs/understand/limits.md comes from measurements; the text around it stays."""
     limits = load("limits")
@@ -147,25 +118,6 @@ def test_page_is_written_between_its_marks(load, measuring):
     assert limits.written(text, [several(measuring, [2.0, 4.0])], about) == text
     around = re.compile(f"{limits.BEGIN}.*{limits.END}", re.DOTALL)
     assert around.sub("", text) == around.sub("", page)
-
-
-def test_end_to_end_has_its_limits(load, measuring, monkeypatch):
-    """The least seconds, the mean error of all runs; limits are those of the private interval."""
-    ending = load("end_to_end")
-    runs = iter(range(6))
-    found = {"cpu": 2.0, "peak": 9.0, "error": 1.0}
-    monkeypatch.setattr(
-        ending, "measure", lambda *_: found | {"cpu": 2.0 + (k := next(runs)), "error": k}
-    )
-    plain, interval = ending.measured(ending.ROWS, Path("any"), 2)
-    assert (plain.floor, plain.cpu, interval.cpu) == (2.0, 3.0, 4.0)
-    assert (plain.error, interval.error) == (2.5, 3.5)
-    assert plain.missed() == []
-    assert interval.missed() == ["error"]
-    assert interval.limits == {"cpu": 8.2, "error": 1.45}
-    assert isinstance(interval, measuring.Measured)
-    runs = iter(range(3))
-    assert [one.limits for one in ending.measured(100, Path("any"), 1)] == [{}, {}]
 
 
 @pytest.fixture
@@ -193,12 +145,3 @@ def test_committed_ratios_are_compared_with_and_fail_nothing(limits, capsys):
     assert "worse" not in capsys.readouterr().out
     assert limits.run(3.0) == 0
     assert "| 1 | worse by 50% |" in capsys.readouterr().out
-
-
-def test_exit_code_is_that_of_limits_and_failures(limits):
-    """A limit missed at the largest size or a failed script is 1; small sizes miss no limit."""
-    assert limits.run(2.0, limit=0.9) == 1
-    assert limits.run(2.0, "--quick", limit=0.9) == 0
-    assert limits.run(2.0, failed=1) == 1
-    assert limits.run(2.0, "--commit-figures", failed=1) == 1
-    assert not (limits.files / "figures.json").exists()

@@ -66,14 +66,3 @@ def test_simulated_sets_have_their_property(collection):
     again = load()
     assert (again.sums.total == dataset.sums.total).all()
     assert again.occupancy.fingerprint == occupancy.fingerprint
-
-
-@pytest.mark.parametrize("name", ["ships", "particle-counts", "parked"])
-def test_simulated_sets_keep_their_bounds(collection, name):
-    """Several users are in each cell, and means lie within the bounds."""
-    dataset = collection.COLLECTION[name].load()
-    occupancy, scale = dataset.occupancy, dataset.public.lattice
-    assert np.bincount(occupancy.cell).min() >= 3
-    sums = np.bincount(occupancy.cell, weights=dataset.sums.total.astype(float))
-    steps = sums / occupancy.records_per_cell
-    assert 0 <= steps.min() < steps.max() <= scale.span_quanta

@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import hexveil as hv
-from hexveil.ledger.integrity import soundness
+from hexveil.ledger import soundness
 from hexveil.ledger.unit_losses import Key, _hash_units
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import ValueLattice

@@ -71,7 +71,7 @@ TABLE = {
     "ledger": Room(
         (*BASE, "accounting"),
         ("numpy", "pyarrow", "sqlalchemy"),
-        (("psycopg", "storage/postgresql.py"),),
+        (("psycopg", "databases.py"),),
     ),
     "publishing": Room(
         (*BASE, "accounting", "records", "mechanisms", "ledger", "planning", "smoothing", "report"),
@@ -107,7 +107,7 @@ TABLE = {
     "cli": Room(
         (EVERY_ROOM,),
         ("numpy", "pyarrow", "typer", "rich"),
-        (("matplotlib", "output/error_curve.py"), ("matplotlib", "output/evaluation_chart.py")),
+        (("matplotlib", "output/figures.py"),),
     ),
     "__main__": Room(("cli",)),
     "__init__": Room((EVERY_ROOM,)),

@@ -126,22 +126,3 @@ def test_the_script_of_hexveil_publishes_every_cell(work, tmp_path):
     table = pq.read_table(out)
     assert table["cell"].to_pylist() == [0, 1, 2, 3] * 2
     assert all(0 <= mean <= 65 for mean in table["mean"].to_pylist())
-
-
-@pytest.mark.usefixtures("modules")
-def test_what_cannot_be_installed_is_said(monkeypatch, tmp_path, work):
-    """A library that fails has a row with the reason in the place of figures."""
-    import argparse  # noqa: PLC0415  used only here
-
-    import pages  # noqa: PLC0415  it is found only here
-    import run  # noqa: PLC0415  it is found only here
-
-    def cannot(*_):
-        raise run.CannotRunError("installing failed with exit code 1")
-
-    monkeypatch.setattr(run, "environment", cannot)
-    given = argparse.Namespace(folder=tmp_path, python=sys.executable, runs=1)
-    row = vars(run.measure("python-dp", "flights", work, given))
-    sets = {"flights": {"unit": "mph", "constant": 15.9}}
-    *_, told = pages.errors({"sets": sets, "rows": [row]})
-    assert "| installing failed with exit code 1 |" in told

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.planning.serialization.plan_codec import encode
 
 FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
 
@@ -62,20 +61,6 @@ def test_large_records_are_the_same_each_time(tmp_path, benchmark):
     assert not next(iter(big.parts(1000, seed=1))).equals(part)
 
 
-@pytest.mark.parametrize("kind", ["few users", "no structure", "piled at the bounds"])
-def test_losing_records_are_as_named(kind, benchmark):
-    """Each kind has 20 cells of five visits a user; what is named lies where it is named."""
-    losing = benchmark("losing")
-    dataset = losing.world(kind, 200, 0)
-    assert dataset.occupancy.n_cells == losing.CELLS
-    assert (dataset.occupancy.cells_per_user == losing.VISITED).all()
-    means = dataset.sums.total / 1000 / dataset.occupancy.n
-    ends = ((means < 16) | (means > 49)).mean()
-    spread = losing.truth(dataset).std()
-    assert (ends > 0.9) == (kind == "piled at the bounds")
-    assert (spread < 2) == (kind == "no structure")
-
-
 @pytest.mark.slow
 def test_errors_are_those_of_releases(benchmark):
     """Errors of drawn maps are the plan's noise where that is all; every estimate has its own."""
@@ -94,32 +79,4 @@ def test_errors_are_those_of_releases(benchmark):
     assert names == [
         first,
         *(f"{first}, {one}" for one in ("estimate", "smoothed", "through a ledger")),
-    ]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("users", "epsilon", "like"), [(20, "1", "bounds"), (200, "1", None), (200, "10", None)]
-)
-def test_auto_has_the_errors_of_what_it_takes(users, epsilon, like, benchmark):
-    """The row of "auto" is that of the plan it takes: its noise and weights are the same."""
-    reach, losing = benchmark("reach"), benchmark("losing")
-    dataset = losing.world("few users", users, 3)
-    *others, auto = reach.ours()
-    assert auto.options == {"clipping_range": reach.AUTO}
-    plans = [hv.plan(dataset, epsilon=epsilon, advise=False, **way.options) for way in others]
-    found = [
-        reach.Found.of(f"{way.name}{more}", epsilon, [k, k + 2.0], ours=True)
-        for k, way in enumerate(others)
-        for more in ("", ", smoothed", ", through a ledger")
-    ]
-    taken = hv.plan(dataset, epsilon=epsilon, advise=False, **auto.options)
-    name = reach.taken(taken)
-    assert like in (None, name)
-    k = [way.options["clipping_range"] for way in others].index(name)
-    assert encode(plans[k]) == encode(taken)
-    rows = list(reach.automatic(dataset, auto, epsilon, found))
-    assert [(one.name, one.mean) for one in rows] == [
-        (auto.name, k + 1.0),
-        (f"{auto.name}, smoothed", k + 1.0),
     ]

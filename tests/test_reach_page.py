@@ -49,27 +49,6 @@ def test_every_judging_set_has_its_rows(reach_page, rows):
     assert {(name, epsilon) for name in judging for epsilon in ("0.5", "1")} <= places
 
 
-def test_one_command_measures_and_writes(reach_page, monkeypatch, tmp_path):
-    """With --measure both files of rows are measured, as options of intervals.py, then the page."""
-    asked, intervals = [], reach_page.intervals
-    monkeypatch.setattr(intervals, "main", lambda words: asked.append(intervals.arguments(words)))
-    monkeypatch.setattr(reach_page, "PAGE", tmp_path / "reach.md")
-    (tmp_path / "reach.md").write_text("<!-- table: intervals, values -->\n<!-- end -->\n", "utf-8")
-    monkeypatch.setattr(sys, "argv", ["reach_page", "--measure", "--releases", "1"])
-    assert reach_page.main() == 0
-    assert [given.csv.name for given in asked] == ["intervals.csv", "clipping-ranges.csv"]
-    assert [given.releases for given in asked] == [1, 1]
-    assert (asked[0].sets, asked[1].sets) == (intervals.JUDGING, ["judging", "goal"])
-    assert "coverage, average" in (tmp_path / "reach.md").read_text("utf-8")
-    monkeypatch.setattr(sys, "argv", ["reach_page", "--measure", "--sets", "surat-6-goal"])
-    assert reach_page.main() == 0
-    assert [given.csv.name for given in asked[2:]] == ["clipping-ranges.csv"]
-    assert asked[2].sets == ["surat-6-goal"]
-    monkeypatch.setattr(sys, "argv", ["reach_page", "--releases", "1"])
-    with pytest.raises(SystemExit):
-        reach_page.main()
-
-
 def row_of(reach_page, **changes):
     """Return a row of a judging set."""
     usual = dict.fromkeys([field.name for field in fields(reach_page.Row)], 0.0)
@@ -98,18 +77,6 @@ def test_the_summary_counts_and_compares(reach_page):
     assert lines["coverage, least"][0] == "89.9%"
     assert lines["typical error within 30% of the true one"][0] == "1 of 2"
     assert lines["typical error more than 30% too small"][0] == "1 of 2"
-
-
-def test_goals_say_what_was_not_met_or_measured(reach_page):
-    """A goal without a row is not measured; one that is missed is not met."""
-    made = [
-        row_of(reach_page, set="flights", error=8.9),
-        row_of(reach_page, set="surat-6-goal", error=2.4),
-    ]
-    lines = {line.split(" | ")[0][2:]: line for line in reach_page.goals(made)}
-    assert "**not met**" in lines["flights"]
-    assert ", met" in lines["surat-6-goal"]
-    assert "not measured" in lines["demo-city"]
 
 
 def test_rows_measured_again_replace_those_of_the_file(reach_page, tmp_path):

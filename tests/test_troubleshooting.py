@@ -51,13 +51,6 @@ def test_a_quoted_message_is_in_the_source(quoted):
     assert is_said(quoted)
 
 
-def test_a_message_that_is_gone_is_noticed():
-    """A sentence that no module has, or has in other words, is not found."""
-    assert is_said("… exists, and a release is never changed")
-    assert not is_said("… exists, and a release is never altered")
-    assert not is_said("a release is never changed; … exists")
-
-
 def test_every_message_has_a_cause_and_a_remedy():
     """Below each message stand its cause and what to do."""
     bare = [quoted for quoted, below in sections().items() if len(below.split("\n")) < 2]

@@ -11,7 +11,7 @@ import pytest
 import hexveil as hv
 from hexveil.cli.receipts import find_problems
 from hexveil.ledger import events, hash_losses, odometer
-from hexveil.ledger.storage.databases import connect, connect_existing, transaction
+from hexveil.ledger.databases import connect, connect_existing, transaction
 from hexveil.ledger.unit_losses import make_key
 
 
@@ -116,7 +116,7 @@ def test_book_and_key_together_tell_who_is_in_it(book, tmp_path):
     def spent(name, key):
         (unit,) = hash_losses([name], np.ones(1), key, max_loss=Fraction(1)).hashes
         with transaction(connect(str(tmp_path / "ledger.sqlite"))) as connection:
-            return odometer.read_balances(connection, "buses", events.LIFETIME, [unit]).tolist()
+            return odometer.Odometer(connection, "buses", events.LIFETIME).balances([unit]).tolist()
 
     assert spent(b"bus 7", book.key) > [0]
     assert spent(b"bus 99", book.key) == [0]

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from attack import crash_draws
 from hexveil.base.errors import InputError
 from hexveil.ledger import inspection
-from hexveil.ledger.storage.databases import connect_existing
+from hexveil.ledger.databases import connect_existing
 from hexveil.publishing.verification import verify
 from ledger.books import Place
 

@@ -86,7 +86,7 @@ STEPS = (
     Step("probing", ("after", "os:mkdir", _TEMPORARY), "", left=True, calls=3),
     Step("reserving", ("inside", "reserved"), ""),
     Step("reserved", ("after", "hexveil.ledger:Ledger.reserve"), "reserved"),
-    Step("making room", ("after", "hexveil.ledger.storage.drawing:reserve_space"), "reserved"),
+    Step("making room", ("after", "hexveil.ledger.drawing:reserve_space"), "reserved"),
     Step("marking", ("inside", "marked"), "reserved"),
     Step("making a row", ("after", "hexveil.ledger.journal:create_row"), "reserved"),
     Step("marked", ("after", "hexveil.ledger:Ledger.begin_draw"), "marked"),

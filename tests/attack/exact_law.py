@@ -27,7 +27,7 @@ import numpy as np
 
 import hexveil as hv
 from hexveil.ledger import hash_losses, odometer
-from hexveil.ledger.storage.databases import transaction
+from hexveil.ledger.databases import transaction
 from hexveil.mechanisms import noise
 
 DIGITS = 40
@@ -145,7 +145,7 @@ def charged(book, ids, periods):
         spent += hash_losses([name], one, book.key, max_loss=1, periods=period).hashes
     account = book.account.name
     with transaction(book._engine) as connection:
-        return (odometer.read_balances(connection, account, "", spent) / PARTS).tolist()
+        return (odometer.Odometer(connection, account, "").balances(spent) / PARTS).tolist()
 
 
 @cache

@@ -12,7 +12,7 @@ import numpy as np
 import hexveil as hv
 from hexveil.base.errors import HexveilError
 from hexveil.ledger import inspection
-from hexveil.ledger.storage.databases import connect_existing
+from hexveil.ledger.databases import connect_existing
 from hexveil.ledger.unit_losses import Losses
 from ledger.books import Place, draw, publish
 

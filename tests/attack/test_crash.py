@@ -90,7 +90,7 @@ def test_killed_at_a_step(runner, site, step):
     "hook",
     [
         ("before", "pathlib:Path.replace", r"\.key"),
-        ("after", "hexveil.ledger.account_terms:make_key"),
+        ("after", "hexveil.ledger.unit_losses:make_key"),
         ("inside", "opened"),
         ("inside", "joined"),
         ("inside", "unit"),

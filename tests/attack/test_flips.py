@@ -12,7 +12,7 @@ import pytest
 from attack import flips
 from hexveil.base.errors import StorageError
 from hexveil.ledger import inspection
-from hexveil.ledger.storage.databases import connect_existing
+from hexveil.ledger.databases import connect_existing
 
 pytestmark = pytest.mark.slow
 

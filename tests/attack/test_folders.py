@@ -20,7 +20,8 @@ import pytest
 
 from attack import folder_mutants, fuzz_bytes
 from hexveil.base.errors import InputError
-from hexveil.cli.commands.check_command import lines
+from hexveil.cli.commands.check_command import rows
+from hexveil.cli.output.formatting import text_of
 from hexveil.mechanisms.pooled_law import project
 from hexveil.publishing.verification import verify
 from publishing.releases import released
@@ -75,7 +76,7 @@ def look(place):
         verdict = verify.check_folder(place)
     except InputError as error:
         return [str(error)], True
-    told = lines(place, verdict)
+    told = text_of(rows(place, verdict)).splitlines()
     assert all(line.isprintable() for line in told)
     assert "\n".join(told).encode()
     return told, bool(verdict.problems)

@@ -21,7 +21,8 @@ import pytest
 
 from attack import folder_kinds
 from hexveil.base.errors import InputError
-from hexveil.cli.commands.check_command import lines
+from hexveil.cli.commands.check_command import rows
+from hexveil.cli.output.formatting import text_of
 from hexveil.publishing import folder as folders
 from hexveil.publishing import receipt
 from hexveil.publishing.archive.archive import open_archive
@@ -157,7 +158,7 @@ def check(place):
         if not (place / "manifest.json").exists():
             return check_archive(place).problems
         verdict = verify.check_folder(place)
-        assert all(line.isprintable() for line in lines(place, verdict))
+        assert all(line.isprintable() for line in text_of(rows(place, verdict)).splitlines())
     except InputError as error:
         return (str(error),)
     return verdict.problems

@@ -1,8 +1,6 @@
 """A small city of buses, and the command as a person calls it."""
 
 import shlex
-import subprocess
-import sys
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -102,17 +100,5 @@ def refuse(call):
         said = call(*arguments)
         assert said.code == 2, said.err + said.out
         return said
-
-    return called
-
-
-@pytest.fixture
-def spawn():
-    """Call the command in a process of its own."""
-
-    def called(*arguments, **options):
-        command = [sys.executable, "-m", "hexveil", *words(*arguments)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
-        return Said(done.returncode, done.stdout, done.stderr)
 
     return called

@@ -24,12 +24,6 @@ def test_a_release_passes_and_a_changed_one_does_not(here, call, refuse, okay):
     assert len(said["problems"]) == 2
 
 
-def test_what_is_no_release_is_a_sentence(here, refuse):
-    """A folder of something else is wrong use."""
-    said = refuse("verify .")
-    assert "no manifest.json" in said.err
-
-
 @pytest.mark.slow
 def test_a_signed_release_is_checked_with_the_holders_key(here, call, refuse, okay):
     """keygen, release --sign and verify --key: exit 0 for the holder's folder, 2 for any other."""
@@ -51,21 +45,6 @@ def test_a_signed_release_is_checked_with_the_holders_key(here, call, refuse, ok
     unsigned = okay("verify map")
     assert "Signature" in unsigned.out
     assert "does not show who made it" in " ".join(unsigned.out.split())
-
-
-@pytest.mark.slow
-def test_a_replay_is_signed_too(here, call):
-    """The same request into another folder has the same files and the same signature."""
-    assert call("ledger keygen signing.pem").code == 0
-    for out in ("map", "again"):
-        arguments = (
-            "release run.toml --set release.accept_noise=true --set release.sign=signing.pem",
-        )
-        assert call(arguments, "--out", out).code == 0
-    one, two = ({path.name: path.read_bytes() for path in (here / out).iterdir()}
-                for out in ("map", "again"))  # fmt: skip
-    assert one == two
-    assert "signature.json" in one
 
 
 def test_a_key_that_cannot_sign_is_refused_before_anything_is_spent(here, call, refuse):
@@ -128,14 +107,6 @@ def test_the_text_goes_to_stdout_or_into_a_file(folder, call, okay):
     assert call("verify map").code == 0
 
 
-def test_sections_for_machines(folder, call):
-    """--json prints the sections, also beside a file."""
-    said = call("dossier map --json --out a.md")
-    found = json.loads(said.out)
-    assert found["sections"][0]["title"] == "What is protected, and from whom"
-    assert (folder / "a.md").is_file()
-
-
 @pytest.mark.parametrize(
     ("out", "words"),
     [
@@ -153,18 +124,6 @@ def test_files_that_cannot_be_are_refused(folder, call, refuse, out, words):
     assert said.err.count("\n") == 1
     assert said.out == ""
     assert call("verify map").code == 0
-
-
-def test_a_disk_that_fails_is_said_so(folder, call, monkeypatch):
-    """A file that cannot be written is exit 1, without a traceback."""
-
-    def full(*arguments, **options):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("hexveil.base.atomic_files.write", full)
-    said = call("dossier map --out a.md")
-    assert said.code == 1
-    assert "a.md cannot be written (No space left on device)" in said.err
 
 
 def test_bad_folders_are_wrong_use(folder, call, refuse):

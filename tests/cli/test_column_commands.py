@@ -1,12 +1,10 @@
-"""`plan` and `evaluate` of several value columns: targets and parts of ε by column."""
+"""`plan` of several value columns: targets and parts of ε by column."""
 
 import csv
 import json
 import random
 
 import pytest
-
-from hexveil.simulation.own_cells import STAMP
 
 RUN = """\
 source = "air.csv"
@@ -38,7 +36,6 @@ url = "book.sqlite"
 dataset = "air"
 budget = 9
 """
-FEW = "--trials 50 --mechanism Baseline --mechanism Levy"
 
 
 @pytest.fixture
@@ -60,19 +57,6 @@ def air(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_medians_of_columns_are_compared_by_estimator(air, call):
-    """Each column has the ways to measure its distribution, at its own part of ε."""
-    targets = 'target_error = { pm25 = 2, "no2.air" = "3%" }'
-    (air / "run.toml").write_text(RUN.replace(targets, 'epsilon = 4\nstatistics = ["p50"]'))
-    compared = call("plan", "run.toml", "--compare")
-    assert compared.code == 0
-    assert compared.out.count("(chosen)") == 2
-    stated = json.loads(call("plan", "run.toml", "--compare", "--json").out)
-    for column in stated["columns"].values():
-        assert {one["estimator"] for one in column["estimators"]} == {"ranks", "bins"}
-
-
-@pytest.mark.slow
 def test_columns_are_drawn_and_their_estimators_compared(air, call):
     """A curve of each column; of shares each way to measure them, for each column."""
     pytest.importorskip("matplotlib")
@@ -91,48 +75,6 @@ def test_columns_are_drawn_and_their_estimators_compared(air, call):
     assert shown.count("(chosen)") == 2
 
 
-@pytest.mark.slow
-def test_each_column_is_evaluated_at_its_part_of_a_release(air, call, okay):
-    """Numbers are those of the column alone at the part that a plan gives it."""
-    both = okay("evaluate run.toml --cell w1 --epsilon 1,3", FEW, "--json")
-    columns = json.loads(both.out)["columns"]
-    planned = json.loads(call("plan run.toml --epsilon 3 --json").out)
-    for column, rows in columns.items():
-        assert [row["epsilon_together"] for row in rows] == [1.0, 3.0, 1.0, 3.0]
-        assert rows[1]["epsilon"] == pytest.approx(planned["columns"][column]["epsilon"], rel=0.01)
-        parts = ",".join(repr(row["epsilon"]) for row in rows[:2])
-        chosen = ("--value", column, "--cell w1 --epsilon", parts, FEW, "--json")
-        alone = okay("evaluate run.toml", chosen)
-        for row, own in zip(rows, json.loads(alone.out)["rows"], strict=True):
-            assert row["mae"] == pytest.approx(own["mae"], rel=1e-9)
-    assert columns["pm25"][1]["epsilon"] + columns["no2.air"][1]["epsilon"] <= 3
-
-
-@pytest.mark.slow
-def test_a_table_of_each_column_is_written(air, call, okay):
-    """The run's targets divide the loss; own records are private, simulated ones are not."""
-    said = okay("evaluate run.toml --cell w2", FEW, "--out study")
-    assert said.out.count(STAMP) == 2
-    kinds = [
-        f"{column}-evaluate.{kind}"
-        for column in ("no2_air", "pm25")
-        for kind in ("csv", "png", "svg")
-    ]
-    assert sorted(path.name for path in (air / "study").iterdir()) == [
-        f"PRIVATE-{k}" for k in kinds
-    ]
-    header = (air / "study" / "PRIVATE-pm25-evaluate.csv").read_text().splitlines()[1]
-    assert header.endswith('"epsilon_together"')
-    simulated = (FEW, "--values uniform:0,90 --epsilon 1")
-    said = call("evaluate run.toml --cell w2", simulated)
-    assert STAMP not in said.out
-    assert "no2.air, at its part of epsilon 1 for all value columns:" in said.out
-    text = (air / "run.toml").read_text()
-    (air / "run.toml").write_text(text.replace('"3%"', '"50%"'))
-    said = call("evaluate run.toml --cell w2")
-    assert "no2.air: constants meet its target errors" in said.err
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -142,7 +84,7 @@ def test_a_table_of_each_column_is_written(air, call, okay):
         ),
         (
             ("plan run.toml --set plan.target_error=so2=2",),
-            "variance, sum, or each of pm25, no2.air",
+            "or each of pm25, no2.air",
         ),
         (
             ("plan run.toml --set plan.target_error=pm25=2 --set plan.target_error=no2.air=x",),
@@ -153,9 +95,7 @@ def test_a_table_of_each_column_is_written(air, call, okay):
             ("plan run.toml --set plan.baseline_error=so2=2",),
             "must be for pm25, no2.air, got 'so2'",
         ),
-        (("evaluate", "run.toml"), "--cell is needed: name one of 3 (w0, w1, w2)"),
-        (("evaluate run.toml --cell w0",), "no2.air has no cell 'w0'"),
-        (("evaluate run.toml --cell 0 --set privacy.delta=1e-6",), "leave delta out"),
+        (("evaluate", "run.toml"), "this command takes one value column"),
     ],
 )
 def test_wrong_use_is_one_sentence(air, call, arguments, message):

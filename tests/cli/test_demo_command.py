@@ -6,23 +6,15 @@ import io
 import json
 import re
 from fractions import Fraction
-from functools import partial
 
 import h3
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
-from hexveil.cli import main, shared_steps
-from hexveil.cli.commands import demo_command
-from hexveil.cli.demos import FLIGHTS_SHOW, place_in_city, place_of_flight, summary_lines
-from hexveil.config import load
-from hexveil.mechanisms.contract import UNMETERED, MemoryJournal, execute
-from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.planning.moment_part import allocation_of
-from hexveil.publishing.private_sums import private_sums
+from hexveil.cli import demos, main, shared_steps
+from hexveil.cli.demos import FLIGHTS_SHOW, place_in_city
 from hexveil.simulation import flights
 from hexveil.simulation.city.streets import LATITUDE, LONGITUDE
 
@@ -30,7 +22,7 @@ from hexveil.simulation.city.streets import LATITUDE, LONGITUDE
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
     """Return the demo's run, data set and plan."""
-    run, _ = demo_command.prepare(FLIGHTS_SHOW, tmp_path_factory.mktemp("demo"))
+    run, _ = demos.prepare(FLIGHTS_SHOW, tmp_path_factory.mktemp("demo"))
     return run, *read_and_planned(run)
 
 
@@ -52,17 +44,6 @@ def constant_error(dataset):
     """Return the mean absolute error of one constant for all cells."""
     true = true_means(dataset)
     return np.abs(true - true.mean()).mean()
-
-
-def released_error(dataset, plan):
-    """Return the mean absolute error of published averages over 20 simulated releases."""
-    allocation, true, errors = allocation_of(plan, dataset.public.lattice), true_means(dataset), []
-    for seed in range(20):
-        source = SimulatedNoise(np.random.default_rng(seed), 1)
-        outputs = execute(allocation, private_sums(dataset), source, MemoryJournal(), UNMETERED)
-        (noisy,) = allocation.decode(outputs)[0].estimate
-        errors.append(np.abs(np.clip(noisy, plan.lower, plan.upper) - true).mean())
-    return np.mean(errors)
 
 
 @pytest.mark.slow
@@ -92,7 +73,7 @@ def test_each_demo_makes_a_new_folder(tmp_path, monkeypatch, okay):
         assert code in said.out
     for path in (tmp_path / "demo-out" / "flights-1" / "map").iterdir():
         assert path.name in said.out
-    folder = demo_command.new_folder(tmp_path / "demo-out", "flights")
+    folder = demos.new_folder(tmp_path / "demo-out", "flights")
     assert folder.name == "flights-2"
 
 
@@ -117,34 +98,6 @@ def test_the_demo_says_where_it_may_not_write(tmp_path, monkeypatch, refuse):
     assert "demo-out" in said.err
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("quality", "slowest"), [("noise", "350 mph to ORD"), ("good", "281 mph")])
-def test_findings_are_of_the_good_cells(quality, slowest):
-    """Where noise may be large, an end of the scale is no finding."""
-    places = flights.destinations(flights.records())
-    rows = [
-        {
-            "hexagon": hexagon, "slot": "06:00", "slot_end": "12:00", "mean_raw": raw,
-            "mean_bound95": 20.0, "mean_quality": flag,
-        }
-        for hexagon, raw, flag in (
-            (_hexagon(places, "LAX"), 430.2, "good"),
-            (_hexagon(places, "BOS"), 280.7, quality),
-            (_hexagon(places, "ORD"), 350.0, "good"),
-        )
-    ]  # fmt: skip
-    where = partial(place_of_flight, places)
-    first, last, trust = summary_lines(pa.Table.from_pylist(rows), where, "mph")
-    assert re.match("Fastest good cell +430 mph to .*LAX.*06:00 to 12:00; error at most 20", first)
-    assert re.match(f"Slowest good cell +{slowest}", last)
-    assert ("2 good, 0 caution, 1 noise" in trust) == (quality == "noise")
-
-
-def _hexagon(places, code):
-    row = next(r for r in places.to_pylist() if r["dest"] == code)
-    return h3.latlng_to_cell(row["lat"], row["lon"], 2)
-
-
 @pytest.fixture(scope="module")
 def in_the_city(tmp_path_factory):
     """Return the folder where the city's demo ran, and what it said."""
@@ -167,14 +120,6 @@ def test_the_citys_demo_ends_with_its_map(in_the_city):
     cells = pq.read_table(folder / "map" / "cells.parquet")
     assert cells.num_rows > 80
     assert min(cells["users"].to_pylist()) >= 500
-
-
-@pytest.mark.slow
-def test_the_citys_map_is_twice_as_good_as_one_constant(in_the_city):
-    """Over 20 simulated releases the map's error is at most half of one constant's."""
-    dataset, plan = read_and_planned(load(str(in_the_city[0] / "city.toml")))
-    assert released_error(dataset, plan) <= constant_error(dataset) / 2
-    assert plan.support.beats_constant
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import re
 import pytest
 
 import hexveil as hv
-from hexveil.cli.output import error_curve
+from hexveil.cli.output import figures
 
 
 def drawn(**options):
@@ -15,22 +15,10 @@ def drawn(**options):
     return made.single
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("statistics", ["mean", ("mean", "sd"), "variance"])
-def test_the_same_plan_gives_the_same_image(statistics):
-    """PNG and SVG hold no date; both are images."""
-    pytest.importorskip("matplotlib")
-    plan = drawn(statistics=statistics)
-    one, other = error_curve.images(plan, "km/h"), error_curve.images(plan, "km/h")
-    assert one == other
-    assert one["png"].startswith(b"\x89PNG")
-    assert b"<svg" in one["svg"]
-
-
 def test_the_curve_falls_and_passes_the_plan():
     """More loss never means more error, and the marked plan lies on the line."""
     plan = drawn(objective="max")
-    losses, errors = zip(*error_curve.points(plan), strict=True)
+    losses, errors = zip(*figures.points(plan), strict=True)
     assert list(losses) == sorted(losses)
     assert list(errors) == sorted(errors, reverse=True)
     middle = len(losses) // 2
@@ -42,25 +30,14 @@ def test_the_curve_falls_and_passes_the_plan():
 @pytest.mark.parametrize("objective", ["max", "mean"])
 def test_targets_of_several_statistics_are_drawn_in_their_parts(objective, monkeypatch):
     """The plan meets its targets exactly there, and the joint line passes through it."""
-    monkeypatch.setattr(error_curve, "POINTS", 7)
+    monkeypatch.setattr(figures, "POINTS", 7)
     goals = {"mean": 1, "variance": "5%"}
     plan = drawn(epsilon=None, target_error=goals, statistics=("mean", "sd"), objective=objective)
-    assert error_curve.objective_error(plan, plan) == pytest.approx(1.0, rel=2e-3)
-    losses, errors = zip(*error_curve.points(plan), strict=True)
+    assert figures.objective_error(plan, plan) == pytest.approx(1.0, rel=2e-3)
+    losses, errors = zip(*figures.points(plan), strict=True)
     assert list(losses) == sorted(losses)
     assert any(loss == pytest.approx(float(plan.epsilon), rel=1e-6) for loss in losses)
     assert min(errors) < 1 < max(errors)
-
-
-@pytest.mark.slow
-def test_a_plan_of_constants_has_no_point(monkeypatch):
-    """On axes of logarithms nothing stands at 0: words say so in its place."""
-    pytest.importorskip("matplotlib")
-    said = []
-    monkeypatch.setattr("matplotlib.axes.Axes.legend", lambda axes, **_: said.append(axes))
-    error_curve.images(drawn(epsilon=None, target_error=5), "")
-    labels = said[0].get_legend_handles_labels()[1]
-    assert labels[-1] == "this plan: constants, at no loss"
 
 
 @pytest.mark.slow
@@ -68,20 +45,7 @@ def test_a_plan_of_constants_has_no_point(monkeypatch):
 def test_any_unit_is_drawn_as_text(unit):
     """Neither formulas nor letters that a font lacks stop a figure or warn."""
     pytest.importorskip("matplotlib")
-    assert set(error_curve.images(drawn(), unit)) == {"png", "svg"}
-
-
-def test_the_words_stand_where_there_is_room():
-    """They are on the side where the lines are further from the level."""
-    pytest.importorskip("matplotlib")
-    from matplotlib.figure import Figure  # noqa: PLC0415  an extra
-
-    axes = Figure().subplots()
-    axes.set(xscale="log", xlim=(0.1, 100))
-    line = [(0.1, 10.0), (1.0, 1.0), (10.0, 0.1), (100.0, 0.01)]
-    assert error_curve._has_room_right(axes, 1.0, {"joint": line})
-    assert not error_curve._has_room_right(axes, 0.1, {"joint": line})
-    assert not error_curve._has_room_right(axes, 0.001, {"joint": line})
+    assert set(figures.images(drawn(), unit)) == {"png", "svg"}
 
 
 @pytest.mark.slow

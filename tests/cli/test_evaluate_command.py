@@ -12,7 +12,7 @@ import pytest
 
 import hexveil as hv
 from cli.conftest import words
-from hexveil.cli.output import evaluation_chart
+from hexveil.cli.output import figures
 from hexveil.mechanisms import REGISTRY
 from hexveil.report import figure_style
 from hexveil.simulation.own_cells import NOT_COVERED, STAMP, stamped
@@ -104,35 +104,6 @@ def test_own_records_are_stamped_everywhere(here, okay):
     assert not (here / "ledger.sqlite").exists()
 
 
-def test_json_of_own_records_begins_with_the_stamp(here, call):
-    """The first entry says that the rows are private, before any of them."""
-    said = json.loads(call(OWN, QUICK, "--json").out)
-    assert next(iter(said)) == "private"
-    assert said["private"] == f"{STAMP} {NOT_COVERED}"
-
-
-def test_a_runs_price_is_where_own_records_are_compared(here, call):
-    """Without --epsilon a run file's own is used."""
-    said = json.loads(call(OWN, QUICK, "--json").out)
-    assert [row["epsilon"] for row in said["rows"]] == [1.0, 1.0]
-
-
-@pytest.mark.slow
-def test_a_cell_is_named_as_the_release_shows_it(here, call, refuse, okay):
-    """The hexagon of a release's table, and its slot, give what the cell's number gives."""
-    slots = "--timeslot 1h --timezone Asia/Kolkata --set cells.slot=pooled"
-    told = call("evaluate run.toml", slots, QUICK).err
-    hexagon, _, slot = told.split("(")[1].split(",")[0].partition("/")
-    chosen = (slots, QUICK, "--json")
-    numbered = okay("evaluate run.toml --cell 0", chosen)
-    for cell in (f"{hexagon} {slot}", f"{hexagon.upper()}/{slot}:00", f"{hexagon}, {slot}"):
-        assert call(f"evaluate run.toml --cell '{cell}'", chosen).out == numbered.out
-    refused = refuse(f"evaluate run.toml --cell '{hexagon} 03:00'", chosen)
-    assert f"the hexagon {hexagon} has no cell in the slot '03:00'; name one of 1 ({slot})" in (
-        refused.err
-    )
-
-
 USERS_AND_VALUES = "user,value\n" + "".join(
     f"u{user},{10 + user + repeat}\n" for user in range(12) for repeat in range(user % 3 + 1)
 )
@@ -157,36 +128,6 @@ def test_a_table_of_two_columns_is_one_cell(here, okay):
 
 
 @pytest.mark.slow
-def test_one_cell_needs_no_name_and_has_one(here, call, refuse):
-    """The switch, the name and the number all mean the one cell."""
-    (here / "mine.csv").write_text(USERS_AND_VALUES)
-    first, *others = (
-        call("evaluate", TWO_COLUMNS, QUICK, "--json", more)
-        for more in ((), "--set cells.one_cell=true", "--cell all", "--cell 0")
-    )
-    assert first.code == 0, first.err
-    assert {said.out for said in others} == {first.out}
-    refused = refuse("evaluate", TWO_COLUMNS, "--cell some")
-    assert "there is no cell 'some'; name one of 1 (all), or its number from 0." in refused.err
-
-
-@pytest.mark.slow
-def test_one_cell_of_own_records_is_planned_and_released(here, call, refuse, okay):
-    """A table of user and value becomes a release of one cell, which verifies."""
-    (here / "mine.csv").write_text(USERS_AND_VALUES)
-    refused = refuse("plan", TWO_COLUMNS, "--epsilon 4")
-    assert "--set cells.one_cell=true" in refused.err
-    said = okay("plan", TWO_COLUMNS, "--epsilon 4 --set cells.one_cell=true")
-    assert "1: one cell of all records" in said.out
-    book = "--ledger ledger.sqlite --dataset mine --set ledger.budget=5"
-    asked = "--epsilon 4 --set cells.one_cell=true --out one --set release.accept_noise=true"
-    okay("release", TWO_COLUMNS, asked, book)
-    assert call("verify one").code == 0
-    (row,) = csv.DictReader((here / "one" / "cells.csv").read_text().splitlines())
-    assert (row["cell"], row["users"]) == ("all", "12")
-
-
-@pytest.mark.slow
 def test_release_folders_stay_untouched(here, call, refuse):
     """Nothing of a study is written to a release's folder or below it, and nothing is read."""
     assert call("release run.toml --json").code == 0
@@ -196,15 +137,6 @@ def test_release_folders_stay_untouched(here, call, refuse):
         assert "lies in the release folder map" in said.err
         assert said.err.count("\n") == 1
         assert names(here / "map") == before
-
-
-@pytest.mark.slow
-def test_paths_start_where_the_command_is_called(here, okay, monkeypatch):
-    """A run file elsewhere does not move --counts or --out."""
-    (here / "below").mkdir()
-    monkeypatch.chdir(here / "below")
-    okay("evaluate ../run.toml --cell 0", QUICK, "--out study")
-    assert len(names(here / "below" / "study")) == 3
 
 
 def test_without_matplotlib_there_is_a_table_only(here, call, refuse, monkeypatch):
@@ -297,38 +229,10 @@ SHAPES = [
 @pytest.mark.parametrize(("rows", "private"), list(zip(SHAPES, cycle([True, False]))))
 def test_nothing_is_cut_off(rows, private):
     """Every text of the figure lies within it, however many mechanisms and epsilons there are."""
-    figure = evaluation_chart.error_chart(
+    figure = figures.error_chart(
         stamped(rows) if private else rows, title="Cell x, " + "long words " * 12
     )
     assert cut_off(figure) == []
-
-
-@DRAWS
-def test_lines_differ_without_colour():
-    """No two of fourteen mechanisms have the same marker and dashes."""
-    looks = {
-        (line[0].get_marker(), str(line[0]._dash_pattern))
-        for line in evaluation_chart.error_chart(table(mechanisms=14), title="").axes[0].containers
-    }
-    assert len(looks) == 14
-
-
-@DRAWS
-def test_bars_are_95_percent_of_the_simulation():
-    """A bar reaches 1.96 standard errors to either side."""
-    rows = table(mechanisms=1)
-    (container,) = evaluation_chart.error_chart(rows, title="").axes[0].containers
-    segments = container[2][0].get_segments()
-    heights = [top[1] - bottom[1] for bottom, top in segments]
-    assert heights == pytest.approx(2 * 1.96 * rows["standard_error"].to_numpy())
-
-
-@DRAWS
-@pytest.mark.parametrize(("least", "scale"), [(1.0, "log"), (0.0, "linear")])
-def test_axes_are_logarithmic_where_they_can_be(least, scale):
-    """An error of zero has no logarithm."""
-    axes = evaluation_chart.error_chart(table((0.25, 1.0, 8.0), least=least), title="").axes[0]
-    assert (axes.get_xscale(), axes.get_yscale()) == ("log", scale)
 
 
 def red(png):
@@ -341,8 +245,8 @@ def red(png):
 @pytest.mark.slow
 def test_a_private_image_says_so_in_red():
     """The stamp stands in both images of a private table, and in none of another."""
-    plain = evaluation_chart.chart_images(table(), title="Cell x")
-    private = evaluation_chart.chart_images(stamped(table()), title="Cell x")
+    plain = figures.chart_images(table(), title="Cell x")
+    private = figures.chart_images(stamped(table()), title="Cell x")
     assert red(plain["png"]) == 0
     assert red(private["png"]) > 2000
     assert STAMP.encode() in private["svg"]
@@ -356,24 +260,4 @@ def test_a_private_image_says_so_in_red():
 )
 def test_names_are_text(title):
     """A cell's name is drawn as it is: no formula, no warning, no control character."""
-    assert evaluation_chart.chart_images(table(), title=title)["png"].startswith(b"\x89PNG")
-
-
-@DRAWS
-@pytest.mark.slow
-def test_own_settings_do_not_change_the_figure():
-    """A reader's own style, which might need programs that are missing, is left aside."""
-    usual = evaluation_chart.chart_images(table(), title="x")
-    mpl = pytest.importorskip("matplotlib")
-    with mpl.rc_context({"font.size": 30, "text.usetex": True, "axes.facecolor": "black"}):
-        assert evaluation_chart.chart_images(table(), title="x") == usual
-        assert mpl.rcParams["font.size"] == 30
-
-
-@DRAWS
-@pytest.mark.slow
-def test_images_are_reproducible():
-    """The same table gives the same bytes: no date, no random name."""
-    assert evaluation_chart.chart_images(table(), title="x") == evaluation_chart.chart_images(
-        table(), title="x"
-    )
+    assert figures.chart_images(table(), title=title)["png"].startswith(b"\x89PNG")

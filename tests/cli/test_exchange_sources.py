@@ -1,18 +1,14 @@
 """From the files of an exchange to a release: drafted, filled in, planned, released, checked."""
 
 import json
-import tomllib
 from datetime import UTC, datetime
 
-import pyarrow as pa
 import pytest
 
 from hexveil.config.loading import FILL_IN
-from hexveil.simulation.city import City
 from records.feeds import snapshot
 from records.test_ngsi_ld import normalised, simplified
 
-CITY = City(users=60, days=1, seed=3, interval="10min")
 RUN = """
 [plan]
 epsilon = 3
@@ -26,14 +22,6 @@ budget = 3
 out = "{form}"
 accept_noise = true
 """
-
-
-@pytest.fixture(scope="module")
-def records():
-    """Return the records of an invented city, in the order of their times."""
-    table = pa.Table.from_batches(list(CITY.batches()))
-    rows = [row for row in table.to_pylist() if row["speed"] is not None]
-    return sorted(rows, key=lambda row: row["observationDateTime"])
 
 
 def epoch(row):
@@ -66,16 +54,6 @@ def drafted(call, source, **gaps):
         assert f'{name} = "{FILL_IN}"' in text
         text = text.replace(f'{name} = "{FILL_IN}"', f"{name} = {value}")
     return text.partition("\n[plan]")[0]
-
-
-def released(here, call, okay, form, text):
-    """Run a file to a verified release; return its manifest."""
-    (here / f"{form}.toml").write_text(text + RUN.format(form=form))
-    # Which other grids would do is no part of it, and takes longer than all the rest.
-    for command, *more in (("inspect",), ("plan --no-grids",), ("release",)):
-        okay(command, f"{form}.toml", more)
-    assert call("verify", form).code == 0
-    return json.loads((here / form / "manifest.json").read_text())
 
 
 ROWS = [
@@ -111,32 +89,6 @@ def test_a_few_records_of_an_exchange_are_drafted_and_planned(here, call, okay, 
     assert (json.loads(said.out)["records"], json.loads(said.out)["users"]) == (36, 9)
 
 
-@pytest.mark.slow
-def test_snapshots_of_a_feed_become_a_map(here, call, okay, records):
-    """A folder of snapshots that repeat what was last seen: each reading counts once."""
-    (here / "feed").mkdir()
-    last = {}
-    for number in range(0, len(records), 40):
-        last |= {row["license_plate"]: row for row in records[number : number + 40]}
-        sent = max(map(epoch, last.values()))
-        data = snapshot([fields(row) for row in last.values()], sent, others=2)
-        (here / "feed" / f"{sent}.pb").write_bytes(data)
-    text = drafted(call, "feed", bounds="[0, 18]", timezone='"Asia/Kolkata"')
-    run = tomllib.loads(text)
-    assert run["columns"] == {
-        "user": "vehicle.id",
-        "value": "position.speed",
-        "lat": "position.latitude",
-        "lon": "position.longitude",
-        "time": "timestamp",
-    }
-    assert run["values"]["value_unit"] == "m/s"
-    manifest = released(here, call, okay, "feed_map", text)
-    rules = manifest["rules"]
-    assert rules["repeats of a user and time"] > 500
-    assert rules["records left"] > 1_000
-
-
 def write_entities(here, form, records):
     """Write records as entities of a form, one a line."""
     rows = [
@@ -150,19 +102,3 @@ def write_entities(here, form, records):
         for row in records
     ]
     (here / "entities.ndjson").write_text("\n".join(json.dumps(form(row)) for row in rows))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("form", [normalised, simplified])
-def test_entities_become_a_map(here, call, okay, records, form):
-    """Normalised and simplified entities are drafted by their own names, and give one map."""
-    write_entities(here, form, records)
-    text = drafted(call, "entities.ndjson", bounds="[0, 65]", timezone='"Asia/Kolkata"')
-    columns = tomllib.loads(text)["columns"]
-    nested = ".value" if form is normalised else ""
-    assert columns["user"] == f"plate{nested}"
-    assert columns["value"] == f"speed{nested}"
-    assert columns["time"] == f"observationDateTime{nested}"
-    assert columns["location"] in ("location", "location.coordinates")
-    manifest = released(here, call, okay, "entity_map", text)
-    assert manifest["rules"]["records left"] > 0

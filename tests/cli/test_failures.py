@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from hexveil.cli import shared_steps
-from hexveil.cli.endings import Failure, remedy
+from hexveil.cli.endings import Failure
 from hexveil.cli.output import formatting
 from hexveil.ledger import Spend
 
@@ -39,14 +39,6 @@ def test_with_json_an_error_is_an_object(here, call, arguments, kind, code, hint
     assert error["message"].endswith(error["hint"])
     plain = call(arguments)
     assert plain.err == f"hexveil: {error['message']}\n"
-
-
-@pytest.mark.slow
-@given(st.text(), st.text())
-def test_the_hint_ends_the_message(problem, advice):
-    """Whatever a message quotes, the hint is its end, or empty."""
-    assert f"{problem}; {advice}".endswith(remedy(f"{problem}; {advice}"))
-    assert remedy("interrupted.") == ""
 
 
 def test_an_error_is_one_line_where_it_is_not_shown(capsys):
@@ -79,14 +71,6 @@ def test_text_fits_the_terminal(monkeypatch, columns, width):
     lines = formatting.wrapped("Label", "some words of a sentence " * 20)
     assert max(map(len, lines)) <= width
     assert max(map(len, lines)) > width - 12
-
-
-@pytest.mark.slow
-def test_a_plan_fits_a_narrow_terminal(here, okay, monkeypatch):
-    """No line of a plan and its comparison is longer than the terminal is wide."""
-    monkeypatch.setenv("COLUMNS", "60")
-    said = okay("plan run.toml")
-    assert max(map(len, said.out.splitlines())) <= 60
 
 
 # ---- What every error becomes: an exit code and one line that shows no data ----
@@ -133,39 +117,7 @@ def test_an_unknown_error_shows_no_data(here, call, monkeypatch):
     assert said.err.count("\n") == 1
 
 
-def test_debugging_shows_the_traceback_on_request(here, call, monkeypatch):
-    """HEXVEIL_DEBUG=1 shows the holder what happened."""
-    monkeypatch.setenv("HEXVEIL_DEBUG", "1")
-    monkeypatch.setattr(shared_steps, "read", failing(RuntimeError("inner words")))
-    said = call("plan run.toml")
-    assert said.code == 1
-    assert "inner words" in said.err
-
-
-def test_a_line_stays_a_line(here, call, monkeypatch):
-    """A message with line breaks is printed as one line."""
-    monkeypatch.setattr(shared_steps, "read", failing(hv.InputError("one\ntwo.")))
-    assert call("plan run.toml").err == "hexveil: one two.\n"
-
-
 # ---- Numbers in plain words ----
-
-
-@pytest.mark.parametrize(
-    ("loss", "said"),
-    [
-        (0, "1"),
-        (1, "2.72"),
-        (3, "20.1"),
-        (5, "149"),
-        (10, "22,027"),
-        (30, "more than a million"),
-        (1e6, "more than a million"),
-    ],
-)
-def test_factor(loss, said):
-    """A loss is said as a factor, e to its power."""
-    assert formatting.factor(loss) == said
 
 
 @given(st.floats(0, 50), st.floats(0, 50))
@@ -194,49 +146,11 @@ def test_prices_are_rounded_up(loss):
     assert loss * (1 - 1e-5) <= said <= loss * 1.01
 
 
-def test_measures_carry_their_unit():
-    """A number has three figures and its unit, if it has one."""
-    assert formatting.measured(1.23456, "km/h") == "1.23 km/h"
-    assert formatting.measured(12345.6, "") == "12,346"
-    assert formatting.number_text(1234567) == "1,234,567"
-
-
-def test_grids_are_said_in_words():
-    """A grid is said by its resolution and slot, or by its columns."""
-    assert formatting.grid_words(hv.Labels("route", "hour")) == "combinations of route, hour"
-    pooled = hv.Cells(5, "1h", "UTC", "pooled")
-    assert formatting.grid_words(pooled).endswith("1h slots, pooled over all days")
-    assert formatting.grid_words(hv.Cells(5, None)) == "hexagons at resolution 5, all times pooled"
-
-
-@given(st.text(st.characters(categories=["L"]), min_size=1, max_size=12), st.integers(1, 80))
-def test_paragraphs_are_aligned_and_narrow(word, times):
-    """Every line is at most 100 wide and starts under the first."""
-    lines = formatting.wrapped("Label", " ".join([word] * times))
-    assert all(len(line) <= 100 for line in lines)
-    assert all(line.startswith(" " * 19) for line in lines[1:])
-    assert " ".join(" ".join(lines).split()) == f"Label {' '.join([word] * times)}"
-
-
 @given(st.floats(1e-9, 1e9))
 def test_a_lower_bound_is_never_said_too_high(number):
     """It is rounded down, and loses at most a hundredth."""
     said = float(formatting.at_least(number).replace(",", ""))
     assert 0.98 * number <= said <= number * (1 + 1e-9)
-
-
-@pytest.mark.parametrize(
-    ("statistic", "value_unit", "said"),
-    [
-        ("mean", "km/h", "km/h"),
-        ("mean", "", ""),
-        ("variance", "km/h", "squared km/h"),
-        ("variance", "", "squared units"),
-    ],
-)
-def test_the_unit_of_a_statistic(statistic, value_unit, said):
-    """A variance is in squared units."""
-    assert formatting.unit_of(statistic, value_unit) == said
 
 
 @pytest.mark.parametrize(

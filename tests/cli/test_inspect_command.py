@@ -33,21 +33,6 @@ def test_inspect_shows_the_same_whatever_the_values(here, call):
     assert call("inspect run.toml") == before
 
 
-@pytest.mark.slow
-def test_without_epsilon_grids_are_compared_at_one(here, call):
-    """The comparison needs no price of its own."""
-    (here / "run.toml").write_text((here / "run.toml").read_text().replace("epsilon = 1", ""))
-    assert json.loads(call("inspect run.toml --json").out)["epsilon"] == "1"
-    assert "at epsilon 3 " in call("inspect run.toml --epsilon 3").out
-
-
-def test_bounds_are_asked_for(here, refuse):
-    """Bounds come from public knowledge; they are asked for, never proposed."""
-    (here / "run.toml").write_text((here / "run.toml").read_text().replace("bounds = [0, 65]", ""))
-    said = refuse("inspect run.toml")
-    assert said.err == "hexveil: bounds (in [values], or --bounds) is needed.\n"
-
-
 @pytest.mark.parametrize("dialect", ["duckdb", "postgres", "bigquery", "spark"])
 def test_sql_prints_the_query(here, okay, dialect):
     """The query is printed, with clamping and sums of squares; nothing is read."""
@@ -58,12 +43,6 @@ def test_sql_prints_the_query(here, okay, dialect):
     mark = "`" if dialect in ("bigquery", "spark") else '"'
     assert f"SUM(rounded_value * rounded_value) AS {mark}sum_sq{mark}\n" in said.out
     assert said.err == ""
-
-
-def test_an_unknown_dialect_is_named(here, refuse):
-    """A dialect that is not offered is refused."""
-    said = refuse("inspect run.toml --sql oracle")
-    assert "oracle" in said.err
 
 
 def test_a_query_is_made_for_one_source(here, call):
@@ -89,20 +68,6 @@ def test_labels_are_counted_by_each_choice_of_columns(here, call, okay):
     found = json.loads(call("inspect run.toml --json").out)
     assert [one["labels"] for one in found["capacity"]] == [["lat", "lon"], ["lat"], ["lon"]]
     assert found["proposal"].startswith("proposed: l")
-
-
-@pytest.mark.slow
-def test_a_cache_stands_beside_the_run_file_and_changes_nothing(here, call):
-    """With a cache the same facts are shown; without a version it is refused in one sentence."""
-    before = call("inspect run.toml")
-    said = call("inspect run.toml --set read.cache=sums")
-    assert (said.code, said.err.count("\n")) == (2, 1)
-    assert "cache needs a version" in said.err
-    with (here / "run.toml").open("a") as file:
-        file.write('[read]\nversion = { "*.parquet" = "1" }\ncache = "sums"\n')
-    assert call("inspect run.toml") == before
-    assert len(list((here / "sums").glob("*.entry"))) == 1
-    assert call("inspect run.toml") == before
 
 
 CHOICES = ("finest", "balanced", "accurate")
@@ -159,16 +124,6 @@ def test_a_proposal_is_refused_before_records_are_read(here, call, options, matc
     said = call("inspect run.toml", options)
     assert (said.code, said.err.count("\n")) == (2, 1)
     assert match in said.err
-
-
-@pytest.mark.slow
-def test_where_no_run_would_do_none_is_written(here, call, refuse):
-    """The text says what comes nearest; --propose is refused and leaves no file."""
-    said = call("inspect run.toml --epsilon 0.0001")
-    assert "No proposal" in said.out
-    assert "proposed" not in said.out
-    refuse("inspect run.toml --epsilon 0.0001 --propose new.toml")
-    assert not (here / "new.toml").exists()
 
 
 def test_values_are_checked_on_a_terminal_alone(here, call, okay, monkeypatch):

@@ -1,6 +1,5 @@
 """`hexveil inspect FILE --init`: a run file from names and types of columns, never from values."""
 
-import json
 import re
 import tomllib
 
@@ -91,28 +90,6 @@ def test_the_shapes_of_an_exchange(here, call, okay, shared, shape):
     assert call("inspect new.toml").code == 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["csv", "jsonl", "json", "parquet"])
-def test_every_kind_of_file_and_a_folder(here, call, kind):
-    """The same columns are found in each kind of file, in a pattern and in a folder."""
-    rows = pq.read_table(here / "buses.parquet").slice(0, 5).to_pylist()
-    (here / "days").mkdir()
-    file = here / "days" / f"1.{kind}"
-    if kind == "parquet":
-        file.write_bytes((here / "buses.parquet").read_bytes())
-    elif kind == "csv":
-        lines = [",".join(rows[0]), *(",".join(map(str, row.values())) for row in rows)]
-        file.write_text("\n".join(lines) + "\n")
-    else:
-        text = "\n".join(map(json.dumps, rows))
-        file.write_text(json.dumps(rows) if kind == "json" else text)
-    said = [call("inspect", source, "--init") for source in (file, "days", f"days/*.{kind}")]
-    assert [one.code for one in said] == [0, 0, 0]
-    assert len({re.sub(r"\n(source|dataset) = .*", "", one.out) for one in said}) == 1
-    assert given(said[0].out)["user"] == "bus"
-    assert tomllib.loads(said[1].out)["source"] == "days"
-
-
 def test_what_is_given_is_kept(here, okay):
     """Options take the place of what would be proposed, each as it was written."""
     said = okay(
@@ -143,17 +120,6 @@ def test_what_is_not_found_is_a_gap(here, call):
     assert "No column name suggests it." in said.out
 
 
-def test_labels_take_the_place_of_places(here, call):
-    """Without places a public label is proposed, and nothing that belongs to hexagons."""
-    (here / "odd.csv").write_text("bus,ward,speed\na,b,1\n")
-    said = call("inspect odd.csv --init")
-    fields = given(said.out)
-    assert fields["labels"] == ["ward"]
-    assert fields.keys().isdisjoint({"resolution", "timeslot", "slot", "timezone", "location"})
-    (here / "new.toml").write_text(filled(said.out).replace("min_users = 10", "min_users = 1"))
-    assert call("inspect new.toml").code == 0
-
-
 def test_odd_names_stay_names(here, okay):
     """A name that would end a line or turn its direction is written as TOML escapes it."""
     table = pq.read_table(here / "buses.parquet")
@@ -165,23 +131,6 @@ def test_odd_names_stay_names(here, okay):
     assert "plan" in fields
     assert fields["plan"] == {"epsilon": 1}
     assert all(letter.isprintable() or letter == "\n" for letter in said.out)
-
-
-@pytest.mark.parametrize("more", ["--json", "--sql duckdb"])
-def test_a_run_file_alone(here, call, more):
-    """--init prints nothing else, so that its output can be kept as it is."""
-    said = call("inspect buses.parquet --init", more)
-    assert (said.code, said.out) == (2, "")
-    assert "--init prints a run file and nothing else" in said.err
-
-
-def test_records_without_names_are_not_shown(here, call):
-    """A first line that is a record is refused, and none of it is shown."""
-    (here / "bare.csv").write_text("kr7731,31.5,2024-01-01T10:00:00Z\n")
-    said = call("inspect bare.csv --init")
-    assert (said.code, said.out) == (2, "")
-    assert "kr7731" not in said.err
-    assert "may be a record, so none of it is shown" in said.err
 
 
 DOUBTFUL = {
@@ -207,24 +156,6 @@ def test_a_doubtful_first_line_is_not_shown(here, call, case):
     assert not any(word in said.err for word in ("kr77", "31", "who", "bus", "speed"))
     assert call("inspect odd.csv --init --trust-header").code == 0
     assert call("inspect odd.csv --trust-header").code == 2
-
-
-def test_known_columns_confirm_a_first_line(here, call):
-    """Two columns that the caller names show that the first line holds names."""
-    (here / "odd.csv").write_text("who,what,amount\na,b,1\n")
-    said = call("inspect odd.csv --init --user who --value amount")
-    assert given(said.out)["user"] == "who"
-    said = call("inspect odd.csv --init --user who --value speed")
-    assert (said.code, said.out) == (2, "")
-
-
-def test_no_id_among_keys_is_written(here, okay):
-    """A vehicle that is called by a usual word and a number is no column, at any depth."""
-    for rows in ({"bus 1": {"speed": 1}}, {"data": {"bus25": {"speed": 1}}}, {"автобус speed": 1}):
-        (here / "odd.json").write_text(json.dumps([rows]))
-        said = okay("inspect odd.json --init")
-        assert given(said.out)["value"] == FILL_IN
-        assert not any(word in said.out for word in ("bus 1", "bus25", "автобус"))
 
 
 def test_records_alone_are_told_of_it(here, call, refuse):

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 import hexveil as hv
-from hexveil.cli import endings, main, shared_steps
+from hexveil.cli import endings, shared_steps
 from hexveil.cli.commands import publish_command
-from hexveil.ledger.storage.databases import transaction
-from hexveil.publishing.archive.archive import Archive
+from hexveil.ledger.databases import transaction
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 DAYS = "--from 2022-01-01 --to 2022-01-03"
@@ -176,17 +175,6 @@ def test_finished_work_keeps_its_code(here, call, monkeypatch):
     assert (here / "map").is_dir()
 
 
-def test_in_another_thread_signals_are_left_alone(here, monkeypatch):
-    """Only the main thread may set handlers; a command elsewhere runs without."""
-    import threading  # noqa: PLC0415  for this test alone
-
-    codes = []
-    thread = threading.Thread(target=lambda: codes.append(main(["--version"])))
-    thread.start()
-    thread.join()
-    assert codes == [0]
-
-
 MOMENTS = {
     "while the command loads": "import builtins\nreal = builtins.__import__\n"
     "def load(name, *rest):\n"
@@ -284,20 +272,3 @@ def test_a_database_that_hides_an_interruption_is_one(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         wrapped()
-
-
-def test_the_archive_does_not_hide_an_interruption(tmp_path):
-    """What stands in an archive is reached, or the interruption goes on."""
-    import pyarrow.fs  # noqa: PLC0415  for this test alone
-
-    place = Archive("maps", pyarrow.fs.LocalFileSystem(), str(tmp_path))
-
-    def interrupted():
-        with place._translate_errors():
-            try:
-                raise KeyboardInterrupt
-            except KeyboardInterrupt:
-                raise OSError("cancelled")  # noqa: B904  as a library does
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()

@@ -3,15 +3,12 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 
 import pytest
-import typer
-from typer.core import TyperGroup
 
-from hexveil.cli.app import PANELS, app, purpose_of
+from hexveil.cli.app import PANELS, purpose_of
 from hexveil.config.fields import FIELDS
 
 HEAVY = (
@@ -60,17 +57,6 @@ def test_a_slip_is_answered_with_the_page_that_helps(call, words, where):
     assert (said.code, said.out) == (2, "")
     assert re.search(rf"(; s|\? S)ee {where} --help\.\n$", said.err)
     assert said.err.count("\n") == 1
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_each_command_is_that_of_its_file(name):
-    """A command has the name it is known by, help of its own, and an example that begins so."""
-    group = typer.main.get_command(app)
-    command = group.get_command(typer.Context(group), name)
-    assert (command.name, isinstance(command, TyperGroup)) == (name, name == "ledger")
-    assert command.help
-    assert command.callback is not None
-    assert command.epilog.startswith(f"Example:  hexveil {name} ")
 
 
 HELPS = """\
@@ -172,47 +158,9 @@ def test_completion_offers_options(words, offered):
     assert (code, sorted(found), err) == (0, ["", *offered], "")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("words", [("inspect", "b"), ("plan", "--curve", "b"), ("verify", "m")])
-def test_completion_leaves_files_to_the_shell(words):
-    """Where a file may stand nothing is offered, and the shell's own file names take over."""
-    assert not any(completed(["hexveil", *words])[1])
-    assert "_files" in completed(["hexveil", *words], "zsh")[1][0]
-
-
-@pytest.mark.slow
-def test_completion_works_in_bash(here):
-    """The script for bash completes commands, options and names of files."""
-    bash = shutil.which("bash")
-    env = os.environ | {"_HEXVEIL_COMPLETE": "source_bash"}
-    script = subprocess.run(
-        [sys.executable, "-m", "hexveil"], env=env, capture_output=True, text=True, check=True
-    ).stdout
-    assert "complete -o default -F _hexveil_completion hexveil" in script
-    (here / "hexveil").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m hexveil "$@"\n')
-    (here / "hexveil").chmod(0o755)
-    ask = "COMP_WORDS=(hexveil sim); COMP_CWORD=1; _hexveil_completion ./hexveil"
-    ask += '; echo "${COMPREPLY[@]}"'
-    done = subprocess.run(
-        [bash, "--norc", "-c", f"{script}\n{ask}"], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "simulate\n"
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_every_shell_has_a_script(shell):
-    """The script that a shell is told to run names the command."""
-    env = os.environ | {"_HEXVEIL_COMPLETE": f"source_{shell}"}
-    done = subprocess.run(
-        [sys.executable, "-m", "hexveil"], env=env, capture_output=True, text=True, check=True
-    )
-    assert "hexveil" in done.stdout
-    assert "_HEXVEIL_COMPLETE" in done.stdout
-
-
 OTHER_PLANS = (
     "hexveil.cli.planned_release", "hexveil.cli.output.grid_text",
-    "hexveil.cli.output.error_curve", "hexveil.cli.output.method_table",
+    "hexveil.cli.output.figures",
     "hexveil.mechanisms.presence.presence_allocation", "hexveil.planning.plan_columns",
     "hexveil.planning.distribution.distribution_plan", "hexveil.planning.presence.presence_plan",
     "hexveil.publishing.privacy_steps", "hexveil.records.sql", "rich.table",

@@ -4,14 +4,11 @@ import json
 import sqlite3
 import stat
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
-import typer.main
 
 import hexveil as hv
-from hexveil.cli.app import app
 from hexveil.ledger import hash_losses
 
 INIT = ("ledger init ledger.sqlite --dataset buses --budget 2",)
@@ -58,19 +55,6 @@ def test_a_book_is_opened_by_a_run_file(here, call, okay, monkeypatch, tmp_path_
     assert told(call, "verify", here / "run.toml")["problems"] == []
 
 
-def test_a_key_may_lie_elsewhere(here, call, monkeypatch):
-    """A key's file is named from where the command is called, and asked for when it is needed."""
-    (here / "safe").mkdir()
-    monkeypatch.chdir(here / "safe")
-    (here / "safe" / "run.toml").write_text('[ledger]\nurl = "../ledger.sqlite"\nbudget = 1\n')
-    assert call("ledger init run.toml --dataset a --key my.key").code == 0
-    assert (here / "safe" / "my.key").is_file()
-    monkeypatch.chdir(here)
-    change = ("ledger set-budget safe/run.toml 3 --dataset a",)
-    assert "ledger.sqlite.key is not there" in call(change).err
-    assert call(change, "--key safe/my.key").code == 0
-
-
 def test_both_numbers_are_shown(here, call):
     """The spend in this window and in a lifetime stand beside the budget, each with its factor."""
     assert call(INIT).code == 0
@@ -89,29 +73,6 @@ def test_both_numbers_are_shown(here, call):
     (one,) = told(call, "show", "ledger.sqlite")["accounts"]
     assert (one["spent"], one["left"]) == ("0.5", "1.5")
     assert (one["budget"], one["lifetime"], one["in"]) == ("2", one["spent"], "lifetime")
-
-
-def test_a_window_is_named(here, call):
-    """Of a budget that is refilled, the spend says of which month it is."""
-    assert call(INIT, "--window month").code == 0
-    stopped()
-    (one,) = told(call, "show", "ledger.sqlite")["accounts"]
-    assert f"in {one['in']}, by the most exposed unit" in call("ledger show ledger.sqlite").out
-    assert len(one["in"]) == len("2026-11")
-
-
-def test_one_data_set_or_all(here, call):
-    """--dataset, or a run file, asks for one; without it all are shown."""
-    assert call(INIT).code == 0
-    assert call("ledger init ledger.sqlite --dataset trams --budget 1").code == 0
-    names = [one["account"] for one in told(call, "show", "ledger.sqlite")["accounts"]]
-    assert names == ["buses", "trams"]
-    for asked in (("ledger.sqlite --dataset trams",), ("run.toml --dataset trams",)):
-        (one,) = told(call, "show", *asked)["accounts"]
-        assert one["account"] == "trams"
-        assert {e["account"] for e in told(call, "history", *asked)} == {"trams"}
-    (one,) = told(call, "show", "run.toml")["accounts"]
-    assert one["datasets"] == ["buses"]
 
 
 @pytest.mark.slow
@@ -157,16 +118,6 @@ def test_a_raised_budget_is_a_weaker_promise(here, call, refuse, okay):
     assert "epsilon 3.5" in call("ledger history ledger.sqlite").out.splitlines()[-1]
     refused = refuse(RELEASE)
     assert "set-budget changes it" in refused.err
-
-
-def test_a_lowered_budget_says_who_is_above(here, call):
-    """What is spent stays spent; a run file may say the old budget or the new."""
-    stopped()
-    told(call, "set-budget", "run.toml", "1")
-    said = call("ledger set-budget run.toml 0.3")
-    assert "changed from 1 to 0.3, on record. 1 units have reached it" in said.out
-    (one,) = told(call, "show", "ledger.sqlite")["accounts"]
-    assert (one["left"], one["exhausted"]) == ("0", 1)
 
 
 def test_a_damaged_book_is_said_with_exit_2(here, call, refuse):
@@ -235,18 +186,6 @@ def test_a_marked_release_stays_spent(here, call, refuse, okay):
     assert one["releases"] == {"abandoned": 1}
 
 
-def test_one_of_several_that_wait_is_named(here, call, refuse):
-    """A beginning that fits two requests, or none, resolves nothing."""
-    stopped()
-    stopped(request="abcd" * 16, dataset="trams")
-    said = refuse("ledger resolve ledger.sqlite --give-back ab")
-    assert "2 unfinished releases" in said.err
-    assert len(told(call, "resolve", "ledger.sqlite")) == 2
-    assert len(told(call, "resolve", "ledger.sqlite", "--dataset trams")) == 1
-    assert call("ledger resolve ledger.sqlite --give-back ").code == 2
-    assert told(call, "resolve", "ledger.sqlite", "--give-back abcd")["dataset"] == "trams"
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -282,20 +221,3 @@ def test_wrong_use_is_a_sentence(here, call, refuse, arguments, sentence):
     assert not (here / "gone.sqlite").exists()
     assert (here / "run.toml.json").read_text() == "mine"
     assert len(told(call, "history", "ledger.sqlite")) == 2
-
-
-def test_every_command_has_help_and_json(call, okay):
-    """Each shows an example of itself and is on its page; without a command all are listed."""
-    page = (Path(__file__).parents[2] / "docs" / "understand" / "ledger.md").read_text()
-    group = typer.main.get_command(app)
-    commands = group.get_command(typer.Context(group), "ledger").commands
-    assert list(commands) == [
-        "init", "show", "history", "set-budget", "verify", "resolve", "keygen", "export",
-    ]  # fmt: skip
-    listed = okay("ledger")
-    for name in commands:
-        assert name in listed.out
-        assert f"hexveil ledger {name}" in page
-        said = call("ledger", name, "--help")
-        assert f"Example:  hexveil ledger {name}" in said.out
-        assert "--json" in said.out

@@ -81,45 +81,9 @@ def test_each_command_takes_the_options_that_people_type(command):
     assert {"--json", "--set", *(flag for flag, _ in OPTIONS.values())} <= flags
 
 
-@pytest.mark.parametrize(
-    ("example", "flags"),
-    [
-        *((command, ()) for command in ("demo", "inspect", "plan", "release")),
-        ("evaluate", ("--mechanism", "--epsilon", "--trials", "--seed", "--counts", "--user")),
-        ("simulate --users 300", ("--days", "--seed", "--out", "--start", "--interval")),
-    ],
-)
-def test_help_shows_an_example(okay, example, flags):
-    """Each command explains itself with an example, and names its options."""
-    said = okay(example.split()[0], "--help")
-    assert f"Example:  hexveil {example}" in said.out
-    for flag in ("--json", *flags):
-        assert flag in said.out
-
-
 def test_every_field_is_described():
     """Each field has a sentence, a shape, and a check of its values."""
     for (_, name), field in WORDS.items():
         assert field.description.endswith("."), name
         assert field.shape, name
         assert name in CHOICES if field.kind == "choice" else field.kind in READERS, name
-
-
-def test_top_level(call):
-    """Without a command the help is shown; --version says the version."""
-    assert "inspect" in call().out
-    assert call("--version").out == f"hexveil {hv.__version__}\n"
-    assert call("--help").code == 0
-
-
-def test_wrong_use_is_one_sentence(refuse):
-    """A command or option that does not exist is named, with exit 2."""
-    for arguments, where in (
-        (("plna",), "hexveil"),
-        (("plan", "--epsilom", "1"), "hexveil plan"),
-        (("plan", "a", "b"), "hexveil plan"),
-    ):
-        said = refuse(*arguments)
-        assert said.err.startswith("hexveil: ")
-        assert said.err.endswith(f"ee {where} --help.\n")
-        assert said.err.count("\n") == 1

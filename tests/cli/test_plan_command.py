@@ -9,8 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
-from cli.conftest import use_labels
-from hexveil.cli.output import method_table
+from hexveil.cli.commands import plan_command
 from hexveil.planning.method_comparison import ComparisonRow
 
 
@@ -55,45 +54,6 @@ def test_a_plan_stays_short_when_it_warns(here, okay, unit, epsilon):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("here")
-def test_a_private_interval_is_said(call, okay):
-    """Its price and what is assumed of it."""
-    said = okay("plan run.toml --set plan.clipping_range=private --epsilon 8")
-    text = " ".join(said.out.split())
-    assert "Clipping range users' averages are clipped to their quantiles" in text
-    assert "not a bound" in text
-    wrong = call("plan run.toml --set plan.clipping_range=some")
-    assert (wrong.code, "--set plan.clipping_range" in wrong.err) == (2, True)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("statistics", ["mean,variance", "sd"])
-def test_variances_under_an_interval_are_said(here, call, statistics):
-    """How far squares count, and what the mean has of a cell's loss."""
-    asked = f"plan run.toml --set plan.statistics={statistics} --epsilon 8"
-    text = " ".join(
-        call(asked, "--set plan.clipping_range=private --set plan.split=0.25").out.split()
-    )
-    assert re.search(r"Second moments are clipped at [\d.]+ half-widths from its centre", text)
-    assert "the mean takes 25% of a cell's loss" in text
-    plain = call("plan run.toml --set plan.clipping_range=private --epsilon 8").out
-    assert "Second moments" not in plain
-    assert "distances" not in plain
-
-
-@pytest.mark.slow
-def test_methods_beside_a_plan_with_an_interval_are_themselves(here, call):
-    """The table of methods shows the others as they are without a clipping range."""
-    asked = ("plan run.toml --epsilon 8 --compare --json",)
-    plain, more = (
-        json.loads(call(asked, f"--set plan.clipping_range={way}").out)["methods"]
-        for way in ("bounds", "private")
-    )
-    assert more[0]["average"] != plain[0]["average"]
-    assert more[1:] == plain[1:]
-
-
-@pytest.mark.slow
 def test_json(here, call):
     """--json prints the same for machines, and names the proposed grid; --grids lists all."""
     said = json.loads(call("plan run.toml --json").out)
@@ -122,37 +82,6 @@ def test_a_plan_needs_a_price(here, refuse):
         "hexveil: epsilon (in [plan], or --epsilon) is needed: the largest loss of any unit; or "
         "target_error (in [plan]): the largest errors; give exactly one of them.\n"
     )
-
-
-def test_labels_have_no_coarser_grid(here, okay):
-    """With labels the plan says what a cell is, and nothing of resolutions."""
-    use_labels(here, "lat")
-    said = okay("plan run.toml")
-    assert "combinations of lat" in said.out
-    assert "coarser" not in said.out
-
-
-@pytest.mark.slow
-def test_prices_are_compared_at_the_same_errors(here, call):
-    """With a target the joint plan's certificate is about its price, the least of all."""
-    options = ("plan run.toml --compare --set plan.target_error=2%",)
-    found = json.loads(call(options, "--json").out)["methods"]
-    assert [line["method"] for line in found] == ["joint", "per-cell", "clip-user", "equal-split"]
-    assert found[0]["epsilon"] == min(line["epsilon"] for line in found)
-    assert all(line["worst"] <= 0.02 * 65 * (1 + 1e-9) for line in found)
-    assert re.search("joint, max .* price [0-9.]+ \\(gap [0-9.]+%\\)", call(options).out)
-
-
-@pytest.mark.slow
-def test_a_method_that_cannot_is_said_in_the_table(here, call, okay):
-    """Its line has no figures, and a sentence below says why; the others stand."""
-    options = "--set plan.error=sum --set plan.statistics=mean,variance --set plan.target_error=600"
-    said = okay("plan run.toml --compare", options)
-    lines = {line.split("  ")[0]: line for line in said.out.splitlines()}
-    for line in json.loads(call("plan run.toml --compare", options, "--json").out)["methods"]:
-        name = "joint, max" if line["method"] == "joint" else line["method"]
-        assert ("not possible" in lines[name]) == (line["trouble"] is not None)
-        assert (f"{name} is not possible: " in said.out) == (line["trouble"] is not None)
 
 
 @pytest.mark.slow
@@ -227,13 +156,6 @@ def test_an_edited_plan_is_refused(here, call):
         assert not (here / "ledger.sqlite").exists()
 
 
-def test_help_says_what_to_keep_for_tomorrow(call):
-    """A plan fits its records; the goal fits any."""
-    for command in ("plan", "release"):
-        said = " ".join(call(command, "--help").out.split())
-        assert "For tomorrow's records keep the goal" in said
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -251,27 +173,6 @@ def test_what_can_neither_be_saved_nor_compared_is_one_sentence(here, refuse, op
     assert sorted(here.iterdir()) == before
 
 
-@pytest.mark.slow
-def test_a_city_is_proposed_a_grid_that_holds(here, call):
-    """On a simulated city: the grid that is proposed is planned with the error that is named."""
-    city = "--users 30 --days 4 --seed 2 --interval 15min"
-    assert call("simulate", city, "--out city.parquet").code == 0
-    options = (
-        "city.parquet --user license_plate --value speed --bounds 0,65 --time observationDateTime",
-        "--location location.coordinates --timezone Asia/Kolkata --set cells.slot=pooled",
-        "--set read.privacy_unit=user-day --epsilon 2 --set plan.clipping_range=auto --json",
-    )
-    said = json.loads(call("plan", options, "--timeslot 6h --resolution 6").out)
-    chosen = said["proposed"]
-    assert chosen["halved"], said["proposal"]
-    grid = f"--timeslot {chosen['timeslot'] or 'none'} --resolution {chosen['resolution']}"
-    again = call("plan", options, "--no-grids", grid)
-    found = json.loads(again.out)
-    assert (found["cells"], found["users"]) == (chosen["cells"], chosen["users"])
-    assert found["mean_error"] == pytest.approx(chosen["predicted_error"], rel=0.1)
-    assert found["mean_error"] < found["baseline_error"] / 2
-
-
 # ---- The table of `plan --compare` ----
 
 
@@ -283,7 +184,7 @@ JOINT = ComparisonRow(
 
 def test_bounds_are_rounded_to_the_safe_side(capsys):
     """The price and the gap are rounded up, the lower bound down."""
-    method_table.show([JOINT], "planning error in mph")
+    plan_command.show_methods([JOINT], "planning error in mph")
     line = next(x for x in capsys.readouterr().out.splitlines() if x.startswith("joint, max"))
     assert line.split() == [
         "joint,", "max", "1", "2.5", "17.8", "17.8", "17.8", "1,234", "14", "worst", "17.7",
@@ -294,30 +195,11 @@ def test_bounds_are_rounded_to_the_safe_side(capsys):
 def test_a_method_that_cannot_says_so_and_why(capsys):
     """It has no figures in its line, and its reason stands below the table."""
     trouble = 'method "clip-user" needs the same bounds in every cell.'
-    method_table.show([JOINT, ComparisonRow("clip-user", "max", trouble=trouble)], "planning error")
+    plan_command.show_methods(
+        [JOINT, ComparisonRow("clip-user", "max", trouble=trouble)], "planning error"
+    )
     said = capsys.readouterr().out
     line = next(x for x in said.splitlines() if x.startswith("clip-user "))
     assert line.split() == ["clip-user", *"-------", "not", "possible"]
     assert f"clip-user is not possible: {trouble}\n" in said
     assert max(map(len, said.splitlines())) <= 100
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({}, "planning error in km/h"),
-        ({"statistics": "sd"}, "planning error in squared km/h"),
-        ({"error": "sum"}, "planning error of the mean plus that of the variance"),
-        ({"statistics": ("mean", "sd")}, "the average of both planning errors, each relative to"),
-        (
-            {"statistics": ("mean", "sd"), "objective": "max"},
-            "the larger of both planning errors, each relative to",
-        ),
-    ],
-)
-def test_the_measure_is_what_the_plan_is_judged_by(options, said):
-    """One statistic has its unit; two are shares, or their sum."""
-    occupancy = hv.Occupancy.from_dense([[3, 1], [1, 2]] * 20)
-    plan = hv.plan(occupancy, bounds=(0, 10), epsilon=1, advise=False, **options)
-    assert method_table.measure(plan, "km/h").startswith(said)
-    assert not method_table.measure(plan, "").endswith(" in ")

@@ -196,14 +196,6 @@ def test_a_price_follows_from_a_target_and_a_curve_is_drawn(here, call):
     assert "private presence" in (here / "price.svg").read_text()
 
 
-def test_a_missing_fleet_is_named(here, call):
-    """The number of units is declared, never counted."""
-    (here / "run.toml").write_text(RUN.replace("fleet = 400\n", ""))
-    assert "fleet (in [privacy], or --set privacy.fleet) is needed" in " ".join(
-        call("plan run.toml").err.split()
-    )
-
-
 def test_repeats_are_asked_for_until_they_are_declared(here, call):
     """Nothing may count them, so nothing can warn of times that are coarser than the reports."""
     text = MAP.format(cells=CELLS + NO_SLOTS)
@@ -214,21 +206,6 @@ def test_repeats_are_asked_for_until_they_are_declared(here, call):
         (here / "run.toml").write_text(text + f'[read]\nrepeats = "{repeats}"\n')
         declared = call("plan run.toml")
         assert (declared.code, "Repeats" in declared.out) == (0, False)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("resolution", [6, 9])
-def test_resolutions_follow_from_the_declared_area(here, okay, resolution):
-    """Whatever the file says: from a few hexagons to the first that no slot is usable at."""
-    cells = CELLS.replace("resolution = 6", f"resolution = {resolution}") + NO_SLOTS
-    (here / "run.toml").write_text(MAP.format(cells=cells))
-    said = okay("inspect run.toml --json")
-    grids = json.loads(said.out)["grids"]
-    window = [grid for grid in grids if grid["resolution"] != resolution]
-    assert 3 <= window[0]["hexagons"] <= 21
-    finest = max(grid["resolution"] for grid in window)
-    assert not any(grid["usable"] for grid in window if grid["resolution"] == finest)
-    assert any(grid["usable"] for grid in window)
 
 
 def flat(text):
@@ -265,27 +242,6 @@ def test_columns_have_a_grid_in_common_on_paper(here, call):
     said = call("inspect run.toml", fleet).out
     assert "Grids for load on paper" in said
     assert said.count("of the traffic in open ones") >= 2
-
-
-def test_labels_of_columns_are_judged_on_paper(here, call):
-    """The declared labels are the one grid; a fleet that is too small has none in common."""
-    (here / "cars.csv").unlink()
-    said = call("inspect run.toml", SEVERAL, "--set plan.statistics=mean,users")
-    assert 'cells.labels = ["road"]' in said.out
-    assert "numbers of units off by" in said.out
-    few = ("inspect run.toml", SEVERAL, "--set privacy.fleet=5")
-    assert "No common grid" in call(few).out
-    refused = call(few, "--propose new.toml")
-    assert (refused.code, (here / "new.toml").exists()) == (2, False)
-    assert "in every value column" in " ".join(refused.err.split())
-
-
-def test_a_query_for_each_column_of_private_presence(here, call):
-    """Each counts by bin where the statistics need it, and says how all become one release."""
-    said = call("inspect run.toml", SEVERAL, "--set plan.statistics=p50,users --sql duckdb")
-    calls = re.findall(r"protect=\"presence\", statistics=\['p50'\]", said.out)
-    assert len(calls) == said.out.count('AS "bin"') == 2
-    assert 'hv.combine_columns({"speed": ..., "load": ...})' in said.out
 
 
 def test_the_run_file_of_the_page_can_be_planned(here, okay):

@@ -155,12 +155,6 @@ def test_a_refusal_has_the_line_to_add(here, refuse, rows, options, sentence):
     assert sentence in said.err
 
 
-def test_a_query_takes_one_column_of_times(here, refuse):
-    """For a warehouse the two are made one where it runs."""
-    said = refuse("inspect buses.parquet", HALVES, COMMON, "--sql duckdb")
-    assert "a query takes one column of times" in said.err
-
-
 # ---- drafts ----
 
 
@@ -183,20 +177,6 @@ def test_a_draft_takes_vehicles_for_users_and_not_their_classes(here, call, user
     ]
     parquet(here / "r.parquet", rows)
     assert drafted(call, "r.parquet")["columns"]["user"] == user
-
-
-def test_a_class_of_vehicles_alone_is_no_user(here, call):
-    """It is left to the holder."""
-    parquet(here / "r.parquet", [{"vehicle_type": "van", **without(row, "bus")} for row in ROWS])
-    assert drafted(call, "r.parquet")["columns"]["user"] == "FILL IN"
-
-
-def test_a_unit_in_a_name_is_written_once(here, call):
-    """Speed (km/h) is in km/h."""
-    parquet(here / "r.parquet", [{**without(r, "speed"), "Speed (km/h)": r["speed"]} for r in ROWS])
-    values = drafted(call, "r.parquet")
-    assert values["columns"]["value"] == "Speed (km/h)"
-    assert values["values"]["value_unit"] == "km/h"
 
 
 @pytest.mark.parametrize(
@@ -230,14 +210,6 @@ def test_a_draft_pairs_dates_with_times_of_day(here, call):
     assert draft["columns"]["time"] == ["date", "time"]
     # The first of January: either is the month.
     assert draft["format"]["time_format"] == "FILL IN"
-
-
-def test_a_draft_finds_the_list_of_records(here, call):
-    """The path is written out, and the columns are those of the records in it."""
-    lines(here / "r.json", [NESTED])
-    draft = drafted(call, "r.json")
-    assert draft["format"]["record_path"] == "data.vehicles"
-    assert draft["columns"]["lat"] == "lat"
 
 
 @pytest.mark.slow

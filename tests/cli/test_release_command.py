@@ -34,17 +34,6 @@ def test_the_same_request_again_costs_nothing(here, call):
 
 
 @pytest.mark.slow
-def test_the_same_request_from_elsewhere_is_the_same(
-    here, call, okay, monkeypatch, tmp_path_factory
-):
-    """Where a person stands when releasing does not make it another request."""
-    assert call("release run.toml").code == 0
-    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
-    said = okay("release", here / "run.toml", "--out again")
-    assert "at no cost" in said.out
-
-
-@pytest.mark.slow
 def test_steps_are_released_once_and_answered_again(here, call, okay):
     """With steps in the run file: booked once, replayed with smoothed at no cost, in one place."""
     run = (here / "run.toml").read_text().replace("budget = 2", "budget = 8")
@@ -79,17 +68,6 @@ def test_a_release_asks_for_ledger_and_budget(here, refuse):
     assert not (here / "map").exists()
     said = refuse("release buses.parquet", options)
     assert "--out" in said.err
-
-
-@pytest.mark.slow
-def test_a_process_of_its_own_says_the_same(here, spawn):
-    """The installed command behaves as in the tests: clean stderr, exit codes."""
-    done = spawn("release run.toml", cwd=here)
-    assert (done.code, done.err) == (0, "")
-    done = spawn("release run.toml --out b --epsilon 0", cwd=here)
-    assert done.code == 2
-    assert done.err == "hexveil: epsilon must be positive and finite, got 0.\n"
-    assert spawn("release run.toml --out c --epsilon 1.9", cwd=here).code == 3
 
 
 @pytest.mark.slow
@@ -140,17 +118,3 @@ def test_it_says_what_the_release_does(here, call, okay):
     assert json.loads(again.out)["would_book"] == 0
     assert json.loads(again.out)["replayed"]
     assert state(here) == before
-
-
-@pytest.mark.slow
-def test_it_foresees_refusals(here, call):
-    """A price above the remaining budget is named, and a release's other refusals are its own."""
-    assert call("release run.toml").code == 0
-    spent = call("release run.toml --out b --epsilon 1.5 --dry-run")
-    assert "so the release is refused if" in " ".join(spent.out.split())
-    taken = call("release run.toml --dry-run")
-    assert (taken.code, "exists, and a release is never changed" in taken.err) == (2, True)
-    wrong = call("release run.toml --out b --set 'catalogue.license=CC BY' --dry-run")
-    assert (wrong.code, "SPDX identifier" in wrong.err) == (2, True)
-    unknown = call("release run.toml --out b --dataset new --dry-run")
-    assert unknown.code in (0, 2)

@@ -64,14 +64,6 @@ def test_json_says_what_was_made(here, call):
     assert json.loads((here / "streets.geojson").read_text()) == CITY.streets_geojson()
 
 
-def test_defaults_are_the_librarys(call, here, monkeypatch):
-    """Without options a city has the size that City has."""
-    made = []
-    monkeypatch.setattr(City, "write", lambda city, *_, **__: made.append(city) or 0)
-    assert call("simulate --out city.csv").code == 0
-    assert made == [City()]
-
-
 def test_cars_are_written_with_their_statistics(here, call):
     """--vehicles cars makes private cars; text and --json state how they are used."""
     cars = "--vehicles cars --users 50 --seed 3 --out cars.parquet"
@@ -125,16 +117,3 @@ def test_a_failing_disk_is_exit_1(here, call, monkeypatch):
     assert said.code == 1
     assert said.err.startswith("hexveil: city.csv cannot be written (No space left on device)")
     assert list(here.iterdir()) == []
-
-
-def test_streets_that_cannot_be_written_are_exit_1(here, call, refuse, monkeypatch):
-    """The records are there; the line names the other file."""
-
-    def refuse(*_):
-        raise OSError(13, "Permission denied")
-
-    monkeypatch.setattr(simulate_command.atomic_files, "write", refuse)
-    said = call("simulate", SMALL, "--out city.csv --streets streets.geojson")
-    assert said.code == 1
-    assert said.err.startswith("hexveil: streets.geojson cannot be written (Permission denied)")
-    assert [path.name for path in here.iterdir()] == ["city.csv"]

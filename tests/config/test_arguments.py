@@ -39,14 +39,6 @@ def test_what_is_missing_is_asked_for_at_once():
     )
 
 
-def test_source():
-    """One source is a name, several a list, none is asked for."""
-    assert arguments.source(run(source="a.csv")) == "a.csv"
-    assert arguments.source(run(source=["a.csv", "b.csv"])) == ["a.csv", "b.csv"]
-    with pytest.raises(InputError, match="source is needed"):
-        arguments.source(run())
-
-
 def test_labels_replace_the_place():
     """Labels make the cells, and clash with a resolution in one sentence."""
     made = run(**NEEDED, cells={"labels": ["route", "hour"], "timezone": "UTC"})
@@ -68,12 +60,6 @@ def test_one_cell_replaces_places_and_labels():
             arguments.cells(run(cells={"one_cell": True, **other}))
 
 
-def test_one_cell_can_be_declined():
-    """A false switch leaves the cells as they are."""
-    made = run(cells={"one_cell": False, "labels": "route"})
-    assert arguments.cells(made) == hv.Labels("route")
-
-
 def test_records_without_places_are_told_of_other_cells():
     """Neither places nor labels: the message names both, and one cell."""
     with pytest.raises(
@@ -82,24 +68,12 @@ def test_records_without_places_are_told_of_other_cells():
         arguments.read_arguments(run(**NEEDED), door)
 
 
-def test_cells_without_a_section_ask_for_the_clock():
-    """The library's own defaults judge an empty section."""
-    with pytest.raises(InputError, match="timezone is needed"):
-        arguments.cells(run())
-
-
 @pytest.mark.parametrize("name", ["Baseline", "Baseline()"])
 def test_mechanisms_have_their_library_name(name):
     """A mechanism is named as in Python, with or without parentheses."""
     plan = {"mechanism": name, "epsilon": 1, "method": "per-cell"}
     given = arguments.plan_arguments(run(plan=plan))
     assert given == {"mechanism": hv.mechanisms.Baseline(), "epsilon": "1", "method": "per-cell"}
-
-
-def test_an_unknown_mechanism_is_named():
-    """The names on offer are listed."""
-    with pytest.raises(InputError, match="mechanism: there is no 'Nothing'; available: Baseline"):
-        arguments.mechanism("Nothing")
 
 
 def test_ledger_arguments():
@@ -129,11 +103,3 @@ def test_what_no_plan_can_be_made_of_is_refused_before_records_are_read(plan, se
     """Prices, targets, splits and statistics are judged by themselves."""
     with pytest.raises(InputError, match=sentence):
         arguments.plan_arguments(run(plan=plan))
-
-
-def test_a_target_is_handed_on_as_written():
-    """The library reads the text, a percentage too."""
-    goals = {"mean": "0.1", "variance": "5%"}
-    made = run(plan={"target_error": goals, "statistics": "mean,sd"})
-    given = arguments.plan_arguments(made)
-    assert given == {"target_error": goals, "statistics": ("mean", "sd")}

@@ -48,6 +48,14 @@ def roles(inspect_schema, known=None):
         ),
         ("tailnum:t of:t cost:n seen:T", {"user": "tailnum", "value": "cost", "time": "seen"}),
         ("device:t ward:t reading:n", {"user": "device", "value": "reading", "labels": "ward"}),
+        (
+            "icao24:t callsign:t lat:n lon:n time:n groundspeed:n altitude:n",
+            {"user": "icao24", "lat": "lat", "lon": "lon", "time": "time", "value": "groundspeed"},
+        ),
+        (
+            "MMSI:n BaseDateTime:T LAT:n LON:n SOG:n COG:n",
+            {"user": "MMSI", "lat": "LAT", "lon": "LON", "time": "BaseDateTime", "value": "SOG"},
+        ),
         ("speed:b bus:T", {"time": "bus"}),
         ("foo:t bar:t", {}),
     ],
@@ -93,28 +101,11 @@ def test_fields_inside_fields_are_found():
     }  # fmt: skip
 
 
-def test_known_roles_are_left_out():
-    """What the caller named is not proposed again, in no role."""
-    inspect_schema = seen("bus:t speed:n velocity:n lat:n lon:n location:t time:T")
-    assert roles(inspect_schema, {"value": "speed", "location": "location"}) == {
-        "time": "time",
-        "user": "bus",
-    }
-
-
 def test_keys_that_can_be_data_are_not_named():
     """Of JSON documents only names of known words are returned: a key can be an id or a value."""
     inspect_schema = seen("bus_kr7731:j speed_of_kr7731:j speed:j kr7731_time:j", documents=True)
     assert {name: found.others for name, found in propose(inspect_schema).items()} == {"value": ()}
     assert roles(inspect_schema) == {"value": "speed"}
-
-
-def test_objects_of_documents_are_no_values():
-    """A JSON object is a column of nothing but a place."""
-    inspect_schema = SourceSchema(
-        {"speed": ColumnType("json", {"value": ColumnType("json")})}, documents=True
-    )
-    assert roles(inspect_schema) == {"value": "speed.value"}
 
 
 def test_attributes_of_entities_are_found_by_their_values():
@@ -138,49 +129,6 @@ def test_attributes_of_entities_are_found_by_their_values():
     assert found["user"].others == ("id",)
     dated = entity | {"dateObserved": ColumnType("json", typed)}
     assert roles(SourceSchema(dated, documents=True)) == expected | {"time": "dateObserved.value"}
-
-
-def test_units_that_a_format_fixes_are_proposed():
-    """The unit comes with the column that has it."""
-    look = SourceSchema(
-        {"speed": ColumnType("number")}, documents=False, value_units={"speed": "m/s"}
-    )
-    assert propose(look)["value"].unit == "m/s"
-    assert propose(look)["value"].others == ()
-
-
-def test_types_of_a_table_are_those_that_are_declared():
-    """A look at a table has its columns and types."""
-    from hexveil.records.sources.schema_preview import inspect_schema  # noqa: PLC0415  loads the engine
-
-    table = pa.table({"bus": ["a"], "speed": [1.5], "place": [[1.0, 2.0]]})
-    assert [kind.name for kind in inspect_schema(table).schema.values()] == [
-        "text",
-        "number",
-        "list",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("columns", "expected"),
-    [
-        (
-            "icao24:t callsign:t lat:n lon:n time:n groundspeed:n altitude:n",
-            {"user": "icao24", "lat": "lat", "lon": "lon", "time": "time", "value": "groundspeed"},
-        ),
-        (
-            "MMSI:n BaseDateTime:T LAT:n LON:n SOG:n COG:n",
-            {"user": "MMSI", "lat": "LAT", "lon": "LON", "time": "BaseDateTime", "value": "SOG"},
-        ),
-        (
-            "device_id:t lat:n lon:n time:T aqi:n",
-            {"user": "device_id", "lat": "lat", "lon": "lon", "time": "time", "value": "aqi"},
-        ),
-    ],
-)
-def test_columns_of_aircraft_ships_and_air_quality(columns, expected):
-    """Feeds of ADS-B, AIS and air quality have names of their own."""
-    assert roles(seen(columns)) == expected
 
 
 def test_an_id_that_is_the_same_in_all_rows_is_no_user():

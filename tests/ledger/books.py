@@ -15,8 +15,10 @@ import numpy as np
 import sqlalchemy as sa
 
 import hexveil as hv
-from hexveil.ledger.storage.databases import MEMORY, transaction
-from hexveil.ledger.storage.tables import metadata
+from hexveil.ledger import databases
+from hexveil.ledger import ledger as module
+from hexveil.ledger.databases import MEMORY, transaction
+from hexveil.ledger.tables import metadata
 from hexveil.ledger.unit_losses import PICO_EPSILON, Losses, hash_losses, make_key
 
 DERIVED = ("hexveil_accounts", "hexveil_datasets", "hexveil_balances", "hexveil_totals")
@@ -40,11 +42,8 @@ class Memory(Place):
 
     def __init__(self, monkeypatch):
         super().__init__(MEMORY)
-        from hexveil.ledger import ledger  # noqa: PLC0415  its name is taken
-        from hexveil.ledger.storage import databases  # noqa: PLC0415  its name is taken
-
         engine = databases.connect(MEMORY)
-        monkeypatch.setattr(ledger, "connect", lambda _: engine)
+        monkeypatch.setattr(module, "connect", lambda _: engine)
 
 
 def losses(book, parts, periods=None):

@@ -2,12 +2,11 @@
 
 import threading
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 
 import hexveil as hv
-from hexveil.ledger.storage import drawing
+from hexveil.ledger import drawing
 
 
 @pytest.fixture
@@ -48,21 +47,6 @@ def test_one_at_a_time_by_every_name_of_the_file(tmp_path, impatient):
             (said,) = refused(other)
             assert "another process has been drawing" in said
     assert [refused(other) for other in others] == [["drew"], ["drew"]]
-
-
-def test_whoever_draws_idles_in_no_transaction_of_a_server():
-    """The server would end it; the session that holds the lock is closed, and never used again."""
-    engine = Mock()
-    session = engine.raw_connection.return_value
-    driver, autocommit = session.driver_connection, []
-    driver.autocommit = False
-    driver.execute.side_effect = lambda _: autocommit.append(driver.autocommit)
-    with drawing._server_lock(engine):
-        assert autocommit
-        assert all(autocommit)
-        driver.close.assert_not_called()
-    driver.close.assert_called_once_with()
-    session.invalidate.assert_called_once_with()
 
 
 def test_one_at_a_time_on_a_server(postgres, tmp_path, monkeypatch, impatient):

@@ -84,13 +84,3 @@ def test_a_booking_that_was_fitted_is_given_back_whole_and_resumed():
     with pytest.raises(hv.BudgetError):
         reserve(book, 7, PART)
     assert (book.spent, book.verify().problems) == (2, ())
-
-
-def test_windows_fill_exactly_as_well():
-    """A budget that is refilled, and the loss since the account began beside it."""
-    book = open_book("1/3", window="month")
-    reserve(book, 0, Fraction(1, 3))
-    assert abs(book.spend().lifetime - Fraction(1, 3)) <= PART
-    with pytest.raises(hv.BudgetError):
-        reserve(book, 1, Fraction(1, 10**9))
-    assert not book.verify().problems

@@ -16,8 +16,8 @@ import hexveil as hv
 from examples import examples
 from hexveil.ledger import events
 from hexveil.ledger import ledger as module
+from hexveil.ledger.databases import MEMORY, connect
 from hexveil.ledger.events import TRANSITIONS
-from hexveil.ledger.storage.databases import MEMORY, connect
 from ledger.books import losses
 
 requests = st.tuples(st.sampled_from(["buses", "trams"]), st.sampled_from("rst"))

@@ -9,14 +9,12 @@ import pytest
 
 import hexveil as hv
 from attack.crash_server import Server
-from hexveil.ledger import ledger
-from hexveil.ledger.storage import tables
-from hexveil.ledger.storage.databases import Timeouts, connect, read_timeouts, transaction
+from hexveil.ledger import databases, ledger, tables
+from hexveil.ledger.databases import read_timeouts, transaction
 from hexveil.ledger.unit_losses import make_key
 from ledger.books import Place, publish, schema, spend
 
-psycopg = pytest.importorskip("psycopg")
-postgresql = pytest.importorskip("hexveil.ledger.storage.postgresql")
+pytest.importorskip("psycopg")
 
 
 @pytest.fixture(scope="module")
@@ -94,15 +92,6 @@ def test_every_transaction_has_limits(place):
     assert parameters["keepalives_idle"] == "1"
 
 
-def test_what_the_address_says_counts(own, monkeypatch):
-    """An address with limits of its own keeps them."""
-    monkeypatch.setenv(tables.VARIABLE, "2")
-    engine = connect(f"{schema(own.address)}&connect_timeout=7&tcp_user_timeout=9000")
-    with transaction(engine) as connection:
-        parameters = connection.connection.driver_connection.info.get_parameters()
-    assert (parameters["connect_timeout"], parameters["tcp_user_timeout"]) == ("7", "9000")
-
-
 def test_an_index_that_hides_a_request_is_noticed(place, monkeypatch):
     """A server's index can be damaged, as by a new sort order of texts: nothing is booked again."""
     book = place.open()
@@ -122,45 +111,21 @@ def test_a_wait_that_is_none_is_refused(monkeypatch, said):
         read_timeouts()
 
 
-def test_a_connection_gives_up_in_the_time_that_its_server_has():
-    """In whole seconds and milliseconds, rounded up; four probes take half of the time."""
-    assert postgresql.connection_parameters(Timeouts(10.1)) == {
-        "connect_timeout": 6,
-        "keepalives": 1,
-        "keepalives_idle": 6,
-        "keepalives_interval": 2,
-        "keepalives_count": 4,
-        "tcp_user_timeout": 10_100,
-    }
-    assert postgresql.timeout_statements(Timeouts(2.0)) == (
-        "SET LOCAL statement_timeout = 2000",
-        "SET LOCAL lock_timeout = 1000",
-        "SET LOCAL idle_in_transaction_session_timeout = 20000",
-    )
-
-
 def test_only_silence_in_one_piece_ends_an_exchange(monkeypatch):
     """Each answer begins the wait anew; what the exchange returns comes through."""
     now = [0.0, 2.0, 4.0, 6.0, 10.0, 14.0, 14.1]
-    monkeypatch.setattr(postgresql, "time", Mock(monotonic=lambda: now.pop(0)))
+    monkeypatch.setattr(databases, "time", Mock(monotonic=lambda: now.pop(0)))
 
     def exchange():
         return [(yield 1), (yield 2), (yield 3)]
 
-    limited = postgresql._with_silence_limit(exchange(), 4.0)
+    limited = databases.with_silence_limit(exchange(), 4.0)
     assert [next(limited), limited.send(0), limited.send("ready")] == [1, 2, 3]
     with pytest.raises(StopIteration) as end:
         limited.send(0)
     assert end.value.value == [0, "ready", 0]
-    limited = postgresql._with_silence_limit(exchange(), 4.0)
+    limited = databases.with_silence_limit(exchange(), 4.0)
     next(limited)
     limited.send(0)
-    with pytest.raises(psycopg.errors.ConnectionTimeout, match="no answer in 4 s"):
+    with pytest.raises(TimeoutError, match="no answer in 4 s"):
         limited.send(0)
-
-
-def test_without_a_word_there_are_limits(monkeypatch):
-    """A server has a minute to answer, and its own limits come before those of the connection."""
-    monkeypatch.delenv(tables.VARIABLE, raising=False)
-    assert read_timeouts() == Timeouts(60.0)
-    assert Timeouts(60.0).lock < Timeouts(60.0).answer < Timeouts(60.0).silence

@@ -1,20 +1,16 @@
 """Accounts with a δ: squares of μ add up, and one account never holds both kinds of promise."""
 
-from datetime import UTC, datetime
 from fractions import Fraction
 
 import pytest
-import sqlalchemy as sa
-from hypothesis import given
-from hypothesis import strategies as st
 
 import hexveil as hv
 from hexveil.accounting.gaussian_composition import calibrated_square
-from hexveil.cli.output import ledger_text
-from hexveil.ledger import events, inspection
+from hexveil.cli.commands import ledger_command
+from hexveil.cli.output.formatting import text_of
+from hexveil.ledger import inspection
+from hexveil.ledger.databases import connect_existing
 from hexveil.ledger.promises import BudgetText, affordable_epsilon, shown_epsilon
-from hexveil.ledger.storage.databases import connect_existing, transaction
-from hexveil.ledger.storage.tables import accounts
 from ledger.books import losses
 
 DELTA = Fraction(1, 10**6)
@@ -53,13 +49,6 @@ def test_squares_add_up_and_are_shown_at_delta(tmp_path):
     assert book.verify().problems == ()
 
 
-def test_a_budget_takes_a_release_of_its_own_epsilon(tmp_path):
-    """Rounding never refuses a release that asks for exactly the budget."""
-    book = book_of(tmp_path, budget="0.7")
-    reserve(book, "a", "0.7")
-    assert (book.spend().exhausted, book.remaining) == (1, 0)
-
-
 def test_promises_are_not_mixed(tmp_path):
     """Each refusal says what the account holds, and what to do; nothing is booked."""
     book = book_of(tmp_path)
@@ -85,34 +74,14 @@ def test_a_changed_budget_keeps_its_delta(tmp_path):
     assert (book.account.budget, book.account.delta) == (2, DELTA)
     assert book.verify().problems == ()
     engine = connect_existing(tmp_path / "l.sqlite")
-    lines = [ledger_text.event_line(event) for event in inspection.history(engine)]
+    lines = [ledger_command.event_line(event) for event in inspection.history(engine)]
     assert "epsilon 1 at delta 0.000001" in lines[0]
     assert sum("epsilon 0.5 at delta 0.000001" in line for line in lines) == 1
-    shown = "\n".join(ledger_text.overview_lines(inspection.overview(engine), "l.sqlite"))
+    shown = text_of(ledger_command.overview_rows(inspection.overview(engine), "l.sqlite"))
     assert "epsilon 2 at delta 0.000001" in shown
     assert "do not add up" in " ".join(shown.split())
-    data = ledger_text.overview_json(inspection.overview(engine), "l.sqlite")
+    data = ledger_command.overview_json(inspection.overview(engine), "l.sqlite")
     assert data["accounts"][0]["delta"] == "0.000001"
-
-
-def test_an_account_whose_delta_was_changed_is_found(tmp_path):
-    """A δ that is edited in the table does not agree with the events."""
-    book = book_of(tmp_path)
-    reserve(book, "a", "0.5")
-    with transaction(connect_existing(tmp_path / "l.sqlite")) as connection:
-        connection.execute(sa.update(accounts).values(budget="1"))
-    assert book.verify().problems
-
-
-def test_a_pure_account_is_stored_as_before(tmp_path):
-    """The text of its budget, and the fields of its events, know no δ."""
-    book = hv.Ledger(tmp_path / "l.sqlite", dataset="cars", budget="0.5")
-    reserve(book, "a", "0.25", Fraction(0))
-    engine = connect_existing(tmp_path / "l.sqlite")
-    events = inspection.history(engine)
-    assert events[0].body["budget"] == "0.5"
-    assert "pico_epsilon" in events[-1].body
-    assert "delta" not in events[-1].body
 
 
 def test_conversions_of_an_account_are_on_the_safe_side():
@@ -164,40 +133,4 @@ def test_data_sets_of_one_account_may_have_similar_names(tmp_path):
         opened(tmp_path, "BUSES")
 
 
-def test_a_new_account_says_that_it_is_new(tmp_path):
-    """Once; a second opening of it finds it there."""
-    assert opened(tmp_path, "buses").opened
-    again = opened(tmp_path, "buses")
-    assert (again.opened, again.account.name) == (False, "buses")
-
-
 # ---- Windows of a budget, and a clock that never goes back ----
-
-
-moments = st.datetimes(datetime(1970, 1, 1), datetime(9999, 12, 30)).map(  # noqa: DTZ001  made UTC
-    lambda one: one.replace(tzinfo=UTC)
-)
-
-
-@pytest.mark.parametrize("window", ["", "year", "Month", "monthly"])
-def test_other_words_are_refused(window):
-    """The sentence names those there are."""
-    with pytest.raises(hv.InputError, match="must be one of lifetime, month, day, got"):
-        events.check_window(window)
-
-
-@given(moments)
-def test_a_label_is_the_start_of_the_date(moment):
-    """A day's label is its date, a month's its year and month, a lifetime has none."""
-    at = events.next_time(None, moment)
-    assert events.window_of("day", at) == f"{moment:%Y-%m-%d}".rjust(10, "0")
-    assert events.window_of("month", at) == events.window_of("day", at)[:7]
-    assert events.window_of("lifetime", at) == events.LIFETIME
-
-
-@given(moments, moments)
-def test_time_never_goes_back(last, clock):
-    """The next event is at the later of the clock and the event before."""
-    before = events.next_time(None, last)
-    assert events.next_time(before, clock) == max(before, events.next_time(None, clock))
-    assert events.next_time(before, clock) == events.next_time(None, max(last, clock))

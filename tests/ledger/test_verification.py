@@ -8,15 +8,15 @@ import pytest
 import sqlalchemy as sa
 
 import hexveil as hv
-from hexveil.ledger.integrity import soundness
-from hexveil.ledger.integrity.soundness import (
+from hexveil.ledger import soundness
+from hexveil.ledger.databases import transaction
+from hexveil.ledger.soundness import (
     GENESIS_HASH,
     HASHED_FIELDS,
     chain_hash,
 )
-from hexveil.ledger.integrity.verification import verify
-from hexveil.ledger.storage.databases import transaction
-from hexveil.ledger.storage.tables import events
+from hexveil.ledger.tables import events
+from hexveil.ledger.verification import verify
 from ledger.books import damage, draw, losses, publish, spend
 
 

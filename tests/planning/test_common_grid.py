@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 import hexveil as hv
-from hexveil.cli.output.grid_text import common_lines
+from hexveil.cli.output.grid_text import common_rows
 from hexveil.planning.feasibility.advice import (
     DeclaredAssessment,
     choose_common_grids,
@@ -52,7 +52,7 @@ def test_no_common_grid_is_said():
     """Grids that serve either column do not serve both."""
     chosen = choose_common_grids(common_grids({"a": table(1, 9), "b": table(9, 1)}))
     assert chosen == {}
-    assert common_lines(chosen, {"a": "", "b": ""}, "1")[0].startswith("No common grid")
+    assert common_rows(chosen, {"a": "", "b": ""}, "1")[0][0] == "No common grid"
 
 
 AREA = hv.Cells(7, "1d", "Europe/Warsaw", "pooled", area=(20.8, 52.05, 21.3, 52.35))

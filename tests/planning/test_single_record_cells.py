@@ -5,7 +5,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR
-from hexveil.cli.output import error_curve
+from hexveil.cli.output import figures
 
 COUNTS = np.vstack([np.tile([4, 0], (40, 1)), [[0, 1]]])
 """A cell of forty users, and a cell of one record."""
@@ -42,7 +42,7 @@ def test_a_known_variance_leaves_the_joint_curve_of_the_largest_error_as_it_is(s
             hv.Occupancy.from_dense(counts), bounds=(0, 1), statistics=names, advise=False,
             method="joint", objective="max", epsilon=1,
         )  # fmt: skip
-        return np.array(sorted(error_curve.points(plan.single)))
+        return np.array(sorted(figures.points(plan.single)))
 
     both = curve(COUNTS, statistics)
     if statistics == ("variance",):
@@ -60,7 +60,7 @@ def test_the_curve_of_variances_is_not_flat(method):
         hv.Occupancy.from_dense(COUNTS), bounds=(0, 1), statistics=("variance",), advise=False,
         **METHODS[method],
     )  # fmt: skip
-    points = error_curve.points(plan.single)
+    points = figures.points(plan.single)
     errors = [error for _, error in sorted(points)]
     assert errors[-1] < errors[0] / 5
     if method == "joint":  # cells planned apart may do worse than the constant at a low price

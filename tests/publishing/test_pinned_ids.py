@@ -1,15 +1,11 @@
 """The id space that an account pins: the same vehicles under other ids would look unspent."""
 
 from dataclasses import replace
-from functools import partial
 
 import pyarrow as pa
 import pytest
 
 import hexveil as hv
-from hexveil.ledger import account_terms
-from hexveil.ledger.accounts import Account
-from hexveil.ledger.unit_losses import FORMER_NORMALISATION
 
 MODELS = ("values", "presence")
 
@@ -111,25 +107,3 @@ def test_ledgers_of_before_pin_the_ids_of_their_next_release(model, tmp_path):
     with pytest.raises(hv.InputError, match="ids of 'trip'"):
         release(book, model, read(model, "trip"))
     assert not book.verify().problems
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("spelled", [True, False])
-def test_ledgers_of_before_keep_what_ids_such_as_7_0_spent(spelled, tmp_path, monkeypatch):
-    """Such ids are whole numbers now; where they have spent under the old text, that is said."""
-    monkeypatch.setattr(account_terms, "Account", partial(Account, ids=FORMER_NORMALISATION))
-    book = ledger(tmp_path)
-    rows = {"bus": [f"{k % 40}" for k in range(160)], "v": [9.0] * 160, "ward": ["x"] * 160}
-    asked = {"user": "bus", "value": "v", "bounds": (0, 60), "cells": hv.Labels("ward")}
-    dataset = hv.read(pa.table(rows), **asked)
-    before = dataset
-    if spelled:
-        users = pa.array([f"{name.decode()}.0" for name in dataset.units.ids()])
-        before = replace(dataset, units=replace(dataset.units, users=users))
-    release(book, "values", before)
-    again = hv.read(pa.table(rows), version="2", **asked)
-    if spelled:
-        with pytest.raises(hv.InputError, match=r"took 7 and 7\.0 for two ids"):
-            release(book, "values", again)
-    else:
-        assert not release(book, "values", again).replayed

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hexveil.base.errors import InputError
 from hexveil.cli import shared_steps
 from hexveil.cli.output import formatting
-from hexveil.cli.output.grid_text import fields_json, grid_fields
+from hexveil.cli.output.grid_text import cell_fields, fields_json
 from hexveil.config.run_file import toml_lines
 from hexveil.model.cells import OneCell
 from hexveil.planning.api import plan as make_plan
@@ -26,6 +26,7 @@ from hexveil.records.progress import show_progress
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from hexveil.cli.output.formatting import Row
     from hexveil.cli.output.grid_text import Changes
     from hexveil.config import Run
     from hexveil.planning.moment_part import MomentPart
@@ -92,7 +93,7 @@ def show_series(run: Run, days: Sequence[date], *, as_json: bool) -> None:
     # Of a day without any cell no grid makes a map.
     proposal = _propose(run, plans) if len(plans) == len(days) else None
     formatting.show(
-        lambda: [*_day_lines(judged), *_proposal_lines(judged, proposal)],
+        lambda: [*map(_day_row, judged), _passed_row(judged), *_proposal_rows(judged, proposal)],
         lambda: _json(judged, proposal),
         as_json=as_json,
     )
@@ -153,48 +154,42 @@ def _propose(run: Run, plans: Mapping[str, MomentPart]) -> Proposal | None:
 def fields_of(proposal: Proposal) -> Changes:
     """Return the fields of a run file that fix a series."""
     grid, kind = proposal
-    return grid_fields(grid) | {
+    return cell_fields(grid.leading.grid) | {
         ("plan", "clipping_range"): kind,
         ("publish", "series"): "fixed",
     }
 
 
-def _day_lines(judged: Sequence[JudgedDay]) -> list[str]:
-    lines = []
-    for row in judged:
-        text = row.why
-        if row.error is not None and row.baseline_error is not None:
-            error, constant = (f"{number:.3g}" for number in (row.error, row.baseline_error))
-            text = (
-                f"{row.cells:,} cells, {row.users:,} units, clipping range {row.why}: error "
-                f"{error}, one number for all cells {constant}"
-            )
-        lines += formatting.wrapped(row.day, f"{'passes' if row.passes else 'fails'}; {text}")
-    passed = sum(row.passes for row in judged)
-    share = f"{passed} of {len(judged)} days pass ({passed / len(judged):.0%})."
-    return [*lines, *formatting.wrapped("Days", share)]
-
-
-def _proposal_lines(judged: Sequence[JudgedDay], proposal: Proposal | None) -> list[str]:
-    if proposal is None:
-        return formatting.wrapped(
-            "Series",
-            "No grid that was tried passes on every day. Leave out days without records, or take "
-            "a larger epsilon, a shorter privacy unit or fewer min_users.",
+def _day_row(row: JudgedDay) -> Row:
+    text = row.why
+    if row.error is not None and row.baseline_error is not None:
+        text = (
+            f"{row.cells:,} cells, {row.users:,} units, clipping range {row.why}: error "
+            f"{row.error:.3g}, one number for all cells {row.baseline_error:.3g}"
         )
+    return (row.day, f"{'passes' if row.passes else 'fails'}; {text}")
+
+
+def _passed_row(judged: Sequence[JudgedDay]) -> Row:
+    passed, days = sum(row.passes for row in judged), len(judged)
+    return ("Days", f"{passed} of {days} days pass ({passed / days:.0%}).")
+
+
+def _proposal_rows(judged: Sequence[JudgedDay], proposal: Proposal | None) -> list[Row]:
+    if proposal is None:
+        text = (
+            "No grid that was tried passes on every day. Leave out days without records, or take "
+            "a larger epsilon, a shorter privacy unit or fewer min_users."
+        )
+        return [("Series", text)]
     grid, _ = proposal
     worst = max(grid.assessments, key=lambda day: grid.assessments[day].relative_error)
-    error, constant = (
-        f"{number:.2g}"
-        for number in (
-            grid.assessments[worst].predicted_error,
-            grid.assessments[worst].baseline_error,
-        )
-    )
+    judgement = grid.assessments[worst]
+    error, constant = judgement.predicted_error, judgement.baseline_error
     return [
         "",
         f"# Passes all {len(judged)} days: at least {grid.cells:,} cells; worst {worst}, expected",
-        f"# error {error}, one number for all cells {constant}. As lines of a run file:",
+        f"# error {error:.2g}, one number for all cells {constant:.2g}. As lines of a run file:",
         *toml_lines(fields_of(proposal)),
     ]
 

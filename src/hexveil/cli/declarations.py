@@ -14,6 +14,7 @@ from hexveil.cli.options import Declaration, RunDeclaration
 class DemoOptions(Declaration):
     """Create a map of real flights, or of an invented city, in ./demo-out."""
 
+    home = "hexveil.cli.demos"
     example = "hexveil demo --city"
 
     city: bool = False
@@ -213,6 +214,7 @@ class HelpOptions(Declaration):
     A topic is a command, "fields", or a section of the run file such as "fields plan".
     """
 
+    home = "hexveil.cli.app"
     example = "hexveil help fields plan"
 
     topic: list[str] | None = None

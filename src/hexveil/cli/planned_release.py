@@ -22,8 +22,8 @@ from hexveil.base.errors import InputError
 from hexveil.base.optional_packages import require_package
 from hexveil.base.work_share import DRAWS, ESTIMATES, PLANNING, RELEASING, WRITING
 from hexveil.cli import receipts, shared_steps
-from hexveil.cli.output.plan_text import map_lines
-from hexveil.cli.output.price_text import price_lines
+from hexveil.cli.output.plan_text import map_rows
+from hexveil.cli.output.price_text import price_rows
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
 from hexveil.model.cells import Cells
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from hexveil.cli.output.formatting import Row
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.publishing import Release
@@ -94,9 +95,9 @@ class PlannedRelease:
         """Return the fingerprint of the request, under the name of a data set."""
         raise NotImplementedError
 
-    def price_lines(self) -> list[str]:
+    def price_rows(self) -> list[Row]:
         """Return the price; under private presence also the prediction on paper."""
-        return price_lines(self.plan, self.facts)
+        return price_rows(self.plan, self.facts)
 
     def plan_json(self) -> dict[str, Any]:
         """Return the figures of the plan as JSON data."""
@@ -200,9 +201,9 @@ class ReleaseOfDeclarations(PlannedRelease):
         """Return the fingerprint of the request: it follows from declarations."""
         return request_name(presence_request(dataset, self.plan))
 
-    def price_lines(self) -> list[str]:
+    def price_rows(self) -> list[Row]:
         """Return the price, and the prediction on paper."""
-        return [*super().price_lines(), *map_lines(self.plan, warning=self.plan.refusal)]
+        return [*super().price_rows(), *map_rows(self.plan, warning=self.plan.refusal)]
 
     def plan_json(self) -> dict[str, Any]:
         """Return the figures of the plan, with its promise."""

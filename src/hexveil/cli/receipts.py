@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError, StorageError
 from hexveil.ledger import inspection
-from hexveil.ledger.storage.databases import Engine, connect_existing
+from hexveil.ledger.databases import Engine, connect_existing
 from hexveil.publishing import receipt
 
 if TYPE_CHECKING:

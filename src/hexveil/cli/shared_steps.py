@@ -143,19 +143,9 @@ def _keeping(run: Run, facts: PublicMetadata) -> PublicMetadata:
 
 def read_cells(run: Run) -> Dataset:
     """Return the run's records for a study; those without places and labels are one cell."""
-    return read(_with_cells(run))
-
-
-def read_cells_of_columns(run: Run) -> ColumnDatasets:
-    """Return the run's records of several value columns for a study, as `read_cells`."""
-    return cast("ColumnDatasets", read_releasable(_with_cells(run)))
-
-
-def _with_cells(run: Run) -> Run:
-    """Return the run with one cell of all records where it has no places and no labels."""
     if not arguments.has_places(run) and not run.cells.explicit_fields():
-        return run.with_fields("cells", one_cell=True)
-    return run
+        run = run.with_fields("cells", one_cell=True)
+    return read(run)
 
 
 def build_query(run: Run, dialect: str) -> str:

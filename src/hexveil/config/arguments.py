@@ -92,7 +92,7 @@ def refuse_several(run: Run, where: str) -> None:
     if len(columns) > 1:
         raise InputError(
             f"{where} takes one value column; name it, as in --value {columns[0]} (inspect, plan, "
-            "evaluate, release and publish take several)."
+            "release and publish take several)."
         )
 
 

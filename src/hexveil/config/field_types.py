@@ -6,14 +6,16 @@ Numbers stay exact: they are handed on as the text that was written, so 0.1 mean
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hexveil.planning.plan_arguments import WORDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from hexveil.config.fields import RunField
+
+T = TypeVar("T")
 
 
 def _text(value: object) -> str:
@@ -82,8 +84,9 @@ def _paths(value: object) -> tuple[str, ...]:
     return tuple(_text(item) for item in as_list(value))
 
 
-def _numbers(value: object) -> tuple[str, ...]:
-    return tuple(_number(item) for item in _items(value))
+def _each(read: Callable[[object], T]) -> Callable[[object], tuple[T, ...]]:
+    """Return a reader of several values, in a list or apart by commas."""
+    return lambda value: tuple(read(item) for item in _items(value))
 
 
 def _column_names(value: object) -> str | tuple[str, ...]:
@@ -94,54 +97,57 @@ def _column_names(value: object) -> str | tuple[str, ...]:
     return names[0] if len(names) == 1 else names
 
 
-def _by_column(value: object, read: Callable[[object], object]) -> dict[str, object] | None:
-    """Return the statements by value column, from a table or texts like "pm25=..."; else None."""
-    if isinstance(value, dict):
+def _by_name(texts: Iterable[object]) -> dict[str, str]:
+    """Return what texts like "pm25=0,500" state, by name; a name may hold a sign of its own."""
+    stated: dict[str, str] = {}
+    for text in texts:
+        name, _, value = (part.strip() for part in str(text).rpartition("="))
+        if name in stated:
+            raise ValueError(f"states {name} twice; use one")
+        if not value:
+            raise ValueError(f"names {name} without a value")
+        stated[name] = value
+    return stated
+
+
+def _table_of(read: Callable[[object], T]) -> Callable[[object], dict[str, T]]:
+    """Return a reader of a table."""
+
+    def read_table(value: object) -> dict[str, T]:
+        if not isinstance(value, dict):
+            raise ValueError("must be a table")  # noqa: TRY004  what is taken for a refusal
         return {_text(name): read(stated) for name, stated in value.items()}
-    texts = [item for item in as_list(value) if isinstance(item, str) and "=" in item]
-    if not texts or len(texts) < len(as_list(value)):
-        return None
-    pairs = [text.rpartition("=") for text in texts]
-    names = [name.strip() for name, _, _ in pairs]
-    if len(set(names)) < len(names):
-        raise ValueError("states one column twice")
-    return {name: read(stated.strip()) for name, (_, _, stated) in zip(names, pairs, strict=True)}
+
+    return read_table
 
 
 def _or_by_column(read: Callable[[object], object]) -> Callable[[object], object]:
     """Return a reader of one value for all value columns, or of one for each."""
 
     def read_either(value: object) -> object:
-        labelled = _by_column(value, read)
+        if isinstance(value, dict):
+            return _table_of(read)(value)
+        items = as_list(value)
+        if items and all(isinstance(item, str) and "=" in item for item in items):
+            return _table_of(read)(_by_name(items))
         # An option that may be repeated is a list.
         is_single = isinstance(value, list) and len(value) == 1
-        return labelled or read(value[0] if is_single else value)  # type: ignore[index]
+        return read(items[0] if is_single else value)
 
     return read_either
 
 
-def _names(value: object) -> tuple[str, ...]:
-    return tuple(_text(item) for item in _items(value))
-
-
-def _words(value: object) -> tuple[str, ...]:
-    """Return items as text, as the library reads them: 7-9 is a range, a date is ISO."""
-    return tuple(str(item) for item in _items(value))
-
-
 def _lists(value: object) -> tuple[tuple[str, ...], ...] | dict[str, tuple[str, ...]]:
     """Return lists of text: of one column alone, or one per column, in order or by name."""
-    lists = list(value.values()) if isinstance(value, dict) else value
-    if not isinstance(lists, (list, tuple)):
-        raise ValueError(  # noqa: TRY004  what is taken for a refusal
-            'must be a list, or one for each label, such as ["4", "15"]'
-        )
-    if not isinstance(value, dict) and not any(isinstance(item, (list, tuple)) for item in lists):
+    lists: Any = list(value.values()) if isinstance(value, dict) else value
+    nested = isinstance(lists, (list, tuple)) and [isinstance(one, (list, tuple)) for one in lists]
+    if nested is False:
+        raise ValueError('must be a list, or one for each label, such as ["4", "15"]')
+    if not isinstance(value, dict) and not any(nested):
         return (_names(lists),)
-    if not all(isinstance(item, (list, tuple)) for item in lists):
+    if not all(nested):
         raise ValueError('must have a list for each label, such as [["4", "15"], ["7", "8"]]')
-    texts = tuple(_names(item) for item in lists)
-    return dict(zip(map(str, value), texts, strict=True)) if isinstance(value, dict) else texts
+    return _table_of(_names)(value) if isinstance(value, dict) else tuple(map(_names, lists))
 
 
 def _goals(value: object) -> str | dict[str, str | dict[str, str]]:
@@ -151,11 +157,17 @@ def _goals(value: object) -> str | dict[str, str | dict[str, str]]:
     a table of its own.
     """
     if isinstance(value, dict):
+        of_column = _table_of(_number)
         return {
-            str(name): _goals_of_column(goal) if isinstance(goal, dict) else _number(goal)
+            str(name): of_column(goal) if isinstance(goal, dict) else _number(goal)
             for name, goal in value.items()
         }
-    entries = [entry for item in as_list(value) for entry in _goal_texts(item)]
+    # A comma may be part of the name of a column.
+    entries = [
+        entry
+        for item in as_list(value)
+        for entry in ([item] if str(item).count("=") == 1 else _items(item))
+    ]
     if len(entries) == 1 and "=" not in str(entries[0]):
         return _number(entries[0])
     if not all("=" in str(entry) for entry in entries):
@@ -163,51 +175,35 @@ def _goals(value: object) -> str | dict[str, str | dict[str, str]]:
             "must be one number, or one per statistic or value column, for example "
             f"mean=2,variance=5%; got {', '.join(map(str, entries))}"
         )
-    pairs = [str(entry).rpartition("=") for entry in entries]
-    names = [name.strip() for name, _, _ in pairs]
-    for name, _, goal in pairs:
-        if names.count(name.strip()) > 1:
-            raise ValueError(f"has two targets for {name.strip()}; use one")
-        if not goal.strip():
-            raise ValueError(f"names {name.strip()} without a number")
-    return {name.strip(): goal.strip() for name, _, goal in pairs}
-
-
-def _goals_of_column(goals: dict[object, object]) -> dict[str, str]:
-    """Return the targets of one value column, by statistic."""
-    return {str(name): _number(goal) for name, goal in goals.items()}
-
-
-def _goal_texts(item: object) -> list[object]:
-    """Return the targets of one text; a comma may be part of the name of a column."""
-    return [item] if isinstance(item, str) and item.count("=") == 1 else _items(item)
+    return dict(_by_name(entries))
 
 
 def _weights(value: object) -> dict[str, str]:
     """Return weights by kind of statistics, from a table or a text like "moments=1"."""
     if isinstance(value, dict):
-        return {_text(name): _number(weight) for name, weight in value.items()}
+        return _table_of(_number)(value)
     entries = [str(entry) for item in as_list(value) for entry in _items(item)]
     if not entries or not all("=" in entry for entry in entries):
         raise ValueError(
             "must be one number per kind, for example moments=1,distribution=2; got "
             f"{', '.join(entries)}"
         )
-    pairs = [entry.partition("=") for entry in entries]
-    return {name.strip(): weight.strip() for name, _, weight in pairs}
+    return _by_name(entries)
 
 
 def _version(value: object) -> str | dict[str, str]:
     """Return a version, or versions by the names of files."""
-    if isinstance(value, dict):
-        return {_text(name): _text(version) for name, version in value.items()}
-    return _text(value)
+    return _table_of(_text)(value) if isinstance(value, dict) else _text(value)
 
+
+_names = _each(_text)
+_numbers = _each(_number)
 
 READERS: dict[str, Callable[[object], object]] = {
     "text": _text,
     "names": _names,
-    "words": _words,
+    # As the library reads them: 7-9 is a range, a date is ISO.
+    "words": _each(str),
     "lists": _lists,
     "paths": _paths,
     "version": _version,

@@ -1,7 +1,11 @@
-"""Accounts: one budget over one population of units, shared by one or more data sets."""
+"""Accounts: one budget over one population of units, shared by one or more data sets.
+
+What pins an account is stated once, when it is opened, and is checked at each later opening.
+"""
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -9,12 +13,21 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.base.errors import InputError, StorageError
-from hexveil.ledger import events, odometer
+from hexveil.base.rational import Number, decimal_text, to_positive_fraction
+from hexveil.ledger import events
 from hexveil.ledger.events import LIFETIME, append, read_head, window_of
-from hexveil.ledger.promises import PURE, BudgetText, affordable_epsilon, shown_epsilon
-from hexveil.ledger.storage.tables import accounts, datasets, totals
-from hexveil.ledger.unit_losses import FORMER_NORMALISATION, NORMALISATION, Key, former_hashes
+from hexveil.ledger.odometer import Odometer, owner_lifetime_bound
+from hexveil.ledger.promises import (
+    PURE,
+    BudgetText,
+    affordable_epsilon,
+    check_same_promise,
+    shown_epsilon,
+)
+from hexveil.ledger.tables import accounts, datasets, totals
+from hexveil.ledger.unit_losses import NORMALISATION, Key
 
 _CODES, _ID_SPACE = "; missing values ", "; ids of "
 """What precedes them in the text of a pinned unit; units of earlier versions lack both."""
@@ -44,9 +57,6 @@ class Account:
     name : str
     unit : str
         "user", "user-day" or "user-week"; empty until the first release says.
-    id_space, missing_values : str
-        Name of what an id names, and codes of missing readings ("none" without any); empty until a
-        release says, as in ledgers of earlier versions.
     window : str
         "lifetime", "month" or "day".
     budget : Fraction
@@ -57,6 +67,9 @@ class Account:
         Scheme that turns an id into a hash.
     delta : Fraction
         0 for an account of pure promises.
+    id_space, missing_values : str
+        Name of what an id names, and codes of missing readings ("none" without any); empty until a
+        release says.
     """
 
     name: str
@@ -70,12 +83,6 @@ class Account:
     missing_values: str = ""
 
     @property
-    def pinned_unit(self) -> str:
-        """The unit with codes of missing readings and id space, as the ledger stores them."""
-        codes = f"{_CODES}{self.missing_values}" if self.missing_values else ""
-        return f"{self.unit}{codes}" + (f"{_ID_SPACE}{self.id_space}" if self.id_space else "")
-
-    @property
     def limit(self) -> BudgetText:
         """The budget with its δ, as it is stored."""
         return BudgetText(self.budget, self.delta)
@@ -84,6 +91,19 @@ class Account:
     def pico_epsilons(self) -> int:
         """The budget in 10^-12 of ε, or of squares of μ: rounded down, at most the largest loss."""
         return self.limit.parts
+
+    @property
+    def pinned(self) -> dict[str, str]:
+        """The properties as the event and the table hold them."""
+        codes = f"{_CODES}{self.missing_values}" if self.missing_values else ""
+        id_space = f"{_ID_SPACE}{self.id_space}" if self.id_space else ""
+        return {
+            "unit": f"{self.unit}{codes}{id_space}",
+            "window": self.window,
+            "budget": self.limit.text,
+            "key": self.key,
+            "ids": self.ids,
+        }
 
 
 @dataclass(frozen=True)
@@ -131,60 +151,115 @@ class Spend:
         return max(self.budget - self.window, Fraction(0))
 
 
-def find(connection: sa.Connection, dataset: str) -> Account | None:
-    """Return the account that a data set spends from, or None if the ledger does not know it."""
-    same_account = datasets.c.account == accounts.c.account
-    row = connection.execute(
-        sa.select(accounts)
-        .select_from(datasets.join(accounts, same_account))
-        .where(datasets.c.dataset == dataset)
-    ).first()
-    return None if row is None else _parse_account(row)
+# ---- opening ----
 
 
-def find_by_name(connection: sa.Connection, name: str) -> Account | None:
-    """Return an account by its name."""
-    row = connection.execute(sa.select(accounts).where(accounts.c.account == name)).first()
-    return None if row is None else _parse_account(row)
+@dataclass(frozen=True)
+class Terms:
+    """Terms that are stated as a ledger is opened (see `Ledger`); None where the pinned one holds.
+
+    Raises
+    ------
+    InputError
+        On a name that is empty, a budget that is not positive, an unknown window, or a δ that is
+        no probability.
+    """
+
+    dataset: str
+    budget: Fraction | None
+    window: str | None
+    name: str | None
+    delta: Fraction | None
+
+    @classmethod
+    def stated(
+        cls,
+        dataset: str,
+        budget: Number | None,
+        window: str | None,
+        name: str | None,
+        delta: Number | None,
+    ) -> Terms:
+        """Return the terms, checked."""
+        for field, text in (("dataset", dataset), ("account", dataset if name is None else name)):
+            if not (isinstance(text, str) and text.strip()):
+                raise InputError(f"{field} must be a name, under which releases add up.")
+        return cls(
+            dataset,
+            None if budget is None else to_positive_fraction(budget, "budget"),
+            None if window is None else events.check_window(window),
+            name,
+            None if delta is None else to_delta(delta),
+        )
 
 
-def open_account(connection: sa.Connection, account: Account, dataset: str) -> Account:
-    """Add a data set to an account, which is opened if it is new; return the account."""
-    if find_by_name(connection, account.name) is None:
-        # The event first: tables are derived from events, and one transaction holds both.
-        append(connection, "opened", account=account.name, body=_pinned(account))
-        connection.execute(sa.insert(accounts).values(account=account.name, **_pinned(account)))
-    append(connection, "joined", account=account.name, dataset=dataset)
-    connection.execute(sa.insert(datasets).values(dataset=dataset, account=account.name))
+def open_account(
+    connection: sa.Connection, terms: Terms, key: Key, *, accept_similar_name: bool
+) -> tuple[Account, bool]:
+    """Return the account of a data set, opened if the ledger does not know it; and whether it was.
+
+    Raises
+    ------
+    InputError
+        If the terms differ from the pinned ones, or a new account has no budget.
+    """
+    pinned, is_new = find(connection, terms.dataset), False
+    if pinned is None:
+        name = terms.name or terms.dataset
+        # Another data set may have opened the account before: then its budget is the shared one.
+        pinned = _select(connection, sa.select(accounts).where(accounts.c.account == name))
+        is_new = pinned is None
+        _check_names(
+            connection, (terms.dataset, name), is_similar=is_new and not accept_similar_name
+        )
+        if pinned is None:
+            pinned = _new_account(connection, name, terms, key)
+        check_key(pinned, key)
+        append(connection, "joined", account=name, dataset=terms.dataset)
+        connection.execute(sa.insert(datasets).values(dataset=terms.dataset, account=name))
+    _check_same(pinned, terms, key)
+    return pinned, is_new
+
+
+def _new_account(connection: sa.Connection, name: str, terms: Terms, key: Key) -> Account:
+    """Open an account and return it."""
+    if terms.budget is None:
+        raise InputError(
+            f"the ledger does not know {terms.dataset!r} yet: name its budget, the largest "
+            "total loss of one unit over all its releases, in epsilon."
+        )
+    window, delta = terms.window or "lifetime", terms.delta or PURE
+    account = Account(name, "", window, terms.budget, key.fingerprint, delta=delta)
+    # The event first: tables are derived from events, and one transaction holds both.
+    append(connection, "opened", account=name, body=account.pinned)
+    connection.execute(sa.insert(accounts).values(account=name, **account.pinned))
     return account
 
 
-def set_budget(connection: sa.Connection, account: Account, budget: Fraction) -> Account:
-    """Change an account's budget, recount the exhausted units, and return the account."""
-    changed = replace(account, budget=budget)
-    stored = changed.limit.text
-    append(connection, "budget", account=account.name, body={"budget": stored})
-    connection.execute(
-        sa.update(accounts).where(accounts.c.account == account.name).values(budget=stored)
-    )
-    spans = sa.select(totals.c.window).distinct().where(totals.c.account == account.name)
-    for window in connection.execute(spans).scalars().all():
-        # Only windows of the account's kind have a limit; in others no unit is ever exhausted.
-        counted = (
-            changed.pico_epsilons
-            if (window == LIFETIME) == (account.window == "lifetime")
-            else None
-        )
-        odometer.recompute_summary(connection, account.name, window, counted)
-    return changed
+def _check_names(connection: sa.Connection, names: Sequence[str], *, is_similar: bool) -> None:
+    """Refuse names that only look like those which the ledger knows, with budgets of their own."""
+    for new in names:
+        if new != new.strip():
+            raise InputError(
+                f"the name {new!r} begins or ends with a space; name {new.strip()!r} (dataset in "
+                "[ledger], or --dataset)."
+            )
+    name, known = names[-1], list_accounts(connection)
+    taken = [*known, *(dataset for _, joined in known.values() for dataset in joined)]
+    for other in taken if is_similar else ():
+        if _folded(other) == _folded(name):
+            raise InputError(
+                f"the ledger knows {other!r}, and {name!r} would have a budget of its own beside "
+                f"it; name {other!r} (dataset in [ledger], or --dataset), or, if these are records "
+                "of others, say so by accept_similar_name = true (in [ledger], or --set "
+                "ledger.accept_similar_name=true)."
+            )
 
 
-def set_unit(connection: sa.Connection, pinned: Account) -> Account:
-    """Pin an account's privacy unit and the terms that go with it; return the account."""
-    account, body = pinned, {"unit": pinned.pinned_unit}
-    append(connection, "unit", account=account.name, body=body)
-    connection.execute(sa.update(accounts).where(accounts.c.account == account.name).values(body))
-    return pinned
+def _folded(name: str) -> str:
+    """Return a name without regard to capitals, forms of letters and spaces at its ends."""
+    folded = unicodedata.normalize("NFKC", name).casefold()
+    return unicodedata.normalize("NFKC", folded).strip()
 
 
 def check_key(account: Account, key: Key) -> None:
@@ -195,7 +270,7 @@ def check_key(account: Account, key: Key) -> None:
             f"{account.key}, this one {key.fingerprint}): under this one all units would look "
             "new. Name the file of the right key."
         )
-    if account.ids not in (NORMALISATION, FORMER_NORMALISATION):
+    if account.ids != NORMALISATION:
         raise InputError(
             f"the ledger's account {account.name!r} spells or hashes ids in another way "
             f"({account.ids}; here: {NORMALISATION}), in which units would look new. Use the "
@@ -203,32 +278,64 @@ def check_key(account: Account, key: Key) -> None:
         )
 
 
-def check_former_units(
-    connection: sa.Connection,
-    account: Account,
-    key: Key,
-    ids: Sequence[bytes],
-    periods: Sequence[str] | None,
-) -> None:
-    """Refuse units that an earlier version booked under ids of other spellings."""
-    if account.ids == NORMALISATION:
-        return
-    hashes = former_hashes(ids, key, periods)
-    if odometer.read_balances(connection, account.name, LIFETIME, hashes).any():
+def _check_same(pinned: Account, terms: Terms, key: Key) -> None:
+    """Refuse terms that differ from the pinned ones."""
+    check_key(pinned, key)
+    if terms.name not in (None, pinned.name):
         raise InputError(
-            f"the ledger's account {account.name!r} has bookings of an earlier version, which took "
-            "7 and 7.0 for two ids, under such ids of these records: what they spent would be "
-            "forgotten. Use another account (account in [ledger], or --set ledger.account)."
+            f"{terms.dataset!r} spends from the account {pinned.name!r} of this ledger, and not "
+            f"from {terms.name!r}; it cannot change."
         )
+    if terms.delta is not None:
+        check_same_promise(pinned.name, pinned.delta, terms.delta)
+    if terms.budget is not None and terms.budget != pinned.budget:
+        raise InputError(
+            f"the ledger's budget of {pinned.name!r} is {decimal_text(pinned.budget)}, and not "
+            f"{decimal_text(terms.budget)}; hexveil ledger set-budget changes it, and is on record."
+        )
+    if terms.window not in (None, pinned.window):
+        raise InputError(
+            f"the ledger's budget of {pinned.name!r} is for a {pinned.window}, and not for a "
+            f"{terms.window}; that cannot change: begin a new account."
+        )
+
+
+# ---- the account of a data set ----
+
+
+def find(connection: sa.Connection, dataset: str) -> Account | None:
+    """Return the account that a data set spends from, or None if the ledger does not know it."""
+    joined = datasets.join(accounts, datasets.c.account == accounts.c.account)
+    query = sa.select(accounts).select_from(joined).where(datasets.c.dataset == dataset)
+    return _select(connection, query)
+
+
+def set_budget(connection: sa.Connection, account: Account, budget: Fraction) -> None:
+    """Change an account's budget, and recount the exhausted units."""
+    changed = replace(account, budget=budget)
+    change(connection, changed, "budget")
+    spans = sa.select(totals.c.window).distinct().where(totals.c.account == account.name)
+    for window in connection.execute(spans).scalars().all():
+        # Only windows of the account's kind have a limit; in others no unit is ever exhausted.
+        is_limited = (window == LIFETIME) == (account.window == "lifetime")
+        limit = changed.pico_epsilons if is_limited else None
+        Odometer(connection, account.name, window, limit).recompute_summary()
+
+
+def change(connection: sa.Connection, account: Account, field: events.Kind) -> None:
+    """Record a changed property, in an event and in the table."""
+    body = {str(field): account.pinned[field]}
+    append(connection, field, account=account.name, body=body)
+    connection.execute(sa.update(accounts).where(accounts.c.account == account.name).values(body))
 
 
 def read_spend(connection: sa.Connection, account: Account) -> Spend:
     """Return the losses of an account's units, in the current window and over the lifetime."""
     # The ledger's clock, not the machine's: a clock set back must not show an older window's spend.
-    moment = events.next_time(read_head(connection).at)
-    window = window_of(account.window, moment)
-    total = odometer.window_summary(connection, account.name, window)
-    lifetime = odometer.owner_lifetime_bound(connection, account.name)
+    window = window_of(account.window, events.next_time(read_head(connection).at))
+    total = Odometer(connection, account.name, window).summary()
+    lifetime = owner_lifetime_bound(connection, account.name)
+    rest = account.pico_epsilons - total.largest
     return Spend(
         account.budget,
         account.window,
@@ -238,42 +345,27 @@ def read_spend(connection: sa.Connection, account: Account) -> Spend:
         total.units,
         total.exhausted,
         account.delta,
-        affordable_epsilon(account.pico_epsilons - total.largest, account.delta)
-        if account.delta
-        else Fraction(0),
+        affordable_epsilon(rest, account.delta) if account.delta else Fraction(0),
     )
 
 
 def list_accounts(connection: sa.Connection) -> dict[str, tuple[Account, tuple[str, ...]]]:
-    """Return all accounts by name, each with its data sets."""
-    by_name: dict[str, tuple[Account, list[str]]] = {
-        row.account: (_parse_account(row), []) for row in _sorted_rows(connection, accounts)
-    }
-    for row in _sorted_rows(connection, datasets):
-        by_name[row.account][1].append(row.dataset)
-    return {name: (account, tuple(names)) for name, (account, names) in by_name.items()}
-
-
-def _sorted_rows(connection: sa.Connection, table: sa.Table) -> Sequence[Any]:
-    """Return a table's rows in the order of their names."""
-    rows = connection.execute(sa.select(table)).all()
+    """Return all accounts by name, each with its data sets, both in the order of their names."""
     # Sorted here: databases order text by their own collations. str, as a damaged name may be a
     # number.
-    return sorted(rows, key=lambda row: str(row[0]))
+    every = sorted(connection.execute(sa.select(accounts)), key=lambda row: str(row.account))
+    joined: dict[str, list[str]] = {row.account: [] for row in every}
+    for row in sorted(connection.execute(sa.select(datasets)), key=lambda row: str(row.dataset)):
+        joined[row.account].append(row.dataset)
+    return {row.account: (_parse_account(row), tuple(joined[row.account])) for row in every}
 
 
-def _pinned(account: Account) -> dict[str, str]:
-    """Return the pinned properties, as the event and the table hold them."""
-    return {
-        "unit": account.pinned_unit,
-        "window": account.window,
-        "budget": account.limit.text,
-        "key": account.key,
-        "ids": account.ids,
-    }
+def _select(connection: sa.Connection, query: sa.Select[Any]) -> Account | None:
+    row = connection.execute(query).first()
+    return None if row is None else _parse_account(row)
 
 
-def _parse_account(row: sa.Row[tuple[str, ...]]) -> Account:
+def _parse_account(row: Any) -> Account:  # noqa: ANN401  rows have the types of their columns
     """Return the account of a row; StorageError if no ledger wrote it."""
     try:
         budget = BudgetText.parse(row.budget)

@@ -22,10 +22,11 @@ import sqlalchemy as sa
 from hexveil.base.arrays import Ints
 from hexveil.base.errors import BudgetError, InputError, StorageError
 from hexveil.base.rational import decimal_text
-from hexveil.ledger import accounts, events, journal, odometer
+from hexveil.ledger import accounts, events, journal
 from hexveil.ledger.accounts import Account
 from hexveil.ledger.events import Event
 from hexveil.ledger.journal import digest
+from hexveil.ledger.odometer import Odometer
 from hexveil.ledger.promises import affordable_epsilon, booked_epsilon, shown_epsilon
 from hexveil.ledger.unit_losses import PICO_EPSILON, Losses, losses_from_bytes
 
@@ -250,7 +251,9 @@ def pin_unit(
         id_space=account.id_space or id_space,
         missing_values=account.missing_values or missing_values,
     )
-    return account if pinned == account else accounts.set_unit(connection, pinned)
+    if pinned != account:
+        accounts.change(connection, pinned, "unit")
+    return pinned
 
 
 def spend_losses(
@@ -264,19 +267,20 @@ def spend_losses(
         If a unit would lose more than the budget allows; nothing is added.
     """
     window = events.window_of(account.window, moment)
+    odometer = Odometer(connection, account.name, window, account.pico_epsilons)
     # Read and added in one transaction under the write lock: no other booking comes between.
-    balances = odometer.read_balances(connection, account.name, window, losses.hashes)
+    balances = odometer.balances(losses.hashes)
     if (balances + losses.pico_epsilons > account.pico_epsilons).any():
         fitted = _fitted(connection, account, losses, balances, window)
         if fitted is None:
             raise budget_error(account, losses, balances, is_repeated=is_repeated)
         losses = fitted
-    odometer.add(connection, account.name, window, losses, balances, account.pico_epsilons)
+    odometer.add(losses, balances)
     # Recorded beside a window that is refilled: a spend also states the loss since the account
     # began.
     if window != events.LIFETIME:
-        lifetime = odometer.read_balances(connection, account.name, events.LIFETIME, losses.hashes)
-        odometer.add(connection, account.name, events.LIFETIME, losses, lifetime, None)
+        lifetime = Odometer(connection, account.name, events.LIFETIME)
+        lifetime.add(losses, lifetime.balances(losses.hashes))
     return losses
 
 
@@ -336,4 +340,4 @@ def refund_losses(connection: sa.Connection, account: Account, reserved: Event) 
     # window has a limit.
     for window in {reserved.body["window"], events.LIFETIME}:
         line = account.pico_epsilons if window == reserved.body["window"] else None
-        odometer.unbook(connection, account.name, window, losses, line)
+        Odometer(connection, account.name, window, line).take_back(losses)

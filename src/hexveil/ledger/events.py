@@ -17,8 +17,8 @@ from typing import Any, Literal, get_args
 import sqlalchemy as sa
 
 from hexveil.base.errors import InputError, StorageError
-from hexveil.ledger.integrity import soundness
-from hexveil.ledger.storage.tables import events
+from hexveil.ledger import soundness
+from hexveil.ledger.tables import events
 
 Kind = Literal[
     "opened",

@@ -24,12 +24,10 @@ from numpy.typing import NDArray
 from hexveil.base import atomic_files, csv_safety
 from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError, StorageError
-from hexveil.ledger import accounts, events, journal
+from hexveil.ledger import accounts, events, journal, soundness, tables
 from hexveil.ledger.accounts import Account, Spend
+from hexveil.ledger.databases import Engine, transaction
 from hexveil.ledger.events import Event, Head
-from hexveil.ledger.integrity import soundness
-from hexveil.ledger.storage import tables
-from hexveil.ledger.storage.databases import Engine, transaction
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from hexveil.base.arrays import Ints
 from hexveil.base.errors import StorageError
 from hexveil.ledger.events import Event
-from hexveil.ledger.storage.tables import journal, plans
+from hexveil.ledger.tables import journal, plans
 
 ENTRY_BYTES = 8
 """Bytes of an integer, whatever its value: a length that varied would reveal something of it."""

@@ -18,7 +18,8 @@ enter the ledger.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from fractions import Fraction
 from pathlib import Path
@@ -30,7 +31,7 @@ from numpy.typing import NDArray
 
 from hexveil.base.errors import HexveilError, InputError, StorageError
 from hexveil.base.rational import Number, to_positive_fraction
-from hexveil.ledger import account_terms, accounts, events, journal
+from hexveil.ledger import accounts, drawing, events, journal, soundness
 from hexveil.ledger.accounts import Account, Spend
 from hexveil.ledger.bookings import (
     Booking,
@@ -43,13 +44,11 @@ from hexveil.ledger.bookings import (
     spend_losses,
     to_booking,
 )
+from hexveil.ledger.databases import connect, describe_address, holder_key_file, transaction
 from hexveil.ledger.events import Event
-from hexveil.ledger.integrity import soundness
-from hexveil.ledger.integrity.verification import Verdict, verify
 from hexveil.ledger.promises import PURE, check_same_promise, cost_fields
-from hexveil.ledger.storage import drawing
-from hexveil.ledger.storage.databases import connect, describe_address, transaction
-from hexveil.ledger.unit_losses import Key, Losses
+from hexveil.ledger.unit_losses import Key, Losses, holder_key
+from hexveil.ledger.verification import Verdict, verify
 
 
 class Ledger:
@@ -101,22 +100,23 @@ class Ledger:
         delta: Number | None = None,
         accept_similar_name: bool = False,
     ) -> None:
-        asked = (dataset, budget, window, account, delta)
-        terms = account_terms.account_terms(*asked, accept_similar_name=accept_similar_name)
+        terms = accounts.Terms.stated(dataset, budget, window, account, delta)
         self.dataset = dataset
         self._engine = connect(url)
-        self._key_file = account_terms.holder_key_file(self._engine, url, key)
-        self._reserved_space: dict[int, drawing.ReservedSpace | None] = {}
-        """Disk space reserved for the results of draws that began, by their entries."""
+        self._key_file = holder_key_file(self._engine, key)
+        self._reserved_space: dict[int, int | None] = {}
+        """Files that reserve disk space for the results of draws that began, by their entries."""
         # One transaction: two processes that open a new ledger must not both make its key.
         with transaction(self._engine) as connection:
-            existing = accounts.find(connection, dataset)
-            is_new = existing is None and not events.read_head(connection).entry
-            self._key = account_terms.holder_key(self._key_file, new=is_new)
-            existing_names = accounts.list_accounts(connection)
-            opened = account_terms.open_with_terms(connection, existing, terms, self._key)
-            self._account, self.opened = opened.name, opened.name not in existing_names
+            # Never a new key for a ledger with entries: under it all units would look new, and
+            # unspent.
+            is_new = not events.read_head(connection).entry
+            self._key = holder_key(self._key_file, new=is_new)
+            pinned, self.opened = accounts.open_account(
+                connection, terms, self._key, accept_similar_name=accept_similar_name
+            )
             """`opened`: whether the account is new, with a budget of its own."""
+            self._account = pinned.name
 
     def __reduce__(self) -> NoReturn:
         raise HexveilError(
@@ -191,12 +191,6 @@ class Ledger:
             if events.state(history) in ("", "returned"):
                 return None
             return journal.load_plan(connection, last_reservation(history).body["plan"])
-
-    def refuse_former_units(self, ids: Sequence[bytes], periods: Sequence[str] | None) -> None:
-        """Refuse ids, with their periods, that earlier versions booked as text such as 7.0."""
-        with transaction(self._engine) as connection:
-            account = self._read_account(connection)
-            accounts.check_former_units(connection, account, self._key, ids, periods)
 
     def drawing(self) -> AbstractContextManager[None]:
         """Return the lock under which one process at a time books and draws."""
@@ -294,7 +288,7 @@ class Ledger:
             self._reserved_space[begun.entry], space = space, None
         finally:
             if space is not None:
-                space.close()
+                os.close(space)
         return begun.entry
 
     def store(self, request: str, entry: int, result: NDArray[np.int64]) -> None:
@@ -332,7 +326,7 @@ class Ledger:
         """Release the space that is reserved for a draw's result, if any."""
         space = self._reserved_space.pop(entry, None)
         if space is not None:
-            space.close()
+            os.close(space)
 
     def complete(self, request: str) -> None:
         """Record that the results of all stages are stored: from here on they may be shown."""

@@ -18,7 +18,7 @@ sum of a unit, not the sum of the largest losses. In an account with a δ the su
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ import sqlalchemy as sa
 from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
 from hexveil.ledger.events import LIFETIME
-from hexveil.ledger.storage.tables import balances, totals
+from hexveil.ledger.tables import balances, totals
 from hexveil.ledger.unit_losses import MAX_PICO_EPSILON, Losses
 
 HASHES_PER_QUERY = 10_000
@@ -57,94 +57,141 @@ class WindowSummary:
     exhausted: int = 0
 
 
-def read_balances(
-    connection: sa.Connection, account: str, window: str, hashes: list[bytes]
-) -> Ints:
-    """Return the balances of units in a window; 0 for units that the ledger does not know."""
-    balances: dict[bytes, int] = {}
-    for start in range(0, len(hashes), HASHES_PER_QUERY):
-        chunk = hashes[start : start + HASHES_PER_QUERY]
-        rows = _balance_rows(connection, account, window, chunk)
-        balances.update((bytes(unit), spent) for unit, spent in rows)
-    return np.fromiter((balances.get(unit, 0) for unit in hashes), np.int64, len(hashes))
+@dataclass(frozen=True)
+class Odometer:
+    """Balances of an account's units in one window.
 
+    Attributes
+    ----------
+    connection : Connection
+    account, window : str
+    budget : int or None
+        Balance at which a unit is exhausted, if the window has one.
+    """
 
-def add(
-    connection: sa.Connection,
-    account: str,
-    window: str,
-    losses: Losses,
-    old_balances: Ints,
-    budget: int | None,
-) -> None:
-    """Book losses of units with these balances in a window."""
-    # Compared without adding: the sum itself could leave 64 bits.
-    if (losses.pico_epsilons > MAX_PICO_EPSILON - old_balances).any():
-        raise InputError(
-            f"units of {account!r} have lost more than a ledger counts; begin a new account."
+    connection: sa.Connection
+    account: str
+    window: str
+    budget: int | None = None
+
+    def balances(self, hashes: list[bytes]) -> Ints:
+        """Return the balances of units; 0 for units that the ledger does not know."""
+        known: dict[bytes, int] = {}
+        for start in range(0, len(hashes), HASHES_PER_QUERY):
+            rows = self._rows(hashes[start : start + HASHES_PER_QUERY])
+            known.update((bytes(unit), spent) for unit, spent in rows)
+        return np.fromiter((known.get(unit, 0) for unit in hashes), np.int64, len(hashes))
+
+    def add(self, losses: Losses, old_balances: Ints) -> None:
+        """Book losses of units with these balances."""
+        # Compared without adding: the sum itself could leave 64 bits.
+        if (losses.pico_epsilons > MAX_PICO_EPSILON - old_balances).any():
+            raise InputError(
+                f"units of {self.account!r} have lost more than a ledger counts; begin a new "
+                "account."
+            )
+        new_balances = old_balances + losses.pico_epsilons
+        self._write(losses.hashes, new_balances)
+        self._raise_summary(ALL_PERIODS, old_balances, new_balances)
+        # Summaries per period bound the loss of an owner of many unit-days: see
+        # `owner_lifetime_bound`.
+        if self.window == LIFETIME and losses.periods != ("",):
+            for number, period in enumerate(losses.periods):
+                inside = losses.period == number
+                self._raise_summary(period, old_balances[inside], new_balances[inside])
+
+    def take_back(self, losses: Losses) -> None:
+        """Undo the booking of losses for which nothing was drawn; recompute the summary."""
+        # Balances of now: other releases may have been booked since the one that is undone.
+        self._write(losses.hashes, self.balances(losses.hashes) - losses.pico_epsilons)
+        self.recompute_summary()
+
+    def recompute_summary(self) -> None:
+        """Recompute the summary over all units from their balances.
+
+        Summaries of single periods stay: after a cancelled booking they are upper bounds.
+        """
+        spent = balances.c.spent
+        query = sa.select(
+            sa.func.coalesce(sa.func.max(spent), 0),
+            sa.func.count(sa.case((spent > 0, 1))),
+            sa.func.count(sa.case((spent >= self._level, 1))),
+        ).where(balances.c.account == self.account, balances.c.window == self.window)
+        summary = WindowSummary(*map(int, self.connection.execute(query).one()))
+        self._write_summary(ALL_PERIODS, summary)
+
+    def summary(self, period: str = ALL_PERIODS) -> WindowSummary:
+        """Return the summary over the units of one period, or over all."""
+        query = sa.select(totals.c.largest, totals.c.units, totals.c.exhausted).where(
+            totals.c.account == self.account,
+            totals.c.window == self.window,
+            totals.c.period == period,
         )
-    new_balances = old_balances + losses.pico_epsilons
-    _write_balances(
-        connection, account, window, zip(losses.hashes, new_balances.tolist(), strict=True)
-    )
-    _update_summary(connection, account, window, ALL_PERIODS, old_balances, new_balances, budget)
-    # Summaries per period bound the loss of an owner of many unit-days: see `owner_lifetime_bound`.
-    if window == LIFETIME and losses.periods != ("",):
-        for number, period in enumerate(losses.periods):
-            in_period = losses.period == number
-            _update_summary(
-                connection,
-                account,
-                window,
-                period,
-                old_balances[in_period],
-                new_balances[in_period],
-                None,
+        row = self.connection.execute(query).first()
+        return WindowSummary() if row is None else WindowSummary(*row)
+
+    @property
+    def _level(self) -> int:
+        """Balance at which a unit is exhausted; unreachable without a budget."""
+        return 2**63 - 1 if self.budget is None else self.budget
+
+    def _write(self, hashes: list[bytes], spent: Ints) -> None:
+        if not hashes:
+            return
+        if self.connection.dialect.name == "sqlite":
+            put = f"INSERT INTO {_BALANCE_COLUMNS} VALUES (?, ?, ?, ?) {_UPSERT}"
+            rows = zip(hashes, spent.tolist(), strict=True)
+            values = [(self.account, self.window, *row) for row in rows]
+            self.connection.exec_driver_sql(put, values)
+            return
+        # One statement with two arrays: a statement per row would take a round trip each.
+        columns = "%s, %s, * FROM unnest(%s::bytea[], %s::bigint[])"
+        for start in range(0, len(hashes), HASHES_PER_QUERY):
+            chunk = slice(start, start + HASHES_PER_QUERY)
+            numbers = ",".join(map(str, spent[chunk].tolist()))
+            self.connection.exec_driver_sql(
+                f"INSERT INTO {_BALANCE_COLUMNS} SELECT {columns} {_UPSERT}",
+                (self.account, self.window, _array(hashes[chunk]), f"{{{numbers}}}"),
             )
 
+    def _rows(self, hashes: list[bytes]) -> Iterable[Any]:
+        """Return the balances of units.
 
-def unbook(
-    connection: sa.Connection, account: str, window: str, losses: Losses, budget: int | None
-) -> None:
-    """Undo the booking of losses for which nothing was drawn; recompute the summary."""
-    # Balances of now: other releases may have been booked since the one that is undone.
-    new_balances = read_balances(connection, account, window, losses.hashes) - losses.pico_epsilons
-    _write_balances(
-        connection, account, window, zip(losses.hashes, new_balances.tolist(), strict=True)
-    )
-    recompute_summary(connection, account, window, budget)
+        The database's own SQL: of a million parameters SQLAlchemy would treat each by itself. In
+        PostgreSQL LIMIT asks for one look into the index per unit: a table that grew since it was
+        last analysed would be read whole.
+        """
+        source = f'FROM {balances.name} WHERE account = {{0}} AND "window" = {{0}} AND unit'
+        place = (self.account, self.window)
+        if self.connection.dialect.name == "sqlite":
+            marks = ", ".join("?" * len(hashes))
+            query = f"SELECT unit, spent {source.format('?')} IN ({marks})"
+            return self.connection.exec_driver_sql(query, (*place, *hashes))
+        lookup = f"LATERAL (SELECT spent {source.format('%s')} = asked.unit LIMIT 1) AS known"
+        query = f"SELECT unit, spent FROM unnest(%s::bytea[]) AS asked(unit), {lookup}"
+        return self.connection.exec_driver_sql(query, (_array(hashes), *place))
 
-
-def recompute_summary(
-    connection: sa.Connection, account: str, window: str, budget: int | None
-) -> None:
-    """Recompute the summary over all units of a window from its balances.
-
-    Summaries of single periods stay: after a cancelled booking they are upper bounds.
-    """
-    in_window = (balances.c.account == account) & (balances.c.window == window)
-    row = connection.execute(
-        sa.select(
-            sa.func.coalesce(sa.func.max(balances.c.spent), 0),
-            sa.func.count(sa.case((balances.c.spent > 0, 1))),
-            sa.func.count(sa.case((balances.c.spent >= _exhaustion_level(budget), 1))),
-        ).where(in_window)
-    ).one()
-    _write_summary(connection, account, window, ALL_PERIODS, WindowSummary(*map(int, row)))
-
-
-def window_summary(
-    connection: sa.Connection, account: str, window: str, period: str = ALL_PERIODS
-) -> WindowSummary:
-    """Return the summary of a window, over the units of one period or over all."""
-    row = connection.execute(
-        sa.select(totals.c.largest, totals.c.units, totals.c.exhausted).where(
-            (totals.c.account == account)
-            & (totals.c.window == window)
-            & (totals.c.period == period)
+    def _raise_summary(self, period: str, old: Ints, new: Ints) -> None:
+        """Add grown balances to a summary; one period's has no budget."""
+        before, level = self.summary(period), self._level if period == ALL_PERIODS else 2**63 - 1
+        updated = WindowSummary(
+            max(before.largest, int(new.max(initial=0))),
+            before.units + int(((old == 0) & (new > 0)).sum()),
+            before.exhausted + int(((old < level) & (new >= level)).sum()),
         )
-    ).first()
-    return WindowSummary() if row is None else WindowSummary(*row)
+        self._write_summary(period, updated)
+
+    def _write_summary(self, period: str, summary: WindowSummary) -> None:
+        from sqlalchemy.dialects import postgresql, sqlite  # noqa: PLC0415  the one in use
+
+        is_server = self.connection.dialect.name == "postgresql"
+        # The database's own INSERT, which can update existing rows.
+        insert: Any = postgresql.insert if is_server else sqlite.insert
+        keys = {"account": self.account, "window": self.window, "period": period}
+        upsert = insert(totals).values(**keys, **asdict(summary))
+        self.connection.execute(
+            upsert.on_conflict_do_update(index_elements=[*keys], set_=asdict(summary))
+        )
 
 
 def owner_lifetime_bound(connection: sa.Connection, account: str) -> int:
@@ -153,98 +200,15 @@ def owner_lifetime_bound(connection: sa.Connection, account: str) -> int:
     Where a unit is a user this is the largest balance; where it is a user-day or user-week, the
     sum over the periods of the largest balance in each.
     """
-    in_window = (totals.c.account == account) & (totals.c.window == LIFETIME)
-    periods = connection.execute(
-        sa.select(sa.func.sum(totals.c.largest)).where(in_window & (totals.c.period != ALL_PERIODS))
-    ).scalar()
-    return (
-        # The same owner may have had the largest loss in every period, so the sum is the bound.
-        int(periods)
-        if periods is not None
-        else window_summary(connection, account, LIFETIME).largest
+    query = sa.select(sa.func.sum(totals.c.largest)).where(
+        totals.c.account == account, totals.c.window == LIFETIME, totals.c.period != ALL_PERIODS
     )
-
-
-def _write_balances(
-    connection: sa.Connection, account: str, window: str, rows: Iterable[tuple[bytes, int]]
-) -> None:
-    values = list(rows)
-    if not values:
-        return
-    if connection.dialect.name == "sqlite":
-        put = f"INSERT INTO {_BALANCE_COLUMNS} VALUES (?, ?, ?, ?) {_UPSERT}"
-        connection.exec_driver_sql(put, [(account, window, *value) for value in values])
-        return
-    # One statement with two arrays: a statement per row would take a round trip each.
-    put = f"INSERT INTO {_BALANCE_COLUMNS} SELECT %s, %s, * FROM unnest(%s::bytea[], %s::bigint[])"
-    for start in range(0, len(values), HASHES_PER_QUERY):
-        units, spent = zip(*values[start : start + HASHES_PER_QUERY], strict=True)
-        parameters = (account, window, _array(units), f"{{{','.join(map(str, spent))}}}")
-        connection.exec_driver_sql(f"{put} {_UPSERT}", parameters)
-
-
-def _balance_rows(
-    connection: sa.Connection, account: str, window: str, hashes: list[bytes]
-) -> Iterable[Any]:
-    """Return the balances of units.
-
-    The database's own SQL: of a million parameters SQLAlchemy would treat each by itself. In
-    PostgreSQL LIMIT asks for one look into the index per unit: a table that grew since it was
-    last analysed would be read whole.
-    """
-    source = f'FROM {balances.name} WHERE account = {{0}} AND "window" = {{0}} AND unit'
-    if connection.dialect.name == "sqlite":
-        marks = ", ".join("?" * len(hashes))
-        query = f"SELECT unit, spent {source.format('?')} IN ({marks})"
-        return connection.exec_driver_sql(query, (account, window, *hashes))
-    lookup = f"LATERAL (SELECT spent {source.format('%s')} = asked.unit LIMIT 1) AS known"
-    query = f"SELECT unit, spent FROM unnest(%s::bytea[]) AS asked(unit), {lookup}"
-    return connection.exec_driver_sql(query, (_array(hashes), account, window))
+    # The same owner may have had the largest loss in every period, so the sum is the bound.
+    periods = connection.execute(query).scalar()
+    lifetime = Odometer(connection, account, LIFETIME)
+    return lifetime.summary().largest if periods is None else int(periods)
 
 
 def _array(units: Iterable[bytes]) -> str:
     """Return hashes as PostgreSQL writes an array; the driver would take twice as long."""
     return "{" + ",".join(f'"\\\\x{unit.hex()}"' for unit in units) + "}"
-
-
-def _update_summary(
-    connection: sa.Connection,
-    account: str,
-    window: str,
-    period: str,
-    old_balances: Ints,
-    new_balances: Ints,
-    budget: int | None,
-) -> None:
-    summary = window_summary(connection, account, window, period)
-    line = _exhaustion_level(budget)
-    updated = WindowSummary(
-        # Balances only grow here; `unbook` recomputes the summary from all of them.
-        max(summary.largest, int(new_balances.max(initial=0))),
-        summary.units + int(((old_balances == 0) & (new_balances > 0)).sum()),
-        summary.exhausted + int(((old_balances < line) & (new_balances >= line)).sum()),
-    )
-    _write_summary(connection, account, window, period, updated)
-
-
-def _write_summary(
-    connection: sa.Connection, account: str, window: str, period: str, summary: WindowSummary
-) -> None:
-    insert = _insert(connection, totals)
-    values = {"largest": summary.largest, "units": summary.units, "exhausted": summary.exhausted}
-    keys = [totals.c.account, totals.c.window, totals.c.period]
-    upsert = insert.values(account=account, window=window, period=period, **values)
-    connection.execute(upsert.on_conflict_do_update(index_elements=keys, set_=values))
-
-
-def _exhaustion_level(budget: int | None) -> int:
-    """Return the balance at which a unit is exhausted; unreachable without a budget."""
-    return 2**63 - 1 if budget is None else budget
-
-
-def _insert(connection: sa.Connection, table: sa.Table) -> Any:  # noqa: ANN401  a dialect's own
-    """Return the database's own INSERT, which can update existing rows."""
-    from sqlalchemy.dialects import postgresql, sqlite  # noqa: PLC0415  the one in use
-
-    insert: Any = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-    return insert(table)

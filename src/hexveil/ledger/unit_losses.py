@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import operator
 import os
-import re
 import secrets
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,13 +40,6 @@ NORMALISATION = "canonical text 2, then 0x1f and the period; blake2b, 16 bytes"
 
 KEY_BYTES = 32
 MIN_KEY_BYTES = 16
-
-
-FORMER_NORMALISATION = NORMALISATION.replace("text 2", "text 1")
-"""The scheme of earlier versions: the same but for ids that are text such as 7.0."""
-FORMER_ZEROS = 9
-"""Zeros behind the point of such ids that are looked for."""
-_WHOLE = re.compile(rb"-?(0|[1-9][0-9]*)")
 
 
 @dataclass(frozen=True)
@@ -126,22 +118,11 @@ def make_key(path: Path) -> Key:
     return key
 
 
-def former_hashes(
-    ids: Sequence[bytes], key: Key, periods: Sequence[str] | None = None
-) -> list[bytes]:
-    """Return the hashes that earlier versions gave ids which are whole numbers now.
-
-    They took text of a whole number with a point and zeros, such as 7.0, for an id of its own.
-    """
-    labels = [""] * len(ids) if periods is None else periods
-    spelled = (
-        (sign + unit + b"." + zeros * b"0", label)
-        for unit, label in zip(ids, labels, strict=True)
-        if _WHOLE.fullmatch(unit)
-        for sign in ((b"", b"-") if unit == b"0" else (b"",))
-        for zeros in range(1, FORMER_ZEROS + 1)
-    )
-    return [*_hash_units(spelled, {label: label.encode() for label in set(labels)}, key)]
+def holder_key(file: Path | None, *, new: bool) -> Key:
+    """Return the holder's key; created if the ledger is new and has none."""
+    if file is None:
+        return Key(b"forgotten with its ledger")
+    return make_key(file) if new and not file.exists() else read_key(file)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

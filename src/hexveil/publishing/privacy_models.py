@@ -95,7 +95,6 @@ def charge_of(dataset: AnyDataset, plan: Plan, stages: StagedPlan, ledger: Ledge
     counted = cast("ReleasableDataset", dataset)
     units, public = counted.units, counted.public
     assert units is not None  # noqa: S101  see release_checks
-    ledger.refuse_former_units(units.ids(), units.periods())
     losses, periods = stages.losses(), units.periods()
     hashed = hash_losses(
         units.ids(), losses, ledger.key, max_loss=plan.booked_limit, periods=periods

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hexveil.cli import declarations
+    from hexveil.cli.output.formatting import Row
 
 
 CHECKED = "manifest, checksums, columns, cells, bounds and grid; all files hold the same values."
@@ -30,13 +31,11 @@ HOLDER = "The holder can check the chain hash in receipt.json."
 
 def verify(options: declarations.VerifyOptions) -> int:
     """Check the files, tables, losses and signature of a release folder against each other."""
-    check, describe = (
-        (check_archive, archive_lines) if is_archive(options.folder) else (check_folder, lines)
-    )
+    check = check_archive if is_archive(options.folder) else check_folder
     with show_progress(FOLDER_CHECK):
         verdict: Any = check(options.folder, key=options.key)
     formatting.show(
-        lambda: describe(options.folder, verdict),
+        lambda: rows(options.folder, verdict),
         lambda: {"folder": str(options.folder)} | asdict(verdict),
         as_json=options.as_json,
     )
@@ -44,37 +43,25 @@ def verify(options: declarations.VerifyOptions) -> int:
     return 2 if verdict.problems else 0
 
 
-def archive_lines(folder: Path, verdict: ArchiveVerdict) -> list[str]:
-    """Return lines about the verdict on an archive."""
+def rows(folder: Path, verdict: FolderVerdict | ArchiveVerdict) -> list[Row]:
+    """Return rows about the verdict on a folder, or on an archive of them."""
     if verdict.problems:
-        return _problem_lines(folder, verdict.problems)
-    noun = "release" if verdict.releases == 1 else "releases"
-    return formatting.wrapped(
-        "Checked", f"{folder}: {verdict.releases:,} current {noun}, and the catalogue."
-    )
-
-
-def _problem_lines(folder: Path, problems: tuple[str, ...]) -> list[str]:
-    return [
-        f"{folder} was changed or is damaged:",
-        *(f"  {clean(problem)}" for problem in problems),
-    ]
-
-
-def lines(folder: Path, verdict: FolderVerdict) -> list[str]:
-    """Return lines about the verdict."""
-    if verdict.problems:
-        return _problem_lines(folder, verdict.problems)
+        changed = f"{folder} was changed or is damaged:"
+        return [changed, *(f"  {clean(problem)}" for problem in verdict.problems)]
+    if isinstance(verdict, ArchiveVerdict):
+        noun = "release" if verdict.releases == 1 else "releases"
+        checked = f"{folder}: {verdict.releases:,} current {noun}, and the catalogue."
+        return [("Checked", checked)]
     manifest: dict[str, Any] = json.loads((folder / "manifest.json").read_text("utf-8"))
     # The name is a stranger's: clean removes characters that could move the cursor.
     ledger, name = manifest["ledger"], clean(manifest["dataset"]["name"])
     ledger_place = "cost nothing" if ledger is None else f"entry {ledger['entry']} of its ledger"
     return [
-        *formatting.wrapped("Checked", f"{folder}: {CHECKED}"),
-        *formatting.wrapped("Release", f"{manifest['request'][:16]} of {name}, {ledger_place}."),
-        *formatting.wrapped("Recomputed", f"{'; '.join(verdict.recomputed)}."),
-        *formatting.wrapped("Signature", verdict.signature),
-        *formatting.wrapped("Not checked", f"{'; '.join(verdict.unknown)}. {HOLDER}"),
+        ("Checked", f"{folder}: {CHECKED}"),
+        ("Release", f"{manifest['request'][:16]} of {name}, {ledger_place}."),
+        ("Recomputed", f"{'; '.join(verdict.recomputed)}."),
+        ("Signature", verdict.signature),
+        ("Not checked", f"{'; '.join(verdict.unknown)}. {HOLDER}"),
     ]
 
 
@@ -90,7 +77,7 @@ def dossier(options: declarations.DossierOptions) -> None:
     elif options.out is None:
         typer.echo(text, nl=False)
     else:
-        typer.echo("\n".join(formatting.wrapped("Written", str(options.out))))
+        formatting.print_rows([("Written", str(options.out))])
 
 
 def check_out(out: Path, folder: Path) -> None:

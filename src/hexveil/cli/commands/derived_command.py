@@ -19,133 +19,36 @@ from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from hexveil.cli import declarations
+    from hexveil.cli.output.formatting import Row
 
 
 _Derived = TypeVar("_Derived", bound=DerivedTable)
 
 MAX_LINES = 10
 """Averages that are printed; the folder has all."""
+HEADINGS = {"users": "Units", "mean": "Average"}
 
 
 def roll_up(options: declarations.RollUpOptions) -> None:
     """Average a release folder over coarser cells, from its noisy numbers alone."""
-    check_output(options.out, options.context)
-    grid = requested_grid(options) or CoarserGrid()
+    check_output(options)
+    grid = requested_grid(options)
     with show_progress("Rolling up", FOLDER_CHECK):
         averages = roll_up_release(
             options.folder, grid, statistic=options.statistic, key=options.key
         )
-    if options.out is not None:
-        with show_progress(WRITING):
-            averages.write(options.out, context=options.context)
-    show_derived(averages, roll_up_lines, options.out, as_json=options.as_json)
-
-
-def show_derived(
-    derived: _Derived | DerivedColumns[_Derived],
-    describe: Callable[[_Derived], list[str]],
-    out: Path | None,
-    *,
-    as_json: bool,
-) -> None:
-    """Print a roll-up or a comparison of one value column, or of several one after the other."""
-    columns = derived.tables if isinstance(derived, DerivedColumns) else {"": derived}
-    if as_json:
-        content = {column: _json(table, out) for column, table in columns.items()}
-        printed = content.get("", {"columns": content})
-        typer.echo(json.dumps(printed, indent=2, ensure_ascii=False, default=str))
-        return
-    texts: list[str] = []
-    for column, table in columns.items():
-        texts += formatting.wrapped("Column", clean(column)) if column else []
-        texts += describe(table)
-    written = [] if out is None else formatting.wrapped("Written", str(out))
-    typer.echo("\n".join([*texts, *written]))
-
-
-def _json(derived: DerivedTable, out: Path | None) -> dict[str, Any]:
-    """Return the statement as JSON data, with the cells unless a folder has them."""
-    rows: dict[str, Any] = {} if out is not None else {"cells": derived.table.to_pylist()}
-    return derived.statement | rows
-
-
-def check_output(out: Path | None, context: Path | None) -> None:
-    """Refuse a folder that cannot be made, and a context without a page to draw it on.
-
-    Raises
-    ------
-    InputError
-        With what to do instead.
-    """
-    if out is not None:
-        check_writable(out)
-    elif context is not None:
-        raise InputError("--context draws on the page of a folder; name one (--out FOLDER).")
-
-
-def requested_grid(options: declarations.CoarserOptions) -> CoarserGrid | None:
-    """Return the coarser grid that options request; None without any.
-
-    Raises
-    ------
-    InputError
-        If the resolution is neither a number nor "all".
-    """
-    grid = CoarserGrid(
-        _resolution(options.resolution),
-        options.timeslot,
-        None
-        if options.columns is None
-        else tuple(name.strip() for name in options.columns.split(",")),
-        options.one_cell,
-    )
-    return None if grid.is_empty else grid
-
-
-def roll_up_lines(averages: RolledUpRelease) -> list[str]:
-    """Return lines about a roll-up: its averages, if they are few."""
-    texts = averages.texts()
-    unit = texts["unit"]
-    statistic = averages.statement["statistic"]
-    rows = averages.table.slice(0, MAX_LINES).to_pylist()
-    cells = [
-        f"{row['cell']}: {_amount(row[statistic], statistic)}{unit and ' '}{unit} "
-        f"({_amount(row[f'{statistic}_low'], statistic)} to "
-        f"{_amount(row[f'{statistic}_high'], statistic)})"
-        for row in rows
-    ]
-    if len(averages) > MAX_LINES:
-        cells.append(f"and {len(averages) - MAX_LINES:,} more.")
-    heading = "Units" if statistic == "users" else "Average" if statistic == "mean" else "Share"
-    return [
-        *(line for cell in cells for line in formatting.wrapped(heading, clean(cell))),
-        *formatting.wrapped("Covered", texts["covers"]),
-        *formatting.wrapped("Cost", texts["cost"]),
-    ]
-
-
-def _amount(number: float, statistic: str) -> str:
-    return f"{number:,.0f}" if statistic == "users" else f"{number:.4g}"
-
-
-def _resolution(text: str | None) -> int | Literal["all"] | None:
-    if text is None or text == EVERYTHING:
-        return text
-    if not text.isascii() or not text.isdigit():
-        raise InputError(f'--resolution must be a number from 0 to 15 or "all", got {text!r}.')
-    return int(text)
+    show_derived(averages, roll_up_rows, options)
 
 
 def compare(options: declarations.CompareOptions) -> None:
     """Compare two release folders cell by cell, from their noisy numbers alone."""
-    check_output(options.out, options.context)
+    check_output(options)
     grid = requested_grid(options)
     releases: list[Any] = [options.before, options.after]
     with show_progress("Comparing releases", FOLDER_CHECK):
-        if grid is not None:
+        if not grid.is_empty:
             releases = [
                 roll_up_release(folder, grid, statistic=options.statistic, key=options.key)
                 for folder in parts_of_work(FOLDER_CHECK, (options.before, options.after))
@@ -157,21 +60,97 @@ def compare(options: declarations.CompareOptions) -> None:
             false_discovery_rate=options.false_discovery_rate,
             key=options.key,
         )
+    show_derived(comparison, comparison_rows, options)
+
+
+def show_derived(
+    derived: _Derived | DerivedColumns[_Derived],
+    describe: Callable[[_Derived], list[Row]],
+    options: declarations.CoarserOptions,
+) -> None:
+    """Write and print a roll-up or a comparison, of several value columns one after the other."""
     if options.out is not None:
         with show_progress(WRITING):
-            comparison.write(options.out, context=options.context)
-    show_derived(comparison, comparison_lines, options.out, as_json=options.as_json)
+            derived.write(options.out, context=options.context)
+    columns = derived.tables if isinstance(derived, DerivedColumns) else {"": derived}
+    if options.as_json:
+        content: dict[str, Any] = {
+            # With the cells, unless a folder has them.
+            column: table.statement
+            | ({"cells": table.table.to_pylist()} if options.out is None else {})
+            for column, table in columns.items()
+        }
+        printed = content.get("", {"columns": content})
+        typer.echo(json.dumps(printed, indent=2, ensure_ascii=False, default=str))
+        return
+    rows: list[Row] = []
+    for column, table in columns.items():
+        rows += [("Column", clean(column)), *describe(table)]
+    formatting.print_rows([*rows, ("Written", None if options.out is None else str(options.out))])
 
 
-def comparison_lines(comparison: ReleaseComparison) -> list[str]:
-    """Return lines about a comparison."""
-    texts = comparison.texts()
-    pairing = formatting.wrapped("Pairs", clean(texts["pairing"])) if texts["pairing"] else []
+def check_output(options: declarations.CoarserOptions) -> None:
+    """Refuse a folder that cannot be made, and a context without a page to draw it on.
+
+    Raises
+    ------
+    InputError
+        With what to do instead.
+    """
+    if options.out is not None:
+        check_writable(options.out)
+    elif options.context is not None:
+        raise InputError("--context draws on the page of a folder; name one (--out FOLDER).")
+
+
+def requested_grid(options: declarations.CoarserOptions) -> CoarserGrid:
+    """Return the coarser grid that options request, which may be empty.
+
+    Raises
+    ------
+    InputError
+        If the resolution is neither a number nor "all".
+    """
+    columns = options.columns and tuple(name.strip() for name in options.columns.split(","))
+    return CoarserGrid(
+        _resolution(options.resolution), options.timeslot, columns or None, options.one_cell
+    )
+
+
+def _resolution(text: str | None) -> int | Literal["all"] | None:
+    if text is None or text == EVERYTHING:
+        return text
+    if not text.isascii() or not text.isdigit():
+        raise InputError(f'--resolution must be a number from 0 to 15 or "all", got {text!r}.')
+    return int(text)
+
+
+def roll_up_rows(averages: RolledUpRelease) -> list[Row]:
+    """Return rows about a roll-up: its averages, if they are few."""
+    texts, statistic = averages.texts(), averages.statement["statistic"]
+    heading, unit = HEADINGS.get(statistic, "Share"), texts["unit"] and f" {texts['unit']}"
+    form = ",.0f" if statistic == "users" else ".4g"
+    cells = []
+    for row in averages.table.slice(0, MAX_LINES).to_pylist():
+        number, low, high = (format(row[statistic + end], form) for end in ("", "_low", "_high"))
+        cells.append(f"{row['cell']}: {number}{unit} ({low} to {high})")
+    if len(averages) > MAX_LINES:
+        cells.append(f"and {len(averages) - MAX_LINES:,} more.")
     return [
-        *formatting.wrapped("Changed", texts["verdicts"]),
-        *pairing,
-        *formatting.wrapped("Rate", texts["discoveries"]),
-        *formatting.wrapped("Covered", texts["covers"]),
-        *formatting.wrapped("Beware", texts["not_covered"]),
-        *formatting.wrapped("Cost", texts["cost"]),
+        *((heading, clean(cell)) for cell in cells),
+        ("Covered", texts["covers"]),
+        ("Cost", texts["cost"]),
+    ]
+
+
+def comparison_rows(comparison: ReleaseComparison) -> list[Row]:
+    """Return rows about a comparison."""
+    texts = comparison.texts()
+    return [
+        ("Changed", texts["verdicts"]),
+        ("Pairs", clean(texts["pairing"] or "")),
+        ("Rate", texts["discoveries"]),
+        ("Covered", texts["covers"]),
+        ("Beware", texts["not_covered"]),
+        ("Cost", texts["cost"]),
     ]

@@ -6,6 +6,7 @@ With --check-values PRIVATE lines about values, for the terminal of their holder
 from __future__ import annotations
 
 import inspect as inspect_module
+import json
 import sys
 import textwrap
 from typing import TYPE_CHECKING, get_args
@@ -21,11 +22,13 @@ from hexveil.planning.feasibility.grid_assessment import Choice
 from hexveil.records.read import read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from hexveil.cli import declarations
-    from hexveil.planning.feasibility.proposals import RunAdvice
+    from hexveil.cli.output.grid_text import Changes
+    from hexveil.model.public_metadata import PublicMetadata
+    from hexveil.planning.feasibility.capacity import Capacity
     from hexveil.records.value_checks import ValueChecks
 
 
@@ -54,74 +57,76 @@ def inspect(run: Run, options: declarations.InspectOptions) -> None:
         typer.echo("\n".join(private_lines(run, options)))
         return
     several = len(arguments.value_columns_of(run)) > 1
-    if arguments.is_presence_private(run):
+    is_private = arguments.is_presence_private(run)
+    if is_private:
         unused = {"--propose": options.propose is not None, "--choice": options.choice is not None}
         shared_steps.refuse_unused(run, {} if several else unused)
     elif options.from_records:
         raise InputError('--from-records belongs to protect = "presence".')
     check_choice(options.propose, options.choice)
-    choice = options.choice or DEFAULT_CHOICE
-    if arguments.is_presence_private(run):
-        _inspect_declared(run, options, choice)
-    elif several:
-        _inspect_columns(run, options, choice)
-    else:
-        _inspect_records(run, options, choice)
-
-
-def _inspect_records(run: Run, options: declarations.InspectOptions, choice: str) -> None:
-    """Print public metadata, grids and proposed runs; write the chosen run, if a file is named."""
+    show = _inspect_declared if is_private else _inspect_columns if several else _inspect_records
     # Grids can be compared before a price is chosen.
-    epsilon = run.plan.epsilon or COMPARED_AT
+    show(run, options, run.plan.epsilon or COMPARED_AT, options.choice or DEFAULT_CHOICE)
+    if options.propose is not None and not options.as_json:
+        formatting.print_rows(["", ("Run file", str(options.propose))])
+    if options.from_records:
+        from hexveil.cli import planned_release  # noqa: PLC0415  under presence alone
+
+        planned_release.read_private_records(run).close()
+
+
+def _inspect_records(
+    run: Run, options: declarations.InspectOptions, epsilon: str, choice: str
+) -> None:
+    """Print public metadata, grids and proposed runs; write the chosen run, if a file is named."""
     facts = shared_steps.read_facts(run)
     table, advice = shared_steps.advise_run(run, facts, epsilon)
-    if options.propose is not None:
-        write_proposal(run, advice, options.propose, choice, epsilon)
+    offers = {str(name): grid_text.changed_fields(item) for name, item in advice.proposals.items()}
+    judged: Changes = {("plan", "epsilon"): epsilon, ("plan", "clipping_range"): "auto"}
+    _write_chosen(run, offers, options.propose, choice, judged)
     if options.as_json:
-        offers = {"capacity": table.to_arrow().to_pylist(), "proposal": table.sentence}
-        content = grid_text.facts_json(facts) | {"epsilon": epsilon} | offers
-        content |= {"advice": grid_text.advice_json(advice)}
-        formatting.show(list, lambda: content, as_json=True)
+        content = {"epsilon": epsilon, "advice": grid_text.advice_json(advice)}
+        typer.echo(json.dumps(_facts_json(facts, table) | content, indent=2))
         return
-    typer.echo("\n".join(grid_text.fact_lines(facts)))
     grid_text.show_grids(table, facts, epsilon)
-    typer.echo("\n".join(["", *grid_text.advice_lines(advice, facts.value_unit, epsilon)]))
-    _show_file(options.propose)
+    formatting.print_rows(["", *grid_text.advice_rows(advice, facts.value_unit, epsilon)])
 
 
-def _inspect_columns(run: Run, options: declarations.InspectOptions, choice: str) -> None:
+def _facts_json(facts: PublicMetadata, table: Capacity) -> dict[str, object]:
+    offers = {"capacity": table.to_arrow().to_pylist(), "proposal": table.sentence}
+    return grid_text.facts_json(facts) | offers
+
+
+def _inspect_columns(
+    run: Run, options: declarations.InspectOptions, epsilon: str, choice: str
+) -> None:
     """Print facts and grids of each value column, and the grids that all of them support.
 
     ε is compared in equal parts: what a unit loses in all columns adds up.
     """
-    epsilon = run.plan.epsilon or COMPARED_AT
-    facts = shared_steps.read_facts(run).columns
-    portion = f"{float(epsilon) / len(facts):.6g}"
-    tables = shared_steps.assess_columns(run, facts, portion)
+    columns: dict[str, PublicMetadata] = shared_steps.read_facts(run).columns
+    portion = f"{float(epsilon) / len(columns):.6g}"
+    tables = shared_steps.assess_columns(run, columns, portion)
     proposals = _common(run, common_grids(tables), options.propose, choice, epsilon)
     if options.as_json:
-        columns = {
-            column: grid_text.facts_json(column_facts)
-            | {
-                "capacity": tables[column].to_arrow().to_pylist(),
-                "proposal": tables[column].sentence,
-            }
-            for column, column_facts in facts.items()
+        content = {
+            "epsilon": epsilon,
+            "epsilon_of_each": portion,
+            "columns": {name: _facts_json(facts, tables[name]) for name, facts in columns.items()},
+            "common": grid_text.common_json(proposals),
         }
-        common = grid_text.common_json(proposals)
-        content = {"epsilon": epsilon, "epsilon_of_each": portion, "columns": columns}
-        formatting.show(list, lambda: content | {"common": common}, as_json=True)
+        typer.echo(json.dumps(content, indent=2))
         return
-    for column, column_facts in facts.items():
-        typer.echo("\n".join(grid_text.fact_lines(column_facts)))
-        grid_text.show_grids(tables[column], column_facts, portion)
+    for name, facts in columns.items():
+        grid_text.show_grids(tables[name], facts, portion)
         typer.echo("")
-    units = {column: column_facts.value_unit for column, column_facts in facts.items()}
-    typer.echo("\n".join(grid_text.common_lines(proposals, units, epsilon)))
-    _show_file(options.propose)
+    units = {name: facts.value_unit for name, facts in columns.items()}
+    formatting.print_rows(grid_text.common_rows(proposals, units, epsilon))
 
 
-def _inspect_declared(run: Run, options: declarations.InspectOptions, choice: str) -> None:
+def _inspect_declared(
+    run: Run, options: declarations.InspectOptions, epsilon: str, choice: str
+) -> None:
     """Print the plan, and the grids that the declared fleet supports; no record is read.
 
     Of several value columns each is judged at the part of ε that a plan of all columns would give
@@ -131,41 +136,32 @@ def _inspect_declared(run: Run, options: declarations.InspectOptions, choice: st
 
     if options.from_records:
         check_terminal(run, as_json=options.as_json)
-    priced = run if run.plan.epsilon else run.with_fields("plan", epsilon=COMPARED_AT)
+    priced = run if run.plan.epsilon else run.with_fields("plan", epsilon=epsilon)
     planned = planned_release.plan_release(priced, accept_noise=True)
-    columns = {} if planned.plan.is_single else planned.plan.components
+    plan, parts = planned.plan, planned.plan.components
     # Labels have no other resolution or slot: the declared grid alone is judged.
     others = list(planned_release.comparable_plans(priced))
-    epsilon = str(priced.plan.epsilon)
-    if not columns:
-        content = {"grids": [grid_text.declared_json(plan) for plan in others]}
-        number = formatting.number_text(float(planned.plan.epsilon))
-        tables = {f"Grids on paper at epsilon {number}, from declarations alone:": others}
-        common: list[str] = []
-    else:
-        plans = [plan.components for plan in others or [planned.plan]]
-        grids = tuple(map(CommonGrid.declared, plans))
+    content, common = {}, []
+    judged = others
+    if not plan.is_single:
+        judged = others or [plan]
+        grids = [CommonGrid.declared(other.components) for other in judged]
         proposals = _common(run, grids, options.propose, choice, epsilon)
-        content = {"grids": [grid_text.declared_columns_json(item) for item in plans]}
-        content["common"] = grid_text.common_json(proposals)  # type: ignore[assignment]
-        tables = {
-            f"Grids for {column} on paper, from declarations alone:": [
-                item.components[column] for item in others
-            ]
-            for column in columns
-        }
-        units = {column: column_plan.facts.value_unit for column, column_plan in columns.items()}
-        common = ["", *grid_text.common_lines(proposals, units, epsilon)]
+        units = {column: part.facts.value_unit for column, part in parts.items()}
+        content = {"common": grid_text.common_json(proposals)}
+        common = ["", *grid_text.common_rows(proposals, units, epsilon)]
     if options.as_json:
-        formatting.show(list, lambda: planned.plan_json() | content, as_json=True)
-    else:
-        lines = planned.price_lines()
-        for title, rows in tables.items():
-            lines += ["", title, *grid_text.declared_table(rows)] if rows else []
-        typer.echo("\n".join([*lines, *common]))
-        _show_file(options.propose)
-    if options.from_records:
-        planned_release.read_private_records(run).close()
+        grids_json = [grid_text.declared_json(other) for other in judged]
+        typer.echo(json.dumps(planned.plan_json() | {"grids": grids_json} | content, indent=2))
+        return
+    formatting.print_rows(planned.price_rows())
+    number = formatting.number_text(float(plan.epsilon))
+    for column in parts:
+        title = f"Grids for {column} on paper, from declarations alone:"
+        if plan.is_single:
+            title = f"Grids on paper at epsilon {number}, from declarations alone:"
+        grid_text.show_declared(title, [other.components[column] for other in others])
+    formatting.print_rows(common)
 
 
 def check_terminal(run: Run, *, as_json: bool) -> None:
@@ -177,11 +173,6 @@ def check_terminal(run: Run, *, as_json: bool) -> None:
             "--from-records shows private counts on a terminal only; run it without --json, "
             "without a pipe and without writing its output to a file."
         )
-
-
-def _show_file(file: Path | None) -> None:
-    if file is not None:
-        typer.echo("\n".join(["", *formatting.wrapped("Run file", str(file))]))
 
 
 def private_lines(run: Run, options: declarations.InspectOptions) -> list[str]:
@@ -229,22 +220,26 @@ def check_choice(propose: Path | None, choice: str | None) -> None:
         raise InputError(f"--propose: {propose.name!r} exists already; name a new file.")
 
 
-def write_proposal(run: Run, advice: RunAdvice, file: Path, choice: str, epsilon: str) -> None:
-    """Write the chosen run to a new run file; refuse if no run is proposed."""
-    proposal = {str(name): item for name, item in advice.proposals.items()}.get(choice)
-    if proposal is None:
+def _write_chosen(
+    run: Run, offers: Mapping[str, Changes], file: Path | None, choice: str, judged: Changes
+) -> None:
+    """Write the chosen run to a new run file, if one is named; refuse if none is proposed.
+
+    `judged` are the price and the range at which runs were judged, for a file that has none.
+    """
+    if file is None:
+        return
+    if choice not in offers:
         raise InputError(
-            "--propose: no run is expected to beat one number for all cells, so that none is "
-            "written; hexveil inspect without --propose says what would help."
+            "--propose: no run is expected to beat one number for all cells of each value column, "
+            "so that none is written; hexveil inspect without --propose says what would help."
         )
-    changes = grid_text.changed_fields(proposal)
-    plan_fields = run.plan.explicit_fields()
-    # The price and the range at which the run was judged, where the file has none.
-    if not plan_fields.keys() & {"epsilon", "target_error", "cell_epsilon"}:
-        changes["plan", "epsilon"] = epsilon
-    if "clipping_range" not in plan_fields:
-        changes["plan", "clipping_range"] = "auto"
-    shared_steps.write_run(run, changes, file)
+    stated = set(run.plan.explicit_fields())
+    # A target takes the place of a price.
+    if "target_error" in stated:
+        stated.add("epsilon")
+    missing = {key: value for key, value in judged.items() if key[1] not in stated}
+    shared_steps.write_run(run, {**offers[choice], **missing}, file)
 
 
 def _common(
@@ -252,18 +247,8 @@ def _common(
 ) -> dict[str, CommonGrid]:
     """Return the grids proposed for all value columns, by choice; write a run of the chosen one."""
     proposals = {str(name): grid for name, grid in choose_common_grids(tuple(grids)).items()}
-    if file is None:
-        return proposals
-    if choice not in proposals:
-        raise InputError(
-            "--propose: no grid is expected to beat one number for all cells in every value "
-            "column, so that none is written; hexveil inspect without --propose says what would "
-            "help."
-        )
-    changes = grid_text.grid_fields(proposals[choice])
-    if "epsilon" not in run.plan.explicit_fields():
-        changes["plan", "epsilon"] = epsilon
-    shared_steps.write_run(run, changes, file)
+    offers = {name: grid_text.cell_fields(grid.leading.grid) for name, grid in proposals.items()}
+    _write_chosen(run, offers, file, choice, {("plan", "epsilon"): epsilon})
     return proposals
 
 

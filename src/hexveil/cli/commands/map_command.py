@@ -153,7 +153,7 @@ def map(run: Run, options: declarations.MapOptions) -> None:  # noqa: A001  the 
     release(drafted, declarations.ReleaseOptions(as_json=options.as_json))
     page = Path(str(drafted.release.out), "report.html")
     if not options.as_json:
-        typer.echo("\n".join(formatting.wrapped("Page", str(page))))
+        formatting.print_rows([("Page", str(page))])
     if options.browser and not options.yes:
         webbrowser.open(page.resolve().as_uri())
 
@@ -229,7 +229,7 @@ def _has_account(run: Run) -> bool:
 
 
 def _say(label: str, text: str) -> None:
-    typer.echo("\n".join(formatting.wrapped(label, text)), err=True)
+    typer.echo(formatting.text_of([(label, text)]), err=True)
 
 
 def _ask(run: Run, question: Question) -> Run:

@@ -9,26 +9,58 @@ import typer
 
 from hexveil.cli import shared_steps
 from hexveil.cli.output import formatting
-from hexveil.cli.output.plan_text import estimator_lines, map_lines
-from hexveil.cli.output.price_text import explain_missing_range, price_lines
+from hexveil.cli.output.plan_text import estimator_rows, map_rows
+from hexveil.cli.output.price_text import missing_range_row, price_rows
 from hexveil.config import Run, arguments
 from hexveil.planning.feasibility.advice import describe_repeats
 from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from hexveil.cli import declarations
-    from hexveil.model.declared_grid import ColumnFacts
-    from hexveil.model.public_metadata import PublicMetadata
+    from hexveil.cli.output.formatting import Row
+    from hexveil.planning.alternatives import MechanismRow
     from hexveil.planning.feasibility.capacity import Capacity
-    from hexveil.planning.method_comparison import Comparison
+    from hexveil.planning.method_comparison import Comparison, ComparisonRow
     from hexveil.planning.moment_part import MomentPart
     from hexveil.planning.plan import Plan
 
     Files = dict[str, list[Path]]
 
 _NO_COMPARISON = {"methods": None, "clipping_ranges": None, "mechanisms": None}
+_METHOD_HEADS = (
+    "Price", "Naive", "Worst", "Average", "Median", "Reduced", "Useful", "Lower bound",
+)  # fmt: skip
+_CERTIFIED = {"loss": "price", "max error": "worst", "mean error": "average"}
+_METHODS = (
+    "Naive: the price of the same noise if cells are counted. Worst, average, median over cells: "
+    "{}. Reduced: users whose contribution is reduced. Useful: cells expected to beat a single "
+    "number for all. Lower bound: no plan of the joint plan's class goes below it; with the gap to "
+    "this plan."
+)
+_RANGES = (
+    "Errors in private ranges are predictions from counts and a stated prior; those in the bounds "
+    "are worst cases."
+)
+_MECHANISMS = (
+    "Predicted: mean absolute error{}, on average over cells, if users' values are uniform over an "
+    "unknown range within the bounds. Worst case: bias plus expected noise whatever the values "
+    'are, proven; "-" where no bound below the width of the bounds is proven. Both read counts and '
+    "bounds alone, so a choice by them costs nothing."
+)
+_GAINS = (
+    "Gain: by how much exact accounting raises a cell's loss above an equal share of epsilon. "
+    "AKMV, FixedQuantile, Levy and OptimizedQuantile find a range privately, to which every user "
+    "of a cell is exposed in full: exact accounting gains nothing for them on many cells."
+)
+_REPEATS = (
+    "Of several records of one user at one time one place counts, with its average; how many that "
+    "leaves out is private, and nothing warns of it. Declare it in [read]: "
+    'repeats = "keep" if times are coarser than the reports, such as floored to the hour; '
+    'else repeats = "drop".'
+)
 
 
 def plan(run: Run, options: declarations.PlanOptions) -> None:
@@ -46,10 +78,10 @@ def plan(run: Run, options: declarations.PlanOptions) -> None:
         return
     curve = None if options.curve is None else shared_steps.to_run_path(options.curve)
     if curve is not None:
-        from hexveil.cli.output import error_curve  # noqa: PLC0415  for --curve alone
+        from hexveil.cli.output import figures  # noqa: PLC0415  for --curve alone
 
         # Checked before the records are read, which may take minutes.
-        error_curve.check(curve, arguments.value_columns_of(run))
+        figures.check(curve, arguments.value_columns_of(run))
     if arguments.is_presence_private(run):
         _plan_on_paper(run, curve, as_json=options.as_json)
         return
@@ -59,31 +91,30 @@ def plan(run: Run, options: declarations.PlanOptions) -> None:
     files = {"saved": saved, "drawn": _draw(plan, curve)}
     # Other grids are compared by the error of means and variances.
     show = _show_with_grids if plan.searches_grids else _show_parts
-    show(run, plan, options, files)
+    common = {"repeats": describe_repeats(facts), "files": _file_names(run, files)}
+    show(run, plan, options, common)
+    if not options.as_json:
+        formatting.print_rows(file_rows(run, files))
 
 
 def _plan_on_paper(run: Run, curve: Path | None, *, as_json: bool) -> None:
     """Print price and prediction of a release that follows from declarations; no record is read."""
     from hexveil.cli.planned_release import plan_release  # noqa: PLC0415  these load more
 
-    planned, lines = plan_release(run, accept_noise=True), []
+    planned = plan_release(run, accept_noise=True)
     files: Files = {"saved": [], "drawn": _draw(planned.plan, curve)}
-    if run.columns.time is not None and "repeats" not in run.read.explicit_fields():
-        lines = formatting.wrapped(
-            "Repeats",
-            "Of several records of one user at one time one place counts, with its average; how "
-            "many that leaves out is private, and nothing warns of it. Declare it in [read]: "
-            'repeats = "keep" if times are coarser than the reports, such as floored to the hour; '
-            'else repeats = "drop".',
-        )
+    is_open = run.columns.time is not None and "repeats" not in run.read.explicit_fields()
+    repeats = ("Repeats", _REPEATS if is_open else None)
     formatting.show(
-        lambda: [*planned.price_lines(), *lines, *file_lines(run, files)],
+        lambda: [*planned.price_rows(), repeats, *file_rows(run, files)],
         lambda: planned.plan_json() | {"files": _file_names(run, files)},
         as_json=as_json,
     )
 
 
-def _show_with_grids(run: Run, plan: Plan, options: declarations.PlanOptions, files: Files) -> None:
+def _show_with_grids(
+    run: Run, plan: Plan, options: declarations.PlanOptions, common: dict[str, Any]
+) -> None:
     """Print a plan of means and variances, with other plans or grids beside it."""
     component: MomentPart = plan.single
     facts = component.facts
@@ -91,11 +122,8 @@ def _show_with_grids(run: Run, plan: Plan, options: declarations.PlanOptions, fi
     comparison = _compare(plan) if options.compare else None
     # The comparison is long enough without a recommendation.
     wants_grids = options.grids or (options.grids is None and comparison is None and not plan.delta)
-    table = (
-        shared_steps.compare_grids(run, component, weaker=bool(options.grids))
-        if wants_grids
-        else None
-    )
+    weaker = bool(options.grids)
+    table = shared_steps.compare_grids(run, component, weaker=weaker) if wants_grids else None
     shows_map = options.as_json or comparison is None
     coarse = shared_steps.plan_coarser(run, facts) if shows_map else None
     warning = shared_steps.describe_infeasibility(plan) if shows_map else None
@@ -105,14 +133,14 @@ def _show_with_grids(run: Run, plan: Plan, options: declarations.PlanOptions, fi
             "coarser": None if coarse is None else shared_steps.plan_json(coarse),
             "warning": warning,
             **(_comparison_json(comparison) if comparison else _NO_COMPARISON),
+            **common,
+            **_grids_json(table, all_grids=bool(options.grids)),
         }
-        content |= _common_json(run, facts, files)
-        content |= _grids_json(table, all_grids=bool(options.grids))
         formatting.show(list, lambda: content, as_json=True)
         return
-    typer.echo("\n".join([*price_lines(plan, facts), *explain_missing_range(run, plan)]))
+    formatting.print_rows([*price_rows(plan, facts), missing_range_row(run, plan)])
     if comparison is None:
-        typer.echo("\n".join(map_lines(plan, coarse=coarse, warning=warning)))
+        formatting.print_rows(map_rows(plan, coarse=coarse, warning=warning))
     else:
         _show_comparison(component, comparison, facts.value_unit)
     if table is not None and options.grids:
@@ -121,48 +149,119 @@ def _show_with_grids(run: Run, plan: Plan, options: declarations.PlanOptions, fi
         typer.echo(f"\nOther grids at epsilon {formatting.number_text(table.epsilon)}:")
         grid_text.show_table(table, facts.value_unit)
     elif table is not None:
-        typer.echo("\n".join(formatting.wrapped("Grid", formatting.capital(table.sentence))))
-    for line in file_lines(run, files):
-        typer.echo(line)
+        formatting.print_rows([("Grid", formatting.capital(table.sentence))])
 
 
-def _show_parts(run: Run, plan: Plan, options: declarations.PlanOptions, files: Files) -> None:
+def _show_parts(
+    _: Run, plan: Plan, options: declarations.PlanOptions, common: dict[str, Any]
+) -> None:
     """Print a plan of distributions, or of several value columns, with other plans beside it."""
     facts: Any = plan.facts
     compared = {column: _compare(item) for column, item in plan.plans.items() if options.compare}
     if options.as_json:
-        content = shared_steps.plan_json(plan) | _common_json(run, facts, files)
+        content = shared_steps.plan_json(plan) | common
         for column, comparison in compared.items():
             beside = content if plan.is_single else content["columns"][column]
             beside |= _comparison_json(comparison)
         formatting.show(list, lambda: content, as_json=True)
         return
     warning = shared_steps.describe_infeasibility(plan)
-    typer.echo("\n".join([*price_lines(plan, facts), *map_lines(plan, warning=warning)]))
+    formatting.print_rows([*price_rows(plan, facts), *map_rows(plan, warning=warning)])
     for column, comparison in compared.items():
         if not plan.is_single:
             typer.echo(f"\n{column}, at its own loss or targets:")
         component = plan.components[column]
         _show_comparison(component, comparison, component.facts.value_unit)
-    for line in file_lines(run, files):
-        typer.echo(line)
 
 
 def _show_comparison(plan: Any, comparison: Comparison, unit: str) -> None:  # noqa: ANN401  a part
     """Print the ways to answer one request, or why there are none."""
     if comparison.estimators:
-        typer.echo("\n".join(estimator_lines(comparison.estimators, unit)))
+        formatting.print_rows(estimator_rows(comparison.estimators, unit))
         return
-    from hexveil.cli.output import method_table  # noqa: PLC0415  for --compare alone
-    from hexveil.planning.alternatives import explain_absence  # noqa: PLC0415
+    from hexveil.planning.alternatives import explain_absence  # noqa: PLC0415  for --compare alone
 
-    method_table.show(comparison.methods, method_table.measure(plan, unit))
-    method_table.show_ranges(comparison.clipping_ranges)
+    show_methods(comparison.methods, _METHODS.format(_measure(plan, unit)))
+    if comparison.clipping_ranges:
+        show_methods(comparison.clipping_ranges, _RANGES, "Clipping range")
     if reason := explain_absence(plan):
-        typer.echo("\n".join(formatting.wrapped("", reason, indent=0)))
+        formatting.print_rows([("", reason)])
         return
-    one_cell_each = int(plan.occupancy.cells_per_user.max()) == 1
-    method_table.show_mechanisms(comparison.mechanisms, unit, one_cell_each=one_cell_each)
+    measure = f" in {unit}" if unit else ""
+    heads: tuple[str, ...] = ("Mechanism", "Predicted", "Worst case")
+    legend = _MECHANISMS.format(measure)
+    # Else no unit is in two cells, and every cell's loss is epsilon itself.
+    if int(plan.occupancy.cells_per_user.max()) > 1:
+        heads, legend = (*heads, "Cell loss", "Gain"), f"{legend} {_GAINS}"
+    rows = [(row.mechanism, _mechanism_figures(row), row.trouble) for row in comparison.mechanisms]
+    title = 'Each cell by itself (method "per-cell") by every mechanism:'
+    _show_table(title, heads, rows, legend)
+
+
+def show_methods(lines: Iterable[ComparisonRow], legend: str, head: str = "Method") -> None:
+    """Print a line per method, or per clipping range."""
+    title = f"This request {'by every method' if head == 'Method' else 'in every clipping range'}:"
+    rows = [(_method_name(line), _method_figures(line), line.trouble) for line in lines]
+    _show_table(title, (head, *_METHOD_HEADS), rows, legend)
+
+
+def _show_table(
+    title: str, heads: tuple[str, ...], rows: list[tuple[str, list[str], str | None]], legend: str
+) -> None:
+    """Print a line of figures per name, then which are not possible and why, and the legend."""
+    typer.echo(f"\n{title}")
+    none = [*["-"] * (len(heads) - 2), "not possible"]
+    cells = [
+        [name, *(none if trouble else figures)][: len(heads)] for name, figures, trouble in rows
+    ]
+    formatting.print_table(heads, cells, (heads[0], "Lower bound"))
+    troubles = [f"{name} is not possible: {trouble}" for name, _, trouble in rows if trouble]
+    formatting.print_rows([("", text) for text in (*troubles, legend)])
+
+
+def _measure(plan: MomentPart, unit: str) -> str:
+    """Return the unit of measure of the compared errors as text."""
+    names = list(plan.error_models)
+    if len(names) == 1:
+        name = formatting.unit_of(names[0], unit)
+        error = f"planning error{' in ' if name else ''}{name}"
+        predicted = plan.allocation.clipping.has_stages
+        how = f" (for {plan.mechanism} a prediction, for the others a worst case)"
+        return error + (how if predicted else "")
+    over = "larger" if plan.request.objective == "max" else "average"
+    return f"the {over} of both planning errors, each relative to the largest error of a constant"
+
+
+def _method_name(line: ComparisonRow) -> str:
+    """Return the method, or the option by which lines differ."""
+    if line.clipping_range is not None:
+        return line.clipping_range
+    return f"{line.method}, {line.objective}" if line.method == "joint" else line.method
+
+
+def _method_figures(line: ComparisonRow) -> list[str]:
+    bound = "-"
+    if line.gap is not None and line.lower_bound is not None:
+        lower, gap = formatting.at_least(line.lower_bound), formatting.price(100 * line.gap)
+        bound = f"{_CERTIFIED[str(line.certifies)]} {lower} (gap {gap}%)"
+    return [
+        *(formatting.price(figure or 0.0) for figure in (line.epsilon, line.claimed)),
+        *(formatting.number_text(f or 0.0) for f in (line.worst, line.average, line.median)),
+        f"{line.shrunk or 0:,}",
+        f"{line.better or 0:,}",
+        bound,
+    ]
+
+
+def _mechanism_figures(row: MechanismRow) -> list[str]:
+    errors = (row.predicted_error, row.proven_error)
+    # Rounding must not show a loss where nothing is lost.
+    gain = max(round(100 * ((row.gain or 1) - 1)), 0)
+    return [
+        *("-" if error is None else formatting.number_text(error) for error in errors),
+        formatting.price(row.cell_epsilon or 0.0),
+        f"{gain}%",
+    ]
 
 
 def _compare(plan: Plan) -> Comparison:
@@ -177,19 +276,21 @@ def _draw(plan: Plan, curve: Path | None) -> list[Path]:
     """Draw the requested curve, and return its files."""
     if curve is None:
         return []
-    from hexveil.cli.output import error_curve  # noqa: PLC0415  for --curve alone
+    from hexveil.cli.output import figures  # noqa: PLC0415  for --curve alone
 
-    with show_progress(error_curve.DRAWING):
-        return error_curve.write(plan, curve)
-
-
-def _common_json(run: Run, facts: PublicMetadata | ColumnFacts, files: Files) -> dict[str, Any]:
-    """Return the JSON data that plans of all kinds have."""
-    return {"repeats": describe_repeats(facts), "files": _file_names(run, files)}
+    with show_progress(figures.DRAWING):
+        return figures.write(plan, curve)
 
 
 def _file_names(run: Run, files: Files) -> list[str]:
     return [str(shared_steps.resolve_path(run, item)) for paths in files.values() for item in paths]
+
+
+def file_rows(run: Run, files: Files) -> list[Row]:
+    """Return rows about the written files."""
+    saved, drawn = (_file_names(run, {name: files[name]}) for name in ("saved", "drawn"))
+    text = "{0}; review it, then: hexveil release ... --from-plan {0}"
+    return [*(("Saved", text.format(folder)) for folder in saved), ("Curve", ", ".join(drawn))]
 
 
 def _comparison_json(comparison: Comparison) -> dict[str, list[dict[str, Any]]]:
@@ -211,16 +312,3 @@ def _grids_json(table: Capacity | None, *, all_grids: bool) -> dict[str, Any]:
         "proposed": proposed,
         "grids": offers if all_grids else None,
     }
-
-
-def file_lines(run: Run, files: Files) -> list[str]:
-    """Return lines about the written files."""
-    saved, drawn = (
-        [str(shared_steps.resolve_path(run, path)) for path in files[name]]
-        for name in ("saved", "drawn")
-    )
-    lines = []
-    for folder in saved:
-        text = f"{folder}; review it, then: hexveil release ... --from-plan {folder}"
-        lines += formatting.wrapped("Saved", text)
-    return [*lines, *(formatting.wrapped("Curve", ", ".join(drawn)) if drawn else [])]

@@ -27,7 +27,7 @@ from hexveil.cli import endings, receipts, shared_steps
 from hexveil.cli.commands.release_command import check_inputs
 from hexveil.cli.day_series import requested_days, run_of_day
 from hexveil.cli.output import formatting
-from hexveil.cli.output.ledger_text import budget_words
+from hexveil.cli.output.formatting import budget_words
 from hexveil.cli.planned_release import PlannedRelease, folder_extras, plan_release, signer_of
 from hexveil.config import Run, arguments, load
 from hexveil.config.run_file import Key
@@ -88,17 +88,16 @@ def publish(run: Run, options: declarations.PublishOptions) -> int:
 
     def tell(outcome: Outcome) -> None:
         if not options.as_json:
-            typer.echo("\n".join(formatting.wrapped(outcome.day, outcome_text(outcome))))
+            formatting.print_rows([(outcome.day, f"{outcome.state}: {outcome.message}")])
 
-    outcomes, listed = publish_days(
-        run, days, revise=options.revise, dry_run=options.dry_run, tell=tell
-    )
+    series = Series.of(run, revise=options.revise, dry_run=options.dry_run)
+    outcomes, listed = publish_days(series, days, tell)
     if options.as_json:
         typer.echo(json.dumps([asdict(outcome) for outcome in outcomes], indent=2))
     elif listed:
         days_text = f"{listed:,} {'day' if listed == 1 else 'days'}"
         listing = f"{run.release.out}: index.html, catalog.json and dcat.jsonld list {days_text}."
-        typer.echo("\n".join(formatting.wrapped("Catalogue", listing)))
+        formatting.print_rows([("Catalogue", listing)])
     # The gravest code: a scheduler must notice one failed day among many.
     return max(outcome.code for outcome in outcomes)
 
@@ -150,45 +149,80 @@ def publish_run(
     """
     fields: dict[Key, object] = {} if out is None else {("release", "out"): str(out)}
     ends = (day, None, None) if last_day is None else (None, day, last_day)
-    outcomes, _ = publish_days(
-        load(str(run), fields), requested_days(*ends), revise=revise, dry_run=dry_run
-    )
-    return tuple(outcomes)
+    series = Series.of(load(str(run), fields), revise=revise, dry_run=dry_run)
+    return tuple(publish_days(series, requested_days(*ends))[0])
+
+
+@dataclass(frozen=True)
+class Series:
+    """How days are published.
+
+    Attributes
+    ----------
+    run : Run
+    account : dict
+        Arguments of the ledger.
+    place : Archive
+    clock : ZoneInfo
+        By which a day begins.
+    wait : timedelta
+        After the end of a day, for late records.
+    revise, dry_run : bool
+    """
+
+    run: Run
+    account: dict[str, Any]
+    place: Archive
+    clock: zoneinfo.ZoneInfo
+    wait: timedelta
+    revise: bool
+    dry_run: bool
+
+    @classmethod
+    def of(cls, run: Run, *, revise: bool, dry_run: bool) -> Series:
+        """Return the series of a run, checked before records are read."""
+        run = series_run(run)
+        if run.release.out is None:
+            raise InputError(
+                "out (in [release], or --out) is needed: name the folder for the maps of all days."
+            )
+        if run.select.dates is not None:
+            raise InputError(
+                "dates (in [select]) and publish cannot be combined: use --date instead."
+            )
+        account = arguments.ledger_arguments(run, Ledger)
+        shared_steps.check_plan_options(run)
+        check_inputs(run)
+        place = open_archive(run.release.out, account["dataset"], run.read.scratch)
+        if run.cells.timezone is None:
+            raise InputError("timezone (in [cells]) is needed: a day begins by a local clock.")
+        clock, wait = zone(run.cells.timezone), parse_wait(run.publish.wait or WAIT)
+        is_revised = revise or run.publish.late == "revise"
+        return cls(run, account, place, clock, wait, is_revised, dry_run)
+
+    def ready_at(self, day: date) -> datetime:
+        """Return the time from which a day can be published: its local end plus the wait."""
+        # The start of the next day, because a local day has 23 to 25 hours.
+        end = datetime.combine(day + timedelta(1), datetime.min.time(), self.clock)
+        # Added in UTC: by the local clock it is an hour off on days when clocks change.
+        return end.astimezone(UTC) + self.wait
 
 
 def publish_days(
-    run: Run,
-    days: Sequence[date],
-    *,
-    revise: bool,
-    dry_run: bool,
-    tell: Callable[[Outcome], None] = lambda _: None,
+    series: Series, days: Sequence[date], tell: Callable[[Outcome], None] = lambda _: None
 ) -> tuple[list[Outcome], int]:
     """Return the outcome of each day, told at once, and how many days the catalogue lists then."""
-    run = series_run(run)
-    if run.release.out is None:
-        raise InputError(
-            "out (in [release], or --out) is needed: name the folder for the maps of all days."
-        )
-    if run.select.dates is not None:
-        raise InputError("dates (in [select]) and publish cannot be combined: use --date instead.")
-    account = arguments.ledger_arguments(run, Ledger)
-    shared_steps.check_plan_options(run)
-    check_inputs(run)
-    place = open_archive(run.release.out, account["dataset"], run.read.scratch)
-    ready = ready_after(run, run.publish.wait or WAIT)
-    revise = revise or run.publish.late == "revise"
     outcomes: list[Outcome] = []
     began = time.monotonic()
-    for number, day_date in enumerate(days):
+    for number, day in enumerate(days):
         endings.stop_if_asked()
-        with show_progress(work_of_day(day_date, number, len(days), began)):
-            outcomes.append(attempt(run, day_date, place, ready, revise=revise, dry_run=dry_run))
+        with show_progress(work_of_day(day, number, len(days), began)):
+            outcomes.append(attempt(series, day))
         tell(outcomes[-1])
         if outcomes[-1].code == BudgetError.exit_code:
             break  # later days cost as much
     with show_progress("Listing the days"):
-        return outcomes, 0 if dry_run else place.update_catalogue()
+        return outcomes, 0 if series.dry_run else series.place.update_catalogue()
 
 
 def work_of_day(day: date, number: int, days: int, began: float) -> ShownWork:
@@ -233,13 +267,6 @@ def series_run(run: Run) -> Run:
     return run.with_fields("release", accept_noise=True)
 
 
-def ready_after(run: Run, wait: str) -> dict[str, Any]:
-    """Return the clock and the delay by which a day is ready."""
-    if run.cells.timezone is None:
-        raise InputError("timezone (in [cells]) is needed: a day begins by a local clock.")
-    return {"clock": zone(run.cells.timezone), "wait": parse_wait(wait)}
-
-
 def parse_wait(text: str) -> timedelta:
     """Return a time like "30min", "6h" or "2d"."""
     match = re.fullmatch(r"\s*(\d{1,4})\s*(min|h|d)\s*", text)
@@ -248,72 +275,60 @@ def parse_wait(text: str) -> timedelta:
     return int(match[1]) * STEP[match[2]]
 
 
-def ready_at(day: date, *, clock: zoneinfo.ZoneInfo, wait: timedelta) -> datetime:
-    """Return the time from which a day can be published: its local end plus the wait."""
-    # The start of the next day, because a local day has 23 to 25 hours.
-    end = datetime.combine(day + timedelta(1), datetime.min.time(), clock)
-    # Added in UTC: by the local clock it is an hour off on days when clocks change.
-    return end.astimezone(UTC) + wait
-
-
 def now() -> datetime:
     """Return the current time; tests replace this clock."""
     return datetime.now(UTC)
 
 
-def attempt(
-    run: Run, day: date, place: Archive, ready: dict[str, Any], *, revise: bool, dry_run: bool
-) -> Outcome:
+def attempt(series: Series, day: date) -> Outcome:
     """Publish one day; an error is its outcome and does not stop the command."""
-    name, ready_time = day.isoformat(), ready_at(day, **ready)
+    name, ready_time = day.isoformat(), series.ready_at(day)
     # A dry run shows the price of any day, over or not.
-    if now() < ready_time and not dry_run:
+    if now() < ready_time and not series.dry_run:
         return Outcome(name, "not ready", f"ready at {ready_time:%Y-%m-%d %H:%M} UTC.", code=2)
     try:
-        return _attempt(run, name, place, revise=revise, dry_run=dry_run)
+        return _attempt(series, name)
     except HexveilError as error:
         endings.stop_if_asked()  # it may be what a library made of an interruption
         state = "refused" if isinstance(error, BudgetError) else "failed"
         return Outcome(name, state, str(error), code=error.exit_code)
 
 
-def _attempt(run: Run, day: str, place: Archive, *, revise: bool, dry_run: bool) -> Outcome:
-    of_day = run_of_day(run, day)
-    account = arguments.ledger_arguments(run, Ledger)
+def _attempt(series: Series, day: str) -> Outcome:
+    account, place = series.account, series.place
     # From declarations a map that says nothing is planned all the same, to show its price.
-    shows_all = dry_run and arguments.is_presence_private(run)
-    planned = plan_release(of_day, accept_noise=shows_all or None)
+    shows_all = series.dry_run and arguments.is_presence_private(series.run)
+    planned = plan_release(run_of_day(series.run, day), accept_noise=shows_all or None)
     request, price = planned.request(account["dataset"]), float(planned.plan.epsilon)
-    if dry_run:
+    if series.dry_run:
         return Outcome(day, "planned", projection(account, planned, day), price)
     # Before anything is booked: an older ledger would pay for the day again.
     pointer, asked_for = place.current(day), CurrentRelease.of_day(day, request)
     receipts.check_behind(account["url"], place, pointer, place.current(), asked_for)
-    if pointer is not None and pointer.request != request and not revise:
+    if pointer is not None and pointer.request != request and not series.revise:
         return keep_published(day, place, pointer, price)
-    return _published(planned, asked_for, place, pointer)
+    return _published(series, planned, asked_for, pointer)
 
 
 def _published(
-    planned: PlannedRelease, target: CurrentRelease, place: Archive, pointer: CurrentRelease | None
+    series: Series, planned: PlannedRelease, target: CurrentRelease, pointer: CurrentRelease | None
 ) -> Outcome:
     """Publish one day now, or return its earlier outcome."""
-    run, request = planned.run, target.request
-    day, account = str(run.select.dates[0]), arguments.ledger_arguments(run, Ledger)
-    book = Ledger(**account)
+    run, account, place, request = planned.run, series.account, series.place, target.request
+    day, book = str(run.select.dates[0]), Ledger(**account)
     extras = folder_extras(run, f"{place.folder}/{target.path}")
     if pointer is not None and pointer.request == request and place.exists(pointer):
         damage = place.find_damage(pointer, signer_of(run))
+        why = f"{pointer.path}: {', '.join(damage)}"
         if damage:
-            check_replayed(planned, book, request, damage_text(pointer, damage))
+            check_replayed(planned, book, request, why)
             published, _ = planned.publish(account, book)
             place.restore(pointer, lambda folder: published.write(folder, **extras))
         place.advance_newest(pointer)  # if a crash came between the two pointers
         if damage:
-            message = (
-                f"{damage_text(pointer, damage)}; restored from the ledger's numbers, at no cost."
+            return Outcome(
+                day, "restored", f"{why}; restored from the ledger's numbers, at no cost."
             )
-            return Outcome(day, "restored", message)
         return Outcome(day, "published before", f"{place.address}: the same request, at no cost.")
     # Before the booking: a folder that cannot be written must cost nothing.
     place.check(target)
@@ -343,15 +358,10 @@ def keep_published(day: str, place: Archive, pointer: CurrentRelease, price: flo
     revision = f"--revise publishes a revision at epsilon {formatting.price(price)}."
     damage = place.find_damage(pointer)
     if damage:
-        reason = f"{damage_text(pointer, damage)}, and cannot be restored here, because {another}"
-        message = f"{reason}; restore"
-        return Outcome(day, "failed", f"{message} the folder from a copy, or {revision}", code=1)
+        reason = f"{pointer.path}: {', '.join(damage)}, and cannot be restored here, because"
+        message = f"{reason} {another}; restore the folder from a copy, or {revision}"
+        return Outcome(day, "failed", message, code=1)
     return Outcome(day, "kept", f"{another}; the published map stands. {revision}")
-
-
-def damage_text(pointer: CurrentRelease, damage: tuple[str, ...]) -> str:
-    """Describe the damage of a published folder."""
-    return f"{pointer.path}: {', '.join(damage)}"
 
 
 def check_replayed(planned: PlannedRelease, book: Ledger, request: str, why: str) -> None:
@@ -368,23 +378,14 @@ def check_ledger_position(
     published: Release, place: Archive, target: CurrentRelease
 ) -> LedgerPosition | None:
     """Return the ledger position of a release; refuse a folder with other numbers."""
-    ledger_entry = published.manifest["ledger"]
-    stand = (
-        None
-        if ledger_entry is None
-        else LedgerPosition(ledger_entry["entry"], ledger_entry["chain"])
-    )
+    booked = published.manifest["ledger"]
+    stand = None if booked is None else LedgerPosition(booked["entry"], booked["chain"])
     if place.ledger_position(target) != stand:
         raise StorageError(
             f"{place.address} ({target.path}) holds a release that differs from the ledger's: the "
             "ledger was replaced meanwhile. Restore its newest copy; the published folder stands."
         )
     return stand
-
-
-def outcome_text(outcome: Outcome) -> str:
-    """Return an outcome as text."""
-    return f"{outcome.state}: {outcome.message}"
 
 
 def projection(account: dict[str, Any], planned: PlannedRelease, day: str) -> str:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from hexveil.cli import receipts, shared_steps
 from hexveil.cli.output import formatting
-from hexveil.cli.output.ledger_text import new_account_lines, spend_json
-from hexveil.cli.output.price_text import explain_missing_range
+from hexveil.cli.output.formatting import new_account_row, spend_json
+from hexveil.cli.output.price_text import missing_range_row
 from hexveil.cli.planned_release import PlannedRelease, folder_extras, plan_release, write
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
-from hexveil.ledger.storage.databases import MEMORY
+from hexveil.ledger.databases import MEMORY
 from hexveil.publishing import check_writable
 from hexveil.report import read_context
 
@@ -22,6 +20,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from hexveil.cli import declarations
+    from hexveil.cli.output.formatting import Row
     from hexveil.publishing import Release
 
 BOOKED = (
@@ -36,28 +35,28 @@ def release(run: Run, options: declarations.ReleaseOptions) -> None:
     saved = None if options.from_plan is None else shared_steps.to_run_path(options.from_plan)
     folder, account = destination(run, planned=saved is not None)
     planned = plan_release(run, saved)
+    # Of declarations it stands among the predictions.
+    is_said = planned.warning is None or arguments.is_presence_private(run)
+    warning = ("Warning", None if is_said else str(planned.warning))
     if options.dry_run:
-        _preview(planned, account, as_json=options.as_json)
+        _preview(planned, account, warning, as_json=options.as_json)
         return
     # Opened only now, because it registers the data set: a run refused above leaves no trace.
     book = planned.open_ledger(account)
     used = planned if book is None else planned.as_booked(book)
     if not options.as_json:
-        notes = [] if saved is not None else explain_missing_range(run, planned.plan)
-        # Of declarations it stands among the predictions.
-        is_said = planned.warning is None or arguments.is_presence_private(run)
-        notes += [] if is_said else formatting.wrapped("Warning", str(planned.warning))
-        notes += [] if used is planned else formatting.wrapped("Plan", BOOKED)
+        source = None if used is planned else BOOKED
+        rows: list[Row] = [missing_range_row(run, planned.plan), warning, ("Plan", source)]
         if saved is not None:
             place = shared_steps.resolve_path(run, saved)
             text = f"as saved in {place}; the run file's settings for planning are not used."
-            notes += formatting.wrapped("Plan", text)
-        typer.echo("\n".join([*used.price_lines(), *notes, *new_account_lines(book)]))
+            rows = [*rows[1:], ("Plan", text)]
+        formatting.print_rows([*used.price_rows(), *rows, new_account_row(book)])
     published, opened = used.publish(account, book)
     written = write(run, published, folder)
-    account_lines = [] if book is not None else new_account_lines(opened)
+    account_rows = [] if book is not None else [new_account_row(opened)]
     formatting.show(
-        lambda: [*account_lines, *end_lines(used, published, written, opened)],
+        lambda: [*account_rows, *end_rows(used, published, written, opened)],
         lambda: release_json(used, published, written, opened),
         as_json=options.as_json,
     )
@@ -98,10 +97,10 @@ def release_json(
     }
 
 
-def end_lines(
+def end_rows(
     planned: PlannedRelease, published: Release, written: list[Path], book: Ledger
-) -> list[str]:
-    """Return lines about the map, the booking, the spending and the files."""
+) -> list[Row]:
+    """Return rows about the map, the booking, the spending and the files."""
     opened = "; ".join(
         f"{column}{column and ': '}{count:,} of {published.table.num_rows:,} cells are open"
         for column, count in planned.open_cells(published).items()
@@ -117,14 +116,16 @@ def end_lines(
     names = ", ".join(path.name for path in written)
     place = shared_steps.resolve_path(planned.run, written[0].parent)
     return [
-        *(formatting.wrapped("Released", f"{opened}.") if opened else []),
-        *formatting.warning_lines(published.warnings),
-        *formatting.wrapped("Ledger", f"{summary} In total: {formatting.spent(book.spend())}"),
-        *formatting.wrapped("Written", f"{place}: {names}"),
+        ("Released", opened and f"{opened}."),
+        *(("Warning", text) for text in published.warnings),
+        ("Ledger", f"{summary} In total: {formatting.spent(book.spend())}"),
+        ("Written", f"{place}: {names}"),
     ]
 
 
-def _preview(planned: PlannedRelease, account: dict[str, Any], *, as_json: bool) -> None:
+def _preview(
+    planned: PlannedRelease, account: dict[str, Any], warning: Row, *, as_json: bool
+) -> None:
     """Print the booking and the files of a release; nothing is booked, drawn or written."""
     is_new = receipts.known_spend(account) is None
     # A new ledger is opened in memory: on disk it would register the data set and make a key.
@@ -134,17 +135,13 @@ def _preview(planned: PlannedRelease, account: dict[str, Any], *, as_json: bool)
     price, remaining = 0 * used.plan.epsilon if replayed else used.plan.epsilon, book.remaining
     run, is_private = planned.run, arguments.is_presence_private(planned.run)
     place, names = shared_steps.resolve_path(run, Path(run.release.out)), used.file_names()
-    text = _booking_text(used, price, remaining, is_new=is_new, replayed=replayed)
-    is_said = planned.warning is None or is_private
     formatting.show(
         lambda: [
-            *used.price_lines(),
-            *([] if is_said else formatting.wrapped("Warning", str(planned.warning))),
-            *formatting.wrapped("Ledger", text),
-            *formatting.wrapped("Would write", f"{place}: {', '.join(names)}"),
-            *formatting.wrapped(
-                "Dry run", f"nothing was {'read, ' * is_private}booked, drawn or written."
-            ),
+            *used.price_rows(),
+            warning,
+            ("Ledger", _booking_text(used, price, remaining, is_new=is_new, replayed=replayed)),
+            ("Would write", f"{place}: {', '.join(names)}"),
+            ("Dry run", f"nothing was {'read, ' * is_private}booked, drawn or written."),
         ],
         lambda: (
             used.plan_json()
@@ -170,12 +167,14 @@ def _booking_text(
     if not price:
         return "would book nothing, because no reading is used."
     left = formatting.at_least(float(remaining))
-    booked = f"would book {formatting.price(float(price))} for {planned.whose}"
     where = "in a new ledger with a budget of" if is_new else "of the remaining"
+    booked = f"would book {formatting.price(float(price))} for {planned.whose}, {where} {left}"
     if price <= remaining:
-        return f"{booked}, {where} {left}."
+        return f"{booked}."
     if arguments.is_presence_private(planned.run):
-        return f"{booked}, {where} {left}, which is too little."
+        return f"{booked}, which is too little."
+    # Without "of the remaining": each unit has its own.
+    booked = f"would book {formatting.price(float(price))} for {planned.whose}"
     return (
         f"{booked}; every unit has {left} left, so the release is refused if one of its units has "
         "no more than that."

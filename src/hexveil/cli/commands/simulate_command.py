@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hexveil.cli import declarations
+    from hexveil.cli.output.formatting import Row
 
 INVENTED = (
     "Streets, routes, buses and speeds are simulated; the records belong to nobody. The columns "
     "are those of the bus feed of Surat (ITMS)."
 )
-
 READ = (
     "--user license_plate --value speed --bounds 0,65 --location location.coordinates "
     "--time observationDateTime --timezone Asia/Kolkata"
@@ -31,7 +31,6 @@ READ = (
 """The options by which the other commands read these records."""
 GRID = "--set read.privacy_unit=user-day --resolution 6 --timeslot 6h --set cells.slot=pooled"
 """A unit and a grid that even a small city supports."""
-
 CARS = (
     "Homes, trips, cars and speeds are simulated; the records belong to nobody. Where such cars "
     "are is private: the default promise of hexveil does not fit them."
@@ -47,12 +46,11 @@ def simulate(options: declarations.SimulateOptions) -> None:
     default_users, default_days = DEFAULT_SIZE[options.vehicles]
     users = default_users if options.users is None else options.users
     days = default_days if options.days is None else options.days
-    streets = options.streets
     common: dict[str, Any] = {"days": days, "seed": options.seed, "start": options.start}
     is_bus = options.vehicles is Vehicles.BUSES
-    if streets is not None:
+    if options.streets is not None:
         # Before the simulation, which may take minutes.
-        check_streets(streets, options.out, are_there=is_bus)
+        check_streets(options.streets, options.out, are_there=is_bus)
     city: Any
     # Routes are found by scipy, which the other commands do not wait for.
     if is_bus:
@@ -65,36 +63,15 @@ def simulate(options: declarations.SimulateOptions) -> None:
         city = CarCity(cars=users, **common)
     with show_progress(SIMULATING):
         counts = city.write(options.out, progress=partial(tell_share, SIMULATING))
-    if streets is not None:
-        atomic_files.write_named(streets, json.dumps(city.streets_geojson()).encode())
+    if options.streets is not None:
+        atomic_files.write_named(options.streets, json.dumps(city.streets_geojson()).encode())
     summary = {"users": users} | common | {"start": str(city.start)}
     if is_bus:
         summary |= {"interval_seconds": city.interval, "records": counts}
     else:
         summary = {"vehicles": "cars"} | summary | asdict(counts)
-    summary["files"] = [str(path) for path in (options.out, streets) if path is not None]
-    describe = lines if is_bus else car_lines
-    formatting.show(lambda: describe(summary), lambda: summary, as_json=options.as_json)
-
-
-def car_lines(summary: dict[str, Any]) -> list[str]:
-    """Return the summary of simulated cars as text."""
-    days = "1 day" if summary["days"] == 1 else f"{summary['days']} days"
-    size = (
-        f"{summary['records']:,} records of {summary['cars']:,} cars of {summary['users']:,}, "
-        f"{days} from {summary['start']}, a record each 250 m"
-    )
-    use = (
-        f"a car has {summary['median_records']:,.0f} records (median; "
-        f"{summary['mean_records']:,.0f} on average); the busiest tenth "
-        f"has {summary['busiest_tenth']:.0%} of them"
-    )
-    return [
-        *formatting.wrapped("Invented", CARS),
-        *formatting.wrapped("Size", f"{size}."),
-        *formatting.wrapped("Use", f"{use}."),
-        *formatting.wrapped("Written", ", ".join(summary["files"])),
-    ]
+    summary["files"] = [str(path) for path in (options.out, options.streets) if path is not None]
+    formatting.show(lambda: summary_rows(summary), lambda: summary, as_json=options.as_json)
 
 
 def check_streets(path: Path, out: Path, *, are_there: bool) -> None:
@@ -109,16 +86,29 @@ def check_streets(path: Path, out: Path, *, are_there: bool) -> None:
         raise InputError(f"there is no folder {path.parent}; create it, or name another.")
 
 
-def lines(summary: dict[str, Any]) -> list[str]:
-    """Return the summary as text, with the next command."""
+def summary_rows(summary: dict[str, Any]) -> list[Row]:
+    """Return the summary as text, of buses with the next command."""
     days = "1 day" if summary["days"] == 1 else f"{summary['days']} days"
+    period, files = f"{days} from {summary['start']}", summary["files"]
+    if "cars" not in summary:
+        size = (
+            f"{summary['records']:,} records of {summary['users']:,} buses, {period}, a fix every "
+            f"{summary['interval_seconds']} seconds; some fixes are missing."
+        )
+        following = f"hexveil inspect {files[0]} {READ} {GRID}"
+        return [
+            ("Invented", INVENTED),
+            ("Size", size),
+            ("Written", ", ".join(files)),
+            ("Next", following),
+        ]
     size = (
-        f"{summary['records']:,} records of {summary['users']:,} buses, {days} from "
-        f"{summary['start']}, a fix every {summary['interval_seconds']} seconds"
+        f"{summary['records']:,} records of {summary['cars']:,} cars of {summary['users']:,}, "
+        f"{period}, a record each 250 m."
     )
-    return [
-        *formatting.wrapped("Invented", INVENTED),
-        *formatting.wrapped("Size", f"{size}; some fixes are missing."),
-        *formatting.wrapped("Written", ", ".join(summary["files"])),
-        *formatting.wrapped("Next", f"hexveil inspect {summary['files'][0]} {READ} {GRID}"),
-    ]
+    use = (
+        f"a car has {summary['median_records']:,.0f} records (median; "
+        f"{summary['mean_records']:,.0f} on average); the busiest tenth "
+        f"has {summary['busiest_tenth']:.0%} of them."
+    )
+    return [("Invented", CARS), ("Size", size), ("Use", use), ("Written", ", ".join(files))]

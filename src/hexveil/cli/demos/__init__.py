@@ -1,4 +1,6 @@
-"""Demonstrations: records, run file and texts of each, and a summary of its map.
+"""`hexveil demo`: a private map, from records to report, in a new folder.
+
+Records, run file and texts of each demonstration, and a summary of its map.
 
 The choices were made from public knowledge and the capacity table.
 
@@ -23,19 +25,29 @@ The choices were made from public knowledge and the capacity table.
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import math
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow.parquet
 
 from hexveil.base import hexagons
+from hexveil.base.errors import InputError, StorageError
+from hexveil.base.work_share import tell_share
+from hexveil.cli import shared_steps
+from hexveil.cli.commands import release_command
 from hexveil.cli.output import formatting
+from hexveil.cli.planned_release import plan_release, write
+from hexveil.config import arguments, load
+from hexveil.records.progress import show_progress
 from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.simulation import flights
 from hexveil.simulation.city import City
@@ -43,9 +55,11 @@ from hexveil.simulation.city.streets import LATITUDE, LONGITUDE, METRES_PER_DEGR
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     import pyarrow as pa
+
+    from hexveil.cli import declarations
+    from hexveil.config import Run
 
     Where = Callable[[dict[str, Any]], str]
 
@@ -78,7 +92,7 @@ class Show:
         return (files(__package__) / f"{self.name}.toml").read_text("utf-8")
 
 
-def summary_lines(cells: pa.Table, place_name: Where, value_unit: str) -> list[str]:
+def summary_rows(cells: pa.Table, place_name: Where, value_unit: str) -> list[tuple[str, str]]:
     """Return the fastest and the slowest cell, and the number of cells of each quality.
 
     Only cells of good quality count, if there are any: the extremes of all cells would be those
@@ -101,9 +115,9 @@ def summary_lines(cells: pa.Table, place_name: Where, value_unit: str) -> list[s
     qualities = ["good", "caution", *[CUT_OFF] * (CUT_OFF in quality), "noise"]
     counted = ", ".join(f"{quality[name]} {name}" for name in qualities)
     return [
-        *formatting.wrapped("Fastest" + label_end, _sentence(rows[-1], place_name, value_unit)),
-        *formatting.wrapped("Slowest" + label_end, _sentence(rows[0], place_name, value_unit)),
-        *formatting.wrapped("Quality", f"of {len(every)} cells: {counted}. The map marks each."),
+        ("Fastest" + label_end, _sentence(rows[-1], place_name, value_unit)),
+        ("Slowest" + label_end, _sentence(rows[0], place_name, value_unit)),
+        ("Quality", f"of {len(every)} cells: {counted}. The map marks each."),
     ]
 
 
@@ -122,6 +136,85 @@ def _sentence(row: dict[str, Any], place_name: Where, value_unit: str) -> str:
 def _number(row: dict[str, Any]) -> float:
     """Return a cell's estimate before clipping, or its raw number where there is none."""
     return float(row.get("mean_estimate", row["mean_raw"]))
+
+
+# ---- the command ----
+
+PREPARING = "Preparing records"
+"""Name of this work, of which parts are told."""
+
+
+def demo(options: declarations.DemoOptions) -> None:
+    """Create a private map of real flights in a new folder under ./demo-out."""
+    show = CITY_SHOW if options.city else FLIGHTS_SHOW
+    run, place_name = prepare(show, Path("demo-out"))
+    with contextlib.chdir(run.folder):
+        folder, account = release_command.destination(run)
+        planned = plan_release(run)
+        published, book = planned.publish(account, None)
+        written = write(run, published, folder)
+    findings = summary_rows(published.to_arrow(), place_name, arguments.value_unit_of(run))
+    place = shared_steps.resolve_path(run, written[0].parent)
+    formatting.show(
+        lambda: [
+            show.about,
+            *planned.price_rows(),
+            *findings,
+            *(("Warning", text) for text in published.warnings),
+            ("Ledger", formatting.spent(book.spend())),
+            ("Written", f"{place}: {', '.join(path.name for path in written)}"),
+            ("Run file", f"{run.folder}: {show.name}.toml, {show.inputs}"),
+            ("Open the map", str(place / "report.html")),
+        ],
+        lambda: (
+            release_command.release_json(planned, published, written, book)
+            | {"found": formatting.text_of(findings).splitlines()}
+        ),
+        as_json=options.as_json,
+    )
+
+
+def prepare(show: Show, parent: Path) -> tuple[Run, Where]:
+    """Write records and run file to a new folder; return the run and the naming of cells."""
+    folder = new_folder(parent, show.name)
+    try:
+        with show_progress(PREPARING):
+            place_name = show.write(folder, partial(tell_share, PREPARING))
+        (folder / f"{show.name}.toml").write_text(show.run, "utf-8")
+    except InputError:
+        # An empty folder would look like an unfinished demo.
+        _leave(folder)
+        raise
+    except OSError as error:
+        raise StorageError(f"the demo cannot write to {folder}: {error.strerror}.") from None
+    return load(str(folder / f"{show.name}.toml")), place_name
+
+
+def new_folder(parent: Path, name: str) -> Path:
+    """Create and return the first new folder among parent/name-1, -2, ..."""
+    # Creating is the test: two demos at once must not get the same folder.
+    for number in itertools.count(1):
+        folder = parent / f"{name}-{number}"
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            # The parent itself is a file: no number would help.
+            if not parent.is_dir():
+                break
+        except OSError:
+            break
+        else:
+            return folder
+    raise InputError(
+        f"the folder {parent} cannot be created here; change to a folder where you may write."
+    )
+
+
+def _leave(folder: Path) -> None:
+    """Remove a new folder, and the one above if it is empty too."""
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+        folder.parent.rmdir()
 
 
 # ---- the invented city ----

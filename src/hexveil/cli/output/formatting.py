@@ -1,4 +1,8 @@
-"""Numbers and labelled paragraphs for terminal output."""
+"""Printed output: rows of a label and a text, tables, numbers in words.
+
+What a command prints is rows: a label and a text, which is left out where it is None or empty, or a
+line as it is. `text_of` lays them out, here alone.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import json
 import math
 import shutil
 import textwrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -16,8 +20,10 @@ from hexveil.report.manifest_view import unit_of_statistic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Sequence
+    from fractions import Fraction
 
-    from hexveil.ledger import Spend
+    from hexveil.ledger import Ledger, Spend
+    from hexveil.ledger.accounts import Account
     from hexveil.planning.feasibility.utility_test import StatisticError
 
 
@@ -27,11 +33,41 @@ _MIN_WIDTH = 40
 """Narrower columns would hold hardly a word beside their labels."""
 
 
+Row = tuple[str, str | None] | str
+"""A label with its text, or a line as it is; without a label the text takes the whole width."""
+
+
+def text_of(rows: Iterable[Row], indent: int = 19) -> str:
+    """Return rows as text: labelled paragraphs, later lines aligned under the first.
+
+    Examples
+    --------
+    >>> print(text_of([("Ledger", "nothing is spent."), ("Warning", None), "", "# a line"]))
+    Ledger             nothing is spent.
+    <BLANKLINE>
+    # a line
+    """
+    lines: list[str] = []
+    for row in rows:
+        label, text = ("", row) if isinstance(row, str) else row
+        if isinstance(row, str):
+            lines.append(row)
+        elif text:
+            lines += wrapped(label, text, indent if label else 0)
+    return "\n".join(lines)
+
+
 def show(
-    lines: Callable[[], Sequence[str]], content: Callable[[], object], *, as_json: bool
+    rows: Callable[[], Iterable[Row]], content: Callable[[], object], *, as_json: bool
 ) -> None:
-    """Print lines for people, or data for programs; only one of them is made."""
-    typer.echo(json.dumps(content(), indent=2) if as_json else "\n".join(lines()))
+    """Print rows for people, or data for programs; only one of them is made."""
+    typer.echo(json.dumps(content(), indent=2) if as_json else text_of(rows()))
+
+
+def print_rows(rows: Iterable[Row]) -> None:
+    """Print rows, of which some may be tables of their own in between."""
+    if text := text_of(rows):
+        typer.echo(text)
 
 
 def print_table(
@@ -48,12 +84,6 @@ def print_table(
         table.add_row(*row)
     # Names come from the records: they must not be read as markup.
     Console(width=terminal_width(), highlight=False, markup=False).print(table)
-
-
-def print_paragraphs(*texts: str) -> None:
-    """Print paragraphs without a label."""
-    for text in texts:
-        typer.echo("\n".join(wrapped("", text, indent=0)))
 
 
 def factor(loss: float) -> str:
@@ -100,6 +130,40 @@ def spent(spend: Spend) -> str:
         f"{at_least(float(spend.remaining))} left; lifetime total at most {price(ever)} "
         f"(probability factor {factor(ever)})."
     )
+
+
+def budget_words(account: Account) -> str:
+    """Return a budget, its unit and its window as text."""
+    refill = "lifetime" if account.window == "lifetime" else f"refilled every {account.window}"
+    return f"epsilon {account.limit.text} per {account.unit or 'unit'}, {refill}"
+
+
+def new_account_row(book: Ledger | None) -> Row:
+    """Return that a command opened an account, with its budget; an empty row if it was there."""
+    if book is None or not book.opened:
+        return ("Account", None)
+    budget = budget_words(book.account)
+    return ("Account", f"opened {book.account.name!r} with a new budget: {budget}.")
+
+
+def spend_json(spend: Spend) -> dict[str, Any]:
+    """Return the spending of window and lifetime as JSON data, with exact numbers as text."""
+    return {
+        "budget": decimal_text(spend.budget),
+        **delta_json(spend.delta),
+        "window": spend.kind,
+        "in": spend.label or "lifetime",
+        "spent": decimal_text(spend.window),
+        "left": decimal_text(spend.remaining),
+        "lifetime": decimal_text(spend.lifetime),
+        "units": spend.units,
+        "exhausted": spend.exhausted,
+    }
+
+
+def delta_json(delta: Fraction) -> dict[str, str]:
+    """Return the δ of an account as JSON data; nothing of a pure one."""
+    return {"delta": decimal_text(delta)} if delta else {}
 
 
 def _up(number: float) -> float:
@@ -169,11 +233,6 @@ def compared_errors(errors: Sequence[StatisticError], unit: str) -> str:
             f"one number for all cells by {measured(error.baseline_error, statistic_unit)}"
         )
     return f"{'; '.join(texts)}."
-
-
-def warning_lines(warnings: Sequence[str]) -> list[str]:
-    """Return a labelled paragraph for each warning of a release."""
-    return [line for text in warnings for line in wrapped("Warning", text)]
 
 
 def wrapped(label: str, text: str, indent: int = 19) -> list[str]:

@@ -8,6 +8,7 @@ import typer
 
 from hexveil.base.hexagons import across
 from hexveil.cli.output import formatting, plan_text
+from hexveil.cli.output.formatting import number_text
 from hexveil.config.run_file import Key, toml_lines
 from hexveil.model.cells import Cells, Labels
 from hexveil.planning.feasibility.proposals import RunAdvice, distinct
@@ -15,10 +16,12 @@ from hexveil.planning.feasibility.proposals import RunAdvice, distinct
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from hexveil.cli.output.formatting import Row
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.feasibility.advice import CommonGrid
     from hexveil.planning.feasibility.capacity import Capacity
     from hexveil.planning.feasibility.grid_assessment import GridAssessment
+    from hexveil.planning.plan import Plan
 
     Changes = dict[Key, object]
 
@@ -29,6 +32,11 @@ _PLACES = (
 _USUAL_CAUSE = (
     "Fewer and larger cells, longer timeslots, a larger epsilon, a shorter privacy unit or "
     "narrower bounds reduce the noise."
+)
+_DOMINANT = (
+    "One user has {:.0%} of all records, and noise that hides this user is most of the error. "
+    "Check that the id column does not join several vehicles; if it does not, a map without this "
+    "user is much more accurate."
 )
 _HOW_TO_WRITE = "To write one of them: --propose FILE --choice finest, balanced or accurate."
 
@@ -47,38 +55,29 @@ def facts_json(facts: PublicMetadata) -> dict[str, object]:
     }
 
 
-def fact_lines(facts: PublicMetadata) -> list[str]:
+def fact_rows(facts: PublicMetadata) -> list[Row]:
     """Return the public metadata of a data set as text."""
     occupancy = facts.occupancy
     unit = f" in {facts.value_unit}" if facts.value_unit else ""
-    low, high = (
-        formatting.number_text(float(b)) for b in (facts.lattice.lower, facts.lattice.upper)
-    )
-    lines = [
-        *formatting.wrapped(
-            "Value", f"{facts.value}{unit}, clamped to {low} and {high}; never shown."
-        ),
-        *formatting.wrapped("Records", f"{occupancy.n_records:,} in the cells below."),
-        *formatting.wrapped(
-            "Protected", f"{occupancy.n_users:,} {facts.privacy_unit}s, each as one privacy unit."
-        ),
-        *formatting.wrapped(
-            "Cells", f"{occupancy.n_cells:,}: {formatting.grid_words(facts.cells.grid)}."
+    low, high = (number_text(float(end)) for end in (facts.lattice.lower, facts.lattice.upper))
+    width = max((len(rule) for rule in facts.rules), default=0)
+    return [
+        ("Value", f"{facts.value}{unit}, clamped to {low} and {high}; never shown."),
+        ("Records", f"{occupancy.n_records:,} in the cells below."),
+        ("Protected", f"{occupancy.n_users:,} {facts.privacy_unit}s, each as one privacy unit."),
+        ("Cells", f"{occupancy.n_cells:,}: {formatting.grid_words(facts.cells.grid)}."),
+        *(
+            f"{'' if number else 'Rules':<19}{rule:<{width}}  {count:>12,}"
+            for number, (rule, count) in enumerate(facts.rules.items())
         ),
     ]
-    width = max((len(rule) for rule in facts.rules), default=0)
-    for number, (rule, count) in enumerate(facts.rules.items()):
-        label = "" if number else "Rules"
-        lines.append(f"{label:<19}{rule:<{width}}  {count:>12,}")
-    return lines
 
 
 def show_grids(table: Capacity, facts: PublicMetadata, epsilon: str) -> None:
-    """Print the grids that this fleet supports."""
+    """Print facts, and the grids that this fleet supports."""
     factor = formatting.factor(float(epsilon))
-    typer.echo(
-        f"\nGrids that this fleet supports at epsilon {epsilon} (probability factor {factor}):"
-    )
+    title = f"Grids that this fleet supports at epsilon {epsilon} (probability factor {factor}):"
+    formatting.print_rows([*fact_rows(facts), "", title])
     # The proposed runs come after the table, so that it names no grid of its own.
     show_table(table, facts.value_unit, sentence=False)
 
@@ -103,9 +102,8 @@ def show_table(table: Capacity, value_unit: str, *, sentence: bool = True) -> No
         "the error is below the baseline. Below half: it is below half the baseline, or the "
         "epsilon at which it would be."
     )
-    formatting.print_paragraphs(legend)
-    if sentence:
-        typer.echo("\n".join(formatting.wrapped("Grid", formatting.capital(table.sentence))))
+    grid = formatting.capital(table.sentence) if sentence else None
+    formatting.print_rows([("", legend), ("Grid", grid)])
 
 
 def _row(offer: GridAssessment, *, proposed: bool) -> list[str]:
@@ -121,10 +119,10 @@ def _row(offer: GridAssessment, *, proposed: bool) -> list[str]:
     return [
         *cells,
         f"{offer.users:,}",
-        formatting.number_text(offer.floor),
+        number_text(offer.floor),
         # Grids that are far too fine are not planned: their error is a lower bound.
-        ("" if offer.planned else "> ") + formatting.number_text(offer.predicted_error),
-        formatting.number_text(offer.baseline_error),
+        ("" if offer.planned else "> ") + number_text(offer.predicted_error),
+        number_text(offer.baseline_error),
         "yes" if offer.beats_constant else "no",
         # A proposed grid is always below half.
         "proposed" if proposed else _half(offer),
@@ -158,33 +156,35 @@ def cell_fields(grid: Cells | Labels) -> Changes:
 
 def changed_fields(proposal: GridAssessment) -> Changes:
     """Return the fields of a run file that make a run the proposed one."""
-    changes = cell_fields(proposal.grid)
-    changes["select", "min_users"] = proposal.min_users
-    changes["read", "privacy_unit"] = proposal.privacy_unit
-    return changes
+    return cell_fields(proposal.grid) | {
+        ("select", "min_users"): proposal.min_users,
+        ("read", "privacy_unit"): proposal.privacy_unit,
+    }
 
 
-def advice_lines(advice: RunAdvice, value_unit: str, epsilon: str) -> list[str]:
+def advice_rows(advice: RunAdvice, value_unit: str, epsilon: str) -> list[Row]:
     """Return the proposed runs as lines of a run file, or why there are none."""
-    lines = []
+    rows: list[Row] = []
     if advice.proposals:
-        lines.append(f"Runs proposed at epsilon {epsilon}, as lines of a run file:")
-    for choices, proposal in distinct(advice.proposals):
-        lines += ["", *_comment(choices, proposal, value_unit)]
-        lines += toml_lines(changed_fields(proposal))
-    if advice.proposals:
-        lines += ["", _HOW_TO_WRITE]
+        rows.append(f"Runs proposed at epsilon {epsilon}, as lines of a run file:")
+        for choices, proposal in distinct(advice.proposals):
+            rows += _proposed_rows(choices, proposal, value_unit)
+        rows += ["", _HOW_TO_WRITE]
     else:
-        lines += formatting.wrapped("No proposal", absence(advice, epsilon))
+        rows.append(("No proposal", absence(advice, epsilon)))
     for proposal in advice.weaker:
-        lines += [
-            "",
-            *_comment(f"with the weaker promise {proposal.privacy_unit}", proposal, value_unit),
-        ]
-        lines += toml_lines(changed_fields(proposal))
-    if advice.dominant_share is not None:
-        lines += formatting.wrapped("Cause", _dominant(advice.dominant_share))
-    return lines
+        choice = f"with the weaker promise {proposal.privacy_unit}"
+        rows += _proposed_rows(choice, proposal, value_unit)
+    share = advice.dominant_share
+    return [*rows, ("Cause", None if share is None else _DOMINANT.format(share))]
+
+
+def _proposed_rows(choices: str, proposal: GridAssessment, value_unit: str) -> list[Row]:
+    return [
+        "",
+        *_comment(choices, proposal, value_unit),
+        *toml_lines(changed_fields(proposal)),
+    ]
 
 
 def _comment(choices: str, proposal: GridAssessment, value_unit: str) -> list[str]:
@@ -207,7 +207,7 @@ def _places(proposal: GridAssessment) -> str:
 
 
 def absence(advice: RunAdvice, epsilon: str) -> str:
-    """Return why no run is proposed, and what would help."""
+    """Return why no run is proposed, with the nearest and with what would help."""
     nearest = advice.nearest
     if nearest is None:
         return "No grid tried has a map of three hexagons. Lower min_users, or take a finer grid."
@@ -220,14 +220,6 @@ def absence(advice: RunAdvice, epsilon: str) -> str:
     enough = advice.epsilon_needed
     needed = "" if enough is None else f", usable at epsilon {enough:g}"
     return f"{sentence}{needed}. {_USUAL_CAUSE}"
-
-
-def _dominant(share: float) -> str:
-    return (
-        f"One user has {share:.0%} of all records, and noise that hides this user is most of the "
-        "error. Check that the id column does not join several vehicles; if it does not, a map "
-        "without this user is much more accurate."
-    )
 
 
 def advice_json(advice: RunAdvice) -> dict[str, object]:
@@ -251,14 +243,9 @@ def _run_json(proposal: GridAssessment) -> dict[str, object]:
     }
 
 
-def grid_fields(grid: CommonGrid) -> Changes:
-    """Return the fields of a run file that make its grid this one."""
-    return cell_fields(grid.leading.grid)
-
-
-def common_lines(
+def common_rows(
     proposals: Mapping[str, CommonGrid], units: Mapping[str, str], epsilon: str
-) -> list[str]:
+) -> list[Row]:
     """Return the proposed grids as lines of a run file, or that there is none.
 
     Parameters
@@ -276,12 +263,16 @@ def common_lines(
             "value column. Leave a column out, or take larger cells, longer timeslots or a larger "
             "epsilon."
         )
-        return formatting.wrapped("No common grid", text)
-    lines = [f"Grids for all value columns at epsilon {epsilon}, as lines of a run file:"]
+        return [("No common grid", text)]
+    rows: list[Row] = [f"Grids for all value columns at epsilon {epsilon}, as lines of a run file:"]
     for grid in dict.fromkeys(proposals.values()):
         choices = ", ".join(choice for choice, offer in proposals.items() if offer is grid)
-        lines += ["", *_column_comment(choices, grid, units), *toml_lines(grid_fields(grid))]
-    return [*lines, "", _HOW_TO_WRITE]
+        rows += [
+            "",
+            *_column_comment(choices, grid, units),
+            *toml_lines(cell_fields(grid.leading.grid)),
+        ]
+    return [*rows, "", _HOW_TO_WRITE]
 
 
 def _column_comment(choices: str, grid: CommonGrid, units: Mapping[str, str]) -> list[str]:
@@ -311,7 +302,7 @@ def common_json(proposals: Mapping[str, CommonGrid]) -> dict[str, object]:
     """Return the proposed grids as JSON data, by choice."""
     return {
         choice: {
-            "fields": fields_json(grid_fields(grid)),
+            "fields": fields_json(cell_fields(grid.leading.grid)),
             "cells": {column: offer.cells for column, offer in grid.assessments.items()},
             "errors": {column: offer.predicted_error for column, offer in grid.assessments.items()},
         }
@@ -322,18 +313,16 @@ def common_json(proposals: Mapping[str, CommonGrid]) -> dict[str, object]:
 # ---- declared grids ----
 
 
-def declared_table(plans: Sequence[Any]) -> list[str]:
-    """Return a line per declared grid: cells, expected errors, share of traffic in open cells."""
-    head = (
-        "resolution", "km wide", "hexagons", "timeslot", "cells", "error", "weight off by",
-        "open traffic", "usable",
+def show_declared(title: str, plans: Sequence[Any]) -> None:
+    """Print a line per declared grid: cells, expected errors, share of traffic in open cells."""
+    if not plans:
+        return
+    heads = (
+        "Resolution", "Km", "Hexagons", "Timeslot", "Cells", "Error", "Weight off by",
+        "Open traffic", "Usable",
     )  # fmt: skip
-    rows = [head, *(_declared_row(plan) for plan in plans)]
-    widths = [max(len(row[k]) for row in rows) for k in range(len(head))]
-    return [
-        "  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True))
-        for row in rows
-    ]
+    typer.echo(f"\n{title}")
+    formatting.print_table(heads, map(_declared_row, plans), ())
 
 
 def _declared_row(plan: Any) -> tuple[str, ...]:  # noqa: ANN401  of private presence
@@ -352,37 +341,24 @@ def _declared_row(plan: Any) -> tuple[str, ...]:  # noqa: ANN401  of private pre
     return (*place, f"{of_map.error:.2g}", weight, f"{of_map.open_traffic:.0%}", usable)
 
 
-def declared_json(plan: Any) -> dict[str, Any]:  # noqa: ANN401  of one value column
-    """Return a declared grid and its prediction as JSON data."""
-    grid = plan.facts.cells.grid
-    return {
+def declared_json(plan: Plan) -> dict[str, Any]:
+    """Return a declared grid and its prediction, of several value columns each, as JSON data."""
+    parts: Mapping[str, Any] = plan.components
+    facts = next(iter(parts.values())).facts
+    grid = facts.cells.grid
+    place = {"labels": list(grid.columns)} if not isinstance(grid, Cells) else {
         "resolution": grid.resolution,
         "kilometres": across(grid.resolution),
-        "hexagons": plan.facts.cells.n_places,
+        "hexagons": facts.cells.n_places,
         "timeslot": grid.timeslot,
-        "cells": plan.facts.grid.n_cells,
-        "prediction": plan.figures(),
-        "usable": plan.refusal is None,
-    }
-
-
-def declared_columns_json(plans: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a declared grid and the prediction of each value column as JSON data."""
-    facts = next(iter(plans.values())).facts
-    grid = facts.cells.grid
-    places = grid if isinstance(grid, Cells) else None
+    }  # fmt: skip
     columns = {
         column: {
-            "epsilon": float(plan.epsilon),
-            "prediction": plan.figures(),
-            "usable": plan.refusal is None,
+            "epsilon": float(part.epsilon),
+            "prediction": part.figures(),
+            "usable": part.refusal is None,
         }
-        for column, plan in plans.items()
+        for column, part in parts.items()
     }
-    return {
-        "resolution": places and places.resolution,
-        "timeslot": places and places.timeslot,
-        "labels": None if places else list(grid.columns),
-        "cells": facts.grid.n_cells,
-        "columns": columns,
-    }
+    told = next(iter(columns.values())) if plan.is_single else {"columns": columns}
+    return place | {"cells": facts.grid.n_cells} | told

@@ -1,4 +1,4 @@
-"""Cells, privacy unit and price of a plan of any kind, as lines of text."""
+"""Cells, privacy unit and price of a plan of any kind, as rows of text."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ import numpy as np
 
 from hexveil.accounting.gaussian_composition import square_epsilon
 from hexveil.base.rational import decimal_text
-from hexveil.cli.output import formatting
+from hexveil.cli.output.formatting import factor, grid_words, number_text, price
 from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns, DeclaredFacts
 from hexveil.planning.feasibility.advice import describe_repeats
-from hexveil.planning.optimizers.printed_clip_user import loss_per_cell, suppression_of
 from hexveil.report.promise_wording import promise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hexveil.accounting.clip_user import Suppression
-    from hexveil.accounting.suppression_stages import SuppressionStage
+    from hexveil.cli.output.formatting import Row
     from hexveil.config import Run
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.moment_part import MomentPart
@@ -27,8 +25,6 @@ if TYPE_CHECKING:
     AnyFacts = PublicMetadata | ColumnFacts | DeclaredFacts | DeclaredColumns
 
 MONTH = 30
-SHOWN_STAGES = 8
-"""Longer runs of CLIP-USER are shown by their first and last stages; JSON data have all."""
 _COMPONENTS = {
     "moments": "means and variances",
     "shape": "the distribution over all cells",
@@ -36,212 +32,141 @@ _COMPONENTS = {
 }
 
 
-def price_lines(plan: Plan, facts: AnyFacts) -> list[str]:
-    """Return lines about the cells, the privacy unit and the price."""
+def price_rows(plan: Plan, facts: AnyFacts) -> list[Row]:
+    """Return rows about the cells, the privacy unit and the price."""
     if isinstance(facts, (DeclaredFacts, DeclaredColumns)):
-        return _declared_lines(plan, facts)
-    if isinstance(facts, ColumnFacts):
-        cells = [
-            line
-            for column, column_facts in facts.columns.items()
-            for line in _cell_lines(column, " cells", column_facts)
-        ]
-    else:
-        cells = _cell_lines("Cells", "", facts)
-    repeats = describe_repeats(facts)
-    return [
-        *cells,
-        *([] if repeats is None else formatting.wrapped("Repeats", repeats)),
-        *(_noise_lines(plan, facts) if plan.epsilon else _constant_lines(plan, facts)),
-    ]
+        return _declared_rows(plan, facts)
+    columns = facts.columns if isinstance(facts, ColumnFacts) else {"Cells": facts}
+    noun = " cells" if isinstance(facts, ColumnFacts) else ""
+    cells: list[Row] = []
+    for label, counted in columns.items():
+        occupancy, words = counted.occupancy, grid_words(counted.cells.grid)
+        text = (
+            f"{occupancy.n_cells:,}{noun}: {words}; {occupancy.n_records:,} records of "
+            f"{occupancy.n_users:,} {counted.privacy_unit}s."
+        )
+        cells.append((label, text))
+    priced = _noise_rows(plan, facts) if plan.epsilon else [_constant_row(plan, facts)]
+    return [*cells, ("Repeats", describe_repeats(facts)), *priced]
 
 
-def _cell_lines(label: str, noun: str, facts: PublicMetadata) -> list[str]:
-    occupancy = facts.occupancy
-    return formatting.wrapped(
-        label,
-        f"{occupancy.n_cells:,}{noun}: {formatting.grid_words(facts.cells.grid)}; "
-        f"{occupancy.n_records:,} records of {occupancy.n_users:,} {facts.privacy_unit}s.",
-    )
-
-
-def _price_line(plan: Any, unit: str, scope: str, end: str, protect: Any = "values") -> list[str]:  # noqa: ANN401
+def _price_row(plan: Any, unit: str, scope: str, end: str, protect: Any = "values") -> Row:  # noqa: ANN401
     """Return the price with its promise."""
     stated = promise(unit, plan.epsilon, protect=protect, delta=plan.delta)
-    price = formatting.price(float(plan.epsilon))
-    return formatting.wrapped("Price", f"{price} (epsilon){_at(plan)}{scope}. {stated}{end}")
+    return ("Price", f"{price(float(plan.epsilon))} (epsilon){_at(plan)}{scope}. {stated}{end}")
 
 
 def _at(plan: Any) -> str:  # noqa: ANN401
     return f" at delta {decimal_text(plan.delta)}" if plan.delta else ""
 
 
-def _part_lines(plan: Any, losses: Mapping[str, float], end: str = "") -> list[str]:  # noqa: ANN401
-    texts = ", ".join(f"{name} {formatting.price(loss)}" for name, loss in losses.items())
-    return formatting.wrapped("Parts", f"{texts} (epsilon{_at(plan)}{end}).")
+def _part_row(plan: Any, losses: Mapping[str, float], end: str = "") -> Row:  # noqa: ANN401
+    texts = ", ".join(f"{name} {price(loss)}" for name, loss in losses.items())
+    return ("Parts", f"{texts} (epsilon{_at(plan)}{end}).")
 
 
-def _noise_lines(plan: Any, facts: PublicMetadata | ColumnFacts) -> list[str]:  # noqa: ANN401
+def _noise_rows(plan: Any, facts: PublicMetadata | ColumnFacts) -> list[Row]:  # noqa: ANN401
     """Return the price of a plan with noise, its parts, and the price under naive accounting."""
     unit, end = facts.privacy_unit, ", for the unit whom each costs most"
-    median = formatting.price(float(np.median(plan.losses())))
-    half = f" Half of the {unit}s lose at most {median}."
-    divided = {} if isinstance(facts, ColumnFacts) else plan.single.component_epsilons()
-    if not (divided or isinstance(facts, ColumnFacts)):
-        return [*_price_line(plan, unit, "", half), *_accounting_lines(plan.single)]
+    half = f"s lose at most {price(float(np.median(plan.losses())))}."
     if plan.delta:
         end += "; their squares of mu add up"
     if isinstance(facts, ColumnFacts):
         targets = "each value column costs the least that meets its own target errors."
-        half = half.replace("Half of the", f"Half of the {facts.n_units:,}")
+        half = f" Half of the {facts.n_units:,} {unit}{half}"
         return [
-            *(formatting.wrapped("Targets", targets) if plan.requested_epsilon is None else []),
-            *_price_line(plan, unit, ", for all value columns together", half),
-            *_part_lines(plan, plan.column_epsilons(), end),
+            ("Targets", targets if plan.requested_epsilon is None else None),
+            _price_row(plan, unit, ", for all value columns together", half),
+            _part_row(plan, plan.column_epsilons(), end),
         ]
+    half = f" Half of the {unit}{half}"
+    divided = plan.single.component_epsilons()
+    if not divided:
+        return [_price_row(plan, unit, "", half), _naive_row(plan.single)]
     bins = " and bins of every cell" if plan.estimator == "bins" else ""
     losses = {_COMPONENTS[name] + bins * (name == "shape"): loss for name, loss in divided.items()}
     return [
-        *_price_line(plan, unit, ", for all statistics together", half),
-        *_part_lines(plan, losses, end),
+        _price_row(plan, unit, ", for all statistics together", half),
+        _part_row(plan, losses, end),
     ]
 
 
-def _constant_lines(plan: Plan, facts: AnyFacts) -> list[str]:
-    """Return the price line of a plan of constants, with the reason."""
+def _constant_row(plan: Plan, facts: AnyFacts) -> Row:
+    """Return the price of a plan of constants, with the reason."""
     why = "constants meet the target errors"
     if not any(component.targets for component in plan.components.values()):
-        epsilon = formatting.number_text(float(plan.epsilon_limit))
-        why = f"noise at epsilon {epsilon} would cause a larger error"
-    return formatting.wrapped(
-        "Price",
-        f"0 (epsilon): every cell publishes a constant, because {why}. "
-        f"{promise(facts.privacy_unit, plan.epsilon, delta=plan.delta)}",
-    )
+        why = (
+            f"noise at epsilon {number_text(float(plan.epsilon_limit))} would cause a larger error"
+        )
+    stated = promise(facts.privacy_unit, plan.epsilon, delta=plan.delta)
+    return ("Price", f"0 (epsilon): every cell publishes a constant, because {why}. {stated}")
 
 
-def _accounting_lines(plan: MomentPart) -> list[str]:
-    """Return the price under naive accounting, or the paper's of CLIP-USER."""
-    if plan.request.clip_user == "printed":
-        return _clip_user_lines(plan)
-    # Of one cell there is nothing to count.
-    if plan.occupancy.n_cells == 1:
-        return []
+def _naive_row(plan: MomentPart) -> Row:
+    """Return the price under naive accounting; of one cell there is nothing to count."""
     claimed = float(plan.l0_epsilon)
-    return formatting.wrapped(
-        "Naive accounting",
-        f"counting cells would have charged {formatting.price(claimed)} for this noise "
-        f"(probability factor {formatting.factor(claimed)}); each user is charged its exact "
-        "loss instead.",
+    text = (
+        f"counting cells would have charged {price(claimed)} for this noise (probability factor "
+        f"{factor(claimed)}); each user is charged its exact loss instead."
     )
+    return ("Naive accounting", None if plan.occupancy.n_cells == 1 else text)
 
 
-def _declared_lines(plan: Any, facts: DeclaredFacts | DeclaredColumns) -> list[str]:  # noqa: ANN401
+def _declared_rows(plan: Any, facts: DeclaredFacts | DeclaredColumns) -> list[Row]:  # noqa: ANN401
     """Return the declared grid and fleet, and the price for any unit, present or not."""
-    unit, together, column_lines = facts.privacy_unit, "", []
-    declared = facts.leading if isinstance(facts, DeclaredColumns) else facts
-    if not plan.is_single:
-        together = " for all value columns together"
-        column_lines = _part_lines(plan, plan.column_epsilons())
+    unit, declared = facts.privacy_unit, facts
+    if isinstance(declared, DeclaredColumns):
+        declared = declared.leading
+    together = "" if plan.is_single else " for all value columns together"
     grid = declared.grid
     fleets = {name: component.request.fleet for name, component in plan.components.items()}
     if len(set(fleets.values())) == 1:
         fleets = {"": next(iter(fleets.values()))}
     tested = "declared to be in use" if grid.is_in_use else "some may be closed"
-    words = formatting.grid_words(grid.table.grid)
-    lines = formatting.wrapped("Cells", f"{grid.n_cells:,} declared: {words}; {tested}.")
+    cells = f"{grid.n_cells:,} declared: {grid_words(grid.table.grid)}; {tested}."
+    rows: list[Row] = [("Cells", cells)]
     for name, fleet in fleets.items():
-        lines += formatting.wrapped(
-            "Fleet",
+        text = (
             f"{name}{name and ': '}{fleet.units:,} {unit}s declared, typically "
-            f"{fleet.records_per_unit:,} records and {fleet.cells_per_unit:,} cells each.",
+            f"{fleet.records_per_unit:,} records and {fleet.cells_per_unit:,} cells each."
         )
-    return [
-        *lines,
-        *_price_line(plan, unit, f"{together}, for any {unit}", "", "presence"),
-        *column_lines,
-    ]
+        rows.append(("Fleet", text))
+    rows.append(_price_row(plan, unit, f"{together}, for any {unit}", "", "presence"))
+    return rows if plan.is_single else [*rows, _part_row(plan, plan.column_epsilons())]
 
 
-def explain_missing_range(run: Run, plan: Plan) -> list[str]:
-    """Explain why clipping_range "auto" could not consider a private range."""
+def missing_range_row(run: Run, plan: Plan) -> Row:
+    """Return why clipping_range "auto" could not consider a private range; else an empty row."""
     needs = plan.single.missing_range if plan.is_single else None
     if run.plan.clipping_range != "auto" or needs is None:
-        return []
+        return ("Clipping range", None)
     text = f'the bounds, although clipping_range is "auto": a private range needs {needs}.'
-    return formatting.wrapped("Clipping range", text)
+    return ("Clipping range", text)
 
 
-def month_lines(plan: MomentPart, facts: PublicMetadata) -> list[str]:
+def month_row(plan: MomentPart, facts: PublicMetadata) -> Row:
     """Return the price of a month of releases, one a day."""
+    issue = "map" if plan.occupancy.n_cells > 1 else "release"
+    monthly = MONTH * float(plan.epsilon)
+    month = f"{price(monthly)} (probability factor {factor(monthly)})"
+    if not plan.epsilon:
+        return ("A month", None)
     if plan.delta:
         # Squares of μ add up, not epsilons.
-        month = formatting.price(square_epsilon(MONTH * plan.booked_limit, plan.delta))
+        month = price(square_epsilon(MONTH * plan.booked_limit, plan.delta))
         text = (
             f"a user present on all {MONTH} days loses {month}{_at(plan)} in total: squares of mu "
             "add up, and not epsilons."
         )
-    else:
-        monthly = MONTH * float(plan.epsilon)
-        month = f"{formatting.price(monthly)} (probability factor {formatting.factor(monthly)})"
-        issue = "map" if plan.occupancy.n_cells > 1 else "release"
+    elif facts.privacy_unit == "user":
         text = (
             f"a user present in all {MONTH} {issue}s loses {month}; with privacy_unit = "
             f'"user-day" any one day of a user would stay at the price of one {issue}.'
         )
-        if facts.privacy_unit != "user":
-            period = facts.privacy_unit.removeprefix("user-")
-            text = (
-                f"any one {period} of a user stays within its price, but a user present in {MONTH} "
-                f"{issue}s can lose {month} in total."
-            )
-    return formatting.wrapped("A month", f"if you publish every day, {text}")
-
-
-# ---- CLIP-USER as printed ----
-
-
-def _clip_user_lines(plan: MomentPart) -> list[str]:
-    """Return lines about the paper's loss beside the exact one, and about the stages."""
-    run, cell_epsilon = suppression_of(plan), loss_per_cell(plan)
-    k, before = run.degradation, run.stages[0].degree
-    return [
-        *formatting.wrapped(
-            "CLIP-USER",
-            f"as printed: nobody contributes to more than K = {k} {_cells(k)}, instead of "
-            f"{before}. The paper's loss is {formatting.price(float(plan.l0_epsilon))}, K times "
-            f"{formatting.number_text(cell_epsilon)} (without suppression "
-            f"{formatting.price(before * cell_epsilon)}); each user is charged its exact loss "
-            f"instead, at most {formatting.price(float(plan.epsilon))}.",
-        ),
-        *formatting.wrapped("Stages", _stages_text(plan, run)),
-    ]
-
-
-def _stages_text(plan: MomentPart, run: Suppression) -> str:
-    """Return the quantity that each stage lowers, and the fate of the halted stage."""
-    stages = [_stage_text(stage) for stage in run.stages]
-    if len(stages) > SHOWN_STAGES:
-        half = SHOWN_STAGES // 2
-        stages = [*stages[:half], "...", *stages[-half:]]
-    fate = "stay" if plan.request.unfinished_stage == "keep" else "are undone"
-    last = f" Suppressions of the halted stage {fate}." if run.stages[-1].suppressed else ""
-    untouched = (
-        "No cell is exempt, as in Algorithm 1."
-        if run.exempt is None
-        else "Nobody is suppressed in the cell of smallest error beforehand, as in the paper's "
-        'experiments; exempt = "none" is Algorithm 1 as printed.'
-    )
-    return f"{'; '.join(stages)}.{last} {untouched}"
-
-
-def _stage_text(stage: SuppressionStage) -> str:
-    lowered = f"to {stage.degree - 1}" if stage.finished else "halted"
-    return (
-        f"{stage.degree} {_cells(stage.degree)} {lowered} "
-        f"({stage.suppressed:,} of {stage.users:,} users)"
-    )
-
-
-def _cells(number: int) -> str:
-    return "cell" if number == 1 else "cells"
+    else:
+        period = facts.privacy_unit.removeprefix("user-")
+        text = (
+            f"any one {period} of a user stays within its price, but a user present in {MONTH} "
+            f"{issue}s can lose {month} in total."
+        )
+    return ("A month", f"if you publish every day, {text}")

@@ -19,7 +19,6 @@ import sys
 import tempfile
 import threading
 import time
-import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,8 +26,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from hexveil.base.errors import StorageError
+from hexveil.ledger.databases import describe_address
 from hexveil.ledger.journal import ENTRY_BYTES
-from hexveil.ledger.storage.databases import describe_address
 
 if sys.platform != "win32":
     import fcntl
@@ -146,45 +145,11 @@ MARGIN = 2**18
 _BLOCK = bytes(2**20)
 
 
-class ReservedSpace:
-    """An unnamed file beside a ledger that reserves space on its disk.
+def reserve_space(engine: sa.Engine, entries: int) -> int | None:
+    """Return the descriptor of an unnamed file that reserves space beside an SQLite ledger.
 
-    Attributes
-    ----------
-    number : int
-        The file's descriptor.
-
-    Raises
-    ------
-    OSError
-        If the disk has no such space.
-    """
-
-    def __init__(self, folder: Path, size: int) -> None:
-        with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
-            missing = size
-            while missing > 0:  # written out: a sparse file reserves nothing
-                missing -= file.write(_BLOCK[:missing])
-            # The file has no name already: with its last descriptor its space is free, even after a
-            # kill.
-            self.number = os.dup(file.fileno())
-        self._free = weakref.finalize(self, os.close, self.number)
-
-    @property
-    def closed(self) -> bool:
-        """Whether the space was freed."""
-        return not self._free.alive
-
-    def close(self) -> None:
-        """Free the space; the end of the object or of the process frees it too."""
-        self._free()
-
-
-def reserve_space(engine: sa.Engine, entries: int) -> ReservedSpace | None:
-    """Reserve space beside an SQLite ledger, as large as its log can get; None elsewhere.
-
-    SQLite's log takes the row twice, empty and filled, and begins behind what could not be moved
-    into the ledger before.
+    It is as large as SQLite's log can get, which takes the row twice, empty and filled, and begins
+    behind what could not be moved into the ledger before. None elsewhere.
 
     Raises
     ------
@@ -197,8 +162,13 @@ def reserve_space(engine: sa.Engine, entries: int) -> ReservedSpace | None:
     log = ledger.with_name(f"{ledger.name}-wal")
     row = ENTRY_BYTES * entries
     try:
-        size = 2 * (row + row // 50) + MARGIN + (log.stat().st_size if log.exists() else 0)
-        return ReservedSpace(ledger.parent, size)
+        missing = 2 * (row + row // 50) + MARGIN + (log.stat().st_size if log.exists() else 0)
+        with tempfile.TemporaryFile(dir=ledger.parent, buffering=0) as file:
+            while missing > 0:  # written out: a sparse file reserves nothing
+                missing -= file.write(_BLOCK[:missing])
+            # The file has no name already: with its last descriptor its space is free, even after a
+            # kill.
+            return os.dup(file.fileno())
     except OSError as error:
         raise StorageError(
             f"the disk of the ledger {describe_address(engine)} has no space for the result of a "

@@ -23,7 +23,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from hexveil.base.errors import StorageError
-from hexveil.ledger.storage.tables import events
+from hexveil.ledger.tables import events
 
 FIRST_KIND = "reserved"
 """Kind of the first event of every request."""

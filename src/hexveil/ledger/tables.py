@@ -126,6 +126,31 @@ class Timeouts:
         """For a silent server: longer than it takes the server to report its own timeout."""
         return self.answer * 1.25
 
+    @property
+    def connection_parameters(self) -> dict[str, str | int]:
+        """Parameters of a connection to PostgreSQL, in seconds or milliseconds."""
+        return {
+            "connect_timeout": math.ceil(self.lock),
+            "keepalives": 1,
+            # Half the patience of silence, then four probes in the other half.
+            "keepalives_idle": math.ceil(self.answer / 2),
+            "keepalives_interval": math.ceil(self.answer / 8),
+            "keepalives_count": 4,
+            # Unacknowledged data, which keepalives do not cover.
+            "tcp_user_timeout": math.ceil(1000 * self.answer),
+        }
+
+    @property
+    def statement_limits(self) -> dict[str, int]:
+        """The server's own timeouts of a transaction, in milliseconds."""
+        limits = {
+            "statement_timeout": self.answer,
+            "lock_timeout": self.lock,
+            # Longer: between two statements this process prepares the rows of a large fleet.
+            "idle_in_transaction_session_timeout": 10 * self.answer,
+        }
+        return {name: math.ceil(1000 * seconds) for name, seconds in limits.items()}
+
 
 def read_timeouts() -> Timeouts:
     """Return the timeouts that HEXVEIL_LEDGER_TIMEOUT sets.

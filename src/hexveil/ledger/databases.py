@@ -15,9 +15,10 @@ import io
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import lru_cache, partial
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import event
@@ -26,8 +27,8 @@ from sqlalchemy.pool import NullPool, QueuePool
 
 from hexveil.base import atomic_files
 from hexveil.base.errors import HexveilError, InputError, StorageError, is_interruption
-from hexveil.ledger.integrity import soundness
-from hexveil.ledger.storage.tables import Timeouts, metadata, read_timeouts
+from hexveil.ledger import soundness
+from hexveil.ledger.tables import Timeouts, metadata, read_timeouts
 
 Engine = sa.Engine
 """Connection to a ledger's database."""
@@ -98,6 +99,25 @@ def describe_address(engine: sa.Engine) -> str:
     return address.render_as_string(hide_password=True)
 
 
+def holder_key_file(engine: sa.Engine, key: str | Path | None) -> Path | None:
+    """Return the full path of the holder's key; None for a ledger in memory that has its own.
+
+    Raises
+    ------
+    InputError
+        If a server's ledger comes without one.
+    """
+    if key is not None:
+        return Path(key).absolute()
+    if engine.dialect.name != "sqlite":
+        raise InputError(
+            "a ledger on a server needs the file of the holder's key: key (in [ledger], or --set "
+            "ledger.key)."
+        )
+    file = engine.url.database
+    return Path(f"{file}.key") if file else None
+
+
 @contextlib.contextmanager
 def transaction(engine: sa.Engine) -> Iterator[sa.Connection]:
     """Run one transaction under the write lock; committed when the block ends without error."""
@@ -130,59 +150,57 @@ def transaction(engine: sa.Engine) -> Iterator[sa.Connection]:
 def _engine(url: str | Path) -> sa.Engine:
     text = str(url)
     if text == MEMORY:
-        return _memory()
+        # One connection for all threads: a second one would be another, empty database.
+        return _sqlite(sa.make_url("sqlite://"), read_timeouts())
     try:
-        address = _parse_url(text)
-        if address.get_backend_name() == "postgresql":
+        # A path as it is: an address would be split at signs such as "?".
+        is_path = "://" not in text
+        address = sa.URL.create("sqlite", database=text) if is_path else sa.make_url(text)
+        backend = address.get_backend_name()
+        if backend == "postgresql":
             return _server(address, read_timeouts())
-        if address.get_backend_name() == "sqlite":
-            return _file(address)
+        if backend == "sqlite":
+            name = address.database or ""
+            if not name or name.startswith((":memory:", "file:")):
+                raise InputError(
+                    "a ledger must be a file, for memory forgets what was spent; name one."
+                )
+            # Every transaction opens the file again, and the working folder may change meanwhile.
+            path = Path(name).absolute()
+            _check_file(path)
+            return _file(address.set(database=str(path)), read_timeouts())
     except ModuleNotFoundError:
         raise InputError(
             'a ledger on PostgreSQL needs psycopg: pip install "hexveil[postgres]".'
         ) from None
-    except (ArgumentError, ImportError) as error:
+    except InputError:
+        raise
+    # A ValueError is a port that is no number, or half a pair of brackets.
+    except (ArgumentError, ImportError, ValueError) as error:
+        kind = "ArgumentError" if isinstance(error, ValueError) else type(error).__name__
         raise InputError(
-            f"the ledger address is not usable ({type(error).__name__}); name an SQLite file, for "
-            "example ledger.sqlite, or a PostgreSQL database as postgresql://user@host/name."
+            f"the ledger address is not usable ({kind}); name an SQLite file, for example "
+            "ledger.sqlite, or a PostgreSQL database as postgresql://user@host/name."
         ) from None
     raise InputError(
-        f"a ledger is an SQLite file or a PostgreSQL database, not a {address.get_backend_name()} "
-        "one; name a file, for example ledger.sqlite."
+        f"a ledger is an SQLite file or a PostgreSQL database, not a {backend} one; name a file, "
+        "for example ledger.sqlite."
     )
 
 
-def _parse_url(text: str) -> sa.URL:
-    if "://" not in text:
-        return sa.URL.create("sqlite", database=str(Path(text)))
-    try:
-        return sa.make_url(text)
-    except ValueError as error:  # a port that is no number, half a pair of brackets
-        raise ArgumentError(type(error).__name__) from None
-
-
-def _file(address: sa.URL) -> sa.Engine:
-    """Return an engine for an SQLite file, its path made absolute.
-
-    Every transaction opens the file anew, and the working folder may change between them.
-    """
-    name = address.database or ""
-    if not name or name.startswith((":memory:", "file:")):
-        raise InputError("a ledger must be a file, for memory forgets what was spent; name one.")
-    path = Path(name).absolute()
-    _check_file(path)
-    return _file_engine(address.set(database=str(path)), read_timeouts())
-
-
-@lru_cache(maxsize=8)
-def _file_engine(address: sa.URL, patience: Timeouts) -> sa.Engine:
-    """Return an engine for an SQLite file: for a path always the same, which has no connection."""
-    engine = sa.create_engine(address, poolclass=NullPool)
+def _sqlite(address: sa.URL, patience: Timeouts) -> sa.Engine:
+    """Return an engine for an SQLite file, or for memory, with a single connection."""
+    is_memory = not address.database
+    memory = {
+        "poolclass": QueuePool, "pool_size": 1, "max_overflow": 0, "pool_timeout": patience.lock,
+        "connect_args": {"check_same_thread": False},
+    }  # fmt: skip
+    engine = sa.create_engine(address, **(memory if is_memory else {"poolclass": NullPool}))
 
     @event.listens_for(engine, "do_connect")
     def _present(_dialect, _record, _arguments, _parameters) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
         # SQLite would make an empty file in place of one that is gone.
-        if not Path(str(address.database)).is_file():
+        if not (is_memory or Path(str(address.database)).is_file()):
             raise StorageError(
                 f"the ledger {address.database} is gone; nothing was published. Put it back, then "
                 "try again."
@@ -207,6 +225,11 @@ def _file_engine(address: sa.URL, patience: Timeouts) -> sa.Engine:
         _retry_while_busy(begin, time.monotonic() + patience.lock)
 
     return engine
+
+
+# For an address always the same engine, which has no connection: so a server is asked about itself,
+# and statements are compiled, once in a process.
+_file = lru_cache(maxsize=8)(_sqlite)
 
 
 def _retry_while_busy(statement: Callable[[], object], deadline: float) -> None:
@@ -245,55 +268,63 @@ def _make_private(engine: sa.Engine) -> None:
 
 @lru_cache(maxsize=8)
 def _server(address: sa.URL, patience: Timeouts) -> sa.Engine:
-    """Return an engine for PostgreSQL: for an address always the same, which has no connection.
+    """Return an engine for PostgreSQL.
 
-    So the server is asked about itself, and statements are compiled, once in a process.
+    The server's own timeouts end what runs too long or waits for a lock. A server that is stopped,
+    or a network that drops packets, cannot tell; so the connection itself keeps a limit and then
+    closes. What was sent last may have happened or not, as after a crash: the next run finds out.
     """
-    from hexveil.ledger.storage import postgresql  # noqa: PLC0415  an extra
+    import psycopg  # noqa: PLC0415  an extra
+
+    class Limited(psycopg.Connection[Any]):
+        def wait(self, gen: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  as it overrides
+            try:
+                return super().wait(with_silence_limit(gen, patience.silence), *args, **kwargs)
+            except TimeoutError as error:
+                # Whatever is asked next, a rollback too, must fail at once.
+                self.pgconn.finish()
+                raise psycopg.errors.ConnectionTimeout(str(error)) from None
 
     driver = address.set(drivername="postgresql+psycopg")
-    options = postgresql.connection_parameters(patience)
     # Under a stricter level, which a server may be set to, what is read would date from before the
     # wait for the lock.
     engine = sa.create_engine(driver, poolclass=NullPool, isolation_level="READ COMMITTED")
 
     @event.listens_for(engine, "do_connect")
     def _open(_dialect, _record, _arguments, parameters) -> object:  # type: ignore[no-untyped-def]  # noqa: ANN001
-        return postgresql.open_connection(patience, options | parameters)
+        # The address may override the limits.
+        return Limited.connect(**patience.connection_parameters | parameters)
 
     @event.listens_for(engine, "begin")
     def _lock(connection: sa.Connection) -> None:
         # A server may be set to answer before a commit is on its disk.
         connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
-        for limit in postgresql.timeout_statements(patience):
-            connection.exec_driver_sql(limit)
+        for name, milliseconds in patience.statement_limits.items():
+            connection.exec_driver_sql(f"SET LOCAL {name} = {milliseconds}")
         # An advisory lock: one of a table would wait for the server's own maintenance of it.
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITE_LOCK})")
 
     return engine
 
 
-def _memory() -> sa.Engine:
-    """Return an engine for a ledger in memory, with a single connection that is shared."""
-    engine = sa.create_engine(
-        "sqlite://",
-        poolclass=QueuePool,
-        pool_size=1,
-        max_overflow=0,
-        pool_timeout=read_timeouts().lock,
-        # One connection for all threads: a second one would be another, empty database.
-        connect_args={"check_same_thread": False},
-    )
+def with_silence_limit(steps: Generator[Any, Any, Any], seconds: float) -> Generator[Any, Any, Any]:
+    """Pass on the steps of an exchange with a server; raise TimeoutError after a silence.
 
-    @event.listens_for(engine, "connect")
-    def _no_autocommit(connection, _record) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
-        connection.isolation_level = None
-
-    @event.listens_for(engine, "begin")
-    def _lock(connection: sa.Connection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-    return engine
+    The driver sends each step what it is ready for: nothing, at intervals, while there is silence.
+    """
+    last_answer = time.monotonic()
+    try:
+        step = next(steps)
+        while True:
+            ready = yield step
+            now = time.monotonic()
+            if ready:
+                last_answer = now
+            elif now - last_answer > seconds:
+                raise TimeoutError(f"no answer in {seconds:g} s")
+            step = steps.send(ready)
+    except StopIteration as end:
+        return end.value
 
 
 def _check_file(path: Path) -> None:

@@ -1,1 +1,0 @@
-"""Integrity of a ledger: hash chain, replay and verification."""

@@ -1,1 +1,0 @@
-"""Storage of a ledger: databases, tables, locks, timeouts."""

@@ -1,0 +1,387 @@
+"""Verification of a ledger: its hash chain, the order of its events, every sum derived from them.
+
+All events are read once, and everything derived from them is recomputed beside the tables by plain
+arithmetic, an independent check of the odometer: budgets, data sets, the balance of each unit in
+each window, totals. Differences are reported by entry or by table; of units, only their number. A
+ledger that was restored whole to an older state is consistent in itself: only the receipt of a
+later event reveals the rollback (`soundness`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import sqlalchemy as sa
+
+from hexveil.base.errors import StorageError
+from hexveil.base.work_share import LEDGER_CHECK, tell_share
+from hexveil.ledger import events, journal, soundness, tables
+from hexveil.ledger.accounts import split_pinned
+from hexveil.ledger.databases import transaction
+from hexveil.ledger.odometer import ALL_PERIODS
+from hexveil.ledger.promises import BudgetText, booked_delta, cost_parts
+from hexveil.ledger.unit_losses import Losses, losses_from_bytes
+
+EVENTS_SHARE = 0.6
+"""Share of a verification that the events take, about."""
+BATCH = 200
+"""Events read at a time: the losses of a release can be large."""
+NEVER_EXHAUSTED = 2**63 - 1
+
+_UNREADABLE = (sa.exc.SQLAlchemyError, TypeError, ValueError, KeyError, OverflowError)
+"""Errors that a damaged row can raise: its columns may hold anything."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Result of a verification.
+
+    Attributes
+    ----------
+    entries : int
+        How many events were read.
+    head : str
+        Chain hash of the last.
+    problems : tuple of str
+        A sentence each; empty for a consistent ledger.
+    """
+
+    entries: int
+    head: str
+    problems: tuple[str, ...]
+
+
+def verify(engine: sa.Engine) -> Verdict:
+    """Verify all events and sums of a ledger, which is locked meanwhile.
+
+    Raises
+    ------
+    StorageError
+        If the database cannot be used.
+    """
+    replay = Replay()
+    with transaction(engine) as connection:
+        # Asked first: a damaged page explains why the walk below stops early.
+        damage = [
+            f"The file is damaged: {problem}." for problem in soundness.find_problems(connection)
+        ]
+        differences: list[str] = []
+        try:
+            _walk_events(connection, replay)
+            differences += _stored_rows(connection, replay)
+            differences += _accounts(connection, replay)
+            differences += _sums(connection, replay)
+        except _UNREADABLE as error:
+            # In a sound file a database error is the connection's, and no verdict on the ledger.
+            if not damage and isinstance(error, sa.exc.SQLAlchemyError):
+                raise
+            damage.append(f"After entry {replay.entry} it cannot be read to its end.")
+    problems = (*damage, *replay.broken_links, *replay.problems, *differences)
+    return Verdict(replay.entries, replay.chain, problems)
+
+
+def _walk_events(connection: sa.Connection, replay: Replay) -> None:
+    """Replay the events, oldest first, in batches."""
+    table = tables.events
+    final = int(connection.execute(sa.select(sa.func.max(table.c.entry))).scalar() or 1)
+    query = sa.select(table).order_by(table.c.entry).limit(BATCH)
+    rows = connection.execute(query).all()
+    while rows:
+        for row in rows:
+            tell_share(LEDGER_CHECK, EVENTS_SHARE * min(replay.entry / final, 1.0))
+            replay.step(row)
+        # By position: OFFSET would read all earlier rows again for each batch.
+        rows = connection.execute(query.where(table.c.entry > rows[-1].entry)).all()
+
+
+# ---- replay ----
+
+
+@dataclass
+class _ReplayedRequest:
+    """State of a request; its reservation until the first draw, since only that can be returned."""
+
+    state: str = ""
+    reserved: tuple[str, Losses] | None = None
+    begun: dict[str, int] = field(default_factory=dict)
+
+
+class Replay:
+    """State of the ledger after the events so far.
+
+    Attributes
+    ----------
+    entries, entry : int
+        How many events were read, and the number of the last.
+    at, chain : str
+        Time and hash of the last, as they stand there.
+    broken_links, problems : list of str
+        Sentences on entries that were not written so, and that cannot be.
+    accounts : dict of str to dict of str
+        Unit, window, budget, key and ids, as the table of accounts holds them.
+    datasets : dict of str to str
+    balances : dict of (account, window) to dict of bytes to int
+        Balance of each unit in pico-epsilon.
+    periods : dict of (account, period) to list of int
+        Of each period of a unit: the largest balance for ever, and how many units have one.
+    rows : dict of int to tuple
+        Length and digest of each result, and the entry that names them.
+    plans : set of str
+    """
+
+    def __init__(self) -> None:
+        self.entries, self.entry, self.at, self.chain = 0, 0, "", soundness.GENESIS_HASH
+        self.broken_links: list[str] = []
+        self.problems: list[str] = []
+        self.accounts: dict[str, dict[str, str]] = {}
+        self.datasets: dict[str, str] = {}
+        self.balances: dict[tuple[str, str], dict[bytes, int]] = defaultdict(dict)
+        self.periods: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+        self.rows: dict[int, tuple[int, str | None, int]] = {}
+        self.plans: set[str] = set()
+        self._requests: dict[tuple[str, str], _ReplayedRequest] = defaultdict(_ReplayedRequest)
+
+    def step(self, row: Any) -> None:  # noqa: ANN401  rows have the types of their columns
+        """Check that an event follows the one before, and apply it."""
+        if row.entry != self.entry + 1:
+            self.broken_links.append(_gap_text(self.entry, row.entry))
+        elif soundness.chain_hash(self.chain, row._asdict()) != row.chain:
+            self.broken_links.append(
+                f"Entry {row.entry} is not what was written: its hash does not cover it and the "
+                "entry before."
+            )
+        if row.at < self.at:
+            self.broken_links.append(f"Entry {row.entry} is dated before the entry before it.")
+        self.entries += 1
+        # The stored hash, not the computed one: each break is reported once.
+        self.entry, self.at, self.chain = row.entry, row.at, row.chain
+        try:
+            body = json.loads(row.body)
+        except (TypeError, ValueError):
+            body = None
+        if not isinstance(body, dict):
+            self._report(row, "is damaged: it cannot be read")
+            return
+        # A damaged body can hold anything; the replay goes on, to report all such entries at once.
+        try:
+            self._apply(row, body)
+        except (KeyError, TypeError, ValueError, ZeroDivisionError, IndexError):
+            self._report(row, f"does not hold what an entry {row.kind!r} needs")
+        self._follow(row, body)
+
+    def level(self, account: str, window: str) -> int:
+        """Return the balance at which a unit is exhausted in a window."""
+        # A budget by month or day limits only those windows; the lifetime then is a record, not a
+        # limit.
+        facts = self.accounts[account]
+        is_limited = (window == events.LIFETIME) == (facts["window"] == "lifetime")
+        return BudgetText.parse(facts["budget"]).parts if is_limited else NEVER_EXHAUSTED
+
+    def _report(self, row: Any, problem: str) -> None:  # noqa: ANN401  as above
+        self.problems.append(f"Entry {row.entry} {problem}.")
+
+    def _apply(self, row: Any, body: Mapping[str, Any]) -> None:  # noqa: ANN401
+        if row.kind == "opened":
+            if row.account in self.accounts:
+                self._report(row, f"opens the account {row.account!r} a second time")
+                return
+            BudgetText.parse(body["budget"])
+            names = ("unit", "window", "budget", "key", "ids")
+            self.accounts[row.account] = {name: body[name] for name in names}
+        elif row.kind == "joined":
+            if row.dataset in self.datasets or row.account not in self.accounts:
+                self._report(row, f"lets {row.dataset!r} join where it cannot")
+                return
+            self.datasets[row.dataset] = row.account
+        elif row.kind in ("budget", "unit"):
+            self._change(row, body)
+        elif row.kind in events.TRANSITIONS:
+            self._advance(row, body)
+        else:
+            self._report(row, f"is of an unknown kind, {row.kind!r}")
+
+    def _change(self, row: Any, body: Mapping[str, Any]) -> None:  # noqa: ANN401
+        facts = self.accounts[row.account]
+        # A first release pins less than a later one may add.
+        pairs = zip(*map(split_pinned, (facts["unit"], body.get("unit", ""))), strict=True)
+        if row.kind == "unit" and any(old not in ("", new) for old, new in pairs):
+            self._report(row, f"changes the unit of {row.account!r}")
+        if row.kind == "budget":
+            new, old = (BudgetText.parse(entry["budget"]) for entry in (body, facts))
+            if new.delta != old.delta:
+                self._report(row, f"changes the delta of {row.account!r}")
+        facts[row.kind] = body[row.kind]
+
+    def _advance(self, row: Any, body: Mapping[str, Any]) -> None:  # noqa: ANN401
+        """Apply an event of a request."""
+        request = self._requests[row.dataset, row.request]
+        if row.kind not in events.TRANSITIONS[request.state]:
+            was = f"was {request.state}" if request.state else "was not in the ledger"
+            self._report(row, f"says {row.kind}, of a request that {was}")
+        # Set even after a forbidden step: else one damaged event would make all later ones look
+        # wrong.
+        request.state = row.kind
+        if self.datasets.get(row.dataset) != row.account:
+            self._report(row, "spends from another account than its data set's")
+        if row.kind == "reserved":
+            request.begun = {}
+            request.reserved = self._reserve(row, body)
+        elif row.kind == "returned" and request.reserved is not None:
+            window, losses = request.reserved
+            request.reserved = None
+            # The summaries of periods stay, as in the odometer.
+            for name in {window, events.LIFETIME}:
+                self._add(row.account, name, losses, -1)
+        elif row.kind == "marked":
+            request.reserved = None  # spent for good
+            if body["stage"] in request.begun:
+                self._report(row, "draws a stage a second time under one booking")
+            request.begun[body["stage"]] = row.entry
+        elif row.kind == "measured" and request.begun[body["stage"]] != body["row"]:
+            self._report(row, "stores a result that it did not draw")
+
+    def _reserve(self, row: Any, body: Mapping[str, Any]) -> tuple[str, Losses]:  # noqa: ANN401
+        """Book the losses of a reservation, and return them with their window."""
+        facts, window = self.accounts[row.account], body["window"]
+        losses = losses_from_bytes(row.units or b"", body["periods"])
+        budget = BudgetText.parse(facts["budget"])
+        if cost_parts(body) != losses.largest:
+            self._report(row, "names another cost than its units have")
+        if booked_delta(body) != budget.delta:
+            self._report(row, "mixes pure and approximate privacy in one account")
+        # A loss booked in a past window would leave this window's budget untouched.
+        if window != events.window_of(facts["window"], row.at):
+            self._report(row, "was booked in another window than its time's")
+        balances = self._add(row.account, window, losses, 1)
+        over = sum(spent > budget.parts for spent in balances)
+        # Where the window is the lifetime, a second addition would count the losses twice.
+        if window != events.LIFETIME:
+            balances = self._add(row.account, events.LIFETIME, losses, 1)
+        if losses.periods != ("",):
+            numbers = zip(
+                losses.period.tolist(), losses.pico_epsilons.tolist(), balances, strict=True
+            )
+            for number, loss, balance in numbers:
+                period = self.periods[row.account, losses.periods[number]]
+                period[0] = max(period[0], balance)
+                # A balance that equals the loss was zero before: the unit is new in its period.
+                period[1] += balance == loss
+        if over:
+            self._report(row, f"took {over:,} units above the budget of its time")
+        return window, losses
+
+    def _add(self, account: str, window: str, losses: Losses, sign: int) -> list[int]:
+        """Add losses, or subtract them, and return the new balances of their units."""
+        spent = self.balances[account, window]
+        for unit, loss in zip(losses.hashes, losses.pico_epsilons.tolist(), strict=True):
+            spent[unit] = spent.get(unit, 0) + sign * loss
+        return [spent[unit] for unit in losses.hashes]
+
+    def _follow(self, row: Any, body: Mapping[str, Any]) -> None:  # noqa: ANN401
+        """Note the rows of other tables that an event names."""
+        if row.kind == "marked":
+            self.rows[row.entry] = (_to_count(body.get("entries")), None, row.entry)
+        elif row.kind == "measured":
+            number = _to_count(body.get("row"))
+            entries = self.rows.get(number, (0, None, 0))[0]
+            self.rows[number] = (entries, body.get("digest"), row.entry)
+        elif row.kind == "reserved":
+            self.plans.add(str(body.get("plan")))
+
+
+def _to_count(value: object) -> int:
+    """Return a number that an event names; zero where it is none."""
+    return max(value, 0) if isinstance(value, int) else 0
+
+
+def _gap_text(previous: int, following: int) -> str:
+    start, end = previous + 1, following - 1
+    if start > end:
+        return f"Entry {following} does not follow entry {previous}."
+    return (
+        f"Entry {start} is missing." if start == end else f"Entries {start} to {end} are missing."
+    )
+
+
+# ---- the tables beside it ----
+
+
+def _stored_rows(connection: sa.Connection, replay: Replay) -> Iterator[str]:
+    """Yield results and plans that are missing or were changed."""
+    existing = set(connection.execute(sa.select(tables.journal.c.entry)).scalars())
+    numbers = sorted(existing | replay.rows.keys())
+    for place, number in enumerate(numbers):
+        tell_share(LEDGER_CHECK, EVENTS_SHARE + (0.9 - EVENTS_SHARE) * place / len(numbers))
+        row, expected = journal.read_row(connection, number), replay.rows.get(number)
+        if expected is None:
+            yield f"The result {number} belongs to no entry."
+            continue
+        entries, digest, entry = expected
+        empty = bytes(journal.ENTRY_BYTES * entries)
+        # A row without a result must still be all zero: else a draw was written and not recorded.
+        digest = digest or journal.digest(empty)
+        if row is None or len(row) != len(empty) or journal.digest(row) != digest:
+            yield f"The result of entry {entry} is not what was stored."
+    names = set(connection.execute(sa.select(tables.plans.c.digest).distinct()).scalars())
+    for name in sorted(names | replay.plans):
+        try:
+            journal.load_plan(connection, name)
+        except StorageError:
+            yield f"The plan {name[:16]} is not what was booked."
+
+
+def _accounts(connection: sa.Connection, replay: Replay) -> Iterator[str]:
+    """Yield accounts and data sets that differ from the events."""
+    stand = {row.account: row._asdict() for row in connection.execute(sa.select(tables.accounts))}
+    expected = {name: {"account": name} | facts for name, facts in replay.accounts.items()}
+    for name in _differing(stand, expected):
+        yield f"The account {name!r} is not what the events say."
+    joined = {row.dataset: row.account for row in connection.execute(sa.select(tables.datasets))}
+    for name in _differing(joined, replay.datasets):
+        yield f"The data set {name!r} does not spend from the account that the events say."
+
+
+def _sums(connection: sa.Connection, replay: Replay) -> Iterator[str]:
+    """Yield the accounts and windows whose balances or totals differ from the bookings."""
+    totals = {}
+    for (account, window), by_unit in replay.balances.items():
+        balances, level = by_unit.values(), replay.level(account, window)
+        totals[account, window, ALL_PERIODS] = (
+            max(balances, default=0),
+            sum(balance > 0 for balance in balances),
+            sum(balance >= level for balance in balances),
+        )
+    for (account, period), (largest, units) in replay.periods.items():
+        totals[account, events.LIFETIME, period] = (largest, units, 0)
+    n_wrong: Counter[tuple[str, str]] = Counter()
+    for row in connection.execute(sa.select(tables.balances)):
+        booked = replay.balances[row.account, row.window]
+        # A cancelled booking leaves a row of zero, which says the same as no row.
+        expected = booked.pop(bytes(memoryview(row.unit)), 0)
+        n_wrong[row.account, row.window] += row.spent != expected
+    for place, missing in replay.balances.items():
+        n_wrong[place] += sum(balance != 0 for balance in missing.values())
+    for (account, window), count in sorted(n_wrong.items()):
+        if count:
+            yield (
+                f"Balances of {account!r} {_window(window)} are not the sum of what was booked "
+                f"({count:,} of them)."
+            )
+    rows = connection.execute(sa.select(tables.totals))
+    stand = {(row[0], row[1], row[2]): (row.largest, row.units, row.exhausted) for row in rows}
+    for account, window in sorted({place[:2] for place in _differing(stand, totals, (0, 0, 0))}):
+        yield f"The totals of {account!r} {_window(window)} are not those of the balances."
+
+
+def _differing(stand: Mapping[Any, Any], expected: Mapping[Any, Any], nothing: Any = None) -> Any:  # noqa: ANN401
+    """Return the sorted names under which two tables differ; `nothing` says the same as no row."""
+    names = sorted(stand.keys() | expected.keys())
+    return [name for name in names if stand.get(name, nothing) != expected.get(name, nothing)]
+
+
+def _window(window: str) -> str:
+    return "for ever" if window == events.LIFETIME else f"in {window}"

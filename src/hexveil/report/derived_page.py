@@ -99,7 +99,7 @@ class DerivedView(ManifestView):
 
     @property
     def prefix(self) -> str:
-        """What the names of the columns of the numbers shown begin with."""
+        """Prefix of the names of the columns of the numbers shown."""
         return "change" if self.is_change else self.statistic
 
     def cell_names(self, table: pa.Table) -> list[str]:

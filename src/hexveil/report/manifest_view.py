@@ -204,7 +204,7 @@ class ManifestView:
 
     @property
     def prefix(self) -> str:
-        """What the names of the columns of the numbers shown begin with."""
+        """Prefix of the names of the columns of the numbers shown."""
         return self.statistic
 
     @property

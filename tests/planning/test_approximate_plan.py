@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import hexveil as hv
-from accounting.test_gaussian_loss import law
+from accounting.test_gaussian_composition import law
 from examples import examples
 from hexveil import Occupancy
 from hexveil.accounting import moves as accountant
@@ -56,10 +56,9 @@ from hexveil.mechanisms.stage_data import PrivateSums
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning import methods
 from hexveil.planning.alternatives import describe_delta_gain
-from hexveil.planning.calibration import SeparateTargets
+from hexveil.planning.calibration import ErrorTargets
 from hexveil.planning.goal import goal
 from hexveil.planning.moment_part import allocation_of
-from hexveil.planning.optimizers.joint_gaussian import least_rates
 from hexveil.planning.optimizers.mean_error import (
     ObjectiveWeights,
     cell_errors,
@@ -67,11 +66,13 @@ from hexveil.planning.optimizers.mean_error import (
     minimize_mean_error,
     weighted_errors,
 )
-from hexveil.planning.optimizers.user_factors import GaussianClippingProblem, InverseScales
+from hexveil.planning.optimizers.minimax import minimize_loss
+from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
 from hexveil.publishing import pipeline
 from hexveil.publishing.dossier import dossier as render_dossier
 from hexveil.publishing.verification import loss_checks
 from hexveil.publishing.verification.recomputed_losses import ReleaseStatements
+from publishing.releases import statements_of
 from publishing.setting import dataset_of
 from stage_laws import moves_of, selection_law
 
@@ -119,7 +120,7 @@ def weights_of(statistic, weight=(0.7, 0.3)):
 
 def errors_and_excess(occupancy, weights, square, rates):
     """Return the search's error, the least of the rates', and the largest norm over the allowed."""
-    problem = GaussianClippingProblem(occupancy)
+    problem = ClippingProblem(occupancy, law=GAUSSIAN)
     found = minimize_mean_error(problem, weights, square)
 
     def error(rates):
@@ -163,7 +164,7 @@ def test_slopes_are_those_of_the_values(rows, seed):
     """Slopes of both objectives agree with differences, away from where a factor reaches 1."""
     occupancy = Occupancy.from_dense(rows)
     logs = np.random.default_rng(seed).normal(0, 1, 4)
-    bounded = GaussianClippingProblem(occupancy)
+    bounded = ClippingProblem(occupancy, law=GAUSSIAN)
     weighted = WeightProblem(occupancy, 0.8, PRIOR, GAUSSIAN)
     rates = np.exp(logs).reshape(2, 2)
     everybody = np.ones(occupancy.n_users)
@@ -200,11 +201,10 @@ def test_users_alike_have_the_noise_of_the_root(users, cells):
 def test_no_plan_of_less_loss_meets_the_targets(rows):
     """At 0.97 of the least square no rates of a fine grid meet both targets; at it the found do."""
     occupancy = Occupancy.from_dense(rows)
-    targets = SeparateTargets(np.array([0.3, 0.35]), np.full(2, np.inf))
-    squares = np.geomspace(0.01, 1000.0, 400)
-    least = next(m for m in squares if least_rates(occupancy, targets, m) is not None)
-    found = least_rates(occupancy, targets, least)
-    problem = GaussianClippingProblem(occupancy)
+    targets = ErrorTargets(np.array([0.3, 0.35]), np.full(2, np.inf), GAUSSIAN)
+    problem = ClippingProblem(occupancy, law=GAUSSIAN)
+    search = minimize_loss(problem, targets.rates, targets.rates)
+    found, least = search.solution, search.value
 
     def errors(rates, factor):
         return cell_errors(rates, problem.clipped_share(factor), GAUSSIAN)[0]
@@ -573,7 +573,7 @@ def test_a_release_with_ranges_of_cells_is_checked(tmp_path, monkeypatch):
     plan = hv.plan(dataset, epsilon=30, delta="0.001", clipping_range="per-cell", advise=False)
     book = hv.Ledger(tmp_path / "book.sqlite", dataset="buses", budget=31, delta="0.001")
     made = hv.release(dataset, plan, ledger=book, accept_noise=True)
-    manifest = hv.verify(made.write(tmp_path / "map"))
+    manifest = statements_of(hv.verify(made.write(tmp_path / "map")))
     steps = {step["step"]: step for step in manifest["plan"]["privacy_steps"]}
     assert sum(step["squared_mu"] for step in steps.values()) == pytest.approx(
         manifest["losses"]["squared_mu"]["max"]
@@ -664,7 +664,7 @@ def test_variances_are_released_and_checked(clipping_range, statistics, limit, t
     plan = hv.plan(dataset, clipping_range=clipping_range, **options)
     book = hv.Ledger(tmp_path / "book.sqlite", dataset="buses", budget=31, delta="0.001")
     made = hv.release(dataset, plan, ledger=book, accept_noise=True)
-    manifest = hv.verify(made.write(tmp_path / "map"))
+    manifest = statements_of(hv.verify(made.write(tmp_path / "map")))
     steps = {step["step"]: step for step in manifest["plan"]["privacy_steps"]}
     assert ("mean_share" in steps["cells"]) == (clipping_range == "private")
     assert manifest["losses"]["squared_mu"]["max"] == pytest.approx(float(plan.booked_limit))
@@ -725,7 +725,7 @@ def test_a_release_books_squares_and_its_folder_is_checked(tmp_path):
     plan = plan_of(dataset)
     made = hv.release(dataset, plan, ledger=book, accept_noise=True)
     folder = made.write(tmp_path / "map")
-    manifest = hv.verify(folder)
+    manifest = statements_of(hv.verify(folder))
     assert manifest["guarantee"]["delta"] == "0.001"
     assert hv.release(dataset, plan, ledger=book, accept_noise=True).replayed
     assert 0.0 < float(book.remaining) < 7.9
@@ -749,5 +749,5 @@ def test_a_release_books_squares_and_its_folder_is_checked(tmp_path):
     options = {"accept_noise": True, "estimates": ("raw", "smoothed")}
     smoothed = hv.release(dataset, replace(plan), ledger=book, **options)
     assert smoothed.replayed
-    assert "The noise is Gaussian" in smoothed.manifest["smoothing"][0]["model"]
+    assert "The noise is Gaussian" in statements_of(smoothed)["smoothing"][0]["model"]
     hv.verify(smoothed.write(tmp_path / "smoothed"))

@@ -45,6 +45,7 @@ def build_table(
     smoothed: Mapping[str, Smoothed] | None = None,
     cut_off: Mapping[str, CutOff] | None = None,
     posterior: PosteriorEstimates | None = None,
+    today: Mapping[str, Floats] | None = None,
 ) -> pa.Table:
     """Return the released table with units of measure in its metadata.
 
@@ -60,9 +61,12 @@ def build_table(
         Cells whose values a private range may have cut off.
     posterior : PosteriorEstimates, optional
         Estimates of the mean before clipping.
+    today : mapping of str to ndarray of float, optional
+        Columns of the mean by the day alone, where those estimates remember earlier days.
     """
     columns = name_counted_cells(facts, plan.occupancy)
     by_statistic = _statistic_columns(plan, noisy, smoothed or {}, cut_off or {}, posterior)
+    by_statistic.get("mean", {}).update(today or {})
     for name in plan.statistics:
         columns |= {f"{name}_{key}": column for key, column in by_statistic[name].items()}
 
@@ -279,15 +283,10 @@ def _root(error: ErrorModel, variance: Mapping[str, Any], span: Floats) -> dict[
     }
 
 
-def name_cells(facts: PublicMetadata) -> dict[str, Any]:
-    """Return the columns that name each cell: its name, and its hexagon and slot, or labels."""
-    return name_columns(facts.cells)
-
-
 def name_counted_cells(facts: PublicMetadata, occupancy: Occupancy) -> dict[str, Any]:
     """Return the columns that name each cell, and its public counts."""
     counts = {"users": occupancy.users_per_cell, "records": occupancy.records_per_cell}
-    return name_cells(facts) | counts
+    return name_columns(facts.cells) | counts
 
 
 def name_columns(cells: CellTable) -> dict[str, Any]:

@@ -1,0 +1,218 @@
+"""Reading of untrusted files, in memory and time limited by their sizes.
+
+A release folder can come from anybody. Here a file is opened only if it is a regular one of a
+plausible size, and the memory to read it is a small multiple of that size:
+
+JSON
+    A list or an object takes some hundred bytes of memory, and two bytes of text. So there is no
+    more than one for every eight bytes; numbers are finite, keys are not repeated.
+Parquet
+    A page of a kilobyte can unpack to gigabytes, and an index into a dictionary can repeat a long
+    text a million times. So DuckDB reads all of it first, in a memory that follows from its rows
+    and texts, and adds up how long texts are: together no longer than in the CSV that holds them
+    too. Columns have the types that releases have.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import math
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from hexveil.publishing.catalogue import metadata_files
+
+MEGABYTE = 10**6
+LIMITS = {
+    "manifest.json": 128 * MEGABYTE,
+    "receipt.json": MEGABYTE,
+    "signature.json": MEGABYTE,
+    "README.txt": MEGABYTE,
+    "cells.csv": 256 * MEGABYTE,
+    "cells.geojson": 50 * MEGABYTE,
+    "cells.parquet": 256 * MEGABYTE,
+    "report.html": 256 * MEGABYTE,
+    "cells.pmtiles": 1024 * MEGABYTE,
+    "memory.npy": MEGABYTE,
+    **dict.fromkeys(metadata_files.NAMES, MEGABYTE),
+}
+"""Largest size of each file in bytes; a release of 100,000 cells stays below them."""
+MAX_OUTLINE, MAX_ROW = 256, 1024
+"""Largest size of a hexagon's outline as well-known binary, and of a row's numbers, in bytes."""
+READER = 64
+"""Megabytes that reading takes at least."""
+NUMBERS = ("BIGINT", "DOUBLE", "BOOLEAN", "TIMESTAMP")
+_QUOTE = '"'
+_OPEN = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+
+
+TIME = pa.timestamp("s", tz="UTC")
+TYPES = {"geometry": pa.binary(), "starts_at_utc": TIME}
+"""Types of columns of every release that are no texts."""
+
+
+class ImplausibleError(ValueError):
+    """A file that is not regular, or that would take much more memory than its size."""
+
+
+def open_file(path: Path) -> BinaryIO:
+    """Return a file opened to be read, if it is a regular one within its limit.
+
+    Raises
+    ------
+    ImplausibleError
+        If it is a link, a pipe, a device or a folder, or too large.
+    OSError
+        If it cannot be opened.
+    """
+    try:
+        # Not followed and not blocking: a link or a pipe must neither redirect nor hang the check.
+        handle = os.open(path, _OPEN)
+    except OSError:
+        if path.is_symlink():
+            raise ImplausibleError("is a link, and not a file") from None
+        raise
+    status, limit = os.fstat(handle), LIMITS[path.name]
+    if not stat.S_ISREG(status.st_mode):
+        os.close(handle)
+        raise ImplausibleError("is no regular file")
+    if status.st_size > limit:
+        os.close(handle)
+        raise ImplausibleError(f"is larger than {limit // MEGABYTE} MB, and is not read")
+    return os.fdopen(handle, "rb")
+
+
+def read_content(path: Path) -> bytes:
+    """Return the bytes of a file; see `open_file`."""
+    with open_file(path) as file:
+        return file.read(LIMITS[path.name])
+
+
+def parse_json(data: bytes) -> Any:  # noqa: ANN401  JSON
+    """Return parsed JSON.
+
+    Raises
+    ------
+    ValueError
+        If it is none, has a number that is not finite, a key twice, or so many lists and objects
+        that they would take much more memory than the text.
+    RecursionError
+        If lists stand in lists without an end.
+    """
+    n_parts = sum(data.count(mark) for mark in (b",", b"[", b"{"))
+    # Counted in bytes before parsing: afterwards the memory would be taken already.
+    if n_parts > len(data) // 8 + 1000:
+        raise ImplausibleError("has more lists and objects than a release has")
+    text = data.decode("utf-8")
+    value = json.loads(
+        text,
+        object_pairs_hook=_refuse_repeated_keys,
+        parse_float=_parse_finite,
+        parse_constant=_refuse_constant,
+    )
+    _check_encodable(text)
+    return value
+
+
+def _check_encodable(text: str) -> None:
+    """Refuse escapes of half a letter, which no text has and no file can hold."""
+    if "\\ud" in text.lower():
+        json.dumps(json.loads(text), ensure_ascii=False).encode()
+
+
+def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
+        raise ValueError("a key stands twice")
+    return mapping
+
+
+def _parse_finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("a number is not finite")
+    return number
+
+
+def _refuse_constant(text: str) -> float:
+    raise ValueError(f"{text} is no number of JSON")
+
+
+def read_table(path: Path, rows: int, texts: int, types: Mapping[str, pa.DataType]) -> pa.Table:
+    """Return the table of a Parquet file that has so many rows.
+
+    Parameters
+    ----------
+    path : Path
+    rows : int
+    texts : int
+        Bytes that all its texts together take at most.
+    types : mapping of str to DataType
+        Types of columns that are no texts, beside outlines and times.
+
+    Raises
+    ------
+    ValueError, OSError, pyarrow.ArrowException
+        If it is none, has other columns or another number of rows, or would unpack to more than a
+        release of so many rows has.
+    """
+    with open_file(path) as file:
+        _check_sizes(path, rows, texts)
+        read = pa.parquet.ParquetFile(pa.PythonFile(file, mode="r"))
+        _check_columns(read.schema_arrow, {**TYPES, **types})
+        table = read.read(use_threads=False)
+    table.validate(full=True)
+    return table
+
+
+def _check_sizes(path: Path, rows: int, texts: int) -> None:
+    """Refuse a file that has other rows, or would unpack to more than so many rows and texts."""
+    import duckdb  # noqa: PLC0415  only checking needs it
+
+    longest = texts + MAX_OUTLINE * rows
+    memory = f"{READER + 2 * (longest + MAX_ROW * rows) // MEGABYTE}MB"
+    source = glob.escape(str(path))
+    with duckdb.connect(config={"memory_limit": memory, "threads": 1, "temp_directory": ""}) as own:
+        try:
+            own.execute("LOAD parquet; SET enable_geoparquet_conversion = false")
+            counted = own.execute("SELECT num_rows FROM parquet_file_metadata(?)", [source])
+            if counted.fetchall() != [(rows,)]:
+                raise ImplausibleError(f"has not as many rows as manifest.json has cells, {rows:,}")
+            described = own.execute("DESCRIBE SELECT * FROM read_parquet(?)", [source]).fetchall()
+            names = [f'"{name.replace(_QUOTE, 2 * _QUOTE)}"' for name, *_ in described]
+            lengths = [
+                f"octet_length({name})" if kind == "BLOB" else f"strlen({name}::VARCHAR)"
+                for name, (_, kind, *_) in zip(names, described, strict=True)
+                if not kind.startswith(NUMBERS)
+            ]
+            sums = "".join(f" + coalesce(sum({length}), 0)" for length in lengths)
+            # The hash is of every value, so that all of the file is read.
+            n_rows, length, _ = own.execute(
+                f"SELECT count(*), 0{sums}, bit_xor(hash({', '.join(names)})) FROM read_parquet(?)",
+                [source],
+            ).fetchall()[0]
+        except duckdb.OutOfMemoryException:
+            raise ImplausibleError("unpacks to more than its rows take, and is not read") from None
+        except (duckdb.Error, RuntimeError) as error:
+            raise ValueError(type(error).__name__) from None
+    if n_rows != rows or length > longest:
+        raise ImplausibleError("has longer texts than cells.csv, and is not read")
+
+
+def _check_columns(schema: pa.Schema, types: Mapping[str, pa.DataType]) -> None:
+    if len(set(schema.names)) < len(schema.names):
+        raise ImplausibleError("has a column twice")
+    for field in schema:
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        # Label columns can have any name, and are texts.
+        expected = types.get(field.name, pa.string())
+        # Parquet has no seconds.
+        if kind.id != expected.id if expected == TIME else kind != expected:
+            raise ImplausibleError(f"has a column {field.name!r} of type {kind}, not {expected}")

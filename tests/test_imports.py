@@ -61,6 +61,7 @@ TABLE = {
             ("duckdb", "duckdb"),
             ("pyspark", "spark"),
             ("py4j", "spark"),
+            ("jinja2", "sql"),
             ("google", "duckdb/formats/vehicle_positions.py"),
             ("rich", "progress.py"),
             ("pandas", ""),
@@ -114,8 +115,7 @@ TABLE = {
 PRIVATE_PRESENCE = {
     *("PrivatePairs", "PairBlocks", "PresenceSums", "private_pairs", "total_over_units"),
     *("PrivateDataset", "private_dataset", "fetch_declared"),
-    *("PrivateColumns", "read_private_blocks"),
-    *("SparkPairBlocks", "private_blocks", "read_private_sums", "declared_sums"),
+    *("PrivateColumns", "SparkPairBlocks", "pair_blocks", "read_private_sums", "declared_sums"),
 }
 """Names through which records of private presence can be had."""
 SEES_PRIVATE_PRESENCE = ("records", "publishing", "mechanisms/presence")

@@ -145,9 +145,9 @@ def test_spark_counts_by_bin(spark, records, expected, repeats):
 
 def test_spark_counts_by_bin_under_private_presence(spark, records, expected, monkeypatch):
     """Blocks hold the bins of their units; too many pairs for the driver stop nothing."""
-    from hexveil.records.spark import private_blocks  # noqa: PLC0415  only where Spark is
+    from hexveil.records.spark import pair_blocks  # noqa: PLC0415  only where Spark is
 
-    monkeypatch.setattr(private_blocks, "BLOCK_PAIRS", 9 * 8)
+    monkeypatch.setattr(pair_blocks, "BLOCK_PAIRS", 9 * 8)
     there = read(records, **PRESENCE, engine=spark)
     assert units_of(there) == expected["presence", "drop"]
     there.close()

@@ -332,3 +332,18 @@ def test_a_missing_column_is_named(missing):
     with pytest.raises(ColumnError, match="the source has no column") as error:
         from_sums(table_of(SAMPLE).drop_columns([missing]), bounds=(0, 65), min_users=1)
     assert error.value.column == missing
+
+
+def test_malformed_lines_are_counted(tmp_path):
+    """A line of a CSV file with too many fields is left out and counted, never quoted."""
+    path = tmp_path / "sums.csv"
+    path.write_text("cell,user,n,sum\nx,a,1,2.5\nx,b,1,2.5,9,9\nx,c,1,\n")
+    found = from_sums(path, bounds=(0, 65), min_users=1, accept_single_records=True)
+    assert found.sums.total.tolist() == [2500]
+    assert [*found.public.rules.items()][:5] == [
+        ("rows read", 3),
+        ("unparsable", 1),
+        ("without a usable sum", 1),
+        ("without a user", 0),
+        ("without a usable place", 0),
+    ]

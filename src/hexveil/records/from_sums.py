@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal, TypedDict, Unpack, overload
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hexveil.base.arrays import Bools
-from hexveil.base.arrow_numbers import to_table
+from hexveil.base.arrow_numbers import to_numpy, to_table
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, decimal_text
 from hexveil.model.cells import Cells, CellTable, Labels
@@ -53,8 +53,8 @@ from hexveil.records.select import Select, selection_counts
 from hexveil.records.sources.source_files import resolve_source
 from hexveil.records.sources.versions import NOT_DECLARED, join_names, quoted
 from hexveil.records.sums_table import (
+    BIN,
     SUMS_COLUMNS,
-    SumRows,
     cell_columns,
     cell_keys,
     check_labels,
@@ -86,6 +86,7 @@ class SumsOptions(TypedDict, total=False):
     accept_single_records: bool
     statistics: Sequence[str] | str
     id_space: str | None
+    dates: tuple[str, str] | None
 
 
 @overload
@@ -94,7 +95,6 @@ def from_sums(
     *,
     bounds: object,
     protect: Literal["values"] = ...,
-    dates: None = ...,
     **options: Unpack[SumsOptions],
 ) -> Dataset: ...
 
@@ -105,7 +105,6 @@ def from_sums(
     *,
     bounds: object,
     protect: Literal["presence"],
-    dates: tuple[str, str] | None = ...,
     **options: Unpack[SumsOptions],
 ) -> PrivateDataset: ...
 
@@ -231,14 +230,15 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
     check_labels(grid, by_bin=bool(rules.terms))
     source = resolve_source(table)
     form = decimal_format(rules.scale)
-    rows = read_rows(
+    rows, counts = read_rows(
         source, grid, None if form is None else 2 * form.places, by_bin=bool(rules.terms)
     )
-    refuse_overflow(rows.n, rules.scale)
+    refuse_overflow(to_numpy(rows["n"]), rules.scale)
     _check_ids(rows, rules)
     from hexveil.records.duckdb.reading import group_sums  # noqa: PLC0415  the engine
 
     occupancy, sums, ids, used, everything = group_sums(_feasible(rows, rules), rules)
+    columns = (*cell_columns(grid), *SUMS_COLUMNS[: 3 + ("square_sum" in rows.column_names)])
     facts = PublicMetadata(
         occupancy=occupancy,
         cells=used,
@@ -246,11 +246,11 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
         privacy_unit=privacy_unit,
         value=value,
         value_unit=value_unit or "",
-        rules={**rows.rules, **selection_counts(everything, len(used), occupancy.n_records)},
+        rules={**counts, **selection_counts(everything, len(used), occupancy.n_records)},
         identity={
             "source": source.label,
             "version": declared_version,
-            "columns": join_names(rows.columns),
+            "columns": join_names((*columns, *[BIN] * bool(rules.terms))),
             "value": value,
             "value_unit": value_unit or "",
             "quantum": decimal_text(rules.scale.quantum),
@@ -266,10 +266,10 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
     return Dataset(facts, sums, split_unit_ids(ids, privacy_unit))
 
 
-def _check_ids(rows: SumRows, rules: Rules) -> None:
+def _check_ids(rows: pa.Table, rules: Rules) -> None:
     """Warn of ids that are much alike; refuse sums of single records, unless accepted."""
-    of_ids = to_table({"user": rows.user, "n": rows.n}).group_by("user").aggregate([("n", "sum")])
-    units = split_unit_ids(of_ids["user"].combine_chunks(), rules.privacy_unit)
+    of_ids = rows.select(["user_id", "n"]).group_by("user_id").aggregate([("n", "sum")])
+    units = split_unit_ids(of_ids["user_id"].combine_chunks(), rules.privacy_unit)
     warn_of_similar_ids(units.users, SUMS_USER)
     if rules.accept_single_records or (rules.privacy_unit != "user" and units.days is None):
         return  # the users behind the units are not known
@@ -278,20 +278,21 @@ def _check_ids(rows: SumRows, rules: Rules) -> None:
     refuse_single_records(records.size, int((records == 1).sum()), "user")
 
 
-def _feasible(rows: SumRows, rules: Rules) -> pa.Table:
+def _feasible(rows: pa.Table, rules: Rules) -> pa.Table:
     """Return the rows with their nearest feasible sums, in whole numbers.
 
     Rows are clamped before they are added: sums of possible sums are possible, and the order of
     rows does not matter. Sums of squares are left out where one row's could overflow.
     """
-    columns = {**rows.keys, "user_id": rows.user, "n": rows.n}
-    columns["total"] = project_totals(rows.value_sum, rows.n, rules.scale)
-    if rows.square_sum is not None and squares_fit(int(rows.n.max()), rules.scale):
-        columns["total_sq"] = project_squares(
-            rows.square_sum, rows.n, columns["total"], rules.scale, rows.square_sum_decimal
-        )
-    if rules.bins is not None and rows.fine_bin is not None:
-        columns["fine_bin"] = nearest_bins(rows.fine_bin, rules.bins.n_bins)
+    names, n = rows.column_names, to_numpy(rows["n"])
+    columns: dict[str, Any] = {name: rows[name] for name in names[: names.index("n")]}
+    columns |= {"n": n, "total": project_totals(doubles(rows["value_sum"]), n, rules.scale)}
+    if "square_sum" in names and squares_fit(int(n.max()), rules.scale):
+        exact = [rows[name].combine_chunks() for name in names if name == "square_sum_decimal"]
+        squares = doubles(rows["square_sum"])
+        columns["total_sq"] = project_squares(squares, n, columns["total"], rules.scale, *exact)
+    if rules.bins is not None:
+        columns["fine_bin"] = nearest_bins(doubles(rows["fine_bin"]), rules.bins.n_bins)
     return to_table(columns)
 
 
@@ -341,9 +342,9 @@ def _placed(rows: pa.Table, facts: DeclaredFacts) -> tuple[PrivatePairs, dict[st
     n, sums = doubles(rows["n"]), doubles(rows["value_sum"])
     # A missing number is NaN here, which fails each comparison.
     counted = (n >= 1) & (n <= _largest_count(facts.lattice)) & (np.floor(n) == n)
-    usable = counted & np.isfinite(sums) & is_present(rows["user"])
+    usable = counted & np.isfinite(sums) & is_present(rows["user_id"])
     kept = np.flatnonzero(usable)
-    texts = rows["user"].take(pa.array(kept))
+    texts = rows["user_id"].take(pa.array(kept))
     ids = pc.unique(texts)
     # In the order of their bytes, as engines number units.
     ids = ids.take(pc.array_sort_indices(ids))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -32,50 +31,12 @@ if TYPE_CHECKING:
 _MEMORY = "1GB"
 LARGEST_N = 2.0**53
 SUMS_COLUMNS = ("user", "n", "sum", "sum_sq")
-_BIN = "bin"
-
-
-@dataclass(frozen=True, repr=False)
-class SumRows:
-    """PRIVATE. The usable rows of a table of sums, in any order.
-
-    Attributes
-    ----------
-    keys : mapping of str to pyarrow.Array
-        Hexagons and slots, or labels, by the names of the keys of pairs.
-    user : pyarrow.ChunkedArray of string
-        Id of each row.
-    n : ndarray of int64
-        At least 1.
-    value_sum, square_sum : ndarray of float
-        Finite, in value units; `square_sum` is None without such a column.
-    square_sum_decimal : pyarrow.Array of decimal128, or None
-        `square_sum` to its last place, null where that is too long.
-    rules : mapping of str to int
-        How many rows were read, and how many each public rule left out.
-    columns : tuple of str
-        Names of the columns that were read.
-    fine_bin : ndarray of float, or None
-        Column `bin` as it was written, NaN where there is none; None unless it was asked for.
-    """
-
-    keys: Mapping[str, pa.Array]
-    user: pa.ChunkedArray
-    n: NDArray[np.int64]
-    value_sum: NDArray[np.float64]
-    square_sum: NDArray[np.float64] | None
-    square_sum_decimal: pa.Array | None
-    rules: Mapping[str, int]
-    columns: tuple[str, ...]
-    fine_bin: NDArray[np.float64] | None = None
-
-    def __repr__(self) -> str:
-        return f"SumRows(n_rows={self.n.size}, private)"
+BIN = "bin"
 
 
 def check_labels(grid: Cells | Labels, *, by_bin: bool = False) -> None:
     """Refuse labels with the name of another column of a table of sums."""
-    names = (*SUMS_COLUMNS, *([_BIN] if by_bin else []))
+    names = (*SUMS_COLUMNS, *([BIN] if by_bin else []))
     clashing = [name for name in grid.columns if name in names] if isinstance(grid, Labels) else []
     if clashing:
         raise InputError(
@@ -91,13 +52,12 @@ def cell_columns(grid: Cells | Labels) -> tuple[str, ...]:
 
 
 def read_rows(
-    source: Files | MemoryTable,
-    grid: Cells | Labels,
-    places: int | None,
-    *,
-    by_bin: bool = False,
-) -> SumRows:
-    """Return the usable rows of a table of sums.
+    source: Files | MemoryTable, grid: Cells | Labels, places: int | None, *, by_bin: bool
+) -> tuple[pa.Table, dict[str, int]]:
+    """Return the usable rows of a table of sums, in any order, and what each public rule left out.
+
+    Columns are the keys of the cell as pairs have them, `user_id`, `n`, `value_sum`, and perhaps
+    `square_sum`, `square_sum_decimal` (null where it is too long) and `fine_bin`. PRIVATE.
 
     Parameters
     ----------
@@ -119,47 +79,33 @@ def read_rows(
     table, malformed = fetch_columns(source, cell_columns(grid), places, by_bin=by_bin)
     if "inexact_user" in table.column_names:
         refuse_inexact_ids(pc.sum(table["inexact_user"]).as_py() or 0, "user")
+        table = table.drop_columns("inexact_user")
     n = _counts(table, by_bin=by_bin)
     # How many rows a pair has depends on its values where rows are those of bins: then records,
     # which are public, are counted in their place.
     weight = n if by_bin else np.ones_like(n)
-    sums = [name for name in ("value_sum", "square_sum") if name in table.column_names]
-    values = {name: doubles(table[name]) for name in sums}
     # By usable or not, never by size: which rows are dropped is public, their sums are not.
-    usable = np.logical_and.reduce([np.isfinite(column) for column in values.values()])
-    user = is_present(table["user"])
-    place = np.logical_and.reduce(
-        [is_present(table[name]) for name in table.column_names if name.startswith("place")]
-    )
+    places_of = [name for name in table.column_names if name.startswith("place")]
+    sums = [name for name in ("value_sum", "square_sum") if name in table.column_names]
+    kept = np.ones(n.size, dtype=np.bool_)
     rules = {
         "records read" if by_bin else "rows read": int(weight.sum()) + malformed,
         "unparsable": malformed,
-        "without a usable sum": int(weight[~usable].sum()),
-        "without a user": int(weight[usable & ~user].sum()),
-        "without a usable place": int(weight[usable & user & ~place].sum()),
     }
-    selected = np.flatnonzero(usable & user & place)
-    _refuse_nothing(selected.size, rules)
-    keys = cell_keys(table.take(selected), grid)
-    _refuse_unknown(keys, grid, weight[selected])
-    squares = values["square_sum"][selected] if "square_sum" in values else None
-    written = (
-        table["square_sum_decimal"].combine_chunks()
-        if "square_sum_decimal" in table.column_names
-        else None
-    )
-    columns = (*cell_columns(grid), *SUMS_COLUMNS[: 3 if squares is None else 4])
-    return SumRows(
-        keys=keys,
-        user=table["user"].take(selected),
-        n=n[selected],
-        value_sum=values["value_sum"][selected],
-        square_sum=squares,
-        square_sum_decimal=None if written is None else written.take(pa.array(selected)),
-        rules=rules,
-        columns=(*columns, *([_BIN] if by_bin else [])),
-        fine_bin=doubles(table["fine_bin"])[selected] if by_bin else None,
-    )
+    for rule, names, is_usable in (
+        ("without a usable sum", sums, lambda column: np.isfinite(doubles(column))),
+        ("without a user", ["user_id"], is_present),
+        ("without a usable place", places_of, is_present),
+    ):
+        passed = kept & np.logical_and.reduce([is_usable(table[name]) for name in names])
+        rules[rule] = int(weight[kept & ~passed].sum())
+        kept = passed
+    _refuse_nothing(int(kept.sum()), rules)
+    table = table.set_column(table.column_names.index("n"), "n", pa.array(n)).filter(pa.array(kept))
+    keys = cell_keys(table, grid)
+    _refuse_unknown(keys, grid, weight[kept])
+    others = table.drop_columns(places_of)
+    return pa.table([*keys.values(), *others.columns], [*keys, *others.column_names]), rules
 
 
 def fetch_columns(
@@ -170,7 +116,7 @@ def fetch_columns(
     from hexveil.records.duckdb.source import open_source  # noqa: PLC0415  the engine
 
     with Session(_MEMORY) as session:
-        needed = (*cell, *SUMS_COLUMNS, *([_BIN] if by_bin else []))
+        needed = (*cell, *SUMS_COLUMNS, *([BIN] if by_bin else []))
         relation = open_source(session, source, needed)
         columns = _columns(session, relation, cell, places, by_bin=by_bin)
         select_list = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
@@ -194,11 +140,11 @@ def _columns(
         return expressions.number(relation.find(session, name, name), name, document)
 
     columns = {f"place{i}": text_of("cell", name) for i, name in enumerate(cell)}
-    columns |= {"user": user.text, "n": number_of("n"), "value_sum": number_of("sum")}
+    columns |= {"user_id": user.text, "n": number_of("n"), "value_sum": number_of("sum")}
     if user.inexact is not None:
         columns["inexact_user"] = user.inexact
     if by_bin:
-        columns["fine_bin"] = number_of(_BIN)
+        columns["fine_bin"] = number_of(BIN)
     try:
         columns["square_sum"] = number_of("sum_sq")
     except ColumnError:  # it may be left out

@@ -14,7 +14,7 @@ column or a library gives its id:
 - numbers in JSON as whole numbers or floats, by whether they have a point or an exponent;
 - empty text is no id, nor is true or false in JSON; times, booleans and nested fields are refused.
 
-The expressions are in `records.duckdb.expressions` and `records.sql.dialects`; tables in
+The expressions are in `records.duckdb.expressions` and `records.sql`; tables in
 memory are prepared in `records.sources`.
 
 The presence of a user is public by the promise, but an id still appears in no message, repr or

@@ -49,13 +49,14 @@ ASKED = {
 @pytest.fixture(scope="module")
 def elsewhere(spark):
     """Return the records as a data set whose pairs stay in Spark, in small blocks."""
-    from hexveil.records.spark import distributed_dataset  # noqa: PLC0415  only where Spark is
+    from hexveil.records.spark import pair_blocks  # noqa: PLC0415  only where Spark is
 
     spark.conf.set("spark.hexveil.pairsOnDriver", "10")
     try:
         with pytest.MonkeyPatch.context() as patch:
-            # Of which an eighth remains beside counts by bin.
-            patch.setattr(distributed_dataset.distribute, "__defaults__", (480,))
+            # Of which an eighth remains beside counts by bin; each in some pieces.
+            patch.setattr(pair_blocks, "BLOCK_PAIRS", 1200)
+            patch.setattr(pair_blocks, "_PIECE_PAIRS", 16)
             dataset = hv.read(records(), engine=spark, **ASKED)
     finally:
         spark.conf.unset("spark.hexveil.pairsOnDriver")
@@ -151,8 +152,8 @@ def test_blocks_that_are_made_again_must_be_the_same(elsewhere, monkeypatch):
     assert votes.largest_share >= 1  # known before
     changed = "the records changed while they were in use"
     with monkeypatch.context() as patch:
-        for whole in digests:
-            patch.setitem(digests[whole], 0, b"another")
+        for whole, found in digests.items():
+            patch.setitem(digests, whole, [b"another", *found[1:]])
         with pytest.raises(StorageError, match=changed):
             elsewhere.occupancy.kth_largest(2)
         with pytest.raises(StorageError, match=changed):

@@ -59,9 +59,9 @@ STATISTICS = {
 )
 def test_spark_adds_up_what_one_machine_does(spark, tmp_path, monkeypatch, statistics):
     """Every stage of a release measures the same numbers, whichever engine holds the pairs."""
-    from hexveil.records.spark import private_blocks  # noqa: PLC0415  only where Spark is
+    from hexveil.records.spark import pair_blocks  # noqa: PLC0415  only where Spark is
 
-    monkeypatch.setattr(private_blocks, "BLOCK_PAIRS", 200)
+    monkeypatch.setattr(pair_blocks, "BLOCK_PAIRS", 200)
     monkeypatch.setattr(pipeline, "VettedNoise", Middle)
     days = hv.Select(dates=("2026-01-01", "2026-01-02"))
     options = OPTIONS | {"privacy_unit": "user-day", "select": days, "statistics": statistics}

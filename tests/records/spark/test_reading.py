@@ -91,7 +91,7 @@ def test_an_error_in_a_task_shows_no_value(spark, capfd):
 
     shape = pa.schema([("n", pa.int64())])
     query = f'SELECT CAST("user" AS BIGINT) AS n FROM {tasks.RECORDS}'
-    guarded = tasks.query_task(tasks.TaskInput("columns", "100MB"), query, shape)
+    guarded = tasks.query_task(tasks.TaskInput("columns", "100MB"), lambda _: query, shape)
     from hexveil.records.spark.session import collect, map_batches  # noqa: PLC0415
 
     with pytest.raises(HexveilError) as caught:
@@ -241,7 +241,7 @@ def test_settings_are_obeyed(spark, monkeypatch):
         asked.append(counted)
         raise NotImplementedError
 
-    monkeypatch.setattr("hexveil.records.spark.reading.distribute", stay)
+    monkeypatch.setattr("hexveil.records.spark.reading._distributed", stay)
     try:
         spark.conf.set("spark.hexveil.pairsOnDriver", "3")
         with pytest.raises(NotImplementedError):
@@ -254,11 +254,11 @@ def test_settings_are_obeyed(spark, monkeypatch):
     (counted,) = asked
     # Kept until the pairs are made: else the records would be read once more for these.
     assert counted.tally.is_cached
-    assert re.fullmatch(r"CountedRecords\(n_cells=\d+, n_pairs=\d+, private\)", repr(counted))
+    assert repr(counted) == "CountedPairs(private)"
     pairs = counted.pairs.collect()
-    assert len(pairs) == counted.n_pairs
+    assert len(pairs) == counted.per_cell.sum()
     assert counted.pairs.columns == ["cell", "unit", "n", "total", "total_sq"]
-    counted.close()
+    counted.tally.unpersist()
 
 
 def test_labels_are_recounted(spark):

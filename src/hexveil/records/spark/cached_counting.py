@@ -3,9 +3,9 @@
 Rules and entries are those of the DuckDB engine (`hexveil.records.duckdb`): which files are
 cached as one, which entry holds, what is refused. A task reads the files of an entry by that
 engine's own code, and writes the table; of files at addresses, which that engine does not find,
-Spark brings the task the records. Spark adds the tables up; the driver compares their digests and
-has heads of entries, never a pair. An entry of local files that one engine wrote is read by the
-other.
+Spark brings the task the records. Tasks read the tables too, and Spark adds them up; the driver
+compares their digests and has heads of entries, never a pair. An entry of local files that one
+engine wrote is read by the other.
 
 A task that is tried again, or done twice, writes a file of another name: the driver keeps the file
 that the answer names, and what else is in the folder goes with it.
@@ -16,8 +16,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -32,22 +31,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 
 from hexveil.base import atomic_files
-from hexveil.base.errors import HexveilError, InputError, StorageError
-from hexveil.records.duckdb.aggregation import GroupKeys
+from hexveil.base.errors import InputError, StorageError
 from hexveil.records.duckdb.cached_reading import has_mixed_columns
-from hexveil.records.duckdb.file_groups import (
-    VIEW,
-    CacheQuery,
-    CacheState,
-    EnteredFiles,
-    GroupedFiles,
-)
-from hexveil.records.duckdb.relation import Relation
+from hexveil.records.duckdb.expressions import file_list
+from hexveil.records.duckdb.file_groups import VIEW, CacheQuery, CacheState, GroupedFiles
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.validation import used_columns
 from hexveil.records.read_request import DAY_AND_TIME, ReadRequest
 from hexveil.records.sources.cache import (
-    CACHE_CHANGED,
     CacheEntry,
     CacheFolder,
     FileStamp,
@@ -60,31 +51,13 @@ from hexveil.records.sources.sealed_files import digest_of
 from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remote
 from hexveil.records.sources.versions import Versions
 from hexveil.records.spark import tasks
-from hexveil.records.spark.counting import (
-    RecordTally,
-    add_up_groups,
-    raise_task_failure,
-    tally_keys,
-    tally_schema,
-)
-from hexveil.records.spark.session import (
-    collect,
-    column,
-    ddl_type,
-    from_arrow,
-    map_batches,
-    n_cores,
-)
-from hexveil.records.spark.source_rows import (
-    TaskRecords,
-    local_address,
-    open_records,
-    refused_parquet,
-    scan_of,
-)
+from hexveil.records.spark.counting import RecordTally, add_up, raise_task_failure, tally_schema
+from hexveil.records.spark.session import collect, column, from_arrow, map_batches
+from hexveil.records.spark.source_rows import TaskRecords, open_records, refused_parquet, scan_of
 
 ENTRY = "number of the entry"
 """Column of the number of each row's entry in a cache."""
+_PATH = "path of the file"
 _ANSWERS = pa.schema(
     [
         ("entry", pa.int32()),
@@ -94,8 +67,6 @@ _ANSWERS = pa.schema(
     ]
 )
 """What a task found of an entry, as JSON; or a failure."""
-_JOBS = 8
-"""Jobs at once where the session does not say how many tasks run."""
 NOT_SHARED = (
     "cache: Spark's executors do not see the folder, or may not write there; name a folder that "
     "they share with this machine."
@@ -128,28 +99,43 @@ def count_cached(
     assert request.cache is not None  # noqa: S101
     assert isinstance(source, (Files, Remote))  # noqa: S101
     # Listed before anything is opened: what changes from now on is noticed.
-    versions = request.cache.versions
-    stamps, addresses = list_files(spark, source, versions)
+    stamps, addresses = list_files(spark, source, request.cache.versions)
     state = CacheState.of(request.cache, stamps, is_private=is_private)
     records = open_records(spark, session, source, request)
     relation, mixed = records.relation, len(stamps) < len(addresses)
-    terms: tuple[str, ...] = ()
+    kind, terms = "parquet", ["spark", spark_version]
     if isinstance(source, Files):
         mixed = has_mixed_columns(session, source, relation, stamps)
+        kind, terms = source.kind, []
     else:
         # Spark alone reads these files, and gives each column one type for all of them.
-        kinds = [f"{field.name} {field.dataType}" for field in records.rows.schema.fields]
-        terms = ("spark", spark_version, *kinds)
+        terms += [f"{field.name} {field.dataType}" for field in records.rows.schema.fields]
     session.run(f"CREATE OR REPLACE TEMP VIEW {VIEW} AS {relation.query}")
-    kind = source.kind if isinstance(source, Files) else "parquet"
     query = CacheQuery.of(session, relation, request, kind, terms)
     used = used_columns(session, replace(relation, query=f"SELECT * FROM {VIEW}"), request)
     times = tuple(ref.column for role, ref in used if role in ("time", *DAY_AND_TIME))
     asked = _AskedTasks(spark, source, state, addresses, records, query, times, mixed)
     found = GroupedFiles(query, state, mixed, asked.measure).entered(asked.fill)
     keys = query.keys(session)
-    frame = _added_up(spark, query, records, keys, found)
-    return RecordTally(records, keys, frame, found.request, found.left_out)
+    schema = tally_schema(keys, found.request)
+    # Of entries without a table, which are too many for sums, only the counts are known.
+    repeats = sum(entry.repeats for entry in found.used)
+    in_tables = sum(e.reasons.get(0, 0) - e.repeats for e in found.used if e.table)
+    others = found.left_out.get(0, 0) - repeats - in_tables
+    rejects = tasks.reject_rows({**found.left_out, 0: others, tasks.REPEATS: repeats})
+    rows = [tasks.conform(batch, schema) for batch in rejects]
+    counts = from_arrow(spark, pa.Table.from_batches(rows, schema))
+    if found.tables:
+        scans = [f"SELECT * FROM read_parquet({file_list([table])})" for table in found.tables]
+        feed = from_arrow(spark, pa.table({"scan": scans})).repartition(len(scans))
+        task_input = tasks.TaskInput("files", records.task_input.memory)
+        work = tasks.query_task(task_input, _kept_rows, schema)
+        counts = counts.unionByName(map_batches(feed, work, schema))
+    return RecordTally(records, keys, add_up(counts, keys, records), found.request, found.left_out)
+
+
+def _kept_rows(_: Session) -> str:
+    return f"SELECT 0 AS reject_reason, * FROM {tasks.RECORDS}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -200,22 +186,18 @@ class _AskedTasks:
         """Return what tasks answer for groups of files, by number; none for one without a row."""
         if not groups:
             return {}
+        # A group in one task: two tables of one entry would be half of it each.
         if isinstance(self.source, Files):
-            feed, parts = _scans(self.spark, self.records.relation, groups)
+            feed, rows = self._scans(groups)
         else:
-            feed, parts = "columns", self._columns(groups, only)
-        task_input = tasks.TaskInput(feed, self.records.task_input.memory)
+            rows = self._columns(groups, only).repartition(len(groups), ENTRY)
+            feed, rows = "columns", rows.sortWithinPartitions(ENTRY)
+        task_input = replace(self.records.task_input, feed=feed)
         work = partial(tasks.catch_errors, partial(_answers, task_input, answer), _ANSWERS)
-        # A job for each part: of a union a single task would read all parts of one partition.
-        with ThreadPoolExecutor(n_cores(self.spark) or _JOBS) as jobs:
-            found = jobs.map(lambda part: collect(map_batches(part, work, _ANSWERS)), parts)
-            table = pa.concat_tables(found)
-        raise_task_failure(table["note"], table["reject_reason"].to_numpy())
-        numbers, texts = table["entry"].to_pylist(), table["answer"].to_pylist()
-        if len(set(numbers)) < len(numbers):
-            # Two tables of one entry would be half of it each.
-            raise HexveilError("Spark read a file in parts; read without cache.")
-        return {number: json.loads(text) for number, text in zip(numbers, texts, strict=True)}
+        table = collect(map_batches(rows, work, _ANSWERS))
+        raise_task_failure(table)
+        answers = map(json.loads, table["answer"].to_pylist())
+        return dict(zip(table["entry"].to_pylist(), answers, strict=True))
 
     @cached_property
     def _in_tasks(self) -> CacheQuery:
@@ -227,73 +209,46 @@ class _AskedTasks:
         )
         return replace(self.query, request=request, checked=checked, undated=undated)
 
-    def _columns(
-        self, groups: Sequence[Sequence[str]], only: Sequence[str] | None
-    ) -> list[DataFrame]:
-        """Return the rows of files at addresses, those of each group in one part."""
-        rows = self.records.rows
-        # The others are null, and not read.
+    def _scans(self, groups: Sequence[Sequence[str]]) -> tuple[tasks.Feed, DataFrame]:
+        """Return a row for each group of local files, which tasks open."""
+        relation = self.records.relation
+        # Packed files that are damaged or too large are refused here.
+        relation.load_files([path for paths in groups for path in paths])
+        scans = [scan_of(relation, paths) for paths in groups]
+        numbers = pa.array(range(len(scans)), pa.int32())
+        table = pa.table({ENTRY: numbers, "scan": [scan for _, scan in scans]})
+        return scans[0][0], from_arrow(self.spark, table).repartition(len(scans))
+
+    def _columns(self, groups: Sequence[Sequence[str]], only: Sequence[str] | None) -> DataFrame:
+        """Return the rows of files at addresses, with the number of their group."""
+        number = {path: n for n, paths in enumerate(groups) for path in paths}
+        wanted = {address: number[path] for path, address in self.addresses if path in number}
+        numbers = pa.table({_PATH: list(wanted), ENTRY: pa.array(wanted.values(), pa.int32())})
+        path, rows = F.col("_metadata.file_path"), self.records.rows
+        # The other columns are null, and not read.
         columns = [
             column(field.name)
             if only is None or field.name in only
             else F.lit(None).cast(field.dataType).alias(field.name)
             for field in rows.schema.fields
         ]
-        parts = []
-        for number, paths in enumerate(groups):
-            # The condition is on a constant of each file: Spark opens no other file.
-            addresses = [address for path, address in self.addresses if path in paths]
-            of_group = (
-                rows if self.mixed else rows.where(F.col("_metadata.file_path").isin(addresses))
-            )
-            parts.append(of_group.select(F.lit(number).alias(ENTRY), *columns).coalesce(1))
-        return parts
-
-
-def _scans(
-    spark: SparkSession, relation: Relation, groups: Sequence[Sequence[str]]
-) -> tuple[tasks.Feed, list[DataFrame]]:
-    """Return a row for each group of local files, which tasks open."""
-    # Packed files that are damaged or too large are refused here.
-    relation.load_files([path for paths in groups for path in paths])
-    scans = [scan_of(relation, paths) for paths in groups]
-    numbers = pa.array(range(len(scans)), pa.int32())
-    table = pa.table({ENTRY: numbers, "scan": pa.array([scan for _, scan in scans], pa.string())})
-    return scans[0][0], [from_arrow(spark, table).repartition(len(scans))]
+        # The condition is on a constant of each file: Spark opens no other file.
+        of_files = rows.where(path.isin(list(wanted))).select(path.alias(_PATH), *columns)
+        return of_files.join(F.broadcast(from_arrow(self.spark, numbers)), _PATH).drop(_PATH)
 
 
 def _answers(task_input: tasks.TaskInput, answer: Answer, batches: tasks.Batches) -> tasks.Batches:
     """Yield the answer of each entry of a task."""
-    for number, session, malformed in _entries(task_input, batches):
-        found = json.dumps(answer(session, number, malformed))
-        row = {"entry": [number], "answer": [found], "reject_reason": [0], "note": [None]}
-        yield pa.RecordBatch.from_pydict(row, schema=_ANSWERS)
-
-
-def _entries(
-    task_input: tasks.TaskInput, batches: tasks.Batches
-) -> Iterator[tuple[int, Session, Callable[[], int]]]:
-    """Yield the number of each entry of a task, and a session with its records in `VIEW`."""
-    filled = (batch for batch in batches if batch.num_rows)
-    if task_input.feed == "columns":
-        for head in filled:
-            rows = (
-                batch.select([name for name in batch.schema.names if name != ENTRY])
-                for part in ([head], filled)
-                for batch in part
-            )
-            with tasks.TaskSession(task_input.memory) as session:
-                tasks.register(session, rows)
+    for number, rows in tasks.runs(batches, ENTRY):
+        own = (batch.select([n for n in batch.schema.names if n != ENTRY]) for batch in rows)
+        with tasks.TaskSession(task_input.memory) as session:
+            for count_malformed in tasks.feed(session, task_input, own):
                 # A stream of batches can be read once, and repeats are looked for twice.
-                session.run(f"CREATE TEMP TABLE {VIEW} AS SELECT * FROM {tasks.RECORDS}")
-                yield head[ENTRY][0].as_py(), session, lambda: 0
-        return
-    for batch in filled:
-        for number, scan in zip(batch[ENTRY].to_pylist(), batch["scan"].to_pylist(), strict=True):
-            with tasks.TaskSession(task_input.memory) as session:
-                malformed = tasks.open_scan(session, task_input.feed, scan)
-                session.run(f"CREATE TEMP VIEW {VIEW} AS SELECT * FROM {tasks.RECORDS}")
-                yield number, session, malformed
+                kind = "TABLE" if task_input.feed == "columns" else "VIEW"
+                session.run(f"CREATE TEMP {kind} {VIEW} AS SELECT * FROM {tasks.RECORDS}")
+                found = json.dumps(answer(session, number, count_malformed))
+                row = {"entry": [number], "answer": [found], "reject_reason": [0], "note": [None]}
+                yield pa.RecordBatch.from_pydict(row, schema=_ANSWERS)
 
 
 def _span(query: CacheQuery, session: Session, *_: object) -> dict[str, Any]:
@@ -345,50 +300,6 @@ def _stored(
 
 def _tuples(spans: Mapping[str, Any]) -> dict[str, Any]:
     return {name: ends and tuple(ends) for name, ends in spans.items()}
-
-
-def _added_up(
-    spark: SparkSession,
-    query: CacheQuery,
-    records: TaskRecords,
-    keys: GroupKeys,
-    found: EnteredFiles,
-) -> DataFrame:
-    """Return counts and sums by reason, cell and unit, as of records that were read at once."""
-    by_bin = query.request.rules.bins is not None
-    schema = tally_schema(keys, squares=query.squares, by_bin=by_bin)
-    repeats = sum(entry.repeats for entry in found.used)
-    in_tables = sum(e.reasons.get(0, 0) - e.repeats for e in found.used if e.table)
-    # Beside rejects and repeats: records of entries without a table, which are too many.
-    others = found.left_out.get(0, 0) - repeats - in_tables
-    counts = {**found.left_out, 0: others, tasks.REPEATS: repeats}
-    partial_sums = from_arrow(spark, tasks.reject_table(schema, counts))
-    if found.tables:
-        addresses = [local_address(table) for table in found.tables]
-        partial_sums = partial_sums.unionByName(_pairs_of_tables(spark, addresses, schema))
-    return add_up_groups(partial_sums, tally_keys(keys), records)
-
-
-def _pairs_of_tables(spark: SparkSession, tables: Sequence[str], schema: pa.Schema) -> DataFrame:
-    """Return the rows of entries' tables, with the columns of a tally."""
-    gone = False
-    try:
-        rows = spark.read.parquet(*tables)
-        _ = rows.schema
-    except (PySparkException, Py4JError):
-        gone = True
-    if gone:
-        raise StorageError(CACHE_CHANGED)
-    added = {"reject_reason": F.lit(0), "note": F.lit(None)}
-    # Not a plain cast: of a sum that exceeds 64 bits, which is never used, that would fail.
-    return rows.select(
-        *(
-            added.get(field.name, F.col(field.name) if field.name in rows.columns else F.lit(None))
-            .try_cast(ddl_type(field.type))
-            .alias(field.name)
-            for field in schema
-        )
-    )
 
 
 def list_files(

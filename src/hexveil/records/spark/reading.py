@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -21,28 +22,35 @@ from hexveil.base.work_share import COUNTING, READING
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_grid import DeclaredFacts
 from hexveil.model.public_metadata import PublicMetadata, Unit
-from hexveil.records.column_datasets import PrivateDataset
+from hexveil.records.column_datasets import PrivateDataset, ReadingCounts
 from hexveil.records.dataset import Dataset
 from hexveil.records.duckdb import aggregation, regrid
+from hexveil.records.duckdb.reading import NUMBER, declared_table, rule_counts
 from hexveil.records.duckdb.session import Session
 from hexveil.records.feasible_sums import bins_of_lists
 from hexveil.records.progress import show_progress
 from hexveil.records.read_request import ReadRequest
 from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remote
-from hexveil.records.spark import tasks
-from hexveil.records.spark.blocks import BINS, ROOM_OF_BINS
+from hexveil.records.spark import pair_blocks, tasks
 from hexveil.records.spark.cached_counting import count_cached
 from hexveil.records.spark.counting import (
+    CountedPairs,
     count_all,
-    count_records,
+    count_pairs,
     deduplicate_by_user,
-    persisted,
+    list_all,
     raise_task_failure,
     record_schema,
 )
-from hexveil.records.spark.distributed_dataset import CountedRecords, distribute
-from hexveil.records.spark.private_blocks import read_private_blocks
-from hexveil.records.spark.session import collect, map_batches, pairs_on_driver, translate_errors
+from hexveil.records.spark.session import (
+    collect,
+    from_arrow,
+    map_batches,
+    pairs_on_driver,
+    persisted,
+    stored,
+    translate_errors,
+)
 from hexveil.records.spark.source_rows import TaskRecords, open_records
 
 _MAX_FETCHED = 2**21
@@ -61,23 +69,23 @@ def read_datasets(
     InputError
         If the source, a column or the selection leaves nothing that can be used.
     """
-    return [
-        _read_dataset(engine, source, request)
-        if facts is None
-        else read_private_blocks(engine, source, request, facts)
-        for request, facts in readings
-    ]
+    with show_progress(READING):
+        return [
+            _read_dataset(engine, source, request)
+            if facts is None
+            else _read_private(engine, source, request, facts)
+            for request, facts in readings
+        ]
 
 
 def _read_dataset(
     engine: SparkSession, source: Files | MemoryTable | Frame | Remote, request: ReadRequest
 ) -> Dataset:
-    """Return the data set of one value column."""
-    with show_progress(READING):
-        tally = count_all if request.cache is None else count_cached
-        counted = count_records(engine, source, request, tally)
-        many = counted.n_pairs > pairs_on_driver(engine)
-        dataset = distribute(counted) if many else collect_dataset(counted)
+    """Return the data set of one value column, its pairs on the driver unless they are many."""
+    tally = count_all if request.cache is None else count_cached
+    counted = count_pairs(engine, source, request, tally)
+    many = int(counted.per_cell.sum()) > pairs_on_driver(engine)
+    dataset = _distributed(counted) if many else _collected(counted)
     facts = dataset.public
     # Other grids are counted from the records, under the version that was stated.
     request = replace(request, version=counted.request.version, cache=None)
@@ -86,36 +94,81 @@ def _read_dataset(
     )
 
 
-def collect_dataset(counted: CountedRecords) -> Dataset:
-    """Return the data set of counted records, all of it on the driver."""
+def _stored_pairs(counted: CountedPairs) -> DataFrame:
+    """Return the pairs, kept by Spark in place of the counts of all cells. PRIVATE."""
     try:
-        pairs = fetch_pairs(counted)
+        return stored(counted.pairs)
     finally:
         # Also after a failure: the session is the caller's, and lives on.
-        counted.close()
-    bins = None
-    if counted.request.rules.bins is not None:
-        bins = aggregation.to_pair_bins(bins_of_lists(pairs[BINS]), pairs)
-    occupancy, sums, used_units = aggregation.to_sums(pairs, bins)
-    return Dataset(counted.metadata(occupancy), sums, counted.units.take(used_units))
+        counted.tally.unpersist()
 
 
-def fetch_pairs(counted: CountedRecords) -> pa.Table:
-    """Return all pairs, in no order. PRIVATE."""
-    at_once = _MAX_FETCHED // (ROOM_OF_BINS if BINS in counted.pairs.columns else 1)
-    n_slices = counted.n_pairs // at_once + 1
-    if n_slices == 1:
-        return collect(counted.pairs)
-    # Each slice would make all pairs anew.
-    stored = counted.store()
+def _distributed(counted: CountedPairs) -> Dataset:
+    """Return the data set of counted records without fetching its pairs."""
+    rules, pairs = counted.request.rules, _stored_pairs(counted)
+    n_bins = 0 if rules.bins is None else rules.bins.n_bins
     try:
-        return pa.concat_tables(
-            # By cell: a public number, and slices of about one size.
-            collect(stored.where(f"cell % {n_slices} = {slice_number}"))
-            for slice_number in range(n_slices)
+        occupancy, sums, used = pair_blocks.distribute(
+            pairs, counted.per_cell, rules.scale, squares=counted.squares, n_bins=n_bins
         )
     finally:
-        stored.unpersist()
+        # Once both kinds of blocks are made the pairs need not be kept beside them.
+        pairs.unpersist()
+    return Dataset(counted.metadata(occupancy), sums, counted.units.take(used))
+
+
+def _collected(counted: CountedPairs) -> Dataset:
+    """Return the data set of counted records, all of it on the driver."""
+    by_bin = counted.request.rules.bins is not None
+    at_once = _MAX_FETCHED // (pair_blocks.ROOM_OF_BINS if by_bin else 1)
+    n_slices = int(counted.per_cell.sum()) // at_once + 1
+    # Each slice would make all pairs anew.
+    kept = counted.pairs if n_slices == 1 else _stored_pairs(counted)
+    try:
+        pairs = pa.concat_tables(
+            # By cell: a public number, and slices of about one size.
+            collect(kept if n_slices == 1 else kept.where(f"cell % {n_slices} = {number}"))
+            for number in range(n_slices)
+        )
+    finally:
+        kept.unpersist()
+        counted.tally.unpersist()
+    bins = aggregation.to_pair_bins(bins_of_lists(pairs[tasks.BINS]), pairs) if by_bin else None
+    occupancy, sums, used = aggregation.to_sums(pairs, bins)
+    return Dataset(counted.metadata(occupancy), sums, counted.units.take(used))
+
+
+def _read_private(
+    engine: SparkSession,
+    source: Files | MemoryTable | Frame | Remote,
+    request: ReadRequest,
+    facts: DeclaredFacts,
+) -> PrivateDataset:
+    """Return the data set of records on the declared grid, with pairs that stay in Spark.
+
+    As on one machine nothing is refused for its records.
+    """
+    count = count_all if request.cache is None else partial(count_cached, is_private=True)
+    by_bin = facts.bins is not None
+    with Session(request.memory, scratch=request.scratch) as session:
+        counted = count(engine, session, source, request)
+        cells = declared_table(facts.cells).rename_columns({NUMBER: "cell"})
+        if "hexagon" in cells.column_names:
+            hexagons = cells["hexagon"].cast(pa.int64())  # Spark has no numbers without a sign
+            cells = cells.set_column(cells.column_names.index("hexagon"), "hexagon", hexagons)
+        with persisted(counted.frame) as tally:
+            kept, left_out, repeats = counted.summary()
+            units = list(counted.grouping.unit)
+            rows = (
+                tally.where("reject_reason = 0")
+                .join(F.broadcast(from_arrow(engine, cells)), list(counted.grouping.cell))
+                .select("cell", *units, "n", "total", *[tasks.BINS] * by_bin)
+            )
+            room = pair_blocks.BLOCK_PAIRS // (pair_blocks.ROOM_OF_BINS if by_bin else 1)
+            n_blocks = sum(kept["users"].to_pylist()) // room + 1
+            pairs = pair_blocks.SparkPairBlocks(rows, units, n_blocks, by_bin=by_bin)
+    counts = rule_counts(request, left_out, repeats)
+    return PrivateDataset(facts, pairs, ReadingCounts.of(counts, pairs))
 
 
 @dataclass(frozen=True, repr=False)
@@ -157,12 +210,16 @@ class SparkRegridder:
             Session(request.memory, scratch=request.scratch) as session,
         ):
             task_records = open_records(self.engine, session, self.source, request)
-            with persisted(_list_records(task_records, request)) as records:
-                failed = collect(
-                    records.where(f"reject_reason = {tasks.FAILED}").select("reject_reason", "note")
-                )
+            schema = record_schema(task_records)
+            listed = (
+                deduplicate_by_user(task_records, schema, None)
+                if request.drops_repeats
+                else list_all(task_records, schema)
+            )
+            with persisted(listed) as records:
+                failed = records.where(f"reject_reason = {tasks.FAILED}")
                 # Before any count: rows of a failed task lack its records.
-                raise_task_failure(failed["note"], failed["reject_reason"].to_numpy())
+                raise_task_failure(collect(failed.select("reject_reason", "note")))
                 groups = regrid.group_by_fine_grid(grids)
                 while groups:
                     group = groups.pop()
@@ -187,32 +244,35 @@ class SparkRegridder:
     ) -> pa.Table | None:
         """Return the counts from which all of these grids' are added up; None if too many."""
         keys = regrid.fine_keys(session, request, grids)
-        text = {
-            name
-            for name in keys
-            if name == "user_id" or (task_records.records.labelled and name.startswith("place"))
-        }
-        kinds = {name: pa.string() if name in text else pa.int64() for name in keys}
-        columns = ", ".join(
-            f"CAST({key} AS {'VARCHAR' if name in text else 'BIGINT'}) AS {name}"
-            for name, key in keys.items()
+        text = {"user_id", *(task_records.records.places if task_records.records.labelled else ())}
+        names, columns = (
+            ", ".join(keys),
+            ", ".join(
+                f"CAST({key} AS {'VARCHAR' if name in text else 'BIGINT'}) AS {name}"
+                for name, key in keys.items()
+            ),
         )
-        names = ", ".join(keys)
         query = (
             f"SELECT {names}, CAST(count(*) AS BIGINT) AS n FROM "
             f"(SELECT {columns} FROM {tasks.RECORDS} WHERE reject_reason = 0) GROUP BY {names}"
         )
+        resolution = grids[0].resolution if isinstance(grids[0], Cells) else None
+
+        def statement(in_task: Session) -> str:
+            if resolution is not None:
+                # Registers the function that the query calls.
+                in_task.hexagon("0", "0", resolution)
+            return query
+
         # Listed records are columns, whatever the source was.
         task_input = tasks.TaskInput("columns", task_records.task_input.memory)
-        resolution = grids[0].resolution if isinstance(grids[0], Cells) else None
-        schema = pa.schema([*kinds.items(), ("n", pa.int64())])
-        work = tasks.query_task(task_input, query, schema, resolution)
-        fine = map_batches(records, work, schema).groupBy(*keys).agg(F.sum("n").alias("n"))
+        kinds = [(name, pa.string() if name in text else pa.int64()) for name in keys]
+        schema = pa.schema([*kinds, ("n", pa.int64())])
+        counted = map_batches(records, tasks.query_task(task_input, statement, schema), schema)
         # Counted before it is fetched: what does not fit must not come to the driver.
-        with persisted(fine) as stored:
-            if translate_errors(stored.count) > pairs_on_driver(self.engine):
-                return None
-            return collect(stored)
+        with persisted(counted.groupBy(*keys).agg(F.sum("n").alias("n"))) as fine:
+            many = translate_errors(fine.count) > pairs_on_driver(self.engine)
+            return None if many else collect(fine)
 
     def _in_blocks(self, request: ReadRequest, grid: Cells | Labels) -> PublicMetadata:
         """Return the public facts on a grid with counts that stay in Spark."""
@@ -220,15 +280,4 @@ class SparkRegridder:
         if current == (grid, request.rules.privacy_unit) and not self.facts.occupancy.is_local:
             return self.facts
         on_grid = replace(request, rules=replace(request.rules, cells=grid, terms=()))
-        return distribute(count_records(self.engine, self.source, on_grid)).public
-
-
-def _list_records(task_records: TaskRecords, request: ReadRequest) -> DataFrame:
-    schema = record_schema(task_records)
-    if request.drops_repeats:
-        return deduplicate_by_user(task_records, schema, None)
-    return map_batches(
-        task_records.rows,
-        tasks.list_task(task_records.task_input, task_records.records.query, schema),
-        schema,
-    )
+        return _distributed(count_pairs(self.engine, self.source, on_grid)).public

@@ -24,6 +24,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from pyspark.storagelevel import StorageLevel
 
@@ -189,13 +190,6 @@ def _translate(error: Exception) -> HexveilError:
     )
 
 
-_DDL_TYPES = {
-    pa.int32(): "int",
-    pa.int64(): "bigint",
-    pa.string(): "string",
-    pa.float64(): "double",
-    pa.binary(): "binary",
-}
 _ROWS_SENT = 1 << 16
 _SMALL = 2**26
 """Bytes of a table that every task gets whole."""
@@ -209,34 +203,27 @@ def column(name: str) -> Column:
 
 def map_batches(frame: DataFrame, work: Work, schema: pa.Schema) -> DataFrame:
     """Map a task over a frame's batches of rows; nothing runs yet."""
-    return frame.mapInArrow(work, ddl_schema(schema))
-
-
-def ddl_schema(schema: pa.Schema) -> str:
-    """Return a schema as Spark writes it in DDL."""
-    return ", ".join(f"{field.name} {ddl_type(field.type)}" for field in schema)
-
-
-def ddl_type(kind: pa.DataType) -> str:
-    """Return a type of Arrow as Spark writes it in DDL."""
-    return _DDL_TYPES[kind]
-
-
-def checkpoint(frame: DataFrame) -> DataFrame:
-    """Return a frame checkpointed now, where the session has a folder for that; else as it is."""
-    if checkpoint_folder(frame.sparkSession) is None:
-        return frame
-    return translate_errors(frame.checkpoint)
+    return frame.mapInArrow(work, from_arrow_schema(schema))
 
 
 def stored(frame: DataFrame) -> DataFrame:
     """Return a frame that Spark makes now and keeps: checkpointed, or in memory and on disk."""
-    checkpointed = checkpoint(frame)
-    if checkpointed is frame:
-        # Not serialised in memory: Java would hold all rows of a part twice while it is made.
-        frame.persist(StorageLevel.MEMORY_AND_DISK_DESER)
-        translate_errors(frame.count)
-    return checkpointed
+    if checkpoint_folder(frame.sparkSession) is not None:
+        return translate_errors(frame.checkpoint)
+    # Not serialised in memory: Java would hold all rows of a part twice while it is made.
+    frame.persist(StorageLevel.MEMORY_AND_DISK_DESER)
+    translate_errors(frame.count)
+    return frame
+
+
+@contextmanager
+def persisted(frame: DataFrame) -> Iterator[DataFrame]:
+    """Persist a frame while the body runs, which uses it more than once."""
+    kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        yield kept
+    finally:
+        kept.unpersist()
 
 
 def with_arrow_types(frame: DataFrame) -> DataFrame:
@@ -249,7 +236,7 @@ def with_arrow_types(frame: DataFrame) -> DataFrame:
     return frame.select(
         *(
             column(field.name)
-            if has_arrow(field.dataType)
+            if _has_arrow(field.dataType)
             else column(field.name).cast("string").alias(field.name)
             for field in fields
         )
@@ -272,7 +259,7 @@ def from_arrow(spark: SparkSession, table: pa.Table) -> DataFrame:
     """Return a small table as a frame."""
     if not table.num_rows:
         # A client of Spark Connect looks for types in rows, of which there are none.
-        return translate_errors(lambda: spark.createDataFrame([], ddl_schema(table.schema)))
+        return translate_errors(lambda: spark.createDataFrame([], from_arrow_schema(table.schema)))
     return translate_errors(lambda: spark.createDataFrame(table))
 
 
@@ -285,13 +272,15 @@ def broadcast_table(spark: SparkSession, table: pa.Table) -> DataFrame:
 
 def to_stream_rows(spark: SparkSession, table: pa.Table) -> DataFrame:
     """Return a table as rows of its parts in Arrow's stream format: no type changes on the way."""
-    streams = [_to_stream(batch) for batch in table.to_batches(max_chunksize=_ROWS_SENT)]
+    streams = [to_stream(batch) for batch in table.to_batches(max_chunksize=_ROWS_SENT)]
     return from_arrow(spark, pa.table({"data": pa.array(streams, pa.binary())}))
 
 
-def _to_stream(batch: pa.RecordBatch) -> bytes:
+def to_stream(batch: pa.RecordBatch) -> bytes:
+    """Return rows in Arrow's stream format, the same bytes each time."""
     sink = io.BytesIO()
-    with pa.ipc.new_stream(sink, batch.schema) as stream:
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with pa.ipc.new_stream(sink, batch.schema, options=options) as stream:
         stream.write_batch(batch)
     return sink.getvalue()
 
@@ -305,12 +294,12 @@ _ARROW_TYPES = frozenset(
 )
 
 
-def has_arrow(kind: DataType) -> bool:
+def _has_arrow(kind: DataType) -> bool:
     """Return whether all of a type reaches a task as itself."""
     if isinstance(kind, StructType):
-        return all(has_arrow(field.dataType) for field in kind.fields)
+        return all(_has_arrow(field.dataType) for field in kind.fields)
     if isinstance(kind, ArrayType):
-        return has_arrow(kind.elementType)
+        return _has_arrow(kind.elementType)
     if isinstance(kind, MapType):
-        return has_arrow(kind.keyType) and has_arrow(kind.valueType)
+        return _has_arrow(kind.keyType) and _has_arrow(kind.valueType)
     return kind.typeName().partition("(")[0] in _ARROW_TYPES

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -138,12 +137,6 @@ def scan_of(relation: Relation, paths: Sequence[str]) -> tuple[Feed, str]:
 TEXT_FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson")
 
 
-def local_address(path: str) -> str:
-    """Return a local path as Spark finds it."""
-    # Without a scheme Spark looks in its default file system, which on a cluster is not this disk.
-    return f"file:{_literally(str(Path(path).absolute()))}"
-
-
 def remote_parquet(spark: SparkSession, source: Remote) -> DataFrame:
     """Return files that Spark finds by their addresses."""
     for path in source.paths:
@@ -188,11 +181,6 @@ def refused_parquet(text: str, label: str) -> InputError:
         f"source: {label!r} cannot be read by Spark as Parquet; check the path, the rights to it, "
         "and that all files have the same columns."
     )
-
-
-def _literally(path: str) -> str:
-    """Return a path in which no letter is a pattern to Hadoop."""
-    return "".join(f"\\{c}" if c in "*?[]{}\\" else c for c in path)
 
 
 def _exists(spark: SparkSession, path: str) -> bool:

@@ -13,12 +13,14 @@ the sentence of a failure.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, groupby, pairwise
+from operator import itemgetter
 from typing import Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -36,11 +38,15 @@ from hexveil.records.sources.memory_tables import readable_batch
 
 Batches = Iterator[pa.RecordBatch]
 Work = Callable[[Batches], Batches]
+Statement = Callable[[Session], str]
+"""From a task's session to the query that it runs on its records."""
 
 RECORDS = "records_in_memory"
 """The relation that a task's queries read, whatever feeds it; so `open_source` calls a table."""
 REPEATS, FAILED = 100, 101
 """Reasons of rows that are no records' reasons: repeats that were dropped, and failures."""
+BINS = "bins"
+"""Column of lists of a pair's counts by bin, where records are counted by bin."""
 _GOT = "records_of_users"
 _LOST = "a task of the Spark job failed while reading the records; its cause is not shown."
 
@@ -86,9 +92,21 @@ class TaskGrouping:
     squares: bool
     edges: tuple[int, ...] = ()
 
-    def keys(self, session: Session) -> aggregation.GroupKeys:
-        """Return the keys of records."""
-        return aggregation.group_keys(session, self.grid, self.unit, self.places)
+    def counts(self, query: str, session: Session) -> str:
+        """Return the query of counts and sums of validated records; rejects counted by reason.
+
+        A sum beyond 64 bits is null: its records are then too many for sums, or for squares, at
+        all. With edges a row is of one fine bin, too.
+        """
+        keys = aggregation.group_keys(session, self.grid, self.unit, self.places)
+        columns = ", ".join(
+            f"CAST({name} AS {'VARCHAR' if is_text(name) else 'BIGINT'}) AS {name}"
+            for name in (*keys.all, *[aggregation.FINE_BIN] * bool(self.edges))
+        )
+        sums = (aggregation.TOTAL, *[aggregation.SQUARES] * self.squares)
+        summed = ", ".join(f"TRY_CAST({name} AS BIGINT) AS {name}" for name in sums)
+        grouped = aggregation.grouped(query, keys, squares=self.squares, edges=self.edges)
+        return f"SELECT reject_reason, {columns}, n, {summed} FROM ({grouped})"
 
 
 class TaskSession(Session):
@@ -113,38 +131,9 @@ def is_text(key: str) -> bool:
     return key == "user_id" or key.startswith("label")
 
 
-def select_counts(
-    query: str, keys: aggregation.GroupKeys, *, squares: bool, edges: Sequence[int] = ()
-) -> str:
-    """Return the query of counts and sums of validated records; rejects are counted by reason.
-
-    A sum beyond 64 bits is null: its records are then too many for sums, or for squares, at all.
-    With edges a row is of one fine bin, too.
-    """
-    columns = ", ".join(
-        f"CAST({name} AS {'VARCHAR' if is_text(name) else 'BIGINT'}) AS {name}"
-        for name in (*keys.all, *[aggregation.FINE_BIN] * bool(edges))
-    )
-    sums = (aggregation.TOTAL, *[aggregation.SQUARES] * squares)
-    summed = ", ".join(f"TRY_CAST({name} AS BIGINT) AS {name}" for name in sums)
-    return (
-        f"SELECT CAST(reject_reason AS INTEGER) AS reject_reason, {columns}, n, {summed}, "
-        "CAST(NULL AS VARCHAR) AS note FROM "
-        f"({aggregation.grouped(query, keys, squares=squares, edges=edges)})"
-    )
-
-
-def count_task(
-    task_input: TaskInput, query: str, grouping: TaskGrouping, schema: pa.Schema
-) -> Work:
-    """Return the work of a task that counts checked records, repeats too."""
-
-    def statement(session: Session) -> str:
-        return select_counts(
-            query, grouping.keys(session), squares=grouping.squares, edges=grouping.edges
-        )
-
-    return partial(catch_errors, partial(_run_query, task_input, statement, schema), schema)
+def query_task(task_input: TaskInput, statement: Statement, schema: pa.Schema) -> Work:
+    """Return the work of a task that runs a query on its records."""
+    return partial(catch_errors, partial(_run_query, task_input, statement), schema)
 
 
 def list_task(task_input: TaskInput, query: str, schema: pa.Schema) -> Work:
@@ -155,24 +144,24 @@ def list_task(task_input: TaskInput, query: str, schema: pa.Schema) -> Work:
     )
     statement = f"SELECT CAST(reject_reason AS INTEGER) AS reject_reason{columns} FROM ({query})"
 
-    def work(batches: Batches) -> Batches:
+    def listed(batches: Batches) -> Batches:
         left_out: Counter[int] = Counter()
-        for batch in _run_query(task_input, lambda _: statement, None, batches):
+        for batch in _run_query(task_input, lambda _: statement, batches):
             # Counts of skipped lines, which are no records.
             if "n" in batch.schema.names:
-                yield _conform(batch, schema)
+                yield batch
                 continue
             counts = pc.value_counts(batch["reject_reason"]).to_pylist()
             left_out.update({pair["values"]: pair["counts"] for pair in counts if pair["values"]})
             # Most batches hold kept records alone: no copy of those.
-            kept_rows = (
-                batch if len(counts) == 1 else batch.filter(pc.equal(batch["reject_reason"], 0))
+            yield (
+                batch
+                if len(counts) == 1 and not counts[0]["values"]
+                else batch.filter(pc.equal(batch["reject_reason"], 0))
             )
-            if counts and (len(counts) > 1 or not counts[0]["values"]):
-                yield _conform(kept_rows, schema)
-        yield from _reject_rows(schema, left_out)
+        yield from reject_rows(left_out)
 
-    return partial(catch_errors, work, schema)
+    return partial(catch_errors, listed, schema)
 
 
 def record_columns(schema: pa.Schema) -> list[str]:
@@ -207,7 +196,7 @@ def deduplicate_task(
         local="local_s" in names,
     )
 
-    def work(batches: Batches) -> Batches:
+    def counted(batches: Batches) -> Batches:
         rejects: list[pa.RecordBatch] = []
         with TaskSession(memory) as session:
             if not register(session, _split_off_rejects(batches, rejects)):
@@ -216,72 +205,58 @@ def deduplicate_task(
             session.run(f"CREATE TEMP TABLE {_GOT} AS SELECT {column_list} FROM {RECORDS}")
             query, repeats = deduplicate(session, source)
             if grouping is not None:
-                keys = grouping.keys(session)
-                query = select_counts(query, keys, squares=grouping.squares, edges=grouping.edges)
-            for batch in session.stream(query):
-                yield _conform(batch, result_schema)
-        yield from (_conform(batch, result_schema) for batch in rejects)
-        yield from _reject_rows(result_schema, {REPEATS: repeats})
+                query = grouping.counts(query, session)
+            yield from session.stream(query)
+        yield from rejects
+        yield from reject_rows({REPEATS: repeats})
 
-    return partial(catch_errors, work, result_schema)
+    return partial(catch_errors, counted, result_schema)
 
 
-def query_task(
-    task_input: TaskInput, query: str, schema: pa.Schema, resolution: int | None = None
-) -> Work:
-    """Return the work of a task that runs a query on its records, perhaps one with hexagons."""
-
-    def statement(session: Session) -> str:
-        if resolution is not None:
-            # Registers the function that the query calls; the expression itself is not needed.
-            session.hexagon("0", "0", resolution)
-        return query
-
-    return partial(catch_errors, partial(_run_query, task_input, statement, schema), schema)
-
-
-def _run_query(
-    task_input: TaskInput,
-    statement: Callable[[Session], str],
-    schema: pa.Schema | None,
-    batches: Batches,
-) -> Batches:
-    """Yield the result of a query on a task's records, with the columns of `schema` if given."""
+def _run_query(task_input: TaskInput, statement: Statement, batches: Batches) -> Batches:
+    """Yield the result of a query on a task's records, and the number of malformed lines."""
     with TaskSession(task_input.memory) as session:
         query, malformed = statement(session), 0
-        for count_malformed in _feed(session, task_input, batches):
-            for batch in session.stream(query):
-                yield batch if schema is None else _conform(batch, schema)
+        for count_malformed in feed(session, task_input, batches):
+            yield from session.stream(query)
             malformed += count_malformed()
-        yield from _reject_rows(schema or _REASONS, {UNPARSABLE: malformed})
+        yield from reject_rows({UNPARSABLE: malformed})
 
 
-_REASONS = pa.schema([("reject_reason", pa.int32()), ("n", pa.int64()), ("note", pa.string())])
-
-
-def _feed(session: Session, task_input: TaskInput, batches: Batches) -> Iterator[Callable[[], int]]:
+def feed(session: Session, task_input: TaskInput, batches: Batches) -> Iterator[Callable[[], int]]:
     """Make the task's records available to the session, one input after another.
 
     Yields how to learn the number of malformed lines once they are scanned.
     """
     if task_input.feed in ("columns", "tables"):
-        if register(session, batches if task_input.feed == "columns" else _unpack_tables(batches)):
+        if register(session, batches if task_input.feed == "columns" else unpack_streams(batches)):
             yield lambda: 0
         return
     for batch in batches:
         for scan in batch["scan"].to_pylist():
-            yield open_scan(session, task_input.feed, scan)
+            if task_input.feed == "text":
+                stream = TextStream.unpack(scan, session.memory)
+                session.register_stream(RECORDS, stream)
+                yield lambda: sum(stream.found.malformed.values())  # noqa: B023  asked at once
+                continue
+            query = unpack_files(session, scan) if task_input.feed == "parquet" else scan
+            session.run(f"CREATE OR REPLACE TEMP VIEW {RECORDS} AS {query}")
+            yield lambda: 0
 
 
-def open_scan(session: Session, feed: Feed, scan: str) -> Callable[[], int]:
-    """Make the records of a scan available to the session; see `_feed`."""
-    if feed == "text":
-        stream = TextStream.unpack(scan, session.memory)
-        session.register_stream(RECORDS, stream)
-        return lambda: sum(stream.found.malformed.values())
-    query = unpack_files(session, scan) if feed == "parquet" else scan
-    session.run(f"CREATE OR REPLACE TEMP VIEW {RECORDS} AS {query}")
-    return lambda: 0
+def runs(batches: Batches, name: str) -> Iterator[tuple[int, Batches]]:
+    """Yield the rows of one number after another, from rows sorted by a column of numbers."""
+
+    def parts() -> Iterator[tuple[int, pa.RecordBatch]]:
+        for batch in batches:
+            numbers = batch[name].to_numpy()
+            edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), numbers.size]
+            for begin, end in pairwise(edges):
+                if end > begin:
+                    yield int(numbers[begin]), batch.slice(begin, end - begin)
+
+    for number, group in groupby(parts(), key=itemgetter(0)):
+        yield number, (batch for _, batch in group)
 
 
 def register(session: Session, batches: Batches) -> bool:
@@ -302,7 +277,8 @@ def register(session: Session, batches: Batches) -> bool:
     return True
 
 
-def _unpack_tables(batches: Batches) -> Batches:
+def unpack_streams(batches: Batches) -> Batches:
+    """Yield the batches of rows that are in Arrow's stream format."""
     for batch in batches:
         for data in batch["data"]:
             with pa.ipc.open_stream(data.as_buffer()) as reader:
@@ -318,7 +294,7 @@ def _split_off_rejects(batches: Batches, rejects: list[pa.RecordBatch]) -> Batch
         yield batch.filter(is_kept) if is_kept.false_count else batch
 
 
-def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return a batch with the columns of `schema`; missing ones are null."""
     available = set(batch.schema.names)
     columns = [
@@ -330,28 +306,26 @@ def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _reject_rows(schema: pa.Schema, counts: Mapping[int, int]) -> Batches:
+def reject_rows(counts: Mapping[int, int]) -> Batches:
     """Yield rows of reasons and how many records each covers."""
-    yield from reject_table(schema, counts).to_batches()
-
-
-def reject_table(schema: pa.Schema, counts: Mapping[int, int]) -> pa.Table:
-    """Return a row for each reason that covers records, without keys."""
     rows = {reason: n for reason, n in counts.items() if n}
-    columns = [pa.array(list(values)) for values in (rows.keys(), rows.values())]
-    batch = pa.RecordBatch.from_arrays(columns, names=["reject_reason", "n"])
-    return pa.Table.from_batches([_conform(batch, schema)] if rows else [], schema)
+    if rows:
+        yield pa.record_batch([list(rows), list(rows.values())], ["reject_reason", "n"])
 
 
 def catch_errors(work: Work, schema: pa.Schema, batches: Batches) -> Batches:
-    """Yield a task's batches; a failure becomes a row or an error without private content.
+    """Yield a task's rows, with the columns of `schema`; a failure shows no private content.
+
+    Columns that are missing are null.
 
     What is wrong with the source stays so if the task is tried again: it is told as a row. Other
     failures may pass, so that Spark tries again; their cause, which may quote records, is cut off.
     """
     source = _WatchedBatches(batches)
     try:
-        yield from work(iter(source))
+        for batch in work(iter(source)):
+            if batch.num_rows:
+                yield conform(batch, schema)
     except HexveilError as error:
         failure = error
     except Exception:  # noqa: BLE001  whatever a library says may quote records
@@ -363,7 +337,7 @@ def catch_errors(work: Work, schema: pa.Schema, batches: Batches) -> Batches:
         row = pa.RecordBatch.from_pydict(
             {"reject_reason": [FAILED], "n": [0], "note": [str(failure)]}
         )
-        yield _conform(row, schema)
+        yield conform(row, schema)
         return
     raise HexveilError(_LOST if source.failed else str(failure))
 

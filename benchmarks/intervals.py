@@ -237,7 +237,7 @@ def of_plan(
     predicted = plan.prediction.map.error if is_hidden else plan.expected_error
     if not is_hidden:
         found["predicted_error"] = found["error"]
-    stated = [one.manifest["accuracy"][0]["typical_error"] for one in made]
+    stated = [next(iter(one.statements.values()))["accuracy"][0]["typical_error"] for one in made]
     return Row(
         given.label, name, "", "", given.delta or "0", len(made), true.size, **found,
         predicted=float(predicted), stated=float(np.mean([x for x in stated if x])),

@@ -132,4 +132,4 @@ def test_the_configured_source_is_published(book, tmp_path):
         select=hv.Select(min_users=1),
     )  # fmt: skip
     made, _ = released(dataset, book)
-    assert "Mr Smith" in str(made.manifest["dataset"]["sources"])
+    assert "Mr Smith" in str(made.manifest["components"][0]["dataset"]["sources"])

@@ -20,10 +20,10 @@ from hexveil.cli.options import FIELDS_PANEL
 from hexveil.config.fields import FIELDS, option, section_of
 from hexveil.planning.option_rules import RULES, spoken
 from hexveil.planning.plan_arguments import PlanArguments
-from hexveil.publishing.manifest import schema
+from hexveil.publishing.schema import component_schema, schema, with_common
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
 REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
 
@@ -134,7 +134,7 @@ def meaning(parameter: Any) -> str:  # noqa: ANN401  the same
     return f"{text} Default: {cell(str(default))}."
 
 
-def described(one: Command) -> str:
+def command_text(one: Command) -> str:
     """Return the part of the page about one command."""
     own = [p for p in one.parameters if not is_field(p)]
     rows = [
@@ -190,7 +190,7 @@ def command_page(_: str = "") -> str:
     ]
     for panel in panels:
         inside = [one for one in known if one.panel == panel]
-        parts += [f"## {panel}", *(described(one) for one in inside)]
+        parts += [f"## {panel}", *(command_text(one) for one in inside)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -267,47 +267,40 @@ def below(node: dict[str, Any], here: str) -> Iterator[tuple[str, str, str, str]
 
 
 MEANINGS = {
-    "guarantee.delta": "Probability that the loss exceeds epsilon.",
+    "kind": "Kind of the statistics.",
     "plan.statistics": "Published statistics.",
     "plan.stages[].sensitivity": "Most that any unit moves the numbers of the stage, together.",
     "plan.stages[].squared_mu": "Loss of the stage under normal noise, as a squared ratio.",
-    "ledger.entry": "Number of the event that stored the release's numbers.",
-    "ledger.chain": "Hash of the ledger's events up to this one.",
 }
-"""Meanings of fields of private presence that neither schema describes."""
+"""Meanings of fields that the schema does not describe."""
+TITLES = {
+    "moments": "Means and variances",
+    "distributions": "Quantiles, shares and histograms",
+    "presence": "Maps with private presence",
+}
 
 
-def described_alike(node: dict[str, Any], meanings: Mapping[str, str], path: str = "") -> Any:  # noqa: ANN401
-    """Return a schema in which fields without a description have that of the same path."""
+def described(node: dict[str, Any], path: str = "") -> dict[str, Any]:
+    """Return a schema in which fields without a description have that of `MEANINGS`."""
     made = dict(node)
     if "properties" in node:
         made["properties"] = {}
         for name, inner in node["properties"].items():
             here = f"{path}.{name}" if path else name
-            known = {"description": meanings[here]} if here in meanings else {}
-            made["properties"][name] = known | described_alike(inner, meanings, here)
+            known = {"description": MEANINGS[here]} if here in MEANINGS else {}
+            made["properties"][name] = known | described(inner, here)
     if "items" in node:
-        made["items"] = described_alike(node["items"], meanings, f"{path}[]")
-    for word in ("oneOf", "anyOf"):
-        if word in node:
-            made["oneOf"] = [described_alike(one, meanings, path) for one in node[word]]
+        made["items"] = described(node["items"], f"{path}[]")
+    if "anyOf" in node:
+        made["oneOf"] = node["anyOf"]
     return made
 
 
-def all_descriptions(node: dict[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield each path of a schema that has a description."""
-    for name, inner in node.get("properties", {}).items():
-        here = f"{path}.{name}" if path else name
-        if "description" in inner:
-            yield here, inner["description"]
-        yield from all_descriptions(inner, here)
-    for one in node.get("oneOf", ()):
-        yield from all_descriptions(one, path)
-
-
-def manifest_tables(whole: dict[str, Any], level: str) -> Iterator[str]:
-    """Yield a heading and a table for each part of a manifest."""
+def manifest_tables(whole: dict[str, Any], level: str, but: Collection[str] = ()) -> Iterator[str]:
+    """Yield a heading and a table for each part of a manifest but some."""
     for name, node in whole["properties"].items():
+        if name in but:
+            continue
         rows = list(properties({"properties": {name: node}, "required": whole["required"]}))
         yield f"{level} {name}"
         yield rows[0][3] if len(rows) > 1 else ""
@@ -315,9 +308,8 @@ def manifest_tables(whole: dict[str, Any], level: str) -> Iterator[str]:
 
 
 def manifest_page(_: str = "") -> str:
-    """Return the page of the schemas of both models."""
-    whole = schema()
-    private = described_alike(schema("presence"), MEANINGS | dict(all_descriptions(whole)))
+    """Return the page of the schema: what all releases state, then each kind of component."""
+    common = described(with_common("a name below", {"properties": {}, "required": []}))
     parts = [
         "# The manifest",
         (
@@ -333,23 +325,21 @@ def manifest_page(_: str = "") -> str:
             "each entry of a list; with a name in the brackets, to entries of that kind."
         ),
         (
-            "A release with quantiles, shares or histograms has the same sections, `kind` with the "
-            "value `distributions`, in `plan.components` the noise and the losses of each "
-            "component (with a delta also as squares of mu, and in `cells` squared weights), and "
-            "in `moments` and `scores` the sections of means, variances and mean scores "
-            "(`distributions` in the schema)."
+            "The top of the manifest states what holds of all value columns together. `components` "
+            "has an entry for each value column, of one of the kinds below. In Python "
+            '`release.statements["speed"]` has the entry of one column with what it shares.'
         ),
+        *manifest_tables(schema(), "##", ["components"]),
+        "## components",
+        "Every component has:",
+        *manifest_tables(common, "###"),
     ]
-    parts += manifest_tables(whole, "##")
-    parts += [
-        "## Private presence",
-        (
-            "A release with [private presence](../how-to/private-presence.md) has a manifest of "
-            "its own kind (`presence` in the schema): `model` is `presence`. It has neither counts "
-            "nor losses of single units, since these are private."
-        ),
-        *manifest_tables(private, "###"),
-    ]
+    for kind, title in TITLES.items():
+        parts += [
+            f"## {title}",
+            f"A component whose `kind` is `{kind}` also has:",
+            *manifest_tables(described(component_schema(kind)), "###", common["properties"]),
+        ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

@@ -52,8 +52,7 @@ if TYPE_CHECKING:
     from hexveil.publishing.derived.roll_up import roll_up
     from hexveil.publishing.pipeline import release
     from hexveil.publishing.published_numbers import Release
-    from hexveil.publishing.verification.loaded_release import load
-    from hexveil.publishing.verification.verify import verify
+    from hexveil.publishing.verification.verify import load, verify
     from hexveil.records.column_datasets import combine_columns
     from hexveil.records.dataset import Dataset
     from hexveil.records.from_sums import from_sums
@@ -90,7 +89,7 @@ _HOMES = {
     "Catalogue": "hexveil.publishing.catalogue.holder_statements",
     "Release": "hexveil.publishing",
     "release": "hexveil.publishing",
-    "load": "hexveil.publishing.verification.loaded_release",
+    "load": "hexveil.publishing.verification.verify",
     "verify": "hexveil.publishing.verification.verify",
     "Dataset": "hexveil.records",
     "RecordFormat": "hexveil.records",

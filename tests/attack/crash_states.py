@@ -98,7 +98,7 @@ STEPS = (
     Step("completing", ("inside", "stored"), "measured"),
     Step("stored", ("after", "hexveil.ledger:Ledger.complete"), "stored"),
     Step("first file", ("after", "pyarrow.parquet:write_table"), "stored", left=True),
-    Step("all files", ("after", "hexveil.publishing.folder:_write_files"), "stored", left=True),
+    Step("all files", ("after", "hexveil.publishing.receipt:write"), "stored", left=True),
     Step("naming", ("before", "pathlib:Path.rename"), "stored", left=True),
     Step("named", ("after", "pathlib:Path.rename"), "stored", _WHOLE),
     Step("committing", ("inside", "committed"), "stored", _WHOLE),

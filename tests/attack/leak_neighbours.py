@@ -80,8 +80,9 @@ def public_of_manifest(path):
             "entry": found["ledger"]["entry"],
             "chain": len(found["ledger"]["chain"]),
         }
-    for statement in found["accuracy"]:
-        statement.update(dict.fromkeys(ESTIMATED))
+    for component in found["components"]:
+        for statement in component["accuracy"]:
+            statement.update(dict.fromkeys(ESTIMATED))
     return found
 
 
@@ -92,7 +93,8 @@ def masked_prose(text):
 
 def size_without_estimates(path):
     """Return the bytes of a manifest, those of its estimates left out."""
-    accuracy = json.loads(path.read_text("utf-8"))["accuracy"]
+    components = json.loads(path.read_text("utf-8"))["components"]
+    accuracy = [statement for one in components for statement in one["accuracy"]]
     estimates = [statement[name] for statement in accuracy for name in ESTIMATED]
     return path.stat().st_size - sum(len(json.dumps(one, indent=2)) for one in estimates)
 

@@ -30,12 +30,12 @@ from hexveil.publishing.dossier import dossier
 from hexveil.publishing.estimates.accuracy import accuracy_statement
 from hexveil.publishing.estimates.table import build_table
 from hexveil.publishing.folder import round_to_intervals
-from hexveil.publishing.manifest import build_manifest
 from hexveil.publishing.markup import clean
 from hexveil.publishing.places import with_places
 from hexveil.publishing.verification import verify
 from publishing import measuring
-from publishing.setting import dataset_of, plan_of
+from publishing.releases import statements_of
+from publishing.setting import dataset_of, manifest_of, plan_of
 
 SCRIPT = "<script>document.documentElement.dataset.pwned=1</script>"
 NASTY = (
@@ -102,9 +102,9 @@ def release_of(names, place, *, name=NAME, columns=(ROUTE, HOUR)):
         plan, dataset.public, measuring.values_of(numbers, plan, dataset.public.lattice)
     )
     ledger, accuracy = {"entry": 7, "chain": "ab" * 32}, accuracy_statement(plan, table, None)
-    said = build_manifest(name, dataset.public, plan, "0" * 64, ledger, accuracy=accuracy)
+    said = manifest_of(name, dataset, plan, ledger, accuracy)
     written = folder.write(table, said, place)
-    shown = round_to_intervals(with_places(table, said))
+    shown = round_to_intervals(with_places(table, statements_of(said)))
     return SimpleNamespace(table=shown, said=said, folder=written)
 
 
@@ -197,7 +197,7 @@ def test_json_gives_back_the_same_texts(made):
     said = json.loads((made.folder / "manifest.json").read_text("utf-8"))
     assert said["dataset"]["name"] == NAME
     assert said["grid"]["columns"] == [ROUTE, HOUR]
-    assert [one["cell"] for one in said["cells"]] == made.table["cell"].to_pylist()
+    assert [one["cell"] for one in statements_of(said)["cells"]] == made.table["cell"].to_pylist()
 
 
 def test_geojson_gives_back_the_same_texts():

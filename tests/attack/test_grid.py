@@ -7,7 +7,6 @@ number can come out under every input.
 """
 
 import csv
-import json
 import random
 import subprocess
 import sys
@@ -29,6 +28,7 @@ from hexveil.mechanisms import noise
 from hexveil.mechanisms.looks.clipped_variance import STEPS, centring
 from hexveil.publishing.folder import round_to_intervals
 from publishing import measuring
+from publishing.releases import said as manifest_of
 
 EVERY = ("mean", "variance", "sd")
 COUNTS = {"x": [6, 3, *[1] * 30], "y": [4, 2, *[1] * 30], "z": [5, 0, *[1] * 29]}
@@ -92,7 +92,7 @@ def by_statistic(plan, numbers, steps):
 
 def manifest(place):
     """Return the manifest of a folder."""
-    return json.loads((place / "manifest.json").read_text())
+    return manifest_of(place)
 
 
 def floats(table):

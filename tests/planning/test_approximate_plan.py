@@ -72,6 +72,7 @@ from hexveil.publishing import pipeline
 from hexveil.publishing.dossier import dossier as render_dossier
 from hexveil.publishing.verification import loss_checks
 from hexveil.publishing.verification.recomputed_losses import ReleaseStatements
+from publishing.releases import statements_of
 from publishing.setting import dataset_of
 from stage_laws import moves_of, selection_law
 
@@ -573,7 +574,7 @@ def test_a_release_with_ranges_of_cells_is_checked(tmp_path, monkeypatch):
     plan = hv.plan(dataset, epsilon=30, delta="0.001", clipping_range="per-cell", advise=False)
     book = hv.Ledger(tmp_path / "book.sqlite", dataset="buses", budget=31, delta="0.001")
     made = hv.release(dataset, plan, ledger=book, accept_noise=True)
-    manifest = hv.verify(made.write(tmp_path / "map"))
+    manifest = statements_of(hv.verify(made.write(tmp_path / "map")))
     steps = {step["step"]: step for step in manifest["plan"]["privacy_steps"]}
     assert sum(step["squared_mu"] for step in steps.values()) == pytest.approx(
         manifest["losses"]["squared_mu"]["max"]
@@ -664,7 +665,7 @@ def test_variances_are_released_and_checked(clipping_range, statistics, limit, t
     plan = hv.plan(dataset, clipping_range=clipping_range, **options)
     book = hv.Ledger(tmp_path / "book.sqlite", dataset="buses", budget=31, delta="0.001")
     made = hv.release(dataset, plan, ledger=book, accept_noise=True)
-    manifest = hv.verify(made.write(tmp_path / "map"))
+    manifest = statements_of(hv.verify(made.write(tmp_path / "map")))
     steps = {step["step"]: step for step in manifest["plan"]["privacy_steps"]}
     assert ("mean_share" in steps["cells"]) == (clipping_range == "private")
     assert manifest["losses"]["squared_mu"]["max"] == pytest.approx(float(plan.booked_limit))
@@ -725,7 +726,7 @@ def test_a_release_books_squares_and_its_folder_is_checked(tmp_path):
     plan = plan_of(dataset)
     made = hv.release(dataset, plan, ledger=book, accept_noise=True)
     folder = made.write(tmp_path / "map")
-    manifest = hv.verify(folder)
+    manifest = statements_of(hv.verify(folder))
     assert manifest["guarantee"]["delta"] == "0.001"
     assert hv.release(dataset, plan, ledger=book, accept_noise=True).replayed
     assert 0.0 < float(book.remaining) < 7.9
@@ -749,5 +750,5 @@ def test_a_release_books_squares_and_its_folder_is_checked(tmp_path):
     options = {"accept_noise": True, "estimates": ("raw", "smoothed")}
     smoothed = hv.release(dataset, replace(plan), ledger=book, **options)
     assert smoothed.replayed
-    assert "The noise is Gaussian" in smoothed.manifest["smoothing"][0]["model"]
+    assert "The noise is Gaussian" in statements_of(smoothed)["smoothing"][0]["model"]
     hv.verify(smoothed.write(tmp_path / "smoothed"))

@@ -1,7 +1,9 @@
 """Small releases of every kind of plan, as folders, and what forges them."""
 
+import copy
 import json
 import shutil
+from dataclasses import replace
 from functools import cache
 
 import h3
@@ -12,8 +14,9 @@ import pyarrow.parquet as pq
 import hexveil as hv
 from hexveil.base import csv_safety
 from hexveil.publishing import places, receipt
+from hexveil.publishing.components import statements
 from hexveil.publishing.folder import round_to_intervals
-from hexveil.publishing.verification import verify
+from hexveil.publishing.verification import former_folders, verify
 
 PLANS = {
     "means": {"epsilon": 2, "clipping_range": "bounds"},
@@ -80,12 +83,35 @@ def release_of(folder, plan, *, mapped=False, smoothed=False):
 def seal(place):
     """Write the receipt anew, as a forger would who has no ledger."""
     (place / receipt.NAME).unlink()
-    receipt.write(place, said(place))
+    receipt.write(place, whole_of(place))
+
+
+def whole_of(place):
+    """Return the manifest of a folder."""
+    return json.loads((place / "manifest.json").read_text("utf-8"))
 
 
 def said(place):
-    """Return the manifest of a folder."""
-    return json.loads((place / "manifest.json").read_text("utf-8"))
+    """Return the statements of a folder of one value column."""
+    return statements_of(whole_of(place))
+
+
+def statements_of(release):
+    """Return the statements of a release, or of a manifest, of one value column."""
+    (own,) = statements(getattr(release, "manifest", release)).values()
+    return own
+
+
+def restated(release, **sections):
+    """Return a release with some sections of its statements changed."""
+    return replace(release, manifest=edited(release.manifest, lambda own: own.update(sections)))
+
+
+def edited(manifest, change):
+    """Return a manifest of one value column with its statements changed, wherever they stand."""
+    own = copy.deepcopy(statements_of(manifest))
+    change(own)
+    return former_folders.as_current(own)
 
 
 def forge_json(name, change):
@@ -100,8 +126,9 @@ def forge_json(name, change):
 
 
 def forge_manifest(place, change):
-    """Change the manifest and seal the folder."""
-    forge_json("manifest.json", change)(place)
+    """Change the statements of one value column and seal the folder."""
+    content = json.dumps(edited(whole_of(place), change), ensure_ascii=False)
+    (place / "manifest.json").write_text(content, "utf-8")
     seal(place)
 
 

@@ -13,6 +13,9 @@ from hexveil.planning.allocation import PlanAllocation
 from hexveil.planning.moment_part import MomentPart
 from hexveil.planning.plan import Plan
 from hexveil.planning.request import Request
+from hexveil.publishing.components import statements, statements_of_whole
+from hexveil.publishing.manifest import build_manifest, moment_entry
+from hexveil.publishing.readme import render_readme
 from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.units import Units
 
@@ -104,3 +107,16 @@ def plan_of(dataset, kept, noise=2.0, *, lower=None, upper=None, rows=None, **re
         facts=dataset.public,
     )
     return Plan.of(part)
+
+
+def manifest_of(name, dataset, plan, ledger=None, accuracy=()):
+    """Return the manifest of a plan of one value column of a data set."""
+    facts = {dataset.public.value: dataset.public}
+    entries = {dataset.public.value: moment_entry(dataset.public, plan.single, {}, accuracy)}
+    return build_manifest(name, plan, facts, entries, ("0" * 64, ledger))
+
+
+def readme_of(table, manifest, *, mapped=False):
+    """Return README.txt of a release of one value column."""
+    own, names = statements(manifest), ["cells.geojson"] * mapped
+    return render_readme(table, statements_of_whole(manifest), own, names)

@@ -278,30 +278,6 @@ def test_damage_is_named_and_mended(place, harm, found):
     assert [path.name for path in (folder / "2026-11-20").iterdir()] == [REQUEST[:16]]
 
 
-def sealed_columns(folder):
-    """Make a release of two value columns, whose receipts lie in each other."""
-    folder.mkdir()
-    for name in ("pm10", "pm25"):
-        sealed(folder / name)
-    receipt.write(folder, {"dataset": {"name": "buses"}, "request": REQUEST, "ledger": None})
-
-
-def test_damage_in_a_value_column_is_named_and_mended(place):
-    """Files of a column count as those of the whole; a store gets them before the last receipt."""
-    here, folder = place
-    pointer = CurrentRelease.of_day("2026-11-20", REQUEST)
-    here.write_release(pointer, sealed_columns)
-    assert here.find_damage(pointer) == ()
-    (folder / pointer.path / "pm10" / "cells.csv").write_text("")
-    (folder / pointer.path / "pm25" / "receipt.json").unlink()
-    assert set(here.find_damage(pointer)) == {
-        "pm10/cells.csv was changed",
-        "pm25/receipt.json is missing",
-    }
-    here.restore(pointer, sealed_columns)
-    assert here.find_damage(pointer) == ()
-
-
 def test_a_restoration_that_fails_leaves_what_was_there(tmp_path):
     """The damaged folder goes only when the new one is whole."""
     here, pointer = (

@@ -14,10 +14,10 @@ import hexveil as hv
 from hexveil.publishing import folder
 from hexveil.publishing.catalogue import dcat, metadata_files
 from hexveil.publishing.catalogue.release_description import describe_release, find_coverage
-from hexveil.publishing.estimates.table import name_cells
+from hexveil.publishing.estimates.table import name_columns
 from hexveil.publishing.manifest import cell_sections
 from hexveil.publishing.verification import verify
-from publishing.releases import release_of, seal
+from publishing.releases import release_of, seal, statements_of
 
 HOLDER = hv.Catalogue(
     publisher="City of Surat", publisher_url="https://surat.example.org", license="CC-BY-4.0",
@@ -41,7 +41,7 @@ def routes(tmp_path_factory):
 
 def documents(release, catalogue=None, names=("cells.csv", "cells.parquet", "cells.geojson")):
     """Return the descriptions of a release, as JSON, by file name."""
-    manifest = folder.with_statements(release.manifest, catalogue)
+    manifest = statements_of(folder.with_statements(release.manifest, catalogue))
     contents = metadata_files.render_metadata(release.table, manifest, frozenset(names))
     return {name: json.loads(content) for name, content in contents.items()}
 
@@ -67,7 +67,7 @@ def test_without_statements_nothing_is_claimed(release):
             keys = json.dumps(content).replace(json.dumps(release.manifest["guarantee"]), "")
             assert words not in keys, (name, words)
     assert made["stac-item.json"]["bbox"] == list(
-        find_coverage(release.table, release.manifest).box
+        find_coverage(release.table, statements_of(release)).box
     )
 
 
@@ -115,8 +115,8 @@ def test_labels_have_neither_area_nor_item(routes):
     dated = hv.Catalogue(temporal=("2023-11-14", "2023-11-15"))
     node = documents(routes, dated)["dcat.jsonld"]["dct:temporal"]
     assert node["dcat:startDate"] == {"@type": "xsd:date", "@value": "2023-11-14"}
-    zoned = {**routes.manifest["selection"], "timezone": "Asia/Kolkata"}
-    manifest = routes.manifest | {"selection": zoned, "catalogue": dated.stated()}
+    zoned = {**statements_of(routes)["selection"], "timezone": "Asia/Kolkata"}
+    manifest = statements_of(routes) | {"selection": zoned, "catalogue": dated.stated()}
     found = find_coverage(routes.table, manifest)
     assert found.start == datetime(2023, 11, 13, 18, 30, tzinfo=UTC)
     assert found.end == datetime(2023, 11, 15, 18, 30, tzinfo=UTC)
@@ -167,7 +167,7 @@ def test_descriptions_do_not_depend_on_values(release):
             other = other.set_column(at, field, pa.array(np.arange(other.num_rows) * 1.5))
     names = frozenset({"cells.csv"})
     made = [
-        metadata_files.render_metadata(table, release.manifest, names)
+        metadata_files.render_metadata(table, statements_of(release), names)
         for table in (release.table, other)
     ]
     assert made[0] == made[1]
@@ -234,7 +234,7 @@ def test_planned_files_are_those_that_are_written(release, routes, tmp_path):
         written = made.write(tmp_path / f"map{mapped}", catalogue=HOLDER)
         facts = dataset_of(mapped).public
         planned = folder.list_files(
-            pa.table(name_cells(facts)),
+            pa.table(name_columns(facts.cells)),
             cell_sections(facts),
             catalogue=HOLDER,
             tiles=None,
@@ -245,7 +245,7 @@ def test_planned_files_are_those_that_are_written(release, routes, tmp_path):
 
 def test_column_types_are_those_of_the_csv(release):
     """Types and formats in Data Package and CSVW read every text of cells.csv."""
-    description = describe_release(release.table, release.manifest, frozenset({"cells.csv"}))
+    description = describe_release(release.table, statements_of(release), frozenset({"cells.csv"}))
     kinds = {column.name: column.kind for column in description.columns}
     assert kinds["slot"] == kinds["slot_end"] == "datetime"
     assert (kinds["starts_at_utc"], kinds["users"], kinds["mean_raw"]) == (

@@ -14,7 +14,7 @@ from hexveil.planning.moment_part import allocation_of
 from hexveil.planning.serialization import plan_codec
 from hexveil.planning.serialization.codec import pack_bytes
 from hexveil.publishing.verification import verify
-from publishing.releases import forge_manifest, problems_after, said
+from publishing.releases import forge_manifest, problems_after, said, statements_of
 from publishing.setting import dataset_of
 
 MECHANISMS = (
@@ -79,7 +79,7 @@ def test_each_mechanism_is_released_replayed_and_verified(mechanism, book, tmp_p
     assert again.table.equals(shown.table)
     assert again.manifest == shown.manifest
     assert np.isfinite(shown.table["mean_noisy"].to_numpy()).all()
-    (step,) = shown.manifest["plan"]["privacy_steps"]
+    (step,) = statements_of(shown)["plan"]["privacy_steps"]
     assert step["mechanism"] == plan.mechanism
     costs = [float(stage["epsilon"]) for stage in step["stages"]]
     assert max(costs) <= float(step["epsilon"]) <= sum(costs) + 1e-9
@@ -239,7 +239,7 @@ def test_every_error_is_predicted_and_every_bias_is_a_worst_case(mechanism, tmp_
     assert (model.bias[~model.proven] == 60).all()
     assert (model.bound95 <= 60).all()
     shown = released(dataset, plan, book)
-    (stated,) = shown.manifest["accuracy"]
+    (stated,) = statements_of(shown)["accuracy"]
     assert stated["basis"] == "prediction"
     assert stated["typical_error"] == pytest.approx(model.error.mean())
     shown.write(tmp_path / "folder")

@@ -12,7 +12,7 @@ from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.publishing import pipeline
 from hexveil.publishing.verification import verify
-from publishing.releases import forge_manifest, problems_after
+from publishing.releases import forge_manifest, problems_after, statements_of
 from publishing.setting import dataset_of, hexagons
 
 CELLS, EPSILON = 14, 20
@@ -63,7 +63,7 @@ def made(fleet, tmp_path_factory):
 
 def test_ranges_and_stages_are_stated(fleet, made):
     """Every stage with its epsilon, which add up, and the range of each cell."""
-    manifest, plan = made[0].manifest, fleet[1]
+    manifest, plan = statements_of(made[0]), fleet[1]
     decided = plan.allocation.clipping
     steps = manifest["plan"]["privacy_steps"]
     names = ["pooled_histogram", "within_spread", "first_look", "cells"]
@@ -198,7 +198,7 @@ def steps_of(manifest):
 @pytest.mark.slow
 def test_a_folder_is_verified_and_changes_are_found(made, tmp_path):
     """A range, a flag or a step that was changed does not fit the losses or the first look."""
-    folder, manifest = made[1], made[0].manifest
+    folder, manifest = made[1], statements_of(made[0])
     assert verify.find_problems(folder) == ()
     kept = kept_cell(manifest)
     steps = {step["step"]: index for index, step in enumerate(manifest["plan"]["privacy_steps"])}

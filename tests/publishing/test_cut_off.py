@@ -24,6 +24,7 @@ from hexveil.publishing.estimates.quality_grades import grade_against_map
 from hexveil.publishing.estimates.table import build_table, cells_cut_off
 from hexveil.publishing.verification import verify
 from hexveil.publishing.verification.moment_numbers import check_accuracy
+from publishing.releases import restated, statements_of
 from publishing.setting import dataset_of, hexagons
 
 CELLS, USERS, FAST = 16, 240, 54.3
@@ -129,7 +130,7 @@ def test_every_text_says_how_many(tmp_path):
     folder = made.write(tmp_path / "map")
     many = made.table["mean_quality"].to_pylist().count("cut off")
     assert many == 1
-    assert made.manifest["cut_off"] == [{"statistic": "mean", "cells": many}]
+    assert statements_of(made)["cut_off"] == [{"statistic": "mean", "cells": many}]
     said = f"Cut off (average): {many} of {CELLS} cells."
     assert said in " ".join((folder / "README.txt").read_text("utf-8").split())
     assert said in dossier(folder).to_markdown()
@@ -145,9 +146,7 @@ def test_a_count_that_is_not_the_tables_is_found(tmp_path):
     """A manifest that hides cells that were cut off does not fit its table."""
     dataset, plan = highway(), planned("private")
     made = published(dataset, plan, tmp_path, 0)
-    hidden = replace(
-        made, manifest=made.manifest | {"cut_off": [{"statistic": "mean", "cells": 0}]}
-    )
+    hidden = restated(made, cut_off=[{"statistic": "mean", "cells": 0}])
     folder = hidden.write(tmp_path / "map")
     (found,) = verify.find_problems(folder)
     assert "cells cut off" in found
@@ -160,7 +159,7 @@ def test_without_a_private_range_nothing_is_cut_off(tmp_path):
     plan = hv.plan(dataset, epsilon=4, clipping_range="bounds", advise=False)
     made = published(dataset, plan, tmp_path, 0)
     folder = made.write(tmp_path / "map")
-    assert made.manifest["cut_off"] == []
+    assert statements_of(made)["cut_off"] == []
     assert "cut off" not in (folder / "README.txt").read_text("utf-8").lower()
     assert 'class="swatch steps cut-off"' not in (folder / "report.html").read_text("utf-8")
     assert plan.allocation.clipping.cut_off(plan, {"mean": np.zeros(CELLS, dtype=np.int64)}) == {}

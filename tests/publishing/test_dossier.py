@@ -17,8 +17,8 @@ import hexveil as hv
 from hexveil.model.cells import CellTable
 from hexveil.publishing import receipt
 from hexveil.publishing.dossier import SPANS, describe, dossier, insider_certainty
-from hexveil.publishing.manifest import build_manifest, epsilon_text
 from hexveil.publishing.markup import clean_texts
+from hexveil.publishing.promise_section import epsilon_text
 from hexveil.report.promise_wording import (
     exact_counts,
     factor_words,
@@ -26,8 +26,8 @@ from hexveil.report.promise_wording import (
     probability_factor,
     promise,
 )
-from publishing.releases import release_of, seal
-from publishing.setting import dataset_of, hexagons, labels, plan_of
+from publishing.releases import release_of, said, seal, statements_of
+from publishing.setting import dataset_of, hexagons, labels, manifest_of, plan_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PLACE = {"entry": 7, "chain": "ab" * 32}
@@ -59,7 +59,7 @@ HOSTILE = (
 
 
 def said_of(privacy_unit="user-day", *, kept=1, noise=0.7, cells=None, ledger=PLACE, **request):
-    """Return a manifest, as it is written beside a release."""
+    """Return the statements of a release, as they are written beside it."""
     data = dataset_of(
         np.array([[3, 2, 1], [2, 2, 0], [1, 4, 0], [5, 1, 0]]),
         cells=cells or hexagons(3),
@@ -70,8 +70,8 @@ def said_of(privacy_unit="user-day", *, kept=1, noise=0.7, cells=None, ledger=PL
         identity={"source": "buses.parquet", "columns": "user=bus", "drop_values": "none"},
     )
     plan = plan_of(data, kept, noise, **request)
-    said = build_manifest("buses", data.public, plan, "0" * 64, ledger)
-    return json.loads(json.dumps(said, allow_nan=False))
+    said = manifest_of("buses", data, plan, ledger)
+    return statements_of(json.loads(json.dumps(said, allow_nan=False)))
 
 
 def text_of(said):
@@ -304,11 +304,10 @@ def test_only_a_folder_that_verifies_has_a_dossier(tmp_path):
     folder = release_of(tmp_path / "made", "means").write(tmp_path / "map")
     text = dossier(folder).to_markdown()
     assert receipt.file_digest(folder / "manifest.json") in text
-    said = json.loads((folder / "manifest.json").read_text("utf-8"))
     assert (
         text
         == describe(
-            clean_texts(said), None, receipt.file_digest(folder / "manifest.json")
+            clean_texts(said(folder)), None, receipt.file_digest(folder / "manifest.json")
         ).to_markdown()
     )
     for number, (name, change) in enumerate(CHANGES.items()):

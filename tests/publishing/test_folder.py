@@ -21,9 +21,8 @@ from hexveil.publishing import check_writable, folder
 from hexveil.publishing.estimates.accuracy import accuracy_statement
 from hexveil.publishing.estimates.table import build_table
 from hexveil.publishing.folder import round_to_intervals
-from hexveil.publishing.manifest import build_manifest
 from hexveil.publishing.places import with_places
-from publishing.setting import dataset_of, plan_of
+from publishing.setting import dataset_of, manifest_of, plan_of
 
 MAPPED = {
     "cells.parquet", "cells.csv", "cells.geojson", "report.html", "manifest.json", "README.txt",
@@ -39,7 +38,7 @@ def release_of(dataset, noise=0.7):
     noisy = 10.0 + np.arange(dataset.occupancy.n_cells) / 3
     table = build_table(plan, dataset.public, {"mean": noisy})
     accuracy = accuracy_statement(plan, table, None)
-    return table, build_manifest("buses", dataset.public, plan, "0" * 64, accuracy=accuracy)
+    return table, manifest_of("buses", dataset, plan, None, accuracy)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 import hexveil as hv
 from hexveil.publishing import signing
 from hexveil.publishing.verification import verify
-from publishing.releases import forge_table, release_of
+from publishing.releases import forge_table, release_of, statements_of
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def test_the_table_is_the_one_that_was_checked(made, tmp_path, monkeypatch):
     monkeypatch.setattr(verify.file_comparison, "compare_texts", exchanging)
     loaded = hv.load(place)
     assert loaded.table.equals(released.table)
-    assert loaded.manifest["dataset"]["value"] == "speed"
+    assert statements_of(loaded)["dataset"]["value"] == "speed"
 
 
 @pytest.mark.slow

@@ -12,20 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
-from hexveil.publishing.manifest import (
-    build_manifest,
-    epsilon_text,
-    schema,
-)
+from hexveil.publishing.promise_section import epsilon_text
+from hexveil.publishing.schema import schema
 from hexveil.report.promise_wording import assumptions
-from publishing.setting import dataset_of, plan_of
+from publishing.releases import edited, statements_of
+from publishing.setting import dataset_of, manifest_of, plan_of
 
 
-def manifest_of(dataset, plan=None):
+def written(dataset, plan=None):
     """Return the manifest of a plan as it would be written and read again."""
-    plan = plan or plan_of(dataset, 1)
-    text = json.dumps(build_manifest("buses", dataset.public, plan, "0" * 64), allow_nan=False)
-    return json.loads(text)
+    made = manifest_of("buses", dataset, plan or plan_of(dataset, 1))
+    return json.loads(json.dumps(made, allow_nan=False))
 
 
 @functools.cache
@@ -42,8 +39,9 @@ def check(data):
 
 def test_a_manifest_follows_the_schema(city):
     """The manifest of a map validates, and says the grid and what the plan promises."""
-    said = manifest_of(city, plan_of(city, [2, 1, 0]))
-    check(said)
+    whole = written(city, plan_of(city, [2, 1, 0]))
+    check(whole)
+    said = statements_of(whole)
     assert said["grid"] == {
         "kind": "hexagons",
         "resolution": 7,
@@ -58,9 +56,12 @@ def test_a_manifest_follows_the_schema(city):
     assert said["occupancy_fingerprint"] == city.occupancy.fingerprint
 
 
+COMPONENT = ("components", 0)
+
+
 def parts(data, path=()):
     """Yield the path of every object whose keys the schema fixes."""
-    free = {("software",), ("rules",), ("selection",)}
+    free = {("software",), (*COMPONENT, "rules"), (*COMPONENT, "selection")}
     if isinstance(data, dict):
         if path not in free:
             yield path
@@ -79,17 +80,17 @@ def at(data, path):
 
 def test_the_schema_is_strict(city):
     """A key too many, and a key too few, in any part of the manifest is not valid."""
-    whole = manifest_of(city)
+    whole = written(city)
     paths = list(parts(whole))
-    assert ("cells", 0) in paths
+    assert (*COMPONENT, "cells", 0) in paths
     assert () in paths
     for path in paths:
         said = copy.deepcopy(whole)
         at(said, path)["true_mean"] = 1.0
         with pytest.raises(jsonschema.ValidationError):
             check(said)
-        # Folders of earlier versions have no sums of users and records.
-        for key in [key for key in at(whole, path) if key != "occupancy"]:
+        # Of maps with private presence no loss of a unit is stated.
+        for key in [key for key in at(whole, path) if path or key != "losses"]:
             said = copy.deepcopy(whole)
             del at(said, path)[key]
             with pytest.raises(jsonschema.ValidationError):
@@ -99,9 +100,9 @@ def test_the_schema_is_strict(city):
 def planned(city, **asked):
     """Return the manifest of a plan of the city by arguments of `hv.plan`."""
     plan = hv.plan(city, advise=False, **asked)
-    said = manifest_of(city, plan)
+    said = written(city, plan)
     check(said)
-    return plan, said
+    return plan, statements_of(said)
 
 
 def test_the_request_and_the_certificate_are_stated(city):
@@ -139,8 +140,9 @@ def test_targets_are_stated_by_statistic(city):
     assert set(said["plan"]["mean_error"]) == {"mean", "variance"}
     assert [part["statistic"] for part in said["cells"][0]["noised"]] == ["mean", "variance"]
     for key in ("mean", "variance"):
-        broken = copy.deepcopy(said)
-        del broken["plan"]["mean_error"][key]
+        broken = edited(
+            written(city, plan), lambda own, key=key: own["plan"]["mean_error"].pop(key)
+        )
         with pytest.raises(jsonschema.ValidationError):
             check(broken)
 
@@ -156,8 +158,9 @@ def test_a_sum_of_errors_is_one_number(city):
 def test_the_distribution_of_losses_is_stated(city):
     """Largest, quantiles, average, and how many units lose nothing; and what counting claims."""
     plan = plan_of(city, [2, 1, 0], rows={"contribution_factor": np.array([1.0, 0.0, 0.5, 1.0])})
-    said = manifest_of(city, plan)
-    check(said)
+    whole = written(city, plan)
+    check(whole)
+    said = statements_of(whole)
     losses = plan.losses()
     assert said["losses"] == {
         "units": 4,
@@ -184,7 +187,7 @@ def test_a_factor_without_limit_is_null():
     dataset = dataset_of([[1], [1]])
     plan = plan_of(dataset, [1], 0.001)
     assert plan.epsilon > 999
-    said = manifest_of(dataset, plan)
+    said = written(dataset, plan)
     check(said)
     assert said["guarantee"]["probability_factor"] is None
     assert "without a limit" in said["guarantee"]["promise"]
@@ -211,7 +214,7 @@ def test_assumptions_say_that_days_add_up(unit):
     said = assumptions(unit)
     assert len(said) == 3
     assert f"one {unit}" in said[1]
-    guarantee = manifest_of(dataset_of([[1]], privacy_unit=unit))["guarantee"]
+    guarantee = written(dataset_of([[1]], privacy_unit=unit))["guarantee"]
     assert guarantee["privacy_unit"] == unit
     assert unit.removeprefix("user-") in guarantee["neighbours"]
 
@@ -219,6 +222,6 @@ def test_assumptions_say_that_days_add_up(unit):
 def test_bounds_of_each_cell_are_in_the_manifest():
     """Cells with bounds of their own are listed with them."""
     dataset = dataset_of([[1, 1], [1, 1]])
-    said = manifest_of(dataset, plan_of(dataset, [1, 1], lower=[0, 10], upper=[60, 30]))
-    assert [(c["lower"], c["upper"]) for c in said["cells"]] == [(0, 60), (10, 30)]
-    check(said)
+    whole = written(dataset, plan_of(dataset, [1, 1], lower=[0, 10], upper=[60, 30]))
+    assert [(c["lower"], c["upper"]) for c in statements_of(whole)["cells"]] == [(0, 60), (10, 30)]
+    check(whole)

@@ -1,8 +1,6 @@
 """Maps that say no more than one number for all cells: said of a release, refused beforehand."""
 
-import json
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +9,7 @@ import pytest
 import hexveil as hv
 from hexveil.publishing.verification.verify import find_problems
 from hexveil.report.accuracy_text import describe_one_number
+from publishing.releases import restated, said, statements_of
 
 FLEET = hv.FleetDeclaration(1500, 20, 6)
 LINES = [str(number) for number in range(20)]
@@ -56,7 +55,7 @@ def test_a_release_says_where_one_number_would_do(tmp_path, protect, statistics)
     for name in ("README.txt", "report.html"):
         text = " ".join((folder / name).read_text("utf-8").split())
         assert "One number for all cells would do as well" in text
-    (stated,) = json.loads((folder / "manifest.json").read_text("utf-8"))["accuracy"]
+    (stated,) = said(folder)["accuracy"]
     assert stated["beats_constant"] is False
     apart = released(tmp_path, 15.0, statistics, protect)
     assert apart.no_better_than_constant == () == apart.warnings
@@ -67,8 +66,8 @@ def test_a_release_says_where_one_number_would_do(tmp_path, protect, statistics)
 def test_a_forged_statement_is_found(tmp_path, protect):
     """Verification makes it again of the error and the deviation."""
     apart = released(tmp_path, 15.0, ["mean"], protect)
-    stated = [apart.manifest["accuracy"][0] | {"beats_constant": False}]
-    forged = replace(apart, manifest=apart.manifest | {"accuracy": stated})
+    stated = [statements_of(apart)["accuracy"][0] | {"beats_constant": False}]
+    forged = restated(apart, accuracy=stated)
     assert any("beats_constant" in one for one in find_problems(forged.write(tmp_path / "map")))
 
 
@@ -85,7 +84,7 @@ def test_bins_of_a_histogram_are_named_together():
 def test_private_grades_compare_with_how_much_cells_differ(tmp_path):
     """By noisy numbers: intervals that were widened do not make cells that differ alike."""
     released_map = released(tmp_path, 4.0, ["mean"], "presence", epsilon=4)
-    (stated,) = released_map.manifest["accuracy"]
+    (stated,) = statements_of(released_map)["accuracy"]
     truth = records(4.0).group_by("line").aggregate([("speed", "mean")])["speed_mean"].to_numpy()
     assert stated["between_cells"] == pytest.approx(truth.std(), rel=0.3)
     assert released_map.table["quality"].to_pylist().count("noise") < 4

@@ -18,10 +18,10 @@ from hexveil.mechanisms import noise
 from hexveil.mechanisms.looks.clipped_mean import ClippedMean
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.publishing.manifest import schema
-from hexveil.publishing.readme import render_readme
+from hexveil.publishing.schema import schema
 from hexveil.report.promise_wording import promise
-from publishing.setting import dataset_of, hexagons, plan_of, units_of
+from publishing.releases import statements_of
+from publishing.setting import dataset_of, hexagons, plan_of, readme_of, units_of
 
 
 @pytest.fixture
@@ -286,10 +286,10 @@ def test_a_release_of_constants_books_nothing(city, book, door):
     again = hv.release(city, plan_of(city, 0), ledger=book, accept_noise=True)
     assert again.table.equals(released.table)
     assert released.manifest["guarantee"]["probability_factor"] == 1.0
-    page = report.render(released.table, released.manifest)
+    page = report.render(released.table, statements_of(released))
     assert "No value is read: had the values of one user been anything else" in page
     assert "each with a constant: no value was read" in page
-    said = " ".join(render_readme(released.table, released.manifest, mapped=True).split())
+    said = " ".join(readme_of(released.table, released.manifest, mapped=True).split())
     assert "No value is read" in said
     assert "would claim" not in said
 
@@ -299,7 +299,7 @@ def test_targets_that_constants_meet_cost_nothing(city, book):
     plan = hv.plan(city, target_error=31, advise=False)
     released = hv.release(city, plan, ledger=book, accept_noise=True)
     assert (released.epsilon, book.spent) == (0, 0)
-    (target,) = released.manifest["plan"]["request"]["targets"]
+    (target,) = statements_of(released)["plan"]["request"]["targets"]
     assert target == {"of": "mean", "smallest": 31.0, "largest": 31.0}
 
 

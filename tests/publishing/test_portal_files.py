@@ -320,7 +320,7 @@ def test_several_value_columns_conform(portal_tools, tmp_path):
     assert violations(graph) == ""
     download = rdflib.Namespace("http://www.w3.org/ns/dcat#").downloadURL
     files = {str(file).removeprefix(HOLDER.base_url) for file in graph.objects(None, download)}
-    assert {"cells.csv", "speed/cells.parquet", "delay/report.html"} <= files
+    assert {"cells.csv", "cells.parquet", "report.html"} <= files
     assert all((folder / name).is_file() for name in files)
     report = frictionless.validate(str(folder / "datapackage.json"))
     assert report.valid, report.flatten(["type", "note"])

@@ -12,7 +12,7 @@ from hexveil.publishing.estimates.posterior_estimates import (
 from hexveil.publishing.verification import verify
 from hexveil.smoothing import Smoothed
 from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
-from publishing.releases import forge_manifest
+from publishing.releases import forge_manifest, statements_of
 from publishing.test_cut_off import CELLS, FAST, drawing, highway, planned
 
 BOUNDS = 0.0, 100.0
@@ -158,7 +158,7 @@ def test_a_release_under_one_range_has_estimates(tmp_path, estimates):
     """Estimate, interval and expected error are in the table, and the manifest sums them up."""
     made = published(tmp_path, estimates=estimates)
     rows = made.table.to_pylist()
-    (accuracy,) = made.manifest["accuracy"]
+    (accuracy,) = statements_of(made)["accuracy"]
     assert accuracy["basis"] == "posterior"
     assert accuracy["graded_by"] == "map"
     assert accuracy["typical_error"] == pytest.approx(
@@ -184,7 +184,7 @@ def test_texts_state_the_typical_error_and_the_differences(tmp_path):
     folder = made.write(tmp_path / "map")
     readme = " ".join((folder / "README.txt").read_text("utf-8").split())
     page = " ".join((folder / "report.html").read_text("utf-8").split())
-    (accuracy,) = made.manifest["accuracy"]
+    (accuracy,) = statements_of(made)["accuracy"]
     error, between = (f"{accuracy[key]:.3g} km/h" for key in ("typical_error", "between_cells"))
     assert f"Typical error (average): {error}, the mean over cells" in readme
     assert f"standard deviation of about {between}, estimated from the noisy numbers" in readme
@@ -197,7 +197,7 @@ def test_other_kinds_of_plans_have_no_estimates(tmp_path):
     """Without one range for the map the model does not apply, and the manifest says so."""
     made = published(tmp_path, "bounds")
     assert "mean_estimate" not in made.table.column_names
-    (accuracy,) = made.manifest["accuracy"]
+    (accuracy,) = statements_of(made)["accuracy"]
     assert (accuracy["basis"], accuracy["graded_by"]) == ("worst case", "bounds")
     assert accuracy["between_cells"] > 0
     assert verify.find_problems(made.write(tmp_path / "map")) == ()

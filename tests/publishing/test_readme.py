@@ -8,9 +8,7 @@ import pytest
 from hexveil.publishing.estimates.accuracy import accuracy_statement
 from hexveil.publishing.estimates.released_columns import COLUMNS, describe_column
 from hexveil.publishing.estimates.table import build_table
-from hexveil.publishing.manifest import build_manifest
-from hexveil.publishing.readme import render_readme
-from publishing.setting import dataset_of, plan_of
+from publishing.setting import dataset_of, manifest_of, plan_of, readme_of
 
 
 @pytest.fixture
@@ -19,23 +17,20 @@ def parts(city):
     plan = plan_of(city, [2, 2, 0], 2.0)
     table = build_table(plan, city.public, {"mean": np.arange(3.0)})
     accuracy = accuracy_statement(plan, table, None)
-    return table, build_manifest("buses", city.public, plan, "0" * 64, accuracy=accuracy)
+    return table, manifest_of("buses", city, plan, None, accuracy)
 
 
 def text_of(table, said, *, mapped=True):
     """Return README.txt on one line."""
-    return " ".join(render_readme(table, said, mapped=mapped).split())
+    return " ".join(readme_of(table, said, mapped=mapped).split())
 
 
 def test_without_a_unit_of_measure_none_is_said():
     """A value without unit has no empty brackets."""
     dataset = dataset_of([[1], [2]])
     plan = plan_of(dataset, [2])
-    text = render_readme(
-        build_table(plan, dataset.public, {"mean": np.zeros(1)}),
-        build_manifest("wards", dataset.public, plan, "0" * 64),
-        mapped=False,
-    )
+    table = build_table(plan, dataset.public, {"mean": np.zeros(1)})
+    text = readme_of(table, manifest_of("wards", dataset, plan))
     assert text.splitlines()[0] == "Average value of wards, 1 cell"
     assert "()" not in text
     assert "[]" not in text
@@ -45,13 +40,14 @@ def test_without_a_unit_of_measure_none_is_said():
 def test_the_spread_of_losses_is_said(parts):
     """The most exposed unit, the others, and what counting cells would claim, rounded up."""
     table, said = parts[0], copy.deepcopy(parts[1])
-    said["losses"] |= {"units": 40, "p99": 0.98761, "p90": 0.5, "median": 0.25, "mean": 0.3}
-    said["losses"]["at_zero"] = 7
-    said["guarantee"]["l0_epsilon"] = "3.00001"
+    losses = said["components"][0]["losses"]
+    losses |= {"units": 40, "p99": 0.98761, "p90": 0.5, "median": 0.25, "mean": 0.3}
+    losses["at_zero"] = 7
+    said["components"][0]["l0_epsilon"] = "3.00001"
     text = text_of(table, said)
     assert "most exposed of 40 users. Of these, 99 percent lose at most 0.9877, 90 percent" in text
     assert "and 7 lose nothing. Naive accounting, cell by cell, would claim epsilon 3.001." in text
-    said["losses"]["at_zero"] = 0
+    losses["at_zero"] = 0
     assert "lose nothing" not in text_of(table, said)
 
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pyarrow.parquet as pq
 import pytest
 
-from hexveil.publishing.manifest import epsilon_text
+from hexveil.publishing.promise_section import epsilon_text
 from hexveil.publishing.verification import recomputed_losses, verify
 from hexveil.publishing.verification.recomputed_losses import LossRange, ReleaseStatements
 from publishing.releases import (

@@ -10,14 +10,14 @@ from hexveil.base.errors import InputError
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.publishing.estimates.smoothed_estimates import effective_users, groupings_of
 from hexveil.publishing.estimates.table import build_table
-from hexveil.publishing.manifest import schema
-from hexveil.publishing.readme import render_readme
+from hexveil.publishing.schema import schema
 from hexveil.publishing.verification import verify
 from hexveil.records.feasible_sums import squares_range
 from hexveil.report.manifest_view import ManifestView
 from hexveil.report.templates import format_roughly, render_sentence
 from hexveil.smoothing import group_hexagons
-from publishing.setting import dataset_of, hexagons, labels
+from publishing.releases import statements_of
+from publishing.setting import dataset_of, hexagons, labels, readme_of
 
 BOTH = ("raw", "smoothed")
 
@@ -65,7 +65,7 @@ def test_smoothing_costs_nothing_and_changes_nothing_else(book, tmp_path, clippi
         made.table[f"mean_{key}"].to_numpy() for key in ("low", "smoothed", "high")
     )
     assert ((low <= middle) & (middle <= high) & (low >= 0) & (high <= 60)).all()
-    of_page = ManifestView.from_manifest(made.manifest).bound_limits(made.table)
+    of_page = ManifestView.from_manifest(statements_of(made)).bound_limits(made.table)
     for shown, key in zip(of_page, ("low", "high"), strict=True):
         assert np.allclose(shown, plain.table[f"mean_{key}"].to_numpy())
     raw = made.table["mean_raw"].to_numpy()
@@ -89,8 +89,8 @@ def test_the_manifest_names_the_model_and_how_much_is_signal(book):
     plan = hv.plan(dataset, epsilon=20, advise=False, **options)
     made = hv.release(dataset, plan, ledger=book, accept_noise=True, estimates=BOTH)
     jsonschema.validate(made.manifest, schema())
-    assert [one["statistic"] for one in made.manifest["smoothing"]] == ["mean", "variance"]
-    for one in made.manifest["smoothing"]:
+    assert [one["statistic"] for one in statements_of(made)["smoothing"]] == ["mean", "variance"]
+    for one in statements_of(made)["smoothing"]:
         assert 0 <= one["signal_share"] <= 1
         assert 0 <= one["distinguishable"] <= 12
         assert "own" in one["deviations"]
@@ -101,7 +101,7 @@ def test_the_manifest_names_the_model_and_how_much_is_signal(book):
         made.table["sd_low"].to_numpy(), np.sqrt(made.table["variance_low"].to_numpy())
     )
     plain = hv.release(dataset, plan, ledger=book, accept_noise=True)
-    assert plain.manifest["smoothing"] == []
+    assert statements_of(plain)["smoothing"] == []
     assert plain.table["sd_bound95"].equals(made.table["sd_bound95"])
     json.dumps(made.manifest, allow_nan=False)
 
@@ -144,7 +144,7 @@ def test_a_release_says_how_good_it_is(book, tmp_path):
         accept_noise=True,
         estimates=BOTH,
     )
-    one = made.manifest["smoothing"][0]
+    one = statements_of(made)["smoothing"][0]
     assert one["epsilon_half_distinguishable"] > 0
     text = " ".join((made.write(tmp_path / "map") / "README.txt").read_text().split())
     share = f"{one['signal_share']:.0%} of the variation between the noisy numbers is signal"
@@ -194,8 +194,11 @@ def test_where_no_epsilon_would_do_it_is_said(book):
     dataset = fleet()
     plan = hv.plan(dataset, epsilon=2, advise=False)
     made = hv.release(dataset, plan, ledger=book, accept_noise=True, estimates=BOTH)
-    made.manifest["smoothing"][0] |= {"signal_share": 0.0, "epsilon_half_distinguishable": None}
-    text = " ".join(render_readme(made.table, made.manifest, mapped=False).split())
+    statements_of(made)["smoothing"][0] |= {
+        "signal_share": 0.0,
+        "epsilon_half_distinguishable": None,
+    }
+    text = " ".join(readme_of(made.table, made.manifest).split())
     assert "0% of the variation" in text
     assert "At no practical epsilon would half of the cells be distinguishable" in text
 

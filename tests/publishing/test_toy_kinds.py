@@ -6,11 +6,11 @@ Nothing behind a plan asks of which kind its components are: a test holds that, 
 import re
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import hexveil as hv
@@ -24,7 +24,12 @@ from hexveil.planning.method_comparison import Comparison, ComparisonRow
 from hexveil.planning.part import PlainPart, public_json
 from hexveil.planning.serialization import codec, plan_codec
 from hexveil.publishing import part_kinds
-from hexveil.publishing.manifest import cell_sections, guarantee_section, release_manifest
+from hexveil.publishing.estimates.table import described_table, name_counted_cells
+from hexveil.publishing.manifest import loss_section, occupancy_sections
+from hexveil.publishing.schema import with_common
+from hexveil.publishing.verification import moment_checks
+from hexveil.publishing.verification.verify import find_problems
+from publishing.releases import forge_manifest, problems_after, statements_of
 from publishing.setting import dataset_of, small_city
 from user_average import UserAverage
 
@@ -48,7 +53,7 @@ def test_a_mechanism_of_a_file_goes_all_the_way(tmp_path, monkeypatch):
     made = hv.release(dataset, loaded, ledger=book, accept_noise=True)
     folder = made.write(tmp_path / "map")
     stated = hv.verify(folder)
-    assert {cell["mechanism"] for cell in stated["cells"]} == {"UserAverage()"}
+    assert {cell["mechanism"] for cell in statements_of(stated)["cells"]} == {"UserAverage()"}
     assert "UserAverage" in (folder / "report.html").read_text("utf-8")
     assert hv.release(dataset, plan, ledger=book, accept_noise=True).replayed
     assert 5 <= book.remaining < 5 + Fraction(1, 10**6)
@@ -162,24 +167,63 @@ class TotalPart(PlainPart):
     column_json = to_json
 
 
-def publish_totals(component, facts, draw):
-    """Return table and manifest."""
+def publish_totals(component, facts, _stages, outputs, _smoothing):
+    """Return the table, and what the manifest states."""
     quantum, lower = (float(one) for one in (facts.lattice.quantum, facts.lattice.lower))
-    totals = draw.outputs["total"].ravel() * quantum + lower * facts.occupancy.records_per_cell
-    table = pa.table({"cell": facts.cells.names(), "total_raw": totals})
-    guarantee = guarantee_section(facts, component.requested_epsilon, component.epsilon)
-    sections = {**cell_sections(facts), "plan": {"statistics": ["total"]}}
-    booking = draw.request, draw.position
-    return table, release_manifest(
-        {"kind": "totals"}, draw.dataset, facts, guarantee, sections, booking
-    )
+    totals = outputs["total"].ravel() * quantum + lower * facts.occupancy.records_per_cell
+    bound = float(np.log(20)) * component.scale * quantum
+    columns = name_counted_cells(facts, facts.occupancy) | {
+        "total_estimate": totals, "total_low": totals - bound, "total_high": totals + bound,
+        "total_quality": ["caution"] * totals.size,
+    }  # fmt: skip
+    table = described_table(columns, lambda name: (f"the {name}", ""), facts.value)
+    return table, {
+        "plan": {"statistics": ["total"], "bound": bound},
+        "losses": loss_section(component),
+        "cells": [{"cell": name} for name in facts.cells.names()],
+        **occupancy_sections(component),
+    }
+
+
+COLUMNS = (
+    "users", "records", "total_estimate", "total_low", "total_high", "total_quality",
+)  # fmt: skip
+SCHEMA = {
+    "properties": {
+        "plan": {"type": "object", "required": ["statistics", "bound"]},
+        "losses": {"type": "object", "required": ["units", "max", "mean", "at_zero"]},
+        "cells": {"type": "array", "items": {"type": "object", "required": ["cell"]}},
+        "occupancy": {"type": "object"},
+        "occupancy_fingerprint": {"type": "string"},
+    },
+    "required": ["plan", "losses", "cells", "occupancy", "occupancy_fingerprint"],
+}
+
+
+def recompute_totals(table, stated):
+    """Yield if an interval is not that of the bound."""
+    width = table["total_high"].to_numpy() - table["total_low"].to_numpy()
+    if not np.allclose(width, 2 * stated["plan"]["bound"]):
+        yield "the interval of a total is not that of its bound."
+
+
+TOTALS = part_kinds.ComponentKind(
+    "values",
+    publish_totals,
+    lambda *_: None,
+    lambda: with_common("totals", SCHEMA),
+    lambda _: (),
+    lambda _: moment_checks.types_of(COLUMNS),
+    moment_checks.check_counted_cells,
+    recompute_totals,
+    lambda *_: (("the bound of a total",), ()),
+)
 
 
 @pytest.fixture
 def totals(monkeypatch):
     """Register the kind of part: how it is saved, and how it is published."""
-    kind = part_kinds.PublishedKind(publish_totals, lambda *_: None)
-    monkeypatch.setitem(part_kinds.PUBLISHED, TotalPart.kind, kind)
+    monkeypatch.setitem(part_kinds.KINDS, TotalPart.kind, TOTALS)
     row = ComparisonRow("totals", "mean", epsilon=3.0)
     monkeypatch.setitem(method_comparison.COMPARED, "totals", lambda _: Comparison([row], [], []))
     monkeypatch.setitem(
@@ -213,7 +257,7 @@ def test_a_statistic_of_a_file_is_released_once(totals, tmp_path):
     dataset, plan = totals
     book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="city", budget=5)
     made = hv.release(dataset, plan, ledger=book)
-    assert np.isfinite(made.table["total_raw"].to_numpy()).all()
+    assert np.isfinite(made["total"]).all()
     assert made.manifest["guarantee"]["epsilon_requested"] == "3"
     again = hv.release(dataset, plan, ledger=book)
     assert again.replayed
@@ -222,6 +266,29 @@ def test_a_statistic_of_a_file_is_released_once(totals, tmp_path):
         hv.release(dataset, plan.changed(requested_epsilon=Fraction(4)), ledger=book)
     with pytest.raises(InputError, match="totals are not smoothed"):
         hv.release(dataset, plan, ledger=book, estimates=("raw", "smoothed"))
+
+
+def test_the_folder_of_a_statistic_of_a_file_is_checked_and_read(totals, tmp_path):
+    """It has a schema, a page and README.txt; what is recomputed of it is found when changed."""
+    dataset, plan = totals
+    book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="city", budget=5)
+    made = hv.release(dataset, plan, ledger=book)
+    folder = made.write(tmp_path / "map")
+    assert find_problems(folder) == ()
+    assert hv.load(folder).table.equals(made.table)
+    assert "Total" in (folder / "report.html").read_text("utf-8")
+    assert "total_high: the total_high" in (folder / "README.txt").read_text("utf-8")
+    for number, (change, words) in enumerate(
+        (
+            (lambda own: own["plan"].update(bound=1.0), "not that of its bound"),
+            (lambda own: own.pop("occupancy"), "breaks its schema at components/0"),
+            (lambda own: own["cells"].reverse(), "does not have the cells"),
+        )
+    ):
+        found = problems_after(
+            partial(forge_manifest, change=change), folder, tmp_path / f"{number}"
+        )
+        assert words in " ".join(found)
 
 
 def test_a_statistic_that_books_too_little_draws_nothing(totals, tmp_path, monkeypatch):
@@ -256,5 +323,5 @@ def test_no_code_asks_of_which_kind_a_plan_is():
 def test_every_kind_has_a_plan_and_a_publisher():
     """What is saved or published is registered, each under one name."""
     kinds = {kind.kind for kind in plan_codec.KINDS.values() if kind is not hv.Plan}
-    assert kinds | {"presence"} == set(part_kinds.PUBLISHED)
+    assert kinds | {"presence"} == set(part_kinds.KINDS)
     assert {one.name for one in fields(hv.Plan)} >= {"facts", "components", "requested_epsilon"}

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hexveil.publishing.verification.files import untrusted_files
-from hexveil.publishing.verification.files.untrusted_files import ImplausibleError
+from hexveil.publishing.verification import untrusted_files
+from hexveil.publishing.verification.untrusted_files import ImplausibleError
 
 TYPES = {"users": pa.int64(), "mean_raw": pa.float64()}
 

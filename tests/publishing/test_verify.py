@@ -15,11 +15,10 @@ import hexveil as hv
 from hexveil.publishing import folder, receipt
 from hexveil.publishing.estimates.accuracy import accuracy_statement
 from hexveil.publishing.estimates.table import build_table
-from hexveil.publishing.manifest import build_manifest
 from hexveil.publishing.verification import verify
 from publishing import measuring
 from publishing.releases import forge_json, forge_manifest, seal
-from publishing.setting import plan_of
+from publishing.setting import manifest_of, plan_of
 
 LEDGER = {"entry": 7, "chain": "ab" * 32}
 
@@ -35,7 +34,7 @@ def write(dataset, place, *, statistics=("mean",), ledger=LEDGER):
     noisy = measuring.values_of(numbers, plan, dataset.public.lattice)
     table = build_table(plan, dataset.public, noisy)
     accuracy = accuracy_statement(plan, table, None)
-    said = build_manifest("buses", dataset.public, plan, "0" * 64, ledger, accuracy=accuracy)
+    said = manifest_of("buses", dataset, plan, ledger, accuracy)
     return folder.write(table, said, place)
 
 
@@ -112,9 +111,11 @@ CHANGES = {
     "breaks its schema at guarantee": change_manifest(
         lambda said: said["guarantee"].pop("epsilon_spent")
     ),
-    "has schema version 9": change_manifest(lambda said: said.update(schema_version=9)),
+    "has schema version 9": change_manifest(
+        lambda said: said.update(schema_version=9), sealed=False
+    ),
     "has schema version unknown": change_manifest(
-        lambda said: said.update(schema_version=["1"])
+        lambda said: said.update(schema_version=["1"]), sealed=False
     ),
     "receipt.json has a version that this program does not know": change_receipt(
         lambda said: said.update(receipt_version=2)

@@ -27,7 +27,7 @@ from publishing.measuring import (
     weighted_scales,
     weighted_statistic,
 )
-from publishing.releases import forge_manifest, problems_after
+from publishing.releases import forge_manifest, problems_after, statements_of
 from publishing.setting import dataset_of
 
 COUNTS = np.array([[2, 1], [1, 0], [1, 3], [0, 1]])
@@ -139,7 +139,7 @@ def test_a_release_finds_the_interval_and_states_it(book, tmp_path):
     assert float(book.spent) == pytest.approx(float(plan.epsilon), rel=1e-9)
     (entry,) = book.entries()
     low, high = interval_of(entry, dataset, plan)
-    step, cells = made.manifest["plan"]["privacy_steps"]
+    step, cells = statements_of(made)["plan"]["privacy_steps"]
     assert (step["step"], cells["step"]) == ("clipping_range", "cells")
     assert (step["lower"], step["upper"]) == (pytest.approx(low / 1000), pytest.approx(high / 1000))
     assert 0 <= step["lower"] < 30

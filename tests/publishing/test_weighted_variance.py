@@ -31,6 +31,7 @@ from publishing.measuring import (
     weighted_variance_of,
     weighted_variances,
 )
+from publishing.releases import statements_of
 from publishing.setting import dataset_of
 
 COUNTS = np.array([[2, 1], [1, 0], [1, 2], [0, 1]])
@@ -226,7 +227,7 @@ def test_one_booking_covers_all_three_steps(book, tmp_path):
     assert float(book.spent) == pytest.approx(float(plan.epsilon), rel=1e-9)
     (entry,) = book.entries()
     assert len(entry.published["cells"]) == 2 * dataset.occupancy.n_cells
-    step, cells = made.manifest["plan"]["privacy_steps"]
+    step, cells = statements_of(made)["plan"]["privacy_steps"]
     assert step["share"] + cells["share"] == pytest.approx(1)
     both = Fraction(step["epsilon"]) + Fraction(cells["epsilon"])
     assert plan.epsilon <= both < plan.epsilon + Fraction(1, 10**12)
@@ -261,7 +262,7 @@ def test_a_variance_alone_pays_for_its_mean(book, tmp_path, statistics):
     made = hv.release(dataset, plan, ledger=book, accept_noise=True)
     assert len(book.entries()[0].published["cells"]) == 2 * dataset.occupancy.n_cells
     assert not [name for name in made.table.column_names if name.startswith("mean")]
-    assert 0 < made.manifest["plan"]["privacy_steps"][1]["mean_share"] < 1
+    assert 0 < statements_of(made)["plan"]["privacy_steps"][1]["mean_share"] < 1
     folder = made.write(tmp_path / "map")
     assert verify.find_problems(folder) == ()
     page = (folder / "report.html").read_text()
@@ -296,7 +297,7 @@ def test_without_noise_it_is_the_projected_variance(book, monkeypatch):
     shares = shares_of(plan.allocation.clipping.weight)
     b = plan.mean_noise * (pair[1] - pair[0]) / 1000
     expected = projected(dataset, plan, pair, shares) + 2 * b**2
-    radius = made.manifest["plan"]["privacy_steps"][0]["radius"]
+    radius = statements_of(made)["plan"]["privacy_steps"][0]["radius"]
     off = made.table["variance_noisy"].to_numpy() - expected
     assert np.abs(off).max() <= radius**2 * 2.0**-19
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import hexveil as hv
+from hexveil.publishing.verification.former_folders import as_current
 from hexveil.report import render
 from hexveil.report.derived_page import render_derived
 
@@ -388,7 +389,7 @@ def test_a_comparison_says_which_differences_are_none(show, city_page, city):
     rows = {(r["hexagon"], r["slot"]): r for r in city.table.to_pylist()}
     there, here = "2024-02-19T07:00", "2024-02-19T10:00"
     both = [h for h, s in rows if s == there and (h, here) in rows]
-    release = hv.Release(city.table, city.manifest, 1, replayed=True)
+    release = hv.Release(city.table, as_current(city.manifest), 1, replayed=True)
     apart = [h for h in both if release.difference(f"{h}/{here}", f"{h}/{there}").is_told_apart]
     assert 0 < len(apart) < len(both)
     page = show(city_page, DESK, at=f"#slot={here}&against={there}&cell={both[0]}")
@@ -405,7 +406,7 @@ def test_a_comparison_says_which_differences_are_none(show, city_page, city):
 
 def test_a_second_hexagon_is_compared_as_python_compares_it(show, city_page, city):
     """A tap after the button chooses the second one; difference and verdict are those of Python."""
-    release = hv.Release(city.table, city.manifest, 1, replayed=True)
+    release = hv.Release(city.table, as_current(city.manifest), 1, replayed=True)
     slot = SEVEN.partition("=")[2]
     here = [r["hexagon"] for r in city.table.to_pylist() if r["slot"] == slot]
     page = show(city_page, PHONE, at=f"{SEVEN}&cell={here[-1]}")
@@ -591,7 +592,7 @@ def two_columns(city) -> tuple:
     names = ("speed", "delay")
     stated = {"value_unit": "km/h", "epsilon": "0.5", "users": 9, "records": 99}
     manifest = city.manifest | {
-        "columns": [stated | {"column": one, "folder": one, "cells": 500} for one in names],
+        "columns": [stated | {"column": one, "prefix": one, "cells": 500} for one in names],
         "losses": city.manifest["losses"] | {"p99": 0.9, "mean": 0.3},
         "heading": "Average of speed, delay",
     }

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import hexveil as hv
+from hexveil.publishing.verification.former_folders import as_current
 from hexveil.report.cell_differences import ComparableNumbers, unknown_ends
 from hexveil.report.manifest_view import ManifestView
+from publishing.releases import statements_of
 
 
 def numbers(number, below, above=None, bias=0.0, **facts):
@@ -101,7 +103,7 @@ def test_intervals_of_differences_hold_the_truth(tmp_path, options):
     for edition in range(10):
         made_release = release(tmp_path, columns, edition=str(edition + 1), **options)
         cells = list(made_release["cell"])
-        view = ManifestView.from_manifest(made_release.manifest)
+        view = ManifestView.from_manifest(statements_of(made_release))
         first, second = np.triu_indices(len(cells), 1)
         found = ComparableNumbers.of(made_release.table, view).differ(first, second)
         true = np.array([truth[name.split("=")[-1]] for name in cells])
@@ -147,7 +149,7 @@ def test_cells_that_are_cut_off_have_differences_with_an_unknown_end(city):
     quality[0], high[0] = "cut off", 65.0
     table = table.set_column(table.column_names.index("mean_quality"), "mean_quality", [quality])
     table = table.set_column(table.column_names.index("mean_high"), "mean_high", [high])
-    cut = hv.Release(table, city.manifest, 1, replayed=True)
+    cut = hv.Release(table, as_current(city.manifest), 1, replayed=True)
     names = table["cell"].to_pylist()
     found = cut.difference(names[0], names[1])
     assert (found.lower_unknown, found.upper_unknown) == (False, True)

@@ -19,7 +19,13 @@ NAMES = sorted(str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*") if pa
 
 def test_the_texts_of_a_release_are_here():
     """README.txt, dossier, page, promise and clipping have a template each."""
-    assert {"readme.md", "dossier.md", "report.html", "promise.txt", "clipping.txt"} <= {*NAMES}
+    assert {
+        "moments/readme.md",
+        "moments/dossier.md",
+        "report.html",
+        "promise.txt",
+        "clipping.txt",
+    } <= {*NAMES}
 
 
 @cache
@@ -36,7 +42,7 @@ def included_templates():
     page = (FOLDER / "report.html").read_text("utf-8")
     included |= {
         f"{folder}/{found}"
-        for folder in ("page", "presence", "distribution", "columns", "derived")
+        for folder in ("page", "presence", "distributions", "columns", "derived")
         for found in re.findall(r"include words ~ \"/([a-z]+\.html)\"", page)
     }
     return included

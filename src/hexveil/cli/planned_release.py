@@ -34,18 +34,12 @@ from hexveil.planning.plan import Plan
 from hexveil.planning.serialization import plan_folder
 from hexveil.publishing import signing
 from hexveil.publishing.catalogue.holder_statements import Catalogue
-from hexveil.publishing.columns.column_folder import planned_parts
-from hexveil.publishing.columns.column_release import ColumnReleases
-from hexveil.publishing.estimates.table import name_cells, name_columns
+from hexveil.publishing.estimates.table import name_columns
 from hexveil.publishing.folder import FolderOptions, list_files
 from hexveil.publishing.manifest import cell_sections, fingerprint, request_of
 from hexveil.publishing.pipeline import booked_plan, preview_release, replay_presence
 from hexveil.publishing.pipeline import release as publish_numbers
-from hexveil.publishing.presence.presence_manifest import (
-    presence_request,
-    presence_sections,
-    request_name,
-)
+from hexveil.publishing.presence.presence_manifest import presence_request, request_name
 from hexveil.publishing.release_checks import check_declared
 from hexveil.records.progress import show_progress
 from hexveil.records.read import declare
@@ -124,20 +118,16 @@ class PlannedRelease:
         return {}
 
     def file_names(self) -> tuple[str, ...]:
-        """Return the files, and folders of value columns, that a release would write."""
-        facts, signed = self.facts, self.run.release.sign is not None
-        catalogue = catalogue_of(self.run)
+        """Return the files that a release would write."""
+        facts: Any = self.facts
         leading = facts.leading if isinstance(facts, (ColumnFacts, DeclaredColumns)) else facts
-        table, sections = self._cells(leading)
-        if isinstance(facts, (ColumnFacts, DeclaredColumns)):
-            columns = [*facts.columns]
-            return planned_parts(columns, table, sections, catalogue=catalogue, signed=signed)
-        tiles = self.run.release.tiles
-        return list_files(table, sections, catalogue=catalogue, tiles=tiles, signed=signed)
-
-    def _cells(self, leading: Any) -> tuple[pa.Table, dict[str, Any]]:  # noqa: ANN401  of one column
-        """Return the names of the cells, and the manifest about them."""
-        return pa.table(name_cells(leading)), cell_sections(leading)
+        return list_files(
+            pa.table(name_columns(leading.cells)),
+            cell_sections(leading),
+            catalogue=catalogue_of(self.run),
+            tiles=self.run.release.tiles,
+            signed=self.run.release.sign is not None,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,11 +227,8 @@ class ReleaseOfDeclarations(PlannedRelease):
 
     def open_cells(self, published: Release) -> dict[str, int]:
         """Return the number of open cells by value column, "" for a single one."""
-        releases = published.releases if isinstance(published, ColumnReleases) else {"": published}
+        releases = published.releases if len(published.releases) > 1 else {"": published}
         return {name: sum(item.table["is_open"].to_pylist()) for name, item in releases.items()}
-
-    def _cells(self, leading: Any) -> tuple[pa.Table, dict[str, Any]]:  # noqa: ANN401  of one column
-        return pa.table(name_columns(leading.cells)), presence_sections(leading)
 
 
 def plan_release(

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from hexveil.base.errors import InputError
 from hexveil.model.statistic_terms import term_of
-from hexveil.publishing.estimates.released_columns import STATISTICS
 from hexveil.report.manifest_view import column_prefixes
 
 NO_OUTLINES = "cells of labels have no outlines"
@@ -23,9 +22,8 @@ def column_name(table: pa.Table, name: str) -> str | None:
     # Columns first: a label may have the name of a statistic.
     term = term_of(name)
     prefix = name if term is None or name.startswith("histogram_") else term.column
-    keys = ("estimate", "raw") if name in STATISTICS or term is not None else ()
     # Under private presence the estimate has the name of the statistic.
-    named = [name, *(f"{prefix}_{key}" for key in keys), prefix]
+    named = (name, f"{prefix}_estimate", f"{prefix}_raw", prefix)
     return next((column for column in named if column in table.column_names), None)
 
 

@@ -4,7 +4,7 @@ Made from a release folder alone: public facts, no record, no ledger. A privacy 
 recipient can check, so the whole folder is verified first. The dossier states what is protected
 from whom, to which degree, on which assumptions, and what stays open. It draws no legal conclusion;
 facts that only the controller knows are places to fill in. All sentences stand in
-templates/dossier.md and the templates that it includes, templates/presence/dossier.md and
+templates/moments/dossier.md, the templates that it includes, templates/presence/dossier.md and
 templates/columns/dossier.md.
 """
 
@@ -22,10 +22,10 @@ import pyarrow as pa
 from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.publishing.distribution.distribution_manifest import KIND
-from hexveil.publishing.markup import DocumentSection, clean, clean_texts, document
-from hexveil.publishing.presence.presence_manifest import MODEL
-from hexveil.publishing.verification.verify import FolderCheck, read_folder
+from hexveil.publishing.components import is_private, statements, statements_of_whole
+from hexveil.publishing.markup import DocumentSection, clean_texts, document
+from hexveil.publishing.part_kinds import kind_of
+from hexveil.publishing.verification.verify import read_folder
 from hexveil.report import accuracy_text
 from hexveil.report.manifest_view import format_heading, noun, spoken_value, unit_of_statistic
 from hexveil.report.origin import describe_manifest
@@ -59,63 +59,54 @@ def dossier(folder: Path) -> DocumentSection:
     StorageError
         If the disk fails.
     """
-    return _of_folder(read_folder(folder))
-
-
-def _of_folder(check: FolderCheck) -> DocumentSection:
-    """Return the dossier of a folder that was checked."""
-    if check.columns:
-        return _of_columns(check)
-    manifest = check.manifest
+    check, checksum = read_folder(folder), _checksum(folder)
+    manifest = clean_texts(check.manifest)
     if manifest["ledger"] is None and Fraction(manifest["guarantee"]["epsilon_spent"]):
-        raise InputError(
-            f"{check.folder / NAME} names no entry of a ledger, so nothing was booked."
-        )
-    return describe(clean_texts(manifest), check.table, _checksum(check.folder))
+        raise InputError(f"{folder / NAME} names no entry of a ledger, so nothing was booked.")
+    stated = statements(manifest)
+    tables = dict(zip(stated, check.tables.values(), strict=True))
+    parts = {name: describe(own, tables[name], checksum) for name, own in stated.items()}
+    if len(parts) == 1:
+        return next(iter(parts.values()))
+    sections = [replace(own, title=f"Value column {name}") for name, own in parts.items()]
+    joint = _of_whole(statements_of_whole(manifest), checksum)
+    return replace(joint, sections=(*joint.sections, *sections))
 
 
-def describe(manifest: Json, table: pa.Table | None, checksum: str) -> DocumentSection:
+def describe(stated: Json, table: pa.Table, checksum: str) -> DocumentSection:
     """Return the dossier of one release, of several value columns that of one.
 
     Parameters
     ----------
-    manifest : dict
-        With texts that show as they are.
-    table : pyarrow.Table or None
-        Needed under private presence alone.
+    stated : dict
+        Statements of the value column, with texts that show as they are.
+    table : pyarrow.Table
     checksum : str
         SHA-256 of the manifest's file.
     """
-    common = _common(manifest, checksum)
-    if manifest.get("model") == MODEL and table is not None:
-        is_open = sum(table["is_open"].to_pylist())
-        return document("presence/dossier.md", common | {"open_cells": is_open})
-    is_distribution = manifest.get("kind") == KIND
-    specific = _of_distribution(manifest) if is_distribution else _of_moments(manifest)
-    return document("dossier.md", common | _public_presence(manifest) | specific)
+    common = _common(stated, checksum)
+    if is_private(stated):
+        specific = {"open_cells": sum(table["is_open"].to_pylist())}
+    else:
+        own = _of_moments if "cut_off" in stated else _of_distribution
+        specific = _public_presence(stated) | own(stated)
+    return document(kind_of(stated).dossier, common | specific)
 
 
-def _of_columns(check: FolderCheck) -> DocumentSection:
-    """Return the dossier of several value columns: of the whole, then of each as a section."""
-    manifest = clean_texts(check.manifest)
-    unit, loss = manifest["guarantee"]["privacy_unit"], manifest["guarantee"]["epsilon_spent"]
-    names = ", ".join(column["column"] for column in manifest["columns"])
-    joint = document(
+def _of_whole(whole: Json, checksum: str) -> DocumentSection:
+    """Return the dossier of what holds of several value columns together."""
+    unit, loss = whole["guarantee"]["privacy_unit"], whole["guarantee"]["epsilon_spent"]
+    return document(
         "columns/dossier.md",
         {
-            "manifest": manifest,
-            "checksum": _checksum(check.folder),
+            "manifest": whole,
+            "checksum": checksum,
             "unit": unit,
-            "heading": format_heading(manifest["statistics"], names),
-            "is_private": manifest.get("model") == MODEL,
+            "heading": whole["heading"],
+            "is_private": is_private(whole),
             "repeated": repeated_losses(unit, Fraction(loss)),
         },
     )
-    sections = [
-        replace(_of_folder(own), title=f"Value column {clean(column)}")
-        for column, own in check.columns.items()
-    ]
-    return replace(joint, sections=(*joint.sections, *sections))
 
 
 def _checksum(folder: Path) -> str:

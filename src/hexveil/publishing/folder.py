@@ -12,11 +12,11 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -31,8 +31,11 @@ from hexveil.publishing import places, receipt, signing
 from hexveil.publishing.catalogue import metadata_files, vector_tiles
 from hexveil.publishing.catalogue.holder_statements import Catalogue
 from hexveil.publishing.catalogue.release_description import TILES, find_coverage
+from hexveil.publishing.components import statements, statements_of_whole
+from hexveil.publishing.part_kinds import split_by_column
 from hexveil.publishing.places import with_places
 from hexveil.publishing.readme import render_readme
+from hexveil.publishing.value_columns import column_prefixes
 
 PAGE = "report.html"
 GEOJSON_LIMIT = 50_000_000
@@ -86,13 +89,6 @@ class FolderOptions:
         """Return the titles that were stated, as the manifest holds them."""
         return {name: text for name in TITLES if (text := getattr(self, name))}
 
-    def of_column(self, column: str, prefix: str) -> FolderOptions:
-        """Return those of a value column's own folder."""
-        # A title names the whole, so that each column's says which one it is.
-        title = f"{self.title}: {column}" if self.title else ""
-        below = None if self.catalogue is None else self.catalogue.below(prefix)
-        return replace(self, title=title, catalogue=below)
-
     @property
     def signer(self) -> signing.SigningKey | None:
         """The key that signs, if there is one."""
@@ -131,9 +127,25 @@ def write(
     """
     # Key and context are read first: a mistake in either must not leave a folder behind.
     options = options or FolderOptions()
-    signer, files = options.signer, ReleaseFiles.of(table, manifest, options)
+    signer, tiled = options.signer, vector_tiles.wants_tiles(table, options.tiles)
+    context = None if options.context is None else report.read_context(options.context)
+    manifest = with_statements(manifest, options.catalogue, options.stated())
+    # What the holder declares can name the period, and hide the geography.
+    placed = with_places(table, statements_of_whole(manifest), geography=options.geography)
     with new_folder(folder) as temporary:
-        files.write(temporary, signer)
+        _write_tables(temporary, placed, tiled=tiled)
+        write_manifest(temporary, manifest)
+        names = frozenset(path.name for path in temporary.iterdir()) | {"README.txt", PAGE}
+        texts = derive_texts(placed, manifest, names)
+        for name, content in texts.files.items():
+            (temporary / name).write_bytes(content)
+        tell_share(WRITING, 0.75)
+        page = texts.page(context=context, geography=options.geography)
+        (temporary / PAGE).write_text(page, "utf-8")
+        # The receipt is last, since it has all checksums.
+        receipt.write(temporary, manifest)
+        if signer is not None:
+            signer.write(temporary)
     return Path(folder)
 
 
@@ -160,46 +172,6 @@ def new_folder(folder: str | Path) -> Iterator[Path]:
         ) from None
     finally:
         _remove_empty(missing)
-
-
-@dataclass(frozen=True, eq=False)
-class ReleaseFiles:
-    """Content of the files of a release of one value column, checked before a folder is made.
-
-    Attributes
-    ----------
-    table : pyarrow.Table
-    manifest : dict
-        With the titles and facts that the holder states.
-    context : dict or None
-        Lines and areas beneath the map.
-    geography, tiles : bool
-    """
-
-    table: pa.Table
-    manifest: dict[str, Any]
-    context: dict[str, Any] | None
-    geography: bool
-    tiles: bool
-
-    @classmethod
-    def of(cls, table: pa.Table, manifest: dict[str, Any], options: FolderOptions) -> ReleaseFiles:
-        """Return the files of a release; see `write`."""
-        stated = with_statements(manifest, options.catalogue, options.stated())
-        return cls(
-            # What the holder declares can name the period, and hide the geography.
-            with_places(table, stated, geography=options.geography),
-            stated,
-            None if options.context is None else report.read_context(options.context),
-            options.geography,
-            vector_tiles.wants_tiles(table, options.tiles),
-        )
-
-    def write(self, folder: Path, signer: signing.SigningKey | None) -> None:
-        """Write all files into an empty folder."""
-        _write_files(folder, self)
-        if signer is not None:
-            signer.write(folder)
 
 
 def with_statements(
@@ -239,9 +211,8 @@ def list_files(
     return tuple(sorted((*always, *(name for name, present in optional.items() if present))))
 
 
-def _write_files(folder: Path, files: ReleaseFiles) -> None:
-    """Write all files but the signature; the receipt last, since it has all checksums."""
-    table, manifest = files.table, files.manifest
+def _write_tables(folder: Path, table: pa.Table, *, tiled: bool) -> None:
+    """Write the table in each format, with outlines where there are hexagons."""
     pa.parquet.write_table(
         places.with_geometry(table), folder / "cells.parquet", compression="zstd"
     )
@@ -250,18 +221,12 @@ def _write_files(folder: Path, files: ReleaseFiles) -> None:
     csv_safety.write(rounded, folder / "cells.csv")
     tell_share(WRITING, 0.2)
     features = places.geojson(rounded)
-    mapped = features is not None and len(features) <= GEOJSON_LIMIT
-    if features is not None and mapped:
+    if features is not None and len(features) <= GEOJSON_LIMIT:
         (folder / "cells.geojson").write_bytes(features)
     tell_share(WRITING, 0.4)
-    if files.tiles:
+    if tiled:
         vector_tiles.write_tiles(table, folder / TILES)
     tell_share(WRITING, 0.55)
-    write_manifest(folder, manifest)
-    names = frozenset(path.name for path in folder.iterdir()) | {"README.txt", PAGE}
-    texts = derive_texts(table, manifest, names)
-    texts.write(folder, context=files.context, geography=files.geography)
-    receipt.write(folder, manifest)
 
 
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
@@ -270,53 +235,36 @@ def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
     (folder / "manifest.json").write_text(text + "\n", "utf-8")
 
 
-@dataclass(frozen=True, eq=False)
-class DerivedTexts:
+class DerivedTexts(NamedTuple):
     """Files that follow from table and manifest: written with a release, and again to check it.
 
     Attributes
     ----------
-    readme : str
-    descriptions : dict of str to bytes
-        For portals, by file name.
+    files : dict of str to bytes
+        README.txt and the descriptions for portals, by name.
     page : callable
         Makes the page, given `context` and `geography`; see `report.render`.
     """
 
-    readme: str
-    descriptions: dict[str, bytes]
+    files: dict[str, bytes]
     page: Callable[..., str]
-
-    def write(self, folder: Path, **drawn: Any) -> None:  # noqa: ANN401  see `report.render`
-        """Write all of them."""
-        (folder / "README.txt").write_text(self.readme, "utf-8")
-        for name, content in self.descriptions.items():
-            (folder / name).write_bytes(content)
-        tell_share(WRITING, 0.75)
-        (folder / PAGE).write_text(self.page(**drawn), "utf-8")
 
 
 def derive_texts(table: pa.Table, manifest: dict[str, Any], names: frozenset[str]) -> DerivedTexts:
     """Return the texts of a release with files of these names."""
-    descriptions = metadata_files.render_metadata(table, manifest, names)
-    return DerivedTexts(
-        render_readme(table, manifest, mapped="cells.geojson" in names, tiled=TILES in names),
-        descriptions,
-        page_of(table, manifest, descriptions, names),
-    )
-
-
-def page_of(
-    table: pa.Table,
-    manifest: dict[str, Any],
-    descriptions: Mapping[str, bytes],
-    names: Iterable[str],
-    **columns: Any,  # noqa: ANN401  see `report.render`
-) -> Callable[..., str]:
-    """Return the function that makes the page, with links to the files beside it."""
+    stated, whole = statements(manifest), statements_of_whole(manifest)
+    descriptions = metadata_files.render_metadata(table, whole, names)
+    columns = None
+    if len(stated) > 1:
+        tables, prefixes = split_by_column(table, stated), column_prefixes([*stated])
+        columns = {prefixes[name]: (tables[name], own) for name, own in stated.items()}
     description = json.loads(descriptions[metadata_files.SCHEMA_ORG])
     files = sorted({*names, *descriptions} - {PAGE, receipt.NAME, signing.NAME})
-    return partial(report.render, table, manifest, description=description, files=files, **columns)
+    readme = render_readme(table, whole, stated, names).encode()
+    page = partial(
+        report.render, table, whole, description=description, files=files, columns=columns
+    )
+    return DerivedTexts({"README.txt": readme} | descriptions, page)
 
 
 def _remove_empty(folders: list[Path]) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
-import importlib.resources
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -31,49 +30,14 @@ from hexveil.planning.plan import Plan
 from hexveil.planning.request import Request
 from hexveil.publishing.estimates.smoothed_estimates import smoothing_statement
 from hexveil.publishing.privacy_steps import privacy_steps
-from hexveil.report.promise_wording import (
-    PURE,
-    Protect,
-    assumptions,
-    neighbours,
-    not_protected,
-    probability_factor,
-    promise,
-)
+from hexveil.publishing.promise_section import epsilon_text, promise_section, requested_text
 from hexveil.smoothing import Smoothed
 
 Booked = tuple[str, "Mapping[str, Any] | None"]
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 LIBRARIES = ("duckdb", "numpy", "opendp", "pyarrow")
 _SELECTION = ("select", "drop_values", "timezone")
 """Entries of the identity that select records; the time zone is the clock of their days."""
-
-
-def schema(kind: str = "moments") -> dict[str, Any]:
-    """Return the JSON Schema of a manifest.
-
-    Parameters
-    ----------
-    kind : str
-        "moments", "distributions", "presence", "columns" or "presence columns".
-    """
-    text = (
-        importlib.resources.files(__package__).joinpath("manifest.schema.json").read_text("utf-8")
-    )
-    whole = json.loads(text)
-    rules = _resolved(whole["$defs"][kind], whole["$defs"])
-    return {"$schema": whole["$schema"], **rules}
-
-
-def _resolved(node: Any, parts: Mapping[str, Any]) -> Any:  # noqa: ANN401  JSON
-    """Return a schema with its parts in place of references to them."""
-    if isinstance(node, list):
-        return [_resolved(entry, parts) for entry in node]
-    if not isinstance(node, dict):
-        return node
-    if "$ref" in node:
-        return _resolved(parts[node["$ref"].rpartition("/")[2]], parts)
-    return {key: _resolved(entry, parts) for key, entry in node.items()}
 
 
 def request_of(dataset: str, facts: PublicMetadata | ColumnFacts, plan: Plan) -> dict[str, str]:
@@ -116,27 +80,26 @@ def fingerprint(request: dict[str, str]) -> str:
     return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
 
 
-def build_manifest(
-    dataset: str,
+def moment_entry(
     facts: PublicMetadata,
     plan: MomentPart,
-    request: str,
-    ledger: Mapping[str, Any] | None = None,
     smoothed: Mapping[str, Smoothed] | None = None,
     accuracy: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """Return the manifest as it is written to `manifest.json`.
+    """Return the entry of means and variances in a manifest.
 
-    `ledger` says where the release stands in the book (entry, chain); None if it cost nothing.
-    `smoothed` are the estimates that were asked for beside the raw ones.
-    `accuracy` has an entry for each statistic (publishing/estimates/accuracy.py).
+    Parameters
+    ----------
+    facts : PublicMetadata
+    plan : MomentPart
+    smoothed : mapping of str to Smoothed
+        Estimates that were asked for beside the raw ones.
+    accuracy : sequence of mapping
+        An entry for each statistic (publishing/estimates/accuracy.py).
     """
-    guarantee = guarantee_section(
-        facts, plan.requested_epsilon, plan.epsilon, l0_epsilon=plan.l0_epsilon, delta=plan.delta
-    )
-    sections = {
+    return {
+        "l0_epsilon": epsilon_text(plan.l0_epsilon),
         "rules": dict(facts.rules),
-        **cell_sections(facts),
         "plan": plan_section(plan, plan.with_lower_bound()),
         "losses": loss_section(plan),
         "cells": planned_cells(facts, plan),
@@ -149,47 +112,70 @@ def build_manifest(
         ),
         **occupancy_sections(plan),
     }
-    return release_manifest({}, dataset, facts, guarantee, sections, (request, ledger))
 
 
-def release_manifest(
-    marks: Mapping[str, Any],
+def build_manifest(
     dataset: str,
-    facts: PublicMetadata | DeclaredFacts,
-    guarantee: Mapping[str, Any],
-    sections: Mapping[str, Any],
+    plan: Plan,
+    facts: Mapping[str, PublicMetadata | DeclaredFacts],
+    entries: Mapping[str, Mapping[str, Any]],
     booking: Booked,
 ) -> dict[str, Any]:
-    """Return the manifest of one value column, of either privacy model.
+    """Return the manifest as it is written to `manifest.json`.
 
     Parameters
     ----------
-    marks : mapping
-        Its kind, or its privacy model.
     dataset : str
         Name of the data set in the ledger.
-    facts : PublicMetadata or DeclaredFacts
-    guarantee, sections : mapping
+    plan : Plan
+    facts : mapping
+        Facts of each value column, as they were read.
+    entries : mapping
+        What the kind of each value column's part states (publishing/part_kinds.py).
     booking : tuple
         Fingerprint of the request; position of the release in the ledger, or None if it cost
         nothing.
     """
+    components = [_component(plan, column, facts[column], entries[column]) for column in facts]
+    leading, (request, ledger) = facts[next(iter(facts))], booking
+    limit = components[0]["epsilon_requested"]
+    if not plan.is_single:
+        limit = requested_text(plan.epsilon_limit, plan.epsilon)
     return {
-        **marks,
         "schema_version": SCHEMA_VERSION,
         "software": software_versions(),
-        "dataset": dataset_section(dataset, facts),
-        "guarantee": dict(guarantee),
+        "dataset": {"name": dataset},
+        "guarantee": promise_section(
+            leading.privacy_unit, limit, epsilon_text(plan.epsilon),
+            dropped=leading.identity.get("drop_values", "none"), delta=plan.delta,
+            protect="presence" if plan.is_declared else "values",
+        ),
+        "grid": grid_section(leading),
+        # No loss of a single unit is stated where presence is private.
+        **({} if plan.is_declared else {"losses": loss_section(plan)}),
+        "components": components,
+        "request": request,
+        "ledger": None if ledger is None else dict(ledger),
+    }  # fmt: skip
+
+
+def _component(
+    plan: Plan, column: str, facts: PublicMetadata | DeclaredFacts, entry: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the entry of one value column in a manifest."""
+    # A single column is named by its facts alone.
+    part = plan.single if plan.is_single else plan.components[column]
+    weight = {} if column not in plan.weights else {"weight": decimal_text(plan.weights[column])}
+    return {
+        "kind": part.kind,
+        "dataset": dataset_section(facts),
+        **weight,
+        "epsilon_requested": requested_text(part.requested_epsilon, part.epsilon),
+        "epsilon_spent": epsilon_text(part.epsilon),
         "bounds": bounds_section(facts.lattice),
-        **sections,
-        **booking_sections(booking),
+        "selection": selection_section(facts),
+        **entry,
     }
-
-
-def booking_sections(booking: Booked) -> dict[str, Any]:
-    """Return the last sections of a manifest: the request, and its position in the ledger."""
-    request, ledger = booking
-    return {"request": request, "ledger": None if ledger is None else dict(ledger)}
 
 
 def bounds_section(lattice: ValueLattice) -> dict[str, str]:
@@ -198,9 +184,20 @@ def bounds_section(lattice: ValueLattice) -> dict[str, str]:
     return {name: decimal_text(number) for name, number in ends.items()}
 
 
-def cell_sections(facts: PublicMetadata) -> dict[str, Any]:
+def cell_sections(facts: PublicMetadata | DeclaredFacts) -> dict[str, Any]:
     """Return the sections of a manifest about cells that are known before a release."""
-    return {"grid": cell_grid(facts.cells.grid), "selection": selection_section(facts)}
+    return {"grid": grid_section(facts), "selection": selection_section(facts)}
+
+
+def grid_section(facts: PublicMetadata | DeclaredFacts) -> dict[str, Any]:
+    """Return the section of a manifest about the cells; declared ones are counted."""
+    section = cell_grid(facts.cells.grid)
+    if isinstance(facts, DeclaredFacts):
+        grid = facts.grid
+        section |= {
+            "cells": grid.n_cells, "fingerprint": grid.fingerprint(), "in_use": grid.is_in_use,
+        }  # fmt: skip
+    return section
 
 
 def selection_section(facts: PublicMetadata | DeclaredFacts) -> dict[str, str]:
@@ -219,10 +216,9 @@ def software_versions() -> dict[str, str]:
     return {name: _version(name) for name in ("hexveil", *LIBRARIES)}
 
 
-def dataset_section(name: str, facts: PublicMetadata | DeclaredFacts) -> dict[str, Any]:
-    """Return the section of a manifest about the data set: public or declared facts."""
+def dataset_section(facts: PublicMetadata | DeclaredFacts) -> dict[str, Any]:
+    """Return the section of a component about its records: public or declared facts."""
     return {
-        "name": name,
         "version": facts.identity.get("version"),
         "sources": [facts.identity.get("source", "not named")],
         "columns": facts.identity.get("columns", ""),
@@ -230,42 +226,6 @@ def dataset_section(name: str, facts: PublicMetadata | DeclaredFacts) -> dict[st
         "value": facts.value,
         "value_unit": facts.value_unit,
     }
-
-
-def guarantee_section(
-    facts: PublicMetadata | DeclaredFacts,
-    requested: Fraction,
-    spent: Fraction,
-    *,
-    protect: Protect = "values",
-    l0_epsilon: Fraction | None = None,
-    delta: Fraction = PURE,
-) -> dict[str, Any]:
-    """Return the section of a manifest about the promise, in the words of its privacy model."""
-    unit, stated = facts.privacy_unit, epsilon_text(spent)
-    factor = probability_factor(Fraction(stated))
-    by_cells = {} if l0_epsilon is None else {"l0_epsilon": epsilon_text(l0_epsilon)}
-    dropped = facts.identity.get("drop_values", "none")
-    return {
-        **({"protect": protect} if protect == "presence" else {}),
-        "privacy_unit": unit,
-        "promise": promise(unit, Fraction(stated), protect=protect, delta=delta),
-        "neighbours": neighbours(unit, protect=protect),
-        # What errors cost is a double, of which the exact text is a ratio that nobody reads.
-        "epsilon_requested": stated if requested == spent else decimal_text(requested),
-        "epsilon_spent": stated,
-        "probability_factor": factor if math.isfinite(factor) else None,  # JSON has no infinity
-        **by_cells,
-        **({"delta": decimal_text(delta)} if delta else {}),
-        "assumptions": assumptions(unit, dropped, protect=protect, delta=delta),
-        "not_protected": not_protected(protect=protect),
-    }
-
-
-def epsilon_text(epsilon: Fraction) -> str:
-    """Return ε as decimal text of at most 12 places, rounded up."""
-    # Up, because a stated loss must not be below the real one.
-    return decimal_text(Fraction(math.ceil(epsilon * 10**12), 10**12))
 
 
 def cell_grid(grid: Cells | Labels) -> dict[str, Any]:

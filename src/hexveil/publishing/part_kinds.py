@@ -1,114 +1,120 @@
-"""How each kind of part is published: its table, its manifest, and the columns it needs.
+"""How each kind of part is published: its table, its component of the manifest, and their checks.
 
-The registry of kinds (planning/part.py): a new kind is a file, and a line here.
+The registry of kinds (planning/part.py): a new kind is a file, and a line here. Whatever writes,
+checks, describes or compares a release asks this table, and never of which kind a component is.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.work_share import ESTIMATES, RELEASING, SEARCH, share_of_work
 from hexveil.planning.distribution.distribution_plan import DistributionPart
 from hexveil.planning.moment_part import MomentPart
 from hexveil.planning.presence.presence_plan import PresencePart
-from hexveil.publishing.distribution.distribution_manifest import build_distribution_manifest
+from hexveil.publishing.distribution.distribution_manifest import distribution_entry
 from hexveil.publishing.distribution.distribution_table import check_label_columns, decode_release
 from hexveil.publishing.estimates.decoded_moments import decode_moments
 from hexveil.publishing.estimates.table import check_labels
-from hexveil.publishing.manifest import build_manifest
-from hexveil.publishing.presence.presence_manifest import presence_manifest
+from hexveil.publishing.manifest import moment_entry
+from hexveil.publishing.presence.presence_manifest import presence_entry
 from hexveil.publishing.presence.presence_table import (
     check_label_names,
     decode_outputs,
     map_accuracy,
     released_table,
 )
+from hexveil.publishing.schema import component_schema
+from hexveil.publishing.value_columns import split_table
+from hexveil.publishing.verification import distribution_checks, moment_checks, presence_checks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     import pyarrow as pa
 
     from hexveil.mechanisms.contract import Outputs, StagedPlan
+    from hexveil.report.promise_wording import Protect
 
-    Published = tuple[pa.Table, dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class Draw:
-    """Outputs of a part's stages, and the release that they belong to.
-
-    Attributes
-    ----------
-    dataset : str
-        Name of the data set in the ledger.
-    request : str
-        Fingerprint of the request.
-    position : mapping or None
-        The ledger event that stored the numbers; None if they cost nothing.
-    stages : StagedPlan
-    outputs : Outputs
-    smoothing : bool
-        Whether smoothed estimates are asked for.
-    """
-
-    dataset: str
-    request: str
-    position: Mapping[str, Any] | None
-    stages: StagedPlan
-    outputs: Outputs
-    smoothing: bool = False
+    Json = dict[str, Any]
+    Published = tuple[pa.Table, Json]
+    Described = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 @dataclass(frozen=True)
-class PublishedKind:
-    """How a kind of part is published.
+class ComponentKind:
+    """A kind of part and of component; what it states and checks is about one value column.
 
     Attributes
     ----------
+    protect : "values" or "presence"
+        The privacy model that it belongs to.
     publish : callable
-        Returns table and manifest of a part, its facts as read and its draw; public.
-    check_columns : callable
+        Returns the table of a part and its entry in the manifest, by its facts as read, its stages,
+        their outputs, and whether smoothed estimates are asked for; public.
+    check_labels : callable
         Refuses facts with labels by the names of the part's own columns.
+    schema : callable
+        Returns the JSON Schema of the component.
+    check_statements : callable
+        Yields statements that no release of this kind has; run before any is used.
+    columns : callable
+        Returns the names and types of its columns of the table, in order, by its statements.
+    check_cells : callable
+        Yields cells of the table that are not those of the statements.
+    recompute : callable
+        Yields numbers and losses that do not follow from each other.
+    describe : callable
+        Returns the figures that were recomputed, and those that could not be, in words.
+    readme, dossier : str
+        Templates of README.txt and dossier.
     """
 
-    publish: Callable[[Any, Any, Draw], Published]
-    check_columns: Callable[[Any, Any], None]
+    protect: Protect
+    publish: Callable[[Any, Any, StagedPlan, Outputs, bool], Published]
+    check_labels: Callable[[Any, Any], None]
+    schema: Callable[[], Json]
+    check_statements: Callable[[Json], Iterable[str]]
+    columns: Callable[[Json], dict[str, pa.DataType]]
+    check_cells: Callable[[pa.Table, Json], Iterable[str]]
+    recompute: Callable[[pa.Table, Json], Iterable[str]]
+    describe: Callable[[Json, pa.Table], Described]
+    readme: str = "distributions/readme.md"
+    dossier: str = "moments/dossier.md"
 
 
-def _publish_moments(component: MomentPart, facts: Any, draw: Draw) -> Published:  # noqa: ANN401
+def _publish_moments(
+    component: MomentPart,
+    facts: Any,  # noqa: ANN401
+    stages: StagedPlan,
+    outputs: Outputs,
+    smoothing: bool,
+) -> Published:
     with share_of_work(RELEASING, 0.0, 0.6, ESTIMATES):
-        moments = decode_moments(
-            component, draw.stages, draw.outputs, facts, smoothing=draw.smoothing
-        )
+        moments = decode_moments(component, stages, outputs, facts, smoothing=smoothing)
     # It states the lower bound of all plans.
     with share_of_work(RELEASING, 0.6, 1.0, SEARCH):
-        manifest = build_manifest(
-            draw.dataset, facts, moments.plan, draw.request, draw.position, moments.smoothed,
-            moments.accuracy,
-        )  # fmt: skip
-    return moments.table, manifest
+        entry = moment_entry(facts, moments.plan, moments.smoothed, moments.accuracy)
+    return moments.table, entry
 
 
-def _publish_distribution(component: DistributionPart, _: object, draw: Draw) -> Published:
+def _publish_distribution(
+    component: DistributionPart, _facts: object, _stages: object, outputs: Outputs, *_: object
+) -> Published:
     with share_of_work(RELEASING, 0.0, 0.8, ESTIMATES):
-        decoded = decode_release(component, draw.outputs)
-    manifest = build_distribution_manifest(
-        draw.dataset, component, decoded, draw.request, draw.position
-    )
-    return decoded.table, manifest
+        decoded = decode_release(component, outputs)
+    return decoded.table, distribution_entry(component, decoded)
 
 
-def _publish_presence(component: PresencePart, _: object, draw: Draw) -> Published:
+def _publish_presence(
+    component: PresencePart, _facts: object, _stages: object, outputs: Outputs, *_: object
+) -> Published:
     request, facts = component.request, component.facts
-    decoded = decode_outputs(request, draw.outputs)
+    decoded = decode_outputs(request, outputs)
     table = released_table(request, decoded, facts.value, facts.value_unit)
-    accuracy = map_accuracy(decoded)
-    manifest = presence_manifest(
-        draw.dataset, component, draw.outputs, draw.request, draw.position, accuracy
-    )
-    return table, manifest
+    return table, presence_entry(component, outputs, map_accuracy(decoded))
 
 
 def _check_distribution(component: DistributionPart, facts: Any) -> None:  # noqa: ANN401
@@ -116,11 +122,68 @@ def _check_distribution(component: DistributionPart, facts: Any) -> None:  # noq
     check_label_columns(facts, component.terms)
 
 
-PUBLISHED: dict[str, PublishedKind] = {
-    MomentPart.kind: PublishedKind(_publish_moments, lambda _, facts: check_labels(facts)),
-    DistributionPart.kind: PublishedKind(_publish_distribution, _check_distribution),
-    PresencePart.kind: PublishedKind(
-        _publish_presence, lambda _, facts: check_label_names(facts.cells)
+KINDS: dict[str, ComponentKind] = {
+    MomentPart.kind: ComponentKind(
+        "values",
+        _publish_moments,
+        lambda _, facts: check_labels(facts),
+        partial(component_schema, MomentPart.kind),
+        lambda _: (),
+        moment_checks.typed_columns,
+        moment_checks.check_counted_cells,
+        moment_checks.check_moments,
+        moment_checks.describe_moments,
+        readme="moments/readme.md",
+    ),
+    DistributionPart.kind: ComponentKind(
+        "values",
+        _publish_distribution,
+        _check_distribution,
+        partial(component_schema, DistributionPart.kind),
+        distribution_checks.check_statements,
+        distribution_checks.typed_columns,
+        moment_checks.check_counted_cells,
+        distribution_checks.check_distribution,
+        distribution_checks.describe_distribution,
+    ),
+    PresencePart.kind: ComponentKind(
+        "presence",
+        _publish_presence,
+        lambda _, facts: check_label_names(facts.cells),
+        partial(component_schema, PresencePart.kind),
+        presence_checks.check_declared_statements,
+        presence_checks.typed_columns,
+        presence_checks.check_declared_cells,
+        presence_checks.check_presence,
+        presence_checks.describe_presence,
+        readme="presence/readme.md",
+        dossier="presence/dossier.md",
     ),
 }
-"""By the kind of a part."""
+"""By the kind of a part, and of a component."""
+
+
+def kind_of(statements: Mapping[str, Any]) -> ComponentKind:
+    """Return the kind of the statements of a value column."""
+    return KINDS[statements["kind"]]
+
+
+def own_columns(statements: Mapping[str, Json]) -> dict[str, list[str]]:
+    """Return the names of the columns of each value column, in order, without its prefix."""
+    return {column: [*kind_of(own).columns(own)] for column, own in statements.items()}
+
+
+def split_by_column(table: pa.Table, statements: Mapping[str, Json]) -> dict[str, pa.Table]:
+    """Return the table of each value column of a released one.
+
+    Raises
+    ------
+    KeyError
+        If it has not the columns or cells that are stated.
+    """
+    cells = {
+        column: [cell["cell"] for cell in own["cells"]]
+        for column, own in statements.items()
+        if "cells" in own
+    }
+    return split_table(table, own_columns(statements), cells)

@@ -6,10 +6,11 @@ One path for every kind of plan and both privacy models (privacy_models.py).
 from __future__ import annotations
 
 import importlib.metadata
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from hexveil.base.errors import InputError
+from hexveil.base.errors import BudgetError, InputError
 from hexveil.base.work_share import (
     DRAWS,
     RELEASING,
@@ -28,17 +29,22 @@ from hexveil.mechanisms.contract import (
 )
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.planning.serialization import plan_codec
-from hexveil.publishing.columns.column_manifest import build_columns_manifest
-from hexveil.publishing.columns.column_release import ColumnReleases, with_column_costs
+from hexveil.publishing.components import statements_of_whole
+from hexveil.publishing.estimates.table import name_columns
 from hexveil.publishing.ledger_journal import LedgerJournal, rows_of
-from hexveil.publishing.part_kinds import PUBLISHED, Draw
+from hexveil.publishing.manifest import build_manifest
+from hexveil.publishing.part_kinds import KINDS
 from hexveil.publishing.places import with_places
 from hexveil.publishing.privacy_models import Charge, charge_of, identify_request
 from hexveil.publishing.private_sums import sums_of
+from hexveil.publishing.promise_section import epsilon_text
 from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.release_checks import SMOOTHED, check_arguments, check_plan
+from hexveil.publishing.value_columns import join_tables
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from hexveil.ledger import Ledger
     from hexveil.mechanisms.distribution.combined_stages import CombinedStages
     from hexveil.planning.part import Part
@@ -76,7 +82,7 @@ def release(
     dataset : Dataset, PrivateDataset, ColumnDatasets or PrivateColumns
         The records that the plan was made for. If their presence is private, the loss is booked
         for any unit, present or not. Of several value columns the loss of each unit over all of
-        them is booked, and the release is a `ColumnReleases`.
+        them is booked.
     plan : Plan
     ledger : Ledger
         Where the loss is booked before any noise is drawn.
@@ -184,10 +190,33 @@ def _book_and_draw(dataset: AnyDataset, plan: Plan, book: Ledger) -> _Draw:
     with book.drawing():
         # Selected again under the lock: another process may have booked its plan meanwhile.
         plan, stages = _select_plan(dataset, plan, book)
-        with with_column_costs(plan):
+        with _with_column_costs(plan):
             charge = charge_of(dataset, plan, stages, book)
             outputs, replayed = draw_once(charge, stages, sums_of(dataset, plan), book)
     return _Draw(plan, stages, outputs, replayed)
+
+
+@contextmanager
+def _with_column_costs(plan: Plan) -> Iterator[None]:
+    """Add the loss of each column within its target errors to the ledger's refusal of a booking.
+
+    Where ε was divided among columns, all of them share one limit, and the refusal stays as it is.
+
+    Raises
+    ------
+    BudgetError
+        As the ledger does, with the costs.
+    """
+    try:
+        yield
+    except BudgetError as error:
+        if plan.requested_epsilon is not None or plan.is_single:
+            raise
+        costs = ", ".join(
+            f"{name} {epsilon_text(own.epsilon)}" for name, own in plan.components.items()
+        )
+        message = f"{error} Target errors decide what each value column costs: {costs}."
+        raise BudgetError(message, requested=error.requested, remaining=error.remaining) from None
 
 
 def draw_once(
@@ -219,27 +248,40 @@ def _decode(
     """Return the release of stored outputs; post-processing, without sums."""
     plan = draw.plan
     name = identify_request(dataset, plan, book.dataset)[0]
-    position = _ledger_position(book, name)
+    # Constants alone cost nothing, whatever else was booked under the request.
+    position = _ledger_position(book, name) if plan.epsilon else None
+    facts, staged = _by_column(dataset, draw)
+    tables, entries, own = {}, {}, {}
+    for column, (component, stages, outputs) in zip(
+        parts_of_work(RELEASING, tuple(facts)), staged, strict=True
+    ):
+        tables[column], entries[column] = KINDS[component.kind].publish(
+            component, facts[column], stages, outputs, smoothing
+        )
+        naming = name_columns(facts[column].cells)
+        own[column] = [one for one in tables[column].column_names if one not in naming]
+    manifest = build_manifest(book.dataset, plan, facts, entries, (name, position))
+    table = with_places(join_tables(tables, own), statements_of_whole(manifest))
+    return Release(table, manifest, plan.epsilon, draw.replayed)
 
-    def published(component: Part, facts: Any, stages: StagedPlan, outputs: Outputs) -> Release:  # noqa: ANN401
-        """Return the release of one value column."""
-        # Constants alone cost nothing, whatever else was booked under the request.
-        stored = position if component.epsilon else None
-        component_draw = Draw(book.dataset, name, stored, stages, outputs, smoothing)
-        table, manifest = PUBLISHED[component.kind].publish(component, facts, component_draw)
-        placed = with_places(table, manifest)
-        return Release(placed, manifest, component.epsilon, draw.replayed)
 
+def _by_column(
+    dataset: AnyDataset | None, draw: _Draw
+) -> tuple[dict[str, Any], list[tuple[Part, StagedPlan, Outputs]]]:
+    """Return the facts of each value column, as read; its part, and its stages and outputs."""
+    plan = draw.plan
     if plan.is_single:
-        facts = None if dataset is None else dataset.public
-        return published(plan.single, facts, draw.stages, draw.outputs)
-    manifest = build_columns_manifest(book.dataset, plan, name, position)
-    releases, combined = {}, cast("CombinedStages", draw.stages)
-    for column in parts_of_work(RELEASING, tuple(plan.components)):
-        staged, component = combined.component(column), plan.components[column]
-        outputs = staged.outputs(draw.outputs)
-        releases[column] = published(component, component.facts, staged.plan, outputs)
-    return ColumnReleases.of(releases, plan, manifest, replayed=draw.replayed)
+        facts: Any = plan.single.facts if dataset is None else dataset.public
+        return {facts.value: facts}, [(plan.single, draw.stages, draw.outputs)]
+    combined = cast("CombinedStages", draw.stages)
+    staged = {column: combined.component(column) for column in plan.components}
+    return (
+        {column: component.facts for column, component in plan.components.items()},
+        [
+            (plan.components[column], one.plan, one.outputs(draw.outputs))
+            for column, one in staged.items()
+        ],
+    )
 
 
 def _ledger_position(book: Ledger, name: str) -> dict[str, Any] | None:

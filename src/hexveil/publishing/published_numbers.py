@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from hexveil.base.optional_packages import require_package
 from hexveil.publishing import column_selection, places
 from hexveil.publishing import folder as folders
 from hexveil.publishing.catalogue.holder_statements import Catalogue
+from hexveil.publishing.components import each_alone, epsilon_spent, statements
 from hexveil.report.cell_differences import CellDifference
 from hexveil.report.manifest_view import ManifestView
 
@@ -68,9 +70,11 @@ class Release:
         The manifest's `beats_constant`: the typical error is nearly as large as what one number
         would miss, by how much the cells differ according to the noisy numbers.
         """
+        several = len(self.statements) > 1
         return tuple(
-            statement["statistic"]
-            for statement in self.manifest.get("accuracy") or ()
+            f"{column}_{statement['statistic']}" if several else statement["statistic"]
+            for column, stated in self.statements.items()
+            for statement in stated.get("accuracy") or ()
             if statement.get("beats_constant") is False
         )
 
@@ -79,7 +83,42 @@ class Release:
         """A sentence for each of these statistics, as in README.txt."""
         from hexveil.report.accuracy_text import describe_one_number  # noqa: PLC0415  as in plot
 
-        return tuple(describe_one_number(self.manifest))
+        several = len(self.statements) > 1
+        return tuple(
+            f"{column}: {text}" if several else text
+            for column, stated in self.statements.items()
+            for text in describe_one_number(stated)
+        )
+
+    @cached_property
+    def releases(self) -> Mapping[str, Release]:
+        """The release of each value column, which has everything that a `Release` can do.
+
+        Its manifest names the whole. Of a single column it is the release itself.
+        """
+        from hexveil.publishing.part_kinds import split_by_column  # noqa: PLC0415  as in plot
+
+        if len(self.statements) == 1:
+            return dict.fromkeys(self.statements, self)
+        tables = split_by_column(self.table, self.statements)
+        return {
+            column: Release(tables[column], manifest, epsilon_spent(manifest), self.replayed)
+            for column, manifest in zip(tables, each_alone(self.manifest), strict=True)
+        }
+
+    @cached_property
+    def statements(self) -> dict[str, dict[str, Any]]:
+        """Statements of the manifest about each value column, with those that all share."""
+        return statements(self.manifest)
+
+    def _of(self, column: str | None) -> Release:
+        """Return the release of a value column, by default of the first."""
+        name = column or next(iter(self.statements))
+        if name not in self.statements:
+            raise InputError(
+                f"the release has the value columns {', '.join(self.statements)}, got {name!r}."
+            )
+        return self.releases[name]
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -178,8 +217,9 @@ class Release:
         Parameters
         ----------
         column : str, optional
-            A statistic, or a column of numbers such as "mean_smoothed", "mean_bound95" or
-            "records"; default the first statistic. A statistic means its estimates, or its raw
+            Of several value columns the name of one, whose first statistic is drawn. Else a
+            statistic, or a column of numbers such as "mean_smoothed", "mean_bound95" or "records";
+            default the first statistic. A statistic means its estimates, or its raw
             numbers where it has none.
         slot : str, optional
             As in the column `slot`, like "06:00"; default the slot with the most records.
@@ -192,6 +232,14 @@ class Release:
             Without matplotlib, or if the release does not have the column or the slot.
         """
         require_package("matplotlib", "plots")
+        if len(self.statements) > 1:
+            if column not in (None, *self.statements):
+                first = next(iter(self.statements))
+                raise InputError(
+                    f"plot draws one value column of {', '.join(self.statements)}, got "
+                    f'{column!r}; .releases["{first}"].plot(...) draws its statistics.'
+                )
+            return self._of(column).plot(slot=slot, ax=ax)
         # Loaded here: a release must not wait for what only draws.
         from hexveil.report.notebook.axes_drawing import draw_axes  # noqa: PLC0415
         from hexveil.report.notebook.cell_picture import picture_of  # noqa: PLC0415
@@ -221,7 +269,9 @@ class Release:
         histogram = axes_drawing.histogram_of(self.table, self._view(), cell)
         return axes_drawing.draw_histogram(histogram, ax)
 
-    def difference(self, a: str, b: str, *, statistic: str | None = None) -> CellDifference:
+    def difference(
+        self, a: str, b: str, *, statistic: str | None = None, column: str | None = None
+    ) -> CellDifference:
         """Return the difference between two cells, with its 95% interval, at no cost.
 
         It is that of the numbers which the page shows, by the rule that the page has: errors are
@@ -235,11 +285,14 @@ class Release:
         statistic : str, optional
             Such as "mean", "p85", "share<30" or, under private presence, "users"; by default the
             first.
+        column : str, optional
+            The value column; by default the first.
 
         Raises
         ------
         InputError
-            If the release has no such cell or statistic, a cell is closed, or both are one.
+            If the release has no such cell, statistic or value column, a cell is closed, or both
+            are one.
 
         Examples
         --------
@@ -250,9 +303,10 @@ class Release:
         # As in plot.
         from hexveil.report.cell_differences import difference_of  # noqa: PLC0415
 
-        view = self._view()
+        alone = self._of(column)
+        view = alone._view()  # noqa: SLF001  of its own class
         name = column_selection.statistic_prefix(view.statistics, statistic)
-        return difference_of(self.table, replace(view, shown=name), a, b)
+        return difference_of(alone.table, replace(view, shown=name), a, b)
 
     def write(  # noqa: PLR0913  keyword-only, a field of the run file per argument
         self,
@@ -297,15 +351,12 @@ class Release:
         """
         names = (title or "", subtitle or "", not hide_geography)
         options = folders.FolderOptions(context, sign, catalogue, tiles, *names)
-        return self._write(folder, options)
-
-    def _write(self, folder: str | Path, options: folders.FolderOptions) -> Path:
-        """Write the release folder; see `write`."""
         return folders.write(self.table, self.manifest, folder, options)
 
     def __repr__(self) -> str:
+        columns = ", ".join(map(repr, self.statements))
         return (
-            f"Release({self.manifest['dataset']['value']!r}, n_cells={self.table.num_rows}, "
+            f"Release({columns}, n_cells={self.table.num_rows}, "
             f"epsilon={float(self.epsilon):.6g}, replayed={self.replayed})"
         )
 
@@ -313,15 +364,17 @@ class Release:
         """Return the promise, a picture and the first rows for a notebook."""
         from hexveil.report.notebook.axes_drawing import summarize  # noqa: PLC0415  as in plot
 
-        return summarize(self.table, self._view(), self._plotted(None))
+        return "".join(
+            summarize(one.table, one._view(), one._plotted(None))  # noqa: SLF001  as above
+            for one in self.releases.values()
+        )
 
     def _ipython_key_completions_(self) -> list[str]:
         return self.columns
 
     def _view(self) -> ManifestView:
-        from hexveil.report.manifest_view import ManifestView  # noqa: PLC0415  as in plot
-
-        return ManifestView.from_manifest(self.manifest)
+        """Return the view of the only value column, or of the first."""
+        return ManifestView.from_manifest(next(iter(self.statements.values())))
 
     def _plotted(self, column: str | None) -> str:
         return column_selection.require_column(self.table, column or self._view().statistic)

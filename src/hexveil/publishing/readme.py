@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import pyarrow as pa
 
-from hexveil.publishing.catalogue.release_description import find_coverage
-from hexveil.publishing.columns.column_table import statements_of_whole
+from hexveil.publishing.catalogue.release_description import TILES, find_coverage
 from hexveil.publishing.markup import document
+from hexveil.publishing.part_kinds import kind_of
 from hexveil.report import accuracy_text
 from hexveil.report.manifest_view import common_unit, describe_repeats, format_heading, spoken_value
 from hexveil.report.origin import describe_origin
@@ -18,87 +18,76 @@ from hexveil.report.promise_wording import delta_in_words
 Json = dict[str, Any]
 
 
-def render_readme(table: pa.Table, manifest: Json, *, mapped: bool, tiled: bool = False) -> str:
+def render_readme(
+    table: pa.Table, whole: Json, statements: Mapping[str, Json], names: Collection[str]
+) -> str:
     """Return the text of README.txt.
 
     Parameters
     ----------
     table : pyarrow.Table
         The released table.
-    manifest : dict
-        The manifest of the same release.
-    mapped, tiled : bool
-        Whether the folder has cells.geojson, and cells.pmtiles.
+    whole : dict
+        Statements of all value columns together.
+    statements : mapping of str to dict
+        Those of each value column.
+    names : collection of str
+        Files of the folder.
     """
-    dataset, plan = manifest["dataset"], manifest["plan"]
-    statistics = plan["statistics"]
-    values = _common(table, manifest) | {
-        "heading": format_heading(statistics, spoken_value(dataset)),
-        "value_unit": common_unit(statistics, dataset["value_unit"]),
+    grid, private = whole["grid"], whole.get("model") == "presence"
+    leading = next(iter(statements.values()))
+    values = {
+        "title": whole.get("title", ""),
+        "subtitle": whole.get("subtitle", ""),
+        "origin": describe_origin(table, whole),
+        "dataset": whole["dataset"]["name"],
+        "guarantee": whole["guarantee"],
+        "losses": whole.get("losses", {}),
+        "delta": whole["guarantee"].get("delta", ""),
+        # Under private presence each column declares its fleet, and the whole has none.
+        "meaning_of_delta": delta_in_words(leading if private else whole),
         "cells": table.num_rows,
-        "delta": manifest["guarantee"].get("delta", ""),
-        "meaning_of_delta": delta_in_words(manifest),
-        "plan": plan,
-        "grid": manifest["grid"],
-        "quantum": manifest["bounds"]["quantum"],
+        "grid": grid,
         "hexagons": "hexagon" in table.column_names,
-        "mapped": mapped,
-        "tiled": tiled,
-        "dated": find_coverage(table, manifest).start is not None,
-        "columns": [
+        "mapped": "cells.geojson" in names,
+        "tiled": TILES in names,
+        "dated": find_coverage(table, whole).start is not None,
+        "table_columns": [
             {"name": field.name} | {key.decode(): text.decode() for key, text in stated.items()}
             for field in table.schema
             for stated in [{b"unit": b"", **(field.metadata or {})}]
         ],
-        **_accuracy(manifest),
     }
-    template = "readme.md"
-    if manifest.get("model") == "presence":
-        template, values["open_cells"] = "presence/readme.md", sum(table["is_open"].to_pylist())
-    elif manifest.get("kind") == "distributions":
-        template = "distribution/readme.md"
+    if len(statements) == 1:
+        template, own = _of_column(table, leading)
     else:
-        values |= _moment_values(table, manifest)
-    return document(template, values).to_text() + "\n"
+        template, own = "columns/readme.md", {
+            "heading": whole["heading"],
+            "is_private": private,
+            "columns": [
+                entry | _accuracy(stated)
+                for entry, stated in zip(whole["columns"], statements.values(), strict=True)
+            ],
+        }  # fmt: skip
+    return document(template, values | own).to_text() + "\n"
 
 
-def render_columns_readme(table: pa.Table, manifest: Json, columns: Sequence[Json]) -> str:
-    """Return the text of README.txt of several value columns.
-
-    Parameters
-    ----------
-    table : pyarrow.Table
-        Of all value columns.
-    manifest : dict
-        Of the whole.
-    columns : sequence of dict
-        Manifest of each value column.
-    """
-    is_private = manifest.get("model") == "presence"
-    whole = statements_of_whole(manifest, columns)
-    values = _common(table, whole) | {
-        # Under private presence each column declares its fleet, and the whole has none.
-        "meaning_of_delta": delta_in_words(columns[0] if is_private else manifest),
-        "heading": whole["heading"],
-        "is_private": is_private,
-        "columns": [
-            stated | _accuracy(own)
-            for stated, own in zip(manifest["columns"], columns, strict=True)
-        ],
+def _of_column(table: pa.Table, stated: Json) -> tuple[str, Json]:
+    """Return the template of a single value column, and its values."""
+    dataset, plan = stated["dataset"], stated["plan"]
+    statistics = plan["statistics"]
+    values = {
+        "heading": format_heading(statistics, spoken_value(dataset)),
+        "value_unit": common_unit(statistics, dataset["value_unit"]),
+        "plan": plan,
+        "quantum": stated["bounds"]["quantum"],
+        **_accuracy(stated),
     }
-    return document("columns/readme.md", values).to_text() + "\n"
-
-
-def _common(table: pa.Table, manifest: Json) -> Json:
-    """Return the values of every README.txt."""
-    return {
-        "title": manifest.get("title", ""),
-        "subtitle": manifest.get("subtitle", ""),
-        "origin": describe_origin(table, manifest),
-        "dataset": manifest["dataset"]["name"],
-        "guarantee": manifest["guarantee"],
-        "losses": manifest.get("losses", {}),
-    }
+    if "is_open" in table.column_names:
+        values["open_cells"] = sum(table["is_open"].to_pylist())
+    if "cut_off" in stated:
+        values |= _moment_values(table, stated)
+    return kind_of(stated).readme, values
 
 
 def _accuracy(manifest: Json) -> Json:

@@ -29,13 +29,8 @@ def write(folder: Path, manifest: dict[str, Any]) -> None:
 
 
 def list_digests(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of each file in a folder, and of the receipt of each folder in it."""
-    return {
-        f"{path.name}/{NAME}" if path.is_dir() else path.name: file_digest(
-            path / NAME if path.is_dir() else path
-        )
-        for path in sorted(folder.iterdir())
-    }
+    """Return the SHA-256 of each file in a folder."""
+    return {path.name: file_digest(path) for path in sorted(folder.iterdir())}
 
 
 def file_digest(path: Path) -> str:

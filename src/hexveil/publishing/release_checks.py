@@ -11,9 +11,9 @@ from hexveil.ledger.promises import check_same_promise
 from hexveil.model.declared_grid import DeclaredColumns
 from hexveil.planning.feasibility.advice import ways_out
 from hexveil.planning.plan import Plan
-from hexveil.publishing.columns.column_table import check_prefixes
 from hexveil.publishing.estimates.smoothed_estimates import groupings_of
-from hexveil.publishing.part_kinds import PUBLISHED
+from hexveil.publishing.part_kinds import KINDS
+from hexveil.publishing.value_columns import check_prefixes
 from hexveil.records.column_datasets import ColumnDatasets, PrivateColumns, PrivateDataset
 from hexveil.records.dataset import Dataset
 
@@ -98,7 +98,7 @@ def _check_column(
     check_same_records(dataset.public, component.facts)
     if component.reads_bins:
         _check_bins(dataset.public, component.facts)
-    PUBLISHED[component.kind].check_columns(component, dataset.public)
+    KINDS[component.kind].check_labels(component, dataset.public)
     return book
 
 
@@ -130,7 +130,7 @@ def check_declared(facts: Any, plan: Plan, ledger: Ledger | None) -> Ledger:  # 
         if _reading(facts_as_read) != _reading(component.facts):
             raise InputError("the plan was made for another declared reading; plan again.")
         check_same_promise(book.account.name, book.account.delta, component.delta)
-        PUBLISHED[component.kind].check_columns(component, facts_as_read)
+        KINDS[component.kind].check_labels(component, facts_as_read)
     return book
 
 

@@ -123,7 +123,7 @@ def _words(manifest: Mapping[str, Any], columns: ColumnTables | None) -> str:
         return "columns"
     if manifest.get("model") == "presence":
         return "presence"
-    return "distribution" if manifest.get("kind") == "distributions" else MOMENTS
+    return MOMENTS if manifest.get("kind", "moments") == "moments" else "distributions"
 
 
 def _shown_columns(table: pa.Table, tables: ColumnTables, words: str) -> list[ShownColumn]:

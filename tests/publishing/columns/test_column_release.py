@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
@@ -21,9 +22,9 @@ from hexveil.mechanisms.distribution.combined_stages import ColumnSums
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.planning.serialization.plan_codec import decode, encode
 from hexveil.planning.serialization.plan_tables import digest
-from hexveil.publishing.columns.column_table import column_prefixes
 from hexveil.publishing.derived.release_source import open_sources
 from hexveil.publishing.dossier import dossier
+from hexveil.publishing.value_columns import column_prefixes
 from hexveil.publishing.verification.verify import find_problems
 
 BOUNDS = {"pm25": (0, 100), "no2.air": (0, 200)}
@@ -463,13 +464,14 @@ def test_a_release_of_columns_under_a_delta_is_checked(dataset, approximate, tmp
     readme = " ".join((folder / "README.txt").read_text().split())
     assert "(epsilon, delta)-differential privacy at epsilon" in readme
     assert "Of 80 units it would reveal" in readme
-    part = " ".join((folder / "pm25" / "README.txt").read_text().split())
+    part = made.releases["pm25"].write(tmp_path / "part")
+    part = " ".join((part / "README.txt").read_text().split())
     assert f"and beyond that by at most {DELTA}. In which columns" in part
 
     def fewer_squares(stated):
         stated["losses"]["squared_mu"]["mean"] *= 0.9
 
-    changed_manifest(folder, ".", fewer_squares)
+    changed_manifest(folder, fewer_squares)
     assert "squared_mu/mean is not that of all columns" in " ".join(find_problems(folder))
 
 
@@ -480,7 +482,8 @@ def test_a_release_of_columns_under_a_delta_is_checked(dataset, approximate, tmp
 def test_the_folder_comes_back_as_it_was_written(folder, made):
     """The folder is verified as a whole, and loaded with the same numbers."""
     assert find_problems(folder) == ()
-    assert hv.verify(folder)["columns"][1]["folder"] == "no2_air"
+    columns = [one["dataset"]["value"] for one in hv.verify(folder)["components"]]
+    assert columns == [*BOUNDS]
     loaded = hv.load(folder)
     assert loaded.replayed
     assert loaded.epsilon == made.epsilon
@@ -493,7 +496,7 @@ def test_the_folder_comes_back_as_it_was_written(folder, made):
 
 
 def test_a_signature_covers_the_whole(made, tmp_path):
-    """One key signs each part and the whole; without the signature of the whole it is refused."""
+    """One key signs the folder; without the signature it is refused."""
     pytest.importorskip("cryptography")
     from hexveil.publishing import signing  # noqa: PLC0415  an extra
 
@@ -505,24 +508,19 @@ def test_a_signature_covers_the_whole(made, tmp_path):
 
 
 @pytest.mark.slow
-def test_each_part_names_the_whole(folder):
-    """A part verifies alone, and its texts say that it is one of two, with the loss of both."""
-    own = hv.verify(folder / "pm25")
-    whole = hv.verify(folder)
+def test_each_part_names_the_whole(folder, tmp_path):
+    """A column can be written and verifies alone; its texts say that it is one of two."""
+    part = hv.load(folder).releases["pm25"].write(tmp_path / "part")
+    own, whole = hv.verify(part), hv.verify(folder)
     assert own["columns_together"]["epsilon_spent"] == whole["guarantee"]["epsilon_spent"]
-    for text in ((folder / "pm25" / "README.txt"), (folder / "pm25" / "report.html")):
+    for text in (part / "README.txt", part / "report.html"):
         assert "value columns that were released together" in " ".join(text.read_text().split())
-    assert "released together (pm25, no2.air)" in dossier(folder / "pm25").to_text().replace(
-        "\n", " "
-    )
+    assert "released together (pm25, no2.air)" in dossier(part).to_text().replace("\n", " ")
     together = dossier(folder)
     assert [one.title for one in together.sections[-2:]] == [f"Value column {c}" for c in BOUNDS]
     assert f"epsilon {whole['guarantee']['epsilon_spent']}" in together.to_markdown()
     assert list(open_sources(folder)) == list(BOUNDS)
-    assert open_sources(folder / "pm25")[""].statistics == STATISTICS
-    page = (folder / "report.html").read_text()
-    assert 'href="pm25/report.html"' in page
-    assert 'href="no2_air/report.html"' in page
+    assert open_sources(part)[""].statistics == STATISTICS
 
 
 @pytest.mark.slow
@@ -532,9 +530,11 @@ def test_all_columns_are_compared_and_rolled_up_at_once(dataset, made, folder, t
     less = hv.plan(dataset, epsilon=3, statistics=STATISTICS, advise=False)
     later = hv.release(dataset, less, ledger=own, accept_noise=True)
     changes = hv.compare_releases(folder, later)
-    alone = hv.compare_releases(folder / "no2_air", later.releases["no2.air"])
+    alone = hv.compare_releases(hv.load(folder).releases["no2.air"], later.releases["no2.air"])
     assert [*changes] == [*BOUNDS]
-    assert changes["no2.air"].statement == alone.statement
+    found = changes["no2.air"].statement
+    assert found["before"].pop("receipt_sha256")
+    assert found == alone.statement | {"before": found["before"]}
     assert changes["no2.air"].table.equals(alone.table)
     rolled = hv.roll_up(made, one_cell=True)
     own = hv.roll_up(made.releases["pm25"], one_cell=True)
@@ -553,12 +553,35 @@ def less_loss(manifest):
     manifest["losses"]["mean"] /= 2
 
 
-def other_request(manifest):
-    manifest["request"] = "0" * 64
+def other_statistics(manifest):
+    manifest["components"][1]["plan"]["statistics"].pop()
 
 
 def other_sentence(manifest):
     manifest["guarantee"]["assumptions"].pop()
+
+
+def exchanged(manifest):
+    manifest["components"].reverse()
+
+
+def removed(manifest):
+    manifest["components"].pop()
+    del manifest["components"][0]["weight"]
+
+
+def twice(manifest):
+    manifest["components"][1]["dataset"]["value"] = "pm25"
+
+
+def fill_gaps(folder):
+    """State a number of a cell that the second column does not have."""
+    path = folder / "cells.parquet"
+    table = pq.read_table(path)
+    at = table.column_names.index("no2_air_mean_raw")
+    numbers = [7.0 if x is None else x for x in table["no2_air_mean_raw"].to_pylist()]
+    pq.write_table(table.set_column(at, table.schema.field(at), pa.array(numbers)), path)
+    changed_manifest(folder, lambda _: None)
 
 
 @pytest.mark.slow
@@ -572,20 +595,23 @@ def test_changed_folders_are_refused(folder, tmp_path):
         return " ".join(find_problems(copy))
 
     spoilers = (
-        (lambda to: shutil.rmtree(to / "pm25"), "pm25/receipt.json is missing"),
         (lambda to: (to / "x").mkdir(), "x was added"),
         (lambda to: (to / "cells.csv").write_text("a"), "cells.csv was changed"),
-        (lambda to: (to / "pm25" / "cells.csv").write_text("a"), "pm25: cells.csv was changed"),
-        (lambda to: changed_manifest(to, ".", less_loss), "losses/mean is not that"),
-        (lambda to: changed_manifest(to, ".", other_request), "request is not that"),
-        (lambda to: changed_manifest(to, "pm25", other_sentence), "assumptions"),
+        (fill_gaps, "of a cell that a value column has not"),
+        (lambda to: changed_manifest(to, less_loss), "losses/mean is not that"),
+        (lambda to: changed_manifest(to, lambda m: m.update(ledger=None)), "entry in a ledger"),
+        (lambda to: changed_manifest(to, other_statistics), "other statistics"),
+        (lambda to: changed_manifest(to, other_sentence), "assumptions"),
+        (lambda to: changed_manifest(to, exchanged), "README.txt is not what"),
+        (lambda to: changed_manifest(to, removed), "which no such release"),
+        (lambda to: changed_manifest(to, twice), "names a value column twice"),
     )
     for number, (spoil, message) in enumerate(spoilers):
         assert message in problems(number, spoil)
 
 
-def test_prefixes_differ_and_are_folder_names():
-    """Two columns never share a folder, in any case of letters."""
+def test_prefixes_differ_and_are_names():
+    """Two columns never share a prefix, in any case of letters."""
     names = ["a b", "a_b", "A-B", "", "é", "../x", "." * 300, "x" * 300]
     prefixes = column_prefixes(names)
     assert len({one.casefold() for one in prefixes.values()}) == len(names)

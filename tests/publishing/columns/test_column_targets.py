@@ -1,6 +1,5 @@
 """Target errors and baseline errors of several value columns: each its own, the sum exact."""
 
-import shutil
 from fractions import Fraction
 
 import numpy as np
@@ -162,17 +161,16 @@ def test_the_goal_is_released_saved_and_answered_again(dataset, plan, table, tmp
     with pytest.raises(BudgetError, match=r"each value column costs: pm25 \d\.\d+, no2\.air \d"):
         hv.release(dataset, another, ledger=book, accept_noise=True)
     folder = made.write(tmp_path / "map")
-    stated = hv.verify(folder)["columns"]
-    assert [one["targets"][0]["largest"] for one in stated] == [2.0, 6.0]
+    stated = hv.verify(folder)["components"]
+    targets = [one["plan"]["request"]["targets"] for one in stated]
+    assert [one[0]["largest"] for one in targets] == [2.0, 6.0]
     assert all("weight" not in one for one in stated)
     assert "| no2.air | mean | 6 |" in dossier(folder).to_markdown()
     assert "errors that were asked of each column" in " ".join(
         (folder / "README.txt").read_text().split()
     )
-    forged = tmp_path / "forged"
-    shutil.copytree(folder, forged)
-    changed_manifest(forged, ".", lambda m: m["columns"][0]["targets"][0].update(largest=1.0))
-    assert "targets is not that of the release of all columns" in " ".join(find_problems(forged))
+    changed_manifest(folder, lambda m: m["components"][0].update(weight="1"))
+    assert "components/weight does not belong" in " ".join(find_problems(folder))
 
 
 def test_targets_that_constants_meet_cost_nothing_in_their_column(dataset, tmp_path):

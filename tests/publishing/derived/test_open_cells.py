@@ -35,8 +35,10 @@ from hexveil.publishing.derived.open_cells import (
 )
 from hexveil.publishing.derived.release_comparison import find_changes, find_discoveries
 from hexveil.publishing.derived.release_source import ReleaseSource
-from hexveil.publishing.presence.presence_manifest import presence_manifest
+from hexveil.publishing.manifest import build_manifest
+from hexveil.publishing.presence.presence_manifest import presence_entry
 from hexveil.publishing.presence.presence_table import decode_outputs, map_accuracy, released_table
+from publishing.releases import release_of, restated, statements_of
 
 SCALE = 20
 """Noise scale of exact laws, in whole units."""
@@ -310,7 +312,9 @@ def released(dataset, plan, name, seed):
     decoded = decode_outputs(plan.request, outputs)
     table = released_table(plan.request, decoded, "speed", "km/h")
     accuracy = map_accuracy(decoded)
-    manifest = presence_manifest("cars", component, outputs, name[:1] * 64, None, accuracy)
+    facts = {component.facts.value: component.facts}
+    entries = {component.facts.value: presence_entry(component, outputs, accuracy)}
+    manifest = build_manifest("cars", plan, facts, entries, (name[:1] * 64, None))
     return hv.Release(table, manifest, plan.epsilon, replayed=False)
 
 
@@ -379,7 +383,7 @@ def test_a_cell_that_may_be_empty_is_left_blank(maps):
     before, after = maps["mean"]
     names = before.table.column_names
     sure = hv.compare_releases(before, after)
-    opened = before.manifest["plan"]["open_from"]
+    opened = statements_of(before)["plan"]["open_from"]
     barely = pa.array([opened if row["is_open"] else None for row in before])
     table = before.table.set_column(names.index("weight"), "weight", barely)
     made = hv.compare_releases(replace(before, table=table), after)
@@ -456,10 +460,10 @@ def test_stops_in_use_add_up_to_the_fleet():
             assert row["mean"] == pytest.approx(speed.mean(), abs=3)
 
 
-def test_refusals_of_maps_are_sentences(maps):
+def test_refusals_of_maps_are_sentences(maps, tmp_path):
     """Models apart, medians of coarser cells, missing statistics, other caps, nothing open."""
     first, second = maps["mean"]
-    values = replace(second, manifest=second.manifest | {"model": "values"})
+    values = release_of(tmp_path / "values", "means")
     with pytest.raises(hv.InputError, match="protects values and the other one presence"):
         hv.compare_releases(first, values)
     with pytest.raises(hv.InputError, match="the median of coarser cells does not follow"):
@@ -470,14 +474,12 @@ def test_refusals_of_maps_are_sentences(maps):
         hv.compare_releases(first, second, statistic="p50")
     with pytest.raises(hv.InputError, match="name one bin, histogram_01 to histogram_20"):
         hv.compare_releases(*maps[STATISTICS], statistic="histogram")
-    medians = replace(
-        first, manifest=first.manifest | {"plan": first.manifest["plan"] | {"statistics": ["p50"]}}
-    )
+    medians = restated(first, plan=statements_of(first)["plan"] | {"statistics": ["p50"]})
     with pytest.raises(hv.InputError, match="has p50, of which none"):
         hv.roll_up(medians, one_cell=True)
     units = maps["users"]
-    plan = units[1].manifest["plan"] | {"user_cap": "7 cells"}
-    capped = replace(units[1], manifest=units[1].manifest | {"plan": plan})
+    plan = statements_of(units[1])["plan"] | {"user_cap": "7 cells"}
+    capped = restated(units[1], plan=plan)
     with pytest.raises(
         hv.InputError, match=r"counts fully \(cells_per_unit\): 2 cells and 7 cells"
     ):

@@ -15,7 +15,7 @@ from hexveil.publishing.derived.cell_numbers import pair_bound, sum_bound
 from hexveil.publishing.derived.coarser_cells import CoarserGrid
 from hexveil.publishing.derived.roll_up import RolledUpRelease
 from hexveil.report.payload import GRADES
-from publishing.releases import release_of, released
+from publishing.releases import release_of, released, restated, statements_of
 
 
 @pytest.fixture(scope="module")
@@ -46,13 +46,13 @@ def page_of(file):
 
 def moved(release, change=0.0, rows=None, **sections):
     """Return a release with other numbers, rows or parts of its manifest, as another request."""
-    table, manifest = release.table, dict(release.manifest) | {"request": "0" * 64}
+    table, own = release.table, statements_of(release)
     at = table.column_names.index("mean_noisy")
     numbers = pa.array(np.asarray(table["mean_noisy"]) + change)
     table = table.set_column(at, table.schema.field("mean_noisy"), numbers)
-    for section, parts in sections.items():
-        manifest[section] = dict(manifest[section]) | parts
-    return replace(release, table=table if rows is None else table.take(rows), manifest=manifest)
+    changes = {section: dict(own[section]) | parts for section, parts in sections.items()}
+    moved = replace(release, table=table if rows is None else table.take(rows))
+    return restated(moved, request="0" * 64, **changes)
 
 
 def test_a_change_is_the_difference_of_noisy_numbers(mapped):

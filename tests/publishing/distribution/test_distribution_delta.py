@@ -1,6 +1,5 @@
 """Quantiles, shares and histograms with a δ, end to end: booked, verified, saved, said in words."""
 
-import copy
 import html
 import re
 
@@ -14,6 +13,7 @@ from hexveil.planning.alternatives import describe_delta_gain
 from hexveil.publishing import folder as folders
 from hexveil.publishing.dossier import dossier
 from hexveil.publishing.verification.verify import find_problems
+from publishing.releases import edited, statements_of
 
 DELTA = "1e-6"
 ASKED = ("mean", "p50", "p85", "share<20", "histogram")
@@ -67,7 +67,7 @@ def test_an_unchanged_folder_is_verified(made, estimator, tmp_path):
     """Each way of measuring passes, and its squares add up to those of the release."""
     folder = made[estimator].write(tmp_path / "map")
     assert find_problems(folder) == ()
-    manifest = made[estimator].manifest
+    manifest = statements_of(made[estimator])
     parts = [one["squared_mu"]["mean"] for one in manifest["plan"]["components"]]
     assert sum(parts) == pytest.approx(manifest["losses"]["squared_mu"]["mean"])
 
@@ -111,8 +111,7 @@ CHANGES = {
 def test_changed_statements_are_found(made, tmp_path):
     """Squares, noise, δ and words that do not agree are named."""
     for number, (name, (change, message)) in enumerate(CHANGES.items()):
-        manifest = copy.deepcopy(made["bins"].manifest)
-        change(manifest)
+        manifest = edited(made["bins"].manifest, change)
         path = tmp_path / str(number)
         found = find_problems(folders.write(made["bins"].table, manifest, path))
         assert any(message in one for one in found), (name, found)

@@ -25,11 +25,11 @@ from hexveil.planning.distribution.distribution_components import (
 )
 from hexveil.planning.goal import goal
 from hexveil.planning.serialization.plan_codec import decode, encode
-from hexveil.publishing import receipt
 from hexveil.publishing.derived.release_source import numbers_to_compare, open_sources
 from hexveil.publishing.distribution import distribution_table
 from hexveil.publishing.distribution.distribution_table import decode_distribution
 from hexveil.publishing.dossier import dossier
+from publishing.releases import forge_manifest, restated, statements_of
 
 ASKED = ("mean", "sd", "p15", "p50", "p85", "share<20", "share<40", "share>=40", "histogram")
 
@@ -279,7 +279,7 @@ def folder(made, tmp_path_factory):
 @pytest.mark.slow
 def test_the_folder_is_whole_and_verified(made, folder):
     """What is written is verified and read back; README.txt describes every column."""
-    assert hv.verify(folder)["plan"]["statistics"] == [*ASKED]
+    assert statements_of(hv.verify(folder))["plan"]["statistics"] == [*ASKED]
     loaded = hv.load(folder)
     assert loaded.table.equals(made.table)
     assert loaded.manifest == made.manifest
@@ -325,11 +325,11 @@ def test_the_dossier_names_all_components(folder):
 
 def test_derived_numbers_know_how_means_were_clipped(made):
     """Means beside quantiles under a private range are not taken for proven ones."""
-    steps = made.manifest["moments"]["plan"]["privacy_steps"]
+    steps = statements_of(made)["moments"]["plan"]["privacy_steps"]
     source = open_sources(made)[""]
     assert bool(source.strategy) == any(step["step"] == "clipping_range" for step in steps)
     hidden = {"moments": {"plan": {"privacy_steps": [{"step": "clipping_range"}]}}}
-    ranged = replace(made, manifest=made.manifest | hidden)
+    ranged = restated(made, **hidden)
     assert open_sources(ranged)[""].strategy == "range"
     changes = numbers_to_compare(source, "p50")
     assert changes.basis == "model"
@@ -354,11 +354,7 @@ def test_statements_that_contradict_the_noise_are_found(folder, tmp_path, change
     """Somebody who changes a statement, and every checksum after it, is found out."""
     copied = tmp_path / "map"
     shutil.copytree(folder, copied)
-    manifest = json.loads((copied / "manifest.json").read_text("utf-8"))
-    change(manifest)
-    (copied / "manifest.json").write_text(json.dumps(manifest), "utf-8")
-    (copied / receipt.NAME).unlink()
-    receipt.write(copied, manifest)
+    forge_manifest(copied, change)
     with pytest.raises(InputError, match="not as it was written"):
         hv.verify(copied)
 
@@ -377,12 +373,11 @@ def test_numbers_that_contradict_each_other_are_found(made, tmp_path, column):
 
 def test_the_manifest_states_each_component(made, plan):
     """Each component has its ε; they add up to the whole."""
-    text = json.dumps(made.manifest)
-    assert json.loads(text)["plan"]["estimator"] == plan.estimator
-    components = made.manifest["plan"]["components"]
+    assert statements_of(made)["plan"]["estimator"] == plan.estimator
+    components = statements_of(made)["plan"]["components"]
     total = sum(Fraction(one["epsilon"]) for one in components)
     assert total + Fraction(1, 10**9) >= Fraction(made.manifest["guarantee"]["epsilon_spent"])
-    assert made.manifest["plan"]["columns"]["share<20"] == ["the share of records below 20"]
+    assert statements_of(made)["plan"]["columns"]["share<20"] == ["the share of records below 20"]
     assert "all values of one user" in made.manifest["guarantee"]["neighbours"]
 
 

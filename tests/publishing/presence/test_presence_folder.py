@@ -2,7 +2,6 @@
 
 import copy
 import html
-import json
 import re
 from fractions import Fraction
 
@@ -23,6 +22,7 @@ from hexveil.publishing.verification.presence_checks import (
 )
 from hexveil.publishing.verification.verify import find_problems
 from hexveil.report.promise_wording import probability_factor, promise
+from publishing.releases import edited, said, statements_of, whole_of
 
 DELTA = "1e-6"
 BOX = (20.5, 51.9, 21.5, 52.5)
@@ -174,7 +174,7 @@ def test_a_changed_table_is_found(made, name, tmp_path):
         found = (
             problems(place, table, one.manifest)
             if number == MAP
-            else check_presence(table, one.manifest)
+            else check_presence(table, statements_of(one))
         )
         found = [*found]
         assert any(message in text for text in found), found
@@ -183,7 +183,7 @@ def test_a_changed_table_is_found(made, name, tmp_path):
 @pytest.mark.slow
 def test_texts_state_the_cap_of_numbers_of_units_beside_others(made, tmp_path):
     """README.txt, page and dossier; another cap is not that of their own stage."""
-    manifest = copy.deepcopy(made[COUNTED].manifest)
+    manifest = copy.deepcopy(statements_of(made[COUNTED]))
     manifest["plan"]["cell_cap"] = 1
     assert any("their own" in one for one in check_presence(made[COUNTED].table, manifest))
     folder = made[COUNTED].write(tmp_path / "map")
@@ -205,7 +205,8 @@ def test_texts_state_the_cap_of_numbers_of_units_beside_others(made, tmp_path):
 )
 def test_statistics_of_a_strangers_manifest_are_named(made, plan, message):
     """A manifest with statistics that are none, or not those of the table, is no crash."""
-    manifest = made[4].manifest | {"plan": made[4].manifest["plan"] | plan}
+    own = statements_of(made[4])
+    manifest = own | {"plan": own["plan"] | plan}
     assert any(message in one for one in check_declared_statements(manifest))
 
 
@@ -304,8 +305,7 @@ def test_a_changed_statement_is_found(made, name, tmp_path):
     number, change, message = MANIFESTS[name]
     # What holds for averages with a δ does for distributions.
     for one in (made[number], *[made[5]] * (number == BY_DELTA)):
-        manifest = copy.deepcopy(one.manifest)
-        change(manifest)
+        manifest = edited(one.manifest, change)
         found = problems(tmp_path / f"{one.epsilon}", one.table, manifest)
         assert any(message in text for text in found), found
 
@@ -313,8 +313,9 @@ def test_a_changed_statement_is_found(made, name, tmp_path):
 def test_nothing_that_was_public_is_in_the_folder(made, tmp_path):
     """Neither users nor records, nor fingerprints, shares of bad rows, or losses of units."""
     folder = made[0].write(tmp_path / "map")
-    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest = said(folder)
     assert not {"rules", "losses", "cells", "occupancy_fingerprint"} & manifest.keys()
+    assert "losses" not in whole_of(folder)
     assert not {"users", "records"} & {*made[0].columns}
     assert "min_users" not in (folder / "manifest.json").read_text()
 

@@ -273,15 +273,12 @@ class Archive:
         with scratch.folder(self.scratch) as temporary:
             folder = temporary / "release"
             write(folder)
-            paths = [path.relative_to(folder).as_posix() for path in folder.rglob("*")]
             # The receipt is uploaded last: a folder with one is complete.
-            names = sorted(path for path in paths if path != receipt.NAME)
+            names = sorted(path.name for path in folder.iterdir() if path.name != receipt.NAME)
             with self._translate_errors():
-                for name in ("", *(name for name in names if (folder / name).is_dir())):
-                    self.files.create_dir(self.place.full(release.path, name), recursive=True)
+                self.files.create_dir(self.place.full(release.path), recursive=True)
                 for name in (*names, receipt.NAME):
-                    if (folder / name).is_file():
-                        self._upload(folder / name, self.place.full(release.path, name))
+                    self._upload(folder / name, self.place.full(release.path, name))
 
     def _upload(self, file: Path, path: str) -> None:
         with file.open("rb") as source, self.files.open_output_stream(path) as sink:

@@ -284,8 +284,8 @@ def to_json(content: CurrentRelease | LedgerPosition) -> str:
 Reader = Callable[[str], bytes | None]
 
 
-def list_damage(read: Reader, signer: SigningKey | None = None, prefix: str = "") -> Iterator[str]:
-    """Yield the faults of the files of a folder, and of the value columns inside it.
+def list_damage(read: Reader, signer: SigningKey | None = None) -> Iterator[str]:
+    """Yield the faults of the files of a folder.
 
     Parameters
     ----------
@@ -293,33 +293,27 @@ def list_damage(read: Reader, signer: SigningKey | None = None, prefix: str = ""
         Returns the bytes of a file by its path below the folder; None if it is not there.
     signer : SigningKey, optional
         The key that must have signed the folder.
-    prefix : str, optional
-        Folder of a value column, with a slash at its end.
     """
-    own = read(f"{prefix}{receipt.NAME}")
+    own = read(receipt.NAME)
     checksums = receipt.parse_checksums(own)
     if own is None or checksums is None:
-        yield f"{prefix}{receipt.NAME} {'is missing' if own is None else 'was changed'}"
+        yield f"{receipt.NAME} {'is missing' if own is None else 'was changed'}"
         return
-    pieces = [name for name in checksums if "/" in name]
-    # One level: columns have no folders in them, whatever a receipt says.
-    for name in pieces if not prefix else ():
-        yield from list_damage(read, signer, name.removesuffix(receipt.NAME))
-    issues = [*_compare(read, prefix, checksums)]
+    issues = [*_compare(read, checksums)]
     yield from issues
     if signer is not None and not issues:
         signed = signer.signature_text(checksums | {receipt.NAME: _digest(own)})
-        signature = read(f"{prefix}{signing.NAME}")
+        signature = read(signing.NAME)
         if signature != signed.encode():
             how = "is missing" if signature is None else "was changed, or is by another key"
-            yield f"{prefix}{signing.NAME} {how}"
+            yield f"{signing.NAME} {how}"
 
 
-def _compare(read: Reader, prefix: str, checksums: dict[str, str]) -> Iterator[str]:
+def _compare(read: Reader, checksums: dict[str, str]) -> Iterator[str]:
     for name, checksum in sorted(checksums.items()):
-        content = read(f"{prefix}{name}")
+        content = read(name)
         if content is None or _digest(content) != checksum:
-            yield f"{prefix}{name} {'is missing' if content is None else 'was changed'}"
+            yield f"{name} {'is missing' if content is None else 'was changed'}"
 
 
 def _digest(content: bytes) -> str:

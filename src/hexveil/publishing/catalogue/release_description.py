@@ -45,7 +45,8 @@ class ColumnDescription:
         "string", "integer", "number", "boolean", "time" (of a pooled slot), "datetime" (local) or
         "instant".
     optional : bool
-        Whether a cell may have no number: closed cells of a map with private presence.
+        Whether a cell may have no number: closed cells of a map with private presence, and cells
+        that one of several value columns does not have.
     """
 
     name: str
@@ -182,11 +183,13 @@ def describe_release(
     table : pyarrow.Table
         The released table, without outlines.
     manifest : dict
+        Statements of all value columns together.
     names : frozenset of str
         Files of the folder.
     """
     dataset, grid, stated = manifest["dataset"], manifest["grid"], manifest.get("catalogue", {})
     heading = format_heading(manifest["plan"]["statistics"], spoken_value(dataset))
+    gaps = tuple(f"{entry['prefix']}_" for entry in manifest.get("columns", ()))
     sentence = {
         "heading": heading,
         # Numbers of units, and shares of records, have no unit of measure.
@@ -214,7 +217,9 @@ def describe_release(
         rows=table.num_rows,
         timeslot=_duration(grid.get("timeslot")),
         columns=tuple(
-            _column(field, pooled=grid.get("slot") == "pooled", model=manifest.get("model", ""))
+            _column(
+                field, gaps, pooled=grid.get("slot") == "pooled", model=manifest.get("model", "")
+            )
             for field in table.schema
         ),
         privacy=_privacy(manifest["guarantee"]),
@@ -236,14 +241,17 @@ def _privacy(guarantee: dict[str, Any]) -> PrivacyStatement:
     )
 
 
-def _column(field: pa.Field, *, pooled: bool, model: str) -> ColumnDescription:
+def _column(
+    field: pa.Field, gaps: tuple[str, ...], *, pooled: bool, model: str
+) -> ColumnDescription:
+    """Return the description of a column; one that begins as those in `gaps` may be empty."""
     metadata, kind = field.metadata or {}, _kind(field, pooled=pooled)
     return ColumnDescription(
         field.name,
         metadata.get(b"description", b"").decode(),
         metadata.get(b"unit", b"").decode(),
         kind,
-        optional=model == "presence" and kind == "number",
+        optional=field.name.startswith(gaps) or (model == "presence" and kind == "number"),
     )
 
 

@@ -178,13 +178,13 @@ def _check_same_columns(before: Mapping[str, object], after: Mapping[str, object
         columns = after if "" in before else before
         raise InputError(
             f"one side has the value columns {', '.join(columns)}, the other has one column alone; "
-            "name the folder of that column inside it, or pass one of its .releases."
+            "load the folder, and pass one of its .releases."
         )
     if set(before) != set(after):
         odd = min(set(before) ^ set(after))
         raise InputError(
             f"the value column {odd!r} is in one of the releases alone; compare column by column: "
-            "name the folder of one inside each."
+            "load both, and pass one of the .releases of each."
         )
 
 

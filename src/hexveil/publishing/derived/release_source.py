@@ -15,14 +15,12 @@ from hexveil.accounting.noise_law import law_at
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.publishing import receipt
-from hexveil.publishing.columns.column_release import ColumnReleases
-from hexveil.publishing.columns.column_table import column_prefixes
+from hexveil.publishing.components import PRESENCE, statements
 from hexveil.publishing.derived.cell_numbers import CellNumbers
 from hexveil.publishing.places import without_places
-from hexveil.publishing.presence.presence_manifest import MODEL
 from hexveil.publishing.presence.presence_table import OPEN
 from hexveil.publishing.published_numbers import Release
-from hexveil.publishing.verification.loaded_release import load
+from hexveil.publishing.verification.verify import load
 from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.report.manifest_view import ManifestView
 from hexveil.report.origin import describe_origin
@@ -42,7 +40,7 @@ class ReleaseSource:
     table : pyarrow.Table
         As released, of open cells alone, or of the coarser cells of a roll-up.
     manifest : mapping
-        Its manifest, with the grid of `table`.
+        Its statements, with the grid of `table`.
     identity : mapping
         Data set, request, position in the ledger, price, and the SHA-256 of the receipt if the
         release came from a folder.
@@ -61,7 +59,7 @@ class ReleaseSource:
     @property
     def is_map(self) -> bool:
         """Whether presence is private: then `table` has the open cells alone."""
-        return bool(self.manifest.get("model") == MODEL)
+        return bool(self.manifest.get("model") == PRESENCE)
 
     @property
     def strategy(self) -> str:
@@ -114,22 +112,14 @@ def open_sources(
             f"a release or its folder is needed, got {type(whole).__name__}; pass what "
             "hv.release or hv.load returned."
         )
-    releases: Mapping[str, Release] = {"": whole}
-    names = {"": ""}
-    if isinstance(whole, ColumnReleases):
-        releases, names = whole.releases, column_prefixes([*whole.releases])
-    return {
-        column: _source(
-            single,
-            None if folder is None else receipt.file_digest(folder / names[column] / receipt.NAME),
-        )
-        for column, single in releases.items()
-    }
+    checksum = None if folder is None else receipt.file_digest(folder / receipt.NAME)
+    sources = {column: _source(single, checksum) for column, single in whole.releases.items()}
+    return sources if len(sources) > 1 else {"": next(iter(sources.values()))}
 
 
 def _source(release: Release, checksum: str | None) -> ReleaseSource:
     """Return the source of one value column."""
-    manifest = release.manifest
+    (manifest,) = statements(release.manifest).values()
     origin = describe_origin(release.table, manifest)
     identity = {
         "dataset": manifest["dataset"]["name"],
@@ -144,7 +134,7 @@ def _source(release: Release, checksum: str | None) -> ReleaseSource:
         identity["delta"] = manifest["guarantee"]["delta"]
     # Names for people are made again of the derived cells.
     bare = without_places(release.table, manifest)
-    if manifest.get("model") != MODEL:
+    if manifest.get("model") != PRESENCE:
         return ReleaseSource(bare, manifest, identity)
     table = bare.filter(bare[OPEN])
     return ReleaseSource(table, manifest, identity, bare.num_rows - table.num_rows)

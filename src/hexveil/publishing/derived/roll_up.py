@@ -25,6 +25,7 @@ from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.presence.count_map import COUNT_MAP
 from hexveil.model.statistic_terms import column_of
+from hexveil.publishing.components import PRESENCE
 from hexveil.publishing.derived.cell_numbers import CellNumbers, average_cells
 from hexveil.publishing.derived.cell_pairs import check_names, check_open
 from hexveil.publishing.derived.coarser_cells import CoarserGrid, group_cells
@@ -48,7 +49,6 @@ from hexveil.publishing.derived.release_source import (
     open_sources,
 )
 from hexveil.publishing.estimates.table import name_columns
-from hexveil.publishing.presence.presence_manifest import MODEL
 from hexveil.publishing.published_numbers import Release
 from hexveil.report.manifest_view import ManifestView, is_share, noun
 from hexveil.report.templates import render_sentence
@@ -234,7 +234,7 @@ def _add_open_cells(
 def _statement(source: ReleaseSource, column: str, numbers: CellNumbers) -> dict[str, Any]:
     """Return the statement of a roll-up, for `roll-up.json`."""
     manifest = source.manifest
-    of_map = {"model": MODEL, "closed_cells": source.closed_cells}
+    of_map = {"model": PRESENCE, "closed_cells": source.closed_cells}
     covers = (
         render_sentence("derived.txt", "map_roll_up_covers", statistic=column, noun=noun(column))
         if source.is_map

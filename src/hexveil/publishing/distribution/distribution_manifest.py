@@ -1,8 +1,8 @@
-"""Manifest of a release with quantiles, shares or histograms. Public facts only.
+"""The entry of quantiles, shares or histograms in a manifest. Public facts only.
 
-It has the sections of every manifest under public presence, and of each component of the release
-what its losses follow from: of means, variances and mean scores the plan of every cell, of shapes
-and bins the noise scales and the public weight of each cell.
+It has the sections of means and variances, and of each part what its losses follow from: of means,
+variances and mean scores the plan of every cell, of shapes and bins the noise scales and the public
+weight of each cell.
 """
 
 from __future__ import annotations
@@ -21,23 +21,21 @@ from hexveil.planning.distribution.distribution_components import (
     SHAPE,
     score_metadata,
 )
+from hexveil.publishing.components import EPSILONS
 from hexveil.publishing.distribution.distribution_table import DecodedDistribution, describe_term
 from hexveil.publishing.manifest import (
     bounds_section,
-    cell_sections,
     cut_off_section,
-    epsilon_text,
-    guarantee_section,
     loss_section,
     occupancy_sections,
     plan_section,
     planned_cells,
-    release_manifest,
     square_section,
 )
+from hexveil.publishing.promise_section import epsilon_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from hexveil.mechanisms.contract import StagedPlan
     from hexveil.mechanisms.distribution.combined_stages import Component
@@ -47,41 +45,15 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
-KIND = "distributions"
-"""Value of `kind` in these manifests; others have none."""
-EPSILONS = ("epsilon_requested", "epsilon_spent", "l0_epsilon")
-"""Fields of the guarantee that a component has of its own."""
 
-
-def build_distribution_manifest(
-    dataset: str,
-    plan: DistributionPart,
-    decoded: DecodedDistribution,
-    request: str,
-    ledger: Mapping[str, Any] | None,
-) -> Json:
-    """Return the manifest as it is written to `manifest.json`.
-
-    Parameters
-    ----------
-    dataset : str
-        Name of the data set in the ledger.
-    plan : DistributionPart
-    decoded : DecodedDistribution
-        Released numbers.
-    request : str
-        Fingerprint of the request.
-    ledger : mapping or None
-        Position of the release in the ledger.
-    """
+def distribution_entry(plan: DistributionPart, decoded: DecodedDistribution) -> Json:
+    """Return the entry of a plan of distributions in a manifest, by its released numbers."""
     facts, outputs, moments = plan.facts, decoded.outputs, decoded.moments
     sections = {} if moments is None else {MOMENTS: moment_section(moments.plan, moments.accuracy)}
     if decoded.scores is not None:
         sections[SCORES] = moment_section(decoded.scores, [])
-    guarantee = guarantee_section(facts, plan.requested_epsilon, plan.epsilon, delta=plan.delta)
-    stated = {
+    return {
         "rules": dict(facts.rules),
-        **cell_sections(facts),
         "plan": {
             "statistics": list(plan.statistics),
             "estimator": plan.estimator,
@@ -96,7 +68,6 @@ def build_distribution_manifest(
         "accuracy": decoded.accuracy,
         **occupancy_sections(plan),
     }
-    return release_manifest({"kind": KIND}, dataset, facts, guarantee, stated, (request, ledger))
 
 
 def moment_section(plan: MomentPart, accuracy: list[Json]) -> Json:

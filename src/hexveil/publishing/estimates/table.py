@@ -279,15 +279,10 @@ def _root(error: ErrorModel, variance: Mapping[str, Any], span: Floats) -> dict[
     }
 
 
-def name_cells(facts: PublicMetadata) -> dict[str, Any]:
-    """Return the columns that name each cell: its name, and its hexagon and slot, or labels."""
-    return name_columns(facts.cells)
-
-
 def name_counted_cells(facts: PublicMetadata, occupancy: Occupancy) -> dict[str, Any]:
     """Return the columns that name each cell, and its public counts."""
     counts = {"users": occupancy.users_per_cell, "records": occupancy.records_per_cell}
-    return name_cells(facts) | counts
+    return name_columns(facts.cells) | counts
 
 
 def name_columns(cells: CellTable) -> dict[str, Any]:

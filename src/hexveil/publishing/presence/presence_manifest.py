@@ -18,7 +18,7 @@ import hashlib
 import json
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,13 +33,6 @@ from hexveil.mechanisms.presence.contribution import CellWindow, DeclaredCap, Pr
 from hexveil.mechanisms.presence.count_map import CountedAllocation
 from hexveil.mechanisms.presence.presence_allocation import RESIDUALS
 from hexveil.publishing.distribution.distribution_manifest import drawn_stages
-from hexveil.publishing.manifest import (
-    SCHEMA_VERSION,
-    cell_grid,
-    guarantee_section,
-    release_manifest,
-    selection_section,
-)
 from hexveil.publishing.presence.presence_table import columns_of
 
 if TYPE_CHECKING:
@@ -49,62 +42,32 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.contract import Outputs
-    from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.planning.plan import Plan
     from hexveil.planning.presence.presence_plan import PresencePart
     from hexveil.planning.presence.presence_request import PresenceRequest
 
-MODEL: Literal["presence"] = "presence"
 LAPLACE, GAUSSIAN = "discrete Laplace", "discrete Gaussian"
 LARGEST_LOSS = 1e9
 STAGES_VERSION = "3"
 """To be raised when a constant or the arithmetic of a stage changes; a test compares constants."""
 
 
-def presence_manifest(
-    dataset: str,
-    plan: PresencePart,
-    outputs: Outputs,
-    request: str,
-    ledger: Mapping[str, Any] | None,
-    accuracy: Sequence[Mapping[str, Any]],
+def presence_entry(
+    plan: PresencePart, outputs: Outputs, accuracy: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Return the manifest as it is written to `manifest.json`.
+    """Return the entry of a map with private presence in a manifest.
 
     Parameters
     ----------
-    dataset : str
-        Name of the data set in the ledger.
     plan : PresencePart
     outputs : Outputs
         Released numbers of all stages.
-    request : str
-        Fingerprint of the request.
-    ledger : mapping or None
-        Position of the release in the ledger.
     accuracy : sequence of mapping
         An entry for each column of estimates (`map_accuracy`).
     """
-    facts = plan.facts
-    guarantee = guarantee_section(
-        facts, plan.epsilon, plan.epsilon, protect=MODEL, delta=plan.delta
-    )
-    sections = {
-        **presence_sections(facts),
+    return {
         "plan": _plan(plan, outputs),
         "accuracy": [dict(statement) for statement in accuracy],
-    }
-    marks, booking = {"schema_version": SCHEMA_VERSION, "model": MODEL}, (request, ledger)
-    return release_manifest(marks, dataset, facts, guarantee, sections, booking)
-
-
-def presence_sections(facts: DeclaredFacts) -> dict[str, Any]:
-    """Return the sections of a manifest about cells, which are declared before a release."""
-    grid = facts.grid
-    return {
-        "grid": cell_grid(grid.table.grid)
-        | {"cells": grid.n_cells, "fingerprint": grid.fingerprint(), "in_use": grid.is_in_use},
-        "selection": selection_section(facts),
     }
 
 
@@ -260,7 +223,7 @@ def identify(
     # Of fractions and whole numbers: the same text on every processor.
     plan = [STAGES_VERSION, repr(request.allocation())]
     facts = {
-        "model": MODEL,
+        "model": "presence",
         "source": source,
         "cells": f"{request.grid.n_cells}",
         "grid": request.grid.fingerprint(),
@@ -305,7 +268,7 @@ def presence_request(dataset: str, plan: Plan) -> dict[str, str]:
     if plan.is_single:
         return next(iter(requests.values()))
     return {
-        "model": MODEL,
+        "model": "presence",
         "source": dataset,
         "epsilon": decimal_text(plan.epsilon),
         # In whichever order columns are named, the request is the same. Each has its part of ε.

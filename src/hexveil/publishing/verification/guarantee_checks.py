@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-from hexveil.publishing.manifest import epsilon_text
+from hexveil.publishing.components import is_private
+from hexveil.publishing.promise_section import epsilon_text
 from hexveil.report.promise_wording import (
     Protect,
     assumptions,
@@ -27,11 +28,6 @@ Json = dict[str, Any]
 TOLERANCE = 1e-9
 LEAST_DELTA = Fraction(1, 10**300)
 """Smallest δ whose ε can be computed."""
-
-
-def is_private(manifest: Json) -> bool:
-    """Return whether presence is private in a release."""
-    return manifest.get("model") == "presence"
 
 
 def delta_of(manifest: Json) -> Fraction:
@@ -65,22 +61,15 @@ def check_spent(manifest: Json) -> Iterator[str]:
         yield "the quantiles of the losses are not in order."
 
 
-def check_guarantee(manifest: Json, leading: Json | None = None) -> Iterator[str]:
-    """Yield if the factor or a sentence is not that of this model, unit and loss.
-
-    Parameters
-    ----------
-    manifest : dict
-    leading : dict, optional
-        Manifest of the first value column, where this is the one of several.
-    """
+def check_guarantee(manifest: Json) -> Iterator[str]:
+    """Yield if the factor or a sentence is not that of this model, unit and loss."""
     guarantee, delta = manifest["guarantee"], delta_of(manifest)
     protect: Protect = "presence" if is_private(manifest) else "values"
     unit, spent = guarantee["privacy_unit"], Fraction(guarantee["epsilon_spent"])
     factor, stated = probability_factor(spent), guarantee["probability_factor"]
     if not math.isclose(math.inf if stated is None else stated, factor, rel_tol=TOLERANCE):
         yield "guarantee/probability_factor is not e to the power of epsilon_spent."
-    dropped = (leading or manifest)["selection"].get("drop_values", "none")
+    dropped = manifest["components"][0]["selection"].get("drop_values", "none")
     texts = assumptions(unit, dropped, protect=protect, delta=delta)
     if together := manifest.get("columns_together"):
         total = Fraction(together["epsilon_spent"])

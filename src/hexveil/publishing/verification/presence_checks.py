@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from hexveil.accounting.gaussian_composition import square_epsilon
 from hexveil.accounting.noise_law import NoiseLaw
@@ -51,12 +52,10 @@ from hexveil.publishing.presence.presence_table import (
     map_statistics,
 )
 from hexveil.publishing.verification.distribution_checks import check_estimates, lattice_of
-from hexveil.publishing.verification.guarantee_checks import check_delta, check_guarantee, delta_of
+from hexveil.publishing.verification.guarantee_checks import check_delta, delta_of
 from hexveil.publishing.verification.moment_numbers import DEVIATION_TOLERANCE, is_same
 from hexveil.publishing.verification.table_checks import (
     TOLERANCE,
-    check_columns,
-    check_places,
     column,
     is_interval,
 )
@@ -64,7 +63,6 @@ from hexveil.publishing.verification.table_checks import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from hexveil.base.arrays import Floats
@@ -100,13 +98,18 @@ def number_columns(manifest: Json) -> tuple[str, ...]:
     return tuple(name for name in manifest["plan"]["columns"] if not name.endswith("quality"))
 
 
-def check_presence_table(table: pa.Table, manifest: Json) -> Iterator[str]:
-    """Yield the faults of columns and cells of the table; numbers come afterwards."""
-    issues = [*check_columns(table, manifest, (*manifest["plan"]["columns"], OPEN))]
-    issues += [] if issues else check_places(table, manifest)
-    yield from issues
-    if issues:
-        return
+def typed_columns(manifest: Json) -> dict[str, pa.DataType]:
+    """Return the columns of a map with private presence, with their types."""
+    numbers = number_columns(manifest)
+    types = {
+        name: pa.float64() if name in numbers else pa.string()
+        for name in manifest["plan"]["columns"]
+    }
+    return {OPEN: pa.bool_()} | types
+
+
+def check_declared_cells(table: pa.Table, manifest: Json) -> Iterator[str]:
+    """Yield if the cells of the table are not those that were declared."""
     described = json.dumps([repr(_grid(manifest["grid"])), *table["cell"].to_pylist()]).encode()
     if hashlib.sha256(described).hexdigest() != manifest["grid"]["fingerprint"]:
         yield "cells.parquet does not have the cells of the declared grid, in that order."
@@ -115,7 +118,6 @@ def check_presence_table(table: pa.Table, manifest: Json) -> Iterator[str]:
 def check_presence(table: pa.Table, manifest: Json) -> Iterator[str]:
     """Yield losses, statements and numbers that do not follow from each other."""
     yield from check_presence_losses(manifest)
-    yield from check_guarantee(manifest)
     yield from _check_numbers(table, manifest)
 
 
@@ -334,7 +336,7 @@ def _accuracy_faults(is_open: NDArray[np.bool_], manifest: Json) -> Iterator[str
             yield "the accuracy in manifest.json is not that of so many open cells."
 
 
-def describe_presence(manifest: Json) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def describe_presence(manifest: Json, _: pa.Table) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the figures that were recomputed and agree, and those that could not be, in words."""
     guarantee, plan = manifest["guarantee"], manifest["plan"]
     stages, columns = plan["stages"], plan["columns"]

@@ -57,24 +57,19 @@ def without_geometry(table: pa.Table) -> pa.Table:
     return table.drop_columns(["geometry"]) if "geometry" in table.column_names else table
 
 
-def check_columns(
-    table: pa.Table, manifest: Json, needed: Collection[str], allowed: Collection[str] = ()
-) -> Iterator[str]:
-    """Yield columns that no release of this kind has, and those that are missing.
+def check_columns(table: pa.Table, grid: Json, needed: Collection[str]) -> Iterator[str]:
+    """Yield columns that no such release has, and those that are missing.
 
     Parameters
     ----------
     table : pyarrow.Table
-    manifest : dict
+    grid : dict
     needed : collection of str
         Columns that follow from the manifest, beside those of places and labels.
-    allowed : collection of str
-        Further ones that may be there.
     """
-    labels = manifest["grid"].get("columns", [])
-    outlines = ("hexagon", "geometry") if manifest["grid"]["kind"] == "hexagons" else ()
-    known_names = {*needed, *allowed, *places.PLACE, *labels, *outlines}
-    strange = sorted({*table.column_names} - known_names)
+    labels = grid.get("columns", [])
+    outlines = ("hexagon", "geometry") if grid["kind"] == "hexagons" else ()
+    strange = sorted({*table.column_names} - {*needed, *places.PLACE, *labels, *outlines})
     if strange:
         yield f"cells.parquet has a column {strange[0]!r}, which no such release has."
     for name in ("cell", *needed, *outlines, *labels):

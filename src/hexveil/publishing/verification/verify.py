@@ -1,10 +1,10 @@
 """Verification of a release folder from the folder alone, for those who receive one.
 
 In this order: limits of files (untrusted_files.py), the manifest by its schema, the receipt, the
-holder's signature (signing.py); then the table, the numbers and the losses of its kind (`KINDS`),
-recomputed as far as the folder determines them; then every file that is made of table and manifest,
-written again and compared (file_comparison.py). A folder of several value columns has a folder of
-each; these are checked in the same way, then the whole (column_checks.py).
+holder's signature (signing.py); then the table, and of each component what its kind recomputes
+(part_kinds.py); then what they state together (whole_checks.py); then every file that is made of
+table and manifest, written again and compared (file_comparison.py). Folders of schema version 4 are
+read as of this one (former_folders.py).
 Not checked, because a folder cannot show it: that the noise was drawn, and that the ledger has the
 release (its holder can check the receipt's chain hash).
 """
@@ -14,10 +14,10 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,31 +27,32 @@ from hexveil.base.work_share import FOLDER_CHECK, tell_share
 from hexveil.publishing import receipt, signing
 from hexveil.publishing.catalogue import metadata_files
 from hexveil.publishing.catalogue.release_description import TILES
-from hexveil.publishing.columns import column_folder, column_manifest
-from hexveil.publishing.distribution import distribution_manifest
-from hexveil.publishing.estimates.released_columns import ALL_COLUMNS
-from hexveil.publishing.manifest import schema
+from hexveil.publishing.components import epsilon_spent, statements, statements_of_whole
 from hexveil.publishing.markup import clean
-from hexveil.publishing.presence import presence_manifest
-from hexveil.publishing.presence.presence_table import OPEN
-from hexveil.publishing.verification import (
-    column_checks,
-    distribution_checks,
-    moment_checks,
-    presence_checks,
-)
-from hexveil.publishing.verification.files import file_comparison, untrusted_files
-from hexveil.publishing.verification.files.checked_files import (
+from hexveil.publishing.part_kinds import kind_of, own_columns, split_by_column
+from hexveil.publishing.published_numbers import Release
+from hexveil.publishing.value_columns import column_prefixes, join_tables
+from hexveil.publishing.verification import file_comparison, former_folders, untrusted_files
+from hexveil.publishing.verification.checked_files import (
     MAX_PROBLEMS,
     NOT_SIGNED,
     CheckedFiles,
     check_schema,
     read_json,
 )
-from hexveil.publishing.verification.table_checks import is_same_version, without_geometry
+from hexveil.publishing.verification.table_checks import (
+    check_columns,
+    check_places,
+    is_same_version,
+    without_geometry,
+)
+from hexveil.publishing.verification.whole_checks import (
+    check_together,
+    check_whole,
+    describe_whole,
+)
 
 Json = dict[str, Any]
-
 Described = tuple[tuple[str, ...], tuple[str, ...]]
 
 # Exceptions of reading files that a stranger wrote.
@@ -74,54 +75,6 @@ TILES_UNREAD = f"the content of {TILES}: only its checksum was compared"
 NOT_IN_FOLDER = (
     "whether noise was drawn as stated, and whether the holder's ledger has this release"
 )
-
-
-class Kind(NamedTuple):
-    """Checks of a kind of release of one value column, in their order."""
-
-    statements: Callable[[Json], Iterable[str]]
-    types: Callable[[Json], dict[str, pa.DataType]]
-    check_table: Callable[[pa.Table, Json], Iterator[str]]
-    check_numbers: Callable[[pa.Table, Json], Iterator[str]]
-    describe: Callable[[Json, pa.Table], Described]
-
-
-_COUNTED = {"users": pa.int64(), "records": pa.int64()} | {
-    name: pa.float64()
-    for name in ALL_COLUMNS
-    if name.startswith(("mean_", "variance_", "sd_")) and not name.endswith("_quality")
-}
-KINDS = {
-    "moments": Kind(
-        lambda _: (),
-        lambda _: _COUNTED,
-        moment_checks.check_moment_table,
-        moment_checks.check_moments,
-        moment_checks.describe_moments,
-    ),
-    distribution_manifest.KIND: Kind(
-        distribution_checks.check_statements,
-        lambda manifest: (
-            _COUNTED | dict.fromkeys(distribution_checks.number_columns(manifest), pa.float64())
-        ),
-        distribution_checks.check_distribution_table,
-        distribution_checks.check_distribution,
-        lambda manifest, _: (
-            distribution_checks.describe_distribution(manifest),
-            distribution_checks.UNKNOWN,
-        ),
-    ),
-    presence_manifest.MODEL: Kind(
-        presence_checks.check_declared_statements,
-        lambda manifest: (
-            {OPEN: pa.bool_()}
-            | dict.fromkeys(presence_checks.number_columns(manifest), pa.float64())
-        ),
-        presence_checks.check_presence_table,
-        presence_checks.check_presence,
-        lambda manifest, _: presence_checks.describe_presence(manifest),
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -173,8 +126,38 @@ def verify(folder: str | Path, *, key: str | Path | None = None) -> dict[str, An
     return read_folder(Path(folder), key=key).manifest
 
 
+def load(folder: str | Path, *, key: str | Path | None = None) -> Release:
+    """Return the release in a folder, if the folder is as it was written.
+
+    No ledger and no records are needed, and nothing is spent. The folder may come from anybody:
+    it is checked as by `hv.verify`, and its table is the one that was checked. Without `key` it
+    does not show who made it.
+
+    Parameters
+    ----------
+    folder : str or Path
+        As `Release.write` or `hexveil release` wrote it.
+    key : str or Path, optional
+        File of the holder's public key: then the folder must be signed with it.
+
+    Returns
+    -------
+    Release
+        With `replayed` true: its numbers are those of an earlier release.
+
+    Raises
+    ------
+    InputError
+        If there is no release in the folder, or if a file, a number, a statement or the signature
+        is not as it was written; the message names each. Also if the key cannot be read.
+    """
+    check = read_folder(Path(folder), key=key)
+    manifest = check.manifest
+    return Release(check.released, manifest, epsilon_spent(manifest), replayed=True)
+
+
 def read_folder(folder: Path, *, key: str | Path | None = None) -> FolderCheck:
-    """Return the check of a folder without problems: its manifest, and table or columns."""
+    """Return the check of a folder without problems: its manifest and table."""
     check, issues = _examine(folder, key)
     if issues:
         raise InputError(f"{folder} is not as it was written: {' '.join(issues)}")
@@ -213,18 +196,29 @@ def _shorten(issues: list[str]) -> Iterator[str]:
 class FolderCheck:
     """One check of a folder: each file is read once, the table only if it is unchanged.
 
-    It has the manifest, the meaning of the signature, and the table as it was checked, or the
-    checks of several value columns.
+    Attributes
+    ----------
+    manifest : dict
+    table : pyarrow.Table
+        As it was checked, with outlines.
+    signature : str
+        Its meaning, in words.
     """
 
     def __init__(self, folder: Path, key: signing.VerificationKey | None) -> None:
-        self.folder, self._key = folder, key
+        self.folder, self.key = folder, key
         self.manifest: Json = {}
-        self.table: pa.Table | None = None
-        self.columns: dict[str, FolderCheck] = {}
+        self.table: pa.Table = pa.table({})
         self.signature = NOT_SIGNED
+        self.is_former = False
+        self.tables: dict[str, pa.Table] = {}
 
-    def find_problems(self) -> list[str]:
+    @property
+    def released(self) -> pa.Table:
+        """The table as it was released."""
+        return file_comparison.as_released(self.table)
+
+    def find_problems(self) -> list[str]:  # noqa: PLR0911  a step each
         """Return the problems, in words that may contain a stranger's names."""
         if not self.folder.is_dir():
             raise InputError(f"there is no folder {self.folder}; name a release folder.")
@@ -241,111 +235,56 @@ class FolderCheck:
             return [f"the folder has more than {MAX_FILES} files; a release has {limit} at most."]
         self.manifest, error = read_json(self.folder / "manifest.json")
         tell_share(FOLDER_CHECK, 0.1)
-        issues = [error] if error else [*self._check_manifest()]
-        if issues:
+        if error:
+            return [error]
+        if former_folders.is_former(self.manifest):
+            self.is_former = True
+            if former_folders.has_columns(self.manifest):
+                problems = former_folders.check_columns(self, names)
+                return until_error(problems, "the value columns cannot be compared.")
+            self.manifest = former_folders.as_current(self.manifest)
+        if issues := [*self.check_manifest()]:
             return issues
         tell_share(FOLDER_CHECK, 0.4)
-        files, issues = self._files(names)
-        if issues:
+        files = CheckedFiles(
+            self.folder, names, self.key, required=REQUIRED_FILES, known=KNOWN_FILES
+        )
+        if issues := [*files.find_irregular()]:
             return issues
         issues = [*files.compare_receipt(self.manifest), *files.check_signature()]
         self.signature = files.signature
         # A changed table is not read: what it would say is nobody's statement.
         if any(issue.startswith((*TABLE_FILES, receipt.NAME)) for issue in issues):
             return issues
-        if self._has_columns:
-            return issues or self._check_columns()
         return issues + self._check_contents()
+
+    def check_manifest(self) -> Iterator[str]:
+        """Yield the places where the manifest breaks its schema, then impossible statements."""
+        issues = [*check_schema(self.manifest)]
+        # What the schema does not promise to be there is not looked at.
+        issues = issues or [*check_together(self.manifest)]
+        for own in () if issues else statements(self.manifest).values():
+            issues += kind_of(own).check_statements(own)
+        yield from issues
 
     def describe_losses(self) -> Described:
         """Return the figures that were recomputed, and those that could not be."""
-        if not self._has_columns:
-            stated, unknown = self._kind.describe(self.manifest, self.table)
-            return stated, (*unknown, *self._describe_unread(), NOT_IN_FOLDER)
-        recomputed, missing = column_checks.describe_whole(self.manifest, self._manifests)
-        for column, check in self.columns.items():
-            figures, unchecked = check.describe_losses()
-            recomputed += [f"{column}: {text}" for text in figures]
+        stated, several = statements(self.manifest), len(self.tables) > 1
+        figures, missing = describe_whole(self.manifest, stated) if several else ([], [])
+        for column, own in stated.items():
+            recomputed, unchecked = kind_of(own).describe(own, self.tables[column])
+            figures += [f"{column}: {text}" if several else text for text in recomputed]
             missing += [text for text in unchecked if text not in missing]
-        return tuple(recomputed), tuple(missing)
+        return tuple(figures), (*missing, *self._describe_unread(), NOT_IN_FOLDER)
 
     def _describe_unread(self) -> Iterator[str]:
         """Yield the parts of files that were not compared, in words."""
         if (self.folder / TILES).exists():
             yield TILES_UNREAD
-        if not is_same_version(self.manifest):
+        if self.is_former or not is_same_version(self.manifest):
             yield "the words of README.txt, page and descriptions: another version wrote them"
         elif file_comparison.has_layer(self.folder):
             yield "the lines and names of the holder's own layer on the page"
-
-    @property
-    def _has_columns(self) -> bool:
-        return bool(self.manifest.get("kind") == column_manifest.KIND)
-
-    @property
-    def _kind_name(self) -> str:
-        """The kind of release: the privacy model decides first."""
-        model, kind = (self.manifest.get(key) for key in ("model", "kind"))
-        is_private = model == presence_manifest.MODEL
-        if self._has_columns:
-            return "presence columns" if is_private else "columns"
-        if is_private:
-            return presence_manifest.MODEL
-        return kind if kind == distribution_manifest.KIND else "moments"
-
-    @property
-    def _kind(self) -> Kind:
-        return KINDS[self._kind_name]
-
-    @property
-    def _folders(self) -> dict[str, str]:
-        """Folder of each value column."""
-        return {entry["column"]: entry["folder"] for entry in self.manifest.get("columns", ())}
-
-    @property
-    def _manifests(self) -> dict[str, Json]:
-        return {column: check.manifest for column, check in self.columns.items()}
-
-    def _check_manifest(self) -> Iterator[str]:
-        """Yield the places where the manifest breaks its schema, then impossible statements."""
-        issues = [*check_schema(self.manifest, schema(self._kind_name))]
-        yield from issues
-        # What the schema does not promise to be there is not looked at.
-        if issues:
-            return
-        if self._has_columns:
-            yield from column_checks.check_names(self.manifest)
-        elif self.manifest.get("cells") == []:
-            yield "manifest.json has no cells."
-        else:
-            yield from self._kind.statements(self.manifest)
-
-    def _files(self, names: set[str]) -> tuple[CheckedFiles, list[str]]:
-        """Return the files of the folder, and those that are no regular ones."""
-        required, known_files, folders = REQUIRED_FILES, KNOWN_FILES, [*self._folders.values()]
-        if self._has_columns:
-            # In place of a column's folder stands its receipt, which has its files.
-            receipts = {name: f"{name}/{receipt.NAME}" for name in folders}
-            names = {receipts.get(name, name) for name in names}
-            required = frozenset({*column_folder.FILES, *receipts.values()}) - {receipt.NAME}
-            known_files = required | {receipt.NAME, signing.NAME, metadata_files.ITEM}
-        files = CheckedFiles(self.folder, names, self._key, required=required, known=known_files)
-        links = [f"{name} is a link." for name in folders if (self.folder / name).is_symlink()]
-        return files, [*files.find_irregular(), *links]
-
-    def _check_columns(self) -> list[str]:
-        """Return the problems of the value columns, then of the whole."""
-        issues: list[str] = []
-        for column, name in self._folders.items():
-            self.columns[column] = FolderCheck(self.folder / name, self._key)
-            issues += [f"{name}: {issue}" for issue in self.columns[column].find_problems()]
-            if self.columns[column].columns:
-                issues.append(f"{name}: holds several value columns itself.")
-        if issues:
-            return issues
-        tables = {column: without_geometry(check.table) for column, check in self.columns.items()}
-        differences = column_checks.check_whole(self.folder, self.manifest, self._manifests, tables)
-        return _until_error(differences, "the value columns cannot be compared.")
 
     def _check_contents(self) -> list[str]:
         """Return the differences of tables and statements from each other."""
@@ -356,16 +295,17 @@ class FolderCheck:
             return [f"cells.parquet {error}."]
         except _READ_ERRORS:
             return ["cells.parquet cannot be read."]
-        differences = self._differences(table)
-        return _until_error(differences, "the tables and manifest.json cannot be compared.")
+        return until_error(
+            self._differences(table), "the tables and manifest.json cannot be compared."
+        )
 
     def _differences(self, table: pa.Table) -> Iterator[str]:
         """Yield the differences: of the table first, then of the files made of it."""
-        issues = [*self._kind.check_table(table, self.manifest)]
+        issues = [*self.check_table(table)]
         yield from issues
         if issues:
             return
-        yield from self._kind.check_numbers(table, self.manifest)
+        yield from self.recompute()
         spelled = (file_comparison.compare_csv, file_comparison.compare_geojson)
         for share, compared in zip((0.5, 0.6), spelled, strict=True):
             tell_share(FOLDER_CHECK, share)
@@ -374,19 +314,70 @@ class FolderCheck:
             except _READ_ERRORS:
                 yield f"cells.{compared.__name__.removeprefix('compare_')} cannot be read."
         tell_share(FOLDER_CHECK, 0.9)
-        yield from file_comparison.compare_texts(self.folder, table, self.manifest)
-        self.table = table
+        if not self.is_former:
+            yield from file_comparison.compare_texts(self.folder, table, self.manifest)
+
+    def check_table(self, table: pa.Table) -> Iterator[str]:
+        """Yield columns and cells that are not as stated; keep the table of each column."""
+        stated, grid = statements(self.manifest), self.manifest["grid"]
+        issues = [*check_columns(table, grid, [*self._types()])]
+        if issues:
+            yield from issues
+            return
+        try:
+            tables = split_by_column(table, stated)
+        except KeyError:
+            yield "cells.parquet does not have the cells of manifest.json."
+            return
+        for column, own in stated.items():
+            issues += kind_of(own).check_cells(tables[column], own)
+        if not issues and len(stated) > 1:
+            bare = without_geometry(table)
+            joined = join_tables(
+                {column: without_geometry(own) for column, own in tables.items()},
+                own_columns(stated),
+            )
+            if joined.select(bare.column_names) != bare:
+                issues.append("cells.parquet has a number of a cell that a value column has not.")
+        issues = issues or [*check_places(table, statements_of_whole(self.manifest))]
+        yield from issues
+        self.table, self.tables = table, tables
+
+    def recompute(self) -> Iterator[str]:
+        """Yield numbers and losses that do not follow from each other."""
+        stated = statements(self.manifest)
+        for column, own in stated.items():
+            for problem in kind_of(own).recompute(self.tables[column], own):
+                yield f"{column}: {problem}" if len(stated) > 1 else problem
+        yield from check_whole(self.manifest, stated)
+
+    def _types(self) -> dict[str, pa.DataType]:
+        """Return the types of the columns that the components state."""
+        stated = statements(self.manifest)
+        if len(stated) == 1:
+            (own,) = stated.values()
+            return kind_of(own).columns(own)
+        prefixes = column_prefixes([*stated])
+        return {
+            f"{prefixes[column]}_{name}": kind
+            for column, own in stated.items()
+            for name, kind in kind_of(own).columns(own).items()
+        }
 
     def _read_table(self) -> pa.Table:
         texts, grid = (self.folder / "cells.csv").stat().st_size, self.manifest["grid"]
-        types = self._kind.types(self.manifest)
+        types = self._types()
         if not grid.get("columns"):
             types = types | {"lat": pa.float64(), "lon": pa.float64()}
-        rows = grid["cells"] if "cells" in grid else len(self.manifest["cells"])
+        named = [
+            cell["cell"] for own in self.manifest["components"] for cell in own.get("cells", ())
+        ]
+        several = len(self.manifest["components"]) > 1
+        rows = grid.get("cells") or len(set(named) if several else named)
         return untrusted_files.read_table(self.folder / "cells.parquet", rows, texts, types)
 
 
-def _until_error(problems: Iterable[str], sentence: str) -> list[str]:
+def until_error(problems: Iterable[str], sentence: str) -> list[str]:
     """Return problems as far as a stranger's numbers let them be found, or none and all is well."""
     issues: list[str] = []
     # Hostile numbers may be of any size.

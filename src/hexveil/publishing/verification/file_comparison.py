@@ -1,0 +1,215 @@
+"""Comparison of a release's files with those that this version makes of its table and manifest.
+
+CSV and GeoJSON are made of the table again and compared, as text first, then value by value, since
+another version of a library may write the same number with other digits. README.txt, the page and
+the descriptions for portals are made again of table and manifest; of a release by another version
+their words are not compared. The holder's layer beneath the page's map is in no other file: its
+lines and names are taken from the page, where they are data, and everything around them is
+compared.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+
+from hexveil.base import csv_safety
+from hexveil.base.errors import HexveilError
+from hexveil.publishing import places
+from hexveil.publishing.catalogue import metadata_files
+from hexveil.publishing.folder import PAGE, derive_texts, round_to_intervals
+from hexveil.publishing.verification import untrusted_files
+from hexveil.publishing.verification.table_checks import (
+    PLACE_TOLERANCE,
+    is_same_version,
+    without_geometry,
+)
+from hexveil.report.background import MAX_CONTEXT_BYTES
+from hexveil.report.payload import script_json
+
+Json = dict[str, Any]
+
+MAX_SPELLING_FACTOR = 4
+"""Largest length of the same rows in another spelling, as a multiple of ours."""
+DATA = '<script type="application/json" id="data">'
+LAYER = re.compile('<span id="layer">([^<]{0,2000})</span>')
+MOST_TIMES = 4
+"""Size of a page's data with a layer, as a multiple of that without its names, at most."""
+_SOURCE = "manifest.json and cells.parquet say"
+OF_LAYER = ("labels", "streets", "context", "words")
+"""Parts of a page's map that follow from the holder's layer."""
+
+
+def compare_csv(folder: Path, table: pa.Table) -> Iterator[str]:
+    """Yield if cells.csv does not hold the table's rows, rounded to their intervals."""
+    content = untrusted_files.read_content(folder / "cells.csv")
+    if not _is_csv(content, round_to_intervals(without_geometry(table))):
+        yield "cells.csv and cells.parquet do not have the same rows."
+
+
+def _is_csv(content: bytes, table: pa.Table) -> bool:
+    guarded, expected = csv_safety.escape_formulas(table), io.BytesIO()
+    pa.csv.write_csv(guarded, expected)
+    # Bytes first: parsing is slower, and only needed for another spelling.
+    if content == expected.getvalue():
+        return True
+    head = expected.getvalue().partition(b"\n")[0]
+    is_alike = len(content) <= MAX_SPELLING_FACTOR * expected.tell() and content.startswith(head)
+    return is_alike and _has_rows(content, guarded)
+
+
+def _has_rows(content: bytes, expected: pa.Table) -> bool:
+    """Return whether CSV holds these rows, each column read with its type in the table."""
+    types = {field.name: field.type for field in expected.schema}
+    options = pa.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
+    parsing = pa.csv.ParseOptions(newlines_in_values=True)
+    # Threads would read rows out of order where a quoted text has line breaks.
+    in_order = pa.csv.ReadOptions(use_threads=False)
+    table = pa.csv.read_csv(pa.BufferReader(content), in_order, parsing, options)
+    return table.column_names == expected.column_names and all(
+        table[name].to_pylist() == expected[name].to_pylist() for name in expected.column_names
+    )
+
+
+def compare_geojson(folder: Path, table: pa.Table) -> Iterator[str]:
+    """Yield if cells.geojson does not hold the table's cells, or is there for labels."""
+    path = folder / "cells.geojson"
+    expected = places.geojson(round_to_intervals(without_geometry(table)))
+    if not path.exists():
+        if expected is not None and len(expected) <= untrusted_files.LIMITS[path.name]:
+            yield "cells.geojson is missing."
+        return
+    if expected is None:
+        yield "cells.geojson is there, and cells.parquet has no hexagons."
+        return
+    content = untrusted_files.read_content(path)
+    if content == expected:
+        return
+    if len(content) > MAX_SPELLING_FACTOR * len(expected) or not _is_equal_json(
+        untrusted_files.parse_json(content), untrusted_files.parse_json(expected)
+    ):
+        yield "cells.geojson and cells.parquet do not have the same cells."
+
+
+def _is_equal_json(value: object, expected: object) -> bool:
+    """Return whether two JSON values are equal, places up to rounding."""
+    if isinstance(expected, dict) and isinstance(value, dict):
+        return list(value) == list(expected) and all(
+            _is_close_place(value[key], expected[key])
+            if key == "coordinates"
+            else _is_equal_json(value[key], expected[key])
+            for key in expected
+        )
+    if isinstance(expected, list) and isinstance(value, list):
+        return len(value) == len(expected) and all(map(_is_equal_json, value, expected))
+    return type(value) is type(expected) and value == expected
+
+
+def _is_close_place(place: object, expected: object) -> bool:
+    corners, expected_corners = (
+        np.array(place, dtype=np.float64),
+        np.array(expected, dtype=np.float64),
+    )
+    return corners.shape == expected_corners.shape and bool(
+        np.allclose(corners, expected_corners, rtol=0, atol=PLACE_TOLERANCE)
+    )
+
+
+def compare_texts(folder: Path, table: pa.Table, manifest: Json) -> Iterator[str]:
+    """Yield if README.txt, page or descriptions for portals do not agree with both."""
+    if not is_same_version(manifest):
+        return
+    names = frozenset(path.name for path in folder.iterdir()) & untrusted_files.LIMITS.keys()
+    texts = derive_texts(as_released(table), manifest, names)
+    for name in ("README.txt", *metadata_files.NAMES):
+        present = untrusted_files.read_content(folder / name) if name in names else None
+        if present == texts.files.get(name):
+            continue
+        yield f"{name} is missing." if present is None else f"{name} is not what {_SOURCE}."
+    yield from compare_page(folder, texts.page)
+
+
+def as_released(table: pa.Table) -> pa.Table:
+    """Return the table without outlines, with times in the seconds that Parquet does not have."""
+    table = without_geometry(table)
+    metadata = dict(table.schema.metadata or {})
+    metadata.pop(b"geo", None)
+    if "starts_at_utc" in table.column_names:
+        index = table.column_names.index("starts_at_utc")
+        field = table.schema.field(index).with_type(untrusted_files.TIME)
+        table = table.set_column(index, field, table.column(index).cast(untrusted_files.TIME))
+    return table.replace_schema_metadata(metadata or None)
+
+
+def has_layer(folder: Path) -> bool:
+    """Return whether a page has lines and names of its holder, which cannot be compared."""
+    return LAYER.search(_read(folder)) is not None
+
+
+def compare_page(folder: Path, render: Callable[..., str]) -> Iterator[str]:
+    """Yield if the page is not the one that is rendered.
+
+    Parameters
+    ----------
+    folder : Path
+    render : callable
+        Makes the page, given `context` and `geography`.
+    """
+    page, layer = _read(folder), None
+    if credit := LAYER.search(page):
+        layer = {"type": "FeatureCollection", "features": []}
+        layer["attribution"] = html.unescape(credit[1])
+    try:
+        # Quotes inside of texts are escaped, so that this is no part of one.
+        expected = render(context=layer, geography='"attribution":""' not in page)
+    except HexveilError:
+        yield f"{PAGE} cannot be compared."
+        return
+    if page != expected and not _shows_the_same(page, expected, has_layer=layer is not None):
+        yield f"{PAGE} is not what manifest.json and cells.parquet say."
+
+
+def _shows_the_same(page: str, expected: str, *, has_layer: bool) -> bool:
+    """Return whether two pages differ in the parts of the layer and the order of data alone."""
+    head, data, tail = _split(page)
+    own_before, own_data, own_after = _split(expected)
+    limit = MOST_TIMES * len(own_data) + MAX_CONTEXT_BYTES if has_layer else len(own_data)
+    # Sizes first: parsed, a page takes many times its size.
+    if tail != own_after or len(data) > limit:
+        return False
+    try:
+        shown, own = json.loads(data), json.loads(own_data)
+        # As we write it, so that nothing stands there twice.
+        is_ours = isinstance(shown, dict) and script_json(shown) == data
+    except (ValueError, RecursionError):
+        return False
+    if not is_ours:
+        return False
+    if head != own_before:
+        return False
+    if has_layer:
+        if not isinstance(shown.get("map"), dict) or shown["map"].keys() != own["map"].keys():
+            return False
+        own["map"] |= {key: shown["map"][key] for key in OF_LAYER}
+    # As texts, since true equals 1 and 1 equals 1.0 as values.
+    return json.dumps(shown, sort_keys=True) == json.dumps(own, sort_keys=True)
+
+
+def _read(folder: Path) -> str:
+    return untrusted_files.read_content(folder / PAGE).decode("utf-8")
+
+
+def _split(page: str) -> tuple[str, str, str]:
+    """Return the data of a page's scripts, with the text before and after it."""
+    head, _, remainder = page.partition(DATA)
+    data, _, tail = remainder.partition("</script>")
+    return head, data, tail

@@ -1,1 +1,0 @@
-"""Files of a release that a stranger may have changed: reading and comparing them."""

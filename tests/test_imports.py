@@ -43,6 +43,8 @@ TABLE = {
         (*BASE, "accounting", "theory", "mechanisms", "smoothing"), ("numpy", "pyarrow", "scipy")
     ),
     "smoothing": Room(BASE, ("numpy", "scipy")),
+    # What published days say about the next one: no record, no plan, no value.
+    "learning": Room((*BASE, "smoothing"), ("numpy", "scipy")),
     # Public and private halves of what is released, and the only door to the noise library.
     "mechanisms": Room(
         (*BASE, "accounting", "smoothing"),
@@ -74,7 +76,17 @@ TABLE = {
         (("psycopg", "databases.py"),),
     ),
     "publishing": Room(
-        (*BASE, "accounting", "records", "mechanisms", "ledger", "planning", "smoothing", "report"),
+        (
+            *BASE,
+            "accounting",
+            "records",
+            "mechanisms",
+            "ledger",
+            "planning",
+            "smoothing",
+            "learning",
+            "report",
+        ),
         ("numpy", "pyarrow"),
         (
             ("pandas", ""),

@@ -329,7 +329,7 @@ def test_publish_keeps_to_a_fixed_series(series, call, refuse):
     kept = call(day, "--set publish.series=fixed --set plan.clipping_range=bounds")
     assert (kept.code, "published: " in kept.out) == (0, True), kept.out + kept.err
     (manifest,) = series.glob("maps/buses/2022-01-02/*/manifest.json")
-    steps = json.loads(manifest.read_text())["plan"]["privacy_steps"]
+    steps = json.loads(manifest.read_text())["components"][0]["plan"]["privacy_steps"]
     assert "private_range" not in json.dumps(steps)
 
 

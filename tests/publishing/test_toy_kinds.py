@@ -167,7 +167,7 @@ class TotalPart(PlainPart):
     column_json = to_json
 
 
-def publish_totals(component, facts, _stages, outputs, _smoothing):
+def publish_totals(component, facts, _stages, outputs, *_):
     """Return the table, and what the manifest states."""
     quantum, lower = (float(one) for one in (facts.lattice.quantum, facts.lattice.lower))
     totals = outputs["total"].ravel() * quantum + lower * facts.occupancy.records_per_cell
@@ -177,12 +177,13 @@ def publish_totals(component, facts, _stages, outputs, _smoothing):
         "total_quality": ["caution"] * totals.size,
     }  # fmt: skip
     table = described_table(columns, lambda name: (f"the {name}", ""), facts.value)
-    return table, {
+    entry = {
         "plan": {"statistics": ["total"], "bound": bound},
         "losses": loss_section(component),
         "cells": [{"cell": name} for name in facts.cells.names()],
         **occupancy_sections(component),
     }
+    return table, entry, None
 
 
 COLUMNS = (

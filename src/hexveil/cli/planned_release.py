@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.publishing import Release
+    from hexveil.publishing.memory.history import History
     from hexveil.publishing.privacy_models import ReleasableDataset
     from hexveil.publishing.signing import SigningKey
 
@@ -109,7 +110,9 @@ class PlannedRelease:
         """Return the release as it would be made, and whether it would only replay numbers."""
         raise NotImplementedError
 
-    def publish(self, account: Account, book: Ledger | None) -> tuple[Release, Ledger]:
+    def publish(
+        self, account: Account, book: Ledger | None, history: History | None = None
+    ) -> tuple[Release, Ledger]:
         """Book the price, then draw the noise; a repeated request costs nothing."""
         raise NotImplementedError
 
@@ -164,15 +167,18 @@ class ReleaseOfRecords(PlannedRelease):
         used, replayed = preview_release(self.records, self.plan, ledger=book, estimates=estimates)
         return replace(self, plan=used), replayed
 
-    def publish(self, account: Account, book: Ledger | None) -> tuple[Release, Ledger]:
+    def publish(
+        self, account: Account, book: Ledger | None, history: History | None = None
+    ) -> tuple[Release, Ledger]:
         """Book, draw and decode."""
         book = book or Ledger(**account)
         estimates = self.run.release.estimates or ("raw",)
         # Whoever comes here was warned of a grid that is too fine.
         with show_progress(RELEASING):
             built = publish_numbers(
-                self.records, self.plan, ledger=book, estimates=estimates, accept_noise=True
-            )
+                self.records, self.plan, ledger=book, estimates=estimates, accept_noise=True,
+                history=history,
+            )  # fmt: skip
         return built, book
 
 
@@ -214,7 +220,12 @@ class ReleaseOfDeclarations(PlannedRelease):
         check_declared(self.plan.facts, self.plan, book)
         return self, replay_presence(self.plan, book) is not None
 
-    def publish(self, account: Account, book: Ledger | None) -> tuple[Release, Ledger]:
+    def publish(
+        self,
+        account: Account,
+        book: Ledger | None,
+        history: History | None = None,  # noqa: ARG002  of maps with public occupancy
+    ) -> tuple[Release, Ledger]:
         """Replay stored numbers; read records only where noise is to be drawn."""
         stored = None if book is None else replay_presence(self.plan, book)
         if book is not None and stored is not None:

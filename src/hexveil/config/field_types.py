@@ -225,6 +225,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "protect": ("values", "presence"),
     "series": ("daily", "fixed"),
     "late": ("keep", "revise"),
+    "history": ("archive", "none"),
     **WORDS,
 }
 """Words of the fields that take one of the library's."""

@@ -32,6 +32,8 @@ from hexveil.publishing.catalogue import metadata_files, vector_tiles
 from hexveil.publishing.catalogue.holder_statements import Catalogue
 from hexveil.publishing.catalogue.release_description import TILES, find_coverage
 from hexveil.publishing.components import statements, statements_of_whole
+from hexveil.publishing.memory import stored_day
+from hexveil.publishing.memory.stored_day import Rows
 from hexveil.publishing.part_kinds import split_by_column
 from hexveil.publishing.places import with_places
 from hexveil.publishing.readme import render_readme
@@ -119,6 +121,7 @@ def write(
     manifest: dict[str, Any],
     folder: str | Path,
     options: FolderOptions | None = None,
+    memory: Rows | None = None,
 ) -> Path:
     """Write all files of a release and return the folder.
 
@@ -135,6 +138,8 @@ def write(
     with new_folder(folder) as temporary:
         _write_tables(temporary, placed, tiled=tiled)
         write_manifest(temporary, manifest)
+        if memory is not None:
+            (temporary / stored_day.FILE).write_bytes(stored_day.to_bytes(memory))
         names = frozenset(path.name for path in temporary.iterdir()) | {"README.txt", PAGE}
         texts = derive_texts(placed, manifest, names)
         for name, content in texts.files.items():

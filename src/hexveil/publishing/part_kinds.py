@@ -36,10 +36,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from hexveil.mechanisms.contract import Outputs, StagedPlan
+    from hexveil.publishing.memory.history import History
+    from hexveil.publishing.memory.stored_day import Rows
     from hexveil.report.promise_wording import Protect
 
     Json = dict[str, Any]
-    Published = tuple[pa.Table, Json]
+    Published = tuple[pa.Table, Json, Rows | None]
     Described = tuple[tuple[str, ...], tuple[str, ...]]
 
 
@@ -53,7 +55,8 @@ class ComponentKind:
         The privacy model that it belongs to.
     publish : callable
         Returns the table of a part and its entry in the manifest, by its facts as read, its stages,
-        their outputs, and whether smoothed estimates are asked for; public.
+        their outputs, whether smoothed estimates are asked for, and the earlier releases that one
+        of a single value column remembers; and the rows of `memory.npy`, if it does. Public.
     check_labels : callable
         Refuses facts with labels by the names of the part's own columns.
     schema : callable
@@ -73,7 +76,7 @@ class ComponentKind:
     """
 
     protect: Protect
-    publish: Callable[[Any, Any, StagedPlan, Outputs, bool], Published]
+    publish: Callable[[Any, Any, StagedPlan, Outputs, bool, History | None], Published]
     check_labels: Callable[[Any, Any], None]
     schema: Callable[[], Json]
     check_statements: Callable[[Json], Iterable[str]]
@@ -91,13 +94,18 @@ def _publish_moments(
     stages: StagedPlan,
     outputs: Outputs,
     smoothing: bool,
+    history: History | None,
 ) -> Published:
     with share_of_work(RELEASING, 0.0, 0.6, ESTIMATES):
-        moments = decode_moments(component, stages, outputs, facts, smoothing=smoothing)
+        moments = decode_moments(
+            component, stages, outputs, facts, smoothing=smoothing, history=history
+        )
     # It states the lower bound of all plans.
     with share_of_work(RELEASING, 0.6, 1.0, SEARCH):
         entry = moment_entry(facts, moments.plan, moments.smoothed, moments.accuracy)
-    return moments.table, entry
+    if moments.memory is None:
+        return moments.table, entry, None
+    return moments.table, entry | {"memory": moments.memory.statement}, moments.memory.rows
 
 
 def _publish_distribution(
@@ -105,7 +113,7 @@ def _publish_distribution(
 ) -> Published:
     with share_of_work(RELEASING, 0.0, 0.8, ESTIMATES):
         decoded = decode_release(component, outputs)
-    return decoded.table, distribution_entry(component, decoded)
+    return decoded.table, distribution_entry(component, decoded), None
 
 
 def _publish_presence(
@@ -114,7 +122,7 @@ def _publish_presence(
     request, facts = component.request, component.facts
     decoded = decode_outputs(request, outputs)
     table = released_table(request, decoded, facts.value, facts.value_unit)
-    return table, presence_entry(component, outputs, map_accuracy(decoded))
+    return table, presence_entry(component, outputs, map_accuracy(decoded)), None
 
 
 def _check_distribution(component: DistributionPart, facts: Any) -> None:  # noqa: ANN401

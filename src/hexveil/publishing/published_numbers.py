@@ -25,6 +25,8 @@ from hexveil.report.manifest_view import ManifestView
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from hexveil.publishing.memory.stored_day import Rows
+
 CRS = "OGC:CRS84"
 """Longitude and latitude, in this order, on WGS 84: what GeoJSON and GeoParquet mean."""
 
@@ -51,12 +53,15 @@ class Release:
     replayed : bool
         Whether the numbers are those of an earlier release, at no cost: the ledger had them, or
         they were loaded from a folder.
+    memory : ndarray, optional
+        Rows of `memory.npy`: what later releases of an archive read of this one.
     """
 
     table: pa.Table
     manifest: dict[str, Any]
     epsilon: Fraction
     replayed: bool
+    memory: Rows | None = None
 
     @property
     def columns(self) -> list[str]:
@@ -351,7 +356,7 @@ class Release:
         """
         names = (title or "", subtitle or "", not hide_geography)
         options = folders.FolderOptions(context, sign, catalogue, tiles, *names)
-        return folders.write(self.table, self.manifest, folder, options)
+        return folders.write(self.table, self.manifest, folder, options, self.memory)
 
     def __repr__(self) -> str:
         columns = ", ".join(map(repr, self.statements))

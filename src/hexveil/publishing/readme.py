@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from hexveil.publishing.catalogue.release_description import TILES, find_coverage
 from hexveil.publishing.markup import document
+from hexveil.publishing.memory import stored_day
 from hexveil.publishing.part_kinds import kind_of
 from hexveil.report import accuracy_text
 from hexveil.report.manifest_view import common_unit, describe_repeats, format_heading, spoken_value
@@ -51,6 +52,7 @@ def render_readme(
         "hexagons": "hexagon" in table.column_names,
         "mapped": "cells.geojson" in names,
         "tiled": TILES in names,
+        "kept": stored_day.FILE in names,
         "dated": find_coverage(table, whole).start is not None,
         "table_columns": [
             {"name": field.name} | {key.decode(): text.decode() for key, text in stated.items()}

@@ -209,6 +209,11 @@ def describe_assumption(basis: str) -> str:
     return render_sentence(_TEMPLATE, "assumption", basis=basis)
 
 
+def describe_memory() -> str:
+    """Describe the use of earlier releases by estimates, for anybody."""
+    return render_sentence(_TEMPLATE, "memory")
+
+
 def describe_accuracy(
     statements: Sequence[Statement], value_unit: str, amount: FormatAmount
 ) -> list[str]:

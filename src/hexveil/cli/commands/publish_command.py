@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from hexveil.cli import declarations
     from hexveil.publishing import Release
+    from hexveil.publishing.memory.history import History
 
 WAIT = "6h"
 STEP = {"min": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
@@ -322,7 +323,7 @@ def _published(
         why = f"{pointer.path}: {', '.join(damage)}"
         if damage:
             check_replayed(planned, book, request, why)
-            published, _ = planned.publish(account, book)
+            published, _ = planned.publish(account, book, history_of(planned, place, target))
             place.restore(pointer, lambda folder: published.write(folder, **extras))
         place.advance_newest(pointer)  # if a crash came between the two pointers
         if damage:
@@ -332,9 +333,10 @@ def _published(
         return Outcome(day, "published before", f"{place.address}: the same request, at no cost.")
     # Before the booking: a folder that cannot be written must cost nothing.
     place.check(target)
-    published, _ = planned.publish(account, book)
+    published, _ = planned.publish(account, book, history_of(planned, place, target))
     with show_progress(WRITING):
         place.write_release(target, lambda folder: published.write(folder, **extras))
+    place.note_history(target)
     stand = check_ledger_position(published, place, target)
     if stand is not None:
         # Only after the folder is in place: a crash before this leaves the numbers in the ledger.
@@ -347,6 +349,13 @@ def _published(
     if book.opened:
         message += f" The account {book.account.name!r} was opened: {budget_words(book.account)}."
     return Outcome(day, "published", " ".join([message, *published.warnings]), price)
+
+
+def history_of(planned: PlannedRelease, place: Archive, target: CurrentRelease) -> History | None:
+    """Return the earlier releases that a day remembers; None if the run wants none."""
+    if planned.run.publish.history == "none" or arguments.is_presence_private(planned.run):
+        return None
+    return place.history(target)
 
 
 def keep_published(day: str, place: Archive, pointer: CurrentRelease, price: float) -> Outcome:

@@ -24,17 +24,21 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.fs
+import pyarrow.parquet
 
 from hexveil.base import atomic_files, scratch
 from hexveil.base.errors import HexveilError, InputError, StorageError, is_interruption
+from hexveil.learning.remembering import MOST_DAYS
 from hexveil.publishing import receipt
 from hexveil.publishing.archive.archive_catalogue import update_catalogue
 from hexveil.publishing.archive.archive_listing import (
+    DAY_NAME,
     ArchiveFiles,
     CurrentRelease,
     LedgerPosition,
@@ -43,13 +47,20 @@ from hexveil.publishing.archive.archive_listing import (
 )
 from hexveil.publishing.archive.folder_names import folder_name
 from hexveil.publishing.folder import check_writable
+from hexveil.publishing.memory import stored_day
+from hexveil.publishing.memory.history import History
+from hexveil.publishing.memory.stored_day import EarlierRelease
 from hexveil.publishing.signing import SigningKey
 
 _Parsed = TypeVar("_Parsed")
 LATEST = "latest.json"
 LEDGER = "ledger.json"
 _LEDGER_NOTE = "note of a ledger's event"
+_HISTORY_NOTE = "note of earlier releases"
 _MANIFEST = "manifest.json"
+HISTORY = ".history.json"
+"""Ending of the note of the releases that one rests on, beside its folder."""
+_NAMING = ("cell", "hexagon", "slot")
 _MAX_NAME = 255
 """Letters that a folder's name can have."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -283,6 +294,60 @@ class Archive:
     def _upload(self, file: Path, path: str) -> None:
         with file.open("rb") as source, self.files.open_output_stream(path) as sink:
             shutil.copyfileobj(source, sink)
+
+    def history(self, release: CurrentRelease) -> History:
+        """Return the earlier releases that the estimates of a release rest on.
+
+        When it is first made these are the current releases of the days before it. Later they are
+        those that were noted then, so that its numbers are the same whenever it is made again.
+
+        Raises
+        ------
+        StorageError
+            If one that was noted is not as it was.
+        """
+        noted = self._read_json(f"{release.path}{HISTORY}", _HISTORY_NOTE, stored_day.parse_note)
+        if noted is None:
+            with self._translate_errors():
+                days = [day for day in self.place.folders(DAY_NAME) if day < release.day]
+            pointers = [self.current(day) for day in days[-MOST_DAYS:]]
+            read = [self._earlier(one.path) for one in pointers if one is not None]
+            return History(date.fromisoformat(release.day), tuple(one for one in read if one))
+        found = []
+        for entry in noted:
+            path = CurrentRelease.of_day(entry["day"], entry["request"]).path
+            one = self._earlier(path)
+            if one is None or one.identity() != entry:
+                raise StorageError(
+                    f"{self.place.full(path)} is not as it was when {release.path} was made from "
+                    "it; publish its day again, which restores it."
+                )
+            found.append(one)
+        return History(date.fromisoformat(release.day), tuple(found))
+
+    def note_history(self, release: CurrentRelease) -> None:
+        """Note the earlier releases that a complete release rests on, beside its folder."""
+        memory = self._read_json(f"{release.path}/{_MANIFEST}", _MANIFEST, stored_day.memory_of)
+        if memory is not None:
+            note = json.dumps(memory["releases"], indent=2) + "\n"
+            self._write(f"{release.path}{HISTORY}", note)
+
+    def _earlier(self, path: str) -> EarlierRelease | None:
+        """Return the release in a folder; None if it has no memory, or is damaged."""
+        with self._translate_errors():
+            manifest, memory, table = (
+                self.place.read(path, name, limit=math.inf)
+                for name in (_MANIFEST, stored_day.FILE, "cells.parquet")
+            )
+        if manifest is None or memory is None or table is None:
+            return None
+        with suppress(ValueError, KeyError, TypeError, pa.ArrowException):
+            file = pa.parquet.ParquetFile(pa.BufferReader(table))
+            names = [
+                name for name in ("cell", "hexagon", "slot") if name in file.schema_arrow.names
+            ]
+            return stored_day.read_earlier(json.loads(manifest), file.read(names), memory)
+        return None
 
     def set_current(self, release: CurrentRelease) -> None:
         """Write the day's pointer, and the data set's unless that names a later day."""

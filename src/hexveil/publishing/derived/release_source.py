@@ -188,6 +188,8 @@ def numbers_with_noise(source: ReleaseSource, statistic: str) -> CellNumbers:
         below = np.clip(number - estimate + far, typical, below)
         above = np.clip(estimate - number + far, typical, above)
     is_cut = np.array(source.table[f"{statistic}_quality"].to_pylist()) == CUT_OFF
+    # Estimates that remember earlier days have no cells cut off, but the noisy numbers may.
+    is_cut |= f"{statistic}_today" in source.table.column_names
     return CellNumbers(
         number,
         noise,

@@ -14,7 +14,7 @@ import numpy as np
 
 from hexveil.publishing.estimates.quality_grades import beats_constant
 from hexveil.publishing.estimates.table import deviation_of
-from hexveil.report.accuracy_text import GRADES, describe_assumption
+from hexveil.report.accuracy_text import GRADES, describe_assumption, describe_memory
 
 if TYPE_CHECKING:
     from pyarrow import Table
@@ -62,6 +62,13 @@ def _statement(
         "grades": count_grades(table, name),
         "assumption": describe_assumption(basis),
     }
+
+
+def with_memory(statement: dict[str, Any]) -> dict[str, Any]:
+    """Return the statement of a release that remembers earlier ones; only means do."""
+    if statement["statistic"] != "mean":
+        return statement
+    return statement | {"assumption": f"{statement['assumption']} {describe_memory()}"}
 
 
 def typical_error(table: Table, name: str) -> float | None:

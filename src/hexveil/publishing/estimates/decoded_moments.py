@@ -5,23 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
+from hexveil.base.rational import decimal_text
 from hexveil.planning.moment_part import with_outputs
-from hexveil.publishing.estimates.accuracy import accuracy_statement
+from hexveil.publishing.estimates.accuracy import accuracy_statement, with_memory
 from hexveil.publishing.estimates.posterior_estimates import (
     adopt_intervals,
     best_estimates,
     estimate_view,
 )
 from hexveil.publishing.estimates.smoothed_estimates import groupings_of, smooth_release
-from hexveil.publishing.estimates.table import build_table
+from hexveil.publishing.estimates.table import build_table, name_columns
+from hexveil.publishing.memory.history import RememberedMeans, remember_means
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from hexveil.mechanisms.contract import Outputs
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.moment_part import MomentPart
-    from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
+    from hexveil.publishing.memory.history import History
     from hexveil.smoothing import Smoothed
 
 
@@ -38,12 +40,15 @@ class DecodedMoments:
     smoothed : dict of str to Smoothed
     accuracy : list of dict
         The manifest's statement, an entry for each statistic.
+    memory : RememberedMeans or None
+        What earlier releases say, and later ones will read.
     """
 
     plan: MomentPart
     table: pa.Table
     smoothed: dict[str, Smoothed]
     accuracy: list[dict[str, Any]]
+    memory: RememberedMeans | None = None
 
 
 def decode_moments(
@@ -53,6 +58,7 @@ def decode_moments(
     facts: PublicMetadata,
     *,
     smoothing: bool = False,
+    history: History | None = None,
 ) -> DecodedMoments:
     """Return the numbers of stored outputs; post-processing, without sums.
 
@@ -65,12 +71,15 @@ def decode_moments(
     facts : PublicMetadata
     smoothing : bool
         Whether to add smoothed estimates.
+    history : History, optional
+        Earlier releases, which means with a posterior remember unless smoothed ones are added.
     """
     # Ranges and strategy that private stages released replace those that planning predicted.
     released = with_outputs(plan, allocation, outputs)
     values = {one.statistic: one.estimate[0] for one in allocation.decode(outputs)}
     clipping = released.allocation.clipping
-    posterior = moment_posterior(allocation, outputs, facts)
+    view = allocation.view(outputs)
+    posterior = None if view is None else estimate_view(view, groupings_of(facts.cells))
     # Ranges of single cells borrow from the whole map already.
     is_improved = posterior is not None and facts.occupancy.n_cells > 1 and not clipping.borrows
     smoothed = {}
@@ -79,6 +88,11 @@ def decode_moments(
         smoothed = smooth_release(released, facts, noisy)
     if posterior is not None and is_improved:
         posterior = best_estimates(posterior, smoothed["mean"])
+    memory = None
+    if posterior is not None and history is not None and not smoothing:
+        cells = pa.table(name_columns(facts.cells))
+        memory = remember_means(view, cells, posterior, history, memory_key(facts))
+        posterior = posterior if memory is None else memory.posterior
     if not smoothing:
         smoothed = {}
     cut_off = clipping.cut_off(released, allocation.numbers(outputs))
@@ -88,17 +102,17 @@ def decode_moments(
             smoothed["mean"] = adopt_intervals(
                 smoothed["mean"], posterior, borrowed=clipping.borrows
             )
-    table = build_table(released, facts, values, smoothed, cut_off, posterior)
+    today = None if memory is None else memory.today
+    table = build_table(released, facts, values, smoothed, cut_off, posterior, today)
     # Counted in the table, so that manifest and table cannot differ.
     accuracy = accuracy_statement(released, table, posterior)
-    return DecodedMoments(released, table, smoothed, accuracy)
+    if today:
+        accuracy = [with_memory(statement) for statement in accuracy]
+    return DecodedMoments(released, table, smoothed, accuracy, memory)
 
 
-def moment_posterior(
-    allocation: Any,  # noqa: ANN401  as in `decode_moments`
-    outputs: Outputs,
-    facts: PublicMetadata,
-) -> PosteriorEstimates | None:
-    """Return the estimates of means before clipping; None where there are none."""
-    view = allocation.view(outputs)
-    return None if view is None else estimate_view(view, groupings_of(facts.cells))
+def memory_key(facts: PublicMetadata) -> str:
+    """Return the facts in which releases must agree that remember each other."""
+    lattice, unit = facts.lattice, facts.privacy_unit
+    bounds = f"{decimal_text(lattice.lower)}..{decimal_text(lattice.upper)}"
+    return f"{facts.value} [{facts.value_unit}] {bounds} {unit} {facts.cells.grid!r}"

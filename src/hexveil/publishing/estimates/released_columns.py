@@ -12,11 +12,13 @@ STATISTICS = {"mean": NOISED, "variance": NOISED, "sd": ROOT}
 POSTERIOR = ("mean_estimate", "mean_expected_error")
 """Columns of means under a private range that have a posterior
 (publishing/estimates/posterior_estimates.py)."""
+TODAY = ("mean_today", "mean_today_low", "mean_today_high")
+"""Columns of means that remember earlier releases (publishing/memory/): the day alone."""
 COLUMNS = (*PLACE, *(f"{name}_{key}" for name, keys in STATISTICS.items() for key in keys))
 """Columns of releases within public bounds, without smoothed estimates; those that no step made are
 absent."""
 SMOOTHED = tuple(f"{name}_smoothed" for name in STATISTICS)
-ALL_COLUMNS = frozenset((*COLUMNS, *POSTERIOR, *SMOOTHED))
+ALL_COLUMNS = frozenset((*COLUMNS, *POSTERIOR, *TODAY, *SMOOTHED))
 _TEMPLATE = "columns.txt"
 
 

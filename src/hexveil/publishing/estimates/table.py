@@ -45,6 +45,7 @@ def build_table(
     smoothed: Mapping[str, Smoothed] | None = None,
     cut_off: Mapping[str, CutOff] | None = None,
     posterior: PosteriorEstimates | None = None,
+    today: Mapping[str, Floats] | None = None,
 ) -> pa.Table:
     """Return the released table with units of measure in its metadata.
 
@@ -60,9 +61,12 @@ def build_table(
         Cells whose values a private range may have cut off.
     posterior : PosteriorEstimates, optional
         Estimates of the mean before clipping.
+    today : mapping of str to ndarray of float, optional
+        Columns of the mean by the day alone, where those estimates remember earlier days.
     """
     columns = name_counted_cells(facts, plan.occupancy)
     by_statistic = _statistic_columns(plan, noisy, smoothed or {}, cut_off or {}, posterior)
+    by_statistic.get("mean", {}).update(today or {})
     for name in plan.statistics:
         columns |= {f"{name}_{key}": column for key, column in by_statistic[name].items()}
 

@@ -18,7 +18,7 @@ from hexveil.accounting.error_model import gaussian_noise_floor, noise_floor
 from hexveil.accounting.gaussian_composition import calibrated_square
 from hexveil.base.rational import decimal_text
 from hexveil.base.work_share import FOLDER_CHECK, tell_share
-from hexveil.publishing.estimates.released_columns import STATISTICS
+from hexveil.publishing.estimates.released_columns import STATISTICS, TODAY
 from hexveil.publishing.manifest import occupancy_section
 from hexveil.publishing.promise_section import epsilon_text
 from hexveil.publishing.verification import loss_checks
@@ -75,6 +75,8 @@ def moment_columns(manifest: Json) -> tuple[str, ...]:
         if {"sd": "variance"}.get(statistic, statistic) in smoothed:
             keys.append("smoothed")
         names += [f"{statistic}_{key}" for key in keys]
+        if statistic == "mean" and manifest.get("memory", {}).get("releases"):
+            names += TODAY
     return tuple(names)
 
 

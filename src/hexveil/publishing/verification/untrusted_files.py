@@ -40,6 +40,7 @@ LIMITS = {
     "cells.parquet": 256 * MEGABYTE,
     "report.html": 256 * MEGABYTE,
     "cells.pmtiles": 1024 * MEGABYTE,
+    "memory.npy": MEGABYTE,
     **dict.fromkeys(metadata_files.NAMES, MEGABYTE),
 }
 """Largest size of each file in bytes; a release of 100,000 cells stays below them."""

@@ -29,10 +29,16 @@ from hexveil.publishing.catalogue import metadata_files
 from hexveil.publishing.catalogue.release_description import TILES
 from hexveil.publishing.components import epsilon_spent, statements, statements_of_whole
 from hexveil.publishing.markup import clean
+from hexveil.publishing.memory import stored_day
 from hexveil.publishing.part_kinds import kind_of, own_columns, split_by_column
 from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.value_columns import column_prefixes, join_tables
-from hexveil.publishing.verification import file_comparison, former_folders, untrusted_files
+from hexveil.publishing.verification import (
+    file_comparison,
+    former_folders,
+    memory_checks,
+    untrusted_files,
+)
 from hexveil.publishing.verification.checked_files import (
     MAX_PROBLEMS,
     NOT_SIGNED,
@@ -66,7 +72,7 @@ REQUIRED_FILES = frozenset(
     | {*metadata_files.ALWAYS}
 )
 KNOWN_FILES = REQUIRED_FILES | {
-    "cells.geojson", TILES, metadata_files.ITEM, receipt.NAME, signing.NAME,
+    "cells.geojson", TILES, metadata_files.ITEM, receipt.NAME, signing.NAME, stored_day.FILE,
 }  # fmt: skip
 MAX_FILES = 100
 MAX_PROBLEM_LENGTH = 300
@@ -153,7 +159,11 @@ def load(folder: str | Path, *, key: str | Path | None = None) -> Release:
     """
     check = read_folder(Path(folder), key=key)
     manifest = check.manifest
-    return Release(check.released, manifest, epsilon_spent(manifest), replayed=True)
+    memory = None
+    if stored_day.memory_of(manifest) is not None:
+        content = (check.folder / stored_day.FILE).read_bytes()
+        memory = stored_day.from_bytes(content, check.released.num_rows)
+    return Release(check.released, manifest, epsilon_spent(manifest), replayed=True, memory=memory)
 
 
 def read_folder(folder: Path, *, key: str | Path | None = None) -> FolderCheck:
@@ -281,6 +291,8 @@ class FolderCheck:
         """Yield the parts of files that were not compared, in words."""
         if (self.folder / TILES).exists():
             yield TILES_UNREAD
+        if (self.folder / stored_day.FILE).exists():
+            yield memory_checks.UNKNOWN
         if self.is_former or not is_same_version(self.manifest):
             yield "the words of README.txt, page and descriptions: another version wrote them"
         elif file_comparison.has_layer(self.folder):
@@ -306,6 +318,9 @@ class FolderCheck:
         if issues:
             return
         yield from self.recompute()
+        memory = self.folder / stored_day.FILE
+        content = untrusted_files.read_content(memory) if os.path.lexists(memory) else None
+        yield from memory_checks.check_memory(content, table, statements_of_whole(self.manifest))
         spelled = (file_comparison.compare_csv, file_comparison.compare_geojson)
         for share, compared in zip((0.5, 0.6), spelled, strict=True):
             tell_share(FOLDER_CHECK, share)

@@ -1,0 +1,219 @@
+"""What the published maps of earlier days give the next one, against the true averages.
+
+Division of the data, fixed before any judging figure was looked at:
+
+- tuning: invented cities of the seeds 11 and 12; every choice and constant is made on these;
+- judging: invented cities of the seeds 5, 17 and 29, which nothing was tuned on.
+
+The invented city is `hexveil simulate --users 300 --days 42 --interval 2min`; privacy unit
+user-day, at least 10 buses in a cell, slots of 3 hours. With `--closed` two hexagons run at half
+speed from day 21 on, and from day 26 on half of the fleet is gone. Only figures of error are kept.
+
+    python benchmarks/learning.py --seed 5 --epsilon 1 --out docs/figures/memory.csv
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import tempfile
+import warnings
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import h3
+import numpy as np
+from matplotlib import pyplot as plt
+from matplotlib.collections import PolyCollection
+
+import hexveil as hv
+from hexveil.cli import main as run_command
+from hexveil.learning.memory import Deviations
+from hexveil.learning.remembering import FITTING, estimate_day, remember
+from hexveil.publishing.memory.history import History, is_narrower
+from hexveil.publishing.memory.stored_day import memory_of, places_of, unpack
+
+BOUNDS = (0.0, 65.0)
+FIRST_DAY, DAYS = date(2024, 1, 1), 42
+ENDS = ("estimate", "low", "high")
+SHOWN = (1, 7, 14, 28, 42)
+MORNING = 9 * 3600
+CLOSED, HALVED = 21, 26
+
+
+@dataclass(frozen=True)
+class Day:
+    """What a day alone published, and the truth."""
+
+    number: int
+    published: Any
+    estimate: Any
+    low: Any
+    high: Any
+    truth: Any
+
+
+def publish_alone(
+    folder: Path, seed: int, epsilon: float, resolution: int, *, closed: bool
+) -> list[Day]:
+    """Return the days of a city, each published alone."""
+    city = folder / "city.parquet"
+    size = ["--users", "300", "--days", str(DAYS), "--interval", "2min", "--seed", str(seed)]
+    run_command(["simulate", *size, "--out", str(city)])
+    days = []
+    for number in range(1, DAYS + 1):
+        day = FIRST_DAY + timedelta(number - 1)
+        source = _records(folder, city, day, number if closed else 0)
+        records = hv.read(
+            source, user="license_plate", value="speed", bounds=BOUNDS, privacy_unit="user-day",
+            location="location.coordinates", time="observationDateTime",
+            cells=hv.Cells(resolution=resolution, timeslot="3h", timezone="Asia/Kolkata"),
+            select=hv.Select(dates=(day.isoformat(), day.isoformat()), min_users=10),
+        )  # fmt: skip
+        ledger = hv.Ledger(folder / "ledger.sqlite", dataset="city", budget=1000)
+        release = hv.release(
+            records, hv.plan(records, epsilon=epsilon), ledger=ledger, accept_noise=True,
+            history=History(day),
+        )  # fmt: skip
+        if release.memory is None:
+            continue
+        pairs, lattice = records.occupancy.local(), records.public.lattice
+        totals = np.add.reduceat(records.sums.total, pairs.start[:-1])
+        truth = float(lattice.lower) + totals / pairs.records_per_cell * float(lattice.quantum)
+        statement = memory_of(release.manifest) or {}
+        published = unpack(release.memory, places_of(release.table), statement, BOUNDS)
+        middle, low, high = (np.array(release[f"mean_{end}"]) for end in ENDS)
+        days.append(Day(number, published, middle, low, high, truth))
+    return days
+
+
+def _records(folder: Path, city: Path, day: date, number: int) -> Path:
+    """Return the records of a day; from day 21 on with closed hexagons, where a number is given."""
+    source = folder / f"{day}.parquet"
+    changed = "*"
+    if number >= CLOSED:
+        # The two busiest places of the city, about 10 km across.
+        near = "abs(location.coordinates[2] - 21.19) + abs(location.coordinates[1] - 72.83) < 0.1"
+        changed = f"* replace (case when {near} then speed / 2 else speed end as speed)"
+    halved = "and hash(license_plate) % 2 = 0" if number >= HALVED else ""
+    with duckdb.connect() as own:
+        own.execute("SET TimeZone = 'Asia/Kolkata'")
+        own.execute(
+            f"COPY (SELECT {changed} FROM '{city}' WHERE "
+            f"observationDateTime::timestamptz::date = DATE '{day}' {halved}) TO '{source}'"
+        )
+    return source
+
+
+def judge(days: list[Day], every: int = 1) -> list[dict[str, Any]]:
+    """Return the error of each day and the share of intervals that hold, alone and with memory."""
+    stated: Deviations | None = None
+    rows = []
+    for k, day in enumerate(days):
+        if k % every and k + 1 not in FITTING and day.number not in SHOWN:
+            continue
+        remembered = remember([one.published for one in days[: k + 1]], stated)
+        stated = remembered.deviations
+        estimates = estimate_day(day.published, remembered.forecast)
+        used = is_narrower((estimates.low, estimates.high), (day.low, day.high)) & (k > 0)
+        estimate, low, high = (
+            np.where(used, getattr(estimates, name), getattr(day, name))
+            for name in ("estimate", "low", "high")
+        )
+        rows.append(
+            {
+                "day": day.number,
+                "constant": np.abs(day.truth - np.median(day.truth)).mean(),
+                "alone": np.abs(day.estimate - day.truth).mean(),
+                "covered_alone": ((day.low <= day.truth) & (day.truth <= day.high)).mean(),
+                "memory": np.abs(estimate - day.truth).mean(),
+                "covered": ((low <= day.truth) & (day.truth <= high)).mean(),
+                "width": (high - low).mean(),
+                "shifts": len(remembered.changes),
+            }
+        )
+    return rows
+
+
+def summarize(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Return the averages of the second half of the days."""
+    later = [row for row in rows if row["day"] > DAYS // 2]
+    names = ("constant", "alone", "covered_alone", "memory", "covered", "width")
+    return {name: float(np.mean([row[name] for row in later])) for name in names}
+
+
+def draw(days: list[Day], file: Path) -> None:
+    """Draw the morning of days 1, 7 and 42: with memory, alone, and as it was."""
+    places = {place for day in days for place in day.published.place}
+    corners = np.array([corner for place in places for corner in h3.cell_to_boundary(place)])
+    edges = [(corners[:, k].min() - 0.01, corners[:, k].max() + 0.01) for k in (1, 0)]
+    figure, axes = plt.subplots(3, 3, figsize=(8, 8))
+    for column, number in enumerate((1, 7, 42)):
+        chain = [day for day in days if day.number <= number]
+        day = chain[-1]
+        estimates = estimate_day(day.published, remember([one.published for one in chain]).forecast)
+        remembered = day.estimate if number == 1 else estimates.estimate
+        shown = day.published.slot == MORNING
+        outlines = [
+            [(lon, lat) for lat, lon in h3.cell_to_boundary(cell)]
+            for cell in day.published.place[shown]
+        ]
+        for row, (name, numbers) in enumerate(
+            (("with memory", remembered), ("alone", day.estimate), ("true averages", day.truth))
+        ):
+            axis = axes[row, column]
+            drawn = PolyCollection(outlines, array=numbers[shown], cmap="viridis", edgecolors="w")
+            drawn.set_clim(10, 35)
+            axis.add_collection(drawn)
+            axis.set_xlim(*edges[0])
+            axis.set_ylim(*edges[1])
+            axis.set_aspect(1 / np.cos(np.radians(21.2)))
+            axis.set_xticks([])
+            axis.set_yticks([])
+            error = np.abs(numbers - day.truth).mean()
+            off = "" if row == 2 else f"\noff by {error:.1f} km/h"
+            axis.set_title(f"day {number}, {name}{off}", fontsize=9)
+    figure.colorbar(drawn, ax=axes, label="average speed, km/h", shrink=0.6)
+    figure.savefig(file, bbox_inches="tight", metadata={"Date": None})
+
+
+def main() -> None:
+    """Judge one city at one epsilon, and append a row to a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=5)
+    parser.add_argument("--epsilon", type=float, default=1.0)
+    parser.add_argument("--resolution", type=int, default=6)
+    parser.add_argument("--closed", action="store_true")
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--picture", type=Path)
+    asked = parser.parse_args()
+    warnings.simplefilter("ignore")
+    with tempfile.TemporaryDirectory() as folder:
+        days = publish_alone(
+            Path(folder), asked.seed, asked.epsilon, asked.resolution, closed=asked.closed
+        )
+        if asked.picture is not None:
+            draw(days, asked.picture)
+            return
+        rows = judge(days, asked.every)
+    for row in rows:
+        if row["day"] in SHOWN:
+            print({name: round(float(number), 3) for name, number in row.items()})
+    made = {"seed": asked.seed, "resolution": asked.resolution, "closed": asked.closed}
+    line = made | {"epsilon": asked.epsilon} | summarize(rows)
+    print(line)
+    if asked.out is not None:
+        is_new = not asked.out.exists()
+        with asked.out.open("a", newline="") as file:
+            table = csv.DictWriter(file, line)
+            if is_new:
+                table.writeheader()
+            table.writerow({k: round(v, 3) if isinstance(v, float) else v for k, v in line.items()})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Forecasts of maps by the published maps of earlier days: post-processing, without records."""

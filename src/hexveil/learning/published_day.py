@@ -1,0 +1,133 @@
+"""Likelihoods of the averages of a published day, in bins.
+
+The likelihood of a cell's average T is that of `smoothing.clipped_posterior`: noise, what the
+clipping range cuts off, weights that are not shares of records. Part of what it allows for is the
+same every day, since ranges and users resemble those of the day before: `lasting` is its standard
+deviation. Numbers are rounded to 32 bits, as they are published: who reads them computes the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hexveil.base.arrays import Floats, Ints
+from hexveil.base.blas_threads import single_blas_thread
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.smoothing.clipped_posterior import last_look, mixed_likelihood, model_look
+from hexveil.smoothing.user_mean_law import (
+    CellDesign,
+    ClippedLook,
+    UserMeanLaw,
+    UserMeanSpread,
+    refine,
+)
+
+BINS = 64
+LEAST = 1e-30
+"""Least likelihood of a bin, against the largest one of its cell: no number is impossible."""
+
+
+@dataclass(frozen=True, eq=False)
+class PublishedDay(ReadOnlyArrays):
+    """The published numbers of a day, as likelihoods of its cells' averages.
+
+    Attributes
+    ----------
+    day : int
+        Ordinal of the local date.
+    place : ndarray of str, shape (n_cells,)
+        Hexagon or labels of each cell.
+    slot : ndarray of int64, shape (n_cells,)
+        Start of its slot, in seconds of the day; 0 without slots.
+    bounds : pair of float
+        Of the values.
+    user_deviation : float
+        Of user means within a cell, value units.
+    share_squares : ndarray of float, shape (n_cells,)
+        Σp², p the shares of users in the cell's records.
+    edges : ndarray of float, shape (n_cells, BINS + 1)
+        Of bins of the average, from bound to bound.
+    density : ndarray of float, shape (n_cells, BINS)
+        Likelihood of each bin, at most 1 in each cell.
+    lasting : ndarray of float, shape (n_cells,)
+        Standard deviation of the error that recurs every day, value units.
+    """
+
+    day: int
+    place: np.typing.NDArray[np.str_]
+    slot: Ints
+    bounds: tuple[float, float]
+    user_deviation: float
+    share_squares: Floats
+    edges: Floats
+    density: Floats
+    lasting: Floats
+
+    @property
+    def is_weekend(self) -> bool:
+        """Whether the day is a Saturday or a Sunday."""
+        return self.day % 7 in (6, 0)
+
+
+@single_blas_thread()
+def summarize_day(
+    when: tuple[int, np.typing.NDArray[np.str_], Ints],
+    looks: Sequence[ClippedLook],
+    design: CellDesign,
+    spread: UserMeanSpread,
+    bounds: tuple[float, float],
+) -> PublishedDay:
+    """Return a published day by its noisy numbers.
+
+    Parameters
+    ----------
+    when : tuple
+        Ordinal of the day; place and slot of each cell.
+    looks : sequence of ClippedLook
+    design : CellDesign
+    spread : UserMeanSpread
+    bounds : pair of float
+    """
+    law = UserMeanLaw.of(design, spread, bounds)
+    modes = law.edge_modes(BINS)
+    _, likelihood = mixed_likelihood(law, design, looks, modes)
+    modes = refine(modes, likelihood / np.sum(likelihood, axis=1, keepdims=True))
+    edges, likelihood = mixed_likelihood(law, design, looks, modes)
+    edges, density = _rounded(edges), _rounded(np.maximum(likelihood, LEAST))
+    recurring = _recurring(design, law, last_look(looks), bounds, edges, density)
+    return PublishedDay(
+        *when,
+        bounds,
+        float(np.float32(sum(spread.within_cells(bounds)) / 2.0)),
+        _rounded(design.share_squares),
+        edges,
+        density,
+        _rounded(recurring),
+    )
+
+
+def _recurring(
+    design: CellDesign,
+    law: UserMeanLaw,
+    look: ClippedLook,
+    bounds: tuple[float, float],
+    edges: Floats,
+    likelihood: Floats,
+) -> Floats:
+    """Return the deviation of the recurring error, where the likelihood has its mean."""
+    mass = likelihood * np.diff(edges, axis=1)
+    middles = (edges[:, 1:] + edges[:, :-1]) / 2.0
+    means = np.sum(mass * middles, axis=1, keepdims=True) / np.sum(mass, axis=1, keepdims=True)
+    # Without squares of weights nothing is left of the sampling of users.
+    unsampled = replace(design, weight_squares=np.zeros_like(design.weight_squares))
+    mode = law.modes(means)
+    moments = law.clipped(mode, *bounds)
+    model = model_look(law, unsampled, mode, (look.lower, look.upper), moments)
+    return np.asarray(np.sqrt(model.misfit_squares[:, 0]))
+
+
+def _rounded(numbers: Floats) -> Floats:
+    return numbers.astype(np.float32).astype(np.float64)

@@ -1,0 +1,103 @@
+"""The estimates of a day that remember earlier days.
+
+A forecast of each cell, from earlier days and from the day's other cells, times the likelihood of
+the cell's own number, gives the posterior of what the cell would show without noise. Of that the
+lasting error is taken off, and its deviation widens the interval:
+
+    estimate = median - E β',    end = estimate ± hypot(quantile - median, 1.96 sd β').
+
+Deviations of the model are fitted on some days of a series (`FITTING`), and taken from the newest
+earlier day on others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hexveil.base.arrays import Floats
+from hexveil.base.blas_threads import single_blas_thread
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.learning.memory import Deviations, Forecast, LevelShift, Memory
+from hexveil.learning.normal_update import bin_masses
+from hexveil.learning.published_day import PublishedDay
+from hexveil.smoothing.user_mean_law import invert_rows
+
+MOST_DAYS = 60
+"""Newest earlier days that an estimate rests on."""
+FITTING = frozenset((1, 2, 3, 5, 8, 12, 17, 23, 30, 37, 45, 53, 61))
+"""Numbers of days at which deviations are fitted; 61 is every day from then on."""
+DAYS_OF_A_FIT = 7
+NORMAL_95 = 1.96
+LEVELS: Floats = np.array([[0.025, 0.5, 0.975]])
+
+
+@dataclass(frozen=True, eq=False)
+class DayEstimates(ReadOnlyArrays):
+    """Estimates of the cells of a day, value units.
+
+    Attributes
+    ----------
+    estimate, low, high, expected_error : ndarray of float, shape (n_cells,)
+        With 95% intervals.
+    """
+
+    estimate: Floats
+    low: Floats
+    high: Floats
+    expected_error: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Remembered:
+    """Forecast of the last of some days, and the model behind it.
+
+    Attributes
+    ----------
+    forecast : Forecast
+    deviations : Deviations
+    changes : tuple of LevelShift
+    """
+
+    forecast: Forecast
+    deviations: Deviations
+    changes: tuple[LevelShift, ...]
+
+
+@single_blas_thread()
+def remember(days: Sequence[PublishedDay], stated: Deviations | None = None) -> Remembered:
+    """Return the forecast of the last of some days.
+
+    Parameters
+    ----------
+    days : sequence of PublishedDay
+        By date; the last one is the day itself.
+    stated : Deviations, optional
+        Those of the newest earlier day.
+    """
+    days = days[-MOST_DAYS - 1 :]
+    memory, by = Memory(days), stated
+    if by is None or len(days) in FITTING:
+        by = by or Deviations.usual(memory.span, memory.user)
+        memory.run(by)
+        step = max(1, len(days) // DAYS_OF_A_FIT)
+        by = memory.fitted(by, range(len(days) - 1, -1, -step)[::-1], 2 if len(days) < 5 else 1)
+    return Remembered(memory.run(by), by, tuple(memory.changes))
+
+
+def estimate_day(day: PublishedDay, forecast: Forecast) -> DayEstimates:
+    """Return the estimates of a day, by its own numbers and a forecast of them."""
+    masses = bin_masses(forecast.mean, forecast.deviation**2, day.edges, day.density)
+    ends = invert_rows(day.edges, masses, np.repeat(LEVELS, len(masses), axis=0))
+    low, middle, high = ends.T
+    lasting = NORMAL_95 * forecast.lasting_deviation
+    estimate = np.clip(middle - forecast.lasting_mean, *day.bounds)
+    below, above = np.hypot(middle - low, lasting), np.hypot(high - middle, lasting)
+    return DayEstimates(
+        estimate,
+        np.maximum(estimate - below, day.bounds[0]),
+        np.minimum(estimate + above, day.bounds[1]),
+        0.8 * (below + above) / (2.0 * NORMAL_95),
+    )

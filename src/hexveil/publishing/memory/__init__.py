@@ -1,0 +1,1 @@
+"""Estimates of a release that rest on the earlier releases of its archive."""

@@ -1,0 +1,208 @@
+"""File of a release for later days, and for those who check its estimates: `memory.npy`.
+
+A row per cell, in the order of the table: the likelihood of its average in bins, and the forecast
+that earlier days gave for it. The manifest states the rest. Both are made of published numbers and
+public facts, and are enough to compute the estimates again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from dataclasses import asdict, dataclass, fields
+from datetime import date
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hexveil.learning.memory import Deviations, Forecast
+from hexveil.learning.published_day import BINS, PublishedDay
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+
+    from hexveil.base.arrays import Ints
+    from hexveil.learning.remembering import Remembered
+
+Rows = np.typing.NDArray[np.void]
+FILE = "memory.npy"
+HEADER = 1024
+"""Bytes of the file's head, at most."""
+_FORECAST = tuple(field.name for field in fields(Forecast))
+ROW = np.dtype(
+    [
+        ("share_squares", "<f4"),
+        ("lasting", "<f4"),
+        ("edges", "<f4", (BINS + 1,)),
+        ("density", "<f4", (BINS,)),
+        *((name, "<f8") for name in _FORECAST),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class EarlierRelease:
+    """A release of an earlier day, as it was published.
+
+    Attributes
+    ----------
+    day : str
+        ISO date.
+    request : str
+        Fingerprint of its public request.
+    sha256 : str
+        Of its `memory.npy`.
+    published : PublishedDay
+    deviations : Deviations or None
+        Those that its estimates were made with.
+    key : str
+        Value, bounds and grid: only releases that agree in them remember each other.
+    """
+
+    day: str
+    request: str
+    sha256: str
+    published: PublishedDay
+    deviations: Deviations | None
+    key: str
+
+    def identity(self) -> dict[str, str]:
+        """Return how a manifest names it."""
+        return {"day": self.day, "request": self.request, "sha256": self.sha256}
+
+
+def pack(day: PublishedDay, forecast: Forecast | None) -> Rows:
+    """Return the rows of the file; a day without earlier ones has no forecast."""
+    rows = np.zeros(day.slot.size, dtype=ROW)
+    for name in ("share_squares", "lasting", "edges", "density"):
+        rows[name] = getattr(day, name)
+    for name in _FORECAST:
+        rows[name] = np.nan if forecast is None else getattr(forecast, name)
+    return rows
+
+
+def forecast_of(rows: Rows) -> Forecast:
+    """Return the forecast in the rows of a file."""
+    return Forecast(*(np.array(rows[name]) for name in _FORECAST))
+
+
+def to_bytes(rows: Rows) -> bytes:
+    """Return the content of the file."""
+    file = io.BytesIO()
+    np.lib.format.write_array(file, rows, version=(1, 0), allow_pickle=False)
+    return file.getvalue()
+
+
+def from_bytes(content: bytes, n_cells: int) -> Rows:
+    """Return the rows of a file that anyone may have written.
+
+    Raises
+    ------
+    ValueError
+        If it has not a row of finite numbers for each cell.
+    """
+    # Compared before it is read: a head could state any size.
+    if not n_cells * ROW.itemsize < len(content) <= n_cells * ROW.itemsize + HEADER:
+        raise ValueError("its size is not that of the cells")
+    rows = np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
+    if rows.dtype != ROW or rows.shape != (n_cells,):
+        raise ValueError("its rows are not those of the cells")
+    if not all(np.isfinite(rows[name]).all() for name in ("share_squares", "lasting", "edges")):
+        raise ValueError("it has a number that is not finite")
+    if not (np.diff(rows["edges"]) >= 0).all():
+        raise ValueError("it has bins out of order")
+    if not ((rows["density"] > 0) & (rows["density"] <= 1)).all():
+        raise ValueError("it has a likelihood that is none")
+    return rows
+
+
+def unpack(
+    rows: Rows,
+    places: tuple[np.typing.NDArray[np.str_], Ints],
+    statement: Mapping[str, Any],
+    bounds: tuple[float, float],
+) -> PublishedDay:
+    """Return the day of a file's rows.
+
+    Parameters
+    ----------
+    rows : ndarray
+    places : pair of ndarray
+        Place and slot of each cell; see `places_of`.
+    statement : mapping
+        The manifest's section `memory`.
+    bounds : pair of float
+        Of the values.
+    """
+    numbers = (
+        rows[name].astype(np.float64) for name in ("share_squares", "edges", "density", "lasting")
+    )
+    day = date.fromisoformat(statement["day"]).toordinal()
+    return PublishedDay(day, *places, bounds, float(statement["user_deviation"]), *numbers)
+
+
+def places_of(table: pa.Table) -> tuple[np.typing.NDArray[np.str_], Ints]:
+    """Return the place of each cell of a table, and the start of its slot in seconds of the day."""
+    if "hexagon" not in table.column_names:
+        return np.array(table["cell"].to_pylist(), dtype=str), np.zeros(len(table), dtype=np.int64)
+    place = np.array(table["hexagon"].to_pylist(), dtype=str)
+    if "slot" not in table.column_names:
+        return place, np.zeros(place.size, dtype=np.int64)
+    clocks = [text[-5:].split(":") for text in table["slot"].to_pylist()]
+    return place, np.array([3600 * int(h) + 60 * int(m) for h, m in clocks], dtype=np.int64)
+
+
+def statement_of(
+    day: PublishedDay, key: str, earlier: Sequence[EarlierRelease], remembered: Remembered | None
+) -> dict[str, Any]:
+    """Return the manifest's section `memory`."""
+    return {
+        "key": key,
+        "day": date.fromordinal(day.day).isoformat(),
+        "user_deviation": day.user_deviation,
+        "deviations": None if remembered is None else asdict(remembered.deviations),
+        "changes": 0 if remembered is None else len(remembered.changes),
+        "releases": [release.identity() for release in earlier],
+    }
+
+
+def read_earlier(manifest: Mapping[str, Any], table: pa.Table, content: bytes) -> EarlierRelease:
+    """Return an earlier release by its files.
+
+    Raises
+    ------
+    ValueError, KeyError, TypeError
+        If they are not those of a release that can be remembered.
+    """
+    stated = component_of(manifest)
+    memory, bounds = stated["memory"], stated["bounds"]
+    deviations = memory["deviations"]
+    ends = float(Fraction(bounds["lower"])), float(Fraction(bounds["upper"]))
+    return EarlierRelease(
+        memory["day"],
+        manifest["request"],
+        hashlib.sha256(content).hexdigest(),
+        unpack(from_bytes(content, table.num_rows), places_of(table), memory, ends),
+        None if deviations is None else Deviations(**deviations),
+        memory["key"],
+    )
+
+
+def component_of(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the statements of the first value column of a manifest."""
+    component: Mapping[str, Any] = manifest["components"][0]
+    return component
+
+
+def memory_of(manifest: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the manifest's section `memory`; None without one."""
+    memory: dict[str, Any] | None = component_of(manifest).get("memory")
+    return memory
+
+
+def parse_note(content: Any) -> list[dict[str, str]]:  # noqa: ANN401  JSON
+    """Parse a note of earlier releases; raise KeyError or TypeError if it is another."""
+    return [{key: str(entry[key]) for key in ("day", "request", "sha256")} for entry in content]

@@ -1,0 +1,175 @@
+"""What published days say about the next one: brute force, recovery, changes, and coverage."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hexveil.learning.memory import Deviations, Memory
+from hexveil.learning.normal_update import tilted, update
+from hexveil.learning.published_day import PublishedDay, summarize_day
+from hexveil.learning.remembering import estimate_day, remember
+from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
+
+BOUNDS = (0.0, 60.0)
+FIRST_DAY = 738_886  # a Monday
+EDGES = np.linspace(*BOUNDS, 121)
+MIDDLES = (EDGES[1:] + EDGES[:-1]) / 2.0
+PLACES, SLOTS = 6, 4
+
+
+def laplace_bins(numbers: np.ndarray, scale: float) -> np.ndarray:
+    """Return the likelihood of averages under Laplace noise."""
+    return np.exp(-np.abs(numbers[:, None] - MIDDLES) / scale)
+
+
+def invented_days(n_days, scale, seed, changed=None):
+    """Return published days with Laplace noise, and true averages; a change is (day, factor)."""
+    rng = np.random.default_rng(seed)
+    place, slot = (k.ravel() for k in np.indices((PLACES, SLOTS)))
+    level = 25.0 + rng.normal(0, 6, PLACES)[place] + rng.normal(0, 2, SLOTS)[slot]
+    days, truths = [], []
+    for day in range(n_days):
+        truth = level + rng.normal(0, 0.5) + rng.normal(0, 1.0, level.size)
+        if changed and day >= changed[0]:
+            truth = np.where(place == 0, truth * changed[1], truth)
+        truth = np.clip(truth, *BOUNDS)
+        noisy = truth + rng.laplace(0, scale, truth.size)
+        days.append(
+            PublishedDay(
+                FIRST_DAY + day,
+                np.char.add("place ", place.astype(str)),
+                slot * 3600 * 6,
+                BOUNDS,
+                4.0,
+                np.full(truth.size, 1 / 20),
+                np.tile(EDGES, (truth.size, 1)),
+                np.maximum(laplace_bins(noisy, scale), 1e-30),
+                np.zeros(truth.size),
+            )
+        )
+        truths.append(truth)
+    return days, truths
+
+
+@given(st.floats(5, 55), st.floats(0.5, 12), st.floats(5, 55), st.floats(0.3, 9))
+def test_tilted_moments_are_those_of_numerical_integration(mean, sd, noisy, scale):
+    """A normal number times a likelihood in bins has the moments of brute force."""
+    density = laplace_bins(np.array([noisy]), scale)
+    log_mass, centre, variance = tilted(
+        np.array([mean]), np.array([sd**2]), EDGES[None], np.maximum(density, 1e-30)
+    )
+    x = np.linspace(mean - 12 * sd, mean + 12 * sd, 200_001)
+    bins = np.clip(np.searchsorted(EDGES, x, side="right") - 1, 0, MIDDLES.size - 1)
+    weight = np.exp(-0.5 * ((x - mean) / sd) ** 2) * np.maximum(density[0, bins], 1e-30)
+    mass = weight.sum() * (x[1] - x[0]) / (sd * np.sqrt(2 * np.pi))
+    average = (weight * x).sum() / weight.sum()
+    assert np.exp(log_mass[0]) == pytest.approx(mass, rel=2e-3)
+    assert centre[0] == pytest.approx(average, abs=0.01 * sd)
+    spread = (weight * (x - average) ** 2).sum() / weight.sum()
+    assert variance[0] == pytest.approx(spread, rel=0.02)
+
+
+def test_the_joint_posterior_is_that_of_a_grid():
+    """Two correlated numbers with Laplace noise: moments and evidence by brute force."""
+    covariance, mean = np.array([[30.0, 18.0], [18.0, 25.0]]), np.array([28.0, 33.0])
+    density = laplace_bins(np.array([20.0, 45.0]), 4.0)
+    edges = np.tile(EDGES, (2, 1))
+    seen = update(covariance, mean, edges, density, sweeps=12)
+    grid = np.stack(np.meshgrid(MIDDLES, MIDDLES, indexing="ij"), -1)
+    away = grid - mean
+    prior = np.exp(-0.5 * np.einsum("abi,ij,abj->ab", away, np.linalg.inv(covariance), away))
+    weight = prior * density[0][:, None] * density[1][None]
+    norm = 2 * np.pi * np.sqrt(np.linalg.det(covariance)) / (MIDDLES[1] - MIDDLES[0]) ** 2
+    exact = np.einsum("ab,abi->i", weight, grid) / weight.sum()
+    assert mean + covariance @ seen.gain == pytest.approx(exact, abs=0.05)
+    assert seen.evidence == pytest.approx(np.log(weight.sum() / norm), abs=0.05)
+    variance = np.diag(covariance - covariance @ seen.loss @ covariance)
+    squares = np.einsum("ab,abi->i", weight, (grid - exact) ** 2) / weight.sum()
+    assert variance == pytest.approx(squares, rel=0.05)
+
+
+def test_earlier_days_make_estimates_better_and_intervals_hold():
+    """The error falls below that of a day alone, and nine in ten intervals and more hold."""
+    errors, alone, held = [], [], []
+    for seed in range(3):
+        days, truths = invented_days(14, 5.0, seed)
+        given = remember(days)
+        estimates = estimate_day(days[-1], given.forecast)
+        errors.append(np.abs(estimates.estimate - truths[-1]).mean())
+        held.append(((estimates.low <= truths[-1]) & (truths[-1] <= estimates.high)).mean())
+        first = remember(days[-1:])
+        own = estimate_day(days[-1], first.forecast).estimate
+        alone.append(np.abs(own - truths[-1]).mean())
+    assert np.mean(errors) < 0.65 * np.mean(alone)
+    assert 0.9 <= np.mean(held) <= 1.0
+
+
+def test_a_change_is_noticed_and_the_memory_shortens():
+    """Half speed at one place from day 12: noticed in days, and right again soon after."""
+    days, truths = invented_days(18, 3.0, 1, changed=(12, 0.5))
+    by = remember(days[:10]).deviations
+    given = remember(days, by)
+    assert [c for c in given.changes if c.since in (11, 12, 13)]
+    calm = remember(days[:12], by)
+    assert not calm.changes
+    estimates = estimate_day(days[-1], given.forecast)
+    assert np.abs(estimates.estimate - truths[-1])[:SLOTS].mean() < 3.0
+
+
+def test_a_lasting_error_is_not_averaged_out():
+    """An error that recurs every day stays in the interval, however many days there are."""
+    days, _ = invented_days(12, 0.3, 5)
+    with_error = [
+        PublishedDay(**{**vars(day), "lasting": np.full(day.slot.size, 2.0)}) for day in days
+    ]
+    by = Deviations.usual(60.0, 4.0)
+    widths = [
+        np.diff(
+            [getattr(estimate_day(chain[-1], remember(chain, by).forecast), end) for end in ends],
+            axis=0,
+        ).mean()
+        for chain in (days, with_error)
+        for ends in (("low", "high"),)
+    ]
+    assert widths[1] > widths[0] + 2.0
+
+
+def test_cells_come_and_go():
+    """A cell without numbers on some days keeps its level; new ones begin like their place."""
+    days, truths = invented_days(8, 2.0, 3)
+    rows = np.arange(days[0].slot.size) % 3 > 0
+    some = {
+        name: column[rows] if isinstance(column, np.ndarray) else column
+        for name, column in vars(days[4]).items()
+    }
+    chain = [*days[:4], PublishedDay(**some), *days[5:]]
+    estimates = estimate_day(days[-1], remember(chain).forecast)
+    assert np.abs(estimates.estimate - truths[-1]).mean() < 2.0
+    assert Memory(chain).n_cells == days[0].slot.size
+
+
+def test_the_same_days_give_the_same_numbers():
+    """Nothing is drawn: a repeated estimate is the same to the last bit."""
+    days, _ = invented_days(5, 4.0, 9)
+    first, second = (remember(days).forecast for _ in range(2))
+    assert np.array_equal(first.mean, second.mean)
+    assert np.array_equal(first.deviation, second.deviation)
+
+
+def test_a_day_is_summarized_by_its_looks():
+    """The likelihood in bins has its mass near a number of little noise, wide of a noisy one."""
+    same = np.full(2, 1 / 30)
+    design = CellDesign(np.full(2, 30), same, same, 0 * same, 0 * same)
+    look = ClippedLook(np.array([20.0, 20.0]), np.zeros(2), np.full(2, 60.0), np.array([0.2, 20.0]))
+    where = FIRST_DAY, np.array(["a", "b"]), np.zeros(2, dtype=np.int64)
+    day = summarize_day(where, [look], design, UserMeanSpread(22.0, 6.0, 6.0, 4.0), BOUNDS)
+    mass = day.density * np.diff(day.edges, axis=1)
+    centre = np.sum(mass * (day.edges[:, 1:] + day.edges[:, :-1]) / 2, axis=1) / mass.sum(axis=1)
+    assert centre[0] == pytest.approx(20.0, abs=0.3)
+    assert np.array_equal(day.density, day.density.astype(np.float32))
+    assert day.lasting[0] < 1.0
+    # A range that cuts leaves an error that recurs.
+    narrow = ClippedLook(np.full(2, 20.0), np.full(2, 15.0), np.full(2, 21.0), np.full(2, 0.2))
+    cut = summarize_day(where, [narrow], design, UserMeanSpread(22.0, 6.0, 6.0, 4.0), BOUNDS)
+    assert cut.lasting.min() > 2 * day.lasting.max()

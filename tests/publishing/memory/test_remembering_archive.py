@@ -1,0 +1,240 @@
+"""An archive whose estimates remember: what stands in its folders is all that they are made of."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import hexveil as hv
+from hexveil.base.errors import StorageError
+from hexveil.cli import main
+from hexveil.cli.commands.publish_command import publish_run
+from hexveil.learning.memory import Deviations
+from hexveil.learning.remembering import estimate_day, remember
+from hexveil.publishing import receipt
+from hexveil.publishing.archive.archive import open_archive
+from hexveil.publishing.memory import history
+from hexveil.publishing.memory.stored_day import (
+    FILE,
+    ROW,
+    forecast_of,
+    from_bytes,
+    memory_of,
+    read_earlier,
+    to_bytes,
+)
+from hexveil.publishing.verification.verify import find_problems
+
+RUN = """
+source = "city.parquet"
+[columns]
+user = "license_plate"
+value = "speed"
+location = "location.coordinates"
+time = "observationDateTime"
+[values]
+bounds = [0, 65]
+[read]
+privacy_unit = "user-day"
+[cells]
+resolution = 6
+timeslot = "6h"
+timezone = "Asia/Kolkata"
+[plan]
+epsilon = 3
+[release]
+out = "maps"
+accept_noise = true
+[publish]
+series = "fixed"
+[ledger]
+url = "ledger.sqlite"
+dataset = "buses"
+budget = 100
+"""
+SIMULATE = ("simulate", "--users", "40", "--days", "3", "--interval", "5min", "--seed", "3")
+DAYS = ("2024-01-01", "2024-01-02", "2024-01-03")
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def city(tmp_path_factory):
+    """Return a folder with five days of an invented city, a run file, and three days published."""
+    folder = tmp_path_factory.mktemp("city")
+    out = str(folder / "city.parquet")
+    assert main([*SIMULATE, "--out", out]) == 0
+    text = RUN.replace("epsilon = 3", 'epsilon = 3\nclipping_range = "private"')
+    (folder / "run.toml").write_text(text)
+    return folder
+
+
+@pytest.fixture
+def published(city, tmp_path, monkeypatch):
+    """Return a copy of the archive of three days, in a folder of its own."""
+    monkeypatch.chdir(city)
+    if not (city / "maps").exists():
+        outcomes = publish_run("run.toml", DAYS[0], DAYS[-1])
+        assert [one.state for one in outcomes] == ["published"] * 3, outcomes
+    shutil.copytree(city, tmp_path / "copy")
+    monkeypatch.chdir(tmp_path / "copy")
+    return Path("maps/buses")
+
+
+def folders(place):
+    """Return the release folders by day."""
+    return sorted(path.parent for path in place.rglob("receipt.json"))
+
+
+def contents(folder):
+    """Return the bytes of each file."""
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def earlier(folder):
+    """Return a release as a recipient reads it from its folder."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    return read_earlier(
+        manifest, pq.read_table(folder / "cells.parquet"), (folder / FILE).read_bytes()
+    )
+
+
+def test_folders_verify_and_are_all_that_estimates_are_made_of(published):
+    """A recipient computes forecasts and estimates from the three folders alone, and agrees."""
+    places = folders(published)
+    assert [find_problems(folder) for folder in places] == [()] * 3
+    releases = [earlier(folder) for folder in places]
+    last = json.loads((places[-1] / "manifest.json").read_text())
+    assert memory_of(last)["releases"] == [one.identity() for one in releases[:-1]]
+    table = pq.read_table(places[-1] / "cells.parquet")
+    given = remember([one.published for one in releases], releases[1].deviations)
+    rows = from_bytes((places[-1] / FILE).read_bytes(), len(table))
+    assert given.forecast.mean == pytest.approx(forecast_of(rows).mean, rel=1e-6)
+    assert Deviations(**memory_of(last)["deviations"]) == given.deviations
+    estimates = estimate_day(releases[-1].published, given.forecast)
+    width = estimates.high - estimates.low
+    alone = table["mean_today_high"].to_numpy() - table["mean_today_low"].to_numpy()
+    used = width < alone
+    assert used.mean() > 0.5
+    assert table["mean_estimate"].to_numpy()[used] == pytest.approx(estimates.estimate[used])
+    assert table["mean_estimate"].to_numpy()[~used] == pytest.approx(
+        table["mean_today"].to_numpy()[~used]
+    )
+    published_width = table["mean_high"].to_numpy() - table["mean_low"].to_numpy()
+    assert (published_width <= alone + 1e-9).all()
+
+
+def test_the_first_day_has_no_memory_and_says_so(published):
+    """Without earlier releases estimates are the day's own, and no column repeats them."""
+    release = hv.load(folders(published)[0])
+    assert memory_of(release.manifest)["releases"] == []
+    assert "mean_today" not in release.columns
+
+
+def test_a_restored_day_has_the_same_bytes_whatever_came_later(published):
+    """A folder that is lost is made again from the releases that it rested on."""
+    places = folders(published)
+    whole = contents(places[-1])
+    (places[-1] / "manifest.json").unlink()
+    assert publish_run("run.toml", DAYS[-1])[0].state == "restored"
+    assert contents(places[-1]) == whole
+    # Another release of the first day is now its current one: the last day still has its own.
+    pointer = published / DAYS[0] / "latest.json"
+    pointer.unlink()
+    shutil.rmtree(places[-1])
+    assert publish_run("run.toml", DAYS[-1])[0].state == "published"
+    assert contents(places[-1]) == whole
+
+
+def test_a_restored_day_needs_what_it_rested_on(published):
+    """Where an earlier folder was changed, the sentence names it, and nothing is published."""
+    places = folders(published)
+    (places[0] / FILE).write_bytes(to_bytes(np.zeros(2, dtype=ROW)))
+    place = open_archive("maps", "buses")
+    with pytest.raises(StorageError, match=f"{DAYS[0]}/.* is not as it was when {DAYS[2]}"):
+        place.history(place.current(DAYS[2]))
+
+
+def test_a_late_day_remembers_earlier_days_alone(published):
+    """A day that is published after later ones does not use them."""
+    places = folders(published)
+    shutil.rmtree(published / DAYS[1])
+    assert publish_run("run.toml", DAYS[1])[0].state == "published"
+    again = json.loads((places[1] / "manifest.json").read_text())
+    assert [one["day"] for one in memory_of(again)["releases"]] == [DAYS[0]]
+
+
+def test_a_run_can_want_no_history(published):
+    """With history = "none" a release has neither the file nor the columns."""
+    text = Path("run.toml").read_text().replace("[publish]", '[publish]\nhistory = "none"')
+    Path("run.toml").write_text(text)
+    shutil.rmtree(published / DAYS[2])
+    assert publish_run("run.toml", DAYS[2])[0].state == "published"
+    folder = folders(published)[2]
+    assert not (folder / FILE).exists()
+    assert "mean_today" not in hv.load(folder).columns
+    assert memory_of(json.loads((folder / "manifest.json").read_text())) is None
+
+
+def test_a_forecast_that_cannot_be_computed_stops_no_day(published, monkeypatch):
+    """Numbers are paid for by then: the day is published by its own numbers."""
+
+    def fail(*_):
+        raise np.linalg.LinAlgError
+
+    monkeypatch.setattr(history, "remember", fail)
+    shutil.rmtree(published / DAYS[2])
+    assert publish_run("run.toml", DAYS[2])[0].state == "published"
+    folder = folders(published)[2]
+    assert find_problems(folder) == ()
+    assert "mean_today" not in hv.load(folder).columns
+
+
+def forge(folder, change):
+    """Change the rows of a folder's memory, and its receipt to match."""
+    rows = from_bytes((folder / FILE).read_bytes(), len(pq.read_table(folder / "cells.parquet")))
+    change(rows)
+    (folder / FILE).write_bytes(to_bytes(rows))
+    receipt_file = folder / receipt.NAME
+    content = json.loads(receipt_file.read_text())
+    content["files"][FILE] = receipt.file_digest(folder / FILE)
+    receipt_file.write_text(json.dumps(content))
+
+
+def raise_forecast(rows):
+    """Add a unit to what earlier days say."""
+    rows["mean"] += 1.0
+
+
+def narrow_forecast(rows):
+    """Say that earlier days are surer than they are."""
+    rows["deviation"] /= 2.0
+
+
+def move_likelihood(rows):
+    """Say that the day's numbers are others."""
+    rows["density"] = rows["density"][:, ::-1]
+
+
+def spoil(rows):
+    """Write a number that is none."""
+    rows["edges"][0, 3] = np.nan
+
+
+@pytest.mark.parametrize("change", [raise_forecast, narrow_forecast, move_likelihood, spoil])
+def test_forged_memories_are_found(published, change):
+    """Estimates that are not those of the folder's forecast and likelihoods are a problem."""
+    folder = folders(published)[2]
+    forge(folder, change)
+    problems = " ".join(find_problems(folder))
+    assert FILE in problems or "is not that of the forecast" in problems
+
+
+def test_a_folder_without_its_memory_is_incomplete(published):
+    """Without the file the estimates cannot be computed again."""
+    folder = folders(published)[2]
+    (folder / FILE).unlink()
+    assert FILE in " ".join(find_problems(folder))

@@ -254,7 +254,7 @@ def _method_figures(line: ComparisonRow) -> list[str]:
 
 
 def mechanism_figures(row: MechanismRow) -> list[str]:
-    """Return the errors of a mechanism, the loss of a cell, and what exact accounting gains."""
+    """Return the errors of a mechanism, the loss of a cell, and the gain of exact accounting."""
     errors = (row.predicted_error, row.proven_error)
     # Rounding must not show a loss where nothing is lost.
     gain = max(round(100 * ((row.gain or 1) - 1)), 0)

@@ -130,7 +130,7 @@ QUESTIONS = (
 
 
 def map(run: Run, options: declarations.MapOptions) -> None:  # noqa: A001  the command's name
-    """Recognise the columns, ask open questions, propose grids, release, open the page."""
+    """Recognise the columns, ask what is open, propose grids, release, open the page."""
     _check_run(run, options)
     drafted = _drafted(run)
     _check_columns(drafted)
@@ -159,7 +159,7 @@ def map(run: Run, options: declarations.MapOptions) -> None:  # noqa: A001  the 
 
 
 def _check_run(run: Run, options: declarations.MapOptions) -> None:
-    """Refuse runs that the questions do not fit."""
+    """Refuse runs of other kinds."""
     arguments.refuse_several(run, "map")
     if arguments.is_presence_private(run):
         raise InputError(
@@ -171,7 +171,7 @@ def _check_run(run: Run, options: declarations.MapOptions) -> None:
 
 
 def _drafted(run: Run) -> Run:
-    """Return the run with all that names and types of the columns tell; gaps are left out."""
+    """Return the run completed from names and types of the columns, with gaps."""
     text = inspect_command.draft(run, alone=True, trust=False)
     raw = tomllib.loads(text, parse_float=Decimal)
     asked = {question.key for question in QUESTIONS} - run.fields().keys()
@@ -188,7 +188,7 @@ def _drafted(run: Run) -> Run:
 
 
 def _check_columns(run: Run) -> None:
-    """Refuse records with a needed column that is not recognised."""
+    """Refuse records of which a needed column is not recognised."""
     missing = [role for role in ("user", "value") if getattr(run.columns, role) is None]
     if not (arguments.has_places(run) or run.cells.explicit_fields().keys() & {"labels"}):
         missing.append("location")

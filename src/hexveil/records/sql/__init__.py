@@ -190,7 +190,7 @@ def _number(value: SupportsFloat) -> str:
 
 
 def _from(source: str, user: str, dialect: str) -> str:
-    """Return what stands after FROM."""
+    """Return the table of the FROM clause."""
     is_path = source.lower().endswith(_FILES) or any(mark in source for mark in "/\\*")
     if not is_path:
         return ".".join(_name(part, dialect) for part in source.split("."))

@@ -139,7 +139,7 @@ def _pack(rows: DataFrame, keys: Sequence[str], finish: Finish) -> DataFrame:
 
 
 def _checked(scale: ValueLattice, n_bins: int, table: pa.Table) -> pa.Table:
-    """Return pairs whose sums and counts by bin are feasible; refuse others. PRIVATE."""
+    """Return pairs with feasible sums and counts by bin; refuse others. PRIVATE."""
     n = _numbers(table, "n")
     # Here, where all sums pass once: they never come together on one machine.
     if "total" in table.column_names:

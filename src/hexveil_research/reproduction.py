@@ -23,7 +23,7 @@ from hexveil.cli.output import formatting
 from hexveil.config import Run
 from hexveil.records.progress import show_progress
 from hexveil.simulation import own_cells, value_distributions
-from hexveil.simulation.own_cells import select_cell_by_text
+from hexveil.simulation.own_cells import select_cell
 from hexveil_research.figures import chosen_studies, figure_setting
 from hexveil_research.papers import claim_tally, study_folders
 from hexveil_research.papers.running import Report
@@ -101,7 +101,7 @@ def setting_of(run: Run, cell: str | None, **options: Any) -> Setting:  # noqa: 
             option = "--built-in" if name == "built_in" else f"--{name}"
             raise InputError(f"{option} and --records cannot be combined: use one of them.")
     data = shared_steps.read_cells(run)
-    number = None if cell is None else select_cell_by_text(data.public.cells, cell)
+    number = None if cell is None else select_cell(data.public.cells, cell)
     return figure_setting(data=data, cell=number, **options | {"bounds": None})
 
 

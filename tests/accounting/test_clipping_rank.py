@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from hexveil import InputError, theory
+from hexveil import theory
 
 COUNTS = st.lists(st.integers(1, 40), min_size=1, max_size=9)
 EPSILONS = st.fractions(Fraction(1, 20), Fraction(6))
@@ -111,16 +111,6 @@ def test_intervals_are_symmetric_and_as_wide_as_the_threshold(counts, epsilon):
     assert (clip.lower >= 0).all()
 
 
-@given(COUNTS, EPSILONS)
-def test_worst_case_error_is_reached_by_some_values(counts, epsilon):
-    """All users at one bound have the whole bias: the error is attained, not only bounded."""
-    clip = theory.optimal_clipping(counts, 8.0, epsilon)
-    m = np.array(counts)
-    shift = (m * clip.lower).sum() / m.sum()  # every value at the lower bound
-    noise = (m * (clip.upper - clip.lower)).max() / m.sum() / float(epsilon)
-    assert clip.worst_case_error == pytest.approx(shift + noise)
-
-
 @given(COUNTS, EPSILONS, EPSILONS)
 def test_more_budget_is_never_more_error(counts, one, two):
     """The least error does not grow with ε."""
@@ -142,16 +132,3 @@ def test_too_few_users_publish_the_middle():
     clip = theory.optimal_clipping([5, 3], 8.0, "0.5")
     assert (clip.threshold, clip.worst_case_error) == (0.0, 4.0)
     assert clip.lower.tolist() == clip.upper.tolist() == [4.0, 4.0]
-
-
-@pytest.mark.parametrize("epsilon", [0, -1, "nan", float("inf"), None, True])
-def test_bad_epsilon_is_refused(epsilon):
-    """An ε that is not positive and finite is one clear sentence that names it."""
-    with pytest.raises(InputError, match=r"^epsilon must be"):
-        theory.optimal_clipping([1], 1.0, epsilon)
-
-
-def test_bad_counts_are_refused():
-    """A count of zero is refused."""
-    with pytest.raises(InputError, match="at least 1"):
-        theory.optimal_clipping([2, 0], 1.0, 1)

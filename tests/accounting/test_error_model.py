@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.accounting.error_model import round_down_to_quanta
 from small_cells import GRID, SPAN, owners, values
 
 BOTH = ("mean", "variance")
@@ -132,19 +131,3 @@ def test_stated_bias_is_never_exceeded(dense, factor):
         assert worst == pytest.approx(plan.error_models["mean"].bias[cell], rel=1e-9, abs=1e-12)
         worst = np.abs(variance - x.var(axis=1)).max()
         assert worst <= plan.error_models["variance"].bias[cell] + 1e-12
-
-
-def test_constants_miss_half_and_an_eighth():
-    """Without noise the middle of the bounds misses half the span, 1/8 an eighth of its square."""
-    plan = with_factors([[1, 2], [2, 1]], (1.0, 1.0), BOTH, noise=(0.0, 0.0))
-    assert plan.error_models["mean"].error.tolist() == [SPAN / 2] * 2
-    assert plan.error_models["variance"].error.tolist() == [SPAN**2 / 8] * 2
-    assert plan.epsilon == 0
-
-
-def test_only_parts_of_samples_are_rounded_to_quanta():
-    """Whole samples stay; a part of one is rounded down to a whole quantum."""
-    kept = round_down_to_quanta(
-        np.array([3.0, 0.0, 2.59, 0.05]), np.array([10.0, 10.0, 10.0, 10.0])
-    )
-    assert kept == pytest.approx([3.0, 0.0, 2.5, 0.0])

@@ -41,11 +41,3 @@ def test_losses_beyond_those_of_a_cell_are_refused(wrong):
     for rounded in (parts.rounded_up, parts.rounded_down):
         with pytest.raises(HexveilError, match="more than the loss of its cell"):
             rounded(np.array([0.2, wrong]))
-
-
-def test_a_part_of_a_part_is_one_above_and_none_below():
-    """The largest loss of a pair is taken as well."""
-    parts = LossParts.of_cells(Fraction(1, 2), 3)
-    some = np.array([2.0**-80, parts.largest])
-    assert parts.rounded_up(some).tolist() == [1, 2**parts.exponent]
-    assert parts.rounded_down(some).tolist() == [0, 2**parts.exponent]

@@ -123,16 +123,6 @@ def test_epsilon_of_squares_is_rounded_up_and_of_pure_losses_kept():
     assert Pure(Fraction(1)).losses(booked) is booked
 
 
-@pytest.mark.parametrize("weights", [1, 2])
-@pytest.mark.parametrize("delta", DELTAS)
-def test_laplace_noise_of_the_epsilon_stated_deviates_alike(delta, weights):
-    """The ε by which needs are judged: that of Laplace noise of the same deviation."""
-    promise = promised(Fraction(1), delta)
-    laplace = Pure(promise.laplace_epsilon(weights)).noise(weights)
-    noise = promise.noise(weights)
-    assert laplace.number_deviation == pytest.approx(noise.number_deviation, rel=1e-12)
-
-
 def test_amounts_that_buy_no_noise_are_refused():
     """Noise beyond 64 bits, parts of nothing and a δ for one of the units are errors."""
     for promise in (Pure(Fraction(1, 2**40)), Squares(Fraction(1, 2**90), DELTA)):

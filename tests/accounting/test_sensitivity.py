@@ -1,10 +1,7 @@
 import itertools
 from fractions import Fraction
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hexveil import InputError, theory
 
@@ -76,31 +73,8 @@ def test_large_share_is_not_understated():
     assert theory.variance_sensitivity([3, 1], 1.0) / printed == pytest.approx(4 / 3)
 
 
-@given(st.lists(st.integers(1, 50), min_size=1, max_size=8), st.floats(1e-3, 1e3))
-def test_sensitivities_scale_with_the_span(counts, span):
-    """The mean's grows with the span, the variance's with its square."""
-    one = theory.mean_sensitivity(counts, 1.0), theory.variance_sensitivity(counts, 1.0)
-    assert theory.mean_sensitivity(counts, span) == pytest.approx(span * one[0])
-    assert theory.variance_sensitivity(counts, span) == pytest.approx(span**2 * one[1])
-
-
-@given(st.lists(st.integers(1, 50), min_size=2, max_size=8), st.randoms())
-def test_order_of_users_does_not_matter(counts, rng):
-    """Users who change places take their sensitivities along."""
-    order = rng.sample(range(len(counts)), len(counts))
-    moved = theory.user_variance_sensitivity([counts[i] for i in order], 5.0)
-    assert moved.tolist() == theory.user_variance_sensitivity(counts, 5.0)[order].tolist()
-
-
 @pytest.mark.parametrize("counts", [[], [0], [2, -1], [1.5], [[1, 2]], ["3"], [True]])
 def test_bad_counts_are_refused(counts):
     """Anything but whole counts of at least 1 is one clear sentence."""
     with pytest.raises(InputError, match="counts must be whole numbers of at least 1"):
         theory.user_mean_sensitivity(counts, 1.0)
-
-
-def test_counts_are_not_changed():
-    """The caller's array stays as it is."""
-    counts = np.array([3, 1])
-    theory.user_variance_sensitivity(counts, 2.0)
-    assert counts.tolist() == [3, 1]

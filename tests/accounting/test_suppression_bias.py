@@ -1,11 +1,7 @@
 """Re-weighting and the midpoint against exhaustive search over values on a 5-point grid."""
 
-from itertools import combinations_with_replacement
-
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hexveil import theory
 from small_cells import SMALL, SPAN, VECTORS, keeps, mask, moved, name, owners, values, variance
@@ -104,29 +100,3 @@ def test_midpoint_sensitivities_hold(counts):
             s_var = theory.user_midpoint_variance_sensitivity(kept, counts, SPAN)[user]
             assert s_mean == pytest.approx(moved(mean, counts, user), abs=1e-9)
             assert moved(var, counts, user) <= s_var + 1e-9
-
-
-@given(st.lists(st.integers(1, 50), min_size=1, max_size=12), st.randoms())
-def test_biases_scale_with_the_span(counts, random):
-    """Mean biases are proportional to U, variance biases to U²."""
-    kept = [random.randint(0, m) for m in counts]
-    kept[0] = max(kept[0], 1)
-    for bias, power in (
-        (theory.truncation_mean_bias, 1),
-        (theory.reweighted_mean_bias, 1),
-        (theory.midpoint_mean_bias, 1),
-        (theory.truncation_variance_bias, 2),
-        (theory.reweighted_variance_bias, 2),
-        (theory.midpoint_variance_bias, 2),
-    ):
-        assert bias(kept, counts, 6.0) == pytest.approx(6**power * bias(kept, counts, 1.0))
-
-
-def test_every_pair_of_kept_and_counts_is_ordered_as_the_midpoint_promises():
-    """Dropping towards the midpoint is never worse than dropping."""
-    for counts in combinations_with_replacement(range(1, 4), 3):
-        for kept in keeps(counts):
-            if sum(kept):
-                assert theory.midpoint_variance_bias(
-                    kept, counts, 1.0
-                ) <= theory.truncation_variance_bias(kept, counts, 1.0)

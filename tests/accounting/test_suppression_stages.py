@@ -29,13 +29,3 @@ def test_lines_hide_no_cheaper_cell(epsilon, options, monkeypatch):
     assert runs[0].stages == runs[1].stages
     assert (runs[0].contributions == runs[1].contributions).all()
     assert len(runs[0].stages) > 1
-
-
-def test_every_stage_starts_one_cell_lower_with_more_users():
-    """Users who began with fewer cells join when the others have come down to them."""
-    done = theory.clip_user(heavy_tail(seed=6), 65, "0.01")
-    degrees = [stage.degree for stage in done.stages]
-    assert degrees == list(range(degrees[0], degrees[0] - len(degrees), -1))
-    users = [stage.users for stage in done.stages]
-    assert users == sorted(users)
-    assert users[-1] > users[0]

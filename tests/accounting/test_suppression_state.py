@@ -44,35 +44,6 @@ def test_the_error_is_the_theory_of_bias_and_sensitivity(counts, dropped):
     assert measure.noises(n, t) == pytest.approx([4 * s for s in sensitivity])
 
 
-@given(MEASURES, COUNTS, st.lists(st.integers(1, 40), max_size=8))
-def test_a_line_lies_below_the_error_of_every_user(measure, live, gone):
-    """For users below the largest count; for one of the largest, the peak is the error itself."""
-    counts = sorted(live, reverse=True)
-    second = counts[1] if len(counts) > 1 else 0
-    n, total = sum(live), sum(live) + sum(gone)
-    base, slope, top, peak = measure.line(n, counts[0], second, total)
-    assert top == counts[0]
-    if not second:
-        assert base == peak == np.inf
-        return
-    assert peak == measure.error(n - top, second, total)
-    assert slope >= 0
-    for m in counts:
-        if m < top:
-            assert base + slope * m <= measure.error(n - m, top, total) * (1 + 1e-12)
-
-
-@given(MEASURES)
-def test_lines_hold_for_every_count_of_small_cells(measure):
-    """All totals and largest counts up to 24: the odd totals of Proposition III.1 included."""
-    for n in range(2, 25):
-        for top in range(1, n):
-            for second in range(1, min(top, n - top) + 1):
-                base, slope, _, _ = measure.line(n, top, second, 25)
-                for m in range(1, min(second, top - 1) + 1):
-                    assert base + slope * m <= measure.error(n - m, top, 25) * (1 + 1e-12)
-
-
 @given(occupancies(users=8, cells=3), st.randoms())
 def test_sums_and_the_two_largest_follow_any_suppressions(occupancy, random):
     """In whatever order users go, what is left is what a fresh count gives."""

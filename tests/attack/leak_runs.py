@@ -34,8 +34,10 @@ LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
 
 STUDY = ("--trials", "10", "--mechanism", "Baseline", "--epsilon", "1")
 DRAWN = ("--trials", "2", "--epsilon", "1", "--jobs", "1")
+WHOLE = ("--set", "read.privacy_unit=user", "--set", "release.out=mapped")
 READ = {
     "inspect": ("inspect", "run.toml"),
+    "map": ("map", "run.toml", "--yes", *WHOLE),
     "plan": ("plan", "run.toml", "--save", "saved"),
     "release": ("release", "run.toml", "--out", "map"),
     "publish": ("publish", "run.toml", "--date", canaries.DAY, "--out", "maps"),
@@ -54,6 +56,7 @@ STORY = (
     ("plan", "run.toml", "--curve", "curve"),
     ("ledger init", "run.toml"),
     READ["release"],
+    READ["map"],
     ("release", "run.toml", "--out", "again", "--json"),
     (
         "release",

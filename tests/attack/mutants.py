@@ -21,7 +21,6 @@ CHARGED = "loses .* and is charged"
 DOOR = "attack.test_kinds_at_the_door:test_a_unit_loses_what_it_is_charged_and_no_more"
 ACCOUNTED = (
     "clip-user",
-    "clip-user-printed",
     "delta",
     "equal-split",
     "per-cell",

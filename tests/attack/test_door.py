@@ -222,7 +222,6 @@ PLANS = {
     "joint, largest error, every statistic": {
         "objective": "max", "statistics": ("mean", "variance", "sd"),
     },
-    "one error of both": {"error": "sum"},
     "each cell alone": {"method": "per-cell", "statistics": ("mean", "variance")},
     "equal-split": {"method": "equal-split", "mechanism": hv.mechanisms.Baseline()},
     "suppression": {"method": "clip-user", "statistics": ("mean", "variance")},

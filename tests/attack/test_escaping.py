@@ -165,12 +165,6 @@ def test_guarding_is_undone_and_never_joins_two_texts(texts):
     assert table["n"].to_pylist() == list(range(len(texts)))
 
 
-def test_verify_accepts_and_readme_says_it(made):
-    """Recipients' check passes, and the text beside the table tells of the apostrophe."""
-    assert verify.find_problems(made.folder) == ()
-    assert "apostrophe" in " ".join((made.folder / "README.txt").read_text("utf-8").split())
-
-
 @pytest.mark.slow
 @examples(15)
 @given(

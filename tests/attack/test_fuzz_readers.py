@@ -135,18 +135,6 @@ def test_any_records_are_counted_as_the_rules_say(tmp_path_factory, form, rows):
         assert isinstance(outcome, InputError)
 
 
-def test_half_letters_are_no_user(tmp_path):
-    """A user or label that is no whole text is missing, in JSON and in a column of objects."""
-    rows = [{"user": "\ud800", "speed": 1.0, "route": "x", "time": 5}, {"user": "b", "route": "x"}]
-    rows[1] |= {"speed": 2.0, "time": 6}
-    (tmp_path / "r.ndjson").write_text("\n".join(map(json.dumps, rows)))
-    frame = pytest.importorskip("pandas").DataFrame(rows, columns=NAMES, dtype=object)
-    for source in (tmp_path / "r.ndjson", frame):
-        rules, pairs = fuzz_oracle.found(fuzz_oracle.read(source))
-        assert pairs == {("x", "b"): (1, 14, 196)}
-        assert rules["records read"] == 2
-
-
 N = 3
 ODD = {
     "null": pa.nulls(N),
@@ -330,22 +318,3 @@ def test_odd_files_are_read_or_refused(tmp_path, name):
     else:
         fuzz_oracle.check(outcome, None)
         assert len(fuzz_oracle.found(outcome)[1]) == 1
-
-
-def test_a_broken_letter_spoils_its_line_alone(tmp_path):
-    """A byte that is no letter makes its record unusable, near the file's start as far from it."""
-    lines = [b"a,1,x,%d" % number for number in range(2000)]
-    for at in (0, 1999):
-        spoilt = [*lines[:at], b"\xff,1,x,1", *lines[at + 1 :]]
-        (tmp_path / "r.csv").write_bytes(b"user,speed,route,time\n" + b"\n".join(spoilt))
-        rules, _ = fuzz_oracle.found(fuzz_oracle.read(tmp_path / "r.csv"))
-        assert (rules["unparsable"], rules["records left"]) == (1, 1999)
-
-
-@pytest.mark.parametrize("offset", ["Z", "z", " UTC", "+00", "+0000", "+00:00", "-00:00"])
-def test_each_way_to_write_utc_is_understood(offset):
-    """The same instant, whichever way its offset is written."""
-    at = f"1970-01-02T00:00:00{offset}"
-    table = pa.table({"user": ["a"], "speed": [1.0], "route": ["x"], "time": [at]})
-    rules, _ = fuzz_oracle.found(fuzz_oracle.read(table, timezone=None))
-    assert rules["records left"] == 1

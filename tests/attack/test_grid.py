@@ -8,12 +8,9 @@ number can come out under every input.
 
 import csv
 import random
-import subprocess
-import sys
 from contextlib import ExitStack
 from fractions import Fraction
 from functools import cache
-from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
@@ -27,7 +24,6 @@ from attack.path_files import Setting
 from hexveil.mechanisms import noise
 from hexveil.mechanisms.looks.clipped_variance import STEPS, centring
 from hexveil.publishing.folder import round_to_intervals
-from publishing import measuring
 from publishing.releases import said as manifest_of
 
 EVERY = ("mean", "variance", "sd")
@@ -210,31 +206,6 @@ def test_numbers_off_the_grid_would_be_noticed(release_of):
     assert not same(noisy, made_again(stored, plan, manifest(place))["mean_noisy"])
 
 
-@pytest.mark.slow
-@each
-def test_a_whole_number_is_published_alike_under_both_inputs(name, tmp_path, release_of):
-    """What stands beside the noisy numbers is equal, and equal numbers give equal doubles."""
-    setting = SETTINGS[name]
-    left, right, plan = setting.both(tmp_path)
-    other = setting.planned(right)
-    rng = np.random.default_rng(5)
-    for size in (2**4, 2**20, 2**50):
-        numbers = {
-            key: rng.integers(-size, size, plan.occupancy.n_cells, dtype=np.int64)
-            for key in plan.error_models
-        }
-        one = measuring.values_of(numbers, plan, left.public.lattice)
-        two = measuring.values_of(numbers, other, right.public.lattice)
-        assert all(same(one[key], two[key]) for key in numbers)
-    tables = [
-        pq.read_table(release_of(name, right=side)[1] / "cells.parquet") for side in (False, True)
-    ]
-    noised = ("_noisy", "_raw", "_low", "_high", "sd_bound95", "sd_quality")
-    public = [key for key in tables[0].column_names if not key.endswith(noised)]
-    assert tables[0].select(public).equals(tables[1].select(public))
-    assert tables[0].schema.equals(tables[1].schema, check_metadata=True)
-
-
 NEAR = Setting(
     {"x": [2, 1, 1, 1]},
     {"method": "per-cell", "mechanism": hv.mechanisms.Baseline(), "epsilon": 2},
@@ -258,23 +229,6 @@ def test_every_whole_number_can_come_out_under_either_input(tmp_path):
     window = set(range(int(pair.left[0]) - 8, int(pair.right[0]) + 9))
     for dataset in (left, right):
         assert window <= set(draws(dataset, plan, N).ravel().tolist())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["each cell alone", "factors, both"])
-def test_no_residue_gives_an_input_away(name, tmp_path):
-    """The last six bits of every number take all values, with equal chances, under either input.
-
-    Noise of a scale of 400 steps or more is even over 64 residues but for 0.3 percent. Of 20,000
-    the count of a residue is 312 with a deviation of 17.5; eight and a half of them are allowed,
-    which by Bernstein's bound is passed with a chance below 1e-12 each.
-    """
-    left, right, plan = SETTINGS[name].both(tmp_path)
-    assert pair_of(left, right, plan).scales.min() > 400
-    for dataset in (left, right):
-        for entry in draws(dataset, plan, 20_000).T:
-            counts = np.bincount(entry & 63, minlength=64)
-            assert np.abs(counts - 20_000 / 64).max() < 8.5 * 17.5
 
 
 def test_the_door_takes_and_gives_whole_numbers_alone(tmp_path):
@@ -314,33 +268,3 @@ def test_a_release_asks_no_continuous_sampler(tmp_path):
             stack.enter_context(patch.object(owner, name, refuse))
         _, place, _ = published(SETTINGS["factors, both"], tmp_path)
     assert (place / "cells.parquet").is_file()
-
-
-RELEASE = """
-import sys, pathlib
-import hexveil as hv
-from attack.path_files import Setting
-folder = pathlib.Path(sys.argv[1])
-setting = Setting({"x": [3, 1, 1], "y": [2, 1, 1]}, {"epsilon": 1})
-dataset = setting.dataset(setting.files(folder)[0])
-book = hv.Ledger(folder / "ledger.sqlite", dataset="buses", budget=1)
-hv.release(dataset, setting.planned(dataset), ledger=book, accept_noise=True).write(folder / "map")
-print(*(name for name in sys.modules if name.startswith("hexveil.")))
-"""
-
-
-@pytest.mark.slow
-def test_a_release_does_not_load_the_simulated_noise(tmp_path):
-    """In a process that releases, the simulated noise and the studies are not there."""
-    tests = str(Path(__file__).parents[1])
-    done = subprocess.run(
-        [sys.executable, "-c", RELEASE, tmp_path],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"PYTHONPATH": tests, "OMP_NUM_THREADS": "1"},
-    )
-    loaded = done.stdout.split()
-    assert "hexveil.mechanisms.noise" in loaded
-    assert "hexveil.mechanisms.simulated_noise" not in loaded
-    assert not [name for name in loaded if name.startswith("hexveil.simulation")]

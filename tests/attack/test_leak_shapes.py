@@ -1,6 +1,6 @@
 """No misnamed, headerless or damaged source is quoted: not in a sentence, an error or a file.
 
-The shapes: leak_shapes.py. In the suite 600 of them; with HEXVEIL_ATTACK=1 all 12,000.
+The shapes: leak_shapes.py. In the suite 300 of them; with HEXVEIL_ATTACK=1 all 12,000.
 """
 
 import traceback
@@ -26,7 +26,7 @@ from hexveil.simulation.own_cells import read_counts
 
 pytestmark = pytest.mark.slow
 
-MANY = 12_000 if LONG else 600
+MANY = 12_000 if LONG else 300
 BATCH = MANY // 12
 BATCHES = [range(start, start + BATCH) for start in range(0, MANY, BATCH)]
 COMMANDS = (

@@ -6,7 +6,6 @@ The values stay usable numbers in both: that they are is public by assumption.
 import shutil
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
@@ -191,47 +190,6 @@ def test_drop_values_is_the_one_exception(tmp_path, monkeypatch, call, key):
         assert any("is public: they were dropped" in text for text in stated["assumptions"])
 
 
-def test_sums_of_neighbours_are_charged_alike(tmp_path):
-    """Sums made elsewhere, possible or not: the same facts and losses, no error of a value."""
-    rows = canaries.rows()
-    base = {
-        "cell": [r["line"] for r in rows],
-        "user": [r["bus"] for r in rows],
-        "n": [2] * len(rows),
-    }
-    plans = []
-    for total, square in ((30.5, 500.0), (130.0, 8450.0), (-1e300, 1e300), (1e308, -5.0)):
-        table = pa.table(base | {"sum": [total] * len(rows), "sum_sq": [square] * len(rows)})
-        ds = hv.from_sums(table, bounds=(0, 65))
-        plan = hv.plan(ds, epsilon=1, statistics=("mean", "variance"), advise=False)
-        book = hv.Ledger(tmp_path / f"{len(plans)}.sqlite", dataset="buses", budget=2)
-        made = hv.release(ds, plan, ledger=book, accept_noise=True)
-        spend = book.spend()
-        plans.append(
-            (plan.losses().tobytes(), spend.window, spend.lifetime, repr(ds), made.epsilon)
-        )
-        assert made.manifest["request"] == request_of_first(plans, made)
-    assert len(set(plans)) == 1
-
-
-def request_of_first(plans, made, known=[]):  # noqa: B006  the first is kept
-    """Return the request of the first release."""
-    if len(plans) == 1:
-        known[:] = [made.manifest["request"]]
-    return known[0]
-
-
-def test_repeats_are_resolved_without_a_trace():
-    """Two records of one time count once, with their average, and nothing public tells of it."""
-    rows = canaries.rows()
-    facts = []
-    for shift in (-3.0, 3.0):
-        twice = pa.Table.from_pylist([*rows, *({**r, "speed": r["speed"] + shift} for r in rows)])
-        ds = hv.read(twice, max_repeats=1, **READING)
-        facts.append((dict(ds.public.rules), ds.occupancy.fingerprint, repr(ds)))
-    assert facts[0] == facts[1]
-
-
 def test_which_place_of_repeats_counts_is_no_matter_of_values():
     """Of two records of one time at two places the same place counts, whichever value is larger."""
     rows = canaries.rows()
@@ -242,13 +200,3 @@ def test_which_place_of_repeats_counts_is_no_matter_of_values():
         facts.append((dict(ds.public.rules), ds.occupancy.fingerprint, ds.public.cells.names()))
     assert facts[0] == facts[1]
     assert facts[0][0]["repeats of a user and time"] == len(rows)
-
-
-def test_the_files_are_neighbours(tmp_path):
-    """The pairs above differ in values alone, and do differ."""
-    good = canaries.table()
-    for other in OTHERS.values():
-        assert other.drop_columns(["speed"]).equals(good.drop_columns(["speed"]))
-        assert not other["speed"].equals(good["speed"])
-    pq.write_table(good, tmp_path / "one.parquet")
-    assert pq.read_table(tmp_path / "one.parquet").equals(good)

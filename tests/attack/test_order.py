@@ -112,17 +112,3 @@ def test_many_records_in_many_threads(tmp_path, monkeypatch):
         monkeypatch.setattr(session.os, "sched_getaffinity", lambda _, n=threads: set(range(n)))
         found.append(everything(reading(layout(folder, table), "hexagons")))
     assert found[0] == found[1] == found[2]
-
-
-def test_ids_in_folders_stay_text(tmp_path):
-    """A folder's name is text as an id is: zeros in front stay, and a date is no date."""
-    ids = {"0007", "2022-01-01", "1e3", "7"}
-    for name in ids:
-        (tmp_path / f"bus={name}").mkdir()
-        part = pa.table({"speed": [1.5], "line": ["a"]})
-        canaries.write(tmp_path / f"bus={name}" / "part.parquet", part)
-    ds = hv.read(
-        tmp_path, user="bus", value="speed", bounds=(0, 65), cells=hv.Labels("line"),
-        select=hv.Select(min_users=1),
-    )  # fmt: skip
-    assert {name.decode() for name in ds.units.ids()} == ids

@@ -140,7 +140,7 @@ def test_paths_of_options_start_where_they_are_typed(here, call, okay, monkeypat
 def test_an_edited_plan_is_refused(here, call):
     """One sentence, exit 2, nothing written, nothing booked."""
     assert call("plan run.toml --no-grids --save reviewed").code == 0
-    for name in ("plan.json", "cells.parquet", "users.parquet", "pairs.parquet"):
+    for name in ("plan.json", "arrays.bin", "cells.parquet", "users.parquet"):
         edited = f"edited-{name}"
         file = Path(shutil.copytree(here / "reviewed", here / edited)) / name
         if name == "plan.json":

@@ -7,9 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hexveil import Cells, InputError, Labels, OneCell
-from hexveil.base import hexagons
 from hexveil.model.cells import CellTable, slot_seconds
-from hexveil.model.time_zones import zone
 
 HEXAGON = int("85608b3bfffffff", 16)
 
@@ -150,21 +148,6 @@ def test_first_instant_of_a_slot(timezone, local, timeslot, utc):
     assert start == (searched,)
 
 
-CLOCKS = ["Europe/Warsaw", "America/Santiago", "Australia/Lord_Howe", "Africa/Casablanca", "UTC"]
-
-
-@given(st.sampled_from(CLOCKS), st.integers(0, 4 * 24 * 40 * 365))
-def test_first_instant_shows_the_slot(timezone, quarter):
-    """At its first instant the clock shows the slot's start or later; a second before, earlier."""
-    slot = quarter * 900
-    instant = table(timezone, slot, timeslot="15min").starts_at_utc()[0]
-    clock = ZoneInfo(timezone)
-    local = datetime(1970, 1, 1) + timedelta(seconds=slot)  # noqa: DTZ001  a wall clock
-    assert instant.astimezone(clock).replace(tzinfo=None) >= local
-    before = (instant - timedelta(seconds=1)).astimezone(clock).replace(tzinfo=None)
-    assert before < local
-
-
 LABEL = st.text(st.sampled_from(["a", "/", "\\", "é", " ", "0"]), max_size=4)
 
 
@@ -177,35 +160,8 @@ def test_names_of_odd_labels_are_unique(pairs):
     assert len(cells) == len(pairs) == len(set(cells.names()))
 
 
-def test_take_keeps_rows_together():
-    """Taking rows moves hexagons, slots and labels alike."""
-    rows = np.array([2, 0])
-    cells = table("UTC", "2024-01-01T00:00", "2024-01-01T01:00", "2024-01-01T02:00")
-    taken = cells.take(rows)
-    assert taken.names() == tuple(cells.names()[i] for i in rows)
-    labels = CellTable(Labels("a"), labels={"a": ("x", "y", "z")}).take(rows)
-    assert labels.names() == ("z", "x")
-    assert len(taken) == len(labels) == 2
-
-
-def test_zone_is_the_named_one():
-    """A known name gives its clock."""
-    assert zone("Asia/Kolkata").key == "Asia/Kolkata"
-
-
-def test_hexagon_names_are_those_of_h3():
-    """A cell's hexagon is written as H3's usual hex string."""
-    assert table("UTC", 0).hexagon_names() == tuple(hexagons.names(np.array([HEXAGON])))
-
-
 def test_one_cell_is_not_a_column_of_that_name():
     """One cell of all records equals itself, and no grid by a column named cell."""
     assert OneCell() == OneCell()
     assert OneCell() != Labels("cell")
     assert len({OneCell(), OneCell(), Labels("cell")}) == 2
-
-
-def test_labels_without_a_column_point_to_one_cell():
-    """The message names the way to a single cell."""
-    with pytest.raises(InputError, match=r"OneCell\(\) makes one cell"):
-        Labels()

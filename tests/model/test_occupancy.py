@@ -38,33 +38,6 @@ def test_order_of_pairs_does_not_matter(occupancy, random):
     )
 
 
-def test_equal_pairs_are_added_up():
-    """Counts of the same cell and user given twice are added."""
-    occupancy = Occupancy.from_coo([1, 0, 1, 1], [0, 0, 0, 1], [2, 1, 3, 4])
-    assert dense_of(occupancy).tolist() == [[1, 5], [0, 4]]
-
-
-@given(occupancies(users=6, cells=5))
-def test_figures_agree_with_the_dense_table(occupancy):
-    """Users, records and cells agree with sums over the table of counts."""
-    dense = dense_of(occupancy)
-    assert occupancy.users_per_cell.tolist() == (dense > 0).sum(axis=0).tolist()
-    assert occupancy.records_per_cell.tolist() == dense.sum(axis=0).tolist()
-    assert occupancy.cells_per_user.tolist() == (dense > 0).sum(axis=1).tolist()
-    assert occupancy.n_pairs == (dense > 0).sum()
-    assert occupancy.start.tolist() == [0, *np.cumsum((dense > 0).sum(axis=0)).tolist()]
-
-
-@given(occupancies(users=6, cells=5), st.integers(1, 8))
-def test_kth_largest_agrees_with_sorting(occupancy, k):
-    """The k-th largest count of each cell is that of its sorted counts, 0 beyond its users."""
-    slow = []
-    for column in dense_of(occupancy).T:
-        counts = sorted(column[column > 0], reverse=True)
-        slow.append(counts[k - 1] if k <= len(counts) else 0)
-    assert occupancy.kth_largest(k).tolist() == slow
-
-
 @given(occupancies(), occupancies())
 def test_fingerprint_tells_occupancies_apart(one, two):
     """Equal fingerprints mean equal tables, and the other way round."""
@@ -95,13 +68,6 @@ def test_arrays_cannot_be_changed():
 def test_repr_shows_sizes_only():
     """The repr names sizes, no counts."""
     assert repr(Occupancy.from_dense([[7, 9]])) == "Occupancy(n_cells=2, n_users=1, n_pairs=2)"
-
-
-def test_no_pairs_at_all():
-    """An empty occupancy is valid and has no cells."""
-    empty = Occupancy.from_coo([], [], [])
-    assert (empty.n_cells, empty.n_users, empty.n_pairs) == (0, 0, 0)
-    assert empty.records_per_cell.tolist() == empty.kth_largest(1).tolist() == []
 
 
 @pytest.mark.parametrize(

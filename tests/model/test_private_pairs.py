@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from examples import examples
-from hexveil.base.errors import HexveilError, InputError
+from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.contract import Outputs
 from hexveil.mechanisms.presence.any_unit import PresenceSums, total_over_units
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
@@ -58,19 +58,6 @@ def test_it_is_neither_pickled_nor_copied(duplicate):
     """Private records stay where they were read."""
     with pytest.raises(HexveilError, match="not pickled"):
         duplicate(some_pairs())
-
-
-def test_public_functions_do_not_take_it():
-    """Planning and capacity refuse it, in words that depend on no record."""
-    for function in (hv.plan, hv.capacity):
-        said = set()
-        for n_units in (0, 3):
-            with pytest.raises((InputError, TypeError, AttributeError)) as caught:
-                function(some_pairs(n_units), epsilon=1)
-            said.add(str(caught.value))
-        assert len(said) == 1
-        with pytest.raises((InputError, TypeError, AttributeError)):
-            function(PresenceSums(some_pairs()), epsilon=1)
 
 
 def test_stages_of_the_other_model_do_not_measure_it():

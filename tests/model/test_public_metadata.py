@@ -29,12 +29,6 @@ def test_bad_scales_are_refused(bounds, quantum, message):
         ValueLattice.of(bounds, quantum)
 
 
-def test_narrower_bounds_are_counted_in_quanta():
-    """Bounds of one cell become whole steps above the lower bound."""
-    scale = ValueLattice.of((-10, 65), "0.5")
-    assert [scale.to_quanta(v, "bound") for v in (-10, 0, "0.5", 65)] == [0, 20, 21, 150]
-
-
 @pytest.mark.parametrize("value", ["0.25", -11, 66])
 def test_bounds_off_the_lattice_are_refused(value):
     """A bound between two steps, or outside the bounds the records were read with, is refused."""

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import hexveil as hv
-from accounting.test_gaussian_loss import law
+from accounting.test_gaussian_composition import law
 from examples import examples
 from hexveil import Occupancy
 from hexveil.accounting import moves as accountant
@@ -56,10 +56,9 @@ from hexveil.mechanisms.stage_data import PrivateSums
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning import methods
 from hexveil.planning.alternatives import describe_delta_gain
-from hexveil.planning.calibration import SeparateTargets
+from hexveil.planning.calibration import ErrorTargets
 from hexveil.planning.goal import goal
 from hexveil.planning.moment_part import allocation_of
-from hexveil.planning.optimizers.joint_gaussian import least_rates
 from hexveil.planning.optimizers.mean_error import (
     ObjectiveWeights,
     cell_errors,
@@ -67,7 +66,8 @@ from hexveil.planning.optimizers.mean_error import (
     minimize_mean_error,
     weighted_errors,
 )
-from hexveil.planning.optimizers.user_factors import GaussianClippingProblem, InverseScales
+from hexveil.planning.optimizers.minimax import minimize_loss
+from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
 from hexveil.publishing import pipeline
 from hexveil.publishing.dossier import dossier as render_dossier
 from hexveil.publishing.verification import loss_checks
@@ -120,7 +120,7 @@ def weights_of(statistic, weight=(0.7, 0.3)):
 
 def errors_and_excess(occupancy, weights, square, rates):
     """Return the search's error, the least of the rates', and the largest norm over the allowed."""
-    problem = GaussianClippingProblem(occupancy)
+    problem = ClippingProblem(occupancy, law=GAUSSIAN)
     found = minimize_mean_error(problem, weights, square)
 
     def error(rates):
@@ -164,7 +164,7 @@ def test_slopes_are_those_of_the_values(rows, seed):
     """Slopes of both objectives agree with differences, away from where a factor reaches 1."""
     occupancy = Occupancy.from_dense(rows)
     logs = np.random.default_rng(seed).normal(0, 1, 4)
-    bounded = GaussianClippingProblem(occupancy)
+    bounded = ClippingProblem(occupancy, law=GAUSSIAN)
     weighted = WeightProblem(occupancy, 0.8, PRIOR, GAUSSIAN)
     rates = np.exp(logs).reshape(2, 2)
     everybody = np.ones(occupancy.n_users)
@@ -201,11 +201,10 @@ def test_users_alike_have_the_noise_of_the_root(users, cells):
 def test_no_plan_of_less_loss_meets_the_targets(rows):
     """At 0.97 of the least square no rates of a fine grid meet both targets; at it the found do."""
     occupancy = Occupancy.from_dense(rows)
-    targets = SeparateTargets(np.array([0.3, 0.35]), np.full(2, np.inf))
-    squares = np.geomspace(0.01, 1000.0, 400)
-    least = next(m for m in squares if least_rates(occupancy, targets, m) is not None)
-    found = least_rates(occupancy, targets, least)
-    problem = GaussianClippingProblem(occupancy)
+    targets = ErrorTargets(np.array([0.3, 0.35]), np.full(2, np.inf), GAUSSIAN)
+    problem = ClippingProblem(occupancy, law=GAUSSIAN)
+    search = minimize_loss(problem, targets.rates, targets.rates)
+    found, least = search.solution, search.value
 
     def errors(rates, factor):
         return cell_errors(rates, problem.clipped_share(factor), GAUSSIAN)[0]

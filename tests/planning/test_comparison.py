@@ -9,7 +9,7 @@ from hexveil.base.errors import InputError
 from hexveil.planning.alternatives import compare_mechanisms, explain_absence
 from hexveil.planning.method_comparison import compare_methods, same_request, shrunk
 from hexveil_research.papers.comp_setting import comp_setting
-from planning.former_kinds import planned, records_of
+from planning.kinds_of_plans import planned, records_of
 
 
 def test_within_a_loss_every_method_has_a_line():
@@ -26,28 +26,6 @@ def test_within_a_loss_every_method_has_a_line():
     assert average.lower_bound <= average.average == min(line.average for line in lines.values())
     assert lines["per-cell", "max"].gap is None
     assert lines["equal-split", "max"].epsilon < lines["per-cell", "max"].epsilon
-
-
-def test_both_forms_of_clip_user_stand_beside_the_joint_plan():
-    """All of epsilon is spent; the printed form is nearly the plan that its loss per cell gives."""
-    occupancy = comp_setting(3, 0, cells=8)
-    plan = hv.plan(
-        occupancy, bounds=(0, 65), epsilon=4, statistics=("mean", "variance"), objective="max",
-        advise=False,
-    )  # fmt: skip
-    rows = compare_methods(plan.single)
-    names = [(row.method, row.clip_user) for row in rows]
-    assert names[3:5] == [("clip-user", "improved"), ("clip-user", "printed")]
-    joint, improved, printed = rows[1], rows[3], rows[4]
-    assert 3.996 <= improved.epsilon <= 4
-    assert 3.996 <= printed.epsilon <= 4
-    assert joint.worst < improved.worst < printed.worst
-    alone = hv.plan(
-        occupancy, bounds=(0, 65), method="clip-user", clip_user="printed",
-        cell_epsilon=printed.cell_epsilon, advise=False,
-    )  # fmt: skip
-    assert 3.9 <= float(alone.epsilon) <= printed.epsilon
-    assert float(alone.l0_epsilon) == pytest.approx(printed.claimed, rel=0.03)
 
 
 def test_rows_are_judged_by_one_measure():

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from examples import examples
-from hexveil.planning.optimizers.bounded_descent import StopRule
 from hexveil.planning.optimizers.mean_error import ObjectiveWeights, error_and_slope
 from hexveil.planning.optimizers.mean_error_bound import (
     _answer,
@@ -197,7 +196,6 @@ def test_pairs_in_the_order_of_prices(sizes, random):
 @given(st.integers(0, 40), st.integers(1, 30), st.integers(1, 8))
 def test_no_descent_takes_more_evaluations_than_its_limits_allow(right, evaluations, trials):
     """Not even one whose slopes turn wrong, so that each line is searched to the end, twice."""
-    effort = StopRule(iterations=100, evaluations=evaluations, trials=trials)
     number = itertools.count()
 
     def value(x):
@@ -208,20 +206,20 @@ def test_no_descent_takes_more_evaluations_than_its_limits_allow(right, evaluati
         np.arange(1.0, 6.0),
         jac=True,
         method="L-BFGS-B",
-        options=effort.options(),
+        options={"maxiter": 100, "maxfun": evaluations, "maxls": trials},
     )
     assert next(number) <= evaluations + 2 * trials
 
 
-@given(occupancies(), st.sampled_from([0.003, 0.03, 0.5]), st.integers(0, 2**32 - 1))
+@given(occupancies(), st.sampled_from([0.0, 0.003, 0.03, 0.5]), st.integers(0, 2**32 - 1))
 @examples(40)
 def test_smoothing_averages_the_answers_and_keeps_the_bound(occupancy, smoothing, seed):
-    """Losses are Gibbs averages over the choices of each cell; the least cost stays bit for bit."""
+    """Losses are Gibbs averages over the choices of a cell, the cost is at most the least."""
     problem, local = ClippingProblem(occupancy), occupancy.local()
     weights = ObjectiveWeights(np.ones(occupancy.n_cells), np.zeros(occupancy.n_cells))
     price = np.exp(np.random.default_rng(seed).normal(-2, 1, occupancy.n_users))
-    total, losses = _answer(problem, weights, price, smoothing=smoothing)
-    assert total == _answer(problem, weights, price)[0]
+    total, losses = _answer(problem, weights, price, smoothing)
+    assert total <= _answer(problem, weights, price, 0.0)[0]
     averages = np.zeros(occupancy.n_users)
     for begin, end in itertools.pairwise(local.start.tolist()):
         rows = begin + np.argsort(price[local.user[begin:end]], kind="stable")
@@ -232,6 +230,7 @@ def test_smoothing_averages_the_answers_and_keeps_the_bound(occupancy, smoothing
             costs.append((1.0 - share.sum()) / 2 + 2 * root)
             moves.append(np.bincount(user, share / root, minlength=occupancy.n_users))
         least = min(costs)
-        chance = np.exp((least - np.array(costs)) / (smoothing * least))
+        heat = max(smoothing * WORST["mean"], 1e-12)
+        chance = np.exp((least - np.array(costs)) / heat)
         averages += chance @ np.array(moves) / chance.sum()
     assert losses == pytest.approx(averages, rel=1e-6, abs=1e-9)

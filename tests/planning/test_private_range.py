@@ -49,7 +49,6 @@ def test_a_share_of_nothing_or_all_is_refused(share):
     ("options", "said"),
     [
         ({"method": "per-cell"}, 'method "joint"'),
-        ({"statistics": ("mean", "variance"), "error": "sum"}, 'error "separate"'),
         ({"objective": "max"}, 'objective "mean"'),
         ({"bounds": {"0": (0, 1), "1": (0, 1)}}, "one pair of bounds|data set whose cells"),
         ({"epsilon": None, "target_error": 2}, "epsilon, not target_error|objective"),
@@ -112,7 +111,7 @@ def test_auto_is_none_where_an_interval_cannot_be():
     """With other errors, methods or bounds there is no clipping range, and no complaint."""
     facts = dataset_of(np.ones((900, 3), dtype=int)).public
     for options in (
-        {"error": "sum"}, {"method": "per-cell"}, {"bounds": (0, 50)},
+        {"method": "per-cell"}, {"bounds": (0, 50)},
         {"objective": "max"},
     ):  # fmt: skip
         plan = hv.plan(facts, epsilon=3, clipping_range="auto", advise=False, **options)

@@ -27,7 +27,6 @@ def planned(**options):
         ({"epsilon": 0}, "epsilon must be positive"),
         ({"epsilon": 1, "method": "magic"}, "method must be one of joint, per-cell, equal-split"),
         ({"epsilon": 1, "objective": "least"}, "objective must be one of max, mean"),
-        ({"epsilon": 1, "error": "both"}, "error must be one of separate, sum"),
         ({"epsilon": 1, "statistics": ("median",)}, "statistics must be one or more of mean"),
         ({"epsilon": 1, "statistics": ()}, "statistics must be one or more of mean"),
         ({"epsilon": 1, "statistics": ("mean", "mean")}, "each once"),
@@ -53,7 +52,6 @@ def planned(**options):
             {"epsilon": 1, "objective": "mean", "method": "per-cell"},
             'objective "mean" goes with method "joint" or a target',
         ),
-        ({"epsilon": 1, "error": "sum", "statistics": ("mean",)}, "ask for both in statistics"),
         ({"epsilon": 1, "bounds": None}, "bounds are needed to plan a bare occupancy"),
         ({"epsilon": 1, "bounds": (3, 3)}, "from the smaller to the larger"),
         ({"epsilon": 1, "bounds": {"a": (0, 1)}}, "cells have names"),
@@ -71,7 +69,6 @@ def planned(**options):
             {"target_error": {"mean": 1}, "statistics": BOTH},
             "target_error must name mean and variance, got mean",
         ),
-        ({"target_error": "5%", "error": "sum"}, "cannot be in percent"),
     ],
 )
 def test_wrong_requests_are_named(options, message):
@@ -104,20 +101,17 @@ def test_bad_occupancies_are_named(dense, message):
 def test_targets_in_any_form_are_the_same():
     """Numbers, percentages, sequences and mappings of a target are read alike."""
     for asked in ({"a": 1, "b": 2}, [1, "2"], np.array([1.0, 2.0]), "10%", {"mean": "10%"}):
-        found = target_of(asked, ("mean",), "separate", SPAN, NAMES)
+        found = target_of(asked, ("mean",), SPAN, NAMES)
         assert found["mean"].tolist() == [1.0, 2.0]
-    found = target_of({"mean": 1, "variance": "10%"}, BOTH, "separate", SPAN, NAMES)
+    found = target_of({"mean": 1, "variance": "10%"}, BOTH, SPAN, NAMES)
     assert found["variance"].tolist() == [10.0, 40.0]
-    found = target_of(7, BOTH, "sum", SPAN, NAMES)
-    assert found["sum"].tolist() == [7.0, 7.0]
 
 
 def test_statistics_come_in_one_order():
     """However they are asked for, statistics come as mean, variance, sd, each once."""
-    assert statistics(None, "separate") == ("mean",)
-    assert statistics(None, "sum") == BOTH
-    assert statistics("sd", "separate") == ("sd",)
-    assert statistics(("sd", "mean"), "separate") == ("mean", "sd")
+    assert statistics(None) == ("mean",)
+    assert statistics("sd") == ("sd",)
+    assert statistics(("sd", "mean")) == ("mean", "sd")
 
 
 def test_a_deviation_costs_what_its_variance_costs():

@@ -14,7 +14,6 @@ METHODS = {
     "per-cell": {"method": "per-cell", "epsilon": 1},
     "equal-split": {"method": "equal-split", "epsilon": 1},
     "clip-user": {"method": "clip-user", "epsilon": 1},
-    "printed": {"method": "clip-user", "clip_user": "printed", "cell_epsilon": 1},
 }
 
 

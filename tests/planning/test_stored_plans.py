@@ -50,10 +50,7 @@ RANGED = {
 SUPPRESSED = {
     "mean": {"epsilon": 2},
     "both": {"epsilon": "0.3", "statistics": BOTH},
-    "sum": {"epsilon": "0.3", "statistics": BOTH, "error": "sum"},
     "target": {"target_error": 20},
-    "printed": {"cell_epsilon": "0.5", "clip_user": "printed"},
-    "kept": {"cell_epsilon": "0.5", "clip_user": "printed", "unfinished_stage": "keep"},
 }
 SUMS_PER_EVALUATION, SUMS_OF_A_PLAN = 8, 40
 """Sums of pairs that one evaluation of the error asks for at most, and all that the rest asks."""
@@ -142,7 +139,7 @@ def test_however_errors_are_rounded_blocks_are_asked_seldom(statistics, rounding
     monkeypatch.setattr(mean_error, "error_and_slope", rounded)
     spread = distributed(fleet(5, users=600, cells=60), 3000)
     planned(spread, epsilon=3, statistics=statistics)
-    assert looks[False] <= DISTRIBUTED_SEARCH.evaluations + 2 * DISTRIBUTED_SEARCH.trials
+    assert looks[False] <= DISTRIBUTED_SEARCH["maxfun"] + 2 * DISTRIBUTED_SEARCH["maxls"]
     assert len(spread.store.asked) <= SUMS_PER_EVALUATION * looks[False] + SUMS_OF_A_PLAN
 
 

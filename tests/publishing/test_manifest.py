@@ -114,7 +114,6 @@ def test_the_request_and_the_certificate_are_stated(city):
         "epsilon": "1.5",
         "targets": [],
         "objective": "max",
-        "error": "separate",
         "split": None,
     }
     assert said["plan"]["certifies"] == "max error"
@@ -145,14 +144,6 @@ def test_targets_are_stated_by_statistic(city):
         )
         with pytest.raises(jsonschema.ValidationError):
             check(broken)
-
-
-def test_a_sum_of_errors_is_one_number(city):
-    """With COMP's sum of errors there is one error, and a split is stated where one was given."""
-    plan, said = planned(city, epsilon=4, error="sum", method="equal-split", split="0.25")
-    assert said["plan"]["mean_error"] == plan.expected_error
-    assert said["plan"]["request"]["split"] == "0.25"
-    assert said["plan"]["request"]["error"] == "sum"
 
 
 def test_the_distribution_of_losses_is_stated(city):

@@ -2,18 +2,14 @@
 
 import csv
 import json
-from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil import theory
 from hexveil.cli import main
 from hexveil_research.figures import figure_setting, outcomes
 from hexveil_research.papers import catalogue
-from hexveil_research.papers.comp import runs
-from hexveil_research.papers.iot import iot_cells
 from hexveil_research.papers.study import Claim, Outcome, Panel, Study, line, select_studies
 
 FIGURE = Panel("cell", "Epsilon", "Error (km/h)", (line("Levy", [0.5, 1], [4, 2]),))
@@ -171,16 +167,6 @@ def test_figures_of_own_values_are_private(own, here, capsys):
     assert len(own) == 3
 
 
-@pytest.mark.slow
-def test_simulated_values_at_own_counts_are_public(own, here, capsys):
-    """Of the records counts alone are read."""
-    call = ["reproduce", "iot:fig2", "--records", "buses.csv", *BUSES, "--values", "normal:20,9"]
-    assert main(call) == 0
-    assert "PRIVATE" not in capsys.readouterr().out
-    assert (here / "reproduced-own" / "iot-fig2" / "iot-fig2.csv").is_file()
-    assert not own[0].is_papers
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -203,7 +189,6 @@ def test_wrong_use_of_own_data_is_a_sentence(own, here, capsys, arguments, sente
 # ---- Figures of other data than the papers': each is drawn, and of the data that was given ----
 
 
-COUNTS = [40, 30, 20, 10, 5, 5, 3, 2, 1]
 CITY = hv.Occupancy.from_dense(np.array([[9, 3, 1], [2, 8, 4], [7, 1, 0], [0, 2, 2]]))
 SMALL = {"epsilons": ["0.5", "1"], "trials": 20}
 OTHERS = ["beyond:clipping"]
@@ -231,53 +216,3 @@ def test_a_figure_of_own_counts(name):
         assert all(line.x.tolist() == [0.5, 1.0] for line in panel.lines)
         assert all(np.isfinite(line.y).all() for line in panel.lines)
         assert "km/h" not in panel.y_label
-
-
-def test_figure_5_of_iot_is_that_of_the_counts():
-    """m^(ε) of the counts that were given."""
-    setting = figure_setting(counts=COUNTS, **SMALL)
-    caps = outcomes(["iot:fig5"], setting)["iot:fig5"].panels[0].lines[0]
-    assert caps.y.tolist() == [theory.minimax_cap(np.array(COUNTS), e) for e in ("0.5", "1")]
-
-
-def test_counts_of_one_cell_take_the_place_of_geometric_ones():
-    """COMP's layout, every count one of those given."""
-    occupancy = runs.occupancy_of(figure_setting(counts=COUNTS), 0, 1)
-    assert occupancy.n_cells == 12
-    assert set(occupancy.n.tolist()) <= set(COUNTS)
-
-
-def test_the_cell_of_a_setting():
-    """λ scales it, values are drawn within the bounds, own means are not drawn again."""
-    setting = figure_setting(
-        counts=COUNTS, scale=3, values=hv.evaluation.Normal(0, 50), bounds=(-5, 20)
-    )
-    plain, samples, users = (
-        iot_cells.cells(setting, scaling)(0) for scaling in ("none", "samples", "users")
-    )
-    assert samples.counts.tolist() == [3 * m for m in COUNTS]
-    assert users.counts.size == 3 * len(COUNTS)
-    assert plain.bounds == (Fraction(-5), Fraction(20))
-    assert -5 <= plain.means.min() < plain.means.max() <= 20
-    built_in = figure_setting(built_in="itms", scale=2)
-    assert len(iot_cells.seeds(built_in)) == 1
-    before, after = (iot_cells.cells(built_in, word)(0) for word in ("none", "users"))
-    assert after.means.tolist() == np.repeat(before.means, 2).tolist()
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"counts": [3], "built_in": "itms"}, "counts and built_in cannot be combined"),
-        ({"cell": "17"}, "cell needs data"),
-        ({"gamma": -1}, "gamma must be at least 0"),
-        ({"q": 0.0}, "q must be above 0"),
-        ({"scale": 0}, "scale must be at least 1"),
-        ({"epsilons": []}, "epsilon must be a list"),
-        ({"epsilons": ["0"]}, "epsilon"),
-    ],
-)
-def test_wrong_use_is_refused(options, sentence):
-    """Before anything is drawn."""
-    with pytest.raises(hv.InputError, match=sentence):
-        figure_setting(**options)

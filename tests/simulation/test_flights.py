@@ -33,16 +33,6 @@ def test_departures_are_all_flights_by_airport_and_scheduled_hour():
     assert (cells.num_rows, len(set(known["tailnum"].to_pylist()))) == (56, 4_037)
 
 
-def test_the_speed_is_distance_over_air_time(records):
-    """The first flight of the year to Houston: 1,400 miles in 227 minutes."""
-    houston = records.filter(_first(records))
-    assert houston["ground speed"].to_pylist()[0] == pytest.approx(1400 / (227 / 60))
-
-
-def _first(records):
-    return pc.and_(pc.equal(records["tailnum"], "N14228"), pc.equal(records["dest"], "IAH"))
-
-
 def test_destinations_come_busiest_first(records):
     """Each destination has one place; the busiest is first."""
     found = flights.destinations(records)

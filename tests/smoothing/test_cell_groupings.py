@@ -47,25 +47,6 @@ def test_hexagons_in_slots():
     assert np.array_equal(both[:, None] == both, alike)
 
 
-def test_pooled_hours_are_a_circle():
-    """Slots since midnight are hours of the day already, and the last is near the first."""
-    hexagon, slot = np.repeat(a_city(1), 24), np.tile(np.arange(24) * HOUR, 7)
-    found = by_name(group_hexagons(hexagon, slot))
-    assert "same hour of day" not in found
-    near = found["near in time"].correlation
-    assert near[0, 23] == pytest.approx(near[0, 1])
-
-
-def test_hexagons_without_slots():
-    """Hexagons alone are grouped by parents, and smooth over their edges."""
-    found = by_name(group_hexagons(a_city(3)))
-    assert set(found) == {
-        "same hexagon at resolution 6",
-        "same hexagon at resolution 5",
-        "neighbouring hexagons",
-    }
-
-
 def test_coarsest_hexagons_have_no_parents():
     """Hexagons of resolution 0 and 1 are grouped as far as there is something above."""
     whole = np.array([h3.str_to_int(i) for i in h3.get_res0_cells()], dtype=np.uint64)
@@ -111,12 +92,6 @@ def test_three_columns_are_paired():
     assert found["near in zone"].correlation[0, 2] < found["near in zone"].correlation[0, 1]
 
 
-@pytest.mark.parametrize("labels", [["a", "a"], ["1", "nan"], ["1", "2"]])
-def test_labels_that_say_nothing(labels):
-    """A single column of two cells groups nothing, numbers or not."""
-    assert group_labels({"route": labels}) == ()
-
-
 @pytest.mark.parametrize(
     ("hexagon", "slot", "said"),
     [
@@ -130,9 +105,3 @@ def test_bad_hexagons_are_refused(hexagon, slot, said):
     """Indexes that are no hexagons of one resolution are refused in a sentence."""
     with pytest.raises(hv.InputError, match=said):
         group_hexagons(hexagon, slot)
-
-
-def test_columns_of_labels_must_agree():
-    """Columns of several lengths are refused."""
-    with pytest.raises(hv.InputError, match="one label per cell"):
-        group_labels({"a": ["x", "y"], "b": ["x"]})

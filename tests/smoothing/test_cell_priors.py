@@ -11,7 +11,7 @@ from scipy import stats
 from examples import examples
 from hexveil.smoothing import cell_priors
 from hexveil.smoothing.cell_priors import CellPrior, fit_parameters
-from hexveil.smoothing.user_mean_law import CellDesign, UserMeanSpread
+from hexveil.smoothing.user_mean_law import UserMeanSpread
 from smoothing.clipped_cells import BOUNDS, even_design
 
 SPREAD = UserMeanSpread(40.0, 10.0, 10.0, 6.0)
@@ -103,37 +103,3 @@ def test_parameters_of_many_cells_are_those_they_were_drawn_with(between):
     assert centre == pytest.approx(47.0, abs=4 * between / math.sqrt(300) + 0.1)
     # The wide parts of the prior take a part of the deviation.
     assert math.exp(log_deviation) == pytest.approx(between, rel=0.3)
-
-
-@pytest.mark.slow
-def test_the_exponent_is_learned_from_cells_of_different_sizes():
-    """Small cells that vary more than large ones speak for an exponent above 0, and vice versa."""
-    rng = np.random.default_rng(4)
-    users = np.repeat([10, 1000], 60)
-    design = even_design(users)
-    same = rng.normal(40.0, 5.0, 120)
-    apart = 40.0 + (same - 40.0) * (users / 100.0) ** -0.5
-    for numbers, low, high in ((same, 0.0, 0.12), (apart, 0.38, 0.65)):
-        parameters = fitted(numbers, 0.5, design)
-        assert low <= (parameters.weight * parameters.exponent).sum() <= high + 1e-9
-
-
-def test_a_centre_may_lie_at_the_bound():
-    """Where all cells are next to a bound, nodes are clamped to it and stay finite."""
-    design = even_design(np.full(30, 50))
-    spread = UserMeanSpread(0.0, 1.0, 5.0, 3.0)
-    prior = CellPrior.of(design, spread, BOUNDS)
-    likelihood = seen(np.zeros(30), 0.5)
-    parameters = fit_parameters([(prior, np.tile(EDGES, (30, 1)), likelihood)], spread, BOUNDS)
-    assert np.isfinite(parameters.weight).all()
-    assert parameters.weight.sum() == pytest.approx(1.0)
-    assert parameters.centre.min() == 0.0
-    assert averages(parameters)[0] < 1.0
-
-
-def test_cells_of_one_user_are_taken():
-    """A design of single users has a prior too."""
-    one = np.ones(2)
-    design = CellDesign(np.array([1, 1]), one, one, 0 * one, 0 * one)
-    masses = CellPrior.of(design, SPREAD, BOUNDS).masses(np.tile(EDGES, (2, 1)), 40.0, 1.0, 0.5)
-    assert masses.sum(axis=1) == pytest.approx(1.0)

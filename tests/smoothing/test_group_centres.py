@@ -82,7 +82,7 @@ def test_a_cell_does_not_predict_its_own_centre():
     own = CellLikelihoods(look.noisy, np.full(truth.size, 4.0), look.noisy)
 
     def centres(numbers):
-        made = predict_centres(
+        return predict_centres(
             CellLikelihoods(numbers, own.variance, numbers),
             look,
             design_of(truth.size),
@@ -90,7 +90,6 @@ def test_a_cell_does_not_predict_its_own_centre():
             BOUNDS,
             (PLACE,),
         )
-        return made.offset, made.variance
 
     moved = own.number.copy()
     moved[5] += 0.5
@@ -98,13 +97,3 @@ def test_a_cell_does_not_predict_its_own_centre():
     change = np.abs(after - before)
     assert change[5] < 0.4 * change[PLACE.label == 0].max()
     assert (variance > 0).all()
-
-
-def test_without_groups_there_are_no_centres():
-    """A group of all cells, or one per cell, predicts nothing."""
-    own = CellLikelihoods(np.array([1.0, 2.0, 3.0]), np.ones(3), np.ones(3))
-    flat = np.zeros(3)
-    look = ClippedLook(own.number, flat, flat + 50.0, flat + 1.0)
-    one = RandomEffect("everywhere", np.zeros(3, dtype=np.int64))
-    for effects in ((), (one,)):
-        assert predict_centres(own, look, design_of(3), SPREAD, BOUNDS, effects) is None

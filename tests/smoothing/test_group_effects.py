@@ -71,14 +71,6 @@ def test_elimination_agrees_with_one_inverse(kinds, seed):
         assert done.squares[k] == pytest.approx(squares, abs=1e-8)
 
 
-def test_slices_of_the_eliminated_grouping(monkeypatch):
-    """Variances do not depend on how many rows are worked on at once."""
-    made, y, p, s, weights = a_case(3, ["free", "free", "smooth"])
-    whole = Design(made, y.size).solve(y, p, s, weights)
-    monkeypatch.setattr(module, "_MAX_SLICE_NUMBERS", 1)
-    assert Design(made, y.size).solve(y, p, s, weights).variance == pytest.approx(whole.variance)
-
-
 @pytest.mark.parametrize("kinds", [["free"], ["free", "free", "smooth"], ["smooth", "free"]])
 def test_small_and_large_maps_are_solved_alike(kinds, monkeypatch):
     """A dense regression on the eliminated grouping says what a sparse one says."""
@@ -99,13 +91,3 @@ def test_later_groupings_are_left_out(monkeypatch):
     design = Design([RandomEffect(name, cell % size) for name, size in sizes.items()], n)
     assert design.fits == (0, 1, 2)
     assert design.eliminated == 0
-
-
-def test_the_largest_is_eliminated():
-    """Of independent groupings that all fit the largest is eliminated; a smooth one never."""
-    cell = np.arange(60)
-    smooth = correlate_along_axis("smooth", cell % 30, 2.0)
-    design = Design([RandomEffect("few", cell % 3), smooth, RandomEffect("many", cell % 20)], 60)
-    assert design.eliminated == 2
-    assert design.fits == (0, 1, 2)
-    assert Design([smooth], 60).eliminated is None

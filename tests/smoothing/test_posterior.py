@@ -3,7 +3,7 @@ import pytest
 from scipy import stats
 
 from hexveil.smoothing import posterior
-from hexveil.smoothing.mixed_model import Design, FittedModel, fit_model
+from hexveil.smoothing.mixed_model import Design, FittedModel
 from smoothing.maps import crossed
 
 
@@ -47,16 +47,3 @@ def test_what_others_say_leaves_the_cell_out():
     without = design.solve(y, silent, s, ones)
     assert mean[11] == pytest.approx(without.mean[11])
     assert variance[11] == pytest.approx(without.variance[11])
-
-
-def test_many_cells_use_one_scale(monkeypatch):
-    """Where cells settle the scale of own deviations, mixing scales changes little."""
-    rng = np.random.default_rng(2)
-    y = rng.standard_t(4, 1_500) + rng.laplace(0.0, 0.5, 1_500)
-    b = np.full(1_500, 0.5)
-    fitted = fit_model(Design((), 1_500), y, b, np.ones(1_500))
-    mixed = posterior.posterior_quantiles(fitted, y, b, np.ones(1_500))
-    monkeypatch.setattr(posterior, "_MANY_CELLS", 10)
-    monkeypatch.setattr(posterior, "_TAIL_MANY_CELLS", posterior._TAIL)
-    single = posterior.posterior_quantiles(fitted, y, b, np.ones(1_500))
-    assert np.abs(single - mixed).mean() < 0.03

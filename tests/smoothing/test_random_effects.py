@@ -18,18 +18,6 @@ def test_groupings_that_say_nothing_are_left_out():
     assert found == (good,)
 
 
-def test_smooth_groupings_stay():
-    """A smooth grouping says something even with a label per cell, or a split seen before."""
-    cell = np.arange(6)
-    smooth, pairs = (
-        correlate_along_axis("axis", cell, 2.0),
-        correlate_along_axis("pairs", cell // 2, 2.0),
-    )
-    same = RandomEffect("same", cell // 2)
-    assert drop_uninformative([same, smooth, pairs]) == (same, smooth, pairs)
-    assert drop_uninformative([correlate_along_axis("one", 0 * cell, 2.0)]) == ()
-
-
 def test_axis():
     """Correlation falls by e over the reach, around a circle the shorter way."""
     line = correlate_along_axis("hour", [23, 0, 1, 23], 2.0)

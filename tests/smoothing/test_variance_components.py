@@ -20,15 +20,6 @@ def test_known_variances_are_found():
     assert sizes == pytest.approx([1.2, 0.5], rel=0.3)
 
 
-def test_constants_have_no_precision():
-    """A cell without noise has no say in the effects."""
-    rng = np.random.default_rng(1)
-    scale = np.r_[np.zeros(3), np.ones(20)]
-    done = fit_model(Design((), 23), rng.normal(size=23), scale, np.ones(23))
-    assert done.precision[:3].tolist() == [0.0, 0.0, 0.0]
-    assert np.all(done.precision[3:] > 0)
-
-
 @pytest.mark.parametrize("wild", [30.0, 1e3])
 def test_far_cells_speak_softly(wild):
     """A cell far from all others has a small precision, so that it does not move the effects."""

@@ -59,9 +59,8 @@ fixed before each draw by what came before.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -88,32 +87,8 @@ def bisected(low: float, high: float, is_high: Callable[[float], bool]) -> tuple
     return low, high
 
 
-@dataclass(frozen=True)
-class GaussianLoss:
-    """Loss of a unit from one stage of discrete Gaussian noise, as an upper bound.
-
-    Attributes
-    ----------
-    mu : float
-        √(Σ d_g² / r_g²), rounded up.
-    shift : float
-        Σ d_g / r_g², rounded up: what the lattice adds to ε.
-    """
-
-    mu: float
-    shift: float
-
-    def delta(self, epsilon: float) -> float:
-        """Return δ at ε, rounded up."""
-        return gaussian_delta(self.mu, math.nextafter(epsilon - self.shift, -math.inf))
-
-    def epsilon(self, delta: float) -> float:
-        """Return the smallest ε at δ, rounded up."""
-        return smallest_epsilon(self.delta, delta)
-
-
-def gaussian_delta(mu: float, epsilon: float) -> float:
-    """Return δ_μ(ε) of continuous Gaussian noise, rounded up.
+def gaussian_delta(mu: float, epsilon: float, shift: float = 0.0) -> float:
+    """Return δ_μ(ε - s), rounded up: of continuous Gaussian noise, or with its lattice term s.
 
     Parameters
     ----------
@@ -121,12 +96,16 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
         Distance of two neighbours over the standard deviation; at least 0.
     epsilon : float
         Of any sign.
+    shift : float
+        What the lattice adds to ε.
 
     Examples
     --------
     >>> f"{gaussian_delta(1 / 4.2247, 1.0):.2e}"
     '1.00e-06'
     """
+    if shift:
+        epsilon = math.nextafter(epsilon - shift, -math.inf)
     if not mu > 0.0:
         # Equal laws: only a negative ε leaves anything.
         return min(1.0, -math.expm1(epsilon) * (1.0 + MARGIN)) if epsilon < 0.0 else 0.0
@@ -308,7 +287,8 @@ def square_epsilon(square: Fraction, delta: Fraction) -> float:
     if not square:
         return 0.0
     mu = math.nextafter(math.sqrt(round_up(square)), math.inf)
-    return GaussianLoss(mu, round_up(square * LATTICE)).epsilon(delta_down(delta))
+    shift = round_up(square * LATTICE)
+    return smallest_epsilon(partial(gaussian_delta, mu, shift=shift), delta_down(delta))
 
 
 def epsilons_of_squares(squares: Floats, delta: Fraction) -> Floats:
@@ -350,7 +330,7 @@ def calibrated_square(epsilon: Fraction, delta: Fraction) -> Fraction:
 
     def is_too_large(square: float) -> bool:
         mu = math.nextafter(math.sqrt(square), math.inf)
-        return GaussianLoss(mu, square * float(LATTICE)).delta(limit) > small
+        return gaussian_delta(mu, limit, square * float(LATTICE)) > small
 
     low, _ = bisected(0.0, calibrated_mu(limit, small) ** 2, is_too_large)
     square = Fraction(math.floor(cut_digits(low) * STEPS), STEPS)

@@ -24,7 +24,7 @@ that of one number by a factor near T / 2b.
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
@@ -36,7 +36,7 @@ HALVINGS = 60
 
 
 @dataclass(frozen=True)
-class NoiseLaw:
+class _Law:
     """Noise of one scale: `Laplace` or `Gaussian`; its figures are those of scale 1.
 
     Attributes
@@ -89,38 +89,9 @@ class NoiseLaw:
         """Standard deviation of X + Y."""
         return math.sqrt(2.0 * self.variance) * self.scale
 
-    def opening_threshold(self, n_cells: int, false_openings: float) -> int:
-        """Return T: the smallest sum that opens one of n empty cells, of so many expected.
-
-        A cell is opened if its noisy A + B reaches T, with n P(X + Y >= T) at most the expected
-        false openings: an empty cell has A + B = X + Y. Post-processing of released numbers and of
-        the declared grid; true counts are never consulted.
-        """
-        raise NotImplementedError
-
-    def sum_tail(self, threshold: int) -> float:
-        """Return P(X + Y >= threshold), for a threshold of at least 0."""
-        raise NotImplementedError
-
-    def quantile(self, tail: float) -> int:
-        """Return a t >= 1 with P(X >= t) at most this, near the smallest."""
-        raise NotImplementedError
-
-    def total_tails(self, n_terms: int, t: Floats) -> Floats:
-        """Return P(Z > t scale) of the sum Z of so many numbers; the law is symmetric."""
-        raise NotImplementedError
-
-    def total_quantile(self, n_terms: int, tail: float) -> float:
-        """Return the t >= 0 with P(Z > t scale) = tail; 0 for a tail of one half and more."""
-        raise NotImplementedError
-
-    def mixture_tail(self, ratio: Floats, t: Floats) -> Floats:
-        """Return P(|(1 - z) X - (1 + z) Y| > t scale)."""
-        raise NotImplementedError
-
 
 @dataclass(frozen=True)
-class Laplace(NoiseLaw):
+class Laplace(_Law):
     """Discrete Laplace noise.
 
     Examples
@@ -145,7 +116,12 @@ class Laplace(NoiseLaw):
     )
 
     def opening_threshold(self, n_cells: int, false_openings: float) -> int:
-        """Return the smallest whole T with n P(X + Y >= T) at most the false openings."""
+        """Return the smallest sum that opens one of n empty cells, of so many expected.
+
+        A cell is opened if its noisy A + B reaches T, with n P(X + Y >= T) at most the expected
+        false openings: an empty cell has A + B = X + Y. Post-processing of released numbers and of
+        the declared grid; true counts are never consulted.
+        """
         low, high = 0, 1
         while n_cells * self.sum_tail(high) > false_openings:
             low, high = high, 2 * high
@@ -170,12 +146,36 @@ class Laplace(NoiseLaw):
         return max(int(np.ceil(threshold)), 1)
 
     def total_tails(self, n_terms: int, t: Floats) -> Floats:
-        """Return P(Z > t b) of the sum Z of so many numbers."""
-        return laplace_sum_tail(n_terms, t)
+        """Return P(Z > t b) of the sum Z of so many numbers.
+
+        Examples
+        --------
+        >>> LAPLACE.total_tails(1, np.array([0.0, 1.0, -1.0])).round(3).tolist()
+        [0.5, 0.184, 0.816]
+        """
+        size = np.minimum(np.abs(t), FAR)
+        coefficients = np.zeros(n_terms)
+        for k in range(n_terms):
+            for i in range(k + 1):
+                of_moment = math.comb(n_terms + i - 1, i) * 2.0 ** -(n_terms + i)
+                coefficients[k - i] += of_moment / math.factorial(k - i)
+        tail = np.exp(-size) * np.polynomial.polynomial.polyval(size, coefficients)
+        return np.asarray(np.where(t >= 0.0, tail, 1.0 - tail))
 
     def total_quantile(self, n_terms: int, tail: float) -> float:
-        """Return the t >= 0 with P(Z > t b) = tail."""
-        return laplace_sum_quantile(n_terms, tail)
+        """Return the t >= 0 with P(Z > t b) = tail; 0 for a tail of one half and more.
+
+        Examples
+        --------
+        >>> round(LAPLACE.total_quantile(1, 0.025), 3), round(LAPLACE.total_quantile(2, 0.025), 3)
+        (2.996, 4.113)
+        """
+        low, high = 0.0, FAR
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2.0
+            is_above = self.total_tails(n_terms, np.array([middle]))[0] > tail
+            low, high = (middle, high) if is_above else (low, middle)
+        return low
 
     def mixture_tail(self, ratio: Floats, t: Floats) -> Floats:
         """Return P(|(1 - z) X - (1 + z) Y| > t b)."""
@@ -187,7 +187,7 @@ class Laplace(NoiseLaw):
 
 
 @dataclass(frozen=True)
-class Gaussian(NoiseLaw):
+class Gaussian(_Law):
     """Discrete Gaussian noise; its scale is the standard deviation."""
 
     name: ClassVar[str] = "Gaussian"
@@ -203,10 +203,6 @@ class Gaussian(NoiseLaw):
         """Return a T with n P(X + Y >= T) at most the expected false openings."""
         tail = min(false_openings / n_cells, 0.5)
         return max(math.ceil(-NormalDist(0.0, self.sum_deviation).inv_cdf(tail)), 0) + 2
-
-    def sum_tail(self, threshold: int) -> float:
-        """Return P(X + Y >= threshold), of normal noise."""
-        return 0.5 * math.erfc(threshold / self.sum_deviation / math.sqrt(2.0))
 
     def quantile(self, tail: float) -> int:
         """Return a t >= 1 with P(X >= t) at most this."""
@@ -225,6 +221,7 @@ class Gaussian(NoiseLaw):
         return 2.0 * _normal_tails(t / np.sqrt(2.0 + 2.0 * ratio**2))
 
 
+NoiseLaw: TypeAlias = Laplace | Gaussian
 LAPLACE, GAUSSIAN = Laplace(), Gaussian()
 """Of scale 1."""
 
@@ -238,37 +235,3 @@ def _normal_tails(t: Floats) -> Floats:
     from scipy.special import ndtr  # noqa: PLC0415  importing hexveil must stay light
 
     return np.asarray(ndtr(-t))
-
-
-def laplace_sum_tail(n_terms: int, t: Floats) -> Floats:
-    """Return P(Z > t) of the sum Z of n Laplace numbers of scale 1.
-
-    Examples
-    --------
-    >>> laplace_sum_tail(1, np.array([0.0, 1.0, -1.0])).round(3).tolist()
-    [0.5, 0.184, 0.816]
-    """
-    size = np.minimum(np.abs(t), FAR)
-    coefficients = np.zeros(n_terms)
-    for k in range(n_terms):
-        for i in range(k + 1):
-            of_moment = math.comb(n_terms + i - 1, i) * 2.0 ** -(n_terms + i)
-            coefficients[k - i] += of_moment / math.factorial(k - i)
-    tail = np.exp(-size) * np.polynomial.polynomial.polyval(size, coefficients)
-    return np.asarray(np.where(t >= 0.0, tail, 1.0 - tail))
-
-
-def laplace_sum_quantile(n_terms: int, tail: float) -> float:
-    """Return the t >= 0 with P(Z > t) = tail; 0 for a tail of one half and more.
-
-    Examples
-    --------
-    >>> round(laplace_sum_quantile(1, 0.025), 3), round(laplace_sum_quantile(2, 0.025), 3)
-    (2.996, 4.113)
-    """
-    low, high = 0.0, FAR
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2.0
-        is_above = laplace_sum_tail(n_terms, np.array([middle]))[0] > tail
-        low, high = (middle, high) if is_above else (low, middle)
-    return low

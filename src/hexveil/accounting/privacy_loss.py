@@ -53,7 +53,7 @@ from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import sum_upper_bounds
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs
+from hexveil.model.occupancy import Occupancy, Pairs
 from hexveil.model.pair_columns import SuppressedPairs
 
 VARIANCE_LATTICE = 2.0**-30
@@ -69,15 +69,11 @@ def privacy_loss(
     mean_scale: ArrayLike | None,
     variance_scale: ArrayLike | None,
     span: float,
-    *,
-    mean_sensitivity: ArrayLike | None = None,
-    variance_sensitivity: ArrayLike | None = None,
 ) -> Floats:
     """Loss of each user over all cells and statistics, in epsilon, rounded up.
 
     Sum over a user's cells of s_mean / b_mean + s_var / b_var (ERRATA 3), with the joint formula
-    where a user holds more than half of a cell and both statistics are released with the
-    sensitivities of unprojected data.
+    where a user holds more than half of a cell and both statistics are released.
 
     Parameters
     ----------
@@ -88,8 +84,6 @@ def privacy_loss(
         not released, infinity (or 0 sensitivity) where a cell publishes a constant.
     span : float
         Width of the bounds, in value units.
-    mean_sensitivity, variance_sensitivity : array_like of float, shape (n_pairs,), optional
-        One per (cell, user) pair, in the order of the occupancy, for weights or projections.
 
     Returns
     -------
@@ -108,29 +102,17 @@ def privacy_loss(
     """
     mean_b = _checked_scales(mean_scale, occupancy, "mean_scale")
     variance_b = _checked_scales(variance_scale, occupancy, "variance_scale")
-    if mean_sensitivity is None and variance_sensitivity is None:
-        # Converting a scale takes at most two roundings. Two ulps less than the exact scale is a
-        # loss that is a hair larger, never smaller.
-        smaller = 1.0 - 2.0**-51
-        silent = np.full(occupancy.n_cells, np.inf)
-        work = partial(
-            _unclipped_losses,
-            records=occupancy.records_per_cell,
-            mean=silent if mean_b is None else mean_b / span * smaller,
-            variance=silent if variance_b is None else variance_b / span**2 * smaller,
-        )
-        return occupancy.map_users(work)
-    # The joint formula holds for plain statistics alone: what is stated otherwise is added up.
-    pairs = occupancy.local()
-    total = pairs.records_per_cell[pairs.cell]
-    terms = np.zeros(pairs.n_pairs)
-    for stated, default, scale in (
-        (mean_sensitivity, span * (pairs.n / total), mean_b),
-        (variance_sensitivity, span**2 * variance_share(pairs.n, total), variance_b),
-    ):
-        if scale is not None:
-            terms += _checked_sensitivities(stated, default, pairs) / scale[pairs.cell]
-    return compose_losses(pairs.user, terms, pairs.n_users)
+    # Converting a scale takes at most two roundings. Two ulps less than the exact scale is a loss
+    # that is a hair larger, never smaller.
+    smaller = 1.0 - 2.0**-51
+    silent = np.full(occupancy.n_cells, np.inf)
+    work = partial(
+        _unclipped_losses,
+        records=occupancy.records_per_cell,
+        mean=silent if mean_b is None else mean_b / span * smaller,
+        variance=silent if variance_b is None else variance_b / span**2 * smaller,
+    )
+    return occupancy.map_users(work)
 
 
 def _unclipped_losses(pairs: Pairs, *, records: Ints, mean: Floats, variance: Floats) -> Floats:
@@ -143,20 +125,6 @@ def _unclipped_losses(pairs: Pairs, *, records: Ints, mean: Floats, variance: Fl
     together = joint_loss(share[large], mean[large], variance[large])
     terms[large] = np.minimum(terms[large], together)
     return compose_losses(pairs.own_user, terms, pairs.n_users)
-
-
-def _checked_sensitivities(
-    stated: ArrayLike | None, default: Floats, occupancy: LocalOccupancy
-) -> Floats:
-    if stated is None:
-        return default
-    array = np.asarray(stated, dtype=np.float64)
-    if array.shape != (occupancy.n_pairs,) or (array < 0).any() or np.isnan(array).any():
-        raise InputError(
-            f"a sensitivity is needed for each of the {occupancy.n_pairs} (cell, user) pairs, "
-            f"none of them negative; got an array of shape {array.shape}."
-        )
-    return array
 
 
 def _checked_scales(scales: ArrayLike | None, occupancy: Occupancy, name: str) -> Floats | None:

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 Raw = dict[str, Any]
 Goals = dict[str, str | dict[str, str]]
-GOALS = ("mean", "variance", "sum")
+GOALS = ("mean", "variance")
 """What a target error can be for; a deviation is reached through its variance."""
-LIMITS = ("epsilon", "target_error", "cell_epsilon")
+LIMITS = ("epsilon", "target_error")
 """Fields of [plan] of which a run has one: an option takes the place of the others in a file."""
 FILL_IN = "FILL IN"
 """Placeholder of a draft in a field that only the holder of the records can fill in."""
@@ -41,8 +41,8 @@ def load(source: str | None, overrides: Mapping[Key, object] | None = None) -> R
     source : str or None
         A file that ends in .toml, or where the records are.
     overrides : mapping of (section, field) to value
-        Section "" is the top of the file. Paths start in the current folder. Of epsilon,
-        target_error and cell_epsilon the one given here takes the place of another in the file.
+        Section "" is the top of the file. Paths start in the current folder. Of epsilon and
+        target_error the one given here takes the place of the other in the file.
 
     Raises
     ------

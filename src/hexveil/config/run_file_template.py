@@ -91,7 +91,7 @@ def _proposed(
         notes["values", "bounds"] = f"Here the values are in {columns['value'].unit}."
     # Fields of the caller override proposals.
     values |= run_fields
-    if not {("plan", "target_error"), ("plan", "cell_epsilon")}.isdisjoint(run_fields):
+    if ("plan", "target_error") in run_fields:
         values.pop(("plan", "epsilon"), None)
     gaps, gap_notes = _gaps(
         {name for section, name in values if section in ("", "columns")},

@@ -50,10 +50,6 @@ class Polygon:
         """Return the hexagons of the area."""
         return hexagons.of_polygon(self.corners, resolution)
 
-    def middle(self) -> tuple[float, float]:
-        """Return the latitude and longitude of the middle of the corners."""
-        return tuple(map(float, np.mean(self.corners, axis=0)[::-1]))  # type: ignore[return-value]
-
 
 @dataclass(frozen=True)
 class HexagonList:
@@ -73,13 +69,6 @@ class HexagonList:
             if not hexagons.is_name(name, resolution):
                 raise InputError(f"{name!r} is no hexagon of resolution {resolution}.")
         return np.array(sorted({int(name, 16) for name in self.names}), dtype=np.uint64)
-
-    def middle(self) -> tuple[float, float] | None:
-        """Return the latitude and longitude of a corner of the first hexagon; None without one."""
-        if not any(hexagons.is_name(name, level) for name in self.names[:1] for level in range(16)):
-            return None
-        lon, lat = hexagons.outline(int(self.names[0], 16))[0]
-        return float(lat), float(lon)
 
 
 Area: TypeAlias = Polygon | HexagonList

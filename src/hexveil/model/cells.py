@@ -101,7 +101,7 @@ class Cells:
                     'for example timezone="Asia/Kolkata".'
                 )
         if self.timezone is not None:
-            zone(self.timezone, None if self.area is None else self.area.middle())
+            zone(self.timezone)
 
     @property
     def seconds(self) -> int | None:

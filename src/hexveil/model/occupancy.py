@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,7 +24,7 @@ BLOCK_PAIRS = 2**17
 """Pairs of which cells are asked at once: what is made of so many stays in a processor's cache."""
 
 
-class PairList:
+class Pairs:
     """Some (cell, user) pairs: all those of a run of cells, or of a run of users. Public.
 
     Cells and users have their numbers in the whole map, so that arrays of all cells and users are
@@ -97,11 +97,7 @@ class PairList:
 
     def repeat(self, of_own: NDArray[Any]) -> NDArray[Any]:
         """Return for each pair the entry of its cell, of an array of this block's whole cells."""
-        return np.repeat(of_own, self._sizes)
-
-    @cached_property
-    def _sizes(self) -> Ints:
-        return np.diff(self.start)
+        return np.repeat(of_own, np.diff(self.start))
 
     def sum_users(self, whole: Ints) -> Ints:
         """Return each user's sum of a whole number of its pairs: exact, in any order."""
@@ -118,8 +114,8 @@ class PairList:
 
 
 @dataclass(frozen=True, eq=False)
-class Partition(PairList):
-    """Block: all pairs of some cells in a row, or of some users in a row; see `PairList`."""
+class Partition(Pairs):
+    """Block: all pairs of some cells in a row, or of some users in a row; see `Pairs`."""
 
     whole: WholeGroup
     first: int
@@ -134,9 +130,6 @@ class Partition(PairList):
     def has_whole_cells(self) -> bool:  # type: ignore[override]  # follows from `whole`
         """Whether all pairs of each cell are here, in a row."""
         return self.whole == "cells"
-
-
-Pairs: TypeAlias = PairList
 
 
 class PairColumn(Protocol):
@@ -182,10 +175,9 @@ class Occupancy:
         ----------
         whole : "cells" or "users"
         work : callable
-            From `Pairs` to an array with an entry per cell (or user), or a tuple of them. A
-            function of a module, with the arrays of all cells and users and the columns of pairs
-            that it takes, by name (`functools.partial`); its answer for a cell (or user) depends
-            on the pairs of this cell (or user) alone.
+            From `Pairs` to an array with an entry per cell (or user), or a tuple of them, each
+            from its own pairs alone. A function of a module, with the arrays of all cells and
+            users and the columns of pairs that it takes, by name (`functools.partial`).
         """
         raise NotImplementedError
 
@@ -242,11 +234,11 @@ class Occupancy:
 
     def kth_largest(self, k: int) -> Ints:
         """Return each cell's k-th largest count of a user; 0 where it has fewer than k users."""
-        return np.asarray(self.map_cells(partial(PairList.kth_largest, k=k)))
+        return self.map_cells(partial(Pairs.kth_largest, k=k))
 
 
 @dataclass(frozen=True, eq=False)
-class LocalOccupancy(ReadOnlyArrays, PairList, Occupancy):
+class LocalOccupancy(ReadOnlyArrays, Pairs, Occupancy):
     """Counts of records per (cell, user) pair, sorted by cell, then user.
 
     Attributes
@@ -313,7 +305,7 @@ class LocalOccupancy(ReadOnlyArrays, PairList, Occupancy):
         new = np.ones(cells.size, dtype=bool)
         new[1:] = (np.diff(cells) != 0) | (np.diff(users) != 0)
         begin = np.flatnonzero(new)
-        total = np.add.reduceat(counts, begin) if cells.size else counts
+        total = np.add.reduceat(counts, begin)
         n_cells, n_users = (int(a.max()) + 1 if a.size else 0 for a in (cells, users))
         return cls(cells[begin], users[begin], total, n_cells, n_users)
 
@@ -354,14 +346,8 @@ class LocalOccupancy(ReadOnlyArrays, PairList, Occupancy):
 
 def sorted_by_cell(cell: NDArray[Any], user: NDArray[Any]) -> bool:
     """Return whether pairs are sorted by cell, then by user, and each occurs once."""
-    # In blocks, so that what is compared stays in a processor's cache.
-    for start in range(0, cell.size - 1, BLOCK_PAIRS):
-        head, tail = slice(start, start + BLOCK_PAIRS), slice(start + 1, start + 1 + BLOCK_PAIRS)
-        cells, others = cell[tail], cell[head][: cell[tail].size]
-        users, preceding = user[tail], user[head][: user[tail].size]
-        if not ((cells > others) | ((cells == others) & (users > preceding))).all():
-            return False
-    return True
+    rises, stays = cell[1:] > cell[:-1], cell[1:] == cell[:-1]
+    return bool((rises | (stays & (user[1:] > user[:-1]))).all())
 
 
 def concatenate_columns(answers: Iterable[T]) -> T:
@@ -376,8 +362,6 @@ def concatenate_columns(answers: Iterable[T]) -> T:
 def _counted(pairs: Pairs) -> tuple[Ints, ...]:
     """Return users, records and the largest count of each cell."""
     begin = pairs.start[:-1]
-    if not begin.size:
-        return (begin, begin, begin)
     counts = np.add.reduceat(pairs.n, begin), np.maximum.reduceat(pairs.n, begin)
     return np.diff(pairs.start), *counts
 

@@ -4,16 +4,12 @@ Rows are sparse: one for each pair and bin with a record, so never more than the
 """
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
 from hexveil.base.arrays import Bools, Ints
 from hexveil.base.errors import HexveilError
 from hexveil.model.occupancy import Pairs
-
-_BLOCK = 1 << 15
-"""Pairs that are checked at once."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -81,23 +77,13 @@ class PairBins:
 
     def _add_up(self, n: Ints, n_bins: int) -> bool:
         """Return whether the rows of every pair, in order, are counts of its records by bin."""
-        if {self.pair.size, self.bin.size, self.count.size} != {self.pair.size}:
+        pair, bins, counts = self.pair, self.bin, self.count
+        if not pair.size == bins.size == counts.size or (np.diff(pair) < 0).any():
             return False
-        # In blocks of pairs, so that what is compared stays in a processor's cache.
-        ends = np.searchsorted(self.pair, np.arange(0, n.size + _BLOCK, _BLOCK))
-        if ends[0] or ends[-1] != self.pair.size:
+        if not (_within(pair, n.size) and _within(bins, n_bins) and counts.min(initial=1) >= 1):
             return False
-        for number, (begin, end) in enumerate(pairwise(ends.tolist())):
-            own, rows = n[number * _BLOCK : (number + 1) * _BLOCK], slice(begin, end)
-            pair, bins, counts = self.pair[rows] - number * _BLOCK, self.bin[rows], self.count[rows]
-            if (
-                counts.min(initial=1) < 1
-                or not _within(bins, n_bins)
-                or not _within(pair, own.size)
-                or not np.array_equal(np.bincount(pair, counts, own.size).astype(np.int64), own)
-            ):
-                return False
-        return True
+        # Exact in doubles: no pair has 2^53 records.
+        return np.array_equal(np.bincount(pair, counts, n.size).astype(np.int64), n)
 
     def __repr__(self) -> str:
         return "PairBins(private)"

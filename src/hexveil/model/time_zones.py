@@ -1,18 +1,12 @@
-"""Time zones by name, and the meaning of other names of them."""
+"""Time zones by name."""
 
 import difflib
 import importlib.resources
 import re
 import zoneinfo
-from datetime import UTC, datetime
 from functools import lru_cache
 
 from hexveil.base.errors import InputError
-
-_ABBREVIATION = re.compile(r"[A-Za-z]{2,5}")
-_SEASONS = (datetime(2024, 1, 15, tzinfo=UTC), datetime(2024, 7, 15, tzinfo=UTC))
-_MOST = 4
-"""Time zones that a message names at most."""
 
 
 def zone_name(timezone: object) -> str | None:
@@ -39,63 +33,25 @@ def zone_name(timezone: object) -> str | None:
     return name
 
 
-def zone(timezone: str, near: tuple[float, float] | None = None) -> zoneinfo.ZoneInfo:
+def zone(timezone: str) -> zoneinfo.ZoneInfo:
     """Return the named time zone.
-
-    Parameters
-    ----------
-    timezone : str
-    near : (float, float), optional
-        Latitude and longitude of a public place: of several time zones that could be meant, the
-        message names the one that lies there first.
 
     Raises
     ------
     InputError
-        If there is none of this name, with those that are meant by an abbreviation, or the nearest
-        name.
+        If there is none of this name, with the nearest name; abbreviations have several meanings.
     """
     try:
         return zoneinfo.ZoneInfo(timezone)
     # A folder of zones, such as Europe, is an OSError; a path that leaves the folder a ValueError.
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        raise InputError(f"timezone {timezone!r} is not known; {_hint(timezone, near)}") from None
-
-
-def _hint(timezone: str, near: tuple[float, float] | None) -> str:
-    if _ABBREVIATION.fullmatch(timezone):
-        meant = _abbreviated(timezone.upper())
-        if not meant:
-            # Letters alone resemble many names, none of which is meant.
-            return 'write a name like "Europe/Warsaw".'
-        ranked = sorted(meant, key=lambda name: _distance(name, near)) if near else meant
-        examples = ", ".join(map(repr, ranked[:_MOST]))
-        if len(meant) == 1:
-            return f"it is an abbreviation: write {examples}."
-        remainder = f" or {len(meant) - _MOST} others" if len(meant) > _MOST else ""
-        nearest = f"; the hexagons lie nearest to {ranked[0]!r}" if near else ""
-        return f"it is an abbreviation of several: write {examples}{remainder}{nearest}."
-    similar = difflib.get_close_matches(timezone, sorted(zoneinfo.available_timezones()), n=1)
-    return f"did you mean {similar[0]!r}?" if similar else 'write a name like "Europe/Warsaw".'
-
-
-def _abbreviated(letters: str) -> list[str]:
-    """Return the time zones of an abbreviation, those that have it all year first."""
-    names = sorted(_zone_places())
-    counts = {name: _names_of(name).count(letters) for name in names}
-    return sorted((name for name in counts if counts[name]), key=lambda name: -counts[name])
-
-
-def _names_of(name: str) -> list[str | None]:
-    place = zoneinfo.ZoneInfo(name)
-    return [instant.astimezone(place).tzname() for instant in _SEASONS]
-
-
-def _distance(name: str, near: tuple[float, float]) -> float:
-    """Return how far a time zone's city is, by degrees and only to compare."""
-    lat, lon = _zone_places()[name]
-    east = abs(lon - near[1]) % 360
-    return (lat - near[0]) ** 2 + min(east, 360 - east) ** 2
+        pass
+    # Letters alone resemble many names, none of which is meant.
+    near = "/" in timezone and difflib.get_close_matches(
+        timezone, zoneinfo.available_timezones(), n=1
+    )
+    hint = f"did you mean {near[0]!r}?" if near else 'write a name like "Europe/Warsaw".'
+    raise InputError(f"timezone {timezone!r} is not known; {hint}")
 
 
 @lru_cache(maxsize=1)

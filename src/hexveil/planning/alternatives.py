@@ -91,8 +91,7 @@ ALTERNATIVES: dict[str, Callable[[Any, Mapping[str, Any]], Any]] = {
 
 def at_loss(plan: MomentPart, loss: Fraction) -> MomentPart:
     """Return the same request at another loss."""
-    free = {"target": None, "clip_user": "improved", "cell_epsilon": None}
-    return alternative(plan, epsilon=loss, **free)
+    return alternative(plan, epsilon=loss, target=None)
 
 
 def describe_delta_gain(plan: MomentPart | DistributionPart) -> str | None:

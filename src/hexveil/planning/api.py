@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias
 
@@ -19,7 +20,7 @@ from hexveil.planning.plan_arguments import PlanArguments
 
 if TYPE_CHECKING:
     from hexveil.model.occupancy import Occupancy
-    from hexveil.planning.part import HasFacts, Part
+    from hexveil.planning.part import HasFacts
 P = ParamSpec("P")
 Source: TypeAlias = "Occupancy | Facts | HasFacts[Facts]"
 
@@ -111,11 +112,13 @@ def _plan_of(facts: Any, options: PlanArguments) -> Plan:  # noqa: ANN401  of an
     return Plan.of(part_of(facts, options))
 
 
-def part_of(facts: Any, options: PlanArguments) -> Part:  # noqa: ANN401  of one value column
+def part_of(facts: Any, options: PlanArguments) -> Any:  # noqa: ANN401  of one value column
     """Return the part of a plan for the statistics of one value column."""
     is_private = isinstance(facts, DeclaredFacts)
     if options.target_error is not None and (is_private or options.has_distribution):
-        return part_within_predictions(partial(part_of, facts), options, facts.lattice)
+        found, targets = part_within_predictions(partial(part_of, facts), options, facts.lattice)
+        # Under private presence a plan is made again for each release: its stages are its request.
+        return found if is_private else replace(found, target_errors=targets)
     if is_private:
         if isinstance(options.fleet, Mapping):
             raise InputError("fleet states one number, since there is one value column.")

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from hexveil.mechanisms import CellMechanism, ThresholdMechanism
     from hexveil.planning.plan import Plan
     from hexveil.planning.plan_data import MomentFigures
-    from hexveil.planning.request import Request
 
 
 def goal(plan: Plan) -> dict[str, str]:
@@ -39,7 +38,7 @@ def goal(plan: Plan) -> dict[str, str]:
         return next(iter(goals.values()))
     for column_goal in goals.values():
         # A column's part of ε is a number that a prediction found.
-        column_goal.pop("epsilon")
+        column_goal.pop("epsilon", None)
     return {
         "epsilon": _exact(plan.requested_epsilon),
         "weights": weights_text(plan.weights),
@@ -52,7 +51,7 @@ def goal(plan: Plan) -> dict[str, str]:
 def moment_goal(plan: MomentFigures) -> dict[str, str]:
     """Return the request of means and variances as text by field."""
     requested = plan.request
-    plain = ("method", "objective", "error", "clipping_range")
+    plain = ("method", "objective", "clipping_range")
     numbers = ("split", "epsilon", "range_share")
     is_joint = requested.method == "joint"
     # Arrays by digest: a target per cell would make the text as long as the map.
@@ -65,22 +64,9 @@ def moment_goal(plan: MomentFigures) -> dict[str, str]:
         **{name: _exact(getattr(requested, name)) for name in numbers},
         **delta_text(requested.delta),
         "targets": json.dumps(targets),
-        **printed_options(requested),
         "edition": edition_text(requested.edition),
         "bounds": _digest(plan.lower, plan.upper),
         "occupancy": plan.occupancy.fingerprint,
-    }
-
-
-def printed_options(request: Request) -> dict[str, str]:
-    """Return the options of CLIP-USER that are not the usual ones; others have no such fields."""
-    exempt: dict[str, str] = {} if request.exempt == "smallest" else {"exempt": request.exempt}
-    if request.cell_epsilon is None:
-        return exempt
-    return exempt | {
-        "clip_user": request.clip_user,
-        "cell_epsilon": decimal_text(request.cell_epsilon),
-        "unfinished_stage": request.unfinished_stage,
     }
 
 

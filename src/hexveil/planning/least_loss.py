@@ -133,8 +133,11 @@ def two_figures_up(loss: float) -> float:
 
 def part_within_predictions(
     part_at: Callable[[PlanArguments], PartT], options: PlanArguments, lattice: ValueLattice
-) -> PartT:
-    """Return the part at the least ε of two figures with predicted errors within targets.
+) -> tuple[PartT, dict[str, str]]:
+    """Return the part at the least ε of two figures that predictions let meet targets, and these.
+
+    Targets are exact text, by statistic: a request is identified by them, and not by what a search
+    found.
 
     The errors of distributions, and under private presence, depend on the values and are predicted
     by stated priors: other than those of means and variances within the bounds, which hold for all
@@ -155,11 +158,12 @@ def part_within_predictions(
         If a target names no statistic of the plan, or is out of reach.
     """
     within: list[PartT] = []
+    targets: dict[str, float] = {}
 
     def look(epsilon: Fraction) -> Trial:
         built = part_at(replace(options, epsilon=epsilon, target_error=None))
         errors = predicted_errors(built)
-        targets = targets_of(options.target_error, tuple(errors), float(lattice.span))
+        targets.update(targets_of(options.target_error, tuple(errors), float(lattice.span)))
         meets = all(errors[name] <= target for name, target in targets.items())
         within[:] = [built] if meets else within
         return Trial(meets)
@@ -169,7 +173,7 @@ def part_within_predictions(
             f"no epsilon up to {LARGEST:g} is predicted to meet target_error; ask for larger "
             "errors, or for larger cells."
         )
-    return within[0]
+    return within[0], {name: repr(target) for name, target in sorted(targets.items())}
 
 
 def predicted_errors(plan: Any) -> dict[str, float]:  # noqa: ANN401  as above

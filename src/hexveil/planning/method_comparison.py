@@ -22,12 +22,9 @@ from hexveil.planning.alternatives import (
     compare_estimators,
     compare_mechanisms,
 )
-from hexveil.planning.calibration import spend_epsilon
-from hexveil.planning.methods import allocate
 from hexveil.planning.moment_part import MomentPart
-from hexveil.planning.optimizers.printed_clip_user import cell_epsilon_within
 from hexveil.planning.plan import Plan
-from hexveil.planning.request import ClipUserForm, Method, Objective, WithinErrors
+from hexveil.planning.request import Method, Objective, WithinErrors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,12 +57,8 @@ class ComparisonRow:
     Attributes
     ----------
     method, objective : str
-    clip_user : "improved" or "printed", or None
-        Form of the method "clip-user".
     clipping_range : str or None
         Clipping range of the plan, where these are compared.
-    cell_epsilon : float or None
-        Loss of one cell at which the printed form suppresses users.
     epsilon : float or None
         What the most exposed unit loses; None where the method cannot do what is asked.
     claimed : float or None
@@ -86,9 +79,7 @@ class ComparisonRow:
 
     method: str
     objective: str
-    clip_user: ClipUserForm | None = None
     clipping_range: str | None = None
-    cell_epsilon: float | None = None
     epsilon: float | None = None
     claimed: float | None = None
     worst: float | None = None
@@ -191,11 +182,7 @@ COMPARED: dict[str, Callable[[Any], Comparison]] = {
 
 
 def compare_methods(plan: MomentPart) -> list[ComparisonRow]:
-    """Return each method on the request of a plan; with targets, by its own objective alone.
-
-    CLIP-USER as printed follows its improved form where both statistics are published and a loss
-    is given.
-    """
+    """Return each method on the request of a plan; with targets, by its own objective alone."""
     request = plan.request
     methods = WAYS
     is_by_target = isinstance(request.limit, WithinErrors)
@@ -205,12 +192,8 @@ def compare_methods(plan: MomentPart) -> list[ComparisonRow]:
         methods = (("joint", request.objective), *alternatives)
     rows = []
     for method, objective in parts_of_work(COMPARING, methods):
-        form: ClipUserForm | None = "improved" if method == "clip-user" else None
-        row = ComparisonRow(method, objective, form)
+        row = ComparisonRow(method, objective)
         rows.append(_completed(row, plan, partial(same_request, plan, method, objective)))
-        if method == "clip-user" and len(request.noised) == 2 and not is_by_target:
-            row = ComparisonRow(method, objective, "printed")
-            rows.append(_completed(row, plan, partial(printed_request, plan)))
     return rows
 
 
@@ -255,43 +238,19 @@ def same_request(plan: MomentPart, method: Method, objective: Objective) -> Mome
     A private interval goes with the plan's own method and objective alone.
     """
     # The plan itself, with its private range: below, it would be planned within the bounds.
-    is_printed = plan.request.clip_user == "printed"
-    if (method, objective) == (plan.method, plan.request.objective) and not is_printed:
+    if (method, objective) == (plan.method, plan.request.objective):
         return plan
-    # A loss per cell is of one method alone: others spend what it costs.
-    within = plan.request.within(plan.epsilon) if is_printed else plan.request
-    return alternative(replace(plan, request=within), **_changes(plan, method, objective))
-
-
-def _changes(plan: MomentPart, method: Method, objective: Objective) -> dict[str, Any]:
-    """Return the fields that make a plan's request one by another method."""
     is_per_cell = method in ("per-cell", "equal-split")
-    return {
-        "method": method,
-        "objective": objective,
-        "mechanism": plan.request.mechanism if is_per_cell else OptimalClipping(),
-        "split": plan.request.split if method != "joint" else None,
+    return alternative(
+        plan,
+        method=method,
+        objective=objective,
+        mechanism=plan.request.mechanism if is_per_cell else OptimalClipping(),
+        split=plan.request.split if method != "joint" else None,
         # Only the joint plan of least average error knows ranges.
-        "clipping_range": "bounds",
-        "range_share": None,
-    }
-
-
-def printed_request(plan: MomentPart) -> MomentPart:
-    """Return the same request by CLIP-USER as printed; raise InputError if it cannot do it.
-
-    Users are suppressed at the largest loss of one cell whose exact loss over all cells is within
-    the plan's. As this loss jumps with that of a cell, noise is lowered to spend what is left.
-    """
-    if plan.request.clip_user == "printed":
-        return plan
-    epsilon = plan.requested_epsilon
-    within = replace(plan.request, **_changes(plan, "clip-user", "max"))
-    cell_epsilon = cell_epsilon_within(replace(plan.problem, request=within), epsilon)
-    request = within.at_cell_epsilon(cell_epsilon)
-    problem = replace(plan.problem, request=request)
-    allocation = spend_epsilon(problem, epsilon, allocate(problem))
-    return replace(plan, allocation=allocation, request=request)
+        clipping_range="bounds",
+        range_share=None,
+    )
 
 
 def _completed(
@@ -303,10 +262,8 @@ def _completed(
     except InputError as error:
         return replace(row, trouble=str(error))
     errors = plan.problem.objective_errors(result.error_models)
-    cell_epsilon = result.request.cell_epsilon
     row = replace(
         row,
-        cell_epsilon=None if cell_epsilon is None else float(cell_epsilon),
         epsilon=float(result.epsilon),
         claimed=float(result.l0_epsilon),
         worst=float(errors.max()),
@@ -316,7 +273,7 @@ def _completed(
         better=result.support.better,
     )
     # What is certified of two statistics is of the row's objective, which adds them up otherwise.
-    is_one_number = len(result.error_models) == 1 or plan.request.error == "sum"
+    is_one_number = len(result.error_models) == 1
     if not is_one_number and row.objective != plan.request.objective:
         return row
     return replace(row, certifies=result.bound_kind, lower_bound=result.lower_bound, gap=result.gap)

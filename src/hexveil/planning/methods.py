@@ -12,7 +12,7 @@ from fractions import Fraction
 from hexveil.accounting.clip_user import clip_user, initial_errors
 from hexveil.accounting.error_model import has_single_record
 from hexveil.accounting.heavy_users import SuppressionSource
-from hexveil.accounting.promise import Promise, check_units, promised
+from hexveil.accounting.promise import Promise, Pure, check_units, promised
 from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import SEARCH, parts_of_work
@@ -22,12 +22,11 @@ from hexveil.mechanisms.looks.range_search import allocate_with_range
 from hexveil.model.pair_columns import SuppressedPairs
 from hexveil.planning import cell_mechanisms
 from hexveil.planning.allocation import PlanAllocation
-from hexveil.planning.calibration import calibrate_noise, least_allocation, spend_epsilon
-from hexveil.planning.optimizers import joint, joint_gaussian, per_cell
+from hexveil.planning.calibration import fit_noise, least_allocation
+from hexveil.planning.optimizers import joint, per_cell
 from hexveil.planning.optimizers.per_cell import allocate_independently
-from hexveil.planning.optimizers.printed_clip_user import allocate_printed
 from hexveil.planning.plan_rows import PlanningProblem
-from hexveil.planning.request import ErrorKind, WithinCellEpsilon, WithinEpsilon, WithinErrors
+from hexveil.planning.request import WithinEpsilon, WithinErrors
 
 HALVINGS = 40
 SUPPRESSION_ROUNDS = 4
@@ -49,10 +48,6 @@ def allocate(problem: PlanningProblem) -> PlanAllocation:
         case WithinEpsilon(epsilon):
             kind = request.resolve_range(occupancy, epsilon)
             return _BY_RANGE[kind](problem, promised(epsilon, request.delta))
-        case WithinCellEpsilon():
-            return _printed_clip_user(problem)
-        case WithinErrors(targets) if request.delta:
-            return joint_gaussian.allocate_within_errors(problem, targets)
         case WithinErrors(targets) if request.method == "joint":
             return joint.allocate_within_errors(problem, targets)
         case WithinErrors(targets):
@@ -63,9 +58,10 @@ def allocate(problem: PlanningProblem) -> PlanAllocation:
 
 
 def _within_bounds(problem: PlanningProblem, promise: Promise) -> PlanAllocation:
-    if promise.delta:
-        return joint_gaussian.allocate_within(problem, promise)
-    return _METHODS[problem.request.method](problem, promise.epsilon)
+    method = problem.request.method
+    if method == "joint":
+        return joint.allocate_within(problem, promise)
+    return _METHODS[method](problem, promise.epsilon)
 
 
 def _private_range(problem: PlanningProblem, promise: Promise) -> PlanAllocation:
@@ -90,7 +86,16 @@ def _per_cell(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
         fits = allocation.most_booked(problem.without_metadata()) <= epsilon
         low, high = (middle, high) if fits else (low, middle)
     allocation = allocate_independently(occupancy, problem.span, request, low)
-    return calibrate_noise(problem, epsilon, allocation)
+    return _within(problem, epsilon, allocation)
+
+
+def _within(
+    problem: PlanningProblem, epsilon: Fraction, allocation: PlanAllocation
+) -> PlanAllocation:
+    """Return the allocation, with more noise if the most exposed user loses more than ε."""
+    bare = problem.without_metadata()
+    is_within = allocation.most_booked(bare) <= epsilon
+    return allocation if is_within else fit_noise(bare, Pure(epsilon), allocation)
 
 
 def _equal_split(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
@@ -103,19 +108,7 @@ def _equal_split(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
     largest = int(occupancy.cells_per_user.max())
     cell_loss = epsilon * per_cell.ROUNDING_MARGIN / largest
     allocation = allocate_independently(occupancy, problem.span, request, cell_loss)
-    return calibrate_noise(problem, epsilon, allocation)
-
-
-def _check_equal_spans(problem: PlanningProblem) -> None:
-    if problem.span.min() < problem.span.max():
-        raise InputError('method "clip-user" needs the same bounds in every cell.')
-
-
-def _printed_clip_user(problem: PlanningProblem) -> PlanAllocation:
-    """Return CLIP-USER as printed; its privacy loss follows from the loss of one cell."""
-    _check_equal_spans(problem)
-    source = SuppressionSource(problem.occupancy)
-    return allocate_printed(source, float(problem.span[0]), problem.request)
+    return _within(problem, epsilon, allocation)
 
 
 def _clip_user(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
@@ -126,18 +119,16 @@ def _clip_user(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
     makes up what is missing or left. Suppressing nobody is a candidate, too.
     """
     occupancy, span, request = problem.occupancy, problem.span, problem.request
-    _check_equal_spans(problem)
-    error: ErrorKind = "sum" if request.error == "sum" and len(request.noised) == 2 else "separate"
+    if span.min() < span.max():
+        raise InputError('method "clip-user" needs the same bounds in every cell.')
     cell_loss, width, source = epsilon, float(span[0]), SuppressionSource(occupancy)
     nobody = SuppressedPairs.nothing(occupancy)
     allocations = [allocate_independently(occupancy, span, request, cell_loss, nobody)]
     for _ in parts_of_work(SEARCH, range(SUPPRESSION_ROUNDS)):
-        targets = None if error == "sum" else _initial_errors(problem, cell_loss)
+        targets = _initial_errors(problem, cell_loss)
         if targets == (math.inf, math.inf):  # only variances of one record
             return allocate_independently(occupancy, span, request, cell_loss)
-        suppression = clip_user(
-            source, width, cell_loss, error=error, targets=targets, exempt=request.exempt
-        )
+        suppression = clip_user(source, width, cell_loss, error="separate", targets=targets)
         allocation = allocate_independently(
             occupancy, span, request, cell_loss, suppression.suppressed
         )
@@ -149,7 +140,8 @@ def _clip_user(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
         models = allocation.error_models(problem.without_metadata())
         return float(problem.objective_errors(models).max())
 
-    candidates = [spend_epsilon(problem, epsilon, allocation) for allocation in allocations]
+    bare, promise = problem.without_metadata(), Pure(epsilon)
+    candidates = [fit_noise(bare, promise, allocation) for allocation in allocations]
     return min(candidates, key=max_error)
 
 
@@ -169,10 +161,9 @@ _BY_RANGE = {
     "per-cell": allocate_cell_ranges,
 }
 _METHODS = {
-    "joint": joint.allocate_within_epsilon,
     "per-cell": _per_cell,
     "equal-split": _equal_split,
     "clip-user": _clip_user,
 }
-METHODS = tuple(_METHODS)
+METHODS = ("joint", *_METHODS)
 """How cells are planned together, by the name a caller writes."""

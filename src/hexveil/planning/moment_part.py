@@ -187,8 +187,6 @@ class MomentPart(MomentFigures):
 
     def to_json(self) -> dict[str, Any]:
         """Return the figures as JSON data; all of it is public."""
-        from hexveil.planning.optimizers.printed_clip_user import clip_user_json  # noqa: PLC0415  as above
-
         support, bounded = self.support, self.with_lower_bound()
         return {
             "cells": support.cells,
@@ -198,7 +196,6 @@ class MomentPart(MomentFigures):
             "epsilon": float(self.epsilon),
             "l0_epsilon": float(self.l0_epsilon),
             "method": self.method,
-            "clip_user": clip_user_json(self),
             "statistics": list(self.statistics),
             "mean_error": self.expected_error,
             "max_error": self.worst_case_error,

@@ -271,10 +271,10 @@ class Plan(BookedStages):
         Parameters
         ----------
         folder : str or Path
-            New, in a folder that exists. It holds plan.json; of means and variances cells.parquet,
-            users.parquet and pairs.parquet (without rows where pairs do not fit in memory); of
-            others their parts in folders of their own: public facts, users by number. They show
-            where each numbered user reported: give them to reviewers, not to everybody.
+            New, in a folder that exists. It holds plan.json and arrays.bin; of means and variances
+            with the counts of pairs, unless these do not fit in memory, and with tables for
+            reviewers, cells.parquet and users.parquet. They show where each numbered user
+            reported: give them to reviewers, not to everybody.
 
         Raises
         ------

@@ -21,13 +21,9 @@ from hexveil.planning.feasibility.utility_test import default_baseline_error
 from hexveil.planning.request import (
     STATISTICS,
     ClippingRangeMode,
-    ClipUserForm,
-    ErrorKind,
-    ExemptCell,
     Method,
     Objective,
     Request,
-    UnfinishedStage,
     request_words,
     split_of,
     target_of,
@@ -45,11 +41,7 @@ if TYPE_CHECKING:
 WORDS: dict[str, tuple[str, ...]] = {
     "estimator": get_args(Estimator),
     "method": get_args(Method),
-    "clip_user": get_args(ClipUserForm),
-    "unfinished_stage": get_args(UnfinishedStage),
-    "exempt": get_args(ExemptCell),
     "objective": get_args(Objective),
-    "error": get_args(ErrorKind),
     "clipping_range": get_args(ClippingRangeMode),
 }
 """Options that take one of a few words."""
@@ -74,7 +66,7 @@ class PlanArguments:
     statistics : tuple of str, optional
         Some of "mean", "variance", "sd" (the root of the variance, at no further cost), "p50" (any
         quantile between 0 and 100), "share<10" (also "<=", ">" and ">=") and "histogram". Default
-        the mean; with `error="sum"` mean and variance.
+        the mean.
     weights : mapping, optional
         Of quantiles, shares and histograms beside means or variances: how much errors of "moments"
         (as a part of the span) and of the "distribution" (of shares of records) count in the split
@@ -98,9 +90,6 @@ class PlanArguments:
         within the targets. Default: the average within `epsilon`, the largest with targets, so that
         every cell meets its own. With both statistics, errors are judged as shares of what a
         constant can miss.
-    error : "separate" or "sum"
-        "sum" adds value units to squared ones, as COMP eq. (12) does: for reproduction only.
-        Default "separate", and "sum" for CLIP-USER as printed.
     split : number, optional
         The mean's part of a cell's loss, for the methods that plan cells apart and for variances
         under a private interval; default the best, by prediction.
@@ -114,21 +103,6 @@ class PlanArguments:
         own or another method or objective it is "bounds".
     range_share : number, optional
         Part of ε that finds the interval; default from the number of users.
-    clip_user : "improved" or "printed"
-        Form of the method "clip-user". "improved" puts what is suppressed at the middle of the
-        bounds, splits each cell's loss best, charges exact losses and spends all of `epsilon`.
-        "printed" is COMP's Algorithm 1 with the caps of its section V-B.3, errata mended: a loss
-        per cell, half for each statistic, and suppressed users left out of a cell's average.
-    cell_epsilon : number, optional
-        For `clip_user="printed"`, in place of `epsilon`: the loss of one cell.
-        `Plan.l0_epsilon` is the paper's loss K times it, `Plan.epsilon` the exact one.
-    unfinished_stage : "keep" or "undo", optional
-        For `clip_user="printed"`: whether the suppressions of the stage that was halted stay, as
-        printed, or are undone. Default "keep".
-    exempt : "smallest" or "none", optional
-        For method "clip-user": whether nobody is suppressed in the cell of smallest initial error,
-        as in COMP's experiments, or every cell is treated alike, as in its Algorithm 1. Default
-        "smallest".
     edition : str, optional
         A name of your own. The same goal asked again gets the plan that was booked first; under
         another edition it is another request, which is planned anew and paid again.
@@ -160,14 +134,9 @@ class PlanArguments:
     method: Method = "joint"
     mechanism: ThresholdMechanism | CellMechanism | str | None = None
     objective: Objective | None = None
-    error: ErrorKind | None = None
     split: Number | None = None
     clipping_range: ClippingRangeMode = "auto"
     range_share: Number | None = None
-    clip_user: ClipUserForm = "improved"
-    cell_epsilon: Number | None = None
-    unfinished_stage: UnfinishedStage | None = None
-    exempt: ExemptCell | None = None
     edition: str | None = None
     baseline_error: Number | Mapping[str, Number] | None = None
     advise: bool = True
@@ -197,13 +166,11 @@ class PlanArguments:
         return made
 
     @property
-    def usual(self) -> tuple[ErrorKind, Objective]:
-        """Kind of error and objective, unless others are describe."""
-        # As printed, CLIP-USER judges a cell by the sum of both errors.
-        error = self.error or ("sum" if self.clip_user == "printed" else "separate")
+    def usual_objective(self) -> Objective:
+        """The objective, or the usual one of the method."""
         # A target holds for every cell unless the caller says otherwise.
         is_average = self.method == "joint" and self.target_error is None
-        return error, self.objective or ("mean" if is_average else "max")
+        return self.objective or ("mean" if is_average else "max")
 
     def terms(self, about: Collection[str] = ()) -> set[str]:
         """Return the request in the words of `option_rules`.
@@ -230,11 +197,10 @@ class PlanArguments:
         if self.has_distribution:
             terms.add(option_rules.SHAPES)
         elif not is_private:
-            error, objective = self.usual
-            noised = Request("joint", OptimalClipping(), moments_of(self.statistics, error)).noised
+            noised = Request("joint", OptimalClipping(), moments_of(self.statistics)).noised
             terms |= request_words(
                 noised, self.single_mechanism,
-                method=self.method, objective=objective, error=error, clip_user=self.clip_user,
+                method=self.method, objective=self.usual_objective,
             )  # fmt: skip
             terms.add(f'clipping_range="{self._possible_range(terms)}"')
         if is_private and USERS in names:
@@ -271,9 +237,7 @@ class PlanArguments:
         is_named = isinstance(self.edition, str) and self.edition.strip()
         if self.edition is not None and not is_named:
             raise InputError(f"edition must be a name such as '2', got {self.edition!r}.")
-        for name in ("epsilon", "cell_epsilon"):
-            if getattr(self, name) is not None:
-                to_positive_fraction(getattr(self, name), name)
+        _positive(self.epsilon, "epsilon")
         split_of(self.split)
         if self.range_share is not None:
             _check_share(to_fraction(self.range_share, "range_share"))
@@ -288,7 +252,7 @@ class PlanArguments:
                 "epsilon and target_error cannot be combined: the price determines the errors, or "
                 "the errors the price; give exactly one of them."
             )
-        if not given and self.cell_epsilon is None:
+        if not given:
             raise InputError(
                 f"{describe('epsilon')} is needed: the largest loss of any unit; or "
                 f"{describe('target_error')}: the largest errors; give exactly one of them."
@@ -308,26 +272,20 @@ class PlanArguments:
             Naming the option that is wrong, or excludes another.
         """
         self.check()
-        error, objective = self.usual
         request = Request(
             method=self.method,
             mechanism=self.single_mechanism,
-            statistics=moments_of(self.statistics, error),
-            objective=objective,
-            error=error,
+            statistics=moments_of(self.statistics),
+            objective=self.usual_objective,
             split=split_of(self.split),
             epsilon=_positive(self.epsilon, "epsilon"),
             clipping_range=self.clipping_range,
             range_share=_positive(self.range_share, "range_share"),
             edition=self.edition,
-            clip_user=self.clip_user,
-            cell_epsilon=_positive(self.cell_epsilon, "cell_epsilon"),
-            unfinished_stage=self.unfinished_stage or "keep",
-            exempt=self.exempt or "smallest",
             delta=to_delta(self.delta),
         )
         if self.target_error is not None:
-            goals = target_of(self.target_error, request.noised, error, *cells)
+            goals = target_of(self.target_error, request.noised, *cells)
             request = replace(request, target=goals)
         within_bounds = 'clipping_range="bounds"' in self.terms()
         return replace(request, clipping_range="bounds") if within_bounds else request
@@ -392,7 +350,7 @@ class PlanArguments:
         if not isinstance(self.target_error, Mapping):
             return False
         describe = {*self.target_error}
-        statistics = {*STATISTICS, "sum", *items_of(self.statistics or ())}
+        statistics = {*STATISTICS, *items_of(self.statistics or ())}
         # A column may have the name of a statistic: then it is the column that is meant.
         return not describe <= statistics or not describe.isdisjoint(columns)
 
@@ -415,7 +373,7 @@ def _check_positive(stated: object, name: str) -> None:
     if isinstance(stated, Mapping):
         for of, error in stated.items():
             option, _, rest = name.partition(" ")
-            the = "the " if of in (*STATISTICS, "sum") else ""
+            the = "the " if of in STATISTICS else ""
             _check_positive(error, f"{option} of {the}{of} {rest}".rstrip())
     elif isinstance(stated, str) or not (stated is None or isinstance(stated, Iterable)):
         text: Any = stated.strip().removesuffix("%") if isinstance(stated, str) else stated

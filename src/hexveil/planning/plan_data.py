@@ -27,7 +27,7 @@ from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays, read_only
 from hexveil.planning.feasibility.utility_test import UtilityAssessment, assess_utility
 from hexveil.planning.plan_rows import PlanningProblem
-from hexveil.planning.request import Request, WithinCellEpsilon, WithinEpsilon, WithinErrors
+from hexveil.planning.request import Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -123,12 +123,8 @@ class MomentFigures(ReadOnlyArrays):
 
     @property
     def requested_epsilon(self) -> Fraction:
-        """Requested epsilon; where targets or a loss per cell were given, their cost."""
-        match self.request.limit:
-            case WithinEpsilon(epsilon):
-                return epsilon
-            case WithinErrors() | WithinCellEpsilon():
-                return self.epsilon
+        """Requested epsilon; where targets were given, their cost."""
+        return self.epsilon if self.request.epsilon is None else self.request.epsilon
 
     @property
     def delta(self) -> Fraction:
@@ -194,8 +190,8 @@ class MomentFigures(ReadOnlyArrays):
     def objective_errors(self) -> Floats:
         """Return the error of each cell that the objective is about.
 
-        The planning error of the one statistic; the sum of both where asked for; else the
-        largest (for objective "mean" the average) of both as shares of what a constant can miss.
+        The planning error of the one statistic; of both the largest (for objective "mean" the
+        average), as shares of what a constant can miss.
         """
         return self.problem.objective_errors(self.error_models)
 
@@ -269,7 +265,7 @@ class MomentFigures(ReadOnlyArrays):
 
     def _errors(self, over_cells: Callable[[Floats], np.floating[Any]]) -> float | dict[str, float]:
         # Means and variances have different units: one number would add what cannot be added.
-        if len(self.error_models) == 1 or self.request.error == "sum":
+        if len(self.error_models) == 1:
             return float(over_cells(self.objective_errors()))
         return {name: float(over_cells(model.error)) for name, model in self.error_models.items()}
 

@@ -53,12 +53,13 @@ class PlanningProblem(ReadOnlyArrays):
     def objective_errors(self, models: Mapping[str, ErrorModel]) -> Floats:
         """Return the error of each cell that the objective is about.
 
-        The planning error of the one statistic; the sum of both where requested; else the largest
-        (for objective "mean" the average) of both as shares of the error of a constant.
+        The planning error of the one statistic; of both the largest (for objective "mean" the
+        average), as shares of the error of a constant.
         """
         request = self.request
-        if len(models) == 1 or request.error == "sum":
-            return np.asarray(np.sum([m.error for m in models.values()], axis=0), dtype=np.float64)
+        if len(models) == 1:
+            (model,) = models.values()
+            return np.asarray(model.error)
         unit = {"mean": self.span, "variance": self.span**2}
         shares = np.stack([m.error / (unit[n] * MAX_CONSTANT_ERROR[n]) for n, m in models.items()])
         over = shares.max if request.objective == "max" else shares.mean

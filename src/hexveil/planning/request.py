@@ -29,10 +29,6 @@ LEAST_USERS, MOST_USERS = 25, 1000
 bounds are no worse. Measured: docs/understand/clipping-range.md."""
 Method = Literal["joint", "per-cell", "equal-split", "clip-user"]
 Objective = Literal["max", "mean"]
-ErrorKind = Literal["separate", "sum"]
-ClipUserForm = Literal["improved", "printed"]
-UnfinishedStage = Literal["keep", "undo"]
-ExemptCell = Literal["smallest", "none"]
 ClippingRangeMode = Literal["bounds", "private", "per-cell", "auto"]
 
 PURE = Fraction(0)
@@ -61,14 +57,7 @@ class WithinErrors(ReadOnlyArrays):
     targets: Mapping[str, Floats]
 
 
-@dataclass(frozen=True)
-class WithinCellEpsilon:
-    """Every cell has a given privacy loss; the loss over all cells follows."""
-
-    cell_epsilon: Fraction
-
-
-Limit: TypeAlias = WithinEpsilon | WithinErrors | WithinCellEpsilon
+Limit: TypeAlias = WithinEpsilon | WithinErrors
 """Kinds of requests, by what is given."""
 
 
@@ -85,24 +74,14 @@ class Request(ReadOnlyArrays):
     statistics : tuple of str
     objective : "max" or "mean"
         Over cells; the methods that plan cells apart look at it for targets only.
-    error : "separate" or "sum"
-        Whether mean and variance are judged apart, or value units are added to squared ones.
     split : Fraction or None
         The mean's part of a cell's loss; None chooses it.
     epsilon : Fraction or None
-    target : mapping of statistic (or "sum") to ndarray of float, shape (n_cells,), or None
+    target : mapping of statistic to ndarray of float, shape (n_cells,), or None
         In value units (squared for the variance); infinity where nothing is asked.
     clipping_range : "bounds", "private", "per-cell" or "auto"
     range_share : Fraction or None
         Part of epsilon that finds the interval; None chooses it.
-    clip_user : "improved" or "printed"
-        Form of CLIP-USER: all of a loss spent, or COMP's algorithm at a loss per cell.
-    cell_epsilon : Fraction or None
-        The loss of one cell, for the printed form.
-    unfinished_stage : "keep" or "undo"
-        What becomes of suppressions in the stage that was halted, in the printed form.
-    exempt : "smallest" or "none"
-        Whether CLIP-USER leaves the cell of smallest initial error as it is, in either form.
     delta : Fraction
         δ of an approximate promise with Gaussian noise; 0 for a pure one.
     edition : str or None
@@ -114,17 +93,12 @@ class Request(ReadOnlyArrays):
     mechanism: ThresholdMechanism | CellMechanism
     statistics: tuple[str, ...]
     objective: Objective = "max"
-    error: ErrorKind = "separate"
     split: Fraction | None = None
     epsilon: Fraction | None = None
     target: Mapping[str, Floats] | None = None
     clipping_range: ClippingRangeMode = "bounds"
     range_share: Fraction | None = None
     edition: str | None = None
-    clip_user: ClipUserForm = "improved"
-    cell_epsilon: Fraction | None = None
-    unfinished_stage: UnfinishedStage = "keep"
-    exempt: ExemptCell = "smallest"
     delta: Fraction = PURE
 
     def check(self) -> None:
@@ -135,19 +109,18 @@ class Request(ReadOnlyArrays):
         InputError
             Naming the option.
         """
-        if statistics(self.statistics, self.error) != self.statistics:
+        if statistics(self.statistics) != self.statistics:
             raise InputError("request.statistics are not in the order of a plan.")
-        for name in ("split", "epsilon", "range_share", "cell_epsilon"):
+        for name in ("split", "epsilon", "range_share"):
             number = getattr(self, name)
             if number is not None and number <= 0:
                 raise InputError(f"request.{name} must be above 0.")
         for name, goal in (self.target or {}).items():
-            if name not in ("mean", "variance", "sum") or not (goal > 0).all():
+            if name not in self.noised or not (goal > 0).all():
                 raise InputError(f"request.target of {name!r} must be above 0 in each cell.")
         if not 0 <= self.delta < 1:
             raise InputError("request.delta must be from 0 to below 1.")
-        limits = self.epsilon, self.target, self.cell_epsilon
-        if sum(limit is not None for limit in limits) != 1:
+        if (self.epsilon is None) == (self.target is None):
             raise InputError("it must ask for either a loss or targets.")
 
     @property
@@ -164,8 +137,6 @@ class Request(ReadOnlyArrays):
     @property
     def limit(self) -> Limit:
         """Given epsilon or targets: the kind of the request."""
-        if self.cell_epsilon is not None:
-            return WithinCellEpsilon(self.cell_epsilon)
         if self.epsilon is None:
             return WithinErrors(self.target or {})
         return WithinEpsilon(self.epsilon)
@@ -180,19 +151,7 @@ class Request(ReadOnlyArrays):
 
     def within(self, epsilon: Fraction) -> Request:
         """Return the request with a privacy loss in place of its epsilon or targets."""
-        return replace(self, epsilon=epsilon, target=None, clip_user="improved", cell_epsilon=None)
-
-    def at_cell_epsilon(self, cell_epsilon: Fraction) -> Request:
-        """Return the request of CLIP-USER as printed at a loss per cell, as printed throughout."""
-        return replace(
-            self,
-            epsilon=None,
-            target=None,
-            split=None,
-            clip_user="printed",
-            cell_epsilon=cell_epsilon,
-            unfinished_stage="keep",
-        )
+        return replace(self, epsilon=epsilon, target=None)
 
     def resolve_range(
         self, occupancy: Occupancy, epsilon: Fraction | None
@@ -209,13 +168,13 @@ class Request(ReadOnlyArrays):
     @property
     def terms(self) -> set[str]:
         """The request in the words of `option_rules`."""
-        limits = ("epsilon", "target", "cell_epsilon", "delta")
+        limits = ("epsilon", "delta")
         terms = {name for name in limits if getattr(self, name)}
         terms |= {"target_error"} if self.target is not None else set()
         terms |= {option_rules.DELTA_WITHIN} if {"delta", "epsilon"} <= terms else set()
         return terms | request_words(
             self.noised, self.mechanism, method=self.method, objective=self.objective,
-            error=self.error, clip_user=self.clip_user, clipping_range=self.clipping_range,
+            clipping_range=self.clipping_range,
         )  # fmt: skip
 
     def check_delta(self) -> None:
@@ -241,10 +200,10 @@ def _finite(number: float) -> float | None:
     return float(number) if math.isfinite(number) else None
 
 
-def statistics(requested: Sequence[str] | str | None, error: ErrorKind) -> tuple[str, ...]:
+def statistics(requested: Sequence[str] | str | None) -> tuple[str, ...]:
     """Return the names of the statistics in one order; raise InputError on others."""
     if requested is None:
-        return ("mean", "variance") if error == "sum" else ("mean",)
+        return ("mean",)
     names = tuple(items_of(requested))
     # Duplicates would be published twice under one column name.
     unknown = [name for name in names if name not in STATISTICS]
@@ -271,9 +230,9 @@ def split_of(split: Number | None) -> Fraction | None:
 
 
 def target_of(
-    stated: object, noised: tuple[str, ...], error: ErrorKind, span: Floats, names: tuple[str, ...]
+    stated: object, noised: tuple[str, ...], span: Floats, names: tuple[str, ...]
 ) -> dict[str, Floats]:
-    """Return a target per cell for each statistic (or for the "sum").
+    """Return a target per cell for each statistic.
 
     Parameters
     ----------
@@ -281,7 +240,6 @@ def target_of(
         A number is in value units (squared for the variance), a percentage is of the span (of the
         squared span); a sequence holds one per cell, a mapping one per statistic or per cell.
     noised : tuple of str
-    error : str
     span : ndarray of float, shape (n_cells,)
     names : tuple of str
         Of the cells.
@@ -289,26 +247,24 @@ def target_of(
     Raises
     ------
     InputError
-        If a target is missing, not above zero, or a sum is asked in percent.
+        If a target is missing or not above zero.
     """
-    # One target of a sum stands for both statistics.
-    target = ("sum",) if error == "sum" and len(noised) > 1 else noised
     # A mapping that names a statistic is by statistic; any other one is by cell.
-    if isinstance(stated, Mapping) and set(stated) & {*STATISTICS, "sum"}:
+    if isinstance(stated, Mapping) and set(stated) & {*STATISTICS}:
         text = dict(stated)
-    elif len(target) == 1:
-        text = {target[0]: stated}
+    elif len(noised) == 1:
+        text = {noised[0]: stated}
     else:
         raise InputError(
-            f"target_error needs a target for each of {' and '.join(target)}: in Python like "
+            f"target_error needs a target for each of {' and '.join(noised)}: in Python like "
             "{'mean': 2, 'variance': '5%'}, on the command line --set plan.target_error=mean=2 "
             "--set plan.target_error=variance=5%; a deviation is reached through its variance."
         )
-    if set(text) != set(target):
+    if set(text) != set(noised):
         raise InputError(
-            f"target_error must name {' and '.join(target)}, got {', '.join(map(str, text))}."
+            f"target_error must name {' and '.join(noised)}, got {', '.join(map(str, text))}."
         )
-    return {name: _per_cell(text[name], name, span, names) for name in target}
+    return {name: _per_cell(text[name], name, span, names) for name in noised}
 
 
 def _per_cell(stated: object, name: str, span: Floats, names: tuple[str, ...]) -> Floats:
@@ -332,8 +288,6 @@ def _per_cell(stated: object, name: str, span: Floats, names: tuple[str, ...]) -
 def _one(stated: object, name: str, span: Floats) -> Floats:
     """Return one target for cells of these spans."""
     relative = isinstance(stated, str) and stated.strip().endswith("%")
-    if relative and name == "sum":
-        raise InputError("a target for the sum of mean and variance cannot be in percent.")
     number_text: Any = str(stated).strip().removesuffix("%") if relative else stated
     number = to_fraction(number_text, "target_error")
     if number <= 0:

@@ -23,7 +23,7 @@ from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_grid import ColumnFacts, DeclaredFacts
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.planning.distribution.distribution_plan import DistributionPart
-from hexveil.planning.goal import goal, printed_options
+from hexveil.planning.goal import goal
 from hexveil.planning.moment_part import MomentPart, grids_of
 from hexveil.planning.part import Part
 from hexveil.planning.plan import Plan
@@ -275,10 +275,7 @@ def _request(request: Request) -> dict[str, Any]:
         "epsilon": None if request.epsilon is None else decimal_text(request.epsilon),
         "targets": request.target_ranges,
         "objective": request.objective,
-        "error": request.error,
         "split": None if request.split is None else decimal_text(request.split),
-        **printed_options(request),
-        **({"exempt": request.exempt} if request.method == "clip-user" else {}),
     }
 
 

@@ -285,12 +285,11 @@ class ManifestView:
     def planned(self, key: str) -> float | None:
         """Return a planning error of the manifest, in units of the statistic shown.
 
-        None for a root, which has none, and for a sum of errors in different units.
+        None for a root, which has none.
         """
         plan = self.manifest["plan"]
         error = plan.get(key)
-        # Errors of mean and variance are in different units, so their sum has none.
-        if self.statistic == "sd" or (plan.get("request") or {}).get("error") == "sum":
+        if self.statistic == "sd":
             return None
         error = error.get(self.statistic) if isinstance(error, dict) else error
         return None if error is None else float(error)

@@ -50,9 +50,9 @@ def select_cell(cells: CellTable, cell: CellSelector) -> int:
     ----------
     cells : CellTable
     cell : str, int, tuple or None
-        A name; a number from 0; the hexagon and the slot as a release shows them, as a pair or in
-        one text, of which the slot may be left out where the hexagon has a single one; a label of
-        each column; None if there is only one cell.
+        A name; a number from 0, also in digits; the hexagon and the slot as a release shows them,
+        as a pair or in one text, of which the slot may be left out where the hexagon has a single
+        one; a label of each column; None if there is only one cell.
 
     Raises
     ------
@@ -64,8 +64,10 @@ def select_cell(cells: CellTable, cell: CellSelector) -> int:
         return 0
     if cell is None:
         raise InputError(f"a cell is needed: {some_cells(names)}.")
-    if isinstance(cell, str) and cell in names:
-        return names.index(cell)
+    if isinstance(cell, str):
+        if cell in names:
+            return names.index(cell)
+        cell = int(cell) if cell.isdecimal() and len(cell) <= DIGITS else cell
     if isinstance(cell, (int, np.integer)) and not isinstance(cell, bool):
         return int(cell) if 0 <= cell < len(names) else _refuse(names, cell)
     if isinstance(cell, tuple) and cells.labels:
@@ -74,20 +76,6 @@ def select_cell(cells: CellTable, cell: CellSelector) -> int:
         pieces = cell if isinstance(cell, tuple) else _split(cell)
         return _in_hexagon(cells, *pieces) if len(pieces) in (1, 2) else _refuse(names, cell)
     return _refuse(names, cell)
-
-
-def select_cell_by_text(cells: CellTable, text: str | None) -> int:
-    """Return the number of the cell that a text means: a name goes before a number.
-
-    Raises
-    ------
-    InputError
-        If there is no such cell, or several.
-    """
-    is_number = text is not None and text.isdecimal() and len(text) <= DIGITS
-    if text is not None and is_number and text not in cells.names():
-        return select_cell(cells, int(text))
-    return select_cell(cells, text)
 
 
 def some_cells(names: Sequence[str]) -> str:

@@ -26,7 +26,6 @@ import numpy as np
 
 from hexveil.base.arrays import Floats
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.smoothing.group_centres import GroupCentres
 from hexveil.smoothing.user_mean_law import CellDesign, UserMeanSpread, invert_rows
 
 SHARES, WIDE_MULTIPLE = (0.83, 0.15, 0.02), 3.0
@@ -76,14 +75,15 @@ class CellPrior(ReadOnlyArrays):
     own_variance : ndarray of float, shape (n_cells,)
         s²Σp².
     bounds : pair of float
-    centres : GroupCentres or None
-        Centres that other cells predict; None: that of the map for all.
+    offset, offset_variance : ndarray of float, shape (n_cells,), or 0
+        Distance from the centre of the map that other cells predict, and its variance.
     """
 
     log_users: Floats
     own_variance: Floats
     bounds: tuple[float, float]
-    centres: GroupCentres | None = None
+    offset: Floats | float = 0.0
+    offset_variance: Floats | float = 0.0
 
     @classmethod
     def of(
@@ -100,8 +100,11 @@ class CellPrior(ReadOnlyArrays):
 
     def rows(self, rows: slice) -> "CellPrior":
         """Return the prior of some of the cells."""
-        centres = None if self.centres is None else self.centres.rows(rows)
-        return CellPrior(self.log_users[rows], self.own_variance[rows], self.bounds, centres)
+        offsets = (
+            one[rows] if isinstance(one, np.ndarray) else one
+            for one in (self.offset, self.offset_variance)
+        )
+        return CellPrior(self.log_users[rows], self.own_variance[rows], self.bounds, *offsets)
 
     def masses(self, edges: Floats, centre: float, deviation: float, exponent: float) -> Floats:
         """Return the probability of each bin of the means, shape (n_cells, n_bins).
@@ -114,10 +117,8 @@ class CellPrior(ReadOnlyArrays):
             m0, τ and κ.
         """
         variance = deviation**2 * np.exp(-2.0 * exponent * self.log_users) + self.own_variance
-        middle = np.full(variance.shape, centre)
-        if self.centres is not None:
-            variance = variance + self.centres.variance
-            middle = np.clip(centre + self.centres.offset, *self.bounds)
+        variance = variance + self.offset_variance
+        middle = np.clip(np.full(variance.shape, centre) + self.offset, *self.bounds)
         z = (edges - middle[:, None]) / np.sqrt(variance)[:, None]
         normal, wide, uniform = SHARES
         span = self.bounds[1] - self.bounds[0]

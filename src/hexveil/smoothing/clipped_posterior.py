@@ -252,7 +252,9 @@ def fit(
         own = alike.numbers(seen, roughs)
         centres = predict_centres(own, last_look(looks), design, spread, bounds, groups)
     if centres is not None:
-        grouped = _FittedPrior.of(replace(prior, centres=centres), seen, spread, bounds)
+        offset, variance = centres
+        moved = replace(prior, offset=offset, offset_variance=variance)
+        grouped = _FittedPrior.of(moved, seen, spread, bounds)
         share = _share_of_groups(alike.parameters, grouped.parameters)
         models = [(1.0 - share, alike), (share, grouped)]
         roughs = [
@@ -300,11 +302,8 @@ class _FittedPrior:
             CellLikelihoods.of(edges, self.masses(k, edges, np.ones_like(likelihood)), posterior)
             for k, ((edges, likelihood), posterior) in enumerate(zip(seen, posteriors, strict=True))
         ]
-        return CellLikelihoods(
-            np.concatenate([entry.number for entry in pieces]),
-            np.concatenate([entry.variance for entry in pieces]),
-            np.concatenate([entry.mean for entry in pieces]),
-        )
+        columns = zip(*((one.number, one.variance, one.mean) for one in pieces), strict=True)
+        return CellLikelihoods(*map(np.concatenate, columns))
 
 
 def _share_of_groups(alike: MapParameters, grouped: MapParameters) -> float:

@@ -35,24 +35,6 @@ LEAST_LEFT = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class GroupCentres(ReadOnlyArrays):
-    """Predicted distance of each cell from the centre of the map, and its variance.
-
-    Attributes
-    ----------
-    offset, variance : ndarray of float, shape (n_cells,)
-        Value units, and their square.
-    """
-
-    offset: Floats
-    variance: Floats
-
-    def rows(self, rows: slice) -> "GroupCentres":
-        """Return those of some of the cells."""
-        return GroupCentres(self.offset[rows], self.variance[rows])
-
-
-@dataclass(frozen=True, eq=False)
 class CellLikelihoods(ReadOnlyArrays):
     """Likelihood of the mean of each cell, without its prior.
 
@@ -101,8 +83,10 @@ def predict_centres(
     spread: UserMeanSpread,
     bounds: tuple[float, float],
     effects: Sequence[RandomEffect],
-) -> GroupCentres | None:
+) -> tuple[Floats, Floats] | None:
     """Return the centre that the other cells of its groups predict for each; None without groups.
+
+    As the distance of each cell from the centre of the map, and its variance.
 
     Parameters
     ----------
@@ -133,7 +117,7 @@ def predict_centres(
     drift = WEIGHT_DRIFT * (below + above) / 2.0 * design.difference
     # Relative to their own middle: the centre of the map is a parameter of the prior.
     offset = unit * (predicted - np.median(predicted))
-    return GroupCentres(offset, unit**2 / left + drift**2)
+    return np.asarray(offset), np.asarray(unit**2 / left + drift**2)
 
 
 def _moments(edges: Floats, masses: Floats) -> tuple[Floats, Floats]:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.signal import fftconvolve
 
-from accounting.test_gaussian_loss import law
+from accounting.test_gaussian_composition import law
 from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
 from hexveil.accounting.noise_law import Gaussian
 from hexveil.accounting.promise import PARTS, Squares, promised

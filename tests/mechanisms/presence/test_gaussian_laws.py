@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import ndtr
 
-from accounting.test_gaussian_loss import law
+from accounting.test_gaussian_composition import law
 from examples import examples
 from hexveil.accounting.noise_law import Gaussian, Laplace
 from hexveil.accounting.promise import PARTS, Squares, promised

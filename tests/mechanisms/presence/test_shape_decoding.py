@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hexveil.accounting.noise_law import Laplace, laplace_sum_quantile, laplace_sum_tail
+from hexveil.accounting.noise_law import LAPLACE, Laplace
 from hexveil.accounting.promise import PARTS
 from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
 from hexveil.mechanisms.distribution.pooled_shape import PooledDensity
@@ -48,10 +48,10 @@ def test_the_law_of_the_noise_of_a_cell(n_terms):
     points = np.array([-2.0, 0.0, 1.0, 4.0, 8.0])
     seen = (drawn[:, None] > points).mean(axis=0)
     # Six standard deviations of a share of 100,000, under a fixed seed.
-    assert laplace_sum_tail(n_terms, points) == pytest.approx(seen, abs=0.0095)
+    assert LAPLACE.total_tails(n_terms, points) == pytest.approx(seen, abs=0.0095)
     for tail in (0.4, 0.025, 1e-6):
-        found = laplace_sum_quantile(n_terms, tail)
-        assert laplace_sum_tail(n_terms, np.array([found]))[0] == pytest.approx(tail, rel=1e-6)
+        found = LAPLACE.total_quantile(n_terms, tail)
+        assert LAPLACE.total_tails(n_terms, np.array([found]))[0] == pytest.approx(tail, rel=1e-6)
 
 
 def test_intervals_of_weights_hold_where_a_cell_is_seen():

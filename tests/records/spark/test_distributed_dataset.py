@@ -196,7 +196,7 @@ def _fails(pairs, sums):
 @pytest.mark.slow
 def test_users_are_suppressed_as_on_one_machine(elsewhere, here, tmp_path):
     """The same pairs, losses and whole numbers; others are in test_stored_plans.py."""
-    asked = {"method": "clip-user", "clip_user": "printed", "cell_epsilon": "0.05"}
+    asked = {"method": "clip-user", "epsilon": "0.5", "statistics": ("mean", "variance")}
     there, same = (hv.plan(one, advise=False, **asked) for one in (elsewhere, here))
     there = hv.Plan.load(there.save(tmp_path / "plan"), elsewhere.occupancy)
     dropped = there.allocation.suppressed_pairs.of(here.occupancy)

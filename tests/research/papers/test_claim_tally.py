@@ -4,15 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import norm, t
 
 from hexveil_research.papers.claim_tally import (
     failure_list,
     markdown_table,
     statements,
-    tally,
 )
-from hexveil_research.papers.rw.rw_claims import of_rw
 from hexveil_research.papers.simultaneous_tests import (
     LEVEL,
     POWER,
@@ -29,22 +26,6 @@ from hexveil_research.papers.simultaneous_tests import (
 from hexveil_research.papers.study import Claim
 
 PRINTED = Claim("WC", "Section IV-D, figure 2", "AKMV errs more (uniform)", "1.1", holds=True)
-
-
-def test_a_restated_claim_counts_once():
-    """RW's restatement of IOT's claim adds nothing but its verdict; a claim of RW's own counts."""
-    iot = Claim("IOT", "Lemma III.2", "half of OPT, eq. (9)", "0.6", holds=True)
-    own = Claim("RW", "Section VI", "not typical", "1.2", holds=True)
-    restated = of_rw(iot)
-    assert restated.says == "half of OPT, eq. (8)"
-    assert [claim.restates for claim in (restated, of_rw(own))] == [iot.says, ""]
-    assert tally([iot, restated, of_rw(own)]) == {"printed": {"holds": 2}}
-    refuted = replace(restated, place="Lemma B.1", holds=False)
-    first, second = statements([iot, refuted, of_rw(own)])
-    assert (first.verdict, first.places) == ("fails", ("Lemma III.2", "RW Lemma B.1"))
-    assert (second.paper, second.verdict) == ("RW", "holds")
-    # Alone in a folder it counts as well.
-    assert tally([restated]) == {"printed": {"holds": 1}}
 
 
 @pytest.mark.parametrize(
@@ -170,35 +151,6 @@ def test_the_stated_difference_is_seen(test):
     seen = verdicts(truth, test).count(True) / N_REPEATS
     assert seen >= POWER - 3 * (POWER * (1 - POWER) / N_REPEATS) ** 0.5
     assert not any(holds for holds in verdicts(np.zeros(N_POINTS), everywhere))
-
-
-def test_p_values_are_those_of_normal_and_student():
-    """By each point's degrees of freedom."""
-    assert margins([2.0]).p_wrong == pytest.approx(norm.sf(2))
-    assert margins([2.0]).p_right == pytest.approx(norm.cdf(2))
-    assert margins([2.0], degrees=4).p_wrong == pytest.approx(t.sf(2, 4))
-    assert everywhere(margins([2.0, 3.0, 4.0])).p_wrong == pytest.approx(norm.sf(2))
-    assert everywhere(margins([-3.0, 3.0, 4.0])).p_right == pytest.approx(3 * norm.sf(3))
-    assert at_least(2, margins([2.0, 3.0, 4.0])).p_wrong == pytest.approx(2 * norm.sf(3))
-
-
-def test_the_mean_of_a_margin_is_as_noisy_as_its_points():
-    """Points may move together, so that their noises are not taken to cancel."""
-    assert on_average(margins([1.0, 3.0])).p_wrong == pytest.approx(norm.sf(2))
-    assert on_average(margins([1.0, 3.0])).p_right == pytest.approx(norm.cdf(2))
-    # The smaller of two rivals at each point, with bounds of all four at once.
-    both = on_average(margins([1.0, 9.0]), margins([9.0, 3.0]))
-    assert both.p_wrong == pytest.approx(4 * norm.sf(2))
-
-
-def test_a_computed_margin_needs_no_evidence():
-    """Above 0 it is positive; 0 itself is not."""
-    for estimate, holds in ((1e-9, True), (0.0, False), (-1e-9, False)):
-        exact = margins([estimate], noise=0.0)
-        assert everywhere(exact).holds is holds
-        assert on_average(exact).holds is holds
-        assert everywhere(exact).visible == 0
-    assert not margins([0.0], noise=0.0).negative.any()
 
 
 def test_evidence_is_combined():

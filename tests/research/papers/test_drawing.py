@@ -104,16 +104,3 @@ def test_no_two_lines_of_a_panel_have_the_same_dashes_or_marker():
     for looks in drawn_looks(RW, CHOICES):
         for part in (1, 2):
             assert len({look[part] for look in looks.values()}) == len(looks)
-
-
-def test_an_algorithm_has_one_colour_in_all_figures():
-    """Whatever stands beside it; its forms share the colour, and names of one algorithm do."""
-    (rw, choices), (iot,) = drawn_looks(RW, CHOICES), drawn_looks(("OPTIMIZEDQUANTILE", "LEVY"))
-    assert rw["LEVY"] == iot["LEVY"]
-    assert rw["ε-DEPENDENTQUANTILE"] == iot["OPTIMIZEDQUANTILE"]
-    assert {choices[n][0] for n in CHOICES[:2]} == {rw["LEVY"][0]}
-    (wc,), (caps,) = drawn_looks(("AKMV", "OPT-worst-case")), drawn_looks(("optimal clipping",))
-    # Dashes are drawn in widths of the line, and ours are heavier.
-    assert wc["OPT-worst-case"][:2] == caps["optimal clipping"][:2]
-    comp = [drawn_looks((name, "cells counted, G₁ε"))[0] for name in ("joint plan, same loss", "x")]
-    assert comp[0]["cells counted, G₁ε"] == comp[1]["cells counted, G₁ε"]

@@ -10,7 +10,7 @@ import pytest
 from hexveil_research.papers import claim_tally, study_folders
 from hexveil_research.papers.gallery import gallery_words, paper_gallery
 from hexveil_research.papers.rw import rw_claims
-from hexveil_research.papers.study import Claim, Outcome, Panel, Setting, Study, line
+from hexveil_research.papers.study import Claim, Outcome, Setting, Study
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 FIGURES = json.loads((DOCS / paper_gallery.DATA).read_text("utf-8"))
@@ -182,38 +182,3 @@ def test_a_turned_verdict_is_told(tmp_path):
     turned = Claim("WC", "here", "it is so", "seen 1.24 times", holds=False)
     assert paper_gallery.claim_differences(rows(claim), rows(again)) == []
     assert len(paper_gallery.claim_differences(rows(claim), rows(turned))) == 2
-
-
-@pytest.mark.slow
-def test_one_command_writes_all_of_it(tmp_path, monkeypatch):
-    """Picture, data, claims and page of the studies that there are."""
-    drawn = line("Levy", [0.5, 1], [4, 2.000001], low=[3, 1], high=[5, 3])
-    bars = Panel("cell", "privacy loss ε", "error", (drawn,), ends="95% interval")
-    claim = Claim("IOT", "Figure 3", "a | b", "0.5 * 2", holds=False)
-    study = Study("iot:fig3", "IOT, figure 3", "Scaling", lambda _: Outcome((bars,), (claim,)))
-    monkeypatch.setattr(paper_gallery, "studies", lambda: (study,))
-    docs = tmp_path / "docs"
-    for folder in ("images", "figures", "understand"):
-        (docs / folder).mkdir(parents=True)
-    paper_gallery.main([str(docs), "--work", str(tmp_path / "work"), "--jobs", "1"])
-    assert json.loads((docs / paper_gallery.DATA).read_text())["iot:fig3"]["panels"] == {
-        "cell": {
-            "Levy": {
-                "whose": "paper",
-                "x": [0.5, 1.0],
-                "y": [4.0, 2.0],
-                "low": [3.0, 1.0],
-                "high": [5.0, 3.0],
-            }
-        }
-    }
-    page = (docs / paper_gallery.PAGE).read_text("utf-8")
-    assert "| a \\| b | as printed | **fails** | 0.5 \\* 2 |" in page
-    picture = docs / paper_gallery.picture("iot:fig3")
-    first = picture.read_text("utf-8")
-    assert first.count("<svg") == 1
-    picture.unlink()
-    # The data hold all that is drawn.
-    paper_gallery.main([str(docs), "--redraw"])
-    assert picture.read_text("utf-8") == first
-    assert "- IOT Figure 3: a | b" in page

@@ -83,16 +83,6 @@ def test_processes_find_what_one_finds(tmp_path):
     assert told[-1] == pytest.approx(1.0)
 
 
-def test_a_worker_makes_the_study_of_a_name(monkeypatch):
-    """It tells how far the study is, and refuses a name that the catalogue does not have."""
-    monkeypatch.setattr(catalogue, "STUDIES", (study("wc:a", []),))
-    monkeypatch.setattr(running, "_shares", [0.0, 0.0])
-    outcome, images = running._work("wc:a", 1, Setting(trials=2))
-    assert (len(outcome.claims), images, running._shares) == (1, {}, [0.0, 1.0])
-    with pytest.raises(hv.InputError, match="no study 'iot:none'"):
-        running._work("iot:none", 0, Setting(trials=2))
-
-
 @pytest.mark.slow
 def test_an_error_in_a_process_is_its_sentence(tmp_path, monkeypatch):
     """What a worker refuses is refused, and no folder of it stands."""

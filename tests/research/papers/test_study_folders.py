@@ -10,7 +10,6 @@ import pyarrow.csv
 import pytest
 
 import hexveil as hv
-from hexveil_research.figures import built_in_set
 from hexveil_research.papers import study_data, study_folders
 from hexveil_research.papers.study import (
     Claim,
@@ -18,7 +17,6 @@ from hexveil_research.papers.study import (
     Panel,
     Setting,
     Study,
-    band,
     line,
     select_studies,
 )
@@ -104,16 +102,6 @@ def test_it_is_made_again_where_it_could_differ(tmp_path, more, other, same):
     assert study_folders.is_made(tmp_path, study(**more), other) == same
 
 
-def test_counts_are_told_by_their_names_and_numbers(tmp_path):
-    """The same counts are kept, another cell of them is not; values leave no trace to compare."""
-    setting = Setting(data=COUNTS)
-    written(tmp_path, setting=setting)
-    assert study_folders.is_made(tmp_path, study(), setting)
-    assert not study_folders.is_made(tmp_path, study(), Setting(data=replace(COUNTS, number=0)))
-    written(tmp_path, setting=Setting(data=MEANS))
-    assert not study_folders.is_made(tmp_path, study(), Setting(data=MEANS))
-
-
 def test_a_private_study_says_so_in_every_file(tmp_path):
     """Names of figures and data, the first line of the data, the words; its owner's alone."""
     folder = written(tmp_path, HOLDS.place, HOLDS, setting=Setting(data=MEANS), values=True)
@@ -124,16 +112,6 @@ def test_a_private_study_says_so_in_every_file(tmp_path):
     assert {path.stat().st_mode & 0o077 for path in (folder, *folder.iterdir())} == {0}
     public = written(tmp_path, setting=Setting(data=MEANS))
     assert "private" not in study_folders.read_summary(public)
-
-
-def test_rows_of_claims_are_claims_again(tmp_path):
-    """Whatever its verdict, basis and reading."""
-    odd = Claim("RW", "here", "so", "seen", None, "corrected", "other records", "thus")
-    open_one = Claim("WC", "here", "nearly so", "seen", None, within_noise=True)
-    written(tmp_path, "iot:fig3", HOLDS, FAILS, odd, open_one)
-    rows = study_folders.claim_rows(tmp_path, study())
-    assert [study_folders.claim_of(row) for row in rows] == [HOLDS, FAILS, odd, open_one]
-    assert list(rows[0]) == list(study_folders.COLUMNS)
 
 
 def test_a_folder_of_something_else_stays(tmp_path):
@@ -163,24 +141,6 @@ def test_a_failure_leaves_no_half_study(tmp_path, monkeypatch):
 STUDIES = tuple(
     Study(name, "", "", lambda _: Outcome()) for name in ("iot:fig1", "iot:fig10", "wc:fig1")
 )
-
-
-def test_a_band_is_the_mean_and_the_extremes_of_the_draws():
-    """Of ten draws the mean is drawn, between the smallest and the largest."""
-    draws = np.array([[1.0, 5.0], [3.0, 4.0], [2.0, 9.0]])
-    made = band("loss", [0.1, 1], draws, whose="ours")
-    assert made.y.tolist() == [2, 6]
-    assert (made.low.tolist(), made.high.tolist()) == ([1, 4], [3, 9])
-    assert made.whose == "ours"
-
-
-@pytest.mark.parametrize("more", [{"low": [1]}, {"low": [1], "high": [1]}, {"high": [1, 2]}])
-def test_parts_of_different_lengths_are_refused(more):
-    """A bar needs both ends, at every point."""
-    with pytest.raises(hv.InputError, match="different lengths"):
-        line("loss", [1, 2], [1, 2], **more)
-    with pytest.raises(hv.InputError, match="different lengths"):
-        line("loss", [1, 2, 3], [1, 2])
 
 
 @pytest.mark.parametrize(
@@ -256,12 +216,3 @@ def test_records_have_their_means():
     assert "15" not in repr(data)
     with pytest.raises(hv.InputError, match="no cell"):
         study_data.of_records(records(), "buses", "19")
-
-
-def test_built_in_sets_are_nobodys():
-    """Each has counts; an unknown name is refused with those there are."""
-    itms = built_in_set("itms")
-    assert (itms.counts.sum(), itms.private) == (17166, False)
-    assert built_in_set("synthetic").occupancy.n_cells == 12
-    with pytest.raises(hv.InputError, match="itms, synthetic, surat"):
-        built_in_set("delhi")

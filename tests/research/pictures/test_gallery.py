@@ -16,20 +16,16 @@ from hexveil.accounting.bias import midpoint_mean_bias
 from hexveil.accounting.privacy_loss import privacy_loss
 from hexveil.accounting.sensitivity import user_midpoint_mean_sensitivity
 from hexveil.base import hexagons
-from hexveil.model.declared_grid import DeclaredGrid, Polygon
 from hexveil.report import figure_style
 from hexveil.report.figure_style import colours_of
-from hexveil.simulation.cars import BOX, ZONE
 from hexveil.simulation.city import City
 from hexveil_research.pictures import (
-    car_map,
     gallery,
     gallery_settings,
     maps,
     privacy,
     releases,
 )
-from hexveil_research.pictures.__main__ import main
 from pictures import cut_off
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
@@ -151,24 +147,7 @@ def test_true_averages_are_those_of_the_records(tmp_path):
     assert found["true_sd"][0] == pytest.approx(speeds.std(), rel=1e-9)
 
 
-def test_an_unknown_picture_is_named(capsys, tmp_path):
-    """The command says which name it does not know."""
-    with pytest.raises(SystemExit):
-        main([str(tmp_path), "gallery-last"])
-    assert "gallery-last" in capsys.readouterr().err
-
-
 # ---- The gallery's map of private cars, with few of them ----
-
-
-def test_a_map_has_the_hexagons_of_its_slot_that_have_numbers():
-    """Of each hexagon the number at the slot that is shown; those without one are left out."""
-    grid = DeclaredGrid.of_area(hv.Cells(7, "1h", ZONE, "pooled"), Polygon.of_box(*BOX))
-    values = np.arange(grid.n_cells, dtype=np.float64)
-    values[car_map.SLOT] = np.nan
-    made = car_map.content("All", grid, values)
-    assert len(made.hexagons) == grid.shape[0] - 1
-    assert (made.values % 24 == car_map.SLOT).all()
 
 
 @pytest.mark.parametrize("picture", ["gallery-cars.png", "gallery-distributions.svg"])
@@ -237,13 +216,6 @@ def test_losses_on_the_page():
     assert f"would have claimed {float(made.l0_epsilon):.2f} instead of 1" in PRIVACY_PAGE
 
 
-def test_a_loss_is_the_sum_over_cells():
-    """The pieces of a bar add up to what the plan says its bus loses."""
-    occupancy, made = privacy.fleet(), privacy.planned()
-    summed = np.bincount(occupancy.user, weights=made.pair_losses())
-    assert summed == pytest.approx(made.losses())
-
-
 def test_clipping_on_the_page():
     """The limit is the best there is, and noise and bias at it are those of the page."""
     counts = np.array(privacy.ONE_CELL)
@@ -274,11 +246,3 @@ def test_pseudo_users_on_the_page():
     assert arrays.allocation.groups.n_arrays == 7
     assert f"from {plain.noise_scale:.0f} to {arrays.noise_scale:.0f} km/h" in PRIVACY_PAGE
     assert f"{arrays.worst_case_bias:.1f} km/h at worst" in PRIVACY_PAGE
-
-
-def test_the_command_writes_the_named_picture(tmp_path):
-    """A file of the name, and no other, in a folder that is made."""
-    pytest.importorskip("matplotlib")
-    main([str(tmp_path / "new"), "privacy-cells"])
-    assert [file.name for file in (tmp_path / "new").iterdir()] == ["privacy-cells.svg"]
-    assert (tmp_path / "new" / "privacy-cells.svg").read_bytes().startswith(b"<?xml")

@@ -88,38 +88,6 @@ def test_a_bus_is_at_one_place_at_a_time(week):
     assert len(rows) == unique.num_rows
 
 
-def test_streets_are_lines_about_the_centre():
-    """The streets are GeoJSON, and the records lie on them."""
-    city = City(users=20, days=1, interval=300)
-    lines = city.streets_geojson()
-    assert lines["type"] == "MultiLineString"
-    ends = np.array(lines["coordinates"])
-    assert ends.shape[1:] == (2, 2)
-    assert np.abs(ends.mean(axis=(0, 1)) - [74.9, 21.2]).max() < 0.02
-    places = table(city)["location"].combine_chunks().field("coordinates")
-    places = np.asarray(places.flatten()).reshape(-1, 2)
-    assert (places > ends.min(axis=(0, 1)) - 0.001).all()
-    assert (places < ends.max(axis=(0, 1)) + 0.001).all()
-    first, along = ends[:, 0], ends[:, 1] - ends[:, 0]
-    off = []
-    for place in places[::200]:
-        share = np.clip(((place - first) * along).sum(axis=1) / (along**2).sum(axis=1), 0, 1)
-        off.append(np.hypot(*(place - first - share[:, None] * along).T).min() * 111_195)
-    assert np.max(off) < 40
-
-
-def test_the_feed_knows_which_days_are_sundays():
-    """Unix time began on a Thursday; the rule for Sundays agrees with the calendar."""
-    sundays = [
-        day.isoweekday() == 7
-        for day in (dt.date(2023, 12, 28) + dt.timedelta(number) for number in range(30))
-    ]
-    assert sundays == [
-        feed.is_sunday((dt.date(2023, 12, 28).toordinal() - 719_163 + number) * 86_400 - 19_800)
-        for number in range(30)
-    ]
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -143,13 +111,6 @@ def test_arguments_without_sense_are_refused(given, message):
     """The sentence names the argument and what came."""
     with pytest.raises(hv.InputError, match=message):
         City(**given)
-
-
-@pytest.mark.parametrize("place", [(-1, 0), (2, 0), (0, 1)])
-def test_there_are_only_so_many_batches(place):
-    """A day or block that is not there is refused."""
-    with pytest.raises(hv.InputError, match="must be a whole number from 0 to"):
-        City(users=5, days=2, interval=600).batch(*place)
 
 
 # ---- How buses move: speeds and places fit together, chains have no gaps ----
@@ -210,12 +171,6 @@ def laid():
     return streets.lay(300, np.random.default_rng(5))
 
 
-@pytest.fixture(scope="module")
-def network(laid):
-    """Return its routes."""
-    return streets.draw(laid, 300, np.random.default_rng(6))
-
-
 def test_streets_are_one_piece(laid):
     """Every crossing can be reached, each street is there once, and its ends are neighbours."""
     pieces, _ = connected_components(laid.matrix(), directed=False)
@@ -251,24 +206,6 @@ def test_any_city_has_routes_that_can_be_driven(users, seed):
     on_street = np.bincount(legs.street, legs.length, laid.length.size)
     used = np.bincount(legs.street, minlength=laid.length.size) > 0
     assert (on_street[used] > 0.999 * laid.length[used]).all()
-
-
-def test_routes_share_streets_and_end_at_home(laid, network):
-    """Ways from and to the depot have no stops; ways of the line have one in most streets."""
-    legs = network.legs
-    for route in range(network.share.size):
-        for way in range(streets.WAYS):
-            part = slice(legs.first[route, way], legs.first[route, way] + legs.count[route, way])
-            stops = legs.stop[part]
-            if way > streets.DOWN:
-                assert (stops == -1).all()
-            else:
-                assert (stops >= 0).sum() >= 0.6 * len(set(legs.street[part].tolist()))
-    used = [
-        set(legs.street[first : first + count].tolist())
-        for first, count in zip(legs.first[:, 0], legs.count[:, 0], strict=True)
-    ]
-    assert sum(map(len, used)) > 1.3 * len(set.union(*used))
 
 
 # ---- The city in files: every kind says the same, whole or not at all ----
@@ -324,16 +261,6 @@ def test_every_kind_reads_alike(files):
     assert sums[0] == sums[1] == sums[2] == sums[3] == sums[4]
 
 
-def test_repeats_are_dropped_in_reading(files):
-    """What is sent twice counts once, and is a small share."""
-    kept, dropped = (
-        read(files["parquet"], repeats=rule, select=hv.Select(min_users=1)).occupancy.n.sum()
-        for rule in ("keep", "drop")
-    )
-    assert 1.01 < kept / dropped < 1.03
-    assert kept == pq.read_metadata(files["parquet"]).num_rows
-
-
 @pytest.mark.slow
 def test_records_have_the_schema_of_the_feed(files, shared):
     """JSON records have the fields of real ones, in kind as well as in name."""
@@ -353,13 +280,6 @@ def test_records_have_the_schema_of_the_feed(files, shared):
         assert [("0" if letter.isdigit() else letter) for letter in one] == shape
     assert {record["trip_direction"] for record in ours} == {"UP", "DN"}
     assert all(r["route_id"].endswith(r["trip_direction"][0]) for r in ours)
-
-
-def test_the_same_city_is_the_same_file(tmp_path, files):
-    """Not only the records, the bytes repeat."""
-    for kind in ("parquet", "csv"):
-        City(40, 2, 8, "2024-01-01", "2min").write(tmp_path / f"again.{kind}")
-        assert (tmp_path / f"again.{kind}").read_bytes() == files[kind].read_bytes()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -23,7 +23,7 @@ from hexveil.records.progress import show_progress
 from hexveil.report import figure_style
 from hexveil.simulation import own_cells, value_distributions
 from hexveil.simulation.cell_evaluation import evaluate as compare
-from hexveil.simulation.own_cells import read_counts, select_cell_by_text, some_cells
+from hexveil.simulation.own_cells import read_counts, select_cell, some_cells
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,7 +90,7 @@ def of_records(run: Run, options: declarations.EvaluateOptions) -> tuple[dict[st
     names = data.public.cells.names()
     if options.cell is None and len(names) > 1:
         raise InputError(f"--cell is needed: {some_cells(names)}.")
-    number = select_cell_by_text(data.public.cells, options.cell)
+    number = select_cell(data.public.cells, options.cell)
     return {"data": data, "cell": number}, f"Cell {names[number]}"
 
 

@@ -159,7 +159,7 @@ def map(run: Run, options: declarations.MapOptions) -> None:  # noqa: A001  the 
 
 
 def _check_run(run: Run, options: declarations.MapOptions) -> None:
-    """Refuse what the questions are not about."""
+    """Refuse runs of other kinds."""
     arguments.refuse_several(run, "map")
     if arguments.is_presence_private(run):
         raise InputError(
@@ -171,7 +171,7 @@ def _check_run(run: Run, options: declarations.MapOptions) -> None:
 
 
 def _drafted(run: Run) -> Run:
-    """Return the run with what follows from names and types of the columns; gaps are left out."""
+    """Return the run completed from names and types of the columns, with gaps."""
     text = inspect_command.draft(run, alone=True, trust=False)
     raw = tomllib.loads(text, parse_float=Decimal)
     asked = {question.key for question in QUESTIONS} - run.fields().keys()

@@ -42,7 +42,6 @@ from hexveil.mechanisms.looks.user_weights import (
 from hexveil.mechanisms.looks.weighted_variance import errors_without_noise, split_noise
 from hexveil.planning.allocation import PlanAllocation, weighted_rows
 from hexveil.planning.calibration import fit_noise
-from hexveil.planning.optimizers.bounded_descent import StopRule
 from hexveil.planning.optimizers.mean_error import (
     ObjectiveWeights,
     minimize_mean_error,
@@ -362,7 +361,7 @@ def predict_without_range(
     """Predict the joint plan of least average error without a private range."""
     spans = np.full(exposure.occupancy.n_cells, span)
     weights = ObjectiveWeights.of(request, spans, exposure.occupancy)
-    prediction = minimize_mean_error(exposure, weights, float(epsilon), StopRule(ITERATIONS))
+    prediction = minimize_mean_error(exposure, weights, float(epsilon), {"maxiter": ITERATIONS})
     rate, clipped_share = prediction.rates.mean, exposure.clipped_share_in_quanta(prediction.factor)
     live = rate > 0
     noise = np.divide(1.0, rate, out=np.zeros_like(rate), where=live)

@@ -48,8 +48,7 @@ from hexveil.base.work_share import SEARCH, parts_of_work
 from hexveil.mechanisms.estimates import STANDARD_NORMAL
 from hexveil.model.occupancy import Occupancy, PairColumn, Pairs
 from hexveil.model.pair_columns import FactoredWeights, Weights
-from hexveil.planning.optimizers.bounded_descent import StopRule, descend
-from hexveil.planning.optimizers.pair_sums import fetch_sample, share_sums
+from hexveil.planning.optimizers.pair_sums import descend, fetch_sample, share_sums
 
 ITERATIONS = 200
 DISTRIBUTED_ITERATIONS = 8
@@ -328,14 +327,15 @@ def search_rates(problem: WeightProblem, begin: Floats, iterations: int) -> tupl
         value, slope = problem.value(logs)
         return value * scale, slope * scale
 
-    rule = StopRule(
-        iterations,
+    found, value = descend(
+        scaled,
+        begin,
+        LOG_SCALE_RANGE,
+        maxiter=iterations,
         # The search takes the gain of a value of 1 or more.
-        gain=GAIN_TOLERANCE * min(start * scale, 1.0),
-        slope=SLOPE_TOLERANCE * start * scale / begin.size,
+        ftol=GAIN_TOLERANCE * min(start * scale, 1.0),
+        gtol=SLOPE_TOLERANCE * start * scale / begin.size,
     )
-
-    found, value = descend(scaled, begin, LOG_SCALE_RANGE, rule)
     return found, value / scale
 
 

@@ -71,6 +71,8 @@ class DistributionPart(PlainPart):
         0 of a pure promise; that of every part.
     baseline_error : float or None
         Declared error of one median for all cells, in value units.
+    target_errors : mapping of str to str
+        Stated targets for which the requested ε was found, by statistic; empty where ε was given.
 
     Raises
     ------
@@ -89,6 +91,7 @@ class DistributionPart(PlainPart):
     requested_estimator: Estimator = "auto"
     delta: Fraction = Fraction(0)
     baseline_error: float | None = None
+    target_errors: Mapping[str, str] = field(default_factory=dict)
     kind: ClassVar[str] = "distributions"
     reads_bins: ClassVar[bool] = True
     saved_as: ClassVar[str] = "DistributionPlan"
@@ -163,10 +166,13 @@ class DistributionPart(PlainPart):
         )
 
     def goal(self) -> dict[str, str]:
-        """Return the request as text by field."""
+        """Return the request as text by field: with targets these, and not the ε that was found."""
+        limit = {"epsilon": decimal_text(self.requested_epsilon)}
+        if self.target_errors:
+            limit = {"targets": json.dumps(self.target_errors, sort_keys=True)}
         return {
             "statistics": json.dumps(self.statistics),
-            "epsilon": decimal_text(self.requested_epsilon),
+            **limit,
             "weights": weights_text(self.weights),
             "estimator": self.requested_estimator,
             **delta_text(self.delta),

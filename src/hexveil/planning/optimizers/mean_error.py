@@ -18,8 +18,8 @@ rates are, factors and losses are computed from all pairs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,9 +28,8 @@ from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
 from hexveil.base.arrays import Bools, Floats
 from hexveil.base.work_share import SEARCH, parts_of_work
 from hexveil.model.occupancy import Occupancy
-from hexveil.planning.optimizers.bounded_descent import StopRule, descend
 from hexveil.planning.optimizers.minimax import JointSolution
-from hexveil.planning.optimizers.pair_sums import fetch_sample, to_all_cells
+from hexveil.planning.optimizers.pair_sums import descend, fetch_sample, to_all_cells
 from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
 from hexveil.planning.request import Request
 
@@ -61,7 +60,7 @@ class ObjectiveWeights:
     def of(cls, request: Request, span: Floats, occupancy: Occupancy) -> ObjectiveWeights:
         """Return weights that make the sum of errors the average of `Plan.objective_errors`."""
         names, cells, varies = request.noised, float(span.size), ~has_single_record(occupancy)
-        if len(names) == 2 and request.error != "sum":
+        if len(names) == 2:
             flat = np.ones(span.size) / (2.0 * cells)
             return cls(
                 flat / MAX_CONSTANT_ERROR["mean"],
@@ -83,9 +82,9 @@ class ObjectiveWeights:
         )
 
 
-FULL_SEARCH = StopRule(iterations=300)
+FULL_SEARCH = {"maxiter": 300}
 """Limits of a descent with all pairs at hand."""
-DISTRIBUTED_SEARCH = StopRule(iterations=12, evaluations=24, trials=5)
+DISTRIBUTED_SEARCH = {"maxiter": 12, "maxfun": 24, "maxls": 5}
 """Limits of the search with all users elsewhere; each evaluation asks for a few sums of pairs."""
 
 
@@ -93,7 +92,7 @@ def minimize_mean_error(
     exposure: ClippingProblem,
     weights: ObjectiveWeights,
     loss: float,
-    effort: StopRule = FULL_SEARCH,
+    effort: Mapping[str, int] = FULL_SEARCH,
     begin: InverseScales | None = None,
 ) -> JointSolution:
     """Minimize the weighted sum of errors within a loss.
@@ -104,8 +103,7 @@ def minimize_mean_error(
     Examples
     --------
     >>> from hexveil.model.occupancy import LocalOccupancy
-    >>> from hexveil.planning.optimizers.user_factors import GaussianClippingProblem
-    >>> crowd = GaussianClippingProblem(LocalOccupancy.from_dense([[1, 1]] * 50))
+    >>> crowd = ClippingProblem(LocalOccupancy.from_dense([[1, 1]] * 50), law=GAUSSIAN)
     >>> means = ObjectiveWeights(np.full(2, 0.5), np.zeros(2))
     >>> found = minimize_mean_error(crowd, means, 0.08)
     >>> (1.0 / found.rates.mean).round(9)  # (1/50) √2 / √0.08
@@ -140,8 +138,10 @@ def _from_sample(
     """Return the solution to which some users lead, and a few steps with all of them."""
     sample, cells, part = fetch_sample(exposure.occupancy)
     weighed = ObjectiveWeights(weights.mean[cells], weights.variance[cells])
-    of_sample = loss / part**exposure.power
-    found = minimize_mean_error(type(exposure)(sample), weighed, of_sample).rates
+    of_sample = loss / part**exposure.law.power
+    found = minimize_mean_error(
+        replace(exposure, occupancy=sample, span_quanta=None), weighed, of_sample
+    ).rates
     n_cells = exposure.occupancy.n_cells
     rates = InverseScales(
         to_all_cells(found.mean, cells, n_cells), to_all_cells(found.variance, cells, n_cells)
@@ -174,7 +174,7 @@ def _starts(
             quantiles = np.quantile(losses[losses > 0], START_QUANTILES[exposure.law])
             for typical in np.unique(quantiles).tolist():
                 # Most users are then not clipped, and a descent moves freely from there.
-                yield InverseScales(*indicator * (loss / typical) ** (1.0 / exposure.power))
+                yield InverseScales(*indicator * (loss / typical) ** (1.0 / exposure.law.power))
 
 
 def _descents(
@@ -182,7 +182,7 @@ def _descents(
     weights: ObjectiveWeights,
     loss: float,
     start: InverseScales,
-    effort: StopRule,
+    effort: Mapping[str, int],
 ) -> tuple[float, InverseScales]:
     """Return the least error found, making cells constants that would do better so."""
     best: tuple[float, InverseScales] | None = None
@@ -205,7 +205,7 @@ def _descend(
     loss: float,
     live: Bools,
     start: InverseScales,
-    effort: StopRule,
+    effort: Mapping[str, int],
 ) -> tuple[float, InverseScales]:
     """Return the error that L-BFGS finds, and the rates there."""
 
@@ -220,7 +220,7 @@ def _descend(
 
     # Logarithms keep rates positive, and their slopes of one size over many orders.
     begin = np.log(np.maximum(np.stack((start.mean, start.variance))[live], 1e-12))
-    found, error = descend(value, begin, LOG_SCALE_RANGE, effort)
+    found, error = descend(value, begin, LOG_SCALE_RANGE, **effort)
     return error, unpack(found)
 
 
@@ -284,7 +284,7 @@ def loss_multipliers(
         remaining = np.maximum(1.0 - 2.0 * away, 0.0)
         # The bias of a variance bends: its slope falls with what is clipped already.
         steep += np.where(rates.variance > 0, weights.variance * remaining / 2.0, 0.0)
-    gain = exposure.sum_per_user(steep)
+    gain = exposure.shares.per_user(steep)
     cost = exposure.loss_slope(rates, factor)
     return np.divide(gain, cost, out=np.zeros_like(gain), where=held & (cost > 0))
 

@@ -18,14 +18,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
+from typing import TypeAlias
 
 import numpy as np
 
 from hexveil.base.arrays import Floats
 from hexveil.base.work_share import SEARCH, tell_share
-from hexveil.planning.calibration import Targets
 from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
 
+RatesAt: TypeAlias = Callable[[Floats], InverseScales | None]
+"""The least rates that meet some targets, by the share of each cell at the middle; None if none do.
+They grow with every share."""
 MAX_ITERATIONS = 20_000
 """Steps after which a loss too near the least one is given up as undecided."""
 CONVERGENCE_TOLERANCE = 1e-9
@@ -53,57 +56,6 @@ class JointSolution:
 
 
 @dataclass(frozen=True, eq=False)
-class FeasibilityResult:
-    """Result of the search at one loss.
-
-    Attributes
-    ----------
-    solution : JointSolution or None
-    infeasible : bool
-        Whether it was proved that no plan of the class is there.
-    """
-
-    solution: JointSolution | None
-    infeasible: bool
-
-
-def minimize_noise(
-    exposure: ClippingProblem,
-    rates_at: Callable[[Floats], InverseScales | None],
-    loss: float,
-    start: InverseScales | None = None,
-) -> FeasibilityResult:
-    """Return the plan with the least noise in every cell at a loss, or the proof of none."""
-    # Without bias a target leaves the most room for noise: these are the smallest rates of any
-    # plan.
-    rates = rates_at(np.zeros(exposure.occupancy.n_cells))
-    if rates is None:
-        return FeasibilityResult(None, infeasible=True)
-    # Rates of a plan at a larger loss are no larger than those here: they save steps.
-    if start is not None:
-        rates = InverseScales(
-            np.maximum(rates.mean, start.mean), np.maximum(rates.variance, start.variance)
-        )
-    for _ in range(MAX_ITERATIONS):
-        factor = exposure.largest_factors(rates, loss)
-        new = rates_at(exposure.clipped_share(factor))
-        if new is None:
-            return FeasibilityResult(None, infeasible=True)
-        # Larger rates never follow from smaller ones, so that the first that suffice are the least.
-        if (new.mean <= rates.mean * (1 + CONVERGENCE_TOLERANCE)).all() and (
-            new.variance <= rates.variance * (1 + CONVERGENCE_TOLERANCE)
-        ).all():
-            return FeasibilityResult(JointSolution(new, factor), infeasible=False)
-        # The maximum keeps the iteration monotone where rounding would let it go back.
-        rates = InverseScales(
-            np.maximum(rates.mean, new.mean), np.maximum(rates.variance, new.variance)
-        )
-    # Slow convergence is no proof: the search treats it as undecided, the certificate does not
-    # count it.
-    return FeasibilityResult(None, infeasible=False)
-
-
-@dataclass(frozen=True, eq=False)
 class SearchResult:
     """The end of a search.
 
@@ -121,97 +73,30 @@ class SearchResult:
     bound: float
 
 
-def is_infeasible(
-    exposure: ClippingProblem, least_rates_at: Callable[[Floats], InverseScales | None], loss: float
-) -> bool:
-    """Return whether it is proved that no plan of the class has this loss.
-
-    The factors never grow: each step's is an upper bound for the factors of every such plan, by
-    the rates that its own bias leaves room for. Steps are taken at a slightly larger loss, which
-    covers their rounding.
-    """
-    factor = np.ones(exposure.occupancy.n_users)
-    for _ in range(MAX_ITERATIONS):
-        rates = least_rates_at(exposure.clipped_share(factor))
-        if rates is None:
-            return True
-        # A larger loss makes the factors larger, hence still upper bounds after rounding.
-        new = np.minimum(factor, exposure.largest_factors(rates, loss / PROOF_MARGIN, least=True))
-        if (new >= factor * (1 - CONVERGENCE_TOLERANCE)).all():
-            return False
-        factor = new
-    return False
-
-
-def minimize_loss(exposure: ClippingProblem, targets: Targets, asked: Targets) -> SearchResult:
+def minimize_loss(exposure: ClippingProblem, targets: RatesAt, asked: RatesAt) -> SearchResult:
     """Return the plan that meets the targets at the least loss of the most exposed user.
 
     `asked` are the targets that the bound is about; those aimed at may be a little smaller.
     """
     nobody = np.ones(exposure.occupancy.n_users)
-    rates = targets.rates(np.zeros(exposure.occupancy.n_cells))
+    rates = targets(np.zeros(exposure.occupancy.n_cells))
     if rates is None:
         raise ValueError("no noise at all is left by these targets")
-    high = float(exposure.losses(rates, nobody).max())
-    first = SearchResult(JointSolution(rates, nobody), high, 0.0)
-    if not high:
-        return first
-
-    def tried(loss: float, start: InverseScales | None) -> FeasibilityResult:
-        return minimize_noise(exposure, targets.rates, loss, start)
-
-    # At the first loss nobody is clipped, so that it works; half of it may or may not.
-    result = _search(first, high / 2.0, tried)
-    largest = exposure.largest_share
-    bound = _proved(
-        result.bound,
-        lambda loss: is_infeasible(exposure, lambda away: asked.least_rates(away, largest), loss),
+    # At this loss nobody is clipped, so that it works.
+    largest = float(exposure.losses(rates, nobody).max())
+    return _minimized(
+        JointSolution(rates, nobody),
+        largest,
+        lambda loss, start: minimize_noise(exposure, targets, loss, start),
+        lambda loss: is_infeasible(exposure, asked, loss),
     )
-    return SearchResult(result.solution, result.value, bound)
-
-
-def _proved(bound: float, impossible: Callable[[float], bool]) -> float:
-    """Return the largest loss or error, up to `bound`, that is proved impossible, nearly."""
-    # Usually the search has come down to what can be proved.
-    if impossible(bound):
-        return bound * PROOF_MARGIN
-    low, high = 0.0, bound
-    for _ in range(PROOF_BISECTIONS):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if impossible(middle) else (low, middle)
-    return low * PROOF_MARGIN
-
-
-def _search(
-    first: SearchResult,
-    guess: float,
-    tried: Callable[[float, InverseScales | None], FeasibilityResult],
-) -> SearchResult:
-    """Return the smallest value that works, to a relative `SEARCH_TOLERANCE`; `first` works.
-
-    A plan's rates are a valid start at every smaller value, where no plan has smaller ones.
-    """
-    best, low, proved = first, 0.0, 0.0
-    value = guess
-    for step in count():
-        if not best.value - low > SEARCH_TOLERANCE * best.value:
-            break
-        # Halvings that are left, once a value has failed.
-        left = np.log2((best.value - low) / (SEARCH_TOLERANCE * best.value))
-        tell_share(SEARCH, step / (step + 1.0 + float(left)))
-        answer = tried(value, best.solution.rates)
-        if answer.solution is not None:
-            best = SearchResult(answer.solution, value, proved)
-        else:
-            low = value
-            proved = max(proved, value if answer.infeasible else 0.0)
-        # Until one value fails, the least one may be of any size: halve.
-        value = (low + best.value) / 2.0 if low else best.value / 2.0
-    return SearchResult(best.solution, best.value, proved)
 
 
 def minimize_max_error(
-    exposure: ClippingProblem, targets_at: Callable[[float], Targets], loss: float, largest: float
+    exposure: ClippingProblem,
+    targets_at: Callable[[float], RatesAt],
+    loss: float,
+    largest: float,
 ) -> SearchResult:
     """Minimize a single number that determines all errors, within a loss.
 
@@ -222,21 +107,91 @@ def minimize_max_error(
     loss : float
     largest : float
     """
-    targets = targets_at(largest)
-    rates = targets.rates(np.zeros(exposure.occupancy.n_cells))
+    rates = targets_at(largest)(np.zeros(exposure.occupancy.n_cells))
     if rates is None or rates.total.any():
         raise ValueError("constants must meet the largest targets")
-    nobody = np.ones(exposure.occupancy.n_users)
-    first = SearchResult(JointSolution(rates, nobody), largest, 0.0)
+    return _minimized(
+        JointSolution(rates, np.ones(exposure.occupancy.n_users)),
+        largest,
+        lambda value, start: minimize_noise(exposure, targets_at(value), loss, start),
+        lambda value: is_infeasible(exposure, targets_at(value), loss),
+    )
 
-    def tried(value: float, start: InverseScales | None) -> FeasibilityResult:
-        return minimize_noise(exposure, targets_at(value).rates, loss, start)
 
-    result = _search(first, largest / 2.0, tried)
-    shares = exposure.largest_share
+def _minimized(
+    solution: JointSolution,
+    value: float,
+    tried: Callable[[float, InverseScales], JointSolution | None],
+    impossible: Callable[[float], bool],
+) -> SearchResult:
+    """Return the smallest value that works, to `SEARCH_TOLERANCE`, and one that is impossible.
 
-    def impossible(value: float) -> bool:
-        targets = targets_at(value)
-        return is_infeasible(exposure, lambda away: targets.least_rates(away, shares), loss)
+    The solution works at the value. Its rates are a valid start at every smaller value, where no
+    plan has smaller ones.
+    """
+    low, middle = 0.0, value / 2.0
+    for step in count():
+        if not value - low > SEARCH_TOLERANCE * value:
+            break
+        # Halvings that are left, once a value has failed.
+        left = np.log2((value - low) / (SEARCH_TOLERANCE * value))
+        tell_share(SEARCH, step / (step + 1.0 + float(left)))
+        found = tried(middle, solution.rates)
+        if found is None:
+            low = middle
+        else:
+            solution, value = found, middle
+        # Until one value fails, the least one may be of any size: halve.
+        middle = (low + value) / 2.0
+    # Usually the search has come down to what can be proved.
+    bound, high = (low, low) if impossible(low) else (0.0, low)
+    for _ in range(PROOF_BISECTIONS if bound < high else 0):
+        middle = (bound + high) / 2.0
+        bound, high = (middle, high) if impossible(middle) else (bound, middle)
+    return SearchResult(solution, value, bound * PROOF_MARGIN)
 
-    return SearchResult(result.solution, result.value, _proved(result.bound, impossible))
+
+def minimize_noise(
+    exposure: ClippingProblem, targets: RatesAt, loss: float, start: InverseScales
+) -> JointSolution | None:
+    """Return the plan with the least noise in every cell at a loss; None if none was found.
+
+    `start` are rates of a plan at a larger loss: no larger than those here, they save steps.
+    """
+    rates = start
+    for _ in range(MAX_ITERATIONS):
+        factor = exposure.largest_factors(rates, loss)
+        new = targets(exposure.clipped_share(factor))
+        if new is None:
+            return None
+        # Larger rates never follow from smaller ones, so that the first that suffice are the least.
+        if (new.mean <= rates.mean * (1 + CONVERGENCE_TOLERANCE)).all() and (
+            new.variance <= rates.variance * (1 + CONVERGENCE_TOLERANCE)
+        ).all():
+            return JointSolution(new, factor)
+        # The maximum keeps the iteration monotone where rounding would let it go back.
+        rates = InverseScales(
+            np.maximum(rates.mean, new.mean), np.maximum(rates.variance, new.variance)
+        )
+    # Slow convergence is no proof: the search goes on above, the certificate does not count it.
+    return None
+
+
+def is_infeasible(exposure: ClippingProblem, targets: RatesAt, loss: float) -> bool:
+    """Return whether it is proved that no plan of the class has this loss.
+
+    The factors never grow: each step's is an upper bound for the factors of every such plan, by
+    the rates that its own bias leaves room for. Steps are taken at a slightly larger loss, which
+    covers their rounding.
+    """
+    factor = np.ones(exposure.occupancy.n_users)
+    for _ in range(MAX_ITERATIONS):
+        rates = targets(exposure.clipped_share(factor))
+        if rates is None:
+            return True
+        # A larger loss makes the factors larger, hence still upper bounds after rounding.
+        new = np.minimum(factor, exposure.largest_factors(rates, loss / PROOF_MARGIN, least=True))
+        if (new >= factor * (1 - CONVERGENCE_TOLERANCE)).all():
+            return False
+        factor = new
+    return False

@@ -1,10 +1,8 @@
 """Sums of pairs' shares of their cells, or of squared shares: over a cell, or over a user.
 
-Where pairs are at hand, searches ask for thousands of them. Of many pairs they are products with a
-sparse matrix; of few, a product's checks take longer than its sums, and loading `scipy.sparse`
-longer than a search. Both ways add the same products in the same order. Of pairs that stay
-elsewhere they are asked of their blocks, and the search begins with some users, whose pairs are
-fetched.
+Where pairs are at hand, searches ask for thousands of them: products with a sparse matrix. Of pairs
+that stay elsewhere they are asked of their blocks, and the search begins with some users, whose
+pairs are fetched.
 """
 
 from __future__ import annotations
@@ -18,16 +16,18 @@ import numpy as np
 
 from hexveil.accounting import privacy_loss as contributions
 from hexveil.base.arrays import Floats, Ints
+from hexveil.base.blas_threads import single_blas_thread
+from hexveil.base.work_share import SEARCH, tell_share
 from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs, Partition
 
-FEW_PAIRS = 2**13
-"""So many pairs and fewer are added up without a matrix."""
 BLOCK_PAIRS = 2**15
 """Pairs that are looked at together: all that is made of so many stays in a core's own cache."""
 FETCHED_PAIRS = 2**22
 """Pairs that are fetched to begin with, about."""
 CACHED_ANSWERS = 4
 """Answers about pairs elsewhere that are kept: a step of a search asks for some sums twice."""
+USUAL_ITERATIONS = 200
+"""Iterations of a long descent, by which its share is told."""
 
 
 class PairLook(Protocol):
@@ -43,17 +43,42 @@ class PairLook(Protocol):
 PairLooks: TypeAlias = Callable[[Pairs, Floats], PairLook]
 
 
-class ShareSums(Protocol):
-    """Sums of shares to a power, wherever pairs are."""
+class LocalShareSums:
+    """Sums of shares to a power, of pairs at hand."""
 
-    cheap: bool
+    cheap = True
     """Whether thousands of sums may be asked for; else a search begins with some users."""
+
+    def __init__(self, occupancy: LocalOccupancy) -> None:
+        self.occupancy = occupancy
+        records = occupancy.records_per_cell.astype(np.float64)
+        self.share = occupancy.n / np.repeat(records, occupancy.users_per_cell)
+        self._powers: dict[int, tuple[Any, Any]] = {}
+
+    def _of(self, power: int) -> tuple[Any, Any]:
+        """Return the matrix of cells by users of shares to a power, and its transpose."""
+        if power not in self._powers:
+            self._powers[power] = self._matrices(self.share**power)
+        return self._powers[power]
+
+    def _matrices(self, figure: Floats) -> tuple[Any, Any]:
+        import scipy.sparse  # noqa: PLC0415  slow to import
+
+        occupancy = self.occupancy
+        # Indices of 32 bits take half of the memory that scipy would give to int64 ones.
+        columns, first = occupancy.user.astype(np.int32), occupancy.start.astype(np.int32)
+        shape = occupancy.n_cells, occupancy.n_users
+        matrix = scipy.sparse.csr_array((figure, columns, first), shape=shape)
+        # Transposed once: each sum would make a matrix of its own.
+        return matrix, matrix.T
 
     def per_cell(self, per_user: Floats, power: int = 1) -> Floats:
         """Return per cell the sum over its users of share^power times a figure of the user."""
+        return np.asarray(self._of(power)[0] @ per_user)
 
     def per_user(self, per_cell: Floats, power: int = 1) -> Floats:
         """Return per user the sum over its cells of share^power times a figure of the cell."""
+        return np.asarray(self._of(power)[1] @ per_cell)
 
     def look(self, make: PairLooks, times: Floats) -> tuple[tuple[Floats, ...], Floats]:
         """Look at all pairs: the cells' figures, and per user the sum of pairs' figures times one.
@@ -65,92 +90,19 @@ class ShareSums(Protocol):
         times : ndarray of float, shape (n_cells,)
             What the figure of a pair is multiplied with.
         """
-
-
-class PairFigureSums:
-    """Sums of one figure per pair, times a figure per user or per cell.
-
-    Parameters
-    ----------
-    occupancy : LocalOccupancy
-    figure : ndarray of float, shape (n_pairs,)
-
-    Attributes
-    ----------
-    figure : ndarray of float, shape (n_pairs,)
-        May be changed in place between sums.
-    """
-
-    def __init__(self, occupancy: LocalOccupancy, figure: Floats) -> None:
-        self.figure = figure
-        self._size = occupancy.n_cells, occupancy.n_users
-        self._few = occupancy.n_pairs <= FEW_PAIRS
-        if self._few:
-            self._user = occupancy.user.astype(np.intp)
-            self._cell = occupancy.cell.astype(np.intp)
-            return
-        import scipy.sparse  # noqa: PLC0415  slow to import
-
-        # Indices of 32 bits take half of the memory that scipy would give to int64 ones.
-        columns, first = occupancy.user.astype(np.int32), occupancy.start.astype(np.int32)
-        self._matrix = scipy.sparse.csr_array((figure, columns, first), shape=self._size)
-        self.figure = self._matrix.data
-        # Transposed once: each sum would make a matrix of its own.
-        self._transposed = self._matrix.T
-
-    def per_cell(self, per_user: Floats) -> Floats:
-        """Return per cell the sum over its users of the pairs' figure times one of the user."""
-        if not self._few:
-            return np.asarray(self._matrix @ per_user)
-        sums = np.bincount(self._cell, self.figure * per_user[self._user], self._size[0])
-        return np.asarray(sums, dtype=np.float64)
-
-    def per_user(self, per_cell: Floats) -> Floats:
-        """Return per user the sum over its cells of the pairs' figure times one of the cell."""
-        if not self._few:
-            return np.asarray(self._transposed @ per_cell)
-        sums = np.bincount(self._user, self.figure * per_cell[self._cell], self._size[1])
-        return np.asarray(sums, dtype=np.float64)
-
-
-class LocalShareSums:
-    """`ShareSums` of pairs at hand."""
-
-    cheap = True
-
-    def __init__(self, occupancy: LocalOccupancy) -> None:
-        self.occupancy = occupancy
-        records = occupancy.records_per_cell.astype(np.float64)
-        self.share = occupancy.n / np.repeat(records, occupancy.users_per_cell)
-        self._powers: dict[int, PairFigureSums] = {}
-
-    def _of(self, power: int) -> PairFigureSums:
-        if power not in self._powers:
-            self._powers[power] = PairFigureSums(self.occupancy, self.share**power)
-        return self._powers[power]
-
-    def per_cell(self, per_user: Floats, power: int = 1) -> Floats:
-        """Return per cell the sum over its users: see `ShareSums`."""
-        return self._of(power).per_cell(per_user)
-
-    def per_user(self, per_cell: Floats, power: int = 1) -> Floats:
-        """Return per user the sum over its cells: see `ShareSums`."""
-        return self._of(power).per_user(per_cell)
-
-    def look(self, make: PairLooks, times: Floats) -> tuple[tuple[Floats, ...], Floats]:
-        """Look at all pairs, block by block: see `ShareSums`."""
         figures = []
+        matrix, transposed = self._figures
         for block in self._blocks:
             seen = make(block, self.share[block.rows])
             figures.append(seen.of_cells())
-            own = map(block.repeat, figures[-1])
-            self._figures.figure[block.rows] = seen.of_pairs(*own)
+            # In place: the transpose has the same numbers.
+            matrix.data[block.rows] = seen.of_pairs(*map(block.repeat, figures[-1]))
         columns = tuple(map(np.concatenate, zip(*figures, strict=True)))
-        return columns, self._figures.per_user(times)
+        return columns, np.asarray(transposed @ times)
 
     @cached_property
-    def _figures(self) -> PairFigureSums:
-        return PairFigureSums(self.occupancy, np.empty_like(self.share))
+    def _figures(self) -> tuple[Any, Any]:
+        return self._matrices(np.empty_like(self.share))
 
     @cached_property
     def _blocks(self) -> list[Partition]:
@@ -158,7 +110,7 @@ class LocalShareSums:
 
 
 class MappedShareSums:
-    """`ShareSums` asked of blocks of pairs; the last answers are remembered."""
+    """The same sums, asked of blocks of pairs; the last answers are remembered."""
 
     cheap = False
 
@@ -167,12 +119,12 @@ class MappedShareSums:
         self._last: dict[str, Floats] = {}
 
     def per_cell(self, per_user: Floats, power: int = 1) -> Floats:
-        """Return per cell the sum over its users: see `ShareSums`."""
+        """Return per cell the sum over its users: see `LocalShareSums`."""
         work = partial(contributions.sum_per_cell, figure=per_user, **self._shares(power))
         return self._remembered(f"cells {power}", per_user, lambda: self.occupancy.map_cells(work))
 
     def per_user(self, per_cell: Floats, power: int = 1) -> Floats:
-        """Return per user the sum over its cells: see `ShareSums`."""
+        """Return per user the sum over its cells: see `LocalShareSums`."""
         work = partial(contributions.sum_per_user, figure=per_cell, **self._shares(power))
         return self._remembered(f"users {power}", per_cell, lambda: self.occupancy.map_users(work))
 
@@ -190,12 +142,15 @@ class MappedShareSums:
         return self._last[key]
 
     def look(self, make: PairLooks, times: Floats) -> tuple[tuple[Floats, ...], Floats]:
-        """Look at blocks of cells, then at blocks of users: see `ShareSums`."""
+        """Look at blocks of cells, then at blocks of users: see `LocalShareSums`."""
         occupancy = self.occupancy
         look = partial(_look, make=make, records=occupancy.records_per_cell)
         figures = occupancy.map_cells(partial(_look_at_cells, look=look))
         work = partial(_look_at_users, look=look, times=times, figures=figures)
         return figures, occupancy.map_users(work)
+
+
+ShareSums: TypeAlias = LocalShareSums | MappedShareSums
 
 
 def share_sums(occupancy: Occupancy) -> ShareSums:
@@ -257,3 +212,47 @@ def to_all_cells(rate: Floats, cells: Ints, n_cells: int) -> Floats:
     full = np.full(n_cells, usual)
     full[cells] = rate
     return full
+
+
+# ---- a descent ----
+
+
+def descend(
+    objective: Callable[[Floats], tuple[float, Floats]],
+    begin: Floats,
+    reach: float,
+    **limits: float,
+) -> tuple[Floats, float]:
+    """Return the point that SciPy's L-BFGS-B finds, and the objective there.
+
+    Near the minimum a line search compares values that differ only by rounding, so the number of
+    evaluations depends on the processor. Where an evaluation is dear, limit evaluations as well as
+    iterations.
+
+    Parameters
+    ----------
+    objective : callable
+        From a point to the objective and its slope; it must not keep or change the point.
+    begin : ndarray of float, shape (n,)
+    reach : float
+        How far each number may go from where it began.
+    **limits
+        Options of L-BFGS-B.
+    """
+    import scipy.optimize  # noqa: PLC0415  slow to import
+
+    usual, done = min(limits.get("maxiter", USUAL_ITERATIONS), USUAL_ITERATIONS), 0
+
+    def tell(_: Floats) -> None:
+        nonlocal done
+        done += 1
+        tell_share(SEARCH, min(done / usual, 1.0))
+
+    bounds = np.stack((begin - reach, begin + reach), axis=1)
+    # Here, as the linear algebra of SciPy may have been loaded only just now.
+    with single_blas_thread():
+        found = scipy.optimize.minimize(
+            objective, begin, jac=True, method="L-BFGS-B", bounds=bounds, callback=tell,
+            options=limits,
+        )  # fmt: skip
+    return np.asarray(found.x), float(found.fun)

@@ -14,11 +14,10 @@ Cells planned apart, mean and variance: COMP's BASELINE and CLIP, with any split
 Each cell has the loss ε'; the mean takes a part w of it, the variance the rest. With x the largest
 share that a user contributes, the mean moves by at most x and the variance by spread(x)
 (accounting/error_model.py), so the scales are x / (w ε') and spread(x) / ((1 - w) ε'), for bounds
-of width 1. The best w makes the weighed sum of both scales least: w is to 1 - w as √(A x) to √(B
-spread(x)), A and B being U and U² for COMP's sum of errors, else what makes each a share of the
-error of a constant: 2 and 8. CLIP keeps at most t samples of a user (the rank that the mechanism
-takes at half the cell's loss, since each statistic gets about that); what is above is put at the
-middle, not dropped.
+of width 1. The best w makes the sum of both scales least, each as a share of the error of a
+constant: w is to 1 - w as √(2 x) to √(8 spread(x)). CLIP keeps at most t samples of a user (the
+rank that the mechanism takes at half the cell's loss, since each statistic gets about that); what
+is above is put at the middle, not dropped.
 """
 
 from __future__ import annotations
@@ -278,9 +277,8 @@ def _share(request: Request, span: Floats, moved: Floats, varied: Floats) -> Flo
         return np.zeros(span.size)
     if request.split is not None:
         return np.full(span.size, float(request.split))
-    summed = request.error == "sum"
-    mean_share = np.sqrt(moved * (span if summed else 1.0 / MAX_CONSTANT_ERROR["mean"]))
-    variance_share = np.sqrt(varied * (span**2 if summed else 1.0 / MAX_CONSTANT_ERROR["variance"]))
+    mean_share = np.sqrt(moved / MAX_CONSTANT_ERROR["mean"])
+    variance_share = np.sqrt(varied / MAX_CONSTANT_ERROR["variance"])
     total = mean_share + variance_share
     return np.asarray(np.divide(mean_share, total, out=np.full(span.size, 0.5), where=total > 0))
 

@@ -14,16 +14,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hexveil.accounting import privacy_loss
 from hexveil.accounting import privacy_loss as contributions
-from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
+from hexveil.accounting.noise_law import LAPLACE, NoiseLaw
 from hexveil.accounting.privacy_loss import KeptRecords
-from hexveil.base.arrays import Floats
+from hexveil.base.arrays import Floats, Ints
 from hexveil.model.occupancy import Occupancy, Pairs
 from hexveil.planning.optimizers.pair_sums import ShareSums, share_sums
 
@@ -48,21 +45,27 @@ class InverseScales:
 
 @dataclass(frozen=True, eq=False)
 class ClippingProblem:
-    """Shares of an occupancy, ready to be weighed.
+    """Shares of an occupancy, ready to be weighed under noise of a law.
+
+    Under Laplace noise rates are inverse scales and losses ε; under Gaussian noise they are inverse
+    deviations and squares of μ. The loss of a user falls with the power of the law of the noise.
 
     Attributes
     ----------
     occupancy : Occupancy
     span_quanta : ndarray of float, shape (n_cells,), or None
         Width of the bounds in quanta, where there are records: what the mean keeps is whole in it.
+    law : NoiseLaw
     """
 
     occupancy: Occupancy
     span_quanta: Floats | None = None
+    law: NoiseLaw = LAPLACE
 
-    law: ClassVar[NoiseLaw] = LAPLACE
-    power: ClassVar[int] = 1
-    """The loss of a user falls with this power of the noise."""
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether losses are squares of μ."""
+        return self.law.power == 2
 
     @cached_property
     def shares(self) -> ShareSums:
@@ -74,31 +77,6 @@ class ClippingProblem:
         """Share of each pair at hand in its cell: m/N."""
         occupancy = self.occupancy.local()
         return contributions.record_shares(occupancy, occupancy.records_per_cell)
-
-    def sum_per_user(self, per_cell: Floats) -> Floats:
-        """Return per user the sum over its cells of its share times a figure of the cell."""
-        return self.shares.per_user(per_cell)
-
-    def _once(self, name: str, rates: InverseScales, compute: Callable[[], Floats]) -> Floats:
-        """Return sums at these rates: one look at them asks for the same sums twice."""
-        if self._last.get("rates") is not rates:
-            self._last.clear()
-            self._last["rates"] = rates
-        if name not in self._last:
-            self._last[name] = compute()
-        return np.asarray(self._last[name])
-
-    @cached_property
-    def _last(self) -> dict[str, Any]:
-        return {}
-
-    def _linear_losses(self, rates: InverseScales) -> Floats:
-        """Return the sum per user of its shares times the cells' rates."""
-        return self._once("linear", rates, lambda: self.shares.per_user(rates.total))
-
-    def _bent_losses(self, rates: InverseScales) -> Floats:
-        """Return the sum per user of its squared shares times the cells' rates of variances."""
-        return self._once("bent", rates, lambda: self.shares.per_user(rates.variance, 2))
 
     def clipped_share(self, factor: Floats) -> Floats:
         """Return the share of each cell's samples that the factors put at the middle."""
@@ -119,7 +97,13 @@ class ClippingProblem:
 
     def losses(self, rates: InverseScales, factor: Floats) -> Floats:
         """Return the loss of each user, not rounded; the plan itself rounds up."""
-        return self.occupancy.map_users(self._at(privacy_loss.loss_at, rates, factor))
+        if self.is_gaussian:
+            return factor**2 * self._squares(rates)
+        return self.occupancy.map_users(self._at(contributions.loss_at, rates, factor))
+
+    def _squares(self, rates: InverseScales) -> Floats:
+        """Return the square of μ of each user at factor 1."""
+        return self.shares.per_user(rates.mean**2 + rates.variance**2, 2)
 
     def _at(
         self, work: Callable[..., Floats], rates: InverseScales, factor: Floats
@@ -128,103 +112,74 @@ class ClippingProblem:
         total = self.occupancy.records_per_cell
         return partial(work, total=total, mean=rates.mean, variance=rates.variance, factor=factor)
 
-    @cached_property
-    def largest_share(self) -> Floats:
-        """Largest share of a user in each cell."""
-        return np.asarray(self.occupancy.largest_count / self.occupancy.records_per_cell)
-
     def marginal_sums(
         self, rates: InverseScales, weight: Floats, factor: Floats
     ) -> tuple[Floats, Floats]:
         """Return how the weighed sum of users' losses rises with both rates of each cell.
 
-        These are sums over its users of the weight times x, and times spread(x).
+        Under Laplace noise the sums over its users of the weight times x, and times spread(x).
         """
+        if self.is_gaussian:
+            squares = self.shares.per_cell(2.0 * weight * factor**2, 2)
+            return rates.mean * squares, rates.variance * squares
         mean = self.shares.per_cell(weight * factor)
         # Without noise for variances nothing goes down their slope.
         if not rates.variance.any():
             return mean, np.zeros_like(mean)
         bent = self.shares.per_cell(weight * factor**2, 2)
-        cell, user, share = self._large
-        # Beyond one half the spread is 1/4, which is x (1 - x) + (x - 1/2)².
-        x = np.maximum(share * factor[user], 0.5)
+        cell, user, x = self._majorities(factor)
         margin = np.bincount(cell, weights=weight[user] * (x - 0.5) ** 2, minlength=mean.size)
         return mean, np.asarray(mean - bent + margin)
 
     def loss_slope(self, rates: InverseScales, factor: Floats) -> Floats:
         """Return how fast each user's loss grows with its factor."""
-        flat = self._linear_losses(rates)
+        if self.is_gaussian:
+            return 2.0 * factor * self._squares(rates)
+        flat = self.shares.per_user(rates.total)
         if not rates.variance.any():
             return flat
-        cell, user, share = self._large
-        x = np.maximum(share * factor[user], 0.5)
-        margin = share * rates.variance[cell] * (2.0 * x - 1.0)
-        large = np.bincount(user, weights=np.where(x > 0.5, margin, 0.0), minlength=flat.size)
-        return np.asarray(flat - 2.0 * factor * self._bent_losses(rates) + large)
+        cell, user, x = self._majorities(factor)
+        margin = self._large[2] * rates.variance[cell] * (2.0 * x - 1.0)
+        large = np.bincount(user, weights=margin, minlength=flat.size)
+        return np.asarray(flat - 2.0 * factor * self.shares.per_user(rates.variance, 2) + large)
 
     def largest_factors(self, rates: InverseScales, loss: float, *, least: bool = False) -> Floats:
         """Return each user's largest factor, at most 1, with a loss of at most `loss`.
 
-        For x <= 1/2 in all its cells the loss is A f - B f², solved exactly; the few users who
-        hold more of a cell whose variance is published are bisected. With `least` those are
-        charged the least that a plan may charge them (`_least_charge`), for lower bounds.
+        Under Laplace noise, for x <= 1/2 in all its cells, the loss is A f - B f², solved exactly;
+        the few users who hold more of a cell whose variance is published are bisected. With `least`
+        those are charged the least that a plan may charge them, for lower bounds.
         """
-        linear = self._linear_losses(rates)
+        if self.is_gaussian:
+            norms, limit = np.sqrt(self._squares(rates)), math.sqrt(loss)
+            return np.where(norms > limit, limit / np.maximum(norms, 1e-300), 1.0)
+        linear = self.shares.per_user(rates.total)
         if not rates.variance.any():
             return np.minimum(
                 1.0, np.divide(loss, linear, out=np.ones_like(linear), where=linear > 0)
             )
-        bent = self._bent_losses(rates)
+        bent = self.shares.per_user(rates.variance, 2)
         # 2 L / (A + √(A² - 4 B L)) is the smaller root without the cancellation of A - √.
-        root = np.sqrt(np.maximum(linear**2 - 4.0 * bent * loss, 0.0))
-        down = linear + root
+        down = linear + np.sqrt(np.maximum(linear**2 - 4.0 * bent * loss, 0.0))
         solved = np.divide(2.0 * loss, down, out=np.ones_like(down), where=down > 0)
         # A - B is the loss at factor 1: whoever is within it is not clipped.
         factor = np.where(linear - bent <= loss, 1.0, np.minimum(solved, 1.0))
         # Only a majority user leaves the parabola, and only where a variance is published.
         if not (rates.variance[self._large[0]] > 0).any():
             return factor
-        halved = partial(privacy_loss.bisect_factors, loss=loss, lower_bound=least)
+        halved = partial(contributions.bisect_factors, loss=loss, lower_bound=least)
         return self.occupancy.map_users(self._at(halved, rates, factor))
 
     @cached_property
-    def _large(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+    def _large(self) -> tuple[Ints, Ints, Floats]:
         """Cells with a majority user, that user, and its share."""
         total = self.occupancy.records_per_cell
         who, n = self.occupancy.map_cells(partial(contributions.majority_user, total=total))
         cell = np.flatnonzero(who >= 0)
         return cell, who[cell], n[cell] / total[cell]
 
-
-@dataclass(frozen=True, eq=False)
-class GaussianClippingProblem(ClippingProblem):
-    """The same under Gaussian noise: rates are inverse deviations, losses are squares of μ."""
-
-    law = GAUSSIAN
-    power = 2
-
-    def _squares(self, rates: InverseScales) -> Floats:
-        """Return the losses of users at factor 1."""
-        rate = rates.mean**2 + rates.variance**2
-        return self._once("squares", rates, lambda: self.shares.per_user(rate, 2))
-
-    def losses(self, rates: InverseScales, factor: Floats) -> Floats:
-        """Return the loss of each user, not rounded."""
-        return factor**2 * self._squares(rates)
-
-    def marginal_sums(
-        self, rates: InverseScales, weight: Floats, factor: Floats
-    ) -> tuple[Floats, Floats]:
-        """Return how the weighed sum of users' losses rises with both rates of each cell."""
-        squares = self.shares.per_cell(2.0 * weight * factor**2, 2)
-        return rates.mean * squares, rates.variance * squares
-
-    def loss_slope(self, rates: InverseScales, factor: Floats) -> Floats:
-        """Return how fast each user's loss grows with its factor."""
-        return 2.0 * factor * self._squares(rates)
-
-    def largest_factors(self, rates: InverseScales, loss: float, *, least: bool = False) -> Floats:
-        """Return each user's largest factor, at most 1, with a loss of at most `loss`."""
-        del least  # nothing is charged that a plan need not charge
-        norms, root = np.sqrt(self._squares(rates)), math.sqrt(loss)
-        return np.where(norms > root, root / np.maximum(norms, 1e-300), 1.0)
+    def _majorities(self, factor: Floats) -> tuple[Ints, Ints, Floats]:
+        """Return these cells and users, and x where it is above one half, else one half."""
+        cell, user, share = self._large
+        # Beyond one half the spread is 1/4, which is x (1 - x) + (x - 1/2)².
+        return cell, user, np.maximum(share * factor[user], 0.5)

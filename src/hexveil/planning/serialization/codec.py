@@ -36,13 +36,12 @@ Path = tuple[str, ...]
 Words = dict[str, Any]
 Arrays = dict[str, np.ndarray[Any, Any]]
 
-FORMER_FORMAT = 1
-FORMAT = 2
+FORMAT = 3
 """Number of the layout of words and bytes; it changes whenever the meaning of a field changes."""
 MAGIC = b"hexveil plan\n"
 _SIZE_BYTES = 8
 # Little-endian on every machine: the bytes of equal decisions are compared and hashed.
-_DTYPES = {"f": "<f8", "i": "<i8", "b": "|b1"}
+_DTYPES = {"f": "<f8", "i": "<i8", "u": "<u8", "b": "|b1"}
 NAMES: dict[str, Any] = {}
 """Registered classes, and the names that their annotations use."""
 STAND_INS: dict[type, Callable[[Any], Any]] = {}
@@ -74,16 +73,14 @@ class Codec:
 
     Attributes
     ----------
-    arrays : dict of str to ndarray, or None
-        Where arrays go to and come from, by name; None writes them among the words.
+    arrays : dict of str to ndarray
+        Where arrays go to and come from, by the path of their field.
     fixed : mapping of path to object
         Fields that are neither written nor read.
-    coders : mapping of type to Coder
     """
 
-    arrays: Arrays | None = None
+    arrays: Arrays
     fixed: Mapping[Path, Any] = field(default_factory=dict)
-    coders: Mapping[type, Coder] = field(default_factory=dict)
 
     def pack(self, value: Any, path: Path = ()) -> Any:  # noqa: ANN401  any field
         """Return the words of a value; its arrays are added to `arrays`."""
@@ -106,15 +103,13 @@ class Codec:
         return word
 
     def _pack_array(self, array: np.ndarray[Any, Any], path: Path) -> Any:  # noqa: ANN401
-        """Return the reference to an array, or its numbers where arrays are words."""
-        if self.arrays is None:
-            return array.tolist()
+        """Return the reference to an array."""
         self.arrays[".".join(path)] = array
         return {"array": ".".join(path)}
 
     def _pack_object(self, value: Any, path: Path) -> Any:  # noqa: ANN401  any registered class
         """Return the words of the fields that are neither given nor their defaults."""
-        for kind, coder in self.coders.items():
+        for kind, coder in CODERS.items():
             if path and isinstance(value, kind):
                 return coder.pack(value, path)
         value = STAND_INS[type(value)](value) if type(value) in STAND_INS else value
@@ -141,7 +136,7 @@ class Codec:
         options = typing.get_args(kind) if _is_union(kind) else (kind,)
         if word is None and type(None) in options:
             return None
-        coders = [self.coders[option] for option in options if option in self.coders]
+        coders = [CODERS[option] for option in options if option in CODERS]
         is_object = isinstance(word, dict) and "is" in word
         if coders and path and not is_object:
             return coders[0].unpack(word, path)
@@ -174,11 +169,8 @@ class Codec:
 
     def _unpack_array(self, dtype: type[np.generic], word: Any) -> Any:  # noqa: ANN401
         """Return an array of one dimension and of a type; MISSING if there is none."""
-        if isinstance(word, list):
-            native = type(np.zeros(1, dtype)[0].item())
-            return np.array(word, dtype) if {type(item) for item in word} <= {native} else _MISSING
-        named = isinstance(word, dict) and list(word) == ["array"] and self.arrays is not None
-        if not named or not isinstance(word["array"], str) or self.arrays is None:
+        named = isinstance(word, dict) and list(word) == ["array"]
+        if not named or not isinstance(word["array"], str):
             return _MISSING
         array = self.arrays[word["array"]]
         return array if array.dtype == dtype and array.ndim == 1 else _MISSING
@@ -281,23 +273,25 @@ def pack_bytes(words: Words, arrays: Arrays) -> bytes:
 def unpack_bytes(encoded: bytes) -> tuple[Words, Arrays]:
     """Return the header and the arrays of an encoded plan; StorageError if they are damaged."""
     start = len(MAGIC) + _SIZE_BYTES
+    if not encoded.startswith(MAGIC):
+        raise damaged()
     try:
         size = int.from_bytes(encoded[len(MAGIC) : start], "little")
         content = pa.decompress(encoded[start:], size, codec="zstd", asbytes=True)
         end = _SIZE_BYTES + int.from_bytes(content[:_SIZE_BYTES], "little")
         words = dict(json.loads(content[_SIZE_BYTES:end]))
         form, version = words["format"], words["hexveil"]
-        arrays = _arrays_of(words, content, end) if form in (FORMER_FORMAT, FORMAT) else {}
+        arrays = _arrays_of(words, content, end) if form == FORMAT else {}
     # A damaged size can ask for more memory than there is.
     except (
         pa.ArrowException, OSError, LookupError, TypeError, ValueError, OverflowError, MemoryError,
     ):  # fmt: skip
         raise damaged() from None
-    if form not in (FORMER_FORMAT, FORMAT):
+    if form != FORMAT:
         raise InputError(
             f"the plan that the ledger keeps for this request was written by hexveil {version} "
-            f"(format {form}), and this version reads format {FORMAT}; use that version or a "
-            "later one."
+            f"(format {form}), and this version reads format {FORMAT}; complete the release with "
+            "that version, or plan again under another edition."
         )
     return words, arrays
 

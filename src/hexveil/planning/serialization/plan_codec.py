@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import Baseline, CellMechanism, OptimalClipping, ThresholdMechanism, parse
-from hexveil.mechanisms.looks.bounds import ContributedSamples, WithinBounds
+from hexveil.mechanisms.looks.bounds import WithinBounds
 from hexveil.mechanisms.looks.cell_ranges import PerCellRange
 from hexveil.mechanisms.looks.cell_stages import CellRangeOutputs
 from hexveil.mechanisms.looks.one_range import PrivateRange
 from hexveil.mechanisms.looks.single_cells import CellMechanisms
 from hexveil.model import cells, declared_grid, public_metadata, statistic_terms
-from hexveil.model.occupancy import Occupancy
-from hexveil.model.pair_columns import FactoredWeights, ListedWeights, SuppressedPairs
+from hexveil.model.occupancy import LocalOccupancy, Occupancy
+from hexveil.model.pair_columns import FactoredWeights, SuppressedPairs
 from hexveil.planning import allocation, request
 from hexveil.planning.cell_mechanisms import OtherStagesError, SavedStages
 from hexveil.planning.distribution import distribution_components
@@ -33,11 +33,8 @@ from hexveil.planning.distribution.distribution_plan import DistributionPart
 from hexveil.planning.moment_part import MomentPart
 from hexveil.planning.plan import Plan
 from hexveil.planning.request import ClippingRangeMode
-from hexveil.planning.serialization import former_plans
 from hexveil.planning.serialization.codec import (
     CODERS,
-    FORMAT,
-    MAGIC,
     NAMES,
     STAND_INS,
     Arrays,
@@ -56,19 +53,20 @@ KINDS: dict[str, type[Any]] = {kind.saved_as: kind for kind in (MomentPart, Dist
 """What is saved as a whole, by name: the part of one value column, or the plan of several."""
 _CLASSES = (
     *KINDS.values(), request.Request, allocation.PlanAllocation,
-    WithinBounds, ContributedSamples, PrivateRange, PerCellRange, SavedStages,
-    CellRangeOutputs, FactoredWeights, ListedWeights, SuppressedPairs,
+    WithinBounds, PrivateRange, PerCellRange, SavedStages,
+    CellRangeOutputs, FactoredWeights, SuppressedPairs,
     distribution_components.IndicatorPlan, distribution_components.RankPlan,
     distribution_components.BinPlan, PricedCells, public_metadata.PublicMetadata,
     public_metadata.ValueLattice, cells.Cells, cells.CellTable, cells.Labels,
-    declared_grid.ColumnFacts, Occupancy, CellMechanism, ThresholdMechanism, Fraction, Mapping,
+    declared_grid.ColumnFacts, LocalOccupancy, Occupancy,
+    CellMechanism, ThresholdMechanism, Fraction, Mapping,
     statistic_terms.Quantile, statistic_terms.Share, statistic_terms.Histogram,
 )  # fmt: skip
 _ALIASES = {
     "Floats": Floats, "Ints": Ints, "Bools": Bools, "NDArray": NDArray,
-    "Weights": FactoredWeights | ListedWeights,
+    "Weights": FactoredWeights,
     "Term": statistic_terms.Term,
-    "ClippingKind": WithinBounds | ContributedSamples | PrivateRange | PerCellRange | SavedStages,
+    "ClippingKind": WithinBounds | PrivateRange | PerCellRange | SavedStages,
     "Estimator": statistic_terms.Estimator, "ClippingRangeMode": ClippingRangeMode,
     "Part": SavedPart, "ErrorModel": Any,
     "DistributionComponent": distribution_components.DistributionComponent,
@@ -139,7 +137,7 @@ def pack_decisions(plan: Plan) -> tuple[Words, Arrays]:
     """Return the decisions of a plan as words and arrays, without the request and the records."""
     arrays: Arrays = {}
     saved = saved_of(plan)
-    return Codec(arrays, saved.fixed(), CODERS).pack(saved), arrays
+    return Codec(arrays, saved.fixed()).pack(saved), arrays
 
 
 def encode(plan: Plan) -> bytes:
@@ -149,7 +147,7 @@ def encode(plan: Plan) -> bytes:
 
 def made_by(encoded: bytes) -> str:
     """Return the version of hexveil that encoded a plan."""
-    return former_plans.made_by(encoded)
+    return str(unpack_bytes(encoded)[0]["hexveil"])
 
 
 def decode(encoded: bytes, like: Plan) -> Plan:
@@ -170,14 +168,10 @@ def decode(encoded: bytes, like: Plan) -> Plan:
         If it is damaged, or is not a plan of these counts.
     """
     saved = saved_of(like)
-    header, arrays = unpack_bytes(encoded) if encoded.startswith(MAGIC) else ({}, {})
+    header, arrays = unpack_bytes(encoded)
     try:
-        if header.get("format") == FORMAT:
-            words = former_plans.mended(header["plan"], arrays, saved)
-        else:
-            words, arrays = former_plans.unpack_decisions(encoded, saved)
         with np.errstate(all="ignore"):  # of damaged numbers
-            return plan_of(Codec(arrays, saved.fixed(), CODERS).unpack(type(saved), words))
+            return plan_of(Codec(arrays, saved.fixed()).unpack(type(saved), header["plan"]))
     except OtherStagesError:  # what differs here from the machine of the plan is no damage
         raise
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):

@@ -21,12 +21,11 @@ from hexveil_research.papers.comp.runs import (
     Run,
     column,
     constants_error,
-    least_error,
-    least_loss,
     run,
     seeds,
     synthetic_run,
 )
+from hexveil_research.papers.comp.summed_errors import least_error, least_loss
 from hexveil_research.papers.comp_setting import SPAN, comp_setting
 from hexveil_research.papers.study import Claim, Outcome, Panel, Setting, Study, line
 

@@ -26,13 +26,12 @@ from hexveil_research.papers.comp.runs import (
     Run,
     column,
     initial_errors,
-    least_error,
-    least_loss,
     occupancy_of,
     run,
     seeds,
     shown_gamma,
 )
+from hexveil_research.papers.comp.summed_errors import least_error, least_loss
 from hexveil_research.papers.comp_setting import SPAN
 from hexveil_research.papers.study import Claim, Outcome, Setting, Study
 

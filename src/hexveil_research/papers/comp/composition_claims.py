@@ -22,11 +22,11 @@ from hexveil_research.papers.comp.runs import (
     column,
     constants_error,
     exact_loss,
-    least_loss,
     seeds,
     sensitivities,
     synthetic_runs,
 )
+from hexveil_research.papers.comp.summed_errors import least_loss
 from hexveil_research.papers.comp_setting import SPAN, comp_setting
 from hexveil_research.papers.simultaneous_tests import (
     Margins,

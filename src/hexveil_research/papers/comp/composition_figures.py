@@ -38,13 +38,12 @@ from hexveil_research.papers.comp.runs import (
     GAMMAS,
     Run,
     column,
-    least_error,
-    least_loss,
     occupancy_of,
     seeds,
     shown_gamma,
     synthetic_runs,
 )
+from hexveil_research.papers.comp.summed_errors import least_error, least_loss
 from hexveil_research.papers.study import Claim, Outcome, Reading, Setting, Study
 
 if TYPE_CHECKING:

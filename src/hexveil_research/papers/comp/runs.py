@@ -21,7 +21,6 @@ import numpy as np
 from hexveil import Occupancy, theory
 from hexveil.accounting.sensitivity import variance_share
 from hexveil.base.arrays import Floats, Ints
-from hexveil.planning.api import plan
 from hexveil_research.papers.comp_setting import SPAN, comp_setting
 from hexveil_research.papers.study import Setting
 
@@ -157,21 +156,6 @@ def exact_loss(occupancy: Occupancy, span: float, epsilon: float) -> float:
         for sensitivity in sensitivities(occupancy, span)
     )
     return float(theory.privacy_loss(occupancy, mean, variance, span).max())
-
-
-def least_loss(occupancy: Occupancy, span: float, error: float) -> float:
-    """Return the joint plan's loss where no cell's error is above `error`."""
-    # No advice: the plan is measured here and never released.
-    joint = plan(occupancy, bounds=(0, span), target_error=error, error="sum", advise=False)
-    return float(joint.epsilon)
-
-
-def least_error(occupancy: Occupancy, span: float, loss: float) -> float:
-    """Return the joint plan's largest error over cells within a loss."""
-    joint = plan(
-        occupancy, bounds=(0, span), epsilon=loss, error="sum", objective="max", advise=False
-    )
-    return float(joint.objective_errors().max())
 
 
 @cache

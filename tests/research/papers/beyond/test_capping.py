@@ -9,7 +9,6 @@ from hexveil import theory
 from hexveil_research.papers.beyond import capping, exact_accounting, reweighting_search
 from hexveil_research.papers.beyond.capping import DROPPING, MIDPOINTS, REWEIGHTING
 from hexveil_research.papers.comp.runs import Run
-from hexveil_research.papers.comp.tiny_cells import data_sets
 
 COUNTS = np.array([90, 10, 10, 5, 1])
 
@@ -29,13 +28,6 @@ def test_a_curve_is_what_the_formulas_say():
     assert middle.sensitivity[at] == pytest.approx(65 * 10 / 116)
 
 
-def test_least_errors_are_over_all_caps():
-    """No cap has less bias plus noise than what is stated, and one has as much."""
-    one = capping.curve(DROPPING, "variance", COUNTS)
-    errors = one.bias[:, None] + one.sensitivity[:, None] / capping.X
-    assert np.allclose(one.least_errors(), errors.min(axis=0))
-
-
 @pytest.mark.parametrize("statistic", ["mean", "variance"])
 def test_claims_of_a_cell_can_fail(statistic):
     """Ways that change places: whoever is compared with itself or with a better one loses."""
@@ -47,12 +39,6 @@ def test_claims_of_a_cell_can_fail(statistic):
     assert capping.error_claim(statistic, dropping, weighed, middle).holds
     assert not capping.error_claim(statistic, dropping, middle, weighed).holds
     assert not capping.error_claim(statistic, middle, weighed, dropping).holds
-
-
-def test_where_no_cap_pays_nothing_is_proved():
-    """Users all alike: capping only biases, so that midpoints are best is not shown."""
-    alike = [capping.curve(way, "mean", np.full(50, 400)) for way in capping.METHODS]
-    assert not capping.error_claim("mean", *alike).holds
 
 
 @pytest.mark.parametrize("statistic", ["mean", "variance"])
@@ -106,21 +92,6 @@ def test_each_verdict_turns_on_its_own_number(changed, expected):
 
 
 # ---- The search on small cells: statistics by hand, and formulas that it finds wrong ----
-
-
-def row(*values):
-    """Return the number of a data set."""
-    return int(np.flatnonzero((data_sets(len(values)) == values).all(axis=1))[0])
-
-
-def test_statistics_of_one_data_set():
-    """Counts (2, 1), one sample kept of each: means and variances worked out by hand."""
-    counts, kept, at = (2, 1), (1, 1), row(1.0, 0.0, 0.5)
-    assert reweighting_search.per_sample(kept, counts).tolist() == [0.25, 0.25, 0.5]
-    assert reweighting_search.reweighted_means(kept, counts)[at] == 0.5
-    assert reweighting_search.reweighted_variances(kept, counts)[at] == pytest.approx(0.125)
-    assert reweighting_search.means_at(kept, counts)[at] == pytest.approx(2 / 3)
-    assert reweighting_search.variances_at(kept, counts)[at] == pytest.approx(np.var([1, 0.5, 0.5]))
 
 
 def test_every_claim_holds():

@@ -8,11 +8,8 @@ import hexveil as hv
 from hexveil_research.figures import figure_setting
 from hexveil_research.papers.beyond import mechanism_errors
 from hexveil_research.papers.beyond.mechanism_errors import Errors
-from hexveil_research.papers.study import Setting
-from hexveil_research.papers.study_data import of_records
 
 NAMES = [one.name for one in (*mechanism_errors.PAPERS, *mechanism_errors.OURS)]
-FEW = Setting(trials=20)
 
 
 def invented(users=(25, 30, 22)):
@@ -87,47 +84,6 @@ def test_a_panel_has_the_papers_and_ours():
 def test_each_verdict_turns_on_its_own_errors(shares, expected):
     """Foresight, the optimal clipping against noise, the same as the best, Auto's choice."""
     assert verdicts(**shares) == expected
-
-
-def test_fullest_cells_have_most_users():
-    """Five of seven, the fullest first."""
-    data = of_records(invented((21, 27, 22, 26, 23, 25, 24)), "invented")
-    users = data.occupancy.users_per_cell
-    assert users[mechanism_errors.fullest(data)].tolist() == [27, 26, 25, 24, 23]
-
-
-@pytest.mark.slow
-def test_errors_are_averaged_over_cells():
-    """The mean of each cell's table; standard errors as those of independent means."""
-    data = invented()
-    found = mechanism_errors.measured(of_records(data, "invented"), FEW, "km/h")
-    tables = [
-        hv.evaluation.evaluate(
-            [hv.mechanisms.Baseline()],
-            data=data,
-            cell=cell,
-            epsilons=mechanism_errors.EPSILONS,
-            trials=20,
-            seed=0,
-        )
-        for cell in range(3)
-    ]
-    mae, error = (np.array([table[name] for table in tables]) for name in ("mae", "standard_error"))
-    assert found.mae["Baseline()"] == pytest.approx(mae.mean(axis=0))
-    assert found.error["Baseline()"] == pytest.approx(np.sqrt((error**2).sum(axis=0)) / 3)
-
-
-def test_a_cell_has_errors_of_each_mechanism(monkeypatch):
-    """The best is no larger than any, and above zero: of two mechanisms at two prices."""
-    few = (hv.mechanisms.Baseline(), hv.mechanisms.ArrayAveraging(cap="median"))
-    monkeypatch.setattr(mechanism_errors, "PAPERS", few)
-    monkeypatch.setattr(mechanism_errors, "OURS", ())
-    found = mechanism_errors.simulated(Setting(trials=5, epsilons=("0.5", "2")))
-    assert list(found.mae) == [one.name for one in few]
-    best, _ = found.best()
-    assert best.shape == (2,)
-    assert all((errors >= best).all() for errors in found.mae.values())
-    assert (best > 0).all()
 
 
 def test_without_the_package_flights_are_not_tried(monkeypatch):

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import hexveil as hv
@@ -17,12 +16,10 @@ from hexveil_research.papers.comp import (
     composition_figures,
     runs,
     suppression_claims,
-    tiny_cells,
 )
 from hexveil_research.papers.comp.busiest_hour import Slot
 from hexveil_research.papers.comp_setting import SPAN, comp_setting
 from hexveil_research.papers.study import Setting
-from hexveil_research.papers.study_data import StudyData, one_cell
 
 STUDIES = {study.name: study for study in composition_figures.STUDIES}
 
@@ -69,11 +66,6 @@ def test_a_run_is_what_the_formulas_say():
     assert found.capped_halted != found.capped
 
 
-def test_a_cell_of_one_record_has_no_variance_to_lose():
-    """Its variance is 0 without noise; the mean alone is charged."""
-    assert runs.exact_loss(hv.Occupancy.from_dense([[1]]), 65.0, 1.0) == pytest.approx(0.5)
-
-
 # ---- Figures 1 and 2 on an hour of records: tiny tables, the simulated city, real records ----
 
 
@@ -82,31 +74,6 @@ SLOT = Slot("drawn", 65.0, comp_setting(3, 0, cells=6))
 
 def drawn(_):
     return (SLOT,)
-
-
-@pytest.mark.slow
-def test_an_hour_is_cut_out_of_a_table():
-    """Records of other hours and days, and all but the busiest cells, are left out."""
-    times = [f"2024-02-19T15:{minute:02}:00" for minute in range(6)]
-    rows = [("a", 52.2, t) for t in times] + [("b", 52.2, times[0])]
-    rows += [("a", 52.2, "2024-02-19T18:00:00"), ("c", 52.2, "2024-02-20T15:00:00")]
-    rows += [("c", 51.9, times[0])]
-    users, lats, moments = zip(*rows, strict=True)
-    table = pa.table(
-        {
-            "user_id": users,
-            "lat": lats,
-            "lon": [21.0] * len(rows),
-            "timestamp": [f"{moment}Z" for moment in moments],
-            "value": [10.0] * len(rows),
-        }
-    )
-    columns = {"user": "user_id", "value": "value", "time": "timestamp", "lat": "lat", "lon": "lon"}
-    # 16 o'clock there is 15 in UTC.
-    hour = busiest_hour.Hour("Warsaw", 90.0, "Europe/Warsaw", "2024-02-19", 16, columns)
-    occupancy = busiest_hour.dataset_of(table, hour).public.occupancy.local()
-    assert Slot("Warsaw", 90.0, occupancy).facts() == "2 cells, 3 users, at most 1 a user"
-    assert sorted(occupancy.n.tolist()) == [1, 1, 6]
 
 
 def test_the_papers_records_are_not_called_reproduced():
@@ -138,15 +105,6 @@ def test_few_samples_are_looked_for_in_the_cell_of_largest_error():
     tied = busiest_hour.few_samples(Slot("", 65.0, hv.Occupancy.from_dense(crowd)))
     assert not tied.holds
     assert "of 2 such cells" in tied.measured
-
-
-def test_claims_are_about_an_hour_of_records_or_the_papers_setting():
-    """Counts of one cell are drawn from, and other numbers than the paper's are other claims."""
-    hour, cell = StudyData("hour", SLOT.occupancy), StudyData("cell", one_cell(np.array([3, 1])))
-    settings = (Setting(), Setting(data=hour), Setting(data=cell), Setting(data=hour, gamma=2))
-    assert [busiest_hour.has_verdicts(each) for each in settings] == [True, True, False, False]
-    assert busiest_hour.has_verdicts(Setting(trials=9, seed=2))
-    assert [slot.name for slot in busiest_hour.slots(Setting(data=hour))] == ["hour"]
 
 
 # ---- Claims about one cell: a wrong formula turns their verdicts ----
@@ -247,12 +205,6 @@ def test_what_grows_with_gamma_is_found_not_to_in_reverse(made):
     assert [c.verdict for c in composition_claims.gamma_claims(made)] == ["undecided"] * 3
 
 
-def test_one_draw_shows_no_trend(made):
-    """Without a second draw the noise of draws is unknown."""
-    single = {gamma: rows[:1] for gamma, rows in made.items()}
-    assert [c.verdict for c in composition_claims.gamma_claims(single)] == ["undecided"] * 3
-
-
 def test_the_first_suppression_depends_on_the_choice():
     """Arg max, as printed, is above E where arg min is not (ERRATA 2)."""
     occupancy = comp_setting(3, 0)
@@ -260,44 +212,4 @@ def test_the_first_suppression_depends_on_the_choice():
     assert suppression_claims.first_stage(occupancy, 1.0, np.argmin)
 
 
-def test_a_loss_that_is_not_reached_is_not_called_tight():
-    """Half of the loss is found to fall short of the sum over cells."""
-
-    def half(*release):
-        return np.array([2.5])
-
-    assert not composition_claims.tight_claim(half).holds
-
-
-def test_without_an_error_above_theirs_constants_prove_nothing(made):
-    """Where E is always below 560.6 the claim about constants does not hold by default."""
-    first = {3: comp_setting(3, 0)}
-    low = {gamma: changed(rows, bound=100.0) for gamma, rows in made.items()}
-    assert not composition_claims.constants_claim(low, first).holds
-
-
 # ---- The search that COMP's formulas are held against, against cases that are known by hand ---
-
-
-def test_cells_are_all_splits_of_the_samples():
-    """There are 1, 2, 3, 5, 7 and 11 of them; two users at least leave out one each."""
-    assert len(tiny_cells.cells()) == 1 + 2 + 3 + 5 + 7 + 11
-    assert len(tiny_cells.cells(users=2)) == len(tiny_cells.cells()) - 6
-    assert all(sum(counts) <= 4 for counts in tiny_cells.cells(4))
-
-
-def test_statistics_are_those_of_the_kept_samples():
-    """Means and variances of every data set, with and without the dropped samples."""
-    x = tiny_cells.data_sets(3)
-    assert tiny_cells.means((2, 1)) == pytest.approx(x.mean(axis=1))
-    assert tiny_cells.variances((2, 1)) == pytest.approx(x.var(axis=1))
-    assert tiny_cells.variances((2, 1), (2, 0)) == pytest.approx(x[:, :2].var(axis=1))
-
-
-def test_neighbours_differ_in_one_users_values():
-    """A row of neighbours has one value of everybody else."""
-    others = tiny_cells.data_sets(3)[:, 2]
-    rows = tiny_cells.neighbours(others, (2, 1), user=0)
-    assert rows.shape == (5, 25)
-    assert (np.ptp(rows, axis=1) == 0).all()
-    assert tiny_cells.largest_move(others, (2, 1)) == 1.0

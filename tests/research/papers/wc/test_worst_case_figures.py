@@ -1,16 +1,12 @@
 """WC's studies: each runs, and has the stated lines and claims."""
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 from scipy.optimize import linprog
 
 import hexveil as hv
 from hexveil import theory
-from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil_research.mechanisms.foresight import Foresight
-from hexveil_research.papers.study import Setting
 from hexveil_research.papers.wc import (
     clipping_claims,
     curve_claims,
@@ -18,28 +14,13 @@ from hexveil_research.papers.wc import (
     thresholds,
     worst_case_figures,
 )
-from hexveil_research.papers.wc import count_collections as wc
 from hexveil_research.papers.wc.count_collections import (
-    ProjectedNormal,
     ThresholdCurve,
     X,
-    geometric,
 )
 from hexveil_research.papers.wc.linear_program import optimal_error
 
 STUDIES = {study.name: study for study in worst_case_figures.STUDIES}
-
-
-def test_the_error_of_akmv_is_that_of_the_papers_formula():
-    """E at ε = 2 is (Σ E max(U m - T, 0) + 2 E T/ε)/N, for T as the mechanism draws it."""
-    counts = geometric()
-    plan = worst_case_figures.HALVES.plan(counts, bounds=(0, 65), epsilon=2)
-    noise = SimulatedNoise(np.random.default_rng(1), 4000)
-    outputs = plan.outputs(plan.cell.sums(np.full(counts.size, 65.0)), noise)
-    top = plan.allocation.range_sum.clipping.ends(outputs)[1] * float(plan.cell.quantum)
-    expected = np.maximum(65.0 * counts - top[:, None], 0).sum(axis=1).mean() + top.mean()
-    found = worst_case_figures.akmv_error(counts, Setting(trials=4000))
-    assert abs(found.error[-1] - expected / 448) < 6 * found.standard_error[-1]
 
 
 # ---- Claims about clipping in general: a wrong formula turns their verdicts ----
@@ -64,41 +45,7 @@ def test_another_optimum_is_found_wrong(factor):
     assert (wrong.holds, symmetric.holds) == (False, True)
 
 
-def test_every_interval_is_tried():
-    """Six intervals with ends at halves; all their pairs for two samples."""
-    lower, upper = clipping_claims.choices(2, 2)
-    pairs = {(*a, *b) for a, b in zip(lower.tolist(), upper.tolist(), strict=True)}
-    assert len(pairs) == len(lower) == 36
-    assert (lower <= upper).all()
-    assert set(np.unique(upper)) == {0.0, 0.5, 1.0}
-
-
 # ---- WC's collections and samples, and curves over ε ----
-
-
-def test_rejected_samples_are_drawn_again():
-    """Samples lie in (low, high], and are not heaped at its ends as projected ones would be."""
-    draw = ProjectedNormal(10.0, 20.0, 0.0, 15.0).draw(np.random.default_rng(1), np.ones(500), 8)
-    assert draw.shape == (8, 500)
-    assert 0 < draw.min() < 0.1
-    assert 14.9 < draw.max() <= 15
-    assert np.unique(draw).size == draw.size
-
-
-def test_a_simulated_curve_is_the_mechanisms_error():
-    """Plain Laplace on figure 2's collection: U m*/(N ε) at every ε, within its own noise."""
-    name, setting = hv.mechanisms.Baseline().name, Setting(trials=400)
-    counts = wc.geometric()
-    found = wc.simulated(
-        [hv.mechanisms.Baseline()],
-        setting,
-        setting.tell,
-        counts=counts,
-        values=hv.evaluation.Uniform(),
-    )
-    expected = 65 * 64 / 448 / wc.X
-    assert np.abs(found[name].error - expected).max() < 5 * found[name].standard_error[0]
-    assert (np.abs(found[name].error - expected) < 5 * found[name].standard_error).all()
 
 
 def test_differences_count_beyond_noise_only():
@@ -111,17 +58,6 @@ def test_differences_count_beyond_noise_only():
     # Twice ten, with twice its noise, less 12, 14 and 16.
     assert high.below(low, 2.0).estimate.tolist() == [8.0, 6.0, 4.0]
     assert high.below(low, 2.0).noise.tolist() == [2.0, 2.0, 2.0]
-
-
-def test_steps_and_logarithms_have_the_noise_of_both_errors():
-    """A rise is a negative fall; a logarithm's error is the relative one."""
-    curve = ThresholdCurve(np.array([1.0, 1.2, 2.0]), np.full(3, 0.1))
-    assert curve.falls().estimate == pytest.approx([-0.2, -0.8])
-    assert curve.falls().noise == pytest.approx(0.1 * 2**0.5)
-    assert curve.falls().negative.tolist() == [False, True]
-    rival = ThresholdCurve(np.array([2.0, 2.4, 4.0]), np.zeros(3))
-    assert curve.log_below(rival).estimate == pytest.approx(np.log(2))
-    assert curve.log_below(rival).noise == pytest.approx([0.1, 0.1 / 1.2, 0.05])
 
 
 # ---- Claims of what the figures show: that they hold, and that other curves turn them ----
@@ -170,16 +106,6 @@ def test_claims_of_averages_can_fail(curves, name, error, turned):
     assert [i for i, holds in enumerate(average(curves)) if not holds] == turned
 
 
-@pytest.mark.parametrize("claim", [0, 2, 3, 4])
-def test_noise_at_one_point_leaves_a_claim_about_all_open(curves, claim):
-    """Errors at 19 of 20 ε settle no claim about every ε; one rise, though, is enough of a rise."""
-    noise = np.where(X == 0.5, 50.0, 0.01)
-    for name in (OPTIMAL, HALVES):
-        curves[name] = ThresholdCurve(curves[name].error, noise)
-    expected = True if claim == 4 else None
-    assert average(curves)[claim] is expected
-
-
 def test_claims_of_the_worst_case_can_fail(curves):
     """Errors that are not much lower, that rise, or exceed their bound turn the verdicts."""
 
@@ -226,15 +152,6 @@ def test_an_error_that_is_not_optimal_is_found():
     assert not printed.holds
 
 
-def test_the_claim_of_the_printed_error_can_hold():
-    """Users of one sample each, nobody projected: eq. (12) is right; with larger ones it is not."""
-    alike = linear_program.Instance(np.ones(3, dtype=np.int64), 1.0, Fraction(2, 3))
-    unlike = linear_program.Instance(np.array([4, 4, 1, 1]), 1.0, Fraction(1))
-    assert linear_program.printed_error(alike) == pytest.approx(alike.error)
-    assert [claim.holds for claim in linear_program.closed_form([alike])] == [True, True]
-    assert [claim.holds for claim in linear_program.closed_form([unlike])] == [False, True]
-
-
 def test_the_claim_of_the_proofs_multipliers_can_hold():
     """Where nothing is kept of anybody, T = 0, the proof's multipliers are right; else they lack.
 
@@ -268,11 +185,3 @@ def test_the_loss_of_a_choice_is_measured():
         half = thresholds.quantile_loss(thresholds.exponential(half=True), users)
         assert half < 1 < whole < 2
         assert thresholds.quantile_loss(lambda *_: np.full(9, 1 / 9), users) == 0
-
-
-def test_known_thresholds_are_found_no_better_where_they_are_not():
-    """Equal errors are no evidence that one part costs anything."""
-    rows = np.array([[5.0, 0.1], [3.0, 0.1]])
-    assert thresholds._surely_less(rows, rows).holds is None
-    assert thresholds._surely_less(rows, rows + np.array([1, 0])).holds is True
-    assert thresholds._surely_less(rows + np.array([1, 0]), rows).holds is False

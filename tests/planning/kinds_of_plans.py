@@ -1,4 +1,4 @@
-"""A small plan of every kind, for plans that were written by earlier versions."""
+"""A small plan of every kind."""
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,6 @@ CITY = {
     "cell ranges": {"epsilon": 8, "clipping_range": "per-cell"},
     "targets": {"target_error": {"mean": 2, "variance": "11%"}, "statistics": BOTH},
     "clip-user": {"epsilon": 2, "method": "clip-user"},
-    "printed": {"method": "clip-user", "clip_user": "printed", "cell_epsilon": "1/2"},
     "stages": {"epsilon": 2, "method": "per-cell", "mechanism": "Levy(gamma=1)"},
     "delta": {"epsilon": 8, "delta": "0.001", "clipping_range": "private"},
 }

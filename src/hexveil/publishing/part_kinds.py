@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from hexveil.mechanisms.contract import Outputs, StagedPlan
+    from hexveil.mechanisms.contract import StagedPlan
+    from hexveil.mechanisms.stage_data import Outputs
     from hexveil.publishing.memory.history import History
     from hexveil.publishing.memory.stored_day import Rows
     from hexveil.report.promise_wording import Protect

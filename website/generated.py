@@ -20,7 +20,8 @@ from hexveil.cli.options import FIELDS_PANEL
 from hexveil.config.fields import FIELDS, option, section_of
 from hexveil.planning.option_rules import RULES, spoken
 from hexveil.planning.plan_arguments import PlanArguments
-from hexveil.publishing.schema import component_schema, schema, with_common
+from hexveil.publishing.part_kinds import schema
+from hexveil.publishing.schema import component_schema, with_common
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence

@@ -18,7 +18,7 @@ from hexveil.mechanisms import noise
 from hexveil.mechanisms.looks.clipped_mean import ClippedMean
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.publishing.schema import schema
+from hexveil.publishing.part_kinds import schema
 from hexveil.report.promise_wording import promise
 from publishing.releases import statements_of
 from publishing.setting import dataset_of, hexagons, plan_of, readme_of, units_of

@@ -10,7 +10,7 @@ from hexveil.base.errors import InputError
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.publishing.estimates.smoothed_estimates import effective_users, groupings_of
 from hexveil.publishing.estimates.table import build_table
-from hexveil.publishing.schema import schema
+from hexveil.publishing.part_kinds import schema
 from hexveil.publishing.verification import verify
 from hexveil.records.feasible_sums import squares_range
 from hexveil.report.manifest_view import ManifestView

@@ -26,7 +26,7 @@ from hexveil.publishing.presence.presence_table import (
     map_accuracy,
     released_table,
 )
-from hexveil.publishing.schema import component_schema
+from hexveil.publishing.schema import component_schema, schema_of
 from hexveil.publishing.value_columns import split_table
 from hexveil.publishing.verification import distribution_checks, moment_checks, presence_checks
 
@@ -169,6 +169,11 @@ KINDS: dict[str, ComponentKind] = {
     ),
 }
 """By the kind of a part, and of a component."""
+
+
+def schema() -> Json:
+    """Return the JSON Schema of a manifest, for components of every kind that is registered."""
+    return schema_of({name: kind.schema() for name, kind in KINDS.items()})
 
 
 def kind_of(statements: Mapping[str, Any]) -> ComponentKind:

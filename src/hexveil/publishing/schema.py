@@ -13,18 +13,16 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 
-def schema() -> Json:
-    """Return the JSON Schema of a manifest, for components of every kind that is registered."""
-    from hexveil.publishing.part_kinds import KINDS  # noqa: PLC0415  kinds have their own schemas
-
+def schema_of(kinds: Mapping[str, Json]) -> Json:
+    """Return the JSON Schema of a manifest with components of some kinds, by their schemas."""
     whole = _file()
     rules: Json = _resolved({k: v for k, v in whole.items() if k != "$defs"}, whole["$defs"])
     components = rules["properties"]["components"]["items"]
-    components["properties"] = {"kind": {"enum": [*KINDS]}}
+    components["properties"] = {"kind": {"enum": [*kinds]}}
     # Not `oneOf`: an error then names the place inside the component.
     components["allOf"] = [
-        {"if": {"properties": {"kind": {"const": name}}}, "then": kind.schema()}
-        for name, kind in KINDS.items()
+        {"if": {"properties": {"kind": {"const": name}}}, "then": own}
+        for name, own in kinds.items()
     ]
     return rules
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from hexveil.publishing import receipt, signing
 from hexveil.publishing.manifest import SCHEMA_VERSION
-from hexveil.publishing.schema import schema
+from hexveil.publishing.part_kinds import schema
 from hexveil.publishing.verification import untrusted_files
 
 Json = dict[str, Any]

@@ -601,7 +601,7 @@ def test_changed_folders_are_refused(folder, tmp_path):
         (lambda to: changed_manifest(to, other_statistics), "other statistics"),
         (lambda to: changed_manifest(to, other_sentence), "assumptions"),
         (lambda to: changed_manifest(to, exchanged), "README.txt is not what"),
-        (lambda to: changed_manifest(to, removed), "which no such release"),
+        (lambda to: changed_manifest(to, removed), "pm25_users"),
         (lambda to: changed_manifest(to, twice), "names a value column twice"),
     )
     for number, (spoil, message) in enumerate(spoilers):

@@ -14,13 +14,12 @@ import numpy as np
 from hexveil import Occupancy
 from hexveil.accounting.promise import Pure
 from hexveil.base.errors import HexveilError
-from hexveil.mechanisms.contract import Outputs
 from hexveil.mechanisms.looks.cell_looks import FIRST_LOOK
 from hexveil.mechanisms.looks.cell_stages import CellRangeStages
 from hexveil.mechanisms.looks.clipped_mean import CellLattice
-from hexveil.mechanisms.looks.first_range import FirstRange
-from hexveil.mechanisms.looks.pooled_means import HISTOGRAM
+from hexveil.mechanisms.looks.pooled_means import HISTOGRAM, FirstRange
 from hexveil.mechanisms.looks.weighted_mean import WeightedMean
+from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.pair_columns import ListedWeights
 from hexveil.smoothing.range_selection import SelectedRanges
 from stage_laws import ExactLoss, Problem

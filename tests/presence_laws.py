@@ -13,14 +13,11 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from hexveil.mechanisms.contract import (
-    DONE,
-    Meter,
-    Outputs,
-    PrivateSums,
-)
+from hexveil.mechanisms.contract import DONE
 from hexveil.mechanisms.distribution.combined_stages import ColumnSums
 from hexveil.mechanisms.presence.any_unit import PresenceSums
+from hexveil.mechanisms.sensitivity_report import Meter
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.publishing.pipeline import draw_once
 from hexveil.publishing.presence.presence_manifest import identify

@@ -12,19 +12,10 @@ from functools import cached_property
 
 import numpy as np
 
-from hexveil.mechanisms.contract import (
-    DONE,
-    LaplaceNoise,
-    Meter,
-    NoisyTotals,
-    Outputs,
-    PrivateSums,
-    Scores,
-    Separate,
-    Values,
-)
+from hexveil.mechanisms.contract import DONE, NoisyTotals
 from hexveil.mechanisms.per_cell_allocation import MapStage, RowMoves
-from hexveil.mechanisms.sensitivity_report import MappedMoves
+from hexveil.mechanisms.sensitivity_report import LaplaceNoise, MappedMoves, Meter, Separate
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums, Scores, Values
 
 TINY = 1e-300
 WINDOW = 2

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hexveil.accounting.error_model import LN20
 from hexveil.mechanisms import CellMechanism
-from hexveil.mechanisms.contract import EstimateGrid, ProvenError
-from hexveil.mechanisms.single_cell.cell_allocation import LN20, CellAllocation
+from hexveil.mechanisms.single_cell.cell_allocation import CellAllocation
 from hexveil.mechanisms.single_cell.clipped_user_sums import LinearSum
+from hexveil.mechanisms.stage_data import EstimateGrid, ProvenError
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from hexveil.cli.options import FIELDS_PANEL
 from hexveil.config.fields import FIELDS, option, section_of
 from hexveil.planning.option_rules import RULES, spoken
 from hexveil.planning.plan_arguments import PlanArguments
-from hexveil.publishing.part_kinds import schema
+from hexveil.publishing.part_kinds import manifest_schema
 from hexveil.publishing.schema import component_schema, with_common
 
 if TYPE_CHECKING:
@@ -330,7 +330,7 @@ def manifest_page(_: str = "") -> str:
             "has an entry for each value column, of one of the kinds below. In Python "
             '`release.statements["speed"]` has the entry of one column with what it shares.'
         ),
-        *manifest_tables(schema(), "##", ["components"]),
+        *manifest_tables(manifest_schema(), "##", ["components"]),
         "## components",
         "Every component has:",
         *manifest_tables(common, "###"),

@@ -41,12 +41,13 @@ import pyarrow.parquet as pq  # noqa: E402  as numpy
 import works  # noqa: E402  beside this file
 
 from hexveil.accounting.promise import PARTS  # noqa: E402  as numpy
-from hexveil.mechanisms.contract import MemoryJournal, Meter, execute  # noqa: E402  as numpy
+from hexveil.mechanisms.contract import MemoryJournal, execute  # noqa: E402  as numpy
 from hexveil.mechanisms.presence.any_unit import PresenceSums  # noqa: E402  as numpy
 from hexveil.mechanisms.presence.presence_allocation import (  # noqa: E402  as numpy
     OneShot,
     PresenceAllocation,
 )
+from hexveil.mechanisms.sensitivity_report import Meter  # noqa: E402  as numpy
 from hexveil.mechanisms.simulated_noise import SimulatedNoise  # noqa: E402  as numpy
 from hexveil.model.private_pairs import PrivatePairs  # noqa: E402  as numpy
 

@@ -20,9 +20,8 @@ from hexveil.accounting.promise import (
     summed,
 )
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.contract import Separate
 from hexveil.mechanisms.presence.any_unit import AnyUnit
-from hexveil.mechanisms.sensitivity_report import noise_of_law
+from hexveil.mechanisms.sensitivity_report import Separate, noise_of_law
 
 DELTA = Fraction(1, 10**6)
 DELTAS = (Fraction(0), DELTA)

@@ -19,7 +19,7 @@ import hexveil as hv
 from attack import leak_neighbours as near
 from hexveil.ledger.unit_losses import make_key
 from hexveil.mechanisms import noise
-from hexveil.mechanisms.contract import PrivateSums
+from hexveil.mechanisms.stage_data import PrivateSums
 from hexveil.records.dataset import Dataset, Sums
 from source_trees import parsed
 
@@ -35,7 +35,7 @@ MEASURES = {
     "mechanisms/looks/range_stages.py", "mechanisms/looks/cell_looks.py",
     "mechanisms/looks/weighted_mean.py", "mechanisms/looks/weighted_variance.py",
     "mechanisms/private_quantile.py",
-    "mechanisms/looks/pooled_means.py", "mechanisms/looks/gaussian_looks.py",
+    "mechanisms/looks/pooled_means.py", "mechanisms/looks/cell_stages.py",
     "mechanisms/looks/pair_votes.py",
     "mechanisms/presence/shape_allocation.py",
     "mechanisms/per_cell_allocation.py",
@@ -58,7 +58,7 @@ TAKERS = {
 }  # fmt: skip
 """Functions of mechanisms that are given private sums; studies of one cell have their own."""
 KERNELS = {
-    "map_cells", "map_bins", "_beside", "__init__", "_measure", "_measure_whole", "_tally_means",
+    "map_cells", "map_bins", "_beside", "__init__", "_measure", "_tally_means",
     "_tally_distances",
     "measured_integers", "_scored", "_cell_bins", "_pooled_bins",
 }  # fmt: skip

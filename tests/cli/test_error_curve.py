@@ -21,6 +21,7 @@ def test_the_curve_falls_and_passes_the_plan():
     losses, errors = zip(*figures.points(plan), strict=True)
     assert list(losses) == sorted(losses)
     assert list(errors) == sorted(errors, reverse=True)
+    assert errors[-1] < errors[0] / 5
     middle = len(losses) // 2
     assert losses[middle] == pytest.approx(1.0)
     assert errors[middle] == pytest.approx(plan.worst_case_error, rel=1e-2)

@@ -126,6 +126,17 @@ def test_a_proposal_is_refused_before_records_are_read(here, call, options, matc
     assert match in said.err
 
 
+@pytest.mark.slow
+def test_where_no_run_would_do_none_is_written(here, call, refuse):
+    """The text says what comes nearest; --propose is refused and leaves no file."""
+    said = call("inspect run.toml --epsilon 0.0001")
+    assert "No proposal" in said.out
+    assert "proposed" not in said.out
+    refused = refuse("inspect run.toml --epsilon 0.0001 --propose new.toml")
+    assert "so that none is written" in refused.err
+    assert not (here / "new.toml").exists()
+
+
 def test_values_are_checked_on_a_terminal_alone(here, call, okay, monkeypatch):
     """Without a terminal nothing is shown; on one, every line is marked."""
     said = call("inspect run.toml --check-values")

@@ -194,8 +194,10 @@ MOMENTS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", SIGNALS[:2], ids=lambda one: one.name)
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize(
+    ("moment", "number"),
+    [*zip(MOMENTS, (signal.SIGTERM, signal.SIGTERM, signal.SIGINT), strict=True)],
+)
 def test_a_process_of_its_own_exits_with_its_code(here, moment, number):
     """While libraries load and in the midst of them it is 130; at exit the work's own code."""
     done = child(MOMENTS[moment].format(name=number.name), "release", "run.toml")

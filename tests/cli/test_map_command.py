@@ -74,6 +74,7 @@ def test_five_answers_make_a_map(here, answer):
     assert hv.verify(here / "map")["dataset"]["name"] == "buses"
 
 
+@pytest.mark.slow
 def test_an_answer_that_cannot_be_is_asked_again(here, answer):
     """What is wrong is said, and nothing is spent where the release is not confirmed."""
     said, pages = answer(
@@ -102,6 +103,7 @@ def test_an_answer_that_cannot_be_is_asked_again(here, answer):
     assert sorted(path.name for path in here.iterdir()) == ["buses.parquet", "buses.toml"]
 
 
+@pytest.mark.slow
 def test_yes_guesses_nothing(here, refuse, okay):
     """Each open question is named by its option; with all of them nothing is asked."""
     said = refuse("map buses.parquet --yes --epsilon 1")
@@ -128,6 +130,7 @@ def test_columns_that_no_name_tells_are_asked_for(here, refuse):
     assert "--json requires --yes" in refuse("map buses.parquet --json").err
 
 
+@pytest.mark.slow
 def test_a_file_that_exists_is_kept(here, refuse):
     """A run file is never replaced; a folder that exists is said before records are read."""
     (here / "buses.toml").write_text("")

@@ -10,6 +10,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.cli.commands import plan_command
+from hexveil.planning.alternatives import MechanismRow
 from hexveil.planning.method_comparison import ComparisonRow
 
 
@@ -203,3 +204,10 @@ def test_a_method_that_cannot_says_so_and_why(capsys):
     assert line.split() == ["clip-user", *"-------", "not", "possible"]
     assert f"clip-user is not possible: {trouble}\n" in said
     assert max(map(len, said.splitlines())) <= 100
+
+
+@pytest.mark.parametrize(("gain", "said"), [(1.257, "26%"), (0.99999, "0%")])
+def test_rounding_shows_no_loss_where_nothing_is_lost(gain, said):
+    """A gain is a share above an equal part; an error that is not proven has no figure."""
+    row = MechanismRow("AKMV", predicted_error=2.345, cell_epsilon=0.33333, gain=gain)
+    assert plan_command.mechanism_figures(row) == ["2.35", "-", "0.334", said]

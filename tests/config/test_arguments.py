@@ -91,12 +91,8 @@ def test_ledger_arguments():
     [
         ({}, "epsilon .* is needed.* or target_error"),
         ({"epsilon": 1, "target_error": 2}, "cannot be combined"),
-        ({"target_error": 0}, "target_error must be positive and finite, got 0"),
-        ({"target_error": "-5%"}, "target_error must be positive and finite, got -5"),
-        ({"target_error": "ten"}, "target_error must be a finite number"),
         ({"target_error": {"mean": 1, "variance": 0}}, "target_error of the variance must be pos"),
         ({"epsilon": 1, "split": 0}, "split is the mean's part"),
-        ({"epsilon": 1, "statistics": "mean,mode"}, "statistics must be one or more of"),
     ],
 )
 def test_what_no_plan_can_be_made_of_is_refused_before_records_are_read(plan, sentence):

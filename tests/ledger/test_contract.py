@@ -165,8 +165,12 @@ def test_a_stage_has_one_result(place):
         second.store("r", entry, np.array([2]))
     with pytest.raises(hv.InputError, match="was drawn before"):
         second.begin_draw("r", "cells", 1)
+    announced = first.begin_draw("r", "more", 2)
+    with pytest.raises(hv.StorageError, match="another size than was announced"):
+        first.store("r", announced, np.array([1]))
+    first.store("r", announced, np.array([1, 2]))
     first.complete("r")
-    assert second.find("r").published == {"cells": (1,)}
+    assert second.find("r").published == {"cells": (1,), "more": (1, 2)}
     assert first.spent == HALF
     assert sound(first)
 
@@ -422,6 +426,17 @@ def test_absurd_budgets_do_not_wrap_around(place):
     assert book.spent == 4_000_000
     with pytest.raises(hv.InputError, match="no ledger takes a loss above epsilon"):
         spend(book, "t", {"b": 10**7})
+    assert sound(book)
+
+
+def test_a_lifetime_beyond_64_bits_is_refused(place, clock):
+    """What cannot be counted is not booked."""
+    clock(2026, 11, 20)
+    book = place.open(budget="1e12", window="day")
+    spend(book, "r", {"a": 4_000_000})
+    clock(2026, 11, 21)
+    with pytest.raises(hv.InputError, match="more than a ledger counts"):
+        spend(book, "s", {"a": 4_000_000})
     assert sound(book)
 
 

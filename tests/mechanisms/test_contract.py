@@ -11,25 +11,12 @@ import pytest
 
 import hexveil as hv
 from hexveil.base.errors import HexveilError, StorageError
-from hexveil.mechanisms.contract import (
-    DONE,
-    UNMETERED,
-    DrawnRow,
-    LaplaceNoise,
-    MemoryJournal,
-    Meter,
-    NoisyMax,
-    PrivateSums,
-    Scores,
-    Separate,
-    Stage,
-    Values,
-    execute,
-    replay,
-)
+from hexveil.mechanisms.contract import DONE, DrawnRow, MemoryJournal, Stage, execute, replay
 from hexveil.mechanisms.noise import VettedNoise
+from hexveil.mechanisms.sensitivity_report import UNMETERED, LaplaceNoise, Meter, NoisyMax, Separate
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
 from hexveil.mechanisms.single_cell.clipped_user_sums import LinearSum
+from hexveil.mechanisms.stage_data import PrivateSums, Scores, Values
 from scripted_noise import ScriptedNoise
 
 SUMS = PrivateSums(np.array([5, 3, 9]))
@@ -232,6 +219,6 @@ def test_only_measure_receives_sums():
     for name in ("noise", "sensitivity"):
         assert list(inspect.signature(getattr(Stage, name)).parameters) == ["self", "earlier"]
     allocation = type(quantile())
-    for name in ("next_stage", "decode", "estimate", "losses"):
+    for name in ("next_stage", "estimate", "losses"):
         parameters = set(inspect.signature(getattr(allocation, name)).parameters)
         assert parameters <= {"self", "earlier", "outputs"}

@@ -12,7 +12,7 @@ from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, MapProbl
 from hexveil.mechanisms.single_cell.clipped_user_sums import Baseline, OptimalClipping
 from hexveil.mechanisms.single_cell.levy import Levy
 from hexveil.mechanisms.single_cell.quantile_averaging import AKMV, FixedQuantile, OptimizedQuantile
-from stage_laws import ExactLoss, Problem, selection_law
+from stage_laws import ExactLoss, Problem
 
 CASES = [
     # mechanism, counts, span, least worst/booked
@@ -92,9 +92,3 @@ def test_cells_planned_apart_stay_within_epsilon_together(mechanism):
     assert (exact.worst <= booked * (1 + 1e-9)).all()
     assert 0.99 <= booked.max() <= 1.0
     assert used(exact, booked) >= 0.5
-
-
-def test_the_law_of_two_candidates():
-    """Odds 1 and 1/4: the second is chosen if it comes first and its coin falls, 1/8."""
-    law = selection_law(np.array([0, -1]), 1 / np.log(4))
-    assert law == pytest.approx([7 / 8, 1 / 8], abs=1e-12)

@@ -152,7 +152,7 @@ def test_cells_of_a_user_that_are_not_added_up_are_found(monkeypatch):
     allocation = PerCell(hv.mechanisms.Baseline()).allocate(problem, Fraction(1))
     assert holds(data, allocation, 1)
 
-    def largest(pairs, terms, _):
+    def largest(pairs, terms):
         parts = [terms[:, pairs.user == k].max(axis=1) for k in range(pairs.n_users)]
         return np.arange(pairs.n_users), *np.array(parts).T
 

@@ -1,10 +1,24 @@
-"""Law of a fleet's values from a noisy histogram."""
+"""Law of a fleet's values from a noisy histogram, and ranges of cells by it."""
 
 import numpy as np
 import pytest
 
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, Laplace
-from hexveil.mechanisms.pooled_law import PooledLaw, project
+from hexveil.accounting.promise import PARTS
+from hexveil.mechanisms import pooled_law
+from hexveil.mechanisms.pooled_law import (
+    RESIDUAL_EDGES,
+    VALUE_EDGES,
+    BeyondRange,
+    PooledLaw,
+    best_ranges,
+    crowded_range,
+    refined_edges,
+    within_reach,
+)
+from hexveil.mechanisms.presence.any_unit import PresenceSums
+from hexveil.mechanisms.presence.contribution import CellWindow, value_votes
+from hexveil.model.private_pairs import PrivatePairs
 
 EDGES = np.linspace(0.0, 1.0, 9)
 VOTES = np.array([30.0, 40.0, 20.0, 5.0, 1.0, 0.0, 2.0, 2.0])
@@ -59,9 +73,85 @@ def test_noise_alone_is_a_law():
     assert np.isfinite(law.quantile(0.5))
 
 
-def test_projection_keeps_totals():
-    """Projected histograms are not negative and have their totals."""
-    noisy = np.random.default_rng(1).normal(size=(50, 6))
-    found = project(noisy, np.full(50, 2.0))
-    assert (found >= 0).all()
-    assert found.sum(axis=1) == pytest.approx(np.full(50, 2.0))
+QUIET = Laplace(1.0)
+
+
+def law_of(votes, edges=VALUE_EDGES):
+    """Return the law of votes, without noise to speak of."""
+    return PooledLaw.of(edges / PARTS, PARTS * np.array(votes), QUIET)
+
+
+def ranges(law, noise, centre=PARTS // 4, weight=50.0):
+    """Return the range of one cell, in parts of the span of 64."""
+    ends = best_ranges(law, np.array([centre]), np.array([noise]), np.array([weight]), around=False)
+    return [float(end[0]) * 64 / PARTS for end in ends]
+
+
+def test_a_range_widens_where_values_lie_far_from_the_rest():
+    """Of 5 % express buses: a quiet map reaches them, a noisy one leaves them out."""
+    express = law_of([50, 45, 0, 0, 0, 0, 0, 5])
+    assert ranges(express, 0.01)[1] > 60.0
+    low, high = ranges(express, 2.0)
+    assert (low, high) < (16.0, 40.0)
+    assert ranges(law_of([50, 50, 0, 0, 0, 0, 0, 0]), 0.5)[1] < 32.0
+
+
+def test_where_values_fill_a_small_part_noise_of_far_bins_widens_no_range(monkeypatch):
+    """A far bin holds one error of the excess; were all of it to count, the range would reach."""
+    edges = np.unique(refined_edges(0, PARTS // 16))
+    votes = np.array([0.25] * 4 + [0.0] * (edges.size - 6) + [0.02])
+    noise = Laplace(0.01 * PARTS)
+    law = PooledLaw.of(edges / PARTS, np.rint(PARTS * votes).astype(np.int64), noise)
+    assert ranges(law, 0.1, centre=PARTS // 64)[1] < 4.0
+    monkeypatch.setattr(pooled_law, "SURE_ERRORS", 0.0)
+    assert ranges(law, 0.1, centre=PARTS // 64)[1] > 12.0
+
+
+def test_elsewhere_all_of_an_excess_counts(monkeypatch):
+    """A small fleet cannot be sure of it."""
+    noise = Laplace(0.05 * PARTS)
+    votes = np.rint(PARTS * np.array([0.3, 0.2, 0.2, 0.1, 0.1, 0.05, 0.05, 0.0])).astype(np.int64)
+    law = PooledLaw.of(VALUE_EDGES / PARTS, votes, noise)
+    found = ranges(law, 0.1)
+    monkeypatch.setattr(pooled_law, "SURE_ERRORS", 0.0)
+    assert ranges(law, 0.1) == found
+
+
+def test_nothing_lies_beyond_the_bounds():
+    """An end at a bound cuts nothing off; other ends what the law has beyond them."""
+    law = law_of([25, 25, 0, 0, 0, 0, 25, 25])
+    window = CellWindow(np.ones(2), np.array([0, PARTS // 4]), np.array([PARTS // 2, PARTS]))
+    cut = BeyondRange.of(law, np.zeros(2, dtype=np.int64), window.low, window.high)
+    assert cut.below.mean[0] == cut.above.mean[1] == 0.0
+    assert cut.above.mean[0] == pytest.approx(0.5 * 0.375, rel=0.01)
+    assert cut.below.mean[1] == pytest.approx(0.5 * 0.125, rel=0.01)
+
+
+def test_bins_are_narrow_where_most_values_lie():
+    """Of values in one wide bin the next bins are an eighth of it; of wide values all stay wide."""
+    low, high = crowded_range(law_of([0, 0, 95, 5, 0, 0, 0, 0])).tolist()
+    assert PARTS // 4 <= low < high <= 3 * PARTS // 8 + PARTS // 64
+    edges = np.unique(refined_edges(low, high))
+    assert np.diff(edges).min() < PARTS // 64
+    assert crowded_range(law_of([1] * 8)).tolist() == [0, PARTS]
+
+
+@pytest.mark.parametrize("centres", [[0, 0], [PARTS, PARTS], [0, PARTS], [300_000, 700_000]])
+def test_bins_of_distances_hold_every_value_within_reach(centres):
+    """Values at both bounds are votes of bins that have a width, whatever the centres are."""
+    centres, prices = np.array(centres), np.ones(2, dtype=np.int64)
+    pairs = PrivatePairs([0, 0, 1, 1], [0, 1, 2, 3], [1] * 4, [0, 8, 0, 8])
+    stage = value_votes("h", 8, RESIDUAL_EDGES[1:-1], QUIET, (centres, prices))
+    votes = stage.total(PresenceSums(pairs))
+    law = PooledLaw.of(within_reach(centres, prices) / PARTS, votes, QUIET)
+    assert votes[np.diff(within_reach(centres, prices)) > 0].sum() == 4 * PARTS
+    assert law.share.sum() == pytest.approx(1.0)
+
+
+def test_an_empty_law_has_ranges():
+    """Noise alone gives every cell a range within the bounds."""
+    noisy = PooledLaw.of(VALUE_EDGES / PARTS, np.zeros(8), Laplace(5.0))
+    centres = np.array([0, PARTS // 3, PARTS])
+    for around in (True, False):
+        low, high = best_ranges(noisy, centres, np.full(3, 0.5), np.full(3, 1.0), around=around)
+        assert ((low >= 0) & (low < high) & (high <= PARTS)).all()

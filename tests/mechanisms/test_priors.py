@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 import hexveil as hv
 from hexveil.mechanisms import priors
 from hexveil.mechanisms.priors import Normal, PerUser, Uniform, UnknownRange, draw_user_means
-from hexveil.simulation import value_distributions as of_experiments
 
 COUNTS = np.array([3, 1, 2])
 KINDS = [
@@ -58,42 +57,6 @@ def test_samples_have_the_stated_moments():
         assert samples.std() == pytest.approx(sd, rel=0.02)
 
 
-def test_uniform_without_numbers_is_over_the_bounds():
-    """It is the distribution between the bounds, and cannot draw before it is told them."""
-    drawn = [
-        draw_user_means(values, COUNTS, (-3, 5), np.random.default_rng(1), 100)
-        for values in (Uniform(), Uniform(-3, 5))
-    ]
-    assert (drawn[0] == drawn[1]).all()
-    assert Uniform(1, 2).within((-3, 5)) == Uniform(1, 2)
-    with pytest.raises(hv.InputError, match=r"name them by \.within"):
-        Uniform().draw(np.random.default_rng(1), COUNTS, 1)
-
-
-@pytest.mark.slow
-def test_the_ends_of_an_unknown_range_are_uniform():
-    """Over trials a sample has the moments of a mixture; inside one it is uniform.
-
-    With U and V the ends and W a share, U + (V - U) W has mean 1/2 and variance 1/18.
-    """
-    samples = UnknownRange(0, 1).draw(np.random.default_rng(1), np.array([4000]), 2000)
-    centre = samples - samples.mean(axis=1, keepdims=True)
-    assert samples.min() >= 0
-    assert samples.max() <= 1
-    assert samples.mean() == pytest.approx(1 / 2, abs=5 * (1 / 24 / 2000) ** 0.5)
-    assert samples.var() == pytest.approx(1 / 18, rel=0.1)
-    widths = np.ptp(samples, axis=1)
-    assert widths.mean() == pytest.approx(1 / 3, rel=0.1)
-    assert centre.std(axis=1) / widths == pytest.approx(1 / 12**0.5, rel=0.1)
-
-
-def test_an_unknown_range_lies_within_the_bounds():
-    """Without numbers it is told the bounds, even inside PerUser."""
-    assert PerUser(UnknownRange()).within((-3, 5)) == PerUser(UnknownRange(-3, 5))
-    with pytest.raises(hv.InputError, match=r"UnknownRange\(\) draws within the bounds"):
-        UnknownRange().draw(np.random.default_rng(1), COUNTS, 1)
-
-
 def test_per_user_gives_all_samples_of_a_user_one_value():
     """Samples of a user are equal, users differ, and few numbers are drawn."""
     samples = PerUser(Normal(2, 4)).draw(np.random.default_rng(1), COUNTS, 2)
@@ -103,24 +66,14 @@ def test_per_user_gives_all_samples_of_a_user_one_value():
     assert priors.numbers_per_trial(Uniform(), COUNTS) == 6
 
 
-def test_per_user_spreads_where_independent_samples_do_not():
-    """A user's mean over 400 uniform samples has 1/20 of the spread of a value of its own."""
-    spread = [
-        draw_user_means(v, np.array([400]), (0, 1), np.random.default_rng(1), 4000).std()
-        for v in (PerUser(), Uniform())
-    ]
-    assert spread[0] / spread[1] == pytest.approx(20, rel=0.1)
-
-
-def test_studies_use_the_same_distributions():
-    """The distributions of studies are these, not copies."""
-    for name in ("Normal", "Uniform", "ValueDistribution", "draw_user_means"):
-        assert getattr(of_experiments, name) is getattr(priors, name)
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (lambda: Uniform().draw(np.random.default_rng(1), COUNTS, 1), r"name them by \.within"),
+        (
+            lambda: UnknownRange().draw(np.random.default_rng(1), COUNTS, 1),
+            r"UnknownRange\(\) draws",
+        ),
         (lambda: Normal(np.nan, 1), "finite mean and a finite sd"),
         (lambda: Normal(0, -1), "sd of at least 0"),
         (lambda: Uniform(2, 1), "the lower one first"),

@@ -1,7 +1,6 @@
 """Private quantiles: scores move as claimed, and a choice loses no more than claimed, exactly."""
 
 import itertools
-import math
 from fractions import Fraction
 
 import numpy as np
@@ -10,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
-from hexveil.mechanisms.contract import Outputs, PrivateSums
 from hexveil.mechanisms.private_quantile import (
     EvenBins,
     EvenPoints,
@@ -20,8 +18,8 @@ from hexveil.mechanisms.private_quantile import (
     RankCost,
     selection_scale,
 )
-from hexveil.mechanisms.simulated_noise import SimulatedNoise, law
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, study_cell
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from permute_oracle import exact_choice
 from stage_laws import candidate_scores, every_data_set
 
@@ -181,21 +179,6 @@ def test_runs_are_the_candidates(values, steps, targets):
         assert (candidate_scores(few) == candidate_scores(all_scores)).all()
 
 
-@each
-@pytest.mark.parametrize("redrawn", [False, True])
-def test_simulated_points_have_the_law(stage, redrawn):
-    """Simulated choices have their exact chances, 5 standard errors aside."""
-    values, trials = np.array([0, 3, 8]), 20_000
-    batch = np.broadcast_to(values, (trials, 3)) if redrawn else values
-    (scores,) = stage.measure(PrivateSums(batch), Outputs())
-    noise = SimulatedNoise(np.random.default_rng(6), trials)
-    chosen = noise.noisy_max(scores.scores, scores.sizes, stage.scale)
-    share = np.bincount(chosen, minlength=stage.candidates.size) / trials
-    cost = costs(stage, values)
-    expected = law(cost, np.ones(cost.size, dtype=np.int64), stage.scale)
-    assert (np.abs(share - expected) <= 5 * np.sqrt(expected / trials)).all()
-
-
 @given(
     top=st.integers(1, 10_000),
     steps=st.integers(1, 10_000),
@@ -229,46 +212,6 @@ def test_bins_are_of_equal_width(top, size, grain):
     assert ((middles >= 0) & (middles <= 2 * top) & (np.diff(middles, prepend=-1) > 0)).all()
 
 
-def test_rank_costs_count_values_at_or_below():
-    """The cost is the distance of the number of values at or below a candidate to the target."""
-    stage = choice(RankCost(2), 3, EvenPoints(4, 4))
-    assert costs(stage, [0, 2, 3]).tolist() == [1, 1, 0, 1, 1]
-
-
-def test_votes_weigh_values():
-    """With votes a value counts as often as it has votes, and a user moves as many."""
-    votes = np.array([4, 1, 1])
-    stage = choice(RankCost(3), 3, EvenPoints(4, 4), votes)
-    assert costs(stage, [2, 0, 4]).tolist() == [2, 2, 2, 2, 3]
-    assert stage.losses() == pytest.approx(2 * votes)
-    data = every_data_set((1, 1, 1), 4)
-    low = choice(RankCost(0), 3, EvenPoints(4, 4), votes)
-    (scores,) = low.measure(PrivateSums(data), Outputs())
-    cube = candidate_scores(scores).reshape(5, 5, 5, -1)
-    assert [int(np.ptp(cube, axis=user).max()) for user in range(3)] == [4, 1, 1]
-
-
-def test_values_beyond_all_points_count_at_none():
-    """A value above the last point is at or below no point."""
-    stage = choice(RankCost(1), 2, ListedPoints(np.array([1, 3])))
-    assert costs(stage, [2, 7]).tolist() == [1, 0]
-
-
-@pytest.mark.parametrize("votes", [None, np.array([3, 2, 5, 1])])
-def test_tallies_of_blocks_add_up(votes):
-    """Votes of blocks of values, wherever they are cut, add up to those of all values."""
-    values = np.array([[0, 5, 8, 3]])
-    stage = choice(RankCost(2), 4, EvenPoints(8, 8), votes)
-    whole = stage.tally(stage.candidates.places(values))
-    for cut in range(1, 4):
-        parts = []
-        for rows in (slice(0, cut), slice(cut, 4)):
-            own = None if votes is None else votes[rows]
-            block = choice(RankCost(2), 4, EvenPoints(8, 8), own)
-            parts.append(block.tally(block.candidates.places(values[:, rows])))
-        assert (sum(parts) == whole).all()
-
-
 def test_midpoint_costs_are_those_of_the_algorithm():
     """IOT Algorithm 3 with step 3 as arg min: costs of the slow definition, on random values."""
     rng = np.random.default_rng(9)
@@ -297,30 +240,3 @@ def test_the_printed_midpoints_are_distances():
         meant = [3, 3, 3, 3]
         meant[bin_number] = 0
         assert costs(stage, values).tolist() == meant
-
-
-def test_the_printed_midpoints_see_only_borders():
-    """As printed, array means on the border of two bins make the first bin cheaper, nothing else.
-
-    That is the only trace of the data: a mean elsewhere, on random values, moves no cost.
-    """
-    points = np.array([10, 30, 50, 70])
-    for values in itertools.product(range(0, 81, 4), repeat=3):
-        distances = np.abs(np.array(values)[:, None] - points).min(axis=1)
-        below = (distances[:, None] < points).sum(axis=0)
-        above = (distances[:, None] > points).sum(axis=0)
-        on_border = sum(value % 20 == 0 for value in values)
-        assert np.maximum(below, above).tolist() == [3 - on_border, 3, 3, 3]
-
-
-def test_two_choices_of_one_stage_lose_twice():
-    """A stage of two costs books both, and reports each user's votes for either."""
-    moved = np.array([2, 1])
-    scale = selection_scale(2, Fraction(1, 2))
-    stage = PrivateQuantile(
-        "range", AsTheyAre(), EvenPoints(8, 8), (RankCost(0), RankCost(1)), moved, scale
-    )
-    assert stage.entries == 2
-    assert stage.losses() == pytest.approx([1.0, 0.5])
-    assert [report.by.tolist() for report in stage.sensitivity(Outputs())] == [[2, 1]] * 2
-    assert math.isclose(stage.noise(Outputs())[1].scale, 8.0)

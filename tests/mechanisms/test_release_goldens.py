@@ -1,8 +1,4 @@
-"""Integers and noise scales of small releases, one of each kind of plan, as literal values.
-
-A recording noise source stands in the place of the vetted door: it answers without noise, and each
-choice by a fixed candidate. All plans are made by hand, so that no solver is involved.
-"""
+"""Integers, scales and losses of small releases: recorded, and added up again by the meter."""
 
 import dataclasses
 import json
@@ -15,10 +11,20 @@ import pytest
 
 import hexveil as hv
 from hexveil.mechanisms import noise
+from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.looks.one_range import PrivateRange
-from hexveil.model.pair_columns import WEIGHT_RESOLUTION, ListedWeights, SuppressedPairs
+from hexveil.mechanisms.noise import VettedNoise
+from hexveil.mechanisms.sensitivity_report import Meter
+from hexveil.model.pair_columns import (
+    WEIGHT_RESOLUTION,
+    FactoredWeights,
+    ListedWeights,
+    SuppressedPairs,
+)
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.moment_part import allocation_of
+from hexveil.planning.serialization import codec
+from hexveil.publishing.private_sums import private_sums
 from publishing.setting import dataset_of, plan_of
 
 GOLDENS = json.loads(Path(__file__).with_name("release_goldens.json").read_text("utf-8"))
@@ -135,6 +141,9 @@ def handed_to_the_door(dataset, plan, chosen, monkeypatch, book):
 
     monkeypatch.setattr(noise, "add_laplace", add_laplace)
     monkeypatch.setattr(noise, "noisy_max", noisy_max)
+    # The ledger keeps a plan, and weights made by hand are those of no plan.
+    monkeypatch.setitem(codec.NAMES, "ListedWeights", ListedWeights)
+    monkeypatch.setitem(codec.NAMES, "Weights", FactoredWeights | ListedWeights)
     shown = hv.release(dataset, plan, ledger=book, accept_noise=True)
     (entry,) = book.entries()
     stages = {name: list(row) for name, row in book.find(entry.request).stages.items()}
@@ -171,3 +180,55 @@ def test_arrays_of_an_allocation_are_read_only(kind):
     arrays = list(arrays_in(allocation_of(plan, LATTICE)))
     assert arrays
     assert not any(array.flags.writeable for array in arrays)
+
+
+USERS = np.array([[4, 3], [2, 1], [3, 2], [1, 2], [2, 2], [1, 0]])
+PLANS = {
+    "factors": {"epsilon": 2, "clipping_range": "bounds"},
+    "each cell alone": {"epsilon": 2, "method": "per-cell"},
+    "little noise": {"epsilon": 40, "clipping_range": "bounds"},
+    "both": {"epsilon": 40, "clipping_range": "bounds", "statistics": ("mean", "variance")},
+    "suppression": {"epsilon": 4, "method": "clip-user", "statistics": ("mean", "variance")},
+    "range": {"epsilon": 8, "clipping_range": "private"},
+    "range, both": {
+        "epsilon": 8,
+        "clipping_range": "private",
+        "statistics": ("mean", "variance"),
+    },
+}
+
+
+def spent_over_booked(dataset, plan):
+    """Return each user's loss by the meter, in parts of its booking."""
+    allocation = allocation_of(plan, dataset.public.lattice)
+    meter = Meter(allocation.losses())
+    execute(allocation, private_sums(dataset), VettedNoise(), MemoryJournal(), meter)
+    return meter._spent / allocation.losses()
+
+
+@pytest.mark.parametrize("kind", PLANS)
+def test_each_user_loses_what_is_booked(kind):
+    """Of a plan with one way to go the loss of each user is known, but for rounding."""
+    n = USERS.T[USERS.T > 0]
+    scale = ValueLattice.of((0, 12), 1)
+    dataset = dataset_of(USERS, 5 * n, 25 * n, scale=scale)
+    plan = hv.plan(dataset, advise=False, **PLANS[kind])
+    spent = spent_over_booked(dataset, plan)
+    if kind.startswith("range"):
+        # Who has fewer votes than others spends less on the histogram, which is booked in full.
+        assert ((spent > 0.8) & (spent <= 1)).all()
+        assert spent.max() > 0.999
+    else:
+        assert spent == pytest.approx(1, rel=0, abs=1e-12)
+
+
+def test_a_scale_of_nothing_is_an_infinite_loss():
+    """And any positive one is not, however small."""
+    dataset = dataset_of(USERS, 5, scale=ValueLattice.of((0, 12), 1))
+    allocation = allocation_of(hv.plan(dataset, epsilon=2, advise=False), dataset.public.lattice)
+    (request,), (report,) = allocation.stage.noise({}), allocation.stage.sensitivity({})
+    losses = report.loss_lower_bound(request, 6)
+    small = report.loss_lower_bound(type(request)(request.scales / 2.0**20), 6)
+    assert small.tolist() == (losses * 2.0**20).tolist()
+    none = report.loss_lower_bound(type(request)(request.scales * [0, 1]), 6)
+    assert none.tolist() == [np.inf] * 6

@@ -7,7 +7,7 @@ import numpy as np
 
 import hexveil as hv
 from hexveil.accounting.error_model import ErrorModel, constant_error
-from hexveil.mechanisms.contract import DONE, Decoded, NoisyTotals
+from hexveil.mechanisms.contract import DONE, NoisyTotals
 from hexveil.mechanisms.looks.clipped_mean import CELLS
 from hexveil.mechanisms.looks.kinds import (
     ClippingKind,
@@ -16,6 +16,7 @@ from hexveil.mechanisms.looks.kinds import (
     weighted_losses,
 )
 from hexveil.mechanisms.looks.weighted_mean import WeightedMean
+from hexveil.mechanisms.stage_data import Decoded
 from hexveil.model.pair_columns import ListedWeights
 from hexveil.planning.serialization import codec
 from hexveil.planning.serialization.plan_codec import decode, encode

@@ -80,22 +80,3 @@ def test_best_fit_beats_wrap_around_where_means_are_projected(counts):
     for make in (hv.mechanisms.Levy, hv.mechanisms.FixedQuantile):
         found = errors(counts, [make(), make(grouping="wrap_around")], 1)
         assert found[make().name] < 0.8 * found[make(grouping="wrap_around").name]
-
-
-@pytest.mark.parametrize("epsilon", ["0.5", 2])
-@pytest.mark.parametrize(
-    "make", [hv.mechanisms.FixedQuantile, hv.mechanisms.OptimizedQuantile, hv.mechanisms.AKMV]
-)
-def test_the_resolution_of_the_grid_has_no_visible_effect(counts, make, epsilon):
-    """Sixteen times as many candidates change the error by less than 3 %, 4 standard errors."""
-    mechanisms = [make(), make(candidates=16 * make().candidates)]
-    plain, fine = errors(counts, mechanisms, epsilon, trials=5 * TRIALS).values()
-    assert fine == pytest.approx(plain, rel=0.03)
-
-
-def test_a_coarse_grid_would_show(counts):
-    """The test above could fail: eight candidates change the error by far more."""
-    fine, coarse = errors(
-        counts, [hv.mechanisms.FixedQuantile(), hv.mechanisms.FixedQuantile(candidates=8)], 2
-    ).values()
-    assert coarse > 1.2 * fine

@@ -10,7 +10,6 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -34,25 +33,25 @@ from hexveil.accounting.gaussian_composition import (
 from hexveil.accounting.noise_law import GAUSSIAN
 from hexveil.accounting.promise import Squares
 from hexveil.base.errors import HexveilError, InputError
-from hexveil.mechanisms.contract import (
-    GaussianNoise,
-    LaplaceNoise,
-    NoisyMax,
-    Outputs,
-    Separate,
-)
 from hexveil.mechanisms.looks.cell_looks import FIRST_LOOK
+from hexveil.mechanisms.looks.cell_stages import weighted_sum
 from hexveil.mechanisms.looks.clipped_mean import CELLS
-from hexveil.mechanisms.looks.gaussian_looks import weighted_sum
 from hexveil.mechanisms.looks.pooled_means import HISTOGRAM
 from hexveil.mechanisms.looks.user_weights import (
     UserMeanPrior,
     WeightProblem,
     find_user_weights,
 )
-from hexveil.mechanisms.sensitivity_report import Meter
+from hexveil.mechanisms.sensitivity_report import (
+    GaussianNoise,
+    LaplaceNoise,
+    Meter,
+    NoisyMax,
+    SensitivityReport,
+    Separate,
+)
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.mechanisms.stage_data import PrivateSums
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning import methods
 from hexveil.planning.alternatives import describe_delta_gain
@@ -461,8 +460,7 @@ def test_a_meter_of_squares_refuses_what_no_square_limits():
     gaussian, laplace = GaussianNoise(np.array([5000.0])), LaplaceNoise(np.array([5000.0]))
     Meter(np.array([0.05]), squared=True).authorise((gaussian,), (moves,))
     Meter(np.array([0.07]), squared=True).authorise((laplace,), (moves,))
-    stranger = SimpleNamespace(loss_lower_bound=moves.loss_lower_bound)
-    for report, room in ((stranger, 9.0), (moves, 0.039)):
+    for report, room in ((SensitivityReport(), 9.0), (moves, 0.039)):
         with pytest.raises(HexveilError, match="more than was booked"):
             Meter(np.array([room]), squared=True).authorise((gaussian,), (report,))
 
@@ -545,7 +543,7 @@ def test_precisions_of_two_looks_add_up():
 def test_looks_at_all_of_the_square_each_are_refused(monkeypatch):
     """Two looks with the noise of one, each, cost more than was booked."""
     _, plan = looks_plan()
-    monkeypatch.setattr(Squares, "noise_share", lambda share: Fraction(1))  # noqa: ARG005
+    monkeypatch.setattr(Squares, "noise_share", lambda *_: Fraction(1))
     meter = Meter(plan.booked_losses, squared=True)
     costs = [
         (stage.noise(outputs), stage.sensitivity(outputs))

@@ -14,8 +14,7 @@ from hexveil.accounting.error_model import LN20
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.looks import cell_ranges
 from hexveil.mechanisms.looks.cell_stages import CellRangeOutputs
-from hexveil.mechanisms.looks.first_range import HALF_WIDTH
-from hexveil.mechanisms.looks.pooled_means import PooledChoice
+from hexveil.mechanisms.looks.pooled_means import HALF_WIDTH, PooledChoice
 from hexveil.mechanisms.looks.user_weights import max_bias
 from hexveil.planning.method_comparison import compare_ranges
 from strategies import occupancies

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import tempfile
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from examples import examples
+from hexveil.mechanisms import ThresholdMechanism
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.goal import goal
@@ -237,10 +239,9 @@ def test_a_full_disk_leaves_nothing(city, tmp_path, monkeypatch):
 def test_an_own_mechanism_is_not_saved(city, tmp_path):
     """A mechanism that this package does not know by name cannot be read back, so it is refused."""
 
-    class Third:
+    @dataclass(frozen=True, repr=False)
+    class Third(ThresholdMechanism):
         """Keep as much as the third largest user has."""
-
-        name = "Third()"
 
         def rank(self, epsilon):  # noqa: ARG002  part of the contract
             """Return 3."""

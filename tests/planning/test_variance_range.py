@@ -15,7 +15,6 @@ from hexveil.accounting.error_model import SECOND_MOMENT_ROUNDING, WeightedVaria
 from hexveil.accounting.noise_law import LAPLACE
 from hexveil.accounting.promise import Pure
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.estimates import centre_and_radius
 from hexveil.mechanisms.looks import range_search, weighted_variance
 from hexveil.mechanisms.looks.bounds import WithinBounds
 from hexveil.mechanisms.looks.range_search import RangeSearch
@@ -25,6 +24,7 @@ from hexveil.mechanisms.looks.user_weights import (
     half_width_sd,
     max_bias,
 )
+from hexveil.mechanisms.stage_data import centre_and_radius
 from hexveil.model.pair_columns import ListedWeights
 from publishing.setting import dataset_of
 

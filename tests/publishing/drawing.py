@@ -2,8 +2,10 @@
 
 import numpy as np
 
-from hexveil.mechanisms.contract import UNMETERED, MemoryJournal, Outputs, execute
+from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.noise import VettedNoise
+from hexveil.mechanisms.sensitivity_report import UNMETERED
+from hexveil.mechanisms.stage_data import Outputs
 from hexveil.planning.moment_part import allocation_of
 from hexveil.publishing.private_sums import private_sums
 

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from hexveil.mechanisms.contract import Outputs, PrivateSums
 from hexveil.mechanisms.looks.bounds import BoundedStages
 from hexveil.mechanisms.looks.clipped_mean import CELLS
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from hexveil.model.pair_bins import PairSums
 from hexveil.planning import moment_part
 from hexveil.publishing.private_sums import private_sums

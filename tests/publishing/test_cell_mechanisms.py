@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.mechanisms.contract import Meter, PrivateSums, execute
+from hexveil.mechanisms import per_cell_allocation
+from hexveil.mechanisms.contract import execute
 from hexveil.mechanisms.noise import VettedNoise
-from hexveil.mechanisms.per_cell_allocation import PerCell
+from hexveil.mechanisms.per_cell_allocation import PlannedCells
+from hexveil.mechanisms.sensitivity_report import Meter
+from hexveil.mechanisms.stage_data import PrivateSums
 from hexveil.planning.cell_mechanisms import SavedStages
 from hexveil.planning.moment_part import allocation_of
 from hexveil.planning.serialization import plan_codec
@@ -156,13 +159,14 @@ def test_choices_that_a_mechanism_never_makes_are_refused(mechanism, choice):
 
 def test_nothing_is_searched_where_nothing_is_left(monkeypatch):
     """A user who is in the most cells and loses all of each cell's loss ends the search."""
-    tried, allocate_chosen = [], PerCell.allocate_chosen
+    tried = []
 
-    def allocate(self, problem, cell_epsilon, choices):
-        tried.append(cell_epsilon)
-        return allocate_chosen(self, problem, cell_epsilon, choices)
+    class Counted(PlannedCells):
+        def __init__(self, *given, **named):
+            tried.append(given)
+            super().__init__(*given, **named)
 
-    monkeypatch.setattr(PerCell, "allocate_chosen", allocate)
+    monkeypatch.setattr(per_cell_allocation, "PlannedCells", Counted)
     plan = planned(fleet(), "Levy(gamma=1)", method="per-cell")
     assert len(tried) == 1
     assert plan.cell_epsilon == pytest.approx(2, rel=1e-8)

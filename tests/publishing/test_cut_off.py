@@ -15,7 +15,7 @@ import hexveil as hv
 from hexveil.accounting.error_model import LN20
 from hexveil.accounting.noise_law import LAPLACE
 from hexveil.mechanisms import noise
-from hexveil.mechanisms.estimates import CutOff
+from hexveil.mechanisms.stage_data import CutOff
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.publishing.dossier import dossier
 from hexveil.publishing.estimates.accuracy import accuracy_statement

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
-from hexveil.publishing.part_kinds import schema
+from hexveil.publishing.part_kinds import manifest_schema
 from hexveil.publishing.promise_section import epsilon_text
 from hexveil.report.promise_wording import assumptions
 from publishing.releases import edited, statements_of
@@ -28,8 +28,8 @@ def written(dataset, plan=None):
 @functools.cache
 def validator():
     """Return what validates against the schema, which is itself valid."""
-    jsonschema.Draft202012Validator.check_schema(schema())
-    return jsonschema.Draft202012Validator(schema())
+    jsonschema.Draft202012Validator.check_schema(manifest_schema())
+    return jsonschema.Draft202012Validator(manifest_schema())
 
 
 def check(data):

@@ -18,7 +18,7 @@ from hexveil.mechanisms import noise
 from hexveil.mechanisms.looks.clipped_mean import ClippedMean
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.publishing.part_kinds import schema
+from hexveil.publishing.part_kinds import manifest_schema
 from hexveil.report.promise_wording import promise
 from publishing.releases import statements_of
 from publishing.setting import dataset_of, hexagons, plan_of, readme_of, units_of
@@ -351,7 +351,7 @@ def test_all_statistics_by_every_method(fleet, book, door, method, asked):
     assert (again.replayed, len(door)) == (True, 1)
     assert again.table.equals(released.table, check_metadata=True)
     assert again.manifest == released.manifest
-    Draft202012Validator(schema()).validate(json.loads(json.dumps(released.manifest)))
+    Draft202012Validator(manifest_schema()).validate(json.loads(json.dumps(released.manifest)))
     truth = {
         "mean": [v.mean() for v in values],
         "variance": [v.var() for v in values],

@@ -10,7 +10,7 @@ from hexveil.base.errors import InputError
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.publishing.estimates.smoothed_estimates import effective_users, groupings_of
 from hexveil.publishing.estimates.table import build_table
-from hexveil.publishing.part_kinds import schema
+from hexveil.publishing.part_kinds import manifest_schema
 from hexveil.publishing.verification import verify
 from hexveil.records.feasible_sums import squares_range
 from hexveil.report.manifest_view import ManifestView
@@ -88,7 +88,7 @@ def test_the_manifest_names_the_model_and_how_much_is_signal(book):
     options = {"statistics": ("mean", "variance", "sd"), "clipping_range": "bounds"}
     plan = hv.plan(dataset, epsilon=20, advise=False, **options)
     made = hv.release(dataset, plan, ledger=book, accept_noise=True, estimates=BOTH)
-    jsonschema.validate(made.manifest, schema())
+    jsonschema.validate(made.manifest, manifest_schema())
     assert [one["statistic"] for one in statements_of(made)["smoothing"]] == ["mean", "variance"]
     for one in statements_of(made)["smoothing"]:
         assert 0 <= one["signal_share"] <= 1

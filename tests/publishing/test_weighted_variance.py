@@ -15,8 +15,8 @@ import hexveil as hv
 from examples import examples
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import noise as noise_library
-from hexveil.mechanisms.estimates import centre_and_radius
 from hexveil.mechanisms.looks import weighted_variance
+from hexveil.mechanisms.stage_data import centre_and_radius
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.publishing.verification import verify
 from hexveil.records.feasible_sums import squares_range

@@ -93,13 +93,11 @@ def units_of(dataset):
 @pytest.mark.parametrize("parts", [1, 3])
 def test_the_engine_and_packing_agree(records, expected, monkeypatch, parts):
     """Grouped by the engine, or packed and sorted: with and without repeats, a cell left out."""
-    packing, used = fast_path._Sums.of_records, []
+    packing, used = fast_path._summed, []
     monkeypatch.setattr(fast_path, "MIN_RECORDS", 1)
     if parts > 1:
         monkeypatch.setattr(session, "SORTABLE_PER_BYTE", 150 / 10**9)
-    monkeypatch.setattr(
-        fast_path._Sums, "of_records", lambda *a, **k: used.append(1) or packing(*a, **k)
-    )
+    monkeypatch.setattr(fast_path, "_summed", lambda *a, **k: used.append(1) or packing(*a, **k))
     for repeats in ("drop", "keep"):
         assert told(read(records, **VALUES, repeats=repeats)) == expected["values", repeats]
     assert units_of(read(records, **PRESENCE)) == expected["presence", "drop"]

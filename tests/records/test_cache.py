@@ -419,14 +419,14 @@ def test_a_file_that_is_listed_twice_agrees(days, place):
 def test_the_folder_is_private_from_the_first_byte(days, place, monkeypatch):
     """The folder has mode 0700 and each file 0600, also while it is written, whatever the umask."""
     modes = []
-    sums = cached_reading._CachedReading._write
+    sums = file_groups.CacheQuery.write
 
     def looking(self, pairs, path):
         modes.append(Path(path).stat().st_mode & 0o777)
         sums(self, pairs, path)
         modes.append(Path(path).stat().st_mode & 0o777)
 
-    monkeypatch.setattr(cached_reading._CachedReading, "_write", looking)
+    monkeypatch.setattr(file_groups.CacheQuery, "write", looking)
     before = os.umask(0)
     try:
         ask(days, cache=place)
@@ -648,7 +648,7 @@ def test_a_full_disk_is_told_and_nothing_is_kept(days, place, monkeypatch):
     def fails(*_):
         raise StorageError("the disk for temporary files is full.")
 
-    monkeypatch.setattr(cached_reading._CachedReading, "_write", fails)
+    monkeypatch.setattr(file_groups.CacheQuery, "write", fails)
     with pytest.raises(StorageError, match="temporary files"):
         ask(days, cache=place)
 
@@ -695,7 +695,7 @@ def test_two_processes_fill_one_cache(days, place, scans):
 @pytest.mark.slow
 def test_the_faster_of_two_stands(days, place, monkeypatch):
     """An entry that came to be while the same file was read is used, and not replaced."""
-    write, first = cached_reading._CachedReading._write, []
+    write, first = file_groups.CacheQuery.write, []
 
     def slow(self, pairs, path):
         write(self, pairs, path)
@@ -706,7 +706,7 @@ def test_the_faster_of_two_stands(days, place, monkeypatch):
     other = place.with_name("other")
     ask(days, cache=other)
     before = {path.name for path in other.iterdir()}
-    monkeypatch.setattr(cached_reading._CachedReading, "_write", slow)
+    monkeypatch.setattr(file_groups.CacheQuery, "write", slow)
     same(ask(days, cache=place), ask(days))
     assert {path.name for path in place.iterdir()} == before
 

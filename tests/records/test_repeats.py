@@ -173,4 +173,4 @@ def test_readme_and_page_tell_of_many_repeats(tmp_path):
     told = "60 of 180 records (33%) had the user and time of another and do not count"
     for name in ("README.txt", "report.html"):
         assert told in " ".join((tmp_path / "map" / name).read_text("utf-8").split())
-    assert hv.verify(tmp_path / "map")["rules"]["repeats of a user and time"] == 60
+    assert hv.verify(tmp_path / "map")["components"][0]["rules"]["repeats of a user and time"] == 60

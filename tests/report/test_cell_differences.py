@@ -22,8 +22,8 @@ def numbers(number, below, above=None, bias=0.0, **facts):
 
 def pair(cells):
     """Return the difference of the first two cells."""
-    found = cells.differ(np.array([0]), np.array([1]))
-    return found.value[0], found.low[0], found.high[0], bool(found.is_told[0])
+    value, low, high, is_told = cells.differ(np.array([0]), np.array([1]))
+    return value[0], low[0], high[0], bool(is_told[0])
 
 
 def test_independent_errors_join_as_the_root_of_their_squares():
@@ -105,18 +105,17 @@ def test_intervals_of_differences_hold_the_truth(tmp_path, options):
         cells = list(made_release["cell"])
         view = ManifestView.from_manifest(statements_of(made_release))
         first, second = np.triu_indices(len(cells), 1)
-        found = ComparableNumbers.of(made_release.table, view).differ(first, second)
+        numbers = ComparableNumbers.of(made_release.table, view)
+        value, lowest, highest, is_told = numbers.differ(first, second)
         true = np.array([truth[name.split("=")[-1]] for name in cells])
         difference = true[first] - true[second]
-        held.append(((found.low <= difference) & (difference <= found.high)).mean())
+        held.append(((lowest <= difference) & (difference <= highest)).mean())
     assert np.mean(held) > 0.9
     low, high = view.shown_limits(made_release.table)
     disjoint = (low[first] > high[second]) | (high[first] < low[second])
-    assert found.is_told.sum() >= disjoint.sum()
+    assert is_told.sum() >= disjoint.sum()
     one = made_release.difference(cells[0], cells[1])
-    assert (one.difference, one.low, one.high) == pytest.approx(
-        (found.value[0], found.low[0], found.high[0])
-    )
+    assert (one.difference, one.low, one.high) == pytest.approx((value[0], lowest[0], highest[0]))
     other = made_release.difference(cells[1], cells[0])
     assert (other.low, other.high) == pytest.approx((-one.high, -one.low))
     assert ("told apart" in str(one)) == (one.is_told_apart or "cannot" in str(one))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from examples import examples
 from hexveil.report import background as module
 from hexveil.report import geography
-from hexveil.report.background import background, encode, streets_through
+from hexveil.report.background import draw_map, encode, streets_through
 from hexveil.report.geography import (
     AREAS,
     Box,
@@ -24,15 +24,13 @@ from hexveil.report.geography import (
     describe_location,
     format_distance,
     locate,
+    projected_rings,
     unwrapped_rings,
     world_places,
 )
 
-
-def drawn(names):
-    rings = unwrapped_rings(names)
-    projection = centred_projection(rings)
-    return projection, [projection.steps(*np.array(r, dtype=float).T) for r in rings]
+drawn = projected_rings
+"""A projection of hexagons, and their outlines in its steps."""
 
 
 @given(st.floats(-80, 80), st.floats(-180, 180), st.integers(3, 12))
@@ -266,10 +264,7 @@ WARSAW = h3.grid_disk(h3.latlng_to_cell(52.23, 21.0, 6), 4)
 
 
 def around(names, context=None, *, geography=True):
-    rings = unwrapped_rings(names)
-    projection = centred_projection(rings)
-    drawn = [projection.steps(*np.array(ring).T) for ring in rings]
-    return background(projection, drawn, names, context=context, geography=geography)
+    return draw_map(names, context, geography=geography)
 
 
 def decoded(moves):

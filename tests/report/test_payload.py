@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from hexveil.report import accuracy_text
 from hexveil.report import background as module
 from hexveil.report.figure_style import GROUNDS, colours_of, gradient, palette
-from hexveil.report.interval_chart import interval_chart
 from hexveil.report.manifest_view import ManifestView
-from hexveil.report.payload import colour_ends, draw_map, slot_text, ticks
+from hexveil.report.payload import colour_ends, interval_chart, slot_text, ticks
 from hexveil.report.shown_column import ShownColumn
 from hexveil.report.templates import format_rounded_up
 
@@ -76,7 +75,7 @@ def test_values_that_are_no_number_are_left_blank(city):
 def context_of(city, lines) -> list:
     context = {"type": "MultiLineString", "coordinates": lines}
     hexagons = list(dict.fromkeys(city.table["hexagon"].to_pylist()))
-    return draw_map(hexagons, context, geography=False)["context"]
+    return module.draw_map(hexagons, context, geography=False)["context"]
 
 
 def test_lines_far_away_are_cut_off(city):

@@ -165,34 +165,6 @@ class ErrorModel(ReadOnlyArrays):
 
 
 @dataclass(frozen=True, eq=False)
-class RenormalisedErrorModel(ErrorModel):
-    """A statistic of contributed samples alone; nobody is put at the middle.
-
-    A share δ = Σ max(m/N - Γ/n, 0) of the weight is moved to other users: the mean is biased by at
-    most δ, the variance by at most δ (1 - δ) for δ <= 1/2, else 1/4 (ERRATA 9); of an odd number of
-    samples that contribute wholly or not at all, 1/4 (1 - 1/N²) (COMP Theorem IV.2, ERRATA 1).
-
-    Attributes
-    ----------
-    max_bias : ndarray of float, shape (n_cells,)
-        Worst-case bias of each cell, for bounds of width 1.
-    """
-
-    max_bias: Floats
-
-    @property
-    def informative(self) -> Bools:
-        """Whether each cell's number says something of the cell: read, or known without reading."""
-        # One contributed sample of several: its variance is 0 and says nothing of the others.
-        return np.asarray(self.noised | (self.max_bias == 0))
-
-    @property
-    def bias(self) -> Floats:
-        """Worst-case bias of each cell."""
-        return np.asarray(self.unit * self.max_bias)
-
-
-@dataclass(frozen=True, eq=False)
 class WeightedMeanErrorModel(ErrorModel):
     """A mean of user means in a private interval; its unit is the interval's width.
 

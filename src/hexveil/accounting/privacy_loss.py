@@ -252,10 +252,6 @@ class KeptRecords(ReadOnlyArrays):
     def _are_whole(self) -> bool:
         return bool(self.span_quanta.any())
 
-    def whole(self, pairs: Pairs) -> Ints:
-        """Return the records of each pair where no factor divides them: min(m, t)."""
-        return self.without_suppressed(pairs, np.minimum(pairs.n, self.cap[pairs.cell]))
-
     def without_suppressed(self, pairs: Pairs, kept: NDArray[N]) -> NDArray[N]:
         """Return a number of each pair, 0 where it is suppressed."""
         if self.suppressed is None:
@@ -268,30 +264,11 @@ def clipped_by_caps(pairs: Pairs, *, kept: KeptRecords) -> Floats:
     return sum_terms_per_cell(pairs, np.maximum(pairs.n - kept.of(pairs), 0.0))
 
 
-def contributed_totals(pairs: Pairs, *, kept: KeptRecords) -> Ints:
-    """Return the records that each cell's users contribute."""
-    return np.asarray(np.add.reduceat(kept.whole(pairs), pairs.start[:-1]))
-
-
-def contributes_wholly(pairs: Pairs, *, kept: KeptRecords) -> Bools:
-    """Return in which cells each user contributes all of its records or none."""
-    contribution = kept.whole(pairs)
-    is_whole = (contribution == 0) | (contribution == pairs.n)
-    return np.asarray(np.logical_and.reduceat(is_whole, pairs.start[:-1]))
-
-
 def unsuppressed_cells(pairs: Pairs, *, suppressed: SuppressedPairs) -> tuple[Ints, Bools]:
     """Return the largest count of each cell that is not suppressed, and where none is."""
     begin, is_suppressed = pairs.start[:-1], suppressed.of(pairs)
     largest = np.maximum.reduceat(np.where(is_suppressed, 0, pairs.n), begin)
     return largest, np.logical_and.reduceat(~is_suppressed, begin)
-
-
-def lost_shares(pairs: Pairs, *, total: Ints, contributed: Ints, kept: KeptRecords) -> Floats:
-    """Return the weight that users of each cell lose as sums are divided by `contributed`."""
-    weight = kept.whole(pairs) / contributed[pairs.cell]
-    lost = np.maximum(record_shares(pairs, total) - weight, 0.0)
-    return sum_terms_per_cell(pairs, lost)
 
 
 # ---- shares of a cell's records ----

@@ -168,7 +168,7 @@ class Pure(_Amount):
 
     @staticmethod
     def laplace_amount(epsilon: Fraction, weights: int = 1) -> Fraction:  # noqa: ARG004  see Squares
-        """Return the amount whose noise deviates as Laplace noise of this ε: its own."""
+        """Return its own amount: the noise deviates as Laplace noise of this ε."""
         return epsilon
 
     @staticmethod

@@ -17,7 +17,6 @@ first or last such cap. So every Γ, its two neighbours, A and its two neighbour
 """
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,8 +25,7 @@ from hexveil.accounting.suppression_stages import TIE, CellError
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_positive_fraction
-from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs
-from hexveil.model.pair_columns import SuppressedPairs
+from hexveil.model.occupancy import LocalOccupancy
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,43 +95,17 @@ def cap_after_suppression(
         None,
     )
     remaining = _checked(occupancy, contributions)
-    caps, n = _best_caps(occupancy, occupancy.records_per_cell, remaining, measure)
+    caps, n = _best_caps(occupancy, remaining, measure)
     errors = measure.parts(n, caps, occupancy.records_per_cell)
     return CellCaps(caps, np.minimum(remaining, caps[occupancy.cell]), *errors)
 
 
-def caps_of_remaining(
-    occupancy: Occupancy, suppressed: SuppressedPairs, span: float, epsilon: Number
-) -> tuple[Ints, Ints]:
-    """Return the best cap of each cell after suppression, and the samples that then contribute.
-
-    What `cap_after_suppression` finds, wherever pairs are.
-    """
-    measure = CellError.of(
-        float(to_positive_fraction(span, "span")),
-        float(to_positive_fraction(epsilon, "epsilon")),
-        None,
-    )
-    records = occupancy.records_per_cell
-    return occupancy.map_cells(
-        partial(_caps_without, records=records, suppressed=suppressed, measure=measure)
-    )
-
-
-def _caps_without(
-    pairs: Pairs, *, records: Ints, suppressed: SuppressedPairs, measure: CellError
-) -> tuple[Ints, Ints]:
-    remaining = np.where(suppressed.of(pairs), 0, pairs.n)
-    return _best_caps(pairs, pairs.own(records), remaining, measure)
-
-
-def _best_caps(
-    pairs: Pairs, records: Ints, remaining: Ints, measure: CellError
-) -> tuple[Ints, Ints]:
+def _best_caps(occupancy: LocalOccupancy, remaining: Ints, measure: CellError) -> tuple[Ints, Ints]:
     """Return `_best_cap` of each cell; `remaining` is Γ of each pair."""
+    start, records = occupancy.start, occupancy.records_per_cell
     best = [
         _best_cap(np.sort(remaining[i:j][remaining[i:j] > 0]), int(total), measure)
-        for i, j, total in zip(pairs.start[:-1], pairs.start[1:], records, strict=True)
+        for i, j, total in zip(start[:-1], start[1:], records, strict=True)
     ]
     caps, n = np.array(best, dtype=np.int64).T
     return caps, n

@@ -17,13 +17,10 @@ import ctypes
 import os
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _PACKAGES = ("numpy", "scipy")
 _NOT_LOADED_YET = getattr(os, "RTLD_NOLOAD", 0)
@@ -32,21 +29,16 @@ _NOT_LOADED_YET = getattr(os, "RTLD_NOLOAD", 0)
 
 @dataclass(frozen=True, eq=False)
 class BlasLibrary:
-    """The number of threads of one loaded library.
-
-    Attributes
-    ----------
-    read, write : callable
-    """
+    """The number of threads of one loaded library."""
 
     read: Callable[[], int]
-    write: Callable[[int], None]
+    write: Callable[[int], object]
 
 
 _LOCK = threading.Lock()
-_INSIDE: list[object] = []
-"""An entry for each limit that holds now."""
-_BEFORE: dict[BlasLibrary, int] = {}
+_inside = [0]
+"""How many limits hold now."""
+_before: dict[BlasLibrary, int] = {}
 """Libraries that are limited now, with their numbers of threads from before."""
 
 
@@ -58,18 +50,18 @@ def single_blas_thread() -> Iterator[None]:
     library that is loaded later, as scipy's is, is limited by the next limit inside.
     """
     with _LOCK:
-        _INSIDE.append(None)
+        _inside[0] += 1
         for library in loaded_libraries():
-            if library not in _BEFORE:
-                _BEFORE[library] = library.read()
+            if library not in _before:
+                _before[library] = library.read()
                 library.write(1)
     try:
         yield
     finally:
         with _LOCK:
-            _INSIDE.pop()
-            while _BEFORE and not _INSIDE:
-                library, threads = _BEFORE.popitem()
+            _inside[0] -= 1
+            while _before and not _inside[0]:
+                library, threads = _before.popitem()
                 library.write(threads)
 
 

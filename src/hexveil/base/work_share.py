@@ -52,29 +52,9 @@ class ShownWork:
     began: float = field(default_factory=time.monotonic)
     share: float = 0.0
     windows: Windows = field(default_factory=dict)
-    _opened: list[Windows] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         self.windows.setdefault(self.activity, (0.0, 1.0))
-
-    @property
-    def current(self) -> Windows:
-        """The windows of the innermost part that is being done."""
-        return self._opened[-1] if self._opened else self.windows
-
-    def open_part(self, part: Windows) -> None:
-        """Begin a part within the current one."""
-        self._opened.append(part)
-
-    def has_part(self, part: Windows) -> bool:
-        """Return whether a part has not ended: with the one around it all parts end."""
-        return any(one is part for one in self._opened)
-
-    def close_part(self, part: Windows) -> None:
-        """End a part, and all parts within it."""
-        if self.has_part(part):
-            depth = next(k for k, one in enumerate(self._opened) if one is part)
-            del self._opened[depth:]
 
     def text(self, now: float) -> str:
         """Return the activity, with its share and the time that is left, once these are known.
@@ -94,25 +74,29 @@ class ShownWork:
 
 
 _shown: list[ShownWork] = []
+"""The work that is shown, if any."""
+_parts: list[Windows] = []
+"""Its windows, and those of each part of it that is being done, the innermost last."""
 
 
 @contextmanager
 def shown_work(work: ShownWork) -> Iterator[ShownWork]:
     """Make an activity the one that is shown."""
     _shown.append(work)
+    _parts.append(work.windows)
     try:
         yield work
     finally:
-        _shown.remove(work)
+        _shown.clear()
+        _parts.clear()
 
 
 def tell_share(activity: str, share: float) -> None:
     """Tell the completed share of an activity, from 0 to 1, if it is shown, or a step of it."""
-    for work in _shown:
-        if activity in work.current:
-            begin, end = work.current[activity]
-            # Never back: a pass that is repeated would make the estimate jump.
-            work.share = max(work.share, min(begin + share * (end - begin), 1.0))
+    if _parts and activity in _parts[-1]:
+        begin, end = _parts[-1][activity]
+        # Never back: a pass that is repeated would make the estimate jump.
+        _shown[-1].share = max(_shown[-1].share, min(begin + share * (end - begin), 1.0))
 
 
 def is_work_shown() -> bool:
@@ -125,47 +109,37 @@ def part_of_work(activity: str, number: int, parts: int) -> AbstractContextManag
     return share_of_work(activity, number / parts, (number + 1) / parts)
 
 
-@contextmanager
-def share_of_work(activity: str, begin: float, end: float, *steps: str) -> Iterator[None]:
+def share_of_work(
+    activity: str, begin: float, end: float, *steps: str
+) -> AbstractContextManager[None]:
     """Scale progress reported inside to a share of an activity, from 0 to 1; of its steps, too."""
-    with _opened_parts(activity, begin, end, (activity, *steps)) as parts:
-        tell_share(activity, 0.0)
-        try:
-            yield
-        finally:
-            # After an error it may be over already: its end is then no news of what is done now.
-            if all(work.has_part(part) for work, part in parts):
-                tell_share(activity, 1.0)
+    return steps_of_work(activity, begin, end, activity, *steps)
 
 
 @contextmanager
 def steps_of_work(activity: str, begin: float, end: float, *steps: str) -> Iterator[None]:
     """Scale progress of steps reported inside to a share of an activity, which they may not fill.
 
-    Where they report nothing, nothing is told.
+    Where they report nothing, nothing is told, unless the activity is one of the steps itself.
     """
-    with _opened_parts(activity, begin, end, steps):
+    if not _parts or activity not in _parts[-1]:
         yield
-
-
-@contextmanager
-def _opened_parts(
-    activity: str, begin: float, end: float, steps: tuple[str, ...]
-) -> Iterator[list[tuple[ShownWork, Windows]]]:
-    """Open a share of an activity for steps in every work that is shown; yield these parts."""
-    opened = []
-    for work in _shown:
-        if activity in work.current:
-            first, last = work.current[activity]
-            window = first + begin * (last - first), first + end * (last - first)
-            part = work.current | dict.fromkeys(steps, window)
-            work.open_part(part)
-            opened.append((work, part))
+        return
+    first, last = _parts[-1][activity]
+    window = first + begin * (last - first), first + end * (last - first)
+    depth, part = len(_parts), _parts[-1] | dict.fromkeys(steps, window)
+    _parts.append(part)
+    if activity in steps:
+        tell_share(activity, 0.0)
     try:
-        yield opened
+        yield
     finally:
-        for work, part in opened:
-            work.close_part(part)
+        # After an error it may be over already: with the part around it all within it end.
+        if _parts[depth : depth + 1] and _parts[depth] is part:
+            del _parts[depth + 1 :]
+            if activity in steps:
+                tell_share(activity, 1.0)
+            _parts.pop()
 
 
 def parts_of_work(activity: str, items: Sequence[T]) -> Iterator[T]:

@@ -98,7 +98,7 @@ def _column_names(value: object) -> str | tuple[str, ...]:
 
 
 def _by_name(texts: Iterable[object]) -> dict[str, str]:
-    """Return what texts like "pm25=0,500" state, by name; a name may hold a sign of its own."""
+    """Return the statements of texts like "pm25=0,500", by name; a name may hold a sign."""
     stated: dict[str, str] = {}
     for text in texts:
         name, _, value = (part.strip() for part in str(text).rpartition("="))

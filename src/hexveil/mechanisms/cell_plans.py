@@ -13,42 +13,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from hexveil.accounting.moves import LossParts
+from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import (
-    LaplaceNoise,
-    NoiseRequest,
-    NoisyMax,
-    Outputs,
-    PrivateSums,
-    ProvenError,
-    Values,
-)
 from hexveil.mechanisms.private_quantile import PrivateQuantile
-from hexveil.mechanisms.single_cell.cell_allocation import CellAllocation, CellProblem
+from hexveil.mechanisms.sensitivity_report import LaplaceNoise, NoiseRequest, NoisyMax
+from hexveil.mechanisms.single_cell.cell_allocation import BoundedStage, CellAllocation, CellProblem
+from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums, ProvenError, Values
+from hexveil.model.occupancy import Pairs
+from hexveil.model.pair_bins import PairSums
 
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from numpy.typing import NDArray
-
-    from hexveil.accounting.moves import LossParts
-    from hexveil.base.arrays import Bools, Floats, Ints
-    from hexveil.mechanisms.single_cell.cell_allocation import BoundedStage
-    from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
-    from hexveil.model.occupancy import Pairs
-    from hexveil.model.pair_bins import PairSums
-
-    Column = NDArray[Any]
-    Columns = tuple[Column, ...]
-    PlanWork = Callable[[Iterator[CellAllocation], Sequence[str]], Columns]
-    KeptPlans = dict[int, list[CellAllocation]]
+Column = NDArray[Any]
+Columns = tuple[Column, ...]
+PlanWork = Callable[[Iterator[CellAllocation], Sequence[str]], Columns]
+KeptPlans = dict[int, list[CellAllocation]]
 
 
 LOSS, CLAIM = "loss", "claim"
@@ -170,25 +158,20 @@ def sum_losses(
     plans: CellPlans,
     kinds: tuple[str, ...],
     parts: LossParts,
-    users: tuple[int, int],
 ) -> Columns:
-    """Return the users of a run that are in a block, and sums of their losses in parts by kind.
-
-    A run is the first user, and the one after the last.
-    """
+    """Return the users of a block, and sums of their losses in parts by kind."""
     terms = np.zeros((len(kinds), pairs.user.size), dtype=np.int64)
     for rows, plan in plans.of(pairs):
         for row, kind in zip(terms, kinds, strict=True):
             row[rows] = parts.rounded_up(pair_losses(plan, kind))
-    return _sums_of_users(pairs, terms, users)
+    return _sums_of_users(pairs, terms)
 
 
-def _sums_of_users(pairs: Pairs, terms: Ints, users: tuple[int, int]) -> Columns:
-    rows = np.flatnonzero((pairs.user >= users[0]) & (pairs.user < users[1]))
-    numbers, position = np.unique(pairs.user[rows], return_inverse=True)
+def _sums_of_users(pairs: Pairs, terms: Ints) -> Columns:
+    numbers, position = np.unique(pairs.user, return_inverse=True)
     sums = np.zeros((len(terms), numbers.size), dtype=np.int64)
     for total, row in zip(sums, terms, strict=True):
-        np.add.at(total, position, row[rows])
+        np.add.at(total, position, row)
     # In 32 bits where the numbers of users fit: fewer bytes travel.
     return numbers.astype(np.int32) if pairs.n_users < 2**31 else numbers, *sums
 
@@ -214,11 +197,6 @@ def _scale(request: NoiseRequest) -> float:
     raise TypeError("a stage of one cell asks for discrete Laplace noise of single numbers.")
 
 
-def single_request(selects: bool, scale: float) -> NoiseRequest:
-    """Return the request for a private choice, or for the noise of one number."""
-    return NoisyMax(scale) if selects else LaplaceNoise(np.array([scale]))
-
-
 def sum_moves(
     pairs: Pairs,
     *,
@@ -226,9 +204,8 @@ def sum_moves(
     selects: Bools,
     scales: Floats,
     parts: LossParts,
-    users: tuple[int, int],
 ) -> Columns:
-    """Return the users of a run that are in a block, and their losses by a stage, rounded down.
+    """Return the users of a block, and their losses by a stage, rounded down.
 
     Noise is that which each cell's numbers will get, in tables with a row per cell.
     """
@@ -236,10 +213,11 @@ def sum_moves(
     for rows, plan, outputs in plans.next_stages(pairs):
         cell = int(pairs.cell[rows.start])
         for entry, report in enumerate(plan.stages[len(plans.outputs)].sensitivity(outputs)):
-            request = single_request(bool(selects[cell, entry]), float(scales[cell, entry]))
+            scale = float(scales[cell, entry])
+            request = NoisyMax(scale) if selects[cell, entry] else LaplaceNoise(np.array([scale]))
             losses = report.loss_lower_bound(request, rows.stop - rows.start)
             terms[0, rows] += parts.rounded_down(losses)
-    return _sums_of_users(pairs, terms, users)
+    return _sums_of_users(pairs, terms)
 
 
 def measured_integers(pairs: Pairs, sums: PairSums, *, plans: CellPlans) -> Ints:

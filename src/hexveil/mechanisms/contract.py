@@ -34,71 +34,17 @@ import numpy as np
 from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.estimates import (
-    Decoded,
-    EstimateGrid,
-    PredictedError,
-    ProvenError,
-    StatisticError,
-)
 from hexveil.mechanisms.sensitivity_report import (
-    UNMETERED,
     Authority,
     GaussianNoise,
     LaplaceNoise,
-    Meter,
     NoiseRequest,
     NoisyMax,
     SensitivityReport,
-    Separate,
-    Unmetered,
     noise_of_law,
+    scales_of,
 )
-from hexveil.mechanisms.stage_data import (
-    Measured,
-    Outputs,
-    PrivateSums,
-    Reading,
-    Scores,
-    Values,
-)
-
-__all__ = [
-    "DONE",
-    "UNMETERED",
-    "Authority",
-    "Decoded",
-    "DrawnRow",
-    "EstimateGrid",
-    "Floats",
-    "GaussianNoise",
-    "Ints",
-    "Journal",
-    "LaplaceNoise",
-    "Measured",
-    "MemoryJournal",
-    "Meter",
-    "NoiseRequest",
-    "NoiseSource",
-    "NoisyMax",
-    "NoisyTotals",
-    "Outputs",
-    "PredictedError",
-    "PrivateSums",
-    "ProvenError",
-    "Reading",
-    "Scores",
-    "SensitivityReport",
-    "Separate",
-    "Stage",
-    "StagedPlan",
-    "StatisticError",
-    "Unmetered",
-    "Values",
-    "execute",
-    "rehearse",
-    "replay",
-]
+from hexveil.mechanisms.stage_data import Measured, Outputs, PrivateSums, Scores, Values
 
 DONE = None
 """There is no further stage."""
@@ -333,20 +279,10 @@ def rehearse(allocation: StagedPlan) -> Outputs:
     """
     earlier = Outputs()
     while (stage := allocation.next_stage(earlier)) is not DONE:
-        drawn = np.zeros((1, sum(_n_numbers(noise) for noise in stage.noise(earlier))), np.int64)
+        numbers = sum(scales_of(request).size for request in stage.noise(earlier))
+        drawn = np.zeros((1, numbers), np.int64)
         earlier = earlier.extended(stage.name, stage.entries, stage.row(drawn, earlier))
     return earlier
-
-
-def _n_numbers(request: NoiseRequest) -> int:
-    """Return how many numbers a query's noise is for."""
-    match request:
-        case LaplaceNoise(scales):
-            return int(np.atleast_2d(scales).shape[1])
-        case GaussianNoise(deviations):
-            return int(np.atleast_2d(deviations).shape[1])
-        case NoisyMax():
-            return 1
 
 
 def _prepared(

@@ -5,8 +5,7 @@ call for the noise of all sums. Cells may differ in mechanism (`Auto`). Each que
 of whole cells, in memory or elsewhere, which make the plans of their cells (`cell_plans`). What
 returns is a figure per cell; per stage one whole number of each sum, or the scores of each choice;
 and users' losses, summed over each block in whole parts (`accounting/moves.py`): exact, wherever
-blocks begin. They come back for runs of users that are cut so that a process has room for them,
-however many pairs there are. Noise is drawn here, once; blocks draw nothing.
+blocks begin. Noise is drawn here, once; blocks draw nothing.
 
 Neighbours: all values of one user, in all its cells at once, change within the bounds.
 Sensitivity: that of each cell's own stage, computed from the cell's counts in its block.
@@ -20,45 +19,38 @@ Source: the mechanism of the cell.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hexveil.accounting.moves import LossParts
+from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import read_only
 from hexveil.mechanisms import cell_plans
-from hexveil.mechanisms.cell_plans import CellFigures, CellPlans, figure_columns
-from hexveil.mechanisms.contract import (
-    DONE,
-    DrawnRow,
+from hexveil.mechanisms.cell_plans import (
+    CellFigures,
+    CellPlans,
+    Column,
+    Columns,
+    PlanWork,
+    figure_columns,
+)
+from hexveil.mechanisms.contract import DONE, DrawnRow, Stage
+from hexveil.mechanisms.sensitivity_report import (
     LaplaceNoise,
-    Measured,
     NoiseRequest,
     NoisyMax,
-    Outputs,
-    PrivateSums,
-    Scores,
     SensitivityReport,
-    Stage,
-    Values,
 )
-from hexveil.mechanisms.single_cell.cell_allocation import ReleasedRange
+from hexveil.mechanisms.single_cell.cell_allocation import MapProblem, ReleasedRange
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
-from hexveil.model.distributed_occupancy import partition_numbers
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from hexveil.base.arrays import Bools, Floats, Ints
-    from hexveil.mechanisms.cell_plans import Column, Columns, PlanWork
-    from hexveil.mechanisms.single_cell.cell_allocation import MapProblem
-    from hexveil.model.occupancy import Pairs
-
+from hexveil.mechanisms.stage_data import Measured, Outputs, PrivateSums, Scores, Values
 
 BISECTIONS = 16
 SPENT = 1 - 2.0**-20
@@ -66,8 +58,6 @@ SPENT = 1 - 2.0**-20
 PROPORTION = 1 - 2.0**-24
 """A guess stays so much below the limit, since losses round up."""
 NOTHING = read_only(np.zeros(1))
-MOST_SUMS = 2**24
-"""Sums of users in blocks that come back from one question: 200 megabytes for each loss."""
 MOST_SCORES = 2**26
 """Scores of all cells' choices in one stage: half a gigabyte."""
 
@@ -132,30 +122,17 @@ class PlannedCells:
     def sum_over_users(
         self, work: Callable[..., Columns], n_columns: int, outputs: tuple[Ints, ...] = ()
     ) -> tuple[Ints, ...]:
-        """Return sums of parts of each user, for runs of users one after another."""
+        """Return sums of parts of each user."""
         occupancy = self.problem.occupancy
-        plans = replace(self.plans, outputs=outputs)
         totals = tuple(np.zeros(occupancy.n_users, dtype=np.int64) for _ in range(n_columns))
-        for run in pairwise(self._user_runs):
-            asked = partial(work, plans=plans, parts=self.parts, users=run)
-            told = partial(cell_plans.with_refusal, work=asked, n_columns=n_columns + 1)
-            # Block by block: where blocks are on disk, one answer is in memory at a time.
-            for answer in occupancy.each("cells", told):
-                users, *sums = _accepted(answer)
-                for total, column in zip(totals, sums, strict=True):
-                    np.add.at(total, users, column)
+        asked = partial(work, plans=replace(self.plans, outputs=outputs), parts=self.parts)
+        told = partial(cell_plans.with_refusal, work=asked, n_columns=n_columns + 1)
+        # Block by block: where blocks are on disk, one answer is in memory at a time.
+        for answer in occupancy.each("cells", told):
+            users, *sums = _accepted(answer)
+            for total, column in zip(totals, sums, strict=True):
+                np.add.at(total, users, column)
         return totals
-
-    @cached_property
-    def _user_runs(self) -> list[int]:
-        """Users from which runs begin with about `MOST_SUMS` sums in all blocks; then all users."""
-        occupancy = self.problem.occupancy
-        n_blocks = len(occupancy.map_cells(_count_block))
-        # A user has a sum in a block that has any of its pairs.
-        sums = np.minimum(occupancy.cells_per_user, n_blocks)
-        run = partition_numbers(sums, MOST_SUMS)
-        begins: list[int] = np.searchsorted(run, np.arange(int(run[-1]) + 2)).tolist()
-        return begins
 
     @cached_property
     def figures(self) -> CellFigures:
@@ -217,18 +194,14 @@ class PlannedCells:
         sums = self.sum_over_users(partial(cell_plans.sum_losses, kinds=kinds), len(kinds))
         return tuple(read_only(self.parts.upper_bounds(parts)) for parts in sums)
 
-    # ---- stages ----
-
-    @cached_property
-    def stages(self) -> tuple[MapStage, ...]:
+    @property
+    def n_stages(self) -> int:
         """Stages of the map, as many as the cell with the most has."""
-        return tuple(MapStage(self, k) for k in range(self.figures.entry_table.shape[1]))
+        return int(self.figures.entry_table.shape[1])
 
     def next_stage(self, earlier: Outputs) -> Stage | None:
         """Return the next stage of the map."""
-        return self.stages[len(earlier)] if len(earlier) < len(self.stages) else DONE
-
-    # ---- estimates ----
+        return MapStage(self, earlier) if len(earlier) < self.n_stages else DONE
 
     def estimates(self, outputs: Outputs) -> Floats:
         """Return the estimates of all cells in quanta, shape (1, n_cells)."""
@@ -241,15 +214,7 @@ class PlannedCells:
         return tuple(ReleasedRange(*row) if row[0] else None for row in rows)
 
     def _decoded(self, outputs: Outputs) -> Columns:
-        key = tuple(outputs[name].tobytes() for name in outputs)
-        if key not in self._known:
-            tables = self.output_tables(outputs, len(self.stages))
-            self._known[key] = self.ask(cell_plans.estimated_cells, 5, tables)
-        return self._known[key]
-
-    @cached_property
-    def _known(self) -> dict[tuple[bytes, ...], Columns]:
-        return {}
+        return self.ask(cell_plans.estimated_cells, 5, self.output_tables(outputs, self.n_stages))
 
 
 def stage_name(number: int) -> str:
@@ -265,15 +230,8 @@ def _accepted(answer: Columns) -> Columns:
     return tuple(columns)
 
 
-def _count_block(pairs: Pairs) -> Ints:
-    return pairs.n[:1]
-
-
-# ---- stages ----
-
-
 @dataclass(frozen=True, eq=False)
-class RowMoves:
+class RowMoves(SensitivityReport):
     """Losses of users by one request of a row: a `SensitivityReport`.
 
     Attributes
@@ -304,10 +262,15 @@ class RowMoves:
 
 @dataclass(frozen=True, eq=False)
 class MapStage(DrawnRow):
-    """The stage of one number of every cell that has one, measured in blocks."""
+    """The stage after some outputs of every cell that has one, measured in blocks."""
 
     cells: PlannedCells
-    number: int
+    earlier: Outputs
+
+    @property
+    def number(self) -> int:
+        """Stages before it."""
+        return len(self.earlier)
 
     @property
     def name(self) -> str:
@@ -319,49 +282,43 @@ class MapStage(DrawnRow):
         """Integers of all cells."""
         return int(self.cells.figures.entry_table[:, self.number].sum())
 
-    def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:
+    @cached_property
+    def requests(self) -> tuple[Bools, Floats]:
+        """Whether each number of the row is a choice, and its scale."""
+        # Noise, sensitivity and integers of a stage need them: blocks are asked once.
+        selects, scales = self.cells.ask(cell_plans.stage_requests, 2, self._outputs)
+        return read_only(selects), read_only(scales)
+
+    def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  its own
         """Return the noise of the row: a request for each choice, and for each run of sums."""
-        selects, scales = self._requests(earlier)
+        selects, scales = self.requests
         return tuple(
             NoisyMax(float(scales[begin])) if selects[begin] else LaplaceNoise(scales[begin:end])
             for begin, end in _queries(selects)
         )
 
-    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:
+    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
         """Return the losses of users by all numbers of the row, with the first request."""
-        selects, scales = self._requests(earlier)
+        selects, scales = self.requests
         by_cell = partial(self.cells.table, self.number)
         work = partial(cell_plans.sum_moves, selects=by_cell(selects), scales=by_cell(scales))
-        (parts,) = self.cells.sum_over_users(work, 1, self._outputs(earlier))
+        (parts,) = self.cells.sum_over_users(work, 1, self._outputs)
         losses = self.cells.parts.lower_bounds(parts)
         return tuple(
             RowMoves(bool(selects[begin]), scales[begin:end], NOTHING if position else losses)
             for position, (begin, end) in enumerate(_queries(selects))
         )
 
-    def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Measured, ...]:
+    def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Measured, ...]:  # noqa: ARG002
         """Return each cell's integers. PRIVATE."""
-        selects, _ = self._requests(earlier)
-        plans = replace(self.cells.plans, outputs=self._outputs(earlier))
+        plans = replace(self.cells.plans, outputs=self._outputs)
         work = partial(cell_plans.measured_integers, plans=plans)
         row = sums.map_cells(self.cells.problem.occupancy, work)[0]
-        return tuple(_measured(row, selects))
+        return tuple(_measured(row, self.requests[0]))
 
-    def _outputs(self, earlier: Outputs) -> tuple[Ints, ...]:
-        return self.cells.output_tables(earlier, self.number)
-
-    def _requests(self, earlier: Outputs) -> tuple[Bools, Floats]:
-        """Return whether each number of the row is a choice, and its scale."""
-        key = tuple(earlier[name].tobytes() for name in earlier)
-        # Noise, sensitivity and integers of a stage need them: blocks are asked once.
-        if key not in self._known:
-            found = self.cells.ask(cell_plans.stage_requests, 2, self._outputs(earlier))
-            self._known[key] = (read_only(found[0]), read_only(found[1]))
-        return self._known[key]
-
-    @cached_property
-    def _known(self) -> dict[tuple[bytes, ...], tuple[Bools, Floats]]:
-        return {}
+    @property
+    def _outputs(self) -> tuple[Ints, ...]:
+        return self.cells.output_tables(self.earlier, self.number)
 
 
 def _queries(selects: Bools) -> Iterator[tuple[int, int]]:
@@ -397,19 +354,9 @@ class PerCell:
 
     def allocate_at(self, problem: MapProblem, cell_epsilon: Fraction) -> PlannedCells:
         """Return the allocation in which every cell has this loss."""
-        return self.allocate_chosen(problem, cell_epsilon, self._choices(problem, cell_epsilon))
-
-    def allocate_chosen(
-        self, problem: MapProblem, cell_epsilon: Fraction, choices: tuple[str, ...]
-    ) -> PlannedCells:
-        """Return the allocation in which every cell has this loss, for choices that were made.
-
-        Raises
-        ------
-        InputError
-            If a choice is none of the mechanism's.
-        """
-        return PlannedCells(problem, self.mechanism, cell_epsilon, choices)
+        return PlannedCells(
+            problem, self.mechanism, cell_epsilon, self._choices(problem, cell_epsilon)
+        )
 
     def allocate(self, problem: MapProblem, epsilon: Fraction) -> PlannedCells:
         """Return the allocation with the largest common cell loss found, within ε for every user.
@@ -447,7 +394,7 @@ class PerCell:
             # Losses in proportion to the cell loss, as most are, are met at once.
             guess = best.cell_epsilon * Fraction(limit / largest * PROPORTION) if largest else high
             middle = guess if guess < high else (best.cell_epsilon + high) / 2
-            allocation = self.allocate_chosen(best.problem, middle, best.choices)
+            allocation = replace(best, cell_epsilon=middle)
             if allocation.losses().max() <= limit:
                 best = allocation
             else:

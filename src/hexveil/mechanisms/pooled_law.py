@@ -34,7 +34,6 @@ parametric bootstrap (Efron, 1979).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -295,18 +294,6 @@ def refined_edges(low: int, high: int) -> Ints:
     return np.pad(every, (0, 2 * VALUE_EDGES.size - every.size), constant_values=PARTS)
 
 
-class Window(Protocol):
-    """Ranges of cells, in parts; public."""
-
-    @property
-    def low(self) -> Ints:
-        """Lower end of each cell's range."""
-
-    @property
-    def high(self) -> Ints:
-        """Upper end of each cell's range."""
-
-
 @dataclass(frozen=True, eq=False)
 class BeyondRange(ReadOnlyArrays):
     """Excess beyond the ranges of cells, in shares of the span, by the pooled law.
@@ -324,19 +311,20 @@ class BeyondRange(ReadOnlyArrays):
     deviation: float
 
     @classmethod
-    def of(cls, law: PooledLaw, origin: Ints, window: Window) -> BeyondRange:
-        """Return the excess beyond windows.
+    def of(cls, law: PooledLaw, origin: Ints, low: Ints, high: Ints) -> BeyondRange:
+        """Return the excess beyond the ends of ranges.
 
         Parameters
         ----------
         law : PooledLaw
         origin : ndarray of int64
             What the law's values are distances from, in parts: of each cell, or 0.
-        window : Window
+        low, high : ndarray of int64, shape (n_cells,)
+            Ends of each cell's range, in parts.
         """
         return cls(
-            law.below((window.low - origin) / PARTS).where(window.low > 0),
-            law.above((window.high - origin) / PARTS).where(window.high < PARTS),
+            law.below((low - origin) / PARTS).where(low > 0),
+            law.above((high - origin) / PARTS).where(high < PARTS),
             law.deviation,
         )
 

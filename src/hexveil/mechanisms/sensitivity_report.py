@@ -16,19 +16,19 @@ Sensitivity of the numbers of one draw, by the moves of pairs wherever these are
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
 from hexveil.accounting.gaussian_composition import MIN_DEVIATION, square_of_pure
 from hexveil.accounting.moves import (
     ULP,
+    Currency,
     PairMoves,
     StatisticMoves,
     add_up,
     beyond,
     losses,
-    quotient,
     squares,
 )
 from hexveil.accounting.noise_law import Gaussian, NoiseLaw
@@ -77,27 +77,54 @@ def noise_of_law(law: NoiseLaw, scales: Floats) -> LaplaceNoise | GaussianNoise:
     return LaplaceNoise(scales)
 
 
-class SensitivityReport(Protocol):
-    """By how much each user can move the numbers of one noise request. Public."""
+def scales_of(request: NoiseRequest) -> Floats:
+    """Return the scale of each number of a request, shape (entries,)."""
+    match request:
+        case LaplaceNoise(scales):
+            return np.asarray(np.atleast_2d(scales)[0])
+        case GaussianNoise(deviations):
+            return deviations
+        case NoisyMax(scale):
+            # A choice costs twice a move over its scale.
+            return np.array([scale / 2.0])
+
+
+class SensitivityReport:
+    """Base of reports of how much each user can move the numbers of one noise request. Public."""
+
+    of_choices: ClassVar[bool] = False
+    """Whether it is of scores, too."""
+
+    def charge(self, scales: Floats, n_users: int, currency: Currency) -> Floats:  # noqa: ARG002
+        """Return each user's loss at these scales, rounded down; infinite without a limit."""
+        return np.full(n_users, np.inf)
 
     def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:
         """Return each user's privacy loss under this request, rounded down.
 
         It is the loss itself but for the rounding of floating-point sums, whose direction never
-        makes the meter refuse what was booked rightly.
+        makes the meter refuse what was booked rightly. No pure loss limits Gaussian noise, so that
+        the meter of a pure promise refuses it, as it does what was never booked.
         """
-
-
-@runtime_checkable
-class SquaresReport(Protocol):
-    """Report that limits squares of μ, where noise is Gaussian. Public."""
+        if isinstance(request, GaussianNoise):
+            return np.full(n_users, np.inf)
+        if isinstance(request, NoisyMax) and not self.of_choices:
+            return np.full(n_users, np.inf)
+        return self.charge(scales_of(request), n_users, losses)
 
     def squares_lower_bound(self, request: GaussianNoise, n_users: int) -> Floats:
-        """Return each user's square of μ, rounded down; infinite if nothing limits it."""
+        """Return each user's square of μ, rounded down; infinite unless its loss is proved.
+
+        It is for finite parameters of at least 1.
+        """
+        deviations = request.deviations
+        if not (np.isfinite(deviations) & (deviations >= MIN_DEVIATION)).all():
+            return np.full(n_users, np.inf)
+        return self.charge(deviations, n_users, squares)
 
 
 @dataclass(frozen=True, eq=False)
-class Separate:
+class Separate(SensitivityReport):
     """Sensitivity of numbers with a bound each: losses add up, or squares under Gaussian noise.
 
     Of Gaussian noise the numbers of a request are one vector.
@@ -112,41 +139,22 @@ class Separate:
     user: Ints
     entry: Ints
     by: Ints
+    of_choices: ClassVar[bool] = True
 
     @classmethod
     def of_one_entry(cls, by: Ints) -> Separate:
         """Return the report of users 0, 1, ... who all move the same entry."""
         return cls(np.arange(by.size), np.zeros(by.size, dtype=np.int64), by)
 
-    def terms(self, request: NoiseRequest) -> Floats:
-        """Return the loss of each coordinate."""
-        if isinstance(request, GaussianNoise):
-            # No pure loss limits it, so that the meter of a pure promise refuses it.
-            return np.full(self.by.size, np.inf)
-        if isinstance(request, NoisyMax):
-            return 2.0 * quotient(self.by, np.full(self.by.size, request.scale))
-        return quotient(self.by, np.atleast_2d(request.scales)[0][self.entry])
-
-    def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:
+    def charge(self, scales: Floats, n_users: int, currency: Currency) -> Floats:
         """Return each user's loss, rounded down: see `SensitivityReport`."""
-        return add_up(self.user, (self.terms(request),), n_users, up=False)
-
-    def squares_lower_bound(self, request: GaussianNoise, n_users: int) -> Floats:
-        """Return each user's charge as a square of μ, rounded down."""
-        if not is_gaussian_sound(request):
-            return np.full(n_users, np.inf)
-        terms = squares([(self.by, request.deviations[self.entry])])
+        terms = currency([(self.by, scales[self.entry])])
         return add_up(self.user, terms, n_users, up=False)
 
     def loss_upper_bound(self, request: NoiseRequest) -> Floats:
         """Return the loss of users 0, 1, ... who all move something, rounded up: booked."""
-        return add_up(self.user, (self.terms(request),), self.user.size, up=True)
-
-
-def is_gaussian_sound(request: GaussianNoise) -> bool:
-    """Return whether the loss of this noise is proved: finite parameters of at least 1."""
-    deviations = request.deviations
-    return bool((np.isfinite(deviations) & (deviations >= MIN_DEVIATION)).all())
+        terms = losses([(self.by, scales_of(request)[self.entry])])
+        return add_up(self.user, terms, self.user.size, up=True)
 
 
 ROUNDED = 1e-9
@@ -220,8 +228,6 @@ UNMETERED = Unmetered()
 def _squares(request: NoiseRequest, report: SensitivityReport, n_users: int) -> Floats:
     """Return each unit's square of μ by a request; infinite where no square limits it."""
     if isinstance(request, GaussianNoise):
-        if not isinstance(report, SquaresReport):
-            return np.full(n_users, np.inf)
         return report.squares_lower_bound(request, n_users)
     # Units of equal loss share a conversion, which takes a while.
     pure, which = np.unique(report.loss_lower_bound(request, n_users), return_inverse=True)
@@ -230,7 +236,7 @@ def _squares(request: NoiseRequest, report: SensitivityReport, n_users: int) -> 
 
 
 @dataclass(frozen=True, eq=False)
-class MappedMoves:
+class MappedMoves(SensitivityReport):
     """Sensitivity of the numbers of one draw, of pairs wherever they are.
 
     Attributes
@@ -244,22 +250,16 @@ class MappedMoves:
     moves: PairMoves
     before: tuple[StatisticMoves, ...] = ()
 
-    def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:
+    def charge(self, scales: Floats, n_users: int, currency: Currency) -> Floats:
         """Return each user's loss beyond the authorised one, rounded down."""
         # Anything else was never booked: the meter refuses an infinite loss.
-        if not isinstance(request, LaplaceNoise) or not (request.scales > 0).all():
+        if not (scales > 0).all():
             return np.full(n_users, np.inf)
-        moves = self._at(np.atleast_2d(request.scales)[0])
-        if not self.before:
-            return moves.per_user(losses, up=False)
-        moves = replace(moves, statistics=(*moves.statistics, *self.before))
-        return moves.per_user(beyond, up=False)
-
-    def squares_lower_bound(self, request: GaussianNoise, n_users: int) -> Floats:
-        """Return each user's charge as a square of μ, rounded down."""
-        if not is_gaussian_sound(request):
-            return np.full(n_users, np.inf)
-        return self._at(request.deviations).per_user(squares, up=False)
+        moves = self._at(scales)
+        if self.before and currency is losses:
+            moves = replace(moves, statistics=(*moves.statistics, *self.before))
+            return moves.per_user(beyond, up=False)
+        return moves.per_user(currency, up=False)
 
     def _at(self, scales: Floats) -> PairMoves:
         """Return the moves in the noise of a request."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from hexveil.accounting.error_model import ErrorModel, has_single_record
 from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
-from hexveil.base.arrays import Floats, Ints
+from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import ThresholdMechanism
 from hexveil.mechanisms.looks.bounds import WithinBounds
@@ -56,8 +56,7 @@ class PlanAllocation(PlanRows):
             refuse_rows(cap < 0, f"the {name} keeps fewer than 0 records")
             refuse_rows(~(np.isfinite(noise) & (noise >= 0)), f"the {name}'s noise is no scale")
             if name in request.noised:
-                silent = (noise == 0) & (cap > 0) & ~self.clipping.known(name, occupancy)
-                refuse_rows(silent, f"the {name} keeps records without noise")
+                refuse_rows((noise == 0) & (cap > 0), f"the {name} keeps records without noise")
         factor = self.contribution_factor
         refuse_rows(~((factor >= 0) & (factor <= 1)), "a user's factor is not from 0 to 1")
         if self.cell_epsilon is not None and self.cell_epsilon <= 0:
@@ -89,10 +88,6 @@ class PlanAllocation(PlanRows):
         if asked not in {kind.mode, "auto"} or kind.has_stages != stages:
             raise misfit()
         kind.check_plan(self, occupancy, request)
-
-    def divisors(self, problem: PlanningProblem) -> Ints:
-        """Return the samples by which each cell's sums are divided."""
-        return self.clipping.divisors(problem, self)
 
     def booked(self, problem: PlanningProblem) -> Floats:
         """Return the booking of each user, rounded up: ε, or a square of μ under a δ."""

@@ -122,9 +122,7 @@ class SavedStages(ReadOnlyArrays):
             raise InputError("it does not have one choice of a mechanism for each cell.")
         if cell_epsilon is None or cell_epsilon <= 0:
             raise InputError("allocation.cell_epsilon must be above 0.")
-        cells = PerCell(_mechanism(problem)).allocate_chosen(
-            map_problem(problem), cell_epsilon, self.choices
-        )
+        cells = PlannedCells(map_problem(problem), _mechanism(problem), cell_epsilon, self.choices)
         if digest(cells) != self.stages:
             raise OtherStagesError(
                 "the stages of this plan come out otherwise in this version of hexveil than in "

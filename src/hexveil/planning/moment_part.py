@@ -15,8 +15,8 @@ from hexveil.planning.plan_data import MomentFigures
 from hexveil.planning.plan_rows import PlanningProblem, refuse_rows
 
 if TYPE_CHECKING:
-    from hexveil.mechanisms.contract import EstimateGrid, Outputs
     from hexveil.mechanisms.looks.kinds import ReleaseAllocation
+    from hexveil.mechanisms.stage_data import EstimateGrid, Outputs
     from hexveil.model.public_metadata import ValueLattice
 
 

@@ -105,13 +105,9 @@ class PlanRows(ReadOnlyArrays):
     lower_bound: float | None = None
     bound_kind: str | None = None
 
-    def divisors(self, problem: PlanningProblem) -> Ints:
-        """Return the samples by which each cell's sums are divided."""
-        return np.asarray(problem.occupancy.records_per_cell)
-
     def mean_noise(self, problem: PlanningProblem) -> Floats:
         """Return the Laplace scale of each cell's mean, for bounds or a range of width 1."""
-        return np.asarray(self.noise_scale_records / self.divisors(problem))
+        return np.asarray(self.noise_scale_records / problem.occupancy.records_per_cell)
 
     def kept(self, problem: PlanningProblem, statistic: str | None = None) -> KeptRecords:
         """Return the records of each pair that count for a statistic.

@@ -26,7 +26,7 @@ from hexveil.publishing.presence.presence_table import (
     map_accuracy,
     released_table,
 )
-from hexveil.publishing.schema import component_schema, schema_of
+from hexveil.publishing.schema import component_schema, with_components
 from hexveil.publishing.value_columns import split_table
 from hexveil.publishing.verification import distribution_checks, moment_checks, presence_checks
 
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from hexveil.mechanisms.contract import Outputs, StagedPlan
+    from hexveil.mechanisms.contract import StagedPlan
+    from hexveil.mechanisms.stage_data import Outputs
     from hexveil.publishing.memory.history import History
     from hexveil.publishing.memory.stored_day import Rows
     from hexveil.report.promise_wording import Protect
@@ -171,9 +172,9 @@ KINDS: dict[str, ComponentKind] = {
 """By the kind of a part, and of a component."""
 
 
-def schema() -> Json:
+def manifest_schema() -> dict[str, Any]:
     """Return the JSON Schema of a manifest, for components of every kind that is registered."""
-    return schema_of({name: kind.schema() for name, kind in KINDS.items()})
+    return with_components({name: kind.schema() for name, kind in KINDS.items()})
 
 
 def kind_of(statements: Mapping[str, Any]) -> ComponentKind:

@@ -17,17 +17,10 @@ from hexveil.base.work_share import (
     parts_of_work,
     share_of_work,
 )
-from hexveil.mechanisms.contract import (
-    DONE,
-    Meter,
-    Outputs,
-    PrivateSums,
-    StagedPlan,
-    execute,
-    rehearse,
-    replay,
-)
+from hexveil.mechanisms.contract import DONE, StagedPlan, execute, rehearse, replay
 from hexveil.mechanisms.noise import VettedNoise
+from hexveil.mechanisms.sensitivity_report import Meter
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from hexveil.planning.serialization import plan_codec
 from hexveil.publishing.components import statements_of_whole
 from hexveil.publishing.estimates.table import name_columns

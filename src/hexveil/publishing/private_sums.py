@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hexveil.base.errors import HexveilError
-from hexveil.mechanisms.contract import PrivateSums
 from hexveil.mechanisms.distribution.binned_stage import BinnedBlockSums, BinnedSums
 from hexveil.mechanisms.distribution.combined_stages import ColumnSums
 from hexveil.mechanisms.presence.any_unit import PresenceSums
+from hexveil.mechanisms.stage_data import PrivateSums
 from hexveil.records.column_datasets import ColumnDatasets, PrivateColumns, PrivateDataset
 from hexveil.records.dataset import Dataset, DistributedSums
 

@@ -271,8 +271,7 @@ class Release:
         # As in plot.
         from hexveil.report.notebook import axes_drawing  # noqa: PLC0415
 
-        histogram = axes_drawing.histogram_of(self.table, self._view(), cell)
-        return axes_drawing.draw_histogram(histogram, ax)
+        return axes_drawing.draw_histogram(self.table, self._view(), cell, ax)
 
     def difference(
         self, a: str, b: str, *, statistic: str | None = None, column: str | None = None

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 
-def schema_of(kinds: Mapping[str, Json]) -> Json:
-    """Return the JSON Schema of a manifest with components of some kinds, by their schemas."""
+def with_components(kinds: Mapping[str, Json]) -> Json:
+    """Return the JSON Schema of a manifest, for components of these kinds, each with its schema."""
     whole = _file()
     rules: Json = _resolved({k: v for k, v in whole.items() if k != "$defs"}, whole["$defs"])
     components = rules["properties"]["components"]["items"]

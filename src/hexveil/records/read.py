@@ -13,19 +13,18 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
-from typing import Any, Literal, Unpack, overload
+from typing import Any
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_grid import DeclaredColumns, DeclaredFacts
 from hexveil.model.public_metadata import Unit
-from hexveil.records.column_datasets import ColumnDatasets, PrivateColumns, PrivateDataset
+from hexveil.records.column_datasets import ColumnDatasets, PrivateColumns
 from hexveil.records.dataset import Dataset
 from hexveil.records.read_request import ReadRequest, Repeats
 from hexveil.records.reading_arguments import (
     Protect,
-    ReadOptions,
     declare_facts,
     refuse_documents,
     refuse_versions_by_file,
@@ -42,58 +41,6 @@ from hexveil.records.sources.source_files import (
 from hexveil.records.sources.versions import Version
 
 _ALL = Select()
-
-
-@overload
-def read(
-    source: object,
-    *,
-    user: str,
-    value: str,
-    bounds: object,
-    cells: Cells | Labels,
-    protect: Literal["values"] = ...,
-    **options: Unpack[ReadOptions],
-) -> Dataset: ...
-
-
-@overload
-def read(
-    source: object,
-    *,
-    user: str,
-    value: str,
-    bounds: object,
-    cells: Cells | Labels,
-    protect: Literal["presence"],
-    **options: Unpack[ReadOptions],
-) -> PrivateDataset: ...
-
-
-@overload
-def read(
-    source: object,
-    *,
-    user: str,
-    value: tuple[str, ...] | list[str],
-    bounds: object,
-    cells: Cells | Labels,
-    protect: Literal["values"] = ...,
-    **options: Unpack[ReadOptions],
-) -> Dataset | ColumnDatasets: ...
-
-
-@overload
-def read(
-    source: object,
-    *,
-    user: str,
-    value: tuple[str, ...] | list[str],
-    bounds: object,
-    cells: Cells | Labels,
-    protect: Literal["presence"],
-    **options: Unpack[ReadOptions],
-) -> PrivateDataset | PrivateColumns: ...
 
 
 def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
@@ -125,7 +72,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     format: RecordFormat = PLAIN,  # noqa: A002  the field of a run, and what users look for
     statistics: Sequence[str] | str = (),
     id_space: str | None = None,
-) -> Dataset | PrivateDataset | ColumnDatasets | PrivateColumns:
+) -> Dataset | Any:  # noqa: ANN401  by `protect` and the number of value columns
     """Read the records of a source as public metadata and private sums per (cell, user).
 
     Sums are of values and of their squares, both exact. `Dataset.has_squares` says whether sums
@@ -251,13 +198,8 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     Dataset('speed', privacy_unit='user', n_cells=1, n_users=2, n_pairs=2)
     """
     # All arguments are checked before a file is opened.
-    requests = requests_of(
-        **{name: argument for name, argument in locals().items() if name != "source"}
-    )
-    is_private = protect == "presence"
-    if is_private:
-        refuse_versions_by_file(version)
-    facts = [declare_facts(request) if is_private else None for request in requests]
+    arguments = {name: argument for name, argument in locals().items() if name != "source"}
+    is_private, requests, facts = _requests(arguments)
     spark = _spark(engine, source)
     records = resolve_source(source) if spark is None else resolve_spark_source(source)
     if is_private:
@@ -273,11 +215,21 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     datasets = _datasets(spark, records, readings)
     by_column = {dataset.public.value: dataset for dataset in datasets}
     if len(by_column) == 1:
-        dataset: Dataset | PrivateDataset = datasets[0]
-        return dataset
+        return datasets[0]
     # With private presence clocks are not compared: whether times lack an offset would tell who is
     # in the records.
     return PrivateColumns(by_column) if is_private else _columns(requests[0], by_column)
+
+
+def _requests(
+    arguments: dict[str, Any],
+) -> tuple[bool, tuple[ReadRequest, ...], list[DeclaredFacts | None]]:
+    """Return whether presence is private, and the request and declared facts of each column."""
+    requests = requests_of(**arguments)
+    if arguments["protect"] != "presence":
+        return False, requests, [None] * len(requests)
+    refuse_versions_by_file(arguments["version"])
+    return True, requests, [declare_facts(request) for request in requests]
 
 
 def _datasets(
@@ -319,28 +271,7 @@ def _columns(request: ReadRequest, by_column: dict[str, Dataset]) -> ColumnDatas
     return ColumnDatasets.of(by_column)
 
 
-@overload
-def declare(
-    source: object = ...,
-    *,
-    value: str,
-    **options: Any,  # noqa: ANN401  see `read`
-) -> DeclaredFacts: ...
-
-
-@overload
-def declare(
-    source: object = ...,
-    *,
-    value: tuple[str, ...] | list[str],
-    **options: Any,  # noqa: ANN401  see `read`
-) -> DeclaredFacts | DeclaredColumns: ...
-
-
-def declare(
-    source: object = "",
-    **options: Any,
-) -> DeclaredFacts | DeclaredColumns:
+def declare(source: object = "", **options: Any) -> Any:  # noqa: ANN401  facts, as of `read`
     """Return the declared facts of a reading with private presence; no record is read.
 
     A plan needs nothing else, so that it can be made before there are any records. Of several
@@ -367,13 +298,12 @@ def declare(
     """
     bound = inspect.signature(read).bind(source, **options)
     bound.apply_defaults()
-    arguments = dict(bound.arguments)
-    del arguments["source"]
-    requests = requests_of(**arguments)
-    if arguments["protect"] != "presence":
+    is_private, _, declared = _requests(
+        {name: argument for name, argument in bound.arguments.items() if name != "source"}
+    )
+    if not is_private:
         raise InputError('declare is for protect="presence"; otherwise read the records.')
-    refuse_versions_by_file(arguments["version"])
-    facts = {request.columns.value: declare_facts(request) for request in requests}
+    facts = {one.value: one for one in declared if one is not None}
     return DeclaredColumns(facts) if len(facts) > 1 else next(iter(facts.values()))
 
 

@@ -7,53 +7,25 @@ overflow.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any, Literal, get_args
 
 from hexveil.base.errors import InputError
 from hexveil.base.items import items_of
-from hexveil.base.rational import Number, decimal_text
+from hexveil.base.rational import decimal_text
 from hexveil.base.scratch import place
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_grid import DeclaredFacts, DeclaredGrid
-from hexveil.model.public_metadata import Unit, ValueLattice
+from hexveil.model.public_metadata import ValueLattice
 from hexveil.model.statistic_terms import Term, distribution_terms
-from hexveil.records.read_request import SUMS_USER, ReadRequest, RecordColumns, Repeats, Rules
+from hexveil.records.read_request import SUMS_USER, ReadRequest, RecordColumns, Rules
 from hexveil.records.select import Select
-from hexveil.records.sources.record_format import RecordFormat
 from hexveil.records.sources.source_files import Files
-from hexveil.records.sources.versions import Version, quoted
+from hexveil.records.sources.versions import quoted
 
 Protect = Literal["values", "presence"]
 """Privacy models."""
-
-
-class ReadOptions(TypedDict, total=False):
-    """Arguments of `hexveil.records.read` that may be left out, for type checkers."""
-
-    lat: str | None
-    lon: str | None
-    location: str | None
-    time: str | Sequence[str] | None
-    privacy_unit: Unit
-    quantum: Number | Mapping[str, Number]
-    select: Select
-    repeats: Repeats
-    value_unit: str | Mapping[str, str] | None
-    max_bad_rows: float
-    max_repeats: float
-    accept_single_records: bool
-    memory: str
-    engine: object
-    version: Version | None
-    timezone: str | None
-    cache: str | os.PathLike[str] | None
-    scratch: str | os.PathLike[str] | None
-    format: RecordFormat
-    statistics: Sequence[str] | str
-    id_space: str | None
 
 
 def check_protect(protect: str, cells: Cells | Labels) -> bool:

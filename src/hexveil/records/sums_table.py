@@ -54,7 +54,7 @@ def cell_columns(grid: Cells | Labels) -> tuple[str, ...]:
 def read_rows(
     source: Files | MemoryTable, grid: Cells | Labels, places: int | None, *, by_bin: bool
 ) -> tuple[pa.Table, dict[str, int]]:
-    """Return the usable rows of a table of sums, in any order, and what each public rule left out.
+    """Return the usable rows of a table of sums, in any order, and the counts of its public rules.
 
     Columns are the keys of the cell as pairs have them, `user_id`, `n`, `value_sum`, and perhaps
     `square_sum`, `square_sum_decimal` (null where it is too long) and `fine_bin`. PRIVATE.

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.rational import Number
-from hexveil.base.work_share import QUERY, share_of_work, steps_of_work
 from hexveil.model.cells import OneCell
 from hexveil.records.progress import show_progress
 from hexveil.records.read_request import ReadRequest
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from hexveil.records.duckdb.relation import Relation
     from hexveil.records.duckdb.session import Session
 
-CHECKING = "Checking values"
-"""Name of this work, of which parts are told."""
 UNIT_FACTORS = {
     "km/h where others are in mph": 1.609344,
     "km/h where others are in knots": 1.852,
@@ -143,65 +140,51 @@ def check_values(  # noqa: PLR0913  a door: keyword-only
 
     (request,) = requests_of(**locals(), cells=OneCell())
     resolved = resolve_source(source)
-    with show_progress(CHECKING), Session(request.memory, scratch=scratch) as session:
+    with show_progress("Checking values"), Session(request.memory, scratch=scratch) as session:
         relation = open_source(session, resolved, request.column_names, format)
-        with steps_of_work(CHECKING, 0.0, 0.3, QUERY):
-            relation.load_files()
+        relation.load_files()
         return _checks(session, resolved, relation, request)
 
 
 def _checks(
     session: Session, source: object, relation: Relation, request: ReadRequest
 ) -> ValueChecks:
-    from hexveil.records.duckdb.formats.declared_texts import (  # noqa: PLC0415  the engine
-        DECIMAL_COMMA,
-        TEXT_AFTER_NUMBER,
-    )
-    from hexveil.records.duckdb.validation import validate_records  # noqa: PLC0415
+    from hexveil.records.duckdb.validation import validate_records  # noqa: PLC0415  the engine
 
     # By file first: the parsed records of all files then stay in the temporary table.
-    with share_of_work(CHECKING, 0.0, 0.4):
-        by_file = list(_file_quartiles(session, source, relation, request))
+    by_file = list(_file_quartiles(session, source, relation, request))
     raw = validate_records(session, relation, request, parse=True).clocked
     usable = f"SELECT * FROM ({raw}) WHERE isfinite(value) AND user_id IS NOT NULL"
     low, high = float(request.rules.scale.lower), float(request.rules.scale.upper)
-    with share_of_work(CHECKING, 0.4, 0.55, QUERY):
-        records, below, above = _numbers(
-            session,
-            f"SELECT count(*), count(*) FILTER (WHERE value < {low!r}), "
-            f"count(*) FILTER (WHERE value > {high!r}) FROM ({usable})",
-        )
-    commas, with_text = _numbers(
-        session,
-        f"SELECT count(*) FILTER (WHERE value_form = {DECIMAL_COMMA}), "
-        f"count(*) FILTER (WHERE value_form = {TEXT_AFTER_NUMBER}) FROM ({raw})",
+    records, below, above = session.numbers(
+        f"SELECT count(*), count(*) FILTER (WHERE value < {low!r}), "
+        f"count(*) FILTER (WHERE value > {high!r}) FROM ({usable})"
     )
-    constant_users = f"count(*) FILTER (WHERE n >= {CONSTANT_RECORDS} AND same)"
-    with share_of_work(CHECKING, 0.55, 0.8, QUERY):
-        users, largest, constant = _numbers(
-            session,
-            f"SELECT count(*), coalesce(max(n), 0), {constant_users} FROM (SELECT count(*) AS n, "
-            f"min(value) = max(value) AS same FROM ({usable}) GROUP BY user_id)",
-        )
+    # Forms of `VALUE_FORMS`, by their numbers.
+    commas, with_text = session.numbers(
+        "SELECT count(*) FILTER (WHERE value_form = 1), count(*) FILTER (WHERE value_form = 2) "
+        f"FROM ({raw})"
+    )
+    users, largest, constant = session.numbers(
+        "SELECT count(*), coalesce(max(n), 0), "
+        f"count(*) FILTER (WHERE n >= {CONSTANT_RECORDS} AND same) FROM (SELECT count(*) AS n, "
+        f"min(value) = max(value) AS same FROM ({usable}) GROUP BY user_id)"
+    )
     timed = request.rules.clock is not None and request.columns.time is not None
     by_day = list(_day_quartiles(session, usable)) if timed else []
     total = max(records, 1)
     return ValueChecks(
-        records=int(records),
+        records=records,
         below_share=below / total,
         above_share=above / total,
-        decimal_commas=int(commas),
-        with_text=int(with_text),
+        decimal_commas=commas,
+        with_text=with_text,
         frequent=_frequent(session, usable, total, low),
-        constant_users=int(constant),
-        users=int(users),
+        constant_users=constant,
+        users=users,
         largest_user_share=largest / total,
         jumps=(*unit_jumps(by_file), *unit_jumps(by_day)),
     )
-
-
-def _numbers(session: Session, query: str) -> list[float]:
-    return [float(str(number)) for number in session.rows(query)[0]]
 
 
 def _frequent(

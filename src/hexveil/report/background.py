@@ -30,11 +30,10 @@ from hexveil.report.geography import (
     Projection,
     align_with,
     areas_in,
-    centred_projection,
     describe_location,
     lines_in,
     locate,
-    unwrapped_rings,
+    projected_rings,
     world_places,
 )
 
@@ -58,21 +57,15 @@ _LEAST_BYTES = 4
 """Of a corner as JSON: two digits and two commas."""
 
 
-def background(
-    projection: Projection,
-    rings: Sequence[Ints],
-    names: Sequence[str],
-    *,
-    context: dict[str, Any] | None,
-    geography: bool,
-) -> dict[str, Any]:
-    """Return the lines, labels and words of a map, as plain JSON values.
+def draw_map(
+    names: Sequence[str], context: dict[str, Any] | None, *, geography: bool
+) -> dict[str, Any] | None:
+    """Return the outlines, lines, labels and words of a map, as plain JSON values.
+
+    None without hexagons.
 
     Parameters
     ----------
-    projection : Projection
-    rings : sequence of ndarray of int, shape (n_corners, 2)
-        Outlines of the hexagons, in steps of the projection.
     names : sequence of str
         H3 indexes of the hexagons.
     context : dict or None
@@ -80,21 +73,23 @@ def background(
     geography : bool
         Whether to use the lines and names of the package.
     """
-    low, high = _surroundings(rings, projection.half_turn)
-    box = Box(*projection.degrees(*low), *projection.degrees(*high))
+    if not names:
+        return None
+    projection, rings = projected_rings(names)
+    low, high, box = _surroundings(projection, rings)
     places, streets = _context_places(context, projection)
-    known = world_places().within(box) if geography else None
-    if known is not None:
-        places = _joined(places, known)
-    streets = streets.within(box)
+    if geography:
+        places = _joined(places, world_places().within(box))
     labels = _labels(places.within(box), (box.north - box.south) / SPACING)
     width = (high[0] - low[0]) * projection.unit
     return {
+        "unit": projection.unit,
+        "rings": [encode(ring) for ring in rings],
         "extent": [int(v) for v in (*low, *high)],
         "detail": max(1, round((high[0] - low[0]) / (2 * SURROUNDINGS) / DETAIL)),
         "layers": _layers(projection, box, width) if geography and width >= LEAST_WIDTH else {},
         "labels": _placed(labels, projection),
-        "streets": _placed(_labels(streets, 0.0, MAX_STREETS), projection),
+        "streets": _placed(_labels(streets.within(box), 0.0, MAX_STREETS), projection),
         "context": _context(projection, rings, context) if context else [],
         "words": _words(names, places, context),
         "attribution": ATTRIBUTION if geography else "",
@@ -123,11 +118,7 @@ def words_of(names: Sequence[str]) -> list[str]:
     names : sequence of str
         H3 indexes of the hexagons of a map.
     """
-    outlines = unwrapped_rings(names)
-    projection = centred_projection(outlines)
-    rings = [projection.steps(*np.array(ring, dtype=np.float64).T) for ring in outlines]
-    low, high = _surroundings(rings, projection.half_turn)
-    box = Box(*projection.degrees(*low), *projection.degrees(*high))
+    *_, box = _surroundings(*projected_rings(names))
     return _words(names, world_places().within(box), None)
 
 
@@ -137,16 +128,17 @@ def encode(line: Ints) -> list[int]:
     return [int(step) for step in moves.ravel()]
 
 
-def _surroundings(rings: Sequence[Ints], half_turn: float) -> tuple[Ints, Ints]:
-    """Return the lower and the upper corner of the square that is drawn, in steps."""
+def _surroundings(projection: Projection, rings: Sequence[Ints]) -> tuple[Ints, Ints, Box]:
+    """Return the lower and the upper corner of the square that is drawn, in steps and degrees."""
     corners = np.concatenate(rings)
     low, high = corners.min(axis=0), corners.max(axis=0)
     sizes = np.sort([np.ptp(ring[:, 0]) for ring in rings])
     # A lone hexagon has surroundings too.
     side = max(float((high - low).max()), 3.0 * float(sizes[len(sizes) // 2]))
     middle, half = (low + high) / 2, np.full(2, SURROUNDINGS * side)
-    half[0] = min(half[0], half_turn)
-    return np.rint(middle - half).astype(np.int64), np.rint(middle + half).astype(np.int64)
+    half[0] = min(half[0], projection.half_turn)
+    low, high = (np.rint(corner).astype(np.int64) for corner in (middle - half, middle + half))
+    return low, high, Box(*projection.degrees(*low), *projection.degrees(*high))
 
 
 def _layers(projection: Projection, box: Box, width: float) -> dict[str, list[list[int]]]:

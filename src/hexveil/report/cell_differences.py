@@ -33,9 +33,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from hexveil.base.arrays import Bools, Floats
+from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.report.accuracy_text import CUT_OFF
@@ -92,7 +91,7 @@ class ComparableNumbers(ReadOnlyArrays):
             np.inf if view.statistic == "users" else view.range,
         )
 
-    def at_rows(self, rows: NDArray[np.int64]) -> ComparableNumbers:
+    def at_rows(self, rows: Ints) -> ComparableNumbers:
         """Return the numbers of other rows; -1 is a cell without numbers."""
         number, below, above, bias = (
             np.append(numbers, np.nan)[rows]
@@ -118,36 +117,17 @@ class ComparableNumbers(ReadOnlyArrays):
         largest = self.largest if np.isfinite(self.largest) else None
         return {"largest": largest}
 
-    def differ(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> Differences:
-        """Return the differences of pairs of cells, by their rows: the first minus the second."""
+    def differ(self, first: Ints, second: Ints) -> tuple[Floats, Floats, Floats, Bools]:
+        """Return the differences of pairs of cells, by their rows: the first minus the second.
+
+        And the ends of their 95% intervals, and whether the cells can be told apart.
+        """
         value = self.number[first] - self.number[second]
         bias = self.bias[first] + self.bias[second]
         low = value - np.hypot(self.below[first], self.above[second]) - bias
         high = value + np.hypot(self.above[first], self.below[second]) + bias
-        return Differences(
-            value,
-            np.maximum(low, -self.largest),
-            np.minimum(high, self.largest),
-            ((low > 0.0) | (high < 0.0)) & self.is_used[first] & self.is_used[second],
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Differences(ReadOnlyArrays):
-    """Differences of pairs of cells.
-
-    Attributes
-    ----------
-    value, low, high : ndarray of float, shape (n_pairs,)
-        First number minus second, and its 95% interval.
-    is_told : ndarray of bool, shape (n_pairs,)
-        Whether the cells can be told apart.
-    """
-
-    value: Floats
-    low: Floats
-    high: Floats
-    is_told: Bools
+        is_told = ((low > 0.0) | (high < 0.0)) & self.is_used[first] & self.is_used[second]
+        return value, np.maximum(low, -self.largest), np.minimum(high, self.largest), is_told
 
 
 @dataclass(frozen=True)
@@ -200,16 +180,16 @@ def difference_of(table: pa.Table, view: ManifestView, first: str, second: str) 
     first_row, second_row = (_row_of(names, name, numbers) for name in (first, second))
     if first_row == second_row:
         raise InputError(f"both cells are {first!r}; name two cells of the column 'cell'.")
-    difference = numbers.differ(np.array([first_row]), np.array([second_row]))
+    value, low, high, is_told = numbers.differ(np.array([first_row]), np.array([second_row]))
     return CellDifference(
         first,
         second,
         view.statistic,
         view.unit_text,
-        round(float(difference.value[0]), _PRINTED),
-        round(float(difference.low[0]), _PRINTED),
-        round(float(difference.high[0]), _PRINTED),
-        bool(difference.is_told[0]),
+        round(float(value[0]), _PRINTED),
+        round(float(low[0]), _PRINTED),
+        round(float(high[0]), _PRINTED),
+        bool(is_told[0]),
         bool(unknown[0][first_row] or unknown[1][second_row]),
         bool(unknown[1][first_row] or unknown[0][second_row]),
     )

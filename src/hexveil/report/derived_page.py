@@ -19,21 +19,20 @@ import pyarrow as pa
 
 from hexveil.base.arrays import Floats
 from hexveil.model.cells import slot_seconds
-from hexveil.report.figure_style import palette
-from hexveil.report.interval_chart import MAX_CELLS, Chart, draw_bars
 from hexveil.report.manifest_view import ManifestView, noun, unit_of_statistic
 from hexveil.report.page import frame_values, page_labels
 from hexveil.report.payload import (
-    GRADES,
+    Timeslots,
     code_texts,
     column_texts,
-    draw_map,
     extra_column,
-    opening_slot,
+    frame_data,
+    interval_chart,
     round_ends,
     round_numbers,
     slot_text,
 )
+from hexveil.report.shown_column import ShownColumn
 from hexveil.report.templates import render_sentence, render_template, with_unit
 
 Json = dict[str, Any]
@@ -98,11 +97,18 @@ class DerivedView(ManifestView):
         ends = math.floor(low * scale + 1e-6) / scale, math.ceil(high * scale - 1e-6) / scale
         return self.amount(ends[0]), self.amount(ends[1])
 
-    def numbers(self, table: pa.Table) -> tuple[Floats, Floats, Floats]:
-        """Return the number of each cell, and its interval."""
-        name = "change" if self.is_change else self.statistic
-        number, low, high = (_floats(table, f"{name}{end}") for end in ("", "_low", "_high"))
-        return number, low, high
+    @property
+    def prefix(self) -> str:
+        """Prefix of the names of the columns of the numbers shown."""
+        return "change" if self.is_change else self.statistic
+
+    def cell_names(self, table: pa.Table) -> list[str]:
+        """Return the labels of each cell, or its timeslot."""
+        labels = _labels(table, self).values()
+        _, texts, slot = derived_slots(table, self.manifest["grid"].get("timeslot"))
+        return [" \u00b7 ".join(parts) for parts in zip(*labels, strict=True)] or [
+            texts[number] for number in slot or ()
+        ]
 
     def grades(self, table: pa.Table) -> list[str]:
         """Return the verdicts of a comparison, else the grades of intervals.
@@ -112,8 +118,7 @@ class DerivedView(ManifestView):
         """
         if self.is_change:
             return [str(verdict) for verdict in table["verdict"].to_pylist()]
-        number, low, high = self.numbers(table)
-        half = np.maximum(number - low, high - number)
+        number, half = self.shown_numbers(table), self.half_widths(table)
         limits = (number / 4, number) if self.is_count else (self.range / 10, self.range / 4)
         grades = np.select([half <= limit for limit in limits], ["good", "caution"], "noise")
         return [str(grade) for grade in grades]
@@ -142,8 +147,7 @@ def render_derived(
     texts = template_values(table, statement)
     view = DerivedView.of(statement, texts["heading"])
     data, grades = _payload(table, view, context), view.grades(table)
-    number, low, high = view.numbers(table)
-    half_width = float(np.median(np.maximum(number - low, high - number)))
+    half_width = float(np.median(view.half_widths(table)))
     values = texts | {
         "view": view,
         "words": "derived",
@@ -165,58 +169,35 @@ def render_derived(
         # A fact that a statement leaves out is empty text.
         **{section: defaultdict(str, statement[section]) for section in ("bounds", "grid")},
     }
-    chart = None if data["map"] else _chart(table, data, view)
+    chart = interval_chart(table, view)
     values |= frame_values(texts["origin"], statement, data, chart, context, None, files)
     return render_template("report.html", values)
 
 
 def _payload(table: pa.Table, view: DerivedView, context: Json | None) -> Json:
     """Return everything that the page's scripts need."""
-    value, low, high = view.numbers(table)
-    places, place = code_texts(column_texts(table, "hexagon"))
-    starts, slots, slot = derived_slots(table, view.manifest["grid"].get("timeslot"))
-    labels = _labels(table, view)
-    extras, lines = _extras(table, view)
-    grades, decimals = view.grades(table), view.decimals
-    is_sure = np.isin(grades, _SURE)
-    ends = round_ends(value[is_sure if is_sure.any() else np.ones_like(is_sure)])
+    grades, labels = view.grades(table), _labels(table, view)
+    shown = ShownColumn(
+        table, view.manifest, (view,), None, has_all=True, rows=np.arange(table.num_rows)
+    )
+    data = shown.describe(view, compares=False)
+    del data["value"]["limits"]
     if view.is_change:
         # 0 is the middle of the scale, and a release that changed nowhere still has one.
-        largest = max(abs(ends[0]), abs(ends[1]), 10.0**-decimals)
-        ends = -largest, largest
-    drawn = draw_map(places, context, geography=True)
-    return {
-        "columns": {
-            **{f"label:{name}": texts for name, texts in labels.items()},
-            "value": round_numbers(value, decimals, np.rint),
-            "bound": round_numbers(np.maximum(value - low, high - value), decimals, np.ceil),
-            "low": round_numbers(low, decimals, np.floor),
-            "high": round_numbers(high, decimals, np.ceil),
-            "quality": [GRADES.index(grade) for grade in grades],
-            **{extra["key"]: _rounded(table, extra) for extra in extras},
-        },
-        "extras": extras,
-        "lines": lines,
-        "hexagon": place,
-        "slot": slot,
-        "slots": slots,
-        "slot_starts": starts,
-        # Slots in which most can be told come first, as those with most good cells do.
-        "start": opening_slot(slot, [0 if sure else 3 for sure in is_sure]),
-        "map": drawn,
-        "names": places,
-        "labels": list(labels),
-        "unit": "",
-        "value": {
-            "name": "Change" if view.is_change else view.noun.capitalize(),
-            "unit": view.unit_text,
-            "decimals": decimals,
-            "signed": view.is_change,
-        },
-        "colour": {"low": ends[0], "high": ends[1]},
-        "palette": {mode: palette(mode) for mode in ("light", "dark")} if drawn else {},
-        "text": _words(view),
-    }
+        value, is_sure = view.shown_numbers(table), np.isin(grades, _SURE)
+        ends = round_ends(value[is_sure if is_sure.any() else np.ones_like(is_sure)])
+        largest = max(abs(ends[0]), abs(ends[1]), 10.0**-view.decimals)
+        data["colour"] = {"low": -largest, "high": largest}
+        data["value"]["name"] = "Change"
+    data["value"]["signed"] = view.is_change
+    extras, lines = _extras(table, view)
+    data["columns"] |= {f"label:{name}": texts for name, texts in labels.items()}
+    data["columns"] |= {extra["key"]: _rounded(table, extra) for extra in extras}
+    slots = derived_slots(table, view.manifest["grid"].get("timeslot"))
+    # Slots in which most can be told come first, as those with most good cells do.
+    quality = [0 if grade in _SURE else 3 for grade in grades]
+    frame = frame_data(table, slots, list(labels), quality, "", context, geography=True)
+    return data | frame | {"extras": extras, "lines": lines, "text": _words(view)}
 
 
 def _words(view: DerivedView) -> dict[str, str]:
@@ -265,9 +246,7 @@ def _labels(table: pa.Table, view: DerivedView) -> dict[str, list[str]]:
     return {name: column_texts(table, name) or [] for name in names}
 
 
-def derived_slots(
-    table: pa.Table, timeslot: str | None
-) -> tuple[list[str], list[str], list[int] | None]:
+def derived_slots(table: pa.Table, timeslot: str | None) -> Timeslots:
     """Return start and text of each timeslot, and the timeslot of each cell.
 
     Parameters
@@ -308,17 +287,6 @@ def _slot_end(start: str, seconds: int) -> str:
     pooled = "T" not in start
     moment = datetime.fromisoformat(f"2001-01-01T{start}" if pooled else start)
     return (moment + timedelta(seconds=seconds)).strftime("%H:%M" if pooled else "%Y-%m-%dT%H:%M")
-
-
-def _chart(table: pa.Table, data: Mapping[str, Any], view: DerivedView) -> Chart | None:
-    """Return the chart in place of a map, or None for too many cells to draw."""
-    grades = view.grades(table)
-    if len(grades) > MAX_CELLS:
-        return None
-    labels = [data["columns"][f"label:{name}"] for name in data["labels"]]
-    names = [" \u00b7 ".join(texts) for texts in zip(*labels, strict=True)]
-    names = names or [data["slots"][slot] for slot in data["slot"]]
-    return draw_bars(names, view.numbers(table), grades, view.amount, view.interval)
 
 
 def _floats(table: pa.Table, name: str) -> Floats:

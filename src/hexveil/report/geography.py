@@ -36,7 +36,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hexveil.base import hexagons
-from hexveil.base.arrays import Floats
+from hexveil.base.arrays import Floats, Ints
 from hexveil.report.templates import render_sentence
 
 EARTH_KM = 6371.0088
@@ -220,6 +220,14 @@ def unwrapped_rings(names: Sequence[str]) -> list[Ring]:
     rings = [_unwound(hexagons.outline(int(name, 16))) for name in names]
     west = _widest_gap([sum(lon for lon, _ in ring) / len(ring) for ring in rings])
     return [_move_east_of(ring, west) for ring in rings]
+
+
+def projected_rings(names: Sequence[str]) -> tuple[Projection, list[Ints]]:
+    """Return a projection of hexagons, and their outlines in its steps."""
+    outlines = unwrapped_rings(names)
+    projection = centred_projection(outlines)
+    rings = [projection.steps(*np.array(ring, dtype=np.float64).T) for ring in outlines]
+    return projection, rings
 
 
 def centred_projection(rings: Sequence[Ring]) -> Projection:

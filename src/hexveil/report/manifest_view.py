@@ -117,7 +117,7 @@ class ManifestView:
         return np.maximum(number - low, high - number)
 
     def _column(self, table: pa.Table, key: str) -> NDArray[np.float64]:
-        name = f"{self.statistic}_{key}" if key else self.statistic
+        name = f"{self.prefix}_{key}" if key else self.prefix
         return np.asarray(table[name].to_numpy(), dtype=np.float64)
 
     def bound_limits(self, table: pa.Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -201,6 +201,11 @@ class ManifestView:
     def statistic(self) -> str:
         """The statistic that the page or the picture shows, as the prefix of its columns."""
         return self.shown or column_prefixes(self.statistics[:1])[0]
+
+    @property
+    def prefix(self) -> str:
+        """Prefix of the names of the columns of the numbers shown."""
+        return self.statistic
 
     @property
     def noun(self) -> str:

@@ -20,10 +20,17 @@ from hexveil.base.errors import InputError
 from hexveil.report import page_text
 from hexveil.report.accuracy_text import describe_one_number
 from hexveil.report.figure_style import colour_rules
-from hexveil.report.interval_chart import Chart, interval_chart
 from hexveil.report.manifest_view import ManifestView
 from hexveil.report.origin import describe_origin
-from hexveil.report.payload import frame_data, label_texts, scale_marks, script_json
+from hexveil.report.payload import (
+    Chart,
+    frame_data,
+    interval_chart,
+    label_texts,
+    scale_marks,
+    script_json,
+    timeslots_of,
+)
 from hexveil.report.shown_column import ShownColumn
 from hexveil.report.templates import policy, render_template
 
@@ -85,7 +92,15 @@ def render(
     leading, view = page_columns[0], page_columns[0].views[0]
     has_choice = words != MOMENTS and (len(leading.views) > 1 or words != "presence")
     data = _data(page_columns, has_choice=has_choice)
-    data |= frame_data(table, view, data["columns"]["quality"], context, geography=geography)
+    data |= frame_data(
+        table,
+        timeslots_of(table),
+        view.label_columns,
+        data["columns"]["quality"],
+        view.unit,
+        context,
+        geography=geography,
+    )
     data["columns"] = label_texts(table, view) | data["columns"]
     if columns:
         data["value_columns"] = _value_columns(page_columns)

@@ -10,19 +10,24 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hexveil.report.accuracy_text import CUT_OFF
-from hexveil.report.background import background, encode
+from hexveil.report.accuracy_text import CUT_OFF, describe_known_end
+from hexveil.report.background import draw_map
+from hexveil.report.cell_differences import unknown_ends
 from hexveil.report.figure_style import palette
-from hexveil.report.geography import Projection, Ring, centred_projection, unwrapped_rings
 from hexveil.report.manifest_view import ManifestView
 from hexveil.report.templates import render_sentence
 
+Timeslots = tuple[list[str], list[str], list[int] | None]
+"""Start and text of each timeslot, and the timeslot of each cell."""
+MAX_BARS = 40
+"""Cells of a chart: the table has more of them."""
 QUALITIES = ("good", "caution", CUT_OFF, "noise")
 ABSENT = "not published"
 """Of a cell that another value column of the page has."""
@@ -41,28 +46,38 @@ def script_json(value: object) -> str:
 
 def frame_data(
     table: pa.Table,
-    view: ManifestView,
+    timeslots: Timeslots,
+    labels: Sequence[str],
     quality: Sequence[int],
+    unit: str,
     context: dict[str, Any] | None,
     *,
     geography: bool,
 ) -> dict[str, Any]:
     """Return everything that the page's scripts need beside released numbers: places and slots."""
     places, place = code_texts(column_texts(table, "hexagon"))
-    slots, slot = code_texts(column_texts(table, "slot"), in_order=True)
+    starts, texts, slot = timeslots
     drawn = draw_map(places, context, geography=geography)
     return {
         "hexagon": place,
         "slot": slot,
-        "slots": name_slots(table, slots),
-        "slot_starts": slots,
+        "slots": texts,
+        "slot_starts": starts,
         "start": opening_slot(slot, quality),
         "map": drawn,
         "names": places,
-        "labels": list(view.label_columns),
-        "unit": view.unit,
+        "labels": list(labels),
+        "unit": unit,
         "palette": {mode: palette(mode) for mode in ("light", "dark")} if drawn else {},
     }
+
+
+def timeslots_of(table: pa.Table) -> Timeslots:
+    """Return start and text of each timeslot of a release, and the timeslot of each cell."""
+    starts, slot = code_texts(column_texts(table, "slot"), in_order=True)
+    ends = column_texts(table, "slot_end")
+    end_of = dict(zip(column_texts(table, "slot") or [], ends, strict=True)) if ends else {}
+    return starts, [slot_text(start, end_of.get(start, "")) for start in starts], slot
 
 
 def opening_slot(slot: Sequence[int] | None, quality: Sequence[int]) -> int:
@@ -181,14 +196,6 @@ def code_texts(
     return distinct, [index[text] for text in texts]
 
 
-def name_slots(table: pa.Table, slots: Sequence[str]) -> list[str]:
-    """Return each slot for people."""
-    ends = column_texts(table, "slot_end")
-    starts = column_texts(table, "slot") or []
-    end_of = dict(zip(starts, ends, strict=True)) if ends else {}
-    return [slot_text(start, end_of.get(start, "")) for start in slots]
-
-
 def extra_column(
     key: str, name: str, decimals: int | None = 0, *, spare: bool = False
 ) -> dict[str, Any]:
@@ -228,22 +235,58 @@ def round_numbers(
     ]
 
 
-def draw_map(
-    names: Sequence[str], context: dict[str, Any] | None, *, geography: bool
-) -> dict[str, Any] | None:
-    """Return the outlines of the map, and its background; None without hexagons."""
-    if not names:
+@dataclass(frozen=True)
+class Bar:
+    """A cell of the chart: its name, number and interval in words, and positions in per cent."""
+
+    name: str
+    said: str
+    quality: str
+    dot: float
+    start: float
+    width: float
+
+
+@dataclass(frozen=True)
+class Chart:
+    """In place of the map, for labels: bars, largest value first, and both ends of their axis."""
+
+    bars: tuple[Bar, ...]
+    low: str
+    high: str
+
+
+def interval_chart(table: pa.Table, view: ManifestView) -> Chart | None:
+    """Return the chart of cells with a number; None for hexagons, none, or too many to draw."""
+    value, (low, high) = view.shown_numbers(table), view.shown_limits(table)
+    rows = np.flatnonzero(np.isfinite(value))
+    if "hexagon" in table.column_names or not 1 <= rows.size <= MAX_BARS:
         return None
-    rings = unwrapped_rings(names)
-    projection = centred_projection(rings)
-    drawn = [_steps(projection, ring) for ring in rings]
-    return {
-        "unit": projection.unit,
-        "rings": [encode(ring) for ring in drawn],
-        **background(projection, drawn, names, context=context, geography=geography),
-    }
+    names, grades, unknown = view.cell_names(table), view.grades(table), unknown_ends(table, view)
+    start = float(min(low[rows].min(), value[rows].min()))
+    end = float(max(high[rows].max(), value[rows].max()))
 
+    def percent(length: float) -> float:
+        # A single constant has an axis without length.
+        return round(100.0 * float(length) / ((end - start) or 1.0), 2)
 
-def _steps(projection: Projection, ring: Ring) -> NDArray[np.int64]:
-    lon, lat = np.array(ring, dtype=np.float64).T
-    return projection.steps(lon, lat)
+    def said(row: int) -> str:
+        interval = view.interval(float(low[row]), float(high[row]))
+        ends = bool(unknown[0][row]), bool(unknown[1][row])
+        if any(ends):
+            return describe_known_end(interval, ends)
+        return f"{view.amount(float(value[row]))}, {interval[0]} to {interval[1]}"
+
+    bars = tuple(
+        Bar(
+            name=names[row],
+            said=said(row),
+            quality=grades[row],
+            dot=percent(value[row] - start),
+            start=percent(low[row] - start),
+            width=percent(high[row] - low[row]),
+        )
+        # Stable, so that equal input gives an equal page.
+        for row in rows[np.argsort(-value[rows], kind="stable")].tolist()
+    )
+    return Chart(bars, view.amount(start), view.amount(end))

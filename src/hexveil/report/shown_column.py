@@ -87,11 +87,18 @@ class ShownColumn:
         """Whether presence is protected: cells are declared, and may be closed."""
         return self.manifest.get("model") == "presence"
 
-    def describe(self, view: ManifestView) -> Json:
-        """Return everything that the page's scripts need of the statistic of a view."""
+    def describe(self, view: ManifestView, *, compares: bool = True) -> Json:
+        """Return everything that the page's scripts need of the statistic of a view.
+
+        Parameters
+        ----------
+        view : ManifestView
+        compares : bool
+            Whether two cells can be compared, if the page has a map.
+        """
         table, decimals = self.table, view.decimals
         compared = None
-        if "hexagon" in table.column_names:
+        if compares and "hexagon" in table.column_names:
             compared = ComparableNumbers.of(table, view).at_rows(self.rows)
         value, half, low, high = self.numbers(view)
         grades = self.grades(view)

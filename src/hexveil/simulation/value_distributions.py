@@ -15,9 +15,8 @@ import numpy as np
 
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
-from hexveil.mechanisms import CellMechanism
+from hexveil.mechanisms import PRIORS, CellMechanism, parse
 from hexveil.mechanisms.priors import Normal, Uniform, ValueDistribution, draw_user_means
-from hexveil.mechanisms.registry import PRIORS, parse
 
 __all__ = [
     "KINDS",

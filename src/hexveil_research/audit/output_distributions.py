@@ -24,20 +24,12 @@ from typing import Protocol
 import numpy as np
 
 from hexveil.base.arrays import Floats, Ints
-from hexveil.mechanisms.contract import (
-    DONE,
-    LaplaceNoise,
-    NoiseSource,
-    NoisyMax,
-    Outputs,
-    PrivateSums,
-    Scores,
-    Stage,
-    Values,
-)
+from hexveil.mechanisms.contract import DONE, NoiseSource, Stage
 from hexveil.mechanisms.private_quantile import EvenBins, EvenPoints, PrivateQuantile
+from hexveil.mechanisms.sensitivity_report import LaplaceNoise, NoisyMax
 from hexveil.mechanisms.simulated_noise import SimulatedNoise, law
 from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums, Scores, Values
 
 
 @dataclass(frozen=True)

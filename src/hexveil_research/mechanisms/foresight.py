@@ -31,7 +31,6 @@ import numpy as np
 
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.contract import EstimateGrid, Outputs, PredictedError, PrivateSums
 from hexveil.mechanisms.single_cell.cell_allocation import (
     STUDY_SPAN,
     BoundedStage,
@@ -40,6 +39,7 @@ from hexveil.mechanisms.single_cell.cell_allocation import (
     ReleasedRange,
 )
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism, unknown_choice
+from hexveil.mechanisms.stage_data import EstimateGrid, Outputs, PredictedError, PrivateSums
 from hexveil_research.mechanisms.huber_location import (
     COST_STEPS,
     BalancePoint,

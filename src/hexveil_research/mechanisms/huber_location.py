@@ -27,21 +27,18 @@ import numpy as np
 
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.rational import round_down, round_up
-from hexveil.mechanisms.contract import (
-    DrawnRow,
+from hexveil.mechanisms.contract import DrawnRow
+from hexveil.mechanisms.private_quantile import ROUND_UP, selection_scale
+from hexveil.mechanisms.sensitivity_report import (
     LaplaceNoise,
     NoiseRequest,
     NoisyMax,
-    Outputs,
-    PrivateSums,
-    Scores,
     SensitivityReport,
     Separate,
-    Values,
 )
-from hexveil.mechanisms.private_quantile import ROUND_UP, selection_scale
 from hexveil.mechanisms.single_cell.cell_allocation import check_int64
 from hexveil.mechanisms.single_cell.clipped_user_sums import weighted_share
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums, Scores, Values
 
 COST_STEPS = 2**20
 """Q: steps of the cost that one user can move."""

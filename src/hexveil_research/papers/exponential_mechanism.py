@@ -18,11 +18,12 @@ from numpy.typing import ArrayLike
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.rational import Number
 from hexveil.mechanisms import CellMechanism
-from hexveil.mechanisms.contract import NoiseSource, Outputs, PrivateSums
+from hexveil.mechanisms.contract import NoiseSource
 from hexveil.mechanisms.private_quantile import EvenBins, EvenPoints, MiddleCost, RankCost
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.single_cell.cell_allocation import CellAllocation, CellProblem
 from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 
 PRINTED = "exponential mechanism (printed)"
 """The choice, for the names of lines."""

@@ -45,7 +45,7 @@ def make(out: Path, work: Path, cars: int = CARS) -> None:
     grid = hv.Cells(7, "1h", ZONE, "pooled")
     public = hv.read(records, **named, cells=grid, select=hv.Select(min_users=1))
     cells = replace(grid, area=Polygon.of_box(*BOX))
-    private = hv.read(records, **named, cells=cells, protect="presence")
+    private: Any = hv.read(records, **named, cells=cells, protect="presence")
     plan = hv.plan(private, epsilon=EPSILON, fleet=cars)
     ledger = hv.Ledger(work / "cars.sqlite", dataset="cars", budget=EPSILON)
     table = hv.release(private, plan, ledger=ledger, accept_noise=True).to_arrow()

@@ -11,23 +11,17 @@ from hypothesis import strategies as st
 from cell_range_laws import AboveCentre, All, FirstRanges, allocation_of, tiny_map
 from examples import examples
 from hexveil import Occupancy
-from hexveil.accounting.promise import Pure
 from hexveil.base.errors import HexveilError, InputError
-from hexveil.mechanisms.contract import (
-    UNMETERED,
-    MemoryJournal,
-    Meter,
-    Outputs,
-    PrivateSums,
-    execute,
-    replay,
-)
+from hexveil.mechanisms.contract import MemoryJournal, execute, replay
 from hexveil.mechanisms.looks.cell_looks import FIRST_LOOK, FirstLooks
+from hexveil.mechanisms.looks.cell_ranges import PerCellRange
 from hexveil.mechanisms.looks.cell_stages import PosteriorRangeSelection
-from hexveil.mechanisms.looks.pooled_means import HISTOGRAM
-from hexveil.mechanisms.noise import VettedNoise
+from hexveil.mechanisms.looks.pooled_means import (
+    HISTOGRAM,
+)
+from hexveil.mechanisms.sensitivity_report import UNMETERED, Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.smoothing.clipped_posterior import fit
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from hexveil.smoothing.range_selection import SelectedRanges
 from hexveil.smoothing.user_mean_law import CellDesign
 from scripted_noise import ScriptedNoise
@@ -130,50 +124,6 @@ def test_looks_are_those_of_the_release():
     assert (decoded.estimate[0] == np.where(moved, second.noisy, first.noisy)).all()
 
 
-def test_raw_means_are_those_of_the_records_but_for_noise_and_clipping():
-    """Without noise, means in ranges that cut nothing off are the weighted user means."""
-    allocation, sums = town(select=All(moved=True))
-    outputs = execute(allocation, sums, ScriptedNoise([20]), MemoryJournal(), UNMETERED)
-    occupancy = allocation.mean.occupancy
-    exact = np.bincount(occupancy.cell, sums.total[0] / occupancy.n) / occupancy.users_per_cell
-    assert allocation.decode(outputs)[0].estimate[0] == pytest.approx(exact, rel=1e-5)
-    assert allocation.looks(outputs)[1].noisy == pytest.approx(exact, rel=1e-5)
-
-
-def test_estimates_lie_on_their_grid():
-    """A published mean is a whole number of steps above the start."""
-    allocation, sums = town()
-    outputs = outputs_of(allocation, sums)
-    (decoded,) = allocation.decode(outputs)
-    steps = (decoded.estimate[0] - decoded.grid.start) / decoded.grid.step
-    assert steps == pytest.approx(np.rint(steps), abs=1e-3)
-    assert (np.rint(steps) == allocation.numbers(outputs)["mean"]).all()
-
-
-def test_where_many_user_means_are_at_a_bound_the_range_holds_the_others():
-    """Of a town that stands still but for a tenth, the first range reaches those who drive."""
-    allocation, sums = town(users=400)
-    driving = allocation.mean.occupancy.user % 10 == 0
-    sums = PrivateSums(np.where(driving, 700, 0) * allocation.mean.occupancy.n)
-    outputs = execute(allocation, sums, ScriptedNoise([5]), MemoryJournal(), UNMETERED)
-    low, high = allocation.first_range(outputs)
-    assert (low, high > 700) == (0, True)
-
-
-def test_the_posterior_of_a_release_is_near_the_truth():
-    """Levels that lie far apart are found: most cells move, and errors are a part of the spread."""
-    allocation, sums = town(seed=3, users=400, epsilon=10.0)
-    outputs = outputs_of(allocation, sums, SimulatedNoise(np.random.default_rng(1), 1))
-    occupancy = allocation.mean.occupancy
-    exact = np.bincount(occupancy.cell, sums.total[0]) / occupancy.records_per_cell
-    design = CellDesign.of(allocation.mean.weight)
-    posterior = fit(
-        allocation.looks(outputs), design, allocation.user_mean_spread(outputs), allocation.bounds
-    )
-    assert np.abs(posterior.median() - exact).mean() < 30
-    assert allocation.user_mean_spread(outputs).within == pytest.approx(40, rel=0.4)
-
-
 def first_outputs(steps, lower, upper):
     """Return outputs of the pooled stages with this first range, of 8 bins."""
     row = [0] * 8 + [lower, upper, steps // 2, steps // 4, steps // 4]
@@ -207,38 +157,6 @@ def test_chosen_ranges_are_widened_to_whole_quanta(lower, upper):
         assert (looks.lower <= lower).all()
         assert (looks.upper >= upper).all()
         assert (looks.upper - looks.lower <= np.ceil(upper) - np.floor(lower)).all()
-
-
-@pytest.mark.parametrize(
-    ("chosen", "expected"),
-    [
-        ((0.0, 9.0), (0, 9)),
-        ((-5.0, 50.0), (0, 9)),
-        ((4.2, 4.3), (4, 5)),
-        ((4.0, 4.0), (4, 5)),
-        ((9.0, 9.0), (8, 9)),
-        ((np.nan, np.nan), (0, 1)),
-        ((-np.inf, np.inf), (0, 9)),
-    ],
-)
-def test_ranges_in_whole_quanta(chosen, expected):
-    """Ends go outward to whole quanta above the lower bound, in whatever units."""
-    lower, quantum = -10.0, 0.25
-    problem, allocation = tiny_map(
-        span=9,
-        lower=lower,
-        quantum=quantum,
-        select=Quantised(*(lower + quantum * np.array(chosen))),
-    )
-    sums = PrivateSums(problem.data[0])
-    outputs = execute(allocation, sums, ScriptedNoise([0]), MemoryJournal(), UNMETERED)
-    released = allocation.released(outputs)
-    assert (released.lower.tolist(), released.upper.tolist()) == tuple(
-        [end] * 2 for end in expected
-    )
-    second = allocation.looks(outputs)[1]
-    assert second.lower.tolist() == [lower + quantum * expected[0]] * 2
-    assert second.upper.tolist() == [lower + quantum * expected[1]] * 2
 
 
 class Noting(AboveCentre):
@@ -339,20 +257,13 @@ def test_too_fine_a_second_look_is_refused_before_it_is_drawn():
 
 
 @pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"first_share": Fraction(0)}, "share of epsilon"),
-        ({"first_share": Fraction(1)}, "share of epsilon"),
-        ({"histogram_promise": Pure(Fraction(0))}, "share of epsilon"),
-        ({"spread_epsilon": Fraction(-1)}, "share of epsilon"),
-    ],
+    ("first_share", "histogram", "spread"), [(0, 1, 0), (1, 1, 0), (0.5, 0, 0), (0.5, 1, -1)]
 )
-def test_plans_without_a_proof_are_refused(changed, message):
+def test_plans_without_a_proof_are_refused(first_share, histogram, spread):
     """Shares for which the stated loss would not hold."""
-    _, allocation = tiny_map()
-    allocation.check()
-    with pytest.raises(InputError, match=message):
-        replace(allocation, **changed).check()
+    shares = map(Fraction, (histogram, spread, first_share))
+    with pytest.raises(InputError, match="shares of epsilon"):
+        PerCellRange(*shares, tiny_map()[1].mean.weight).check()
 
 
 def test_sums_that_could_leave_64_bits_are_refused():
@@ -371,37 +282,3 @@ def test_sums_that_could_leave_64_bits_are_refused():
     _, fine = tiny_map(noise=(0.03, 1.0))
     with pytest.raises(InputError, match="noise of a first look"):
         fine.check_room(1.0)
-
-
-def ends_of(source, trials):
-    """Return the last numbers of cells in many releases of a tiny map."""
-    problem, allocation = tiny_map(noise=(2.0, 3.0), span=4)
-    sums = PrivateSums(problem.data[7])
-    return np.array(
-        [
-            allocation.numbers(execute(allocation, sums, source, MemoryJournal(), UNMETERED))[
-                "mean"
-            ]
-            for _ in range(trials)
-        ]
-    )
-
-
-def largest_gap(one, other):
-    """Return the largest distance of two samples' distribution functions."""
-    points = np.unique(np.concatenate((one, other)))
-    shares = (np.searchsorted(np.sort(x), points, "right") / x.size for x in (one, other))
-    return np.abs(np.subtract(*shares)).max()
-
-
-@pytest.mark.slow
-def test_releases_have_the_law_that_is_simulated():
-    """Last numbers through the noise door and of simulated noise agree in law; others do not."""
-    trials = 2000
-    vetted = ends_of(VettedNoise(), trials)
-    simulated = ends_of(SimulatedNoise(np.random.default_rng(4), 1), trials)
-    # Each cell fails with odds below 1e-7 (Massart's bound for either sample).
-    allowed = 2 * np.sqrt(np.log(4 / 1e-7) / (2 * trials))
-    for cell in range(2):
-        assert largest_gap(vetted[:, cell], simulated[:, cell]) <= allowed
-        assert largest_gap(vetted[:, cell], 2 * simulated[:, cell]) > allowed

@@ -9,8 +9,7 @@ import pytest
 from cell_range_laws import All, ExactCellRangeLoss, is_sound, tiny_map
 from hexveil.accounting.promise import PARTS, Pure
 from hexveil.mechanisms.looks import cell_looks, cell_stages, pair_votes, pooled_means
-from hexveil.mechanisms.looks.cell_looks import FirstLookStage
-from hexveil.mechanisms.looks.gradual_release import GradualLaplace
+from hexveil.mechanisms.looks.cell_looks import FirstLookStage, GradualLaplace
 from hexveil.mechanisms.looks.kinds import ReleaseAllocation
 from hexveil.mechanisms.looks.weighted_mean import WeightedMean
 

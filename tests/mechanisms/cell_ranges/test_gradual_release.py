@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from examples import examples
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.contract import Separate
-from hexveil.mechanisms.looks.gradual_release import (
+from hexveil.mechanisms.looks.cell_looks import (
     GradualLaplace,
     indicator_scale,
     zero_probability_bound,
@@ -147,17 +146,6 @@ def test_scales_without_a_proof_are_refused(scale, first):
     """Too small a scale, a first one below the second, or none at all."""
     with pytest.raises(InputError, match="noise of a first look"):
         GradualLaplace(np.array([3.0, scale]), np.array([3.0, first])).check()
-
-
-def test_the_meter_counts_the_finer_number():
-    """The noise that is free of data costs nobody anything."""
-    noise = GradualLaplace(np.array([2.0, 5.0]), np.array([4.0, 9.0]))
-    report = Separate(np.array([0, 1]), np.array([0, 1]), np.array([3, 4]))
-    losses = sum(
-        part.loss_lower_bound(request, 2)
-        for request, part in zip(noise.noise(), noise.sensitivity(report), strict=True)
-    )
-    assert losses == pytest.approx([3 / 2, 4 / 5])
 
 
 def drawn_by(source, noise, trials):

@@ -1,4 +1,4 @@
-"""Pooled quantiles and the spread within cells: votes, sensitivity, points, and what they show."""
+"""The pooled histogram, the first range that follows from it, and the spread within cells."""
 
 import math
 from fractions import Fraction
@@ -11,21 +11,28 @@ from hypothesis import strategies as st
 from cell_range_laws import allocation_of
 from examples import examples
 from hexveil import Occupancy
+from hexveil.accounting.noise_law import Laplace
 from hexveil.accounting.promise import PARTS, Pure
-from hexveil.mechanisms.contract import Outputs, PrivateSums, Values
-from hexveil.mechanisms.looks.first_range import FirstRange
+from hexveil.mechanisms import pooled_law
 from hexveil.mechanisms.looks.pair_votes import (
     WeightedVotes,
     partners,
-    votes_of_distances,
-)
-from hexveil.mechanisms.looks.pooled_means import (
-    PooledChoice,
-    PooledMeans,
     spread_points,
+    votes_of_distances,
     within_cell_deviation,
     within_cell_spread,
 )
+from hexveil.mechanisms.looks.pooled_means import (
+    FirstRange,
+    PooledChoice,
+    PooledMeans,
+    choose_first_range,
+    describe,
+    usual_range,
+    wider_range,
+)
+from hexveil.mechanisms.pooled_law import PooledLaw
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums, Values
 from hexveil.model.pair_columns import ListedWeights
 from stage_laws import candidate_scores
 
@@ -90,9 +97,9 @@ def test_partners_are_a_permutation_of_each_cell(drawn):
     assert (occupancy.users_per_cell[occupancy.cell[mutual]] <= 2).all()
 
 
-def within_cell_votes(weight, spread):
+def within_cell_votes(weight):
     """Return the votes that each user moves in the choice of the spread."""
-    stage = within_cell_spread(weight, spread, Fraction(1))
+    stage = within_cell_spread(weight, 12, Fraction(1))
     return np.zeros(1) if stage is None else stage.user_votes
 
 
@@ -102,11 +109,10 @@ def test_no_neighbour_moves_more_than_its_votes(drawn):
     """Bins move together by twice a user's votes at most, and costs of the spread by its votes."""
     occupancy, weight, one, other = drawn
     both = PrivateSums(np.stack([one, other]))
-    choice = PooledChoice(4, 36, 20, 12, 12)
-    assert (within_cell_votes(weight, choice) <= PARTS).all()
+    assert (within_cell_votes(weight) <= PARTS).all()
     stages = [
         PooledMeans.of(weight, STEPS, Pure(Fraction(1))).histogram,
-        within_cell_spread(weight, choice, Fraction(1)),
+        within_cell_spread(weight, 12, Fraction(1)),
     ]
     moved_user = np.unique(occupancy.user[one != other])
     for stage in filter(None, stages):
@@ -124,40 +130,23 @@ def test_no_neighbour_moves_more_than_its_votes(drawn):
 def test_pairs_that_are_alone_do_not_vote():
     """A map of single users has no distances to compare."""
     occupancy = Occupancy.from_dense([[1, 0], [0, 2]])
-    spread = PooledChoice(4, 36, 20, 12, 12)
-    assert (
-        within_cell_spread(ListedWeights(occupancy, np.array([1, 1])), spread, Fraction(1)) is None
-    )
+    assert within_cell_spread(ListedWeights(occupancy, np.array([1, 1])), 12, Fraction(1)) is None
 
 
 def test_distances_are_those_of_user_means():
     """In a cell of three users each mean is compared with the next; of two, with the other."""
     occupancy = Occupancy.from_dense([[2, 1], [1, 3], [1, 0]])
-    spread = PooledChoice(0, 40, 20, 24, 24)
-    stage = within_cell_spread(ListedWeights(occupancy, np.ones(5, int)), spread, Fraction(1))
+    stage = within_cell_spread(ListedWeights(occupancy, np.ones(5, int)), 24, Fraction(1))
     sums = PrivateSums(np.array([2 * 10 + 1, 13, 30, 7, 3 * 9]))  # means 10, 13, 30 and 7, 9
-    votes = stage.reading.votes.distance_votes
-    points = spread_points(spread)
+    votes = stage.votes.distance_votes
+    points = spread_points(24)
     (measured,) = stage.measure(sums, Outputs())
-    expected = votes_of_distances(weighted_votes(stage.reading.votes.weights), partners(occupancy))
+    expected = votes_of_distances(weighted_votes(stage.votes.weights), partners(occupancy))
     assert votes == expected.sum()
     tally = np.zeros(points.size + 1, dtype=int)
     np.add.at(tally, points.places(np.array([[3, 17, 20, 2, 2]]))[0], expected)
-    cost = np.abs(np.cumsum(tally)[:-1] - stage.targets[0])
+    cost = np.abs(np.cumsum(tally)[:-1] - stage.target)
     assert measured.scores.argmax() == cost.argmin()
-
-
-def test_a_distance_has_half_the_votes_of_the_user_with_fewer():
-    """Both users of a cell of two have them twice: once for each of them."""
-    occupancy = Occupancy.from_dense([[1, 1], [1, 0]])
-    weight = ListedWeights(occupancy, np.array([1, 1, 1]))
-    votes = weighted_votes(weight)
-    # Shares of the weight: 1/2 and 1/2 in one cell, 1 in the other; the largest sum is 3/2.
-    quarter, third = PARTS // 4, PARTS // 12
-    first = quarter + quarter // 2
-    assert votes.tolist() == [first + third, 3 * quarter + third, first + 2 * third]
-    distances = votes_of_distances(votes, partners(occupancy))
-    assert distances.tolist() == [min(votes[:2]) // 2] * 2 + [0]
 
 
 @pytest.mark.parametrize("steps", [1, 2, 5, 40, 10_000])
@@ -194,11 +183,11 @@ def test_decisions_are_whole_and_have_a_width():
 
 def test_points_of_the_spread_are_geometric():
     """They go up to 2.5 deviations, in equal ratios, as far down as quanta allow."""
-    points = spread_points(PooledChoice(0, 1, 0, 1000, 4000)).quanta
+    points = spread_points(4000).quanta
     assert points[-1] == 10_000
     assert points.size == 33
     assert np.diff(np.log(points)) == pytest.approx(6 / 32 * math.log(2), abs=0.01)
-    assert spread_points(PooledChoice(0, 1, 0, 1, 1)).quanta.tolist() == [1, 2, 3]
+    assert spread_points(1).quanta.tolist() == [1, 2, 3]
 
 
 def test_the_spread_within_cells_is_measured_where_cells_differ():
@@ -211,11 +200,10 @@ def test_the_spread_within_cells_is_measured_where_cells_differ():
     centre = rng.uniform(20_000, 80_000, 150)[occupancy.cell]
     means = np.clip(rng.normal(centre, inside), 0, steps)
     sums = PrivateSums((means * occupancy.n).astype(np.int64))
-    pooled = PooledChoice(0, steps, 50_000, 24_000, 24_000)
     weights = ListedWeights(occupancy, np.ones(occupancy.n_pairs, int))
-    stage = within_cell_spread(weights, pooled, Fraction(1))
+    stage = within_cell_spread(weights, 24_000, Fraction(1))
     (scores,) = stage.measure(sums, Outputs())
-    best = spread_points(pooled).points(np.array([scores.scores[0].argmax()]))
+    best = spread_points(24_000).points(np.array([scores.scores[0].argmax()]))
     assert within_cell_deviation(int(best[0])) == pytest.approx(inside, rel=0.2)
 
 
@@ -226,3 +214,72 @@ def test_a_map_of_single_users_skips_the_spread():
     outputs = Outputs({"histogram": np.array([[0, 0, 4, 36, 20, 12, 12]])})
     assert allocation.next_stage(outputs).name == "first look"
     assert allocation.user_mean_spread(outputs).within is None
+
+
+TOP = 64.0
+NOISE, SQUARES = np.full(5, 0.01), np.full(5, 0.02)
+
+
+def law_of(values, scale=0.01, bins=16):
+    """Return the law of user means with next to no noise."""
+    votes, edges = np.histogram(values, bins, (0.0, TOP))
+    return PooledLaw.of(edges, votes.astype(float), Laplace(scale), float(len(values)))
+
+
+def normal(mean=32.0, sd=6.0, n=20_000):
+    """Return averages that are normal within the bounds."""
+    return np.clip(np.random.default_rng(3).normal(mean, sd, n), 0.0, TOP)
+
+
+def test_a_normal_law_has_the_usual_range():
+    """1.6 deviations either way of the median, and the deviations of what lies within."""
+    law = law_of(normal())
+    found = choose_first_range(law, NOISE, SQUARES, TOP)
+    assert found.centre == pytest.approx(32.0, abs=0.5)
+    assert (found.lower, found.upper) == pytest.approx((22.4, 41.6), abs=1.0)
+    clipped = np.clip(normal(), found.lower, found.upper) - found.centre
+    sd = np.sqrt(2 * np.mean(np.minimum(clipped, 0) ** 2))
+    assert (found.below, found.above) == pytest.approx((sd, sd), rel=0.1)
+
+
+def test_a_few_far_users_widen_the_range_where_noise_is_small():
+    """Of 5% express buses; not where noise costs more than what is cut off."""
+    values = normal(mean=12.0, sd=4.0)
+    values[:1000] = 62.0
+    law = law_of(values)
+    low, high = usual_range(law, TOP)
+    assert high < 30.0
+    assert wider_range(law, (low, high), NOISE, SQUARES, TOP)[1] > 50.0
+    assert wider_range(law, (low, high), 30 * NOISE, SQUARES, TOP) == (low, high)
+
+
+def test_what_may_be_the_noise_of_far_bins_widens_no_range(monkeypatch):
+    """A far bin holds one error of the excess; were all of it to count, the range would reach."""
+    votes, edges = np.histogram(normal(mean=12.0, sd=4.0), 16, (0.0, TOP))
+    votes[-2] += 300
+    law = PooledLaw.of(edges, votes.astype(float), Laplace(200.0), float(votes.sum()))
+    usual = usual_range(law, TOP)
+    assert wider_range(law, usual, NOISE, SQUARES, TOP) == usual
+    monkeypatch.setattr(pooled_law, "SURE_ERRORS", 0.0)
+    assert wider_range(law, usual, NOISE, SQUARES, TOP)[1] > usual[1] + 8.0
+
+
+def test_a_skewed_range_ends_with_the_law():
+    """Where half of the averages are 0 it does not reach far beyond all others."""
+    values = np.concatenate([np.zeros(10_000), normal(mean=25.0, sd=4.0, n=10_000)])
+    low, high = usual_range(law_of(values), TOP)
+    assert low == 0.0
+    assert 27.0 < high < 36.0
+
+
+@examples(60)
+@given(st.lists(st.integers(-20, 200), min_size=16, max_size=16), st.floats(0.1, 50.0))
+def test_every_law_has_a_range_within_the_bounds(votes, scale):
+    """Whatever the noisy votes are, the range contains the usual one and has a width."""
+    edges = np.linspace(0.0, TOP, 17)
+    law = PooledLaw.of(edges, np.array(votes, dtype=float), Laplace(scale), 500.0)
+    usual, found = usual_range(law, TOP), choose_first_range(law, NOISE, SQUARES, TOP)
+    assert 0.0 <= found.lower <= usual[0] <= found.centre <= usual[1] <= found.upper <= TOP
+    assert min(found.below, found.above) >= TOP / 256
+    again = describe(law, found.lower, found.upper, TOP)
+    assert (again.centre, again.below, again.above) == (found.centre, found.below, found.above)

@@ -16,20 +16,22 @@ from hexveil.accounting.gaussian_composition import calibrated_square
 from hexveil.accounting.noise_law import Gaussian, Laplace
 from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import HexveilError, InputError
-from hexveil.mechanisms.contract import DONE, MemoryJournal, Meter, Outputs, execute
+from hexveil.mechanisms.contract import DONE, MemoryJournal, execute
 from hexveil.mechanisms.distribution.binned_stage import (
     BinnedSums,
+    PricedColumn,
+    PricedWeights,
     apportion,
     cell_bins,
     check_room,
 )
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
 from hexveil.mechanisms.distribution.pooled_shape import BinnedMap, PooledShape
-from hexveil.mechanisms.distribution.priced_weights import PricedColumn, PricedWeights
 from hexveil.mechanisms.distribution.shape_statistics import GRAIN, IndicatorScores
 from hexveil.mechanisms.noise import VettedNoise
-from hexveil.mechanisms.sensitivity_report import GaussianNoise
+from hexveil.mechanisms.sensitivity_report import GaussianNoise, Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
+from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.occupancy import LocalOccupancy
 from hexveil.model.pair_bins import PairBins
 
@@ -233,7 +235,8 @@ def test_scores_are_sums_within_their_bounds():
     """A pair's sum of scores is that of its records; their number times the grain at most."""
     sums = data_set([2, 0, 0, 0], [0, 1, 0, 0], [1, 1, 0, 1], [0, 0, 0, 1])
     scores = IndicatorScores(np.array([False, True, True, True])).scores(Outputs())
-    assert sums.scored(scores).total.tolist() == [[0, GRAIN, 2 * GRAIN, GRAIN]]
+    totals = sums.scored(scores).map_cells(OCCUPANCY, lambda _, scored: scored.total)
+    assert totals.tolist() == [[0, GRAIN, 2 * GRAIN, GRAIN]]
     assert repr(sums) == "BinnedSums(shape=(1, 4))"
 
 

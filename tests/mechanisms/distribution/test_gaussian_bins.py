@@ -17,12 +17,13 @@ from hexveil.accounting.gaussian_composition import calibrated_square, square_ep
 from hexveil.accounting.noise_law import Gaussian
 from hexveil.accounting.promise import PARTS, Squares, promised
 from hexveil.base.errors import HexveilError
-from hexveil.mechanisms.contract import MemoryJournal, Outputs, execute
-from hexveil.mechanisms.distribution import priced_weights
+from hexveil.mechanisms.contract import MemoryJournal, execute
+from hexveil.mechanisms.distribution import binned_stage
 from hexveil.mechanisms.distribution.binned_stage import cell_bins
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages
 from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
+from hexveil.mechanisms.stage_data import Outputs
 from mechanisms.distribution.test_distribution_laws import (
     DELTA,
     combined,
@@ -93,7 +94,7 @@ TWINS = {
     "a scale of the L1 norm": (Squares, "noise", scale_of_laplace),
     "a stage left out": (CombinedStages, "of", classmethod(first_component_alone)),
     "weights that add up in L1": (
-        priced_weights, "_sizes", largest_alone,
+        binned_stage, "_sizes", largest_alone,
     ),
 }  # fmt: skip
 

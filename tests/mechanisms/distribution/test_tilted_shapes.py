@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from hexveil.accounting.promise import PARTS
-from hexveil.mechanisms.contract import Outputs
 from hexveil.mechanisms.distribution.pooled_shape import NARROW, WIDE, PooledShape
 from hexveil.mechanisms.distribution.shape_statistics import AskedPoints, pooled_ranks
 from hexveil.mechanisms.distribution.tilt_estimation import (
@@ -17,6 +16,7 @@ from hexveil.mechanisms.distribution.tilt_estimation import (
     tilt,
     tilt_to_means,
 )
+from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.occupancy import LocalOccupancy
 
 SHARES = np.array([0.05, 0.2, 0.3, 0.1, 0.25, 0.1])

@@ -17,13 +17,11 @@ import pytest
 from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.contract import NoisyTotals
-from hexveil.mechanisms.distribution import binned_stage
 from hexveil.mechanisms.presence import contribution, shape_allocation
 from hexveil.mechanisms.presence.contribution import CellWindow, DeclaredCap, PrivateCap
 from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation
 from hexveil.mechanisms.presence.presence_allocation import OneShot, PresenceAllocation, ThreeStages
 from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation, ShapeForm
-from hexveil.model.private_pairs import PrivatePairs
 from presence_laws import EDGES, BinnedWorld, ExactPresenceLoss, PresenceWorld
 
 LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
@@ -311,20 +309,3 @@ def test_a_plan_from_the_records_is_found(form):
         assert ExactPresenceLoss(
             world, lambda pairs: sound if pairs.begin.size < 3 else other
         ).worst <= float(EPSILON) * (1 + 1e-9)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_a_units_parts_add_up_to_its_weight(seed):
-    """Random units with huge counts and any prices: no part is negative, the sum is the weight."""
-    rng = np.random.default_rng(seed)
-    size = 2000
-    cell, unit, place = (rng.integers(0, top, size) for top in (5, 300, 70))
-    n = rng.integers(1, 2**62, size) >> rng.integers(0, 62, size)
-    pairs = PrivatePairs(cell, unit, n, np.zeros(size), by_bin=(cell, unit, place, n))
-    prices = rng.integers(0, 2**20, 5)
-    weights = contribution.unit_weights(pairs, prices, int(rng.integers(0, 2**30)))
-    rows = pairs.bins
-    group, _, parts = binned_stage.apportion(rows.pair, rows.bin, rows.count, weights)
-    assert (parts >= 0).all()
-    assert np.array_equal(np.bincount(group, parts, weights.size), weights)
-    assert pairs.per_unit(weights).max() <= PARTS

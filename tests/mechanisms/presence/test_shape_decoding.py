@@ -1,30 +1,26 @@
 """Distributions decoded from noisy bins: the law of the noise, placed bins, what a tilt says."""
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 
 from hexveil.accounting.noise_law import LAPLACE, Laplace
 from hexveil.accounting.promise import PARTS
-from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
+from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.distribution.pooled_shape import PooledDensity
 from hexveil.mechanisms.distribution.tilt_estimation import (
-    expected_weights,
     fit_cells,
     legendre_terms,
     tilt,
 )
 from hexveil.mechanisms.presence.any_unit import PresenceSums
-from hexveil.mechanisms.presence.contribution import PrivateCap
 from hexveil.mechanisms.presence.presence_decoding import weight_interval
+from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.model.cells import Cells, Labels
-from hexveil.model.declared_grid import DeclaredGrid, Polygon
+from hexveil.model.cells import Labels
+from hexveil.model.declared_grid import DeclaredGrid
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.model.statistic_terms import fine_bins, parse_statistics
-from hexveil.planning.presence.presence_prediction import predict_map
 from hexveil.planning.presence.presence_request import FleetDeclaration, PresenceRequest
 
 LATTICE = ValueLattice.of((0, 60), 1)
@@ -98,17 +94,6 @@ def test_a_cell_unlike_all_others_is_described_by_a_tilt():
     assert 0.02 < inner < 0.4
 
 
-def test_expected_weights_are_about_the_true_ones():
-    """True weights are about as large, given noisy ones: of light cells and of heavy ones."""
-    rng = np.random.default_rng(7)
-    true = rng.gamma(2.0, 3.0, 20_000)
-    noisy = true + rng.normal(0, 3.0, true.size)
-    expected = expected_weights(noisy, 9.0)
-    assert (expected > 0).all()
-    for quarter in np.array_split(np.argsort(noisy), 4):
-        assert expected[quarter].mean() == pytest.approx(true[quarter].mean(), rel=0.25)
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_statistics_of_a_cell_agree(seed):
     """With hardly any weight, so that numbers are noise: all statistics are of one distribution."""
@@ -132,22 +117,3 @@ def test_statistics_of_a_cell_agree(seed):
     assert (number["share_below_20"] <= 1 - number["share_at_least_40"] + 1e-12).all()
     assert sum(number[f"histogram_{k:02d}"] for k in range(1, 21)) == pytest.approx(np.ones(4))
     assert ((number["mean"] >= 0) & (number["mean"] <= 60)).all()
-
-
-def test_stages_follow_from_the_declared_fleet():
-    """Small fleets have one look at the shape and no prices; large ones pay little for either."""
-    small, middle, large = (request_of(units).shape_form() for units in (20, 900, 200_000))
-    assert (small.n_wide, small.n_narrow, small.coarse_share) == (8, 0, 0)
-    assert (middle.n_narrow, middle.coarse_share) == (20, 0)
-    assert isinstance(large.cap, PrivateCap)
-    assert large.map_share > Fraction("0.94")
-    assert large.n_quantiles == 8
-
-
-def test_predictions_fall_with_epsilon_and_refuse_small_fleets():
-    """Errors on paper fall with ε; a fleet of which nothing would be seen is refused."""
-    errors = [predict_map(request_of(2000, eps, 50)).share_error for eps in ("0.5", 2, 8)]
-    assert errors == sorted(errors, reverse=True)
-    area = DeclaredGrid.of_area(Cells(8, None), Polygon.of_box(20.9, 52.1, 21.2, 52.3))
-    few = PresenceRequest(area, LATTICE, FleetDeclaration(40), 1, terms=TERMS, bins=BINS)
-    assert "coarser grid" in predict_map(few).refusal

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
-from hexveil import theory
 from small_cells import VECTORS
 
 GRAIN = 8 * 7 * 2.0**-26
@@ -98,29 +97,6 @@ def test_the_printed_sensitivity_of_wrap_around_is_twice_too_large(published):
     assert plan.sensitivity == pytest.approx(65 / 160)
 
 
-def test_the_exact_cap_has_the_least_error(published):
-    """No other rule for the cap has a smaller worst-case error than "exact", at any ε."""
-    for epsilon in ("0.1", "0.5", 1, 2, 10):
-        facts = {"bounds": (0, 65), "epsilon": epsilon}
-        errors = {
-            cap: hv.mechanisms.ArrayAveraging(cap=cap).plan(published, **facts).worst_case_error
-            for cap in CAPS
-        }
-        assert errors["exact"] == min(errors.values())
-
-
-def test_the_surrogate_takes_the_better_whole_number():
-    """A surrogate cap of 3.75 is rounded to the side of smaller worst-case error."""
-    counts = [10, 3, 1, 1]
-    assert theory.surrogate_cap(counts) == 3.75
-    for epsilon in (1, 20):
-        plan, *sides = (
-            hv.mechanisms.ArrayAveraging(cap=cap).plan(counts, bounds=(0, 8), epsilon=epsilon)
-            for cap in ("surrogate", 3, 4)
-        )
-        assert plan.worst_case_error == min(side.worst_case_error for side in sides)
-
-
 @pytest.mark.parametrize("objective", ["minimax", "minimax_std", "surrogate", "surrogate_printed"])
 def test_opt_array_averaging_is_best_fit_with_that_cap(objective, published):
     """OptArrayAveraging is ArrayAveraging under BESTFIT with the cap of its objective."""
@@ -129,48 +105,3 @@ def test_opt_array_averaging_is_best_fit_with_that_cap(objective, published):
     other = hv.mechanisms.ArrayAveraging("best_fit", objective).plan(published, **facts)
     assert one.allocation.groups.cap == other.allocation.groups.cap
     assert one.worst_case_error == other.worst_case_error
-
-
-def test_a_cap_below_the_smallest_count_weighs_users_alike():
-    """With every user cut to the cap, each fills an array and all weigh the same."""
-    plan = hv.mechanisms.ArrayAveraging(cap=1).plan([5, 3, 2], bounds=(0, 9), epsilon=1)
-    assert plan.allocation.groups.weights == pytest.approx([1 / 3] * 3)
-    assert plan.simulate([9, 0, 0], np.random.default_rng(1), 1)[0] != 3
-    assert plan.noiseless_estimates(plan.cell.sums([9.0, 0, 0])) == pytest.approx(3)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (
-            lambda: hv.mechanisms.ArrayAveraging("worst_fit"),
-            'grouping must be "best_fit" or "wrap_around"',
-        ),
-        (
-            lambda: hv.mechanisms.ArrayAveraging(cap="mean"),
-            "one of median, sqrt, minimax, minimax_std, surr",
-        ),
-        (
-            lambda: hv.mechanisms.ArrayAveraging(cap=0),
-            "cap must be a whole number of at least 1, got 0",
-        ),
-        (
-            lambda: hv.mechanisms.ArrayAveraging("wrap_around", "exact"),
-            'is the best for grouping "best_fit"',
-        ),
-        (
-            lambda: hv.mechanisms.OptArrayAveraging("mean"),
-            "objective must be one of minimax, minimax_std",
-        ),
-        (
-            lambda: hv.mechanisms.ArrayAveraging("wrap_around", 9).plan(
-                [2, 1], bounds=(0, 8), epsilon=1
-            ),
-            "no array is filled; use a cap of at most 2",
-        ),
-    ],
-)
-def test_bad_arguments_are_refused(make, message):
-    """Each wrong argument is one sentence that names it."""
-    with pytest.raises(hv.InputError, match=message):
-        make()

@@ -1,14 +1,17 @@
 """AUTO: the mechanism of least predicted error, chosen from public facts."""
 
 import itertools
-import math
+import tracemalloc
 
 import numpy as np
 import pytest
 
 import hexveil as hv
+from hexveil.mechanisms import priors
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.mechanisms.single_cell.auto import PAPERS_MECHANISMS
+from hexveil.mechanisms.single_cell import auto as module
+from hexveil.mechanisms.single_cell.auto import PAPERS_MECHANISMS, compare_candidates
+from hexveil.mechanisms.single_cell.cell_allocation import study_cell
 from hexveil.simulation.own_cells import own_cell
 
 BOUNDS, EPSILONS = (0, 65), ("0.25", "0.5", "1", "2")
@@ -62,26 +65,6 @@ def test_the_best_prediction_is_chosen():
         assert found[0].mae == min(p.mae for p in found if p.trials == found[0].trials)
 
 
-def test_the_same_public_facts_give_the_same_choice():
-    """Neither other randomness nor an earlier plan changes a prediction."""
-    first = hv.mechanisms.Auto().plan(COUNTS, bounds=BOUNDS, epsilon=1).predictions
-    np.random.default_rng(5).normal(size=10)
-    hv.mechanisms.Auto().plan(COUNTS[:9], bounds=BOUNDS, epsilon=1)
-    assert (
-        hv.mechanisms.Auto().plan(list(COUNTS), bounds=("0", "65.0"), epsilon="1.0").predictions
-        == first
-    )
-
-
-def test_the_bounds_may_lie_anywhere():
-    """Shifting and stretching the bounds shifts nothing and stretches predictions alike."""
-    plain = hv.mechanisms.Auto().plan(COUNTS, bounds=(0, 8), epsilon=1)
-    moved = hv.mechanisms.Auto().plan(COUNTS, bounds=(-32, -16), epsilon=1)
-    assert moved.chosen == plain.chosen
-    best = plain.chosen.name
-    assert moved.predictions[best].mae == pytest.approx(2 * plain.predictions[best].mae)
-
-
 def test_ties_go_to_the_first_candidate():
     """Two ways to write one plan are predicted alike, and the one named first is taken."""
     cap = hv.theory.median_cap(COUNTS)
@@ -100,82 +83,6 @@ def test_the_prior_decides():
         (hv.evaluation.Uniform(0, 5), pair[1]),
     ):
         assert hv.mechanisms.Auto(prior, pair).plan(COUNTS, bounds=BOUNDS, epsilon=1).chosen == best
-
-
-@pytest.mark.parametrize("counts", [[7], [1], [2, 1], [5] * 30, [10**6, *[3] * 20], [40, 30, 20]])
-def test_odd_cells_work(counts):
-    """Odd cells are planned at any ε and anywhere, and the figures are finite."""
-    for epsilon, bounds in itertools.product(["0.01", 1, 100], [(0, 65), (-3, 5)]):
-        plan = hv.mechanisms.Auto(trials=64).plan(counts, bounds=bounds, epsilon=epsilon)
-        assert 0 <= plan.sensitivity <= bounds[1] - bounds[0]
-        assert math.isfinite(plan.bound95)
-        assert math.isfinite(
-            plan.simulate(np.full(len(counts), 2.0), np.random.default_rng(1), 1)[0]
-        )
-        assert all(math.isfinite(p.mae) for p in plan.predictions.values())
-
-
-def test_samples_drawn_one_by_one_work_for_one_user_too():
-    """A prior of independent samples plans the smallest cell."""
-    plan = hv.mechanisms.Auto(hv.evaluation.Normal(20.66769, 10.730)).plan(
-        [1], bounds=BOUNDS, epsilon=100
-    )
-    assert plan.predictions[plan.chosen.name].mae < 1
-
-
-def test_names():
-    """Auto shows itself as constructed, and can be hashed and compared."""
-    assert hv.mechanisms.Auto().name == "Auto()"
-    assert (
-        repr(hv.mechanisms.Auto(prior=hv.evaluation.Normal(20, 10)))
-        == "Auto(prior=Normal(mean=20, sd=10))"
-    )
-    few = hv.mechanisms.Auto(candidates=[hv.mechanisms.Baseline(), hv.mechanisms.AKMV()], trials=99)
-    assert few.name == 'Auto(candidates=(Baseline(), AKMV(split="0.5")), trials=99)'
-    assert few == hv.mechanisms.Auto(
-        candidates=(hv.mechanisms.Baseline(), hv.mechanisms.AKMV()), trials=99
-    )
-    assert (
-        len(
-            {
-                hv.mechanisms.Auto(),
-                hv.mechanisms.Auto(prior=hv.evaluation.PerUser(hv.evaluation.UnknownRange())),
-                few,
-            }
-        )
-        == 2
-    )
-
-
-def test_auto_can_be_compared_with_others():
-    """An evaluation takes Auto like any mechanism, and finds the chosen one's error."""
-    chosen = hv.mechanisms.Auto().plan(COUNTS, bounds=BOUNDS, epsilon=1).chosen
-    auto = hv.mechanisms.Auto()
-    table = hv.evaluation.evaluate(
-        [auto, chosen], counts=COUNTS, values=auto.prior, bounds=BOUNDS, epsilons=[1], trials=4000
-    )
-    (one, other), errors = table["mae"].to_pylist(), table["standard_error"].to_pylist()
-    assert abs(one - other) < 5 * math.hypot(*errors)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"prior": "uniform"}, r"Auto needs a distribution like Normal\(20, 10\), got 'uniform'"),
-        ({"prior": None}, "got None"),
-        ({"candidates": []}, "at least one candidate"),
-        ({"candidates": [hv.mechanisms.Baseline]}, r"a mechanism like Baseline\(\), got <class"),
-        ({"candidates": [3]}, "got 3"),
-        ({"candidates": [hv.mechanisms.Levy(), hv.mechanisms.Levy(gamma=0.2)]}, "named twice"),
-        ({"trials": 1}, "trials must be a whole number of at least 2, got 1"),
-        ({"trials": 2.5}, "got 2.5"),
-        ({"trials": True}, "got True"),
-    ],
-)
-def test_arguments_without_meaning_are_refused(arguments, message):
-    """Each wrong argument is one sentence that names it."""
-    with pytest.raises(hv.InputError, match=message):
-        hv.mechanisms.Auto(**arguments)
 
 
 @pytest.mark.slow
@@ -210,3 +117,118 @@ def test_regret_on_real_cells(shared, file, bounds, cells, every):
         found += regrets(cell.counts, cell.user_means, bounds)
     assert len(found) >= 4 * 8
     assert np.mean(found) < 0.15
+
+
+NARROW = (-3, 5)
+CELL = study_cell([9, 5, 4, 4, 2, 1, 1, 1], NARROW)
+MECHANISMS = [
+    hv.mechanisms.Baseline(),
+    hv.mechanisms.OptimalClipping(),
+    hv.mechanisms.ArrayAveraging(),
+    hv.mechanisms.Levy(gamma=1),
+    hv.mechanisms.OptimizedQuantile(),
+    hv.mechanisms.AKMV(),
+]
+
+
+def plans(mechanisms, cell=CELL, epsilon="0.5"):
+    """Return a plan of each for the cell."""
+    return [m.plan(cell.counts, bounds=cell.bounds, epsilon=epsilon) for m in mechanisms]
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [hv.mechanisms.Auto().prior, hv.evaluation.Uniform(), hv.evaluation.Normal(1, 2)],
+    ids=str,
+)
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
+def test_predictions_agree_with_a_study(mechanism, prior):
+    """What is predicted is what an evaluation on the prior's values finds, within 5 errors."""
+    (found,) = compare_candidates(plans([mechanism]), CELL, prior, 4000)
+    table = hv.evaluation.evaluate(
+        [mechanism], counts=CELL.counts, bounds=NARROW, values=prior, epsilons=["0.5"],
+        trials=20_000, seed=5,
+    )  # fmt: skip
+    study, error = table["mae"][0].as_py(), table["standard_error"][0].as_py()
+    assert abs(found.mae - study) < 5 * np.hypot(found.standard_error, error)
+    assert found.standard_error < 0.05 * found.mae
+
+
+def test_values_at_a_bound_have_a_closed_form():
+    """Where all values are at a bound, clipping misses by its worst-case bias."""
+    (plan,) = plans([hv.mechanisms.OptimalClipping()])
+    (found,) = compare_candidates([plan], CELL, hv.evaluation.Uniform(5, 5), 100)
+    bias, scale = plan.worst_case_bias, plan.noise_scale
+    assert found.mae == pytest.approx(bias + scale * np.exp(-bias / scale))
+    assert found.standard_error == pytest.approx(0, abs=1e-12)
+
+
+def test_a_clearly_worse_plan_is_dropped_and_the_best_is_not():
+    """Trials of a bad plan end early, those of the best run to the end."""
+    good, bad = compare_candidates(
+        plans([hv.mechanisms.ArrayAveraging(), hv.mechanisms.Baseline()]),
+        CELL,
+        hv.evaluation.PerUser(),
+        1024,
+    )
+    assert (good.trials, bad.trials) == (1024, module.FIRST_TRIALS)
+
+
+def test_dropping_changes_no_winner(monkeypatch):
+    """Running all plans to the end picks the same one as dropping the hopeless on the way."""
+    everything = [hv.mechanisms.AKMV("0.1"), hv.mechanisms.ArrayAveraging(cap="sqrt"), *MECHANISMS]
+
+    def winner(cell, epsilon):
+        found = compare_candidates(
+            plans(everything, cell, epsilon), cell, hv.evaluation.PerUser(), 512
+        )
+        return min(range(len(found)), key=lambda i: (-found[i].trials, found[i].mae))
+
+    rng = np.random.default_rng(3)
+    cells = [(study_cell(rng.geometric(0.1, 30), (0, 65)), e) for e in ("0.25", 2, 8) * 4]
+    dropping = [winner(*cell) for cell in cells]
+    monkeypatch.setattr(module, "ELIMINATION_SIGMAS", 1e300)
+    assert [winner(*cell) for cell in cells] == dropping
+
+
+def test_plans_are_tried_in_parts_that_fit_into_memory(monkeypatch):
+    """Small parts give the same number of trials, and errors that agree."""
+    (whole,) = compare_candidates(
+        plans([hv.mechanisms.ArrayAveraging()]), CELL, hv.evaluation.Uniform(), 500
+    )
+    monkeypatch.setattr(module, "_CHUNK", 24)
+    monkeypatch.setattr(priors, "BLOCK", 30)
+    (parts,) = compare_candidates(
+        plans([hv.mechanisms.ArrayAveraging()] * 2), CELL, hv.evaluation.Uniform(), 500
+    )[:1]
+    assert parts.trials == 500
+    tolerance = 5 * np.hypot(parts.standard_error, whole.standard_error)
+    assert abs(parts.mae - whole.mae) < tolerance
+
+
+def test_a_million_samples_need_little_memory():
+    """One trial of samples at a time is held, and a large cell gets fewer trials."""
+    cell = study_cell([1000] * 1000, NARROW)
+    chosen = plans([hv.mechanisms.Baseline()], cell, 1)
+    tracemalloc.start()
+    compare_candidates(chosen, cell, hv.evaluation.Normal(1, 2), 3)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 30e6
+    few = compare_candidates(
+        plans([hv.mechanisms.Baseline()] * 2, cell, 1), cell, hv.evaluation.PerUser(), 10_000
+    )
+    assert few[0].trials == module.MAX_DRAWN // 1000
+
+
+def test_samples_beyond_memory_are_refused_before_any_is_drawn():
+    """Too many samples for one trial are refused; a prior per user needs none of them."""
+    cell = study_cell([10**8, 1], NARROW)
+    with pytest.raises(hv.InputError, match=r"100,000,001 samples.*PerUser\(Normal"):
+        compare_candidates(
+            plans([hv.mechanisms.Baseline()], cell, 1), cell, hv.evaluation.Normal(1, 2), 2
+        )
+    (found,) = compare_candidates(
+        plans([hv.mechanisms.Baseline()], cell, 1), cell, hv.evaluation.PerUser(), 64
+    )
+    assert found.mae == pytest.approx(8, rel=1e-6)

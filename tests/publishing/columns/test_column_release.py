@@ -17,9 +17,11 @@ from forged_columns import changed_manifest
 from hexveil.accounting.gaussian_composition import calibrated_square
 from hexveil.accounting.promise import Pure
 from hexveil.base.errors import HexveilError, InputError, StorageError
-from hexveil.mechanisms.contract import MemoryJournal, Meter, Outputs, PrivateSums, execute
+from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.distribution.combined_stages import ColumnSums
+from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from hexveil.planning.serialization.plan_codec import decode, encode
 from hexveil.planning.serialization.plan_folder import digest
 from hexveil.publishing.derived.release_source import open_sources

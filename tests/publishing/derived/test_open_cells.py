@@ -9,7 +9,7 @@ import pytest
 import hexveil as hv
 from hexveil.accounting.noise_law import Gaussian, Laplace
 from hexveil.accounting.promise import PARTS
-from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
+from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.pooled_law import BeyondRange, Excess
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.presence.contribution import CellWindow
@@ -19,6 +19,7 @@ from hexveil.mechanisms.presence.presence_decoding import (
     WEIGHTING,
     decode_map,
 )
+from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.publishing.derived.cell_numbers import CellNumbers
 from hexveil.publishing.derived.open_cell_averages import (

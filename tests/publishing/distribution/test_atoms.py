@@ -5,9 +5,10 @@ import pyarrow as pa
 import pytest
 
 import hexveil as hv
-from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
+from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.distribution.binned_stage import BinnedSums
 from hexveil.mechanisms.presence.any_unit import PresenceSums
+from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.publishing.distribution.distribution_table import decode_distribution
 from hexveil.publishing.presence.presence_table import decode_outputs

@@ -13,10 +13,12 @@ import pytest
 import hexveil as hv
 from hexveil.base.errors import BudgetError, InputError, StorageError
 from hexveil.mechanisms import noise
-from hexveil.mechanisms.contract import DONE, MemoryJournal, Meter, Outputs, execute
+from hexveil.mechanisms.contract import DONE, MemoryJournal, execute
 from hexveil.mechanisms.distribution.binned_stage import BinnedSums
 from hexveil.mechanisms.distribution.shape_statistics import AskedPoints, pooled_ranks
+from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
+from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.statistic_terms import column_names
 from hexveil.planning.distribution.distribution_components import (
     BinPlan,

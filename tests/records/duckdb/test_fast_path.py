@@ -220,10 +220,9 @@ def test_what_does_not_fit_is_grouped(why, monkeypatch):
         monkeypatch.setattr(fast_path, "BYTES_OF_PAIR", 10**6)
         size = 700
     elif why == "bits":
-        monkeypatch.setattr(fast_path, "HEXAGON_BITS", 60)
+        monkeypatch.setattr(fast_path, "BITS", 30)
     elif why == "hexagons":
         monkeypatch.setattr(fast_path, "BITS", 22)
-        monkeypatch.setattr(fast_path, "HEXAGON_BITS", 0)
         rule |= {"quantum": "1"}
     else:
         given = given.set_column(1, "t", pa.array([-1.0] * len(given)))
@@ -273,7 +272,7 @@ def test_users_who_were_not_there_are_refused(size, monkeypatch):
     run = session.Session.run
 
     def forgetting(self, query):
-        run(self, query.replace("FROM texts)", "FROM texts LIMIT 39)"))
+        run(self, query.replace("ORDER BY ALL)", "ORDER BY ALL LIMIT 39)"))
 
     monkeypatch.setattr(session.Session, "run", forgetting)
     with sorting(size), pytest.raises(InputError, match="changed while they were read"):

@@ -69,14 +69,6 @@ def test_what_is_no_size_of_memory_is_refused(memory):
         check_memory(memory)
 
 
-def test_hexagons_have_a_function_after_their_table_was_asked_for():
-    """Text that turns out not to be plain is read again, by the engine's function."""
-    with Session("1GB") as session:
-        session.hexagon_table(7)
-        query = f"SELECT {session.hexagon('52.2', '21.0', 7)} AS cell"
-        assert session.arrow(query).num_rows == 1
-
-
 def test_tables_are_on_disk_while_the_engine_rests(tmp_path):
     """A table larger than what a resting engine keeps is written out, and is whole afterwards."""
     bytes_in_memory = "SELECT sum(memory_usage_bytes) FROM duckdb_memory()"
@@ -90,20 +82,3 @@ def test_tables_are_on_disk_while_the_engine_rests(tmp_path):
                 assert session.rows(bytes_in_memory)[0][0] <= 10**7
         assert session.rows("SELECT count(*), sum(number) FROM kept") == whole
         assert session.rows("SELECT current_setting('memory_limit')")[0][0] == memory
-
-
-@pytest.mark.parametrize("n_rows", [0, 5, 400_000])
-def test_repeated_numbers_are_found_below_a_limit_that_no_machine_has(n_rows):
-    """A limit of rows is no reason to ask for their memory at once."""
-    query = f"SELECT CAST(range % 300_000 AS UBIGINT) AS number FROM range({n_rows})"
-    with Session("100TB") as session:
-        repeated = session.repeated(query, limit=10**13)
-    assert repeated.tolist() == list(range(max(n_rows - 300_000, 0)))
-
-
-def test_more_rows_than_the_limit_are_not_looked_at():
-    """The limit itself fits; a row more does not."""
-    with Session("1GB") as session:
-        query = "SELECT CAST(range AS UBIGINT) AS number FROM range(200_000)"
-        assert session.repeated(query, limit=200_000).size == 0
-        assert session.repeated(query, limit=199_999) is None

@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import beta, binom, laplace
 
 import hexveil as hv
-from hexveil.mechanisms.contract import Outputs
 from hexveil.mechanisms.private_quantile import MiddleCost, RankCost, selection_scale
+from hexveil.mechanisms.stage_data import Outputs
 from hexveil_research.audit import run
 from hexveil_research.audit.cases import suite
 from hexveil_research.audit.output_distributions import (

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
-from hexveil.mechanisms.contract import PrivateSums
 from hexveil.mechanisms.simulated_noise import law
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
+from hexveil.mechanisms.stage_data import PrivateSums
 from hexveil_research.mechanisms.foresight import (
     Foresight,
     HuberDesign,

@@ -291,7 +291,7 @@ def loss(epsilon: Fraction | int) -> str:
 
 
 def event_line(event: Event) -> str:
-    """Return an event on a line: whose it is, the beginning of its request, and its details."""
+    """Return an event on a line: owner, beginning of its request, details."""
     details = [event.request[:16]] if event.request else []
     if event.kind == "reserved":
         delta = event.body.get("delta")

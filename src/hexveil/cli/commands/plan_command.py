@@ -193,7 +193,7 @@ def _show_comparison(plan: Any, comparison: Comparison, unit: str) -> None:  # n
     # Else no unit is in two cells, and every cell's loss is epsilon itself.
     if int(plan.occupancy.cells_per_user.max()) > 1:
         heads, legend = (*heads, "Cell loss", "Gain"), f"{legend} {_GAINS}"
-    rows = [(row.mechanism, _mechanism_figures(row), row.trouble) for row in comparison.mechanisms]
+    rows = [(row.mechanism, mechanism_figures(row), row.trouble) for row in comparison.mechanisms]
     title = 'Each cell by itself (method "per-cell") by every mechanism:'
     _show_table(title, heads, rows, legend)
 
@@ -253,7 +253,8 @@ def _method_figures(line: ComparisonRow) -> list[str]:
     ]
 
 
-def _mechanism_figures(row: MechanismRow) -> list[str]:
+def mechanism_figures(row: MechanismRow) -> list[str]:
+    """Return the errors of a mechanism, the loss of a cell, and the gain of exact accounting."""
     errors = (row.predicted_error, row.proven_error)
     # Rounding must not show a loss where nothing is lost.
     gain = max(round(100 * ((row.gain or 1) - 1)), 0)

@@ -65,7 +65,7 @@ def show(
 
 
 def print_rows(rows: Iterable[Row]) -> None:
-    """Print rows, of which some may be tables of their own in between."""
+    """Print rows; nothing if there is no text in them."""
     if text := text_of(rows):
         typer.echo(text)
 

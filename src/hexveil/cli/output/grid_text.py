@@ -207,7 +207,7 @@ def _places(proposal: GridAssessment) -> str:
 
 
 def absence(advice: RunAdvice, epsilon: str) -> str:
-    """Return why no run is proposed, with the nearest and with what would help."""
+    """Return why no run is proposed, with the nearest and the ways out."""
     nearest = advice.nearest
     if nearest is None:
         return "No grid tried has a map of three hexagons. Lower min_users, or take a finer grid."

@@ -27,19 +27,10 @@ import numpy as np
 
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import HexveilError
-from hexveil.mechanisms.contract import (
-    DONE,
-    GaussianNoise,
-    Measured,
-    NoiseRequest,
-    Outputs,
-    PrivateSums,
-    SensitivityReport,
-    Stage,
-    StagedPlan,
-)
+from hexveil.mechanisms.contract import DONE, Stage, StagedPlan
 from hexveil.mechanisms.distribution.binned_stage import BinnedSums
-from hexveil.mechanisms.sensitivity_report import SquaresReport
+from hexveil.mechanisms.sensitivity_report import GaussianNoise, NoiseRequest, SensitivityReport
+from hexveil.mechanisms.stage_data import Measured, Outputs, PrivateSums
 
 SEPARATOR = ": "
 
@@ -70,7 +61,7 @@ class ColumnSums(PrivateSums):
 
 
 @dataclass(frozen=True, eq=False)
-class RenumberedUnits:
+class RenumberedUnits(SensitivityReport):
     """Sensitivity by the numbers that units have in a release, from those of one column.
 
     Attributes
@@ -88,9 +79,7 @@ class RenumberedUnits:
         return spread_losses(losses, self.units, n_users)
 
     def squares_lower_bound(self, request: GaussianNoise, n_users: int) -> Floats:
-        """Return each unit's square of μ, rounded down: see `SquaresReport`."""
-        if not isinstance(self.report, SquaresReport):
-            return np.full(n_users, np.inf)
+        """Return each unit's square of μ, rounded down: see `SensitivityReport`."""
         squares = self.report.squares_lower_bound(request, self.units.size)
         return spread_losses(squares, self.units, n_users)
 

@@ -39,9 +39,14 @@ from hexveil.accounting.promise import PARTS, Promise, promised
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import DONE, NoisyTotals, Outputs, Stage
-from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED, cell_bins, pooled_bins
-from hexveil.mechanisms.distribution.priced_weights import PricedWeights
+from hexveil.mechanisms.contract import DONE, NoisyTotals, Stage
+from hexveil.mechanisms.distribution.binned_stage import (
+    SUBSTITUTED,
+    PricedWeights,
+    cell_bins,
+    pooled_bins,
+)
+from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.occupancy import Occupancy
 
 WIDE, NARROW, CELL_BINS = "wide bins", "narrow bins", "cell bins"

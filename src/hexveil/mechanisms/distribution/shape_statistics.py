@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import Outputs
 from hexveil.mechanisms.distribution.combined_stages import Component
 from hexveil.mechanisms.distribution.pooled_shape import PooledShape
 from hexveil.mechanisms.distribution.tilt_estimation import (
@@ -35,6 +34,7 @@ from hexveil.mechanisms.distribution.tilt_estimation import (
     quantiles,
     tilt,
 )
+from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.public_metadata import FineBins, ValueLattice
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, Term, column_names, half_bin
 

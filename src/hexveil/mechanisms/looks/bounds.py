@@ -1,53 +1,35 @@
 """Values clipped to the public bounds alone: caps and factors, or whole contributions.
 
 Of a (cell, user) pair with m records f min(m, t) are kept; the rest is put at the middle of the
-bounds. In CLIP-USER as printed users are kept or left out instead, and sums are divided by
-contributing samples. A release has one stage, in which every cell's mean and variance is noised
-(proofs: `clipped_mean`, `clipped_variance`). A cell without noise publishes a constant and its
-values are not read; without any noised cell there is no stage.
+bounds. A release has one stage, in which every cell's mean and variance is noised (proofs:
+`clipped_mean`, `clipped_variance`). A cell without noise publishes a constant and its values are
+not read; without any noised cell there is no stage.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Any, ClassVar, Literal, TypeAlias
+from functools import cached_property
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
 from hexveil.accounting.error_model import (
     ErrorModel,
-    RenormalisedErrorModel,
     constant_error,
-    has_single_record,
 )
 from hexveil.accounting.moves import PairMoves, StatisticMoves
 from hexveil.accounting.noise_law import NoiseLaw
-from hexveil.accounting.privacy_loss import (
-    KeptRecords,
-    contributed_totals,
-    contributes_wholly,
-    lost_shares,
-)
-from hexveil.accounting.sensitivity import variance_sensitivity_bound, variance_share
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.contract import (
-    DONE,
-    Decoded,
-    EstimateGrid,
-    NoisyTotals,
-    Outputs,
-    PrivateSums,
-)
+from hexveil.mechanisms.contract import DONE, NoisyTotals
 from hexveil.mechanisms.looks import clipped_mean
 from hexveil.mechanisms.looks.clipped_mean import (
     CELLS,
     GRAIN,
     CellLattice,
     ClippedMean,
-    RenormalisedMean,
 )
 from hexveil.mechanisms.looks.clipped_variance import ClippedVariance, variance_moves
 from hexveil.mechanisms.looks.kinds import (
@@ -58,10 +40,9 @@ from hexveil.mechanisms.looks.kinds import (
     lattice_of,
 )
 from hexveil.mechanisms.sensitivity_report import MappedMoves
-from hexveil.model.occupancy import Occupancy
+from hexveil.mechanisms.stage_data import Decoded, EstimateGrid, Outputs, PrivateSums
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.plan_rows import PlanningProblem, PlanRows
-from hexveil.planning.request import Request
 
 ClippedStatistic: TypeAlias = ClippedMean | ClippedVariance
 """One statistic of every cell."""
@@ -164,7 +145,11 @@ class WithinBounds(ClippingKind):
         if "mean" in problem.request.noised:
             statistics.append(_mean_moves(problem, rows))
         if "variance" in problem.request.noised:
-            given = rows.divisors(problem), rows.kept(problem, "variance"), rows.variance_noise
+            given = (
+                problem.occupancy.records_per_cell,
+                rows.kept(problem, "variance"),
+                rows.variance_noise,
+            )
             statistics.append(variance_moves(*given, self.unclipped(problem, rows, variance)))
         moves = PairMoves(problem.occupancy, tuple(statistics))
         return StatedLosses(moves, self.shared(problem.request.delta), rows.cell_epsilon)
@@ -186,7 +171,6 @@ class WithinBounds(ClippingKind):
                 rows.variance_noise,
                 rows.kept(plan.problem, "variance"),
                 models["variance"],
-                rows.divisors(plan.problem),
                 self.unclipped(plan.problem, rows, models["variance"]),
             )
             statistics.append(variance)
@@ -206,86 +190,11 @@ class WithinBounds(ClippingKind):
     def unclipped(
         self, problem: PlanningProblem, rows: PlanRows, variance: ErrorModel | None
     ) -> Bools:
-        """Return the cells whose users contribute all of their samples, or none as left out."""
+        """Return the cells whose users contribute all of their samples."""
         known = (
             rows.clipped_share(problem, "variance") if variance is None else variance.clipped_share
         )
         return np.equal(known, 0.0)
-
-
-@dataclass(frozen=True)
-class ContributedSamples(WithinBounds):
-    """CLIP-USER as printed: sums are divided by what contributes, of users who are not left out."""
-
-    def check_plan(self, rows: PlanRows, occupancy: Occupancy, request: Request) -> None:  # noqa: ARG002
-        """Refuse contributions that are none, or not whole."""
-        cap = rows.contribution_cap
-        kept = KeptRecords(cap, rows.contribution_factor, np.zeros(cap.size), rows.suppressed_pairs)
-        filled = occupancy.map_cells(partial(contributed_totals, kept=kept)) > 0
-        whole = np.array_equal(cap, rows.variance_cap) and (rows.contribution_factor == 1).all()
-        if not (filled.all() and whole):
-            raise InputError("it has a cell to which nothing contributes, or parts of records do.")
-
-    def known(self, statistic: str, occupancy: Occupancy) -> Bools:
-        """Return cells of one record, which is kept for both statistics; its variance is known."""
-        return has_single_record(occupancy) & (statistic == "variance")
-
-    def divisors(self, problem: PlanningProblem, rows: PlanRows) -> Ints:
-        """Return the samples that contribute to each cell."""
-        work = partial(contributed_totals, kept=rows.kept(problem))
-        return np.asarray(problem.occupancy.map_cells(work))
-
-    def mean_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:
-        """Return the error model of the means."""
-        moved = _lost(problem, rows)
-        return _renormalised("mean", problem.span, rows.mean_noise(problem), moved)
-
-    def variance_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:
-        """Return the error model of the variances."""
-        records = problem.occupancy.records_per_cell
-        max_bias = np.where(
-            self.unclipped(problem, rows, None),
-            variance_share(records - rows.divisors(problem), records),
-            variance_sensitivity_bound(_lost(problem, rows)),
-        )
-        return _renormalised("variance", problem.span**2, rows.variance_noise, max_bias)
-
-    def mean(self, plan: Planned, lattice: CellLattice) -> RenormalisedMean:
-        """Return the means of a plan."""
-        rows, problem = plan.allocation, plan.problem
-        noise = clipped_mean.laplace_scales(lattice.width, rows.noise_scale_records)
-        given = lattice, noise, rows.kept(problem), plan.error_models["mean"]
-        return RenormalisedMean(problem.occupancy, *given, contributed=rows.divisors(problem))
-
-    def unclipped(
-        self,
-        problem: PlanningProblem,
-        rows: PlanRows,
-        variance: ErrorModel | None,  # noqa: ARG002  as within bounds
-    ) -> Bools:
-        """Return the cells whose users contribute all of their samples, or none."""
-        work = partial(contributes_wholly, kept=rows.kept(problem))
-        return np.asarray(problem.occupancy.map_cells(work))
-
-    def cell_entries(self, plan: Planned) -> dict[str, list[Any]]:
-        """Return the samples that contribute."""
-        return {"divisor": plan.allocation.divisors(plan.problem).tolist()}
-
-
-def _lost(problem: PlanningProblem, rows: PlanRows) -> Floats:
-    """Return the share of each cell that those who are left out can move."""
-    work = partial(
-        lost_shares, total=problem.occupancy.records_per_cell, contributed=rows.divisors(problem)
-    )
-    return problem.occupancy.map_cells(partial(work, kept=rows.kept(problem)))
-
-
-def _renormalised(
-    statistic: str, unit: Floats, noise: Floats, max_bias: Floats
-) -> RenormalisedErrorModel:
-    """Return the error model of a statistic of contributing samples."""
-    nothing = np.zeros(noise.size)
-    return RenormalisedErrorModel(statistic, unit, noise, nothing, nothing, max_bias=max_bias)
 
 
 def _mean_moves(problem: PlanningProblem, rows: PlanRows) -> StatisticMoves:

@@ -29,15 +29,12 @@ from hexveil.accounting.promise import PARTS, Promise, choices_worth, of_amount
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.mechanisms.contract import Outputs
-from hexveil.mechanisms.estimates import to_value_units
 from hexveil.mechanisms.looks.cell_stages import (
     CellRangeOutputs,
     CellRangeStages,
+    GaussianCellStages,
     PosteriorRangeSelection,
 )
-from hexveil.mechanisms.looks.first_range import HALF_WIDTH
-from hexveil.mechanisms.looks.gaussian_looks import GaussianCellStages
 from hexveil.mechanisms.looks.kinds import (
     ClippingKind,
     Planned,
@@ -49,8 +46,8 @@ from hexveil.mechanisms.looks.kinds import (
     misfit,
     weighted_losses,
 )
-from hexveil.mechanisms.looks.pair_votes import WeightedVotes
-from hexveil.mechanisms.looks.pooled_means import SPREAD_QUANTILE, distance_vote_ratio
+from hexveil.mechanisms.looks.pair_votes import SPREAD_QUANTILE, WeightedVotes, distance_vote_ratio
+from hexveil.mechanisms.looks.pooled_means import HALF_WIDTH
 from hexveil.mechanisms.looks.user_weights import (
     ITERATIONS,
     MIN_RANK_PRECISION,
@@ -62,6 +59,7 @@ from hexveil.mechanisms.looks.user_weights import (
     user_mean_prior,
 )
 from hexveil.mechanisms.looks.weighted_mean import WeightedMean
+from hexveil.mechanisms.stage_data import Outputs, to_value_units
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import Weights
 from hexveil.model.public_metadata import ValueLattice
@@ -325,19 +323,19 @@ class PerCellRange(ClippingKind):
         def errors(released: CellRangeOutputs) -> ErrorModel:
             return replace(self, outputs=released).mean_error(plan.problem, plan.allocation)
 
-        stages = (GaussianCellStages if delta else CellRangeStages)(
+        mean = WeightedMean(plan.problem.occupancy, self.weight, noise)
+        mean.check()
+        return (GaussianCellStages if delta else CellRangeStages)(
             of_amount(self.histogram_loss, delta),
-            self.spread_epsilon,
-            self.first_share,
-            WeightedMean(plan.problem.occupancy, self.weight, noise),
+            mean,
             lattice,
             steps,
+            plan.booked_losses,
+            self.spread_epsilon,
+            self.first_share,
             selection,
             errors,
-            plan.booked_losses,
         )
-        stages.check()
-        return stages
 
     def with_outputs(self, stages: Any, outputs: Outputs) -> PerCellRange:  # noqa: ANN401  its own
         """Return the same with the ranges that a release chose."""

@@ -5,9 +5,9 @@ Let W be whole weights, C the weighted sum of a cell's user means clipped to a r
 width 1, f the share of first looks; all numbers in quanta above the lower bound of the records.
 
 1. "histogram": votes of all user means in bins of equal width (`pooled_means`), and
-   the first range and the spread of user means that follow from its noisy votes (`first_range`).
+   the first range and the spread of user means that follow from its noisy votes.
 2. "spread": a quantile of the distances between two user means of a cell; may be left out.
-3. "first look": of every cell y1 and y, a gradual release (`gradual_release`) of C in a range that
+3. "first look": of every cell y1 and y, a gradual release (`cell_looks`) of C in a range that
    follows from 1, with scales B = R ΣW r and B1 = B / f. From y1 of all cells and the outputs
    before, it is decided which cells keep the range and which move, and to which ranges. The row
    has y1 and the decisions, and y of the cells that keep it.
@@ -33,25 +33,45 @@ and the row, inside one draw of the journal: a crash before the row is stored lo
 no journal draws again, and a crash afterwards finds y1, decisions and the kept y together. All that
 the decision needs is therefore public before: the spread within cells is measured without the
 centres of cells.
+
+Under (ε, δ) the histogram has Gaussian noise, and there are two looks with additive precisions
+(`GaussianCellStages`). With r a cell's deviation for a range of width 1 and all of the square of μ:
+
+3. "first look": of every cell y1 = C + noise of deviation R1 ΣW r / √f, C in the first range R1.
+   From y1 of all cells and the outputs before, it is decided which cells move, and to which ranges.
+4. "cells": of every cell y2 = C' + noise of deviation R ΣW r / √(1 - f), C' in its range: a new one
+   where it moves, else the first one again, with noise of its own.
+
+A cell that keeps its range publishes f y1 + (1 - f) y2, of variance (R1 ΣW r)²: as good as one
+number at all of the square. A cell that moves publishes y2. Nothing finer than y1 exists before the
+decision, so that nothing has to be discarded.
+
+Neighbours: all values of one user, in all its cells at once, change within the bounds.
+Sensitivity: W R of a pair's cell, exactly, in either look.
+Loss: squares of μ add up over stages, also where earlier outcomes chose the ranges
+(accounting/gaussian_composition.py): f (W / (r ΣW))² and (1 - f) (W / (r ΣW))², in whatever ranges.
+With the squares of the histogram and of the spread before, that is what is booked. Roots of shares
+are rounded down, and so deviations up.
 Source: docs/understand/clipping-range.md; ERRATA 3 for the accounting.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
 from hexveil.accounting.error_model import ErrorModel
-from hexveil.accounting.promise import Promise
+from hexveil.accounting.noise_law import GAUSSIAN
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import DONE, Decoded, EstimateGrid, Outputs, Stage
+from hexveil.mechanisms.contract import DONE, NoisyTotals, Stage
 from hexveil.mechanisms.looks.cell_looks import (
     FIRST_LOOK,
     FirstLooks,
@@ -60,28 +80,25 @@ from hexveil.mechanisms.looks.cell_looks import (
     second_look,
     second_scales,
 )
-from hexveil.mechanisms.looks.clipped_mean import CELLS, CellLattice
-from hexveil.mechanisms.looks.first_range import FirstRange, choose_first_range
-from hexveil.mechanisms.looks.kinds import ReleaseAllocation
-from hexveil.mechanisms.looks.pooled_means import (
-    HISTOGRAM,
-    N_DECIDED,
+from hexveil.mechanisms.looks.clipped_mean import CELLS, check_room
+from hexveil.mechanisms.looks.pair_votes import (
     SPREAD,
-    PooledChoice,
-    PooledMeans,
-    cell_shares,
     spread_points,
     within_cell_deviation,
     within_cell_spread,
 )
-from hexveil.mechanisms.looks.weighted_mean import WeightedMean, check_room
-from hexveil.mechanisms.pooled_law import MeanView, PooledLaw
-from hexveil.model.public_metadata import ValueLattice
+from hexveil.mechanisms.looks.pooled_means import (
+    N_DECIDED,
+    FirstRange,
+    PooledChoice,
+    choose_first_range,
+)
+from hexveil.mechanisms.looks.range_stages import RangeStages
+from hexveil.mechanisms.pooled_law import PooledLaw
+from hexveil.mechanisms.stage_data import Decoded, Outputs, PrivateSums
 from hexveil.smoothing.clipped_posterior import fit
 from hexveil.smoothing.range_selection import SelectedRanges, select_ranges
 from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
-
-# ---- injected by the planner ----
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,9 +145,6 @@ class PosteriorRangeSelection(ReadOnlyArrays):
         return self.noise / math.sqrt(2.0) if self.is_gaussian else self.noise
 
 
-# ---- the plan ----
-
-
 @dataclass(frozen=True, eq=False)
 class CellRangeOutputs(ReadOnlyArrays):
     """Ranges that a release chose; public, in quanta above the records' lower bound.
@@ -169,56 +183,33 @@ class CellRangeOutputs(ReadOnlyArrays):
 
 
 @dataclass(frozen=True, eq=False)
-class CellRangeStages(ReleaseAllocation):
+class CellRangeStages(RangeStages):
     """Public plan of means with a clipping range per cell: a map is one data set.
 
     Attributes
     ----------
-    histogram_promise : Pure or Squares
-        Loss of a user of all votes by the pooled histogram.
     spread_epsilon : Fraction
         Loss of every user by the spread within cells; 0 where it is not measured.
     first_share : Fraction
         f: share of a cell's loss that its first number costs.
-    mean : WeightedMean
-        Its noise is that of cells with all of their loss for one number.
-    lattice : CellLattice
-        Of cells that all have the records' bounds.
-    lattice_steps : int
-        Width of the records' bounds in quanta.
     select : PosteriorRangeSelection
     errors : callable
         Returns the error model of the means for released ranges.
-    booked : ndarray of float, shape (n_users,)
-        Loss of each user, rounded up (`kinds`).
     """
 
-    histogram_promise: Promise
     spread_epsilon: Fraction
     first_share: Fraction
-    mean: WeightedMean
-    lattice: CellLattice
-    lattice_steps: int
     select: PosteriorRangeSelection
     errors: Callable[[CellRangeOutputs], ErrorModel]
-    booked: Floats
-
-    # ---- stages ----
-
-    @cached_property
-    def pooled_means(self) -> PooledMeans:
-        """The pooled histogram, with votes and bins."""
-        mean = self.mean
-        return PooledMeans.of(mean.weight, self.lattice_steps, self.histogram_promise)
+    n_decided: ClassVar[int] = N_DECIDED
 
     def next_stage(self, earlier: Outputs) -> Stage | None:
         """Return the histogram and the spread, then the looks at cells."""
         if not earlier:
-            histogram = self.pooled_means.histogram
-            return replace(histogram, decide=self._decide_first, n_decided=N_DECIDED)
+            return self.histogram
         if FIRST_LOOK not in earlier and self.spread_epsilon and SPREAD not in earlier:
-            mean, pooled = self.mean, self.pooled(earlier)
-            spread = within_cell_spread(mean.weight, pooled, self.spread_epsilon)
+            pooled = self.pooled(earlier)
+            spread = within_cell_spread(self.mean.weight, pooled.deviation, self.spread_epsilon)
             if spread is not None:
                 return spread
         return self.next_look(earlier)
@@ -232,10 +223,10 @@ class CellRangeStages(ReleaseAllocation):
             return DONE
         return second_look(self._first_look(earlier), looks)
 
-    def _decide_first(self, noisy: Ints) -> Ints:
-        """Return the numbers that are stored with the noisy votes."""
+    def decide(self, law: PooledLaw) -> Ints:
+        """Return the first range, and the spread of all user means."""
         steps = self.lattice_steps
-        return PooledChoice.of(self.select.first(self.pooled_means.law(noisy), steps), steps).row
+        return PooledChoice.of(self.select.first(law, steps), steps).row
 
     def _first_look(self, earlier: Outputs) -> FirstLookStage:
         ends = self.first_range(earlier)
@@ -254,7 +245,7 @@ class CellRangeStages(ReleaseAllocation):
         selected = self.select(self.clipped_look(first, low, high, scales), spread)
         # An end that is not a number would have no range: it is taken for the lower bound.
         below, above = (
-            np.nan_to_num((one - self.lattice.lower_value) / self._quantum)
+            np.nan_to_num((one - self.lattice.lower_value) / self.lattice.quantum)
             for one in (selected.lower, selected.upper)
         )
         # At least a quantum wide, since a range of none would have no noise.
@@ -262,35 +253,30 @@ class CellRangeStages(ReleaseAllocation):
         upper = np.maximum(np.ceil(above).clip(0, steps).astype(np.int64), lower + 1)
         return np.where(selected.moved, lower, 0), np.where(selected.moved, upper, 0)
 
+    def scales(self, width: int | Ints, share: Fraction) -> Floats:
+        """Return the noise scale of each cell's number of a share of its loss, rounded up."""
+        return self.mean.scales(width, self.histogram_promise.noise_share(share))
+
     def first_scales(self, ends: tuple[int, int]) -> Floats:
         """Return the noise scale of each cell's first number."""
-        return self.mean.scales(ends[1] - ends[0], self.first_share)
-
-    # ---- public functions of outputs ----
-
-    def votes(self, outputs: Outputs) -> Ints:
-        """Return the noisy votes of the bins of user means."""
-        return np.asarray(outputs[HISTOGRAM][0][:-N_DECIDED])
-
-    def law(self, outputs: Outputs) -> PooledLaw:
-        """Return the law of user means that these votes show, in value units."""
-        return self.pooled_means.units_law(self.votes(outputs), self.bounds[0], self._quantum)
+        return self.scales(ends[1] - ends[0], self.first_share)
 
     def pooled(self, outputs: Outputs) -> PooledChoice:
         """Return the first range, and the spread of all user means; in quanta."""
-        return PooledChoice(*outputs[HISTOGRAM][0][-N_DECIDED:].tolist())
+        return PooledChoice(*self.decided(outputs))
 
     def spread_point(self, outputs: Outputs) -> int | None:
         """Return the quantile of distances within cells in quanta; None where not measured."""
         if SPREAD not in outputs:
             return None
-        return int(spread_points(self.pooled(outputs)).points(outputs[SPREAD][0])[0])
+        return int(spread_points(self.pooled(outputs).deviation).points(outputs[SPREAD][0])[0])
 
     def user_mean_spread(self, outputs: Outputs) -> UserMeanSpread:
         """Return both spreads in value units."""
-        pooled, point, quantum = self.pooled(outputs), self.spread_point(outputs), self._quantum
+        pooled, point = self.pooled(outputs), self.spread_point(outputs)
+        quantum = self.lattice.quantum
         return UserMeanSpread(
-            float(self.lattice.lower_value[0]) + quantum * float(pooled.centre),
+            self.bounds[0] + quantum * float(pooled.centre),
             quantum * float(pooled.below),
             quantum * float(pooled.above),
             None if point is None else quantum * within_cell_deviation(point),
@@ -346,17 +332,6 @@ class CellRangeStages(ReleaseAllocation):
         released = self.released(outputs)
         return first, self.clipped_look(last, released.lower, released.upper, scale)
 
-    def view(self, outputs: Outputs) -> MeanView:
-        """Return all looks at the cells."""
-        return MeanView(
-            self.looks(outputs),
-            CellDesign.of(self.mean.weight),
-            self.user_mean_spread(outputs),
-            self.bounds,
-            cell_shares(self.mean.weight),
-            self.law(outputs),
-        )
-
     def clipped_look(self, number: Ints, lower: Ints, upper: Ints, scale: Floats) -> ClippedLook:
         """Return noisy numbers of cells, their ranges in quanta, and their scales, in value units.
 
@@ -368,7 +343,10 @@ class CellRangeStages(ReleaseAllocation):
         """
         quanta = self.mean.averages(number), lower.astype(np.float64), upper.astype(np.float64)
         noisy, low, high = (self.lattice.in_units(one) for one in quanta)
-        return ClippedLook(noisy, low, high, scale / self.mean.totals * self._quantum)
+        is_gaussian = self.law == GAUSSIAN
+        return ClippedLook(
+            noisy, low, high, scale / self.mean.totals * self.lattice.quantum, is_gaussian
+        )
 
     def decode(self, outputs: Outputs) -> tuple[Decoded, ...]:
         """Return the published means: of each cell the last number, with no clipping undone."""
@@ -376,56 +354,96 @@ class CellRangeStages(ReleaseAllocation):
         errors = self.errors(self.released(outputs))
         return (Decoded("mean", means[None], self.mean.grid(self.lattice), errors),)
 
-    def grids(self, models: Mapping[str, ErrorModel]) -> dict[str, EstimateGrid]:  # noqa: ARG002
-        """Return where published means can lie."""
-        return {"mean": self.mean.grid(self.lattice)}
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """Bounds of the records, in value units."""
-        low = float(self.lattice.lower_value[0])
-        return low, low + self._quantum * self.lattice_steps
-
-    @property
-    def _quantum(self) -> float:
-        return self.lattice.quantum
-
-    # ---- checks ----
-
-    def check(self) -> None:
-        """Refuse quantiles, shares, weights or noise for which the stated loss would not hold.
-
-        Raises
-        ------
-        InputError
-        """
-        self.mean.check()
-        if not (
-            0 < self.first_share < 1 and self.histogram_promise.amount > 0 <= self.spread_epsilon
-        ):
-            raise InputError("the plan has a share of epsilon below zero or above one; plan again.")
-
-    def check_release(self, scale: ValueLattice, epsilon: float, *, has_squares: bool) -> None:  # noqa: ARG002
-        """Refuse, from public facts, sums and noise that do not fit.
-
-        Raises
-        ------
-        InputError
-            If bounds are narrower than the records', numbers could leave 64 bits, or a first look
-            has too little noise.
-        """
-        self.mean.check_bounds(self.lattice, scale)
-        self.check_room(epsilon)
-
     def check_room(self, epsilon: float) -> None:
-        """Refuse sums and noise that do not fit."""
+        """Refuse sums and noise that do not fit, or too little noise of a look."""
         # Ranges are not known yet: none is wider than the bounds, or narrower than a quantum.
         widest, totals = self.lattice_steps, self.mean.totals
         for share in (self.first_share, 1 - self.first_share):
-            check_room(totals, self.mean.scales(widest, share), widest, epsilon)
+            check_room(totals, self.scales(widest, share), widest, epsilon)
+        self.check_noise()
+
+    def check_noise(self) -> None:
+        """Refuse a first look with too little noise."""
         FirstLookStage(self.mean, (0, 1), self.first_share, no_moves).gradual.check()
 
 
 def no_moves(first: Ints) -> tuple[Ints, Ints]:
     """Return that every cell keeps the first range: a `RangeDecision`."""
     return np.zeros_like(first), np.zeros_like(first)
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianCellStages(CellRangeStages):
+    """Public plan of means with a clipping range per cell, under (ε, δ)."""
+
+    def next_look(self, earlier: Outputs) -> Stage | None:
+        """Return two looks at all cells."""
+        if FIRST_LOOK not in earlier:
+            ends = tuple(np.full(self.mean.noise.size, end) for end in self.first_range(earlier))
+            decision = self.decision(earlier)
+
+            def decide(first: Ints) -> Ints:
+                # Four integers per cell: see `FirstLooks`; there is no finer number, so the last
+                # is 0.
+                return np.concatenate([*decision(first), np.zeros_like(first)])
+
+            look = self._look(FIRST_LOOK, ends, self.first_scales(self.first_range(earlier)))
+            return replace(look, decide=decide, n_decided=3 * self.mean.noise.size)
+        if CELLS in earlier:
+            return DONE
+        released = self.released(earlier)
+        ends = released.lower, released.upper
+        return self._look(CELLS, ends, self.scales(ends[1] - ends[0], 1 - self.first_share))
+
+    def _look(self, name: str, ends: tuple[Ints, ...], scales: Floats) -> NoisyTotals:
+        """Return weighted sums of all cells, in ranges that are public by then."""
+        lower, upper = ends
+
+        def total(sums: PrivateSums) -> Ints:
+            return self.mean.measure(sums, (lower, upper))
+
+        report = self.mean.sensitivity(self.mean.moves(upper - lower))
+        return NoisyTotals(name, scales.size, GAUSSIAN, report, total, scales=scales)
+
+    def numbers(self, outputs: Outputs) -> dict[str, Ints]:
+        """Return the integer that each cell publishes: both looks together, or the second."""
+        looks, second = self.first_looks(outputs), outputs[CELLS][0]
+        both = weighted_sum(looks.first, second, self.first_share)
+        return {"mean": np.where(looks.moved, second, both)}
+
+    def looks(self, outputs: Outputs) -> tuple[ClippedLook, ...]:
+        """Return the independent noisy numbers of each cell, for its posterior: one or two."""
+        ends, looks = self.first_range(outputs), self.first_looks(outputs)
+        width, number = ends[1] - ends[0], self.numbers(outputs)["mean"]
+        scale = np.where(looks.moved, self.first_scales(ends), self.mean.scales(width))
+        low, high = (np.full(scale.size, end) for end in ends)
+        first = self.clipped_look(np.where(looks.moved, looks.first, number), low, high, scale)
+        if not looks.moved.any():
+            return (first,)
+        released = self.released(outputs)
+        scale = self.scales(released.upper - released.lower, 1 - self.first_share)
+        scale = np.where(looks.moved, scale, np.inf)
+        return first, self.clipped_look(number, released.lower, released.upper, scale)
+
+    def check_noise(self) -> None:
+        """Refuse looks with too little noise."""
+        for share in (self.first_share, 1 - self.first_share):
+            if not (self.scales(1, share) >= 1.0).all():
+                raise InputError(
+                    "the noise of a look is below a step; ask for a smaller epsilon or use a finer "
+                    "quantum."
+                )
+
+
+def weighted_sum(first: Ints, second: Ints, share: Fraction) -> Ints:
+    """Return share first + (1 - share) second, in whole numbers, without leaving 64 bits.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> weighted_sum(np.array([10]), np.array([20]), Fraction(3, 10))
+    array([17])
+    """
+    parts, whole = share.denominator - share.numerator, share.denominator
+    quotient, remainder = np.divmod(second - first, whole)
+    return np.asarray(first + quotient * parts + remainder * parts // whole, dtype=np.int64)

@@ -25,22 +25,12 @@ A cell without noise (r = 0) keeps nothing and publishes the middle of its bound
 read and no noise is drawn.
 Whether everything fits 64 bits is decided beforehand from public facts: no value causes an error.
 Source: WC Theorem III.1, ERRATA 3 and 10.
-
-Means of contributed samples alone: COMP's estimator (`RenormalisedMean`). Let a whole number Γ of a
-user's m samples contribute, and n be the sum of Γ. The user contributes, in half quanta,
-
-    c = round(2 Γ s' / m),
-
-Γ times the mean of all its samples (ERRATA 9), exact where all or none of them contribute. What is
-published is lower_g + quantum (y + noise) / (2 n). Users with Γ = 0 are left out: nobody is put at
-the middle. c does not fall as s' grows, is 0 at 0 and 2 Γ S at S m: the sensitivity 2 Γ S is exact,
-and a cell costs at most Γ / r. Rounding moves the mean by at most a quarter of a quantum.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
@@ -53,15 +43,12 @@ from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import EstimateGrid, PrivateSums
-from hexveil.mechanisms.stage_data import TAIL
+from hexveil.mechanisms.stage_data import ROOM, TAIL, EstimateGrid, PrivateSums
 from hexveil.model.occupancy import Occupancy, Pairs
 from hexveil.model.pair_bins import PairSums
 
 CELLS = "cells"
 """Name of the stage in which the cells' own numbers are drawn: the last of every release."""
-ROOM = 2**61
-"""Statistic and noise of a cell stay below this, half of what the noise door accepts."""
 GRAIN = 2**30
 """A user's factor is a whole number of parts of this size."""
 # A product that is whole in exact arithmetic may come out an ulp below. The hair that makes up for
@@ -144,11 +131,6 @@ class ClippedMean(ReadOnlyArrays):
     name: str = "mean"
 
     @property
-    def totals(self) -> Ints:
-        """Samples by which each cell's sum is divided: N."""
-        return self.occupancy.records_per_cell
-
-    @property
     def noised_cells(self) -> Ints:
         """Numbers of the cells with a noised mean; values of other cells are never read."""
         return np.flatnonzero(self.noise > 0)
@@ -184,7 +166,7 @@ class ClippedMean(ReadOnlyArrays):
 
     def estimates(self, noisy: Ints) -> Floats:
         """Return the published mean of each cell from its noisy integer, in value units."""
-        total = 2 * self.totals
+        total = 2 * self.occupancy.records_per_cell
         # Divided in two parts, since a sum beyond 2^53 would lose digits as a double.
         quotient, remainder = np.divmod(noisy, total)
         return self.lattice.in_units(quotient + remainder / total)
@@ -193,7 +175,7 @@ class ClippedMean(ReadOnlyArrays):
         """Return where published means can lie: it follows from bounds, quantum and counts."""
         noised, lattice = self.noise > 0, self.lattice
         middle = lattice.lower_value + self.error.unit / 2.0
-        step = lattice.quantum / (2.0 * self.totals)
+        step = lattice.quantum / (2.0 * self.occupancy.records_per_cell)
         return EstimateGrid(
             np.where(noised, lattice.lower_value, middle), np.where(noised, step, 0.0)
         )
@@ -205,59 +187,22 @@ class ClippedMean(ReadOnlyArrays):
         ------
         InputError
         """
-        if not (2.0 * self.lattice.width * self.totals + TAIL * self.noise < ROOM).all():
-            raise _no_room(epsilon)
+        check_room(self.occupancy.records_per_cell, self.noise, self.lattice.width, epsilon)
 
 
-@dataclass(frozen=True, eq=False)
-class RenormalisedMean(ClippedMean):
-    """Means of contributed samples: `kept` has Γ of each pair, whole.
+def check_room(totals: Ints, scales: Floats, width: int | Ints, epsilon: float) -> None:
+    """Refuse, from public facts, statistics and noise that could leave 64 bits.
 
-    Attributes
-    ----------
-    contributed : ndarray of int64, shape (n_cells,)
-        Samples that contribute to each cell: n.
+    Raises
+    ------
+    InputError
     """
-
-    contributed: Ints = field(kw_only=True)
-
-    @property
-    def totals(self) -> Ints:
-        """Samples by which each cell's sum is divided: n."""
-        return self.contributed
-
-    def measure(self, sums: PrivateSums) -> Ints:
-        """Return y of every cell, in half quanta, shape (batch, n_cells). PRIVATE.
-
-        Privacy
-        -------
-        It leaves only through the noise door. One user moves entry g by at most 2 Γ S (module
-        head).
-        """
-        lattice = self.lattice
-        work = partial(_measure_whole, kept=self.kept, lower=lattice.lower, width=lattice.width)
-        return sums.map_cells(self.occupancy, work)
-
-    def check(self, lattice_steps: int, epsilon: float, *, has_squares: bool) -> None:
-        """Refuse the same, and cells without noise or contributions.
-
-        Raises
-        ------
-        InputError
-        """
-        if not (self.noise > 0).all() or not (self.totals > 0).all():
-            raise InputError("the plan has a cell without contributions or noise; plan again.")
-        super().check(lattice_steps, epsilon, has_squares=has_squares)
-        if not (4.0 * self.occupancy.largest_count.astype(np.float64) ** 2 < ROOM).all():
-            raise _no_room(epsilon)
-
-
-def _no_room(epsilon: float) -> InputError:
-    """Return the refusal of sums and noise that could leave 64 bits."""
-    return InputError(
-        f"noise for epsilon {epsilon:.3g} does not fit whole numbers of 64 bits; "
-        "ask for a larger epsilon or use a coarser quantum."
-    )
+    # As doubles: integers that overflow would wrap round, and pass.
+    if not (2.0 * width * totals + TAIL * scales < ROOM).all():
+        raise InputError(
+            f"noise for epsilon {epsilon:.3g} does not fit whole numbers of 64 bits; "
+            "ask for a larger epsilon or use a coarser quantum."
+        )
 
 
 # ---- moves ----
@@ -299,16 +244,3 @@ def _measure(
     if not start.size:
         return np.zeros(0, dtype=np.int64)
     return np.asarray(np.add.reduceat(contribution, start), dtype=np.int64)
-
-
-def _measure_whole(
-    pairs: Pairs, sums: PairSums, *, kept: KeptRecords, lower: Ints, width: Ints
-) -> Ints:
-    m, contributions = pairs.n, kept.whole(pairs)
-    within = np.clip(sums.total - lower[pairs.cell] * m, 0, width[pairs.cell] * m)
-    # In two parts, since Γ s' need not fit 64 bits; half of m rounds to the nearest.
-    quotient, remainder = np.divmod(within, m)
-    rounded = (4 * contributions * remainder + m) // (2 * m)
-    return np.asarray(
-        np.add.reduceat(2 * contributions * quotient + rounded, pairs.start[:-1]), dtype=np.int64
-    )

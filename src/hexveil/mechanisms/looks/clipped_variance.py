@@ -15,7 +15,6 @@ U² [-d (1 - d) / 4, (1 - d (1 - d)) / 4]. A cell without noise publishes U²/8,
 record 0, which it is; no value is read there.
 
 Neighbours: all values of one user, in all its cells at once, change within the bounds.
-Where the plan leaves users out, N is what contributes, and p below a share of that.
 Sensitivity of V, for U = 1. Let p = q/N be the user's contributed share, v and μ variance and mean
 of its samples, so v <= μ (1 - μ), and r the mean of the rest, which does not change. Then V is a
 constant plus h = p v + p (1 - p) (μ - r)², and h >= 0 is 0 at μ = r, v = 0. So V moves by at most
@@ -37,6 +36,7 @@ Whether everything fits 64 bits is decided beforehand from public facts: no valu
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -53,9 +53,8 @@ from hexveil.accounting.sensitivity import variance_sensitivity_bound, variance_
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import EstimateGrid, PrivateSums
-from hexveil.mechanisms.looks.clipped_mean import GRAIN, ROOM, CellLattice
-from hexveil.mechanisms.stage_data import TAIL
+from hexveil.mechanisms.looks.clipped_mean import GRAIN, CellLattice
+from hexveil.mechanisms.stage_data import ROOM, TAIL, EstimateGrid, PrivateSums
 from hexveil.model.occupancy import Occupancy, Pairs
 from hexveil.model.pair_bins import PairSums
 
@@ -82,10 +81,8 @@ class ClippedVariance(ReadOnlyArrays):
     kept : KeptRecords
         Records that count of each pair; they need not be whole quanta.
     error : ErrorModel
-    divisor : ndarray of int64, shape (n_cells,)
-        N; or the samples that contribute, where the others are left out and not put at the middle.
     unclipped : ndarray of bool, shape (n_cells,)
-        Whether each user of the cell contributes all of its samples, or none and is left out.
+        Whether each user of the cell contributes all of its samples.
     """
 
     occupancy: Occupancy
@@ -93,7 +90,6 @@ class ClippedVariance(ReadOnlyArrays):
     noise: Floats
     kept: KeptRecords
     error: ErrorModel
-    divisor: Ints
     unclipped: Bools
     name: str = "variance"
 
@@ -115,7 +111,9 @@ class ClippedVariance(ReadOnlyArrays):
     @property
     def moves(self) -> StatisticMoves:
         """By how many steps each pair moves its cell's number."""
-        return variance_moves(self.divisor, self.kept, self.noise, self.unclipped)
+        return variance_moves(
+            self.occupancy.records_per_cell, self.kept, self.noise, self.unclipped
+        )
 
     def measure(self, sums: PrivateSums) -> Ints:
         """Return Y of every noised cell, shape (batch, n_noised). PRIVATE.
@@ -127,8 +125,8 @@ class ClippedVariance(ReadOnlyArrays):
         of cells without noise are not looked at.
         """
         work = partial(
-            _measure, kept=self.kept, width=self.lattice.width, divisor=self.divisor,
-            noise=self.noise,
+            _measure, kept=self.kept, width=self.lattice.width, noise=self.noise,
+            records=self.occupancy.records_per_cell,
         )  # fmt: skip
         return sums.map_cells(self.occupancy, work)
 
@@ -182,20 +180,20 @@ class ClippedVariance(ReadOnlyArrays):
 
 
 def variance_moves(
-    divisor: Ints, kept: KeptRecords, noise: Floats, unclipped: Bools
+    total: Ints, kept: KeptRecords, noise: Floats, unclipped: Bools
 ) -> StatisticMoves:
     """Return by how many steps each pair moves its cell's number, in noise of 2^30 steps."""
     scale = np.where(noise > 0, float(STEPS), 0.0)
     return StatisticMoves.of(
-        _steps_moved, scale, divisor=divisor, kept=kept, noise=noise, unclipped=unclipped
+        _steps_moved, scale, total=total, kept=kept, noise=noise, unclipped=unclipped
     )
 
 
 def _steps_moved(
-    pairs: Pairs, _: object, *, divisor: Ints, kept: KeptRecords, noise: Floats, unclipped: Bools
+    pairs: Pairs, _: object, *, total: Ints, kept: KeptRecords, noise: Floats, unclipped: Bools
 ) -> Floats:
     records = kept.of(pairs)
-    total, scale = divisor[pairs.cell], noise[pairs.cell]
+    total, scale = total[pairs.cell], noise[pairs.cell]
     # COMP Proposition III.1 is below the bound for odd N, but its proof is of plain data: with one
     # clipped record anywhere in the cell only the bound holds.
     plain, bound = variance_share(pairs.n, total), variance_sensitivity_bound(records / total)
@@ -206,7 +204,7 @@ def _steps_moved(
 
 
 def _measure(
-    pairs: Pairs, sums: PairSums, *, kept: KeptRecords, width: Ints, divisor: Ints, noise: Floats
+    pairs: Pairs, sums: PairSums, *, kept: KeptRecords, width: Ints, noise: Floats, records: Ints
 ) -> Ints:
     assert sums.squares is not None  # noqa: S101  checked with the plan
     total, squares = sums.total, sums.squares
@@ -226,7 +224,7 @@ def _measure(
     noised = (pairs.first + np.flatnonzero(pairs.own(noise) > 0)).tolist()
     return np.array(
         [
-            _steps(own, int(divisor[g]), int(width[g]), Fraction(float(noise[g])))
+            _steps(own, int(records[g]), int(width[g]), Fraction(float(noise[g])))
             for g, own in zip(noised, cells, strict=True)
         ],
         dtype=np.int64,
@@ -259,8 +257,8 @@ def _weights(
 
 def _cell_sums(
     cell: NDArray[np.int64], divisor: NDArray[np.int64], *terms: NDArray[Any]
-) -> list[tuple[int, ...]]:
-    """Return for each cell a common divisor and, over it, the exact sum of each kind of term.
+) -> Iterator[list[Fraction]]:
+    """Yield for each cell the exact sum of each kind of term, over their divisors.
 
     Terms of equal divisor are added first; most pairs have the divisor 1.
     """
@@ -268,23 +266,17 @@ def _cell_sums(
     cell, divisor = cell[order], divisor[order]
     new = np.diff(cell, prepend=-1) != 0
     groups = np.flatnonzero(new | (np.diff(divisor, prepend=0) != 0))
-    sums = [np.add.reduceat(t[order], groups).tolist() for t in terms]
     divisors = divisor[groups].tolist()
-    edges = [*np.flatnonzero(new[groups]).tolist(), len(divisors)]
-    totals = []
-    for start, stop in pairwise(edges):
-        # Over one denominator the sum is exact, in whatever order the pairs come.
-        common = math.lcm(*divisors[start:stop])
-        shares = [common // d for d in divisors[start:stop]]
-        over = (sum(map(int.__mul__, s[start:stop], shares)) for s in sums)
-        totals.append((common, *over))
-    return totals
+    sums = [
+        list(map(Fraction, np.add.reduceat(t[order], groups).tolist(), divisors)) for t in terms
+    ]
+    # Exact, in whatever order the pairs come.
+    for start, stop in pairwise([*np.flatnonzero(new[groups]).tolist(), len(divisors)]):
+        yield [sum(kind[start:stop], Fraction(0)) for kind in sums]
 
 
-def _steps(sums: tuple[int, ...], records: int, steps: int, noise: Fraction) -> int:
+def _steps(sums: list[Fraction], records: int, steps: int, noise: Fraction) -> int:
     """Return Y = floor(2^30 V / b), with V in half quanta squared and b = noise (2 S)²."""
-    divisor, second_moment, first_moment = sums
-    denominator = divisor * GRAIN * records  # A/N, B/N: a moment over this
-    above = (second_moment * denominator - first_moment**2) * STEPS * noise.denominator
+    second_moment, first_moment = (one / (GRAIN * records) for one in sums)
     # The one rounding of the statistic, which is charged as a step of the lattice.
-    return above // (denominator**2 * noise.numerator * 4 * steps**2)
+    return math.floor((second_moment - first_moment**2) * STEPS / (noise * 4 * steps**2))

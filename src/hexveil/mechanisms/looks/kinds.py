@@ -23,16 +23,16 @@ from hexveil.accounting import moves
 from hexveil.accounting.error_model import ErrorModel, WeightedMeanErrorModel
 from hexveil.accounting.moves import Currency, PairMoves
 from hexveil.accounting.promise import Promise, of_amount
-from hexveil.base.arrays import Bools, Floats, Ints
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms import CellMechanism, ThresholdMechanism
-from hexveil.mechanisms.contract import Decoded, EstimateGrid, Outputs, Stage
-from hexveil.mechanisms.estimates import CutOff
-from hexveil.mechanisms.looks.clipped_mean import ROOM, CellLattice
+from hexveil.mechanisms.contract import Stage
+from hexveil.mechanisms.looks.clipped_mean import CellLattice
 from hexveil.mechanisms.looks.weighted_mean import weighted_moves
 from hexveil.mechanisms.pooled_law import MeanView
+from hexveil.mechanisms.stage_data import ROOM, CutOff, Decoded, EstimateGrid, Outputs
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import Weights
 from hexveil.model.public_metadata import ValueLattice
@@ -179,14 +179,6 @@ class ClippingKind(ReadOnlyArrays):
         InputError
         """
 
-    def known(self, statistic: str, occupancy: Occupancy) -> Bools:  # noqa: ARG002
-        """Return the cells that keep records of a statistic, and need no noise for it."""
-        return np.zeros(occupancy.n_cells, dtype=bool)
-
-    def divisors(self, problem: PlanningProblem, rows: PlanRows) -> Ints:  # noqa: ARG002
-        """Return the samples by which each cell's sums are divided."""
-        return np.asarray(problem.occupancy.records_per_cell)
-
     def error_models(self, problem: PlanningProblem, rows: PlanRows) -> dict[str, ErrorModel]:
         """Return the error model of each noised statistic, by its name."""
         models = {"mean": self.mean_error, "variance": self.variance_error}
@@ -239,11 +231,11 @@ class ClippingKind(ReadOnlyArrays):
         return [PrivateStep("cells", total, {})]
 
     def cell_entries(self, plan: Planned) -> dict[str, list[Any]]:  # noqa: ARG002
-        """Return what a manifest states of each cell, by name."""
+        """Return the statements of a manifest on each cell, by name."""
         return {}
 
     def words(self, plan: Planned, price: Shown, part: Shown) -> str:  # noqa: ARG002
-        """Return what is assumed of a private range; "" without one.
+        """Return the assumptions of a private range; "" without one.
 
         An epsilon has a price, and an amount of the promise's currency a part of all.
         """

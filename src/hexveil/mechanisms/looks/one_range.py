@@ -32,8 +32,6 @@ from hexveil.accounting.promise import PARTS, Promise, choices_worth
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.mechanisms.contract import Outputs
-from hexveil.mechanisms.estimates import CutOff, centre_and_radius, to_value_units
 from hexveil.mechanisms.looks.kinds import (
     SD_PER_MEAN_ABS,
     ClippingKind,
@@ -61,6 +59,7 @@ from hexveil.mechanisms.looks.weighted_variance import (
     error_through_mean,
     errors_without_noise,
 )
+from hexveil.mechanisms.stage_data import CutOff, Outputs, centre_and_radius, to_value_units
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import Weights
 from hexveil.model.public_metadata import ValueLattice
@@ -250,16 +249,15 @@ class PrivateRange(ClippingKind):
 
         return OneRangeStages(
             self.shared(plan.request.delta),
-            self.quantiles,
-            self.widening,
             mean,
-            variances,
-            tuple(plan.error_models),
             lattice_of(plan, scale),
             steps,
             plan.booked_losses,
+            self.quantiles,
+            self.widening,
+            variances,
+            tuple(plan.error_models),
             errors,
-            law=law,
         )
 
     def with_ends(self, ends: tuple[int, int], steps: int) -> PrivateRange:

@@ -1,16 +1,8 @@
-"""Pooled histogram of user means, and their spread within cells: one bound on the votes of a user.
+"""Pooled histogram of user means, and the range of every first look that it leads to.
 
-A user casts at most PARTS votes over all its pairs (`pair_votes`), in both stages. The
-histogram (its proof is below) gives the range of the first look and the law of user means; these
-follow from its noisy votes and public facts, and are stored with them.
-
-The spread within cells is measured before any cell has a centre: as a quantile of the distances
-between the means of two users of one cell, by a rank choice of `private_quantile`. Who is
-compared with whom is public (`partners`), so a distance is moved by both of its users alone. In a
-cell of k users each is compared with two others, and a distance has half the votes of that user of
-both who has fewer: what a user moves in a cell is at most its votes there. Distances from noisy
-centres of cells would contain the error of these, which is larger than the spread where cells have
-few users.
+A user casts at most PARTS votes over all its pairs (`pair_votes`). The histogram gives the range of
+the first look and the law of user means; these follow from its noisy votes and public facts, and
+are stored with them.
 
 Pooled histogram: whole votes of all units over bins, released in one norm.
 
@@ -37,6 +29,23 @@ Source: L1 sensitivity of histograms (Dwork, McSherry, Nissim and Smith, 2006), 
 place of counts; the discrete Gaussian (Canonne, Kamath and Steinke, 2020).
 Later ranges depend on the noisy bins and on public facts alone, so stages compose adaptively
 (`mechanisms.contract`). Sums of votes of fewer than 2^32 units are below 2^53.
+
+The range of every first look, and the law of user means within it: from the pooled law. Public.
+
+The usual range reaches some deviations either way of the median, by quantiles of the law. A wider
+one is taken where it promises a tenth less error. Of a cell with noise b for a range of width 1 and
+weights w, the squared error in a range from a to z is about
+
+    2 (b (z - a) / P)² + Σw² s E² + (s C)² + (s e)²
+
+with P the part of user means within the range, which shows how far noise is stretched when clipping
+is undone; E² the second moment of what is cut off; C its mean beyond what a normal law puts there,
+by which cells may differ; e the error of that mean; s the part of it that counts (`pooled_law`):
+noise in far bins widens no range. Only wider ranges are tried: the law is too
+rough to choose a small part of it.
+
+Deviations are those within the range, about the median on either side: they describe what the looks
+show, and what lies beyond is added to estimates by itself (`surplus`).
 """
 
 from __future__ import annotations
@@ -44,6 +53,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -51,32 +61,172 @@ from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS, Promise
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import NoisyTotals, PrivateSums, SensitivityReport
+from hexveil.mechanisms.contract import NoisyTotals
 from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED, two_bins
-from hexveil.mechanisms.estimates import STANDARD_NORMAL
-from hexveil.mechanisms.looks.first_range import FirstRange
-from hexveil.mechanisms.looks.pair_votes import WeightedDistances, WeightedVotes
+from hexveil.mechanisms.looks.pair_votes import WeightedVotes
 from hexveil.mechanisms.pooled_law import PooledLaw
-from hexveil.mechanisms.private_quantile import (
-    ListedPoints,
-    MapQuantiles,
-    VotedValues,
-    selection_scale,
-    vote_targets,
-)
+from hexveil.mechanisms.private_quantile import ListedPoints
 from hexveil.model.pair_columns import Weights
 
-HISTOGRAM, SPREAD = "histogram", "spread"
-"""Names of both stages, in the ledger."""
+HALF_WIDTH, SKEWED_HALF_WIDTH, SKEWED_RATIO = 1.6, 2.2, 2.0
+"""Deviations that the usual range reaches; and if one deviation is so many times the other."""
+OUTER, OUTER_SD = 0.2, 0.8416
+"""Level of the lower quantile, and its distance from the median in deviations of a normal law."""
+TAIL = 0.05
+"""Part of user means on a side that a range beyond a skewed law's tail need not hold."""
+SMALLEST_SPREAD = 1.0 / 256.0
+"""Smallest deviation, as a part of the bounds."""
+GAIN = 0.1
+"""Part of the predicted error that a wider range must save."""
+LEVELS = 24
+"""Steps between candidates for an end."""
+LEAST_INSIDE = 0.3
+CELLS_COMPARED = 64
+"""Cells by which ranges are compared: of all noises, evenly."""
+POINTS = 4
+"""Points of a bin."""
+
+
+@dataclass(frozen=True)
+class FirstRange:
+    """The first range, and centre and deviations of user means; in the unit of the law.
+
+    Attributes
+    ----------
+    lower, upper : float
+    centre, below, above : float
+    """
+
+    lower: float
+    upper: float
+    centre: float
+    below: float
+    above: float
+
+
+def choose_first_range(law: PooledLaw, noise: Floats, squares: Floats, top: float) -> FirstRange:
+    """Return the first range and the spread of user means within it.
+
+    Parameters
+    ----------
+    law : PooledLaw
+        Of user means, from 0 to `top`.
+    noise : ndarray of float, shape (n_cells,)
+        Laplace scale of each cell for a range of width 1 and all of the loss.
+    squares : ndarray of float, shape (n_cells,)
+        Σw² of each cell, weights w adding up to 1.
+    top : float
+        Width of the bounds.
+    """
+    ends = wider_range(law, usual_range(law, top), noise, squares, top)
+    return describe(law, *ends, top)
+
+
+def wider_range(
+    law: PooledLaw, usual: tuple[float, float], noise: Floats, squares: Floats, top: float
+) -> tuple[float, float]:
+    """Return the usual range, or a wider one that promises less error; see the module's head."""
+    centre = law.quantile(0.5)
+    below, above = _outer_deviations(law, centre, top)
+    lower, upper = _candidates(usual, top)
+    smooth_above = _normal_excess((upper - centre) / above) * above
+    smooth_below = _normal_excess((centre - lower) / below) * below
+    cut = law.above(upper).where(upper < top), law.below(lower).where(lower > 0.0)
+    # Whether anything lies beyond the usual range, the first: further out less is left of it.
+    sure = [one.sure[0] for one in cut]
+    systematic = sum(
+        s**2 * (np.maximum(one.mean - smooth, 0.0) ** 2 + one.error**2)
+        for s, one, smooth in zip(sure, cut, (smooth_above, smooth_below), strict=True)
+    )
+    sampled = sum(s * one.square for s, one in zip(sure, cut, strict=True))
+    inside = np.maximum(_share_between(law, lower, upper), LEAST_INSIDE)
+    cells = np.argsort(noise, kind="stable")[_evenly(noise.size)]
+    squared = (
+        2.0 * np.outer(noise[cells] ** 2, ((upper - lower) / inside) ** 2)
+        + np.outer(squares[cells], sampled)
+        + systematic
+    )
+    error = np.sqrt(squared).mean(axis=0)
+    # The first candidate is the usual range.
+    best = int(error.argmin())
+    chosen = best if error[best] < (1.0 - GAIN) * error[0] else 0
+    return float(lower[chosen]), float(upper[chosen])
+
+
+def describe(law: PooledLaw, lower: float, upper: float, top: float) -> FirstRange:
+    """Return a first range with the median of user means, and their deviations within it."""
+    centre = law.quantile(0.5)
+    step = (np.arange(POINTS) + 0.5) / POINTS
+    points = law.edges[:-1, None] + np.diff(law.edges)[:, None] * step
+    distance = np.clip(points, lower, upper) - centre
+    share = law.share[:, None] / POINTS
+    squares = (np.minimum(distance, 0.0) ** 2, np.maximum(distance, 0.0) ** 2)
+    deviations = (math.sqrt(2.0 * float(np.sum(one * share))) for one in squares)
+    below, above = (max(one, SMALLEST_SPREAD * top) for one in deviations)
+    return FirstRange(lower, upper, centre, below, above)
+
+
+def usual_range(law: PooledLaw, top: float) -> tuple[float, float]:
+    """Return the range by quantiles: further where the law is skewed, not beyond its tails."""
+    centre = law.quantile(0.5)
+    below, above = _outer_deviations(law, centre, top)
+    if max(below, above) > SKEWED_RATIO * min(below, above):
+        reach_down = min(SKEWED_HALF_WIDTH * below, max(centre - law.quantile(TAIL), below))
+        reach_up = min(SKEWED_HALF_WIDTH * above, max(law.quantile(1.0 - TAIL) - centre, above))
+    else:
+        reach_down, reach_up = HALF_WIDTH * below, HALF_WIDTH * above
+    return to_bounds(law, centre - reach_down, centre + reach_up, top)
+
+
+def to_bounds(law: PooledLaw, lower: float, upper: float, top: float) -> tuple[float, float]:
+    """Return a range without an end in an outermost bin: user means there may be at the bound."""
+    first, last = float(law.edges[1]), float(law.edges[-2])
+    return 0.0 if lower < first else lower, top if upper > last else upper
+
+
+def _outer_deviations(law: PooledLaw, centre: float, top: float) -> tuple[float, float]:
+    """Return the deviations of normal laws that have the outer quantiles."""
+    distances = (centre - law.quantile(OUTER), law.quantile(1.0 - OUTER) - centre)
+    below, above = (max(one / OUTER_SD, SMALLEST_SPREAD * top) for one in distances)
+    return below, above
+
+
+def _candidates(usual: tuple[float, float], top: float) -> tuple[Floats, Floats]:
+    """Return ranges that contain the usual one, which is the first."""
+    levels = np.linspace(0.0, top, LEVELS + 1)
+    low, high = (
+        np.concatenate([[end], levels[kept]])
+        for end, kept in zip(usual, (levels < usual[0], levels > usual[1]), strict=True)
+    )
+    lower, upper = np.meshgrid(low, high, indexing="ij")
+    return lower.ravel(), upper.ravel()
+
+
+def _share_between(law: PooledLaw, lower: Floats, upper: Floats) -> Floats:
+    """Return the share of user means between ends."""
+    reached = np.concatenate([[0.0], np.cumsum(law.share)])
+    low, high = (np.interp(ends, law.edges, reached) for ends in (lower, upper))
+    return np.asarray(high - low)
+
+
+def _evenly(n_cells: int) -> np.typing.NDArray[np.int64]:
+    """Return so many numbers of cells, evenly."""
+    n = min(n_cells, CELLS_COMPARED)
+    return np.asarray((2 * np.arange(n) + 1) * n_cells // (2 * n))
+
+
+def _normal_excess(z: Floats) -> Floats:
+    """Return E (Z - z)+ of a standard normal number."""
+    # Not by scipy, which mechanisms do not import: the tail by the error function of each.
+    tail = np.array([math.erfc(one / math.sqrt(2.0)) / 2.0 for one in z.tolist()])
+    density = np.exp(-(z**2) / 2.0) / math.sqrt(2.0 * math.pi)
+    return np.asarray(np.maximum(density - z * tail, 0.0))
+
+
+HISTOGRAM = "histogram"
+"""Name of its stage, in the ledger."""
 BINS, FINER_BINS = (8, 16, 32), (100, 800)
 """Numbers of bins; and the votes times epsilon from which there are more of them."""
-SPREAD_QUANTILE = Fraction(7, 10)
-"""Share of the distances between two user means of a cell that lie within the measured point."""
-SPREAD_POINTS = tuple(round(2**20 * 2 ** (-6 * k / 32)) for k in range(32, -1, -1))
-"""Points for the spread, geometric over a factor of 64, in parts of 2^-20 of the largest."""
-LARGEST_SPREAD = Fraction(5, 2)
-"""Largest point, in deviations of all user means: 0.7 of distances lie within 1.47 of those."""
-_Z_GRAIN = 2**20
 
 
 def cell_shares(weight: Weights) -> Floats:
@@ -86,25 +236,6 @@ def cell_shares(weight: Weights) -> Floats:
 
 
 # ---- pooled histogram ----
-
-
-def histogram(
-    name: str, values: VotedValues, edges: Ints, law: NoiseLaw, report: SensitivityReport
-) -> NoisyTotals:
-    """Return the stage of the votes of bins, one more than the inner edges between them."""
-
-    def total(sums: PrivateSums) -> Ints:
-        return values.tally(sums, ListedPoints(edges))
-
-    return NoisyTotals(name, int(edges.size) + 1, law, report, total)
-
-
-def user_histogram(
-    name: str, values: VotedValues, edges: Ints, user_votes: Ints, law: NoiseLaw
-) -> NoisyTotals:
-    """Return the same where values alone are private: of the public votes of each user."""
-    users = np.arange(user_votes.size)
-    return histogram(name, values, edges, law, two_bins(users, np.zeros_like(users), user_votes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +277,10 @@ class PooledMeans(ReadOnlyArrays):
         total = int(user_votes.sum())
         bins = n_bins(Fraction(total, PARTS) * promise.laplace_epsilon(SUBSTITUTED))
         edges, noise = inner_edges(lattice_steps, bins), promise.noise(SUBSTITUTED)
-        histogram = user_histogram(HISTOGRAM, values, edges, user_votes, noise)
+        users, points = np.arange(user_votes.size), ListedPoints(edges)
+        report = two_bins(users, np.zeros_like(users), user_votes)
+        total_of = partial(values.tally, candidates=points)
+        histogram = NoisyTotals(HISTOGRAM, points.size + 1, noise, report, total_of)
         return cls(histogram, edges, noise, total, lattice_steps)
 
     def units_law(self, noisy: Ints, lower: float, quantum: float) -> PooledLaw:
@@ -185,7 +319,7 @@ def n_bins(precision: Fraction) -> int:
 
 @dataclass(frozen=True)
 class PooledChoice:
-    """What is decided from the noisy votes, in whole quanta above the lower bound.
+    """Decisions from the noisy votes, in whole quanta above the lower bound.
 
     Attributes
     ----------
@@ -211,6 +345,11 @@ class PooledChoice:
         return cls(lower, upper, centre, *deviations)
 
     @property
+    def deviation(self) -> int:
+        """The larger deviation."""
+        return max(self.below, self.above)
+
+    @property
     def row(self) -> Ints:
         """The numbers as they are stored."""
         return np.array([self.lower, self.upper, self.centre, self.below, self.above])
@@ -218,63 +357,3 @@ class PooledChoice:
 
 N_DECIDED = 5
 """Whole numbers of a `PooledChoice`."""
-
-
-# ---- spread within cells ----
-
-
-def normal_quantile(share: Fraction) -> Fraction:
-    """Return a quantile of the standard normal law, rounded so that processors agree on it."""
-    return Fraction(round(_Z_GRAIN * STANDARD_NORMAL.inv_cdf(float(share))), _Z_GRAIN)
-
-
-def within_cell_spread(
-    weight: Weights, pooled: PooledChoice, epsilon: Fraction
-) -> MapQuantiles | None:
-    """Return the choice of a quantile of distances within cells; None if no cell has two users.
-
-    Parameters
-    ----------
-    weight : Weights
-    pooled : PooledChoice
-        Of all user means: public by then.
-    epsilon : Fraction
-        Loss of every user.
-    """
-    votes = WeightedVotes(weight)
-    if not votes.distance_votes:
-        return None
-    user_votes = votes.distance_user_votes
-    targets = vote_targets(votes.distance_votes, (SPREAD_QUANTILE,))
-    scale, points = selection_scale(int(user_votes.max()), epsilon), spread_points(pooled)
-    return MapQuantiles(SPREAD, WeightedDistances(votes), points, targets, user_votes, scale)
-
-
-def distance_vote_ratio(weight: Weights) -> Fraction:
-    """Return the votes of all distances relative to the sensitivity; 0 if there are none."""
-    choice = within_cell_spread(weight, _ANY_SPREAD, Fraction(1))
-    if choice is None:
-        return Fraction(0)
-    return Fraction(WeightedVotes(weight).distance_votes, int(choice.user_votes.max()))
-
-
-_ANY_SPREAD = PooledChoice(0, 1, 0, 1, 1)
-
-
-def spread_points(pooled: PooledChoice) -> ListedPoints:
-    """Return the points that a distance can be chosen from, in proportion to the pooled spread."""
-    largest = LARGEST_SPREAD * max(pooled.below, pooled.above)
-    points = [math.ceil(largest * ratio / SPREAD_POINTS[-1]) for ratio in SPREAD_POINTS]
-    return ListedPoints(np.unique(points).astype(np.int64))
-
-
-def within_cell_deviation(distance: int) -> float:
-    """Return the normal deviation of user means with this quantile of distances; in quanta.
-
-    Examples
-    --------
-    >>> round(within_cell_deviation(1466), 1)
-    1000.2
-    """
-    # A difference of two user means has twice the variance of one.
-    return distance / (math.sqrt(2.0) * float(normal_quantile((1 + SPREAD_QUANTILE) / 2)))

@@ -18,15 +18,15 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, has_single_record
 from hexveil.accounting.promise import Promise, Pure, choices_worth
+from hexveil.base.arrays import Floats
 from hexveil.mechanisms.looks import cell_ranges, user_weights
-from hexveil.mechanisms.looks.first_range import HALF_WIDTH
 from hexveil.mechanisms.looks.one_range import PrivateRange
+from hexveil.mechanisms.looks.pooled_means import HALF_WIDTH
 from hexveil.mechanisms.looks.user_weights import (
     MEAN_ABS_NORMAL,
     MIN_RANK_PRECISION,
@@ -40,6 +40,7 @@ from hexveil.mechanisms.looks.user_weights import (
     weight_distances,
 )
 from hexveil.mechanisms.looks.weighted_variance import errors_without_noise, split_noise
+from hexveil.model.occupancy import Occupancy
 from hexveil.planning.allocation import PlanAllocation, weighted_rows
 from hexveil.planning.calibration import fit_noise
 from hexveil.planning.optimizers.mean_error import (
@@ -47,14 +48,9 @@ from hexveil.planning.optimizers.mean_error import (
     minimize_mean_error,
 )
 from hexveil.planning.optimizers.pair_sums import fetch_sample
+from hexveil.planning.optimizers.user_factors import ClippingProblem
 from hexveil.planning.plan_rows import PlanningProblem
-
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats
-    from hexveil.model.occupancy import Occupancy
-    from hexveil.planning.optimizers.user_factors import ClippingProblem
-    from hexveil.planning.request import Request
-
+from hexveil.planning.request import Request
 
 QUANTILES = tuple(Fraction(n, 100) for n in (2, 5, 10, 15, 20))
 WIDENINGS = tuple(Fraction(n, 4) for n in (4, 5, 6, 8, 10))
@@ -181,7 +177,7 @@ class RangeSearch:
         return min(self.epsilon * usual, most.choices())
 
     def remaining(self, candidate: RangeCandidate) -> float:
-        """Return what an interval leaves to the cells: it is charged to everybody in full."""
+        """Return the loss left to the cells by an interval: all users are charged it in full."""
         cost = choices_worth(self.epsilon_of(candidate), self.promise.delta)
         return float(self.promise.amount - cost.amount)
 

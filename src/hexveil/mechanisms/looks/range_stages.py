@@ -1,9 +1,10 @@
-"""Releases in a private clipping range: the range, then weighted means, and second moments.
+"""Stages in private clipping ranges: a pooled histogram, then weighted means, and second moments.
 
-The range lies between two quantiles of a pooled histogram of user means, widened around its middle;
-for means alone it is a wider one where that promises a tenth less error (`first_range`). Proofs:
-`pooled_means` (the range follows from its noisy votes), `weighted_mean` and `weighted_variance`. A
-map is one data set: of a batch there is one row.
+One range for all cells lies between two quantiles of a pooled histogram of user means, widened
+around its middle; for means alone it is a wider one where that promises a tenth less error
+(`first_range`). Proofs: `pooled_means` (the range follows from its noisy votes), `weighted_mean`
+and `weighted_variance`. A map is one data set: of a batch there is one row. Ranges of single cells:
+`cell_stages`.
 """
 
 from __future__ import annotations
@@ -13,97 +14,175 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
 from hexveil.accounting.error_model import ErrorModel
-from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
+from hexveil.accounting.noise_law import GAUSSIAN, NoiseLaw
 from hexveil.accounting.promise import Promise
 from hexveil.base.arrays import Floats, Ints
-from hexveil.mechanisms.contract import (
-    DONE,
-    Decoded,
-    EstimateGrid,
-    NoisyTotals,
-    Outputs,
-    PrivateSums,
-)
-from hexveil.mechanisms.estimates import STANDARD_NORMAL, to_value_units, widened
+from hexveil.mechanisms.contract import DONE, NoisyTotals
 from hexveil.mechanisms.looks.clipped_mean import CELLS, CellLattice
-from hexveil.mechanisms.looks.first_range import to_bounds, wider_range
 from hexveil.mechanisms.looks.kinds import ReleaseAllocation
-from hexveil.mechanisms.looks.pooled_means import HISTOGRAM, PooledMeans, cell_shares
+from hexveil.mechanisms.looks.pooled_means import (
+    HISTOGRAM,
+    PooledMeans,
+    cell_shares,
+    to_bounds,
+    wider_range,
+)
 from hexveil.mechanisms.looks.weighted_mean import WeightedMean
 from hexveil.mechanisms.looks.weighted_variance import WeightedVariance
 from hexveil.mechanisms.pooled_law import MeanView, PooledLaw
+from hexveil.mechanisms.stage_data import (
+    STANDARD_NORMAL,
+    Decoded,
+    EstimateGrid,
+    Outputs,
+    PrivateSums,
+    to_value_units,
+    widened,
+)
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
 
 
 @dataclass(frozen=True, eq=False)
-class OneRangeStages(ReleaseAllocation):
-    """Public plan of weighted means in a private clipping range.
+class RangeStages(ReleaseAllocation):
+    """Base of weighted means in ranges that a pooled histogram of user means leads to.
 
     Attributes
     ----------
     histogram_promise : Pure or Squares
         Loss of a user of all votes by the pooled histogram.
-    quantiles : pair of Fraction
-        Shares of user means below the ends of the range.
-    widening : Fraction
-        By how much the range is widened around its middle.
     mean : WeightedMean
-    variances : tuple of WeightedVariance
-        One, or none.
-    published : tuple of str
-        Statistics that are published; the mean is measured in any case.
+        Its noise is that of cells with all of their loss for one number.
     lattice : CellLattice
         Of cells that all have the records' bounds.
     lattice_steps : int
         Width of the records' bounds in quanta.
     booked : ndarray of float, shape (n_users,)
-        Loss of each user, rounded up.
+        Loss of each user, rounded up (`kinds`).
+    """
+
+    histogram_promise: Promise
+    mean: WeightedMean
+    lattice: CellLattice
+    lattice_steps: int
+    booked: Floats
+    n_decided: ClassVar[int]
+    """Whole numbers that are stored with the noisy votes."""
+
+    @property
+    def law(self) -> NoiseLaw:
+        """Noise of all numbers."""
+        return self.histogram_promise.law
+
+    @cached_property
+    def pooled_means(self) -> PooledMeans:
+        """The pooled histogram, with votes and bins."""
+        return PooledMeans.of(self.mean.weight, self.lattice_steps, self.histogram_promise)
+
+    @property
+    def histogram(self) -> NoisyTotals:
+        """The first stage, which decides by its law."""
+
+        def decide(noisy: Ints) -> Ints:
+            return self.decide(self.pooled_means.law(noisy))
+
+        return replace(self.pooled_means.histogram, decide=decide, n_decided=self.n_decided)
+
+    def decide(self, law: PooledLaw) -> Ints:
+        """Return the figures that follow from the law of user means, in whole quanta."""
+        raise NotImplementedError
+
+    def decided(self, outputs: Outputs) -> list[int]:
+        """Return the numbers that were decided."""
+        decided: list[int] = outputs[HISTOGRAM][0][-self.n_decided :].tolist()
+        return decided
+
+    def votes(self, outputs: Outputs) -> Ints:
+        """Return the noisy votes of the bins of user means."""
+        return np.asarray(outputs[HISTOGRAM][0][: -self.n_decided])
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Bounds of the records, in value units."""
+        low = float(self.lattice.lower_value[0])
+        return low, low + self.lattice.quantum * self.lattice_steps
+
+    def view(self, outputs: Outputs) -> MeanView | None:
+        """Return all looks at the cells."""
+        weight, quantum = self.mean.weight, self.lattice.quantum
+        law = self.pooled_means.units_law(self.votes(outputs), self.bounds[0], quantum)
+        looks, spread = self.looks(outputs), self.user_mean_spread(outputs)
+        return MeanView(looks, CellDesign.of(weight), spread, self.bounds, cell_shares(weight), law)
+
+    def looks(self, outputs: Outputs) -> tuple[ClippedLook, ...]:
+        """Return the independent noisy numbers of each cell, for its posterior."""
+        raise NotImplementedError
+
+    def user_mean_spread(self, outputs: Outputs) -> UserMeanSpread:
+        """Return the released spread of user means, in value units."""
+        raise NotImplementedError
+
+    def grids(self, models: Mapping[str, ErrorModel]) -> dict[str, EstimateGrid]:  # noqa: ARG002
+        """Return where published means can lie."""
+        return {"mean": self.mean.grid(self.lattice)}
+
+    def check_release(self, scale: ValueLattice, epsilon: float, *, has_squares: bool) -> None:  # noqa: ARG002
+        """Refuse narrower bounds, and numbers that leave 64 bits."""
+        self.mean.check_bounds(self.lattice, scale)
+        self.check_room(epsilon)
+
+    def check_room(self, epsilon: float) -> None:
+        """Refuse sums and noise that do not fit."""
+        self.mean.check_room(self.lattice_steps, epsilon)
+
+
+@dataclass(frozen=True, eq=False)
+class OneRangeStages(RangeStages):
+    """Public plan of weighted means in a private clipping range.
+
+    Attributes
+    ----------
+    quantiles : pair of Fraction
+        Shares of user means below the ends of the range.
+    widening : Fraction
+        By how much the range is widened around its middle.
+    variances : tuple of WeightedVariance
+        One, or none.
+    published : tuple of str
+        Statistics that are published; the mean is measured in any case.
     errors : callable
         Returns the error model of each statistic for the ends of a range, in quanta.
     """
 
-    histogram_promise: Promise
     quantiles: tuple[Fraction, Fraction]
     widening: Fraction
-    mean: WeightedMean
     variances: tuple[WeightedVariance, ...]
     published: tuple[str, ...]
-    lattice: CellLattice
-    lattice_steps: int
-    booked: Floats
     errors: Callable[[tuple[int, int]], Mapping[str, ErrorModel]]
-    law: NoiseLaw = LAPLACE
+    n_decided: ClassVar[int] = 4
 
     def check_release(self, scale: ValueLattice, epsilon: float, *, has_squares: bool) -> None:
-        """Refuse narrower bounds, missing sums of squares, and numbers that leave 64 bits."""
-        self.mean.check_bounds(self.lattice, scale)
-        self.mean.check_room(self.lattice_steps, epsilon)
+        """Refuse the same, and missing sums of squares."""
+        super().check_release(scale, epsilon, has_squares=has_squares)
         for variance in self.variances:
             variance.check(epsilon, has_squares=has_squares)
 
     def grids(self, models: Mapping[str, ErrorModel]) -> dict[str, EstimateGrid]:
         """Return where published numbers can lie, by statistic."""
-        grids = {"mean": self.mean.grid(self.lattice)}
+        grids = super().grids(models)
         for variance in self.variances:
             grids["variance"] = variance.grid(models["variance"].unit)
         return grids
 
-    @cached_property
-    def pooled_means(self) -> PooledMeans:
-        """The pooled histogram, with votes and bins."""
-        mean = self.mean
-        return PooledMeans.of(mean.weight, self.lattice_steps, self.histogram_promise)
-
     def next_stage(self, earlier: Outputs) -> NoisyTotals | None:
         """Return the pooled histogram, then the cells' own numbers."""
         if not earlier:
-            decided = 2 * len(self.quantiles)
-            return replace(self.pooled_means.histogram, decide=self._decide, n_decided=decided)
+            return self.histogram
         return self._cells(self.released_range(earlier)) if len(earlier) == 1 else DONE
 
     def _cells(self, ends: tuple[int, int]) -> NoisyTotals:
@@ -121,31 +200,21 @@ class OneRangeStages(ReleaseAllocation):
 
     def released_range(self, outputs: Outputs) -> tuple[int, int]:
         """Return the ends in quanta above the lower bound of the records."""
-        low, high = outputs[HISTOGRAM][0][-2:].tolist()
+        *_, low, high = self.decided(outputs)
         return low, high
-
-    def released_quantiles(self, outputs: Outputs) -> tuple[int, int]:
-        """Return the quantiles of user means in quanta, before the range was widened."""
-        low, high = outputs[HISTOGRAM][0][-4:-2].tolist()
-        return low, high
-
-    def votes(self, outputs: Outputs) -> Ints:
-        """Return the noisy votes of the bins of user means."""
-        return np.asarray(outputs[HISTOGRAM][0][:-4])
-
-    def law_of_means(self, outputs: Outputs) -> PooledLaw:
-        """Return the law of user means that these votes show, in value units."""
-        lower, quantum = float(self.lattice.lower_value[0]), self.lattice.quantum
-        return self.pooled_means.units_law(self.votes(outputs), lower, quantum)
 
     def view(self, outputs: Outputs) -> MeanView | None:
         """Return one look at every cell in the range, if means are published."""
-        if "mean" not in self.published:
-            return None
-        ends, noisy = self.released_range(outputs), self.numbers(outputs)["mean"]
-        lower, quantum = float(self.lattice.lower_value[0]), self.lattice.quantum
-        span = quantum * self.lattice_steps
-        low, high = (to_value_units(end, self.lattice_steps, lower, span) for end in ends)
+        return super().view(outputs) if "mean" in self.published else None
+
+    def looks(self, outputs: Outputs) -> tuple[ClippedLook, ...]:
+        """Return the look at every cell."""
+        noisy, lower = self.numbers(outputs)["mean"], self.bounds[0]
+        span = self.lattice.quantum * self.lattice_steps
+        low, high = (
+            to_value_units(end, self.lattice_steps, lower, span)
+            for end in self.released_range(outputs)
+        )
         look = ClippedLook(
             self.lattice.in_units(self.mean.averages(noisy)),
             np.full(noisy.size, low),
@@ -153,22 +222,20 @@ class OneRangeStages(ReleaseAllocation):
             self.mean.noise * (high - low),
             is_gaussian=self.law == GAUSSIAN,
         )
-        below, above = self.released_quantiles(outputs)
+        return (look,)
+
+    def user_mean_spread(self, outputs: Outputs) -> UserMeanSpread:
+        """Return the spread that the quantiles show, before the range was widened."""
+        lower, span = self.bounds[0], self.lattice.quantum * self.lattice_steps
+        below, above, *_ = self.decided(outputs)
         deviations = STANDARD_NORMAL.inv_cdf(1.0 - float(self.quantiles[0]))
         deviation = span * (above - below) / (2.0 * deviations * self.lattice_steps)
         centre = lower + span * (below + above) / (2.0 * self.lattice_steps)
-        return MeanView(
-            (look,),
-            CellDesign.of(self.mean.weight),
-            UserMeanSpread(centre, deviation, deviation, None),
-            (lower, lower + span),
-            cell_shares(self.mean.weight),
-            self.law_of_means(outputs),
-        )
+        return UserMeanSpread(centre, deviation, deviation, None)
 
-    def _decide(self, noisy: Ints) -> Ints:
-        """Return the quantiles and the range, in whole quanta, that are stored with the votes."""
-        law, steps = self.pooled_means.law(noisy), self.lattice_steps
+    def decide(self, law: PooledLaw) -> Ints:
+        """Return the quantiles, then the range."""
+        steps = self.lattice_steps
         low, high = (law.quantile(float(one)) for one in self.quantiles)
         first = min(max(math.floor(low), 0), steps - 1)
         found = first, max(min(math.ceil(high), steps), first + 1)

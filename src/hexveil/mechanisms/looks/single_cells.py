@@ -17,17 +17,13 @@ import numpy as np
 from hexveil.accounting.error_model import CellMechanismErrorModel, ErrorModel, constant_error
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.contract import Decoded, EstimateGrid, Outputs, Stage
-from hexveil.mechanisms.looks.kinds import (
-    ClippingKind,
-    Planned,
-    PrivateStep,
-    ReleaseAllocation,
-)
+from hexveil.mechanisms.contract import Stage
+from hexveil.mechanisms.looks.kinds import ClippingKind, Planned, PrivateStep, ReleaseAllocation
 from hexveil.mechanisms.per_cell_allocation import PlannedCells
 from hexveil.mechanisms.single_cell.cell_allocation import CellAllocation, ReleasedRange
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
 from hexveil.mechanisms.single_cell.clipped_user_sums import ThresholdMechanism
+from hexveil.mechanisms.stage_data import Decoded, EstimateGrid, Outputs
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.plan_rows import MAX_ERROR, PlanningProblem, PlanRows, refuse_rows

@@ -45,7 +45,7 @@ import numpy as np
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.work_share import SEARCH, parts_of_work
-from hexveil.mechanisms.estimates import STANDARD_NORMAL
+from hexveil.mechanisms.stage_data import STANDARD_NORMAL
 from hexveil.model.occupancy import Occupancy, PairColumn, Pairs
 from hexveil.model.pair_columns import FactoredWeights, Weights
 from hexveil.planning.optimizers.pair_sums import descend, fetch_sample, share_sums

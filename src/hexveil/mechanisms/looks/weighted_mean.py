@@ -26,27 +26,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.accounting.moves import PairMoves, StatisticMoves
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import EstimateGrid, PrivateSums
-from hexveil.mechanisms.looks.clipped_mean import ROOM, CellLattice
+from hexveil.mechanisms.looks.clipped_mean import CellLattice, check_room
 from hexveil.mechanisms.sensitivity_report import MappedMoves
-from hexveil.mechanisms.stage_data import TAIL
+from hexveil.mechanisms.stage_data import ROOM, EstimateGrid, PrivateSums
+from hexveil.model.occupancy import Occupancy, PairColumn, Pairs
+from hexveil.model.pair_bins import PairSums
 from hexveil.model.pair_columns import WEIGHT_RESOLUTION, Weights
+from hexveil.model.public_metadata import ValueLattice
 
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.model.occupancy import Occupancy, PairColumn, Pairs
-    from hexveil.model.pair_bins import PairSums
-    from hexveil.model.public_metadata import ValueLattice
-
-    Ends = tuple[int, int] | tuple[Ints, Ints]
+Ends = tuple[int, int] | tuple[Ints, Ints]
 
 
 def contributions(total: Ints, n: Ints, weight: Ints, ends: Ends) -> Ints:
@@ -213,18 +209,3 @@ def _measure(
     ends = pairs.spread(lower), pairs.spread(upper)
     contribution = contributions(sums.total, pairs.n, weights.of(pairs), ends)
     return np.asarray(np.add.reduceat(contribution, pairs.start[:-1]))
-
-
-def check_room(totals: Ints, scales: Floats, width: int, epsilon: float) -> None:
-    """Refuse, from public facts, statistics and noise that could leave 64 bits.
-
-    Raises
-    ------
-    InputError
-    """
-    # As doubles: integers that overflow would wrap round, and pass.
-    if not (2.0 * width * totals + TAIL * scales < ROOM).all():
-        raise InputError(
-            f"noise for epsilon {epsilon:.3g} does not fit whole numbers of 64 bits; "
-            "ask for a larger epsilon or use a coarser quantum."
-        )

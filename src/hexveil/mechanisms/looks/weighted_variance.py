@@ -2,7 +2,7 @@
 
 Let the interval be [a, b] in quanta above the lower bound of the records, chosen privately or all
 of the bounds; c its middle, r the radius around it (`centre_and_radius` in
-mechanisms/estimates.py): whole numbers, functions of a and b and of public facts. A pair with
+mechanisms/stage_data.py): whole numbers, functions of a and b and of public facts. A pair with
 m records k_j has the second moment about c
 
     q = Σ (k_j - c)² = ss - 2 c s + m c²,
@@ -69,9 +69,6 @@ from hexveil.accounting.noise_law import LAPLACE, NoiseLaw
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import EstimateGrid, PrivateSums
-from hexveil.mechanisms.estimates import centre_and_radius
-from hexveil.mechanisms.looks.clipped_mean import ROOM
 from hexveil.mechanisms.looks.clipped_variance import NO_SQUARES
 from hexveil.mechanisms.looks.user_weights import (
     WEIGHT_CONFOUNDING,
@@ -80,7 +77,7 @@ from hexveil.mechanisms.looks.user_weights import (
     expected_bias,
 )
 from hexveil.mechanisms.looks.weighted_mean import WeightedMean, laplace_scales, weighted_moves
-from hexveil.mechanisms.stage_data import TAIL
+from hexveil.mechanisms.stage_data import ROOM, TAIL, EstimateGrid, PrivateSums, centre_and_radius
 from hexveil.model.occupancy import PairColumn, Pairs
 from hexveil.model.pair_bins import PairSums
 from hexveil.model.pair_columns import Weights

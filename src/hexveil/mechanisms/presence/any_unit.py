@@ -18,25 +18,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
-from hexveil.accounting.moves import ULP, losses, quotient
+from hexveil.accounting.moves import ULP, Currency, losses, quotient
 from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS, Promise, promised
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.rational import round_up
-from hexveil.mechanisms.contract import (
-    DONE,
-    GaussianNoise,
-    LaplaceNoise,
-    NoiseRequest,
-    NoisyTotals,
-    Outputs,
-    PrivateSums,
-    Stage,
-)
+from hexveil.mechanisms.contract import DONE, NoisyTotals, Stage
+from hexveil.mechanisms.sensitivity_report import SensitivityReport
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from hexveil.model.private_pairs import PairBlocks, PrivatePairs
 
 N_ACCOUNTS = 1
@@ -85,7 +78,7 @@ def _blocks(sums: object) -> PairBlocks:
 
 
 @dataclass(frozen=True)
-class AnyUnit:
+class AnyUnit(SensitivityReport):
     """Sensitivity of numbers that any unit moves together by a limited distance.
 
     Attributes
@@ -97,28 +90,21 @@ class AnyUnit:
 
     by: int
     power: int = 1
+    of_choices: ClassVar[bool] = True
 
     @classmethod
     def of(cls, noise: NoiseLaw, weights: int = 1) -> AnyUnit:
         """Return that any unit contributes at most so many full weights, in the noise's norm."""
         return cls(weights * PARTS**noise.power, noise.power)
 
-    def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:
+    def charge(self, scales: Floats, n_users: int, currency: Currency) -> Floats:
         """Return the loss of any unit, rounded down: see `SensitivityReport`."""
-        if isinstance(request, GaussianNoise) or self.power != 1:
-            # No pure loss limits it: the meter of a pure promise refuses it.
+        if (currency is losses) != (self.power == 1):
             return np.full(n_users, np.inf)
-        scale = np.min(request.scales) if isinstance(request, LaplaceNoise) else request.scale / 2
-        (loss,) = losses([(np.array([self.by]), np.array([scale]))])
+        loss = np.array([self.by])
+        for _ in range(self.power):
+            loss = quotient(loss, np.array([scales.min()]))
         return np.full(n_users, loss * DOWN)
-
-    def squares_lower_bound(self, request: GaussianNoise, n_users: int) -> Floats:
-        """Return μ² of this noise for any unit, rounded down; infinite for a parameter of zero."""
-        if self.power != 2:
-            return np.full(n_users, np.inf)
-        least = np.array([np.min(request.deviations)], dtype=np.float64)
-        square = quotient(quotient(np.array([self.by]), least), least)
-        return np.full(n_users, square * DOWN)
 
 
 # ---- contributions ----

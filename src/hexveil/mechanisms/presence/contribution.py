@@ -58,10 +58,11 @@ from hexveil.accounting.promise import PARTS, Promise
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import NoisyTotals, Outputs
+from hexveil.mechanisms.contract import NoisyTotals
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.presence.any_unit import L1, AnyUnitPlan, Norm, any_unit_stage, norm_of
 from hexveil.mechanisms.private_quantile import ListedPoints
+from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.private_pairs import PrivatePairs
 
 MAX_PRICE = 2**20

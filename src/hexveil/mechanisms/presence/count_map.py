@@ -39,7 +39,7 @@ from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS, Promise, of_amount
 from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.contract import NoisyTotals, Outputs, Stage
+from hexveil.mechanisms.contract import NoisyTotals, Stage
 from hexveil.mechanisms.presence.any_unit import AnyUnitPlan, Norm, any_unit_stage, norm_of
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
 from hexveil.mechanisms.presence.presence_decoding import (
@@ -49,6 +49,7 @@ from hexveil.mechanisms.presence.presence_decoding import (
     weight_interval,
 )
 from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation
+from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.private_pairs import PrivatePairs
 
 COUNT_MAP = "count map"

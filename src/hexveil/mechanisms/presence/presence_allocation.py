@@ -34,7 +34,7 @@ from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.contract import NoisyTotals, Outputs, Stage
+from hexveil.mechanisms.contract import NoisyTotals, Stage
 from hexveil.mechanisms.pooled_law import (
     RESIDUAL_EDGES,
     VALUE_EDGES,
@@ -61,6 +61,7 @@ from hexveil.mechanisms.presence.contribution import (
 )
 from hexveil.mechanisms.presence.map_refinement import MapRefinement, NoisyLevels
 from hexveil.mechanisms.presence.presence_decoding import ReleasedMap, decode_map
+from hexveil.mechanisms.stage_data import Outputs
 
 WIDE_VALUES, VALUES, COARSE_MAP = "wide values", "values", "coarse map"
 RESIDUALS, FINE_MAP = "residuals", "fine map"
@@ -247,7 +248,10 @@ class PresenceAllocation(CappedMap):
         name, edges, votes = self.histogram(outputs)
         origin = centres if name == RESIDUALS else np.zeros_like(centres)
         return BeyondRange.of(
-            PooledLaw.of(edges / PARTS, votes, self.histogram_law(name)), origin, window
+            PooledLaw.of(edges / PARTS, votes, self.histogram_law(name)),
+            origin,
+            window.low,
+            window.high,
         )
 
     def _levels(self, outputs: Outputs, window: CellWindow) -> Floats:

@@ -57,7 +57,7 @@ from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import HexveilError, InputError
-from hexveil.mechanisms.contract import NoisyTotals, Outputs, Stage
+from hexveil.mechanisms.contract import NoisyTotals, Stage
 from hexveil.mechanisms.distribution.binned_stage import apportion
 from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS, NARROW, WIDE, ShapeBins
 from hexveil.mechanisms.distribution.shape_statistics import (
@@ -81,6 +81,7 @@ from hexveil.mechanisms.presence.presence_decoding import (
     noisy_columns,
     weight_interval,
 )
+from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.private_pairs import PrivatePairs
 
 COARSE_WEIGHTS = "coarse weights"

@@ -47,7 +47,7 @@ from typing import ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from hexveil.accounting.bias import linear_bias, linear_error
+from hexveil.accounting.bias import linear_error
 from hexveil.accounting.pseudo_user_caps import (
     exact_cap,
     median_cap,
@@ -58,16 +58,14 @@ from hexveil.accounting.pseudo_user_caps import (
 from hexveil.accounting.pseudo_users import PseudoUsers, best_fit, check_cap, wrap_around
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.contract import EstimateGrid, Outputs, PrivateSums, ProvenError
-from hexveil.mechanisms.single_cell.cell_allocation import (
-    INT64_ROOM,
-    LN20,
-    TAIL_SCALES,
-    CellAllocation,
-    CellProblem,
-)
+from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
-from hexveil.mechanisms.single_cell.clipped_user_sums import LinearSum, weighted_share
+from hexveil.mechanisms.single_cell.clipped_user_sums import LinearMean, LinearSum, weighted_share
+from hexveil.mechanisms.stage_data import (
+    ROOM,
+    TAIL,
+    PrivateSums,
+)
 
 GroupingRule = Literal["best_fit", "wrap_around"]
 CapRule = Literal[
@@ -267,40 +265,6 @@ WEIGHT_BITS = 26
 """The largest weight is 2^26, unless sums or noise would not fit 64 bits."""
 
 
-@dataclass(frozen=True, eq=False)
-class ArrayAverage(CellAllocation):
-    """The allocation of the module's head.
-
-    Attributes
-    ----------
-    groups : PseudoUsers
-        Which samples share an array: `.cap`, `.n_arrays`, `.weights`.
-    total_weight : int
-        ΣW.
-    """
-
-    groups: PseudoUsers
-    total_weight: int
-
-    def estimate(self, outputs: Outputs) -> Floats:
-        """Return the estimates: see `CellAllocation.estimate`."""
-        return np.asarray(outputs["mean"][:, 0] / self.total_weight)
-
-    def sensitivity(self, width: float) -> float:
-        """Return U max w."""
-        return float(self.groups.user_sensitivity(width).max())
-
-    def error(self, width: float) -> ProvenError:
-        """Return the proven error: see `CellAllocation.error`."""
-        bias = linear_bias(self.groups.weights, self.cell.counts, width)
-        scale = self.sensitivity(width) / float(self.epsilon)
-        return ProvenError(np.array([scale]), np.array([bias]), np.array([bias + scale * LN20]))
-
-    def grid(self) -> EstimateGrid:
-        """Return multiples of a quantum over ΣW."""
-        return EstimateGrid(np.zeros(1), np.array([1.0 / self.total_weight]))
-
-
 def integer_weights(weights: Floats, span: int, epsilon: Fraction) -> Ints:
     """Return W, from public weights w: 2^26 for the largest, fewer bits if that does not fit.
 
@@ -312,7 +276,7 @@ def integer_weights(weights: Floats, span: int, epsilon: Fraction) -> Ints:
     """
     relative = weights / weights.max()
     # Both the sum and its noise grow with the weights, and must stay within the room.
-    room = INT64_ROOM / (span * (float(relative.sum()) + TAIL_SCALES / float(epsilon)))
+    room = ROOM / (span * (float(relative.sum()) + TAIL / float(epsilon)))
     bits = max(min(WEIGHT_BITS, math.floor(math.log2(room))), 0)
     return np.asarray(np.floor(relative * 2.0**bits), dtype=np.int64)
 
@@ -351,14 +315,14 @@ class ArrayAveraging(CellMechanism):
     def __post_init__(self) -> None:
         check_rules(self.grouping, self.cap)
 
-    def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> ArrayAverage:
+    def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> LinearMean:
         """Return the allocation of one cell: see `CellMechanism.allocate_cell`."""
         groups = group_users(cell.counts, epsilon, self.grouping, self.cap)
         # Whole weights are public, and the estimate divides by their sum: they add no bias.
         weight = integer_weights(groups.weights, cell.span, epsilon)
         ends = np.zeros_like(weight), weight * cell.span
         stage = LinearSum("mean", cell.counts, weight, *ends, cell.span, epsilon)
-        return ArrayAverage(cell, epsilon, (stage,), groups, int(weight.sum()))
+        return LinearMean(cell, epsilon, (stage,), int(weight.sum()), groups=groups)
 
 
 Objective = Literal["minimax", "minimax_std", "surrogate", "surrogate_printed"]
@@ -395,6 +359,6 @@ class OptArrayAveraging(CellMechanism):
             objectives = ", ".join(get_args(Objective))
             raise InputError(f"objective must be one of {objectives}; got {self.objective!r}.")
 
-    def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> ArrayAverage:
+    def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> LinearMean:
         """Return the allocation of one cell: see `CellMechanism.allocate_cell`."""
         return ArrayAveraging("best_fit", self.objective).allocate_cell(cell, epsilon)

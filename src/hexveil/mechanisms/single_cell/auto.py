@@ -13,7 +13,6 @@ release of them already paid for; one fitted to the records' own values would vo
 Integers, sensitivity, bias: those of the chosen mechanism.
 """
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +24,6 @@ from numpy.typing import ArrayLike
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number
-from hexveil.mechanisms.contract import PrivateSums, ProvenError
 from hexveil.mechanisms.priors import (
     PerUser,
     UnknownRange,
@@ -45,6 +43,7 @@ from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism, CellPla
 from hexveil.mechanisms.single_cell.clipped_user_sums import Baseline, OptimalClipping
 from hexveil.mechanisms.single_cell.levy import Levy
 from hexveil.mechanisms.single_cell.quantile_averaging import AKMV, FixedQuantile, OptimizedQuantile
+from hexveil.mechanisms.stage_data import PrivateSums, ProvenError
 
 PAPERS_MECHANISMS: tuple[CellMechanism, ...] = (
     Baseline(),
@@ -146,26 +145,19 @@ class Auto(CellMechanism):
         return self.allocate_chosen(cell, epsilon, self.choose(cell, epsilon))
 
     def choose(self, cell: CellProblem, epsilon: Fraction) -> str:
-        """Return the name of the chosen mechanism, and the choice that it makes itself, as JSON."""
+        """Return the name of the chosen mechanism."""
         bounds = cell.lower, cell.lower + cell.quantum * cell.span
         # Predicted on the lattice of a study, in parts of the bounds; the allocation itself is made
         # on the lattice of the records.
-        chosen = self.plan(cell.counts, bounds=bounds, epsilon=epsilon).chosen
-        return json.dumps([chosen.name, chosen.choose(cell, epsilon)])
-
-    def chosen_name(self, choice: str) -> str:
-        """Return the name of the candidate: see `CellMechanism.chosen_name`."""
-        return str(json.loads(choice)[0])
+        return self.plan(cell.counts, bounds=bounds, epsilon=epsilon).chosen.name
 
     def allocate_chosen(self, cell: CellProblem, epsilon: Fraction, choice: str) -> CellAllocation:
         """Return a candidate's allocation: see `CellMechanism.allocate_chosen`."""
         candidates = PAPERS_MECHANISMS if self.candidates is None else self.candidates
-        try:
-            name, inner = json.loads(choice)
-            (chosen,) = (each for each in candidates if each.name == name)
-        except (ValueError, TypeError):
-            raise unknown_choice(self.name) from None
-        return chosen.allocate_chosen(cell, epsilon, inner)
+        chosen = [each for each in candidates if each.name == choice]
+        if not chosen:
+            raise unknown_choice(self.name)
+        return chosen[0].allocate_cell(cell, epsilon)
 
 
 def _check_candidates(candidates: Sequence[CellMechanism]) -> tuple[CellMechanism, ...]:
@@ -174,7 +166,8 @@ def _check_candidates(candidates: Sequence[CellMechanism]) -> tuple[CellMechanis
     if not mechanisms:
         raise InputError("Auto needs at least one candidate; leave candidates out for all.")
     for mechanism in mechanisms:
-        if not isinstance(mechanism, CellMechanism):
+        # What another `Auto` chooses would not be stored with the plan.
+        if not isinstance(mechanism, CellMechanism) or isinstance(mechanism, Auto):
             raise InputError(f"a candidate must be a mechanism like Baseline(), got {mechanism!r}.")
     if len({mechanism.name for mechanism in mechanisms}) < len(mechanisms):
         raise InputError("a candidate is named twice; name each once.")

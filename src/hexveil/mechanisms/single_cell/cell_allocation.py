@@ -4,7 +4,6 @@ Neighbours: one user's values all change within the bounds; users and counts are
 Loss: the sum over the stages of what each costs a user at most, whatever the others found.
 """
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,29 +16,20 @@ from hexveil.accounting.sensitivity import check_counts
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_bounds, to_positive_fraction
-from hexveil.mechanisms.contract import (
-    DONE,
-    Decoded,
+from hexveil.mechanisms.contract import DONE, Stage
+from hexveil.mechanisms.private_quantile import ROUND_UP
+from hexveil.mechanisms.stage_data import (
+    ROOM,
+    TAIL,
     EstimateGrid,
     Outputs,
     PrivateSums,
-    Stage,
     StatisticError,
 )
-from hexveil.mechanisms.private_quantile import ROUND_UP
 from hexveil.model.occupancy import Occupancy
-
-LN20 = math.log(20.0)
-"""Laplace noise exceeds so many scales with probability 5 percent."""
 
 STUDY_SPAN = 2**20
 """Quanta of the bounds in a study."""
-
-INT64_ROOM = 2**61
-"""Sums and their noise stay below this, half of what the noise door accepts."""
-
-TAIL_SCALES = 512
-"""Noise beyond so many scales has a probability below exp(-512)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +117,7 @@ def check_int64(total: int, scale: float) -> None:
         If they could.
     """
     # Not (>=): a scale that is no number is refused, too.
-    if not total + TAIL_SCALES * scale < INT64_ROOM:
+    if not total + TAIL * scale < ROOM:
         raise InputError(
             "the sum of a cell or its noise does not fit integers of 64 bits; ask for a larger "
             "epsilon or use a coarser quantum."
@@ -214,11 +204,6 @@ class CellAllocation(ABC):
     def next_stage(self, earlier: Outputs) -> Stage | None:
         """Return the next of the fixed stages."""
         return self.stages[len(earlier)] if len(earlier) < len(self.stages) else DONE
-
-    def decode(self, outputs: Outputs) -> tuple[Decoded, ...]:
-        """Return the mean of the cell."""
-        estimate = self.estimate(outputs)[:, None]
-        return (Decoded("mean", estimate, self.grid(), self.error(float(self.cell.span))),)
 
 
 @dataclass(frozen=True, eq=False)

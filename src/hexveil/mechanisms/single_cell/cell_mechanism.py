@@ -18,30 +18,21 @@ from numpy.typing import ArrayLike
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number
-from hexveil.mechanisms.contract import (
-    UNMETERED,
-    MemoryJournal,
-    NoiseSource,
-    Outputs,
-    PrivateSums,
-    ProvenError,
-    StatisticError,
-    Values,
-    execute,
-)
+from hexveil.mechanisms.contract import MemoryJournal, NoiseSource, execute
+from hexveil.mechanisms.sensitivity_report import UNMETERED
 from hexveil.mechanisms.single_cell.cell_allocation import (
     CellAllocation,
     CellProblem,
     check_epsilon,
     study_cell,
 )
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums, ProvenError, StatisticError, Values
 
 
 class CellMechanism(ABC):
     """An algorithm for the mean of one cell; a frozen data class of its options.
 
-    It shows itself as constructed, options at their default left out: `registry.parse` reads that
-    text back.
+    It shows itself as constructed, options at their default left out: `parse` reads that text back.
     """
 
     shown_always: ClassVar[tuple[str, ...]] = ()
@@ -78,9 +69,9 @@ class CellMechanism(ABC):
             raise unknown_choice(self.name)
         return self.allocate_cell(cell, epsilon)
 
-    def chosen_name(self, choice: str) -> str:  # noqa: ARG002  here itself
+    def chosen_name(self, choice: str) -> str:
         """Return the name of the mechanism that a choice takes."""
-        return self.name
+        return choice or self.name
 
     def plan(self, counts: ArrayLike, *, bounds: object, epsilon: Number) -> "CellPlan":
         """Return the public plan of one cell in value units, for a study.

@@ -30,29 +30,25 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
+from hexveil.accounting.error_model import LN20
 from hexveil.accounting.pseudo_users import PseudoUsers
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.rational import round_down, round_up
-from hexveil.mechanisms.contract import (
-    DrawnRow,
-    EstimateGrid,
+from hexveil.mechanisms.contract import DrawnRow
+from hexveil.mechanisms.private_quantile import ROUND_UP, PrivateQuantile, RankCost
+from hexveil.mechanisms.sensitivity_report import (
     LaplaceNoise,
     NoiseRequest,
-    Outputs,
-    PredictedError,
-    PrivateSums,
     SensitivityReport,
     Separate,
-    Values,
 )
-from hexveil.mechanisms.private_quantile import ROUND_UP
 from hexveil.mechanisms.single_cell.array_averaging import RangeReading
 from hexveil.mechanisms.single_cell.cell_allocation import (
-    LN20,
     CellAllocation,
     ReleasedRange,
     check_int64,
 )
+from hexveil.mechanisms.stage_data import EstimateGrid, Outputs, PredictedError, PrivateSums, Values
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,12 +61,20 @@ class ClippedRangeMean(CellAllocation):
         The part of ε that pays for the noise; the rest finds the range.
     divisor : int
         The estimate is the noisy sum over this.
+    groups : PseudoUsers, optional
+        Which samples share an array, `.cap`, `.n_arrays`, where values are array means; else they
+        are user sums.
+    relative_radius : float
+        Of LEVY, τ/U: how far array means are expected to be from their middle, in parts of the
+        bounds.
     """
 
-    clipped: ClassVar[str] = "array means"
+    figures = ("cell", "groups", "relative_radius")
 
     mean_epsilon: Fraction
     divisor: int
+    groups: PseudoUsers | None = None
+    relative_radius: float = 0.0
 
     @property
     def range_sum(self) -> "RangeSum":
@@ -79,6 +83,20 @@ class ClippedRangeMean(CellAllocation):
         if not isinstance(stage, RangeSum):
             raise TypeError("the last stage of a clipped range is a range sum.")
         return stage
+
+    @property
+    def arrays(self) -> PseudoUsers:
+        """The groups of a mechanism that has them."""
+        if self.groups is None:
+            raise TypeError("sums of users are not array means.")
+        return self.groups
+
+    @property
+    def targets(self) -> tuple[int, ...]:
+        """Values wanted at or below each point that is chosen by its rank."""
+        choice = self.stages[0]
+        costs = choice.costs if isinstance(choice, PrivateQuantile) else ()
+        return tuple(cost.target for cost in costs if isinstance(cost, RankCost))
 
     def estimate(self, outputs: Outputs) -> Floats:
         """Return the estimates: see `CellAllocation.estimate`."""
@@ -91,7 +109,38 @@ class ClippedRangeMean(CellAllocation):
         reading = self.range_sum.reading
         lower, upper = self.range_sum.clipping.ends(outputs)
         scale = self.range_sum.scales(reading.grain * (upper - lower)) / self.divisor
-        return ReleasedRange(self.clipped, float(lower[0]), float(upper[0]), float(scale[0]))
+        clipped = "user sums" if self.groups is None else "array means"
+        return ReleasedRange(clipped, float(lower[0]), float(upper[0]), float(scale[0]))
+
+    @property
+    def widest(self) -> float:
+        """Width of the widest range that can be found, in parts of the bounds."""
+        return self.range_sum.clipping.widest
+
+    def sensitivity(self, width: float) -> float:
+        """Return the largest change of the clipped mean, for the widest range there is.
+
+        Of array means at most (b - a)/K under BESTFIT and min(2 (b - a), U)/K under WRAPAROUND
+        (ERRATA 7); of user sums U m*/N.
+        """
+        if self.groups is None:
+            return width * float(self.cell.counts.max()) / self.cell.total
+        return float(self.range_sensitivities(width, np.array([self.widest * width]))[0])
+
+    def range_sensitivities(self, width: float, ranges: Floats) -> Floats:
+        """Return the largest change of the mean of array means for ranges of these widths.
+
+        Parameters
+        ----------
+        width : float
+            Of the bounds.
+        ranges : ndarray of float, shape (n,)
+            Widths in the same units.
+        """
+        # Ranges repeat within a batch, and each sensitivity takes a pass over all users.
+        distinct, index = np.unique(ranges, return_inverse=True)
+        of_range = (self.arrays.user_sensitivity(width, float(one)).max() for one in distinct)
+        return np.asarray(np.array(list(of_range))[index], dtype=np.float64)
 
     def error(self, width: float) -> PredictedError:
         """Return the largest noise scale, and a bound that holds for all values.
@@ -109,51 +158,12 @@ class ClippedRangeMean(CellAllocation):
         return EstimateGrid(np.zeros(1), np.array([1.0 / self.divisor]))
 
 
-@dataclass(frozen=True, eq=False)
-class ClippedArrayMean(ClippedRangeMean):
-    """The mean of array means clipped to a range.
-
-    Attributes
-    ----------
-    groups : PseudoUsers
-        Which samples share an array: `.cap`, `.n_arrays`.
-    """
-
-    groups: PseudoUsers
-
-    def sensitivity(self, width: float) -> float:
-        """Return the largest change of the clipped mean, for the widest range there is.
-
-        At most (b - a)/K under BESTFIT and min(2 (b - a), U)/K under WRAPAROUND (ERRATA 7).
-        """
-        return float(self.range_sensitivities(width, np.array([self.widest * width]))[0])
+class RangeOfOutputs(Protocol):
+    """A range made from earlier outputs: a public function."""
 
     @property
     def widest(self) -> float:
         """Width of the widest range that can be found, in parts of the bounds."""
-        return 1.0
-
-    def range_sensitivities(self, width: float, ranges: Floats) -> Floats:
-        """Return the largest change of the clipped mean for ranges of these widths.
-
-        Parameters
-        ----------
-        width : float
-            Of the bounds.
-        ranges : ndarray of float, shape (n,)
-            Widths in the same units.
-        """
-        # Ranges repeat within a batch, and each sensitivity takes a pass over all users.
-        distinct, index = np.unique(ranges, return_inverse=True)
-        largest = [
-            self.groups.user_sensitivity(width, float(range_width)).max()
-            for range_width in distinct
-        ]
-        return np.asarray(np.array(largest)[index], dtype=np.float64)
-
-
-class RangeOfOutputs(Protocol):
-    """A range made from earlier outputs: a public function."""
 
     def ends(self, earlier: Outputs) -> tuple[Ints, Ints]:
         """Return lower and upper ends in quanta, shape (batch,) each, at least 1 apart."""
@@ -165,6 +175,7 @@ class FixedRange:
 
     lower: int
     upper: int
+    widest: ClassVar[float] = 1.0
 
     def ends(self, earlier: Outputs) -> tuple[Ints, Ints]:  # noqa: ARG002  see ClippingRange
         """Return both ends."""

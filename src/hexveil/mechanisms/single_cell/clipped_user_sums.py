@@ -45,113 +45,107 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar
 
 import numpy as np
 
+from hexveil.accounting.bias import linear_bias
+from hexveil.accounting.error_model import LN20
 from hexveil.accounting.pseudo_user_caps import clipping_rank
+from hexveil.accounting.pseudo_users import PseudoUsers
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.rational import round_up
-from hexveil.mechanisms.contract import (
-    DrawnRow,
-    EstimateGrid,
+from hexveil.mechanisms.contract import DrawnRow
+from hexveil.mechanisms.sensitivity_report import (
     LaplaceNoise,
     NoiseRequest,
-    Outputs,
-    PrivateSums,
-    ProvenError,
     SensitivityReport,
     Separate,
-    Values,
 )
-from hexveil.mechanisms.single_cell.cell_allocation import (
-    LN20,
-    CellAllocation,
-    CellProblem,
-    check_int64,
-)
+from hexveil.mechanisms.single_cell.cell_allocation import CellAllocation, CellProblem, check_int64
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
-
-
-@runtime_checkable
-class ThresholdMechanism(Protocol):
-    """A mechanism with a contribution cap that is one of the cell's counts, chosen by rank.
-
-    A release keeps of each user at most as many samples as the `rank`-th largest user has; a
-    cell with fewer users than that publishes the middle of its bounds, without noise.
-    """
-
-    @property
-    def name(self) -> str:
-        """As constructed, for tables."""
-
-    def rank(self, epsilon: Fraction) -> int:
-        """Return which largest count is the cap for a cell loss of `epsilon`."""
-
-    def epsilon_range(self, rank: int) -> tuple[Fraction, Fraction | None] | None:
-        """Return the cell losses [low, high) with this rank; None if there are none."""
+from hexveil.mechanisms.stage_data import EstimateGrid, Outputs, PrivateSums, ProvenError, Values
 
 
 @dataclass(frozen=True, eq=False)
-class ClippedUserSums(CellAllocation):
-    """The allocation of the module's head.
+class LinearMean(CellAllocation):
+    """A sum of fixed contributions over a public divisor; without a stage the middle of the bounds.
 
     Attributes
     ----------
+    divisor : int
+        The estimate is the noisy sum over this.
     contribution_cap : int
         t: records kept of a user; 0 publishes the middle of the bounds.
+    groups : PseudoUsers, optional
+        Which samples share an array, of averages of array means: `.cap`, `.n_arrays`, `.weights`.
     """
 
-    contribution_cap: int
+    divisor: int
+    contribution_cap: int = 0
+    groups: PseudoUsers | None = None
 
     def estimate(self, outputs: Outputs) -> Floats:
         """Return the estimates: see `CellAllocation.estimate`."""
         if not self.stages:
             return np.array([self.cell.span / 2.0])
-        return np.asarray(outputs["mean"][:, 0] / (2 * self.cell.total))
+        return np.asarray(outputs["mean"][:, 0] / self.divisor)
 
     def sensitivity(self, width: float) -> float:
-        """Return U t/N."""
+        """Return U max w of array means, U t/N of user sums."""
+        if self.groups is not None:
+            return float(self.groups.user_sensitivity(width).max())
         return width * self.contribution_cap / self.cell.total
 
     def error(self, width: float) -> ProvenError:
         """Return the proven error: see `CellAllocation.error`."""
-        excess = float(np.maximum(self.cell.counts - self.contribution_cap, 0).sum())
-        bias = width * excess / (2.0 * self.cell.total)
+        if self.groups is not None:
+            bias = linear_bias(self.groups.weights, self.cell.counts, width)
+        else:
+            excess = float(np.maximum(self.cell.counts - self.contribution_cap, 0).sum())
+            bias = width * excess / (2.0 * self.cell.total)
         scale = self.sensitivity(width) / float(self.epsilon)
         return ProvenError(np.array([scale]), np.array([bias]), np.array([bias + scale * LN20]))
 
     def grid(self) -> EstimateGrid:
-        """Return multiples of half a quantum over N, or the constant."""
+        """Return multiples of a quantum over the divisor, or the constant."""
         if not self.stages:
             return EstimateGrid(np.array([self.cell.span / 2.0]), np.zeros(1))
-        return EstimateGrid(np.zeros(1), np.array([0.5 / self.cell.total]))
+        return EstimateGrid(np.zeros(1), np.array([1.0 / self.divisor]))
 
 
-class ClippedMeanMechanism(CellMechanism):
-    """Base of mechanisms that choose a contribution cap by rank: see `ThresholdMechanism`."""
+class ThresholdMechanism(CellMechanism):
+    """Base of mechanisms with a contribution cap that is one of the cell's counts, chosen by rank.
+
+    A release keeps of each user at most as many samples as the `rank`-th largest user has; a
+    cell with fewer users than that publishes the middle of its bounds, without noise.
+    """
 
     @abstractmethod
     def rank(self, epsilon: Fraction) -> int:
         """Return which largest count is the cap for a cell loss of `epsilon`."""
 
-    def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> ClippedUserSums:
+    @abstractmethod
+    def epsilon_range(self, rank: int) -> tuple[Fraction, Fraction | None] | None:
+        """Return the cell losses [low, high) with this rank; None if there are none."""
+
+    def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> LinearMean:
         """Return the allocation of one cell: see `CellMechanism.allocate_cell`."""
         rank = self.rank(epsilon)
         if rank > cell.counts.size:
             # Too few users for the rank: no stage, so that no value is read.
-            return ClippedUserSums(cell, epsilon, (), 0)
+            return LinearMean(cell, epsilon, (), 2 * cell.total)
         cap = int(np.sort(cell.counts)[-rank])
         # In half quanta, so that the middle of the bounds is whole.
         half_width = cell.span * np.minimum(cell.counts, cap)
         middle = cell.span * cell.counts
         ends = middle - half_width, middle + half_width
         stage = LinearSum("mean", cell.counts, 2 * cell.counts, *ends, cell.span, epsilon)
-        return ClippedUserSums(cell, epsilon, (stage,), cap)
+        return LinearMean(cell, epsilon, (stage,), 2 * cell.total, cap)
 
 
 @dataclass(frozen=True, repr=False)
-class Baseline(ClippedMeanMechanism):
+class Baseline(ThresholdMechanism):
     """The plain mean plus Laplace noise of scale U m* / (N ε).
 
     Examples
@@ -170,7 +164,7 @@ class Baseline(ClippedMeanMechanism):
 
 
 @dataclass(frozen=True, repr=False)
-class OptimalClipping(ClippedMeanMechanism):
+class OptimalClipping(ThresholdMechanism):
     """The mean of user means projected to U/2 ± T/(2m), plus Laplace noise of scale T / (N ε).
 
     Examples

@@ -28,7 +28,6 @@ import numpy as np
 from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_fraction
-from hexveil.mechanisms.contract import Outputs
 from hexveil.mechanisms.private_quantile import (
     EvenBins,
     MiddleCost,
@@ -45,72 +44,46 @@ from hexveil.mechanisms.single_cell.array_averaging import (
 )
 from hexveil.mechanisms.single_cell.cell_allocation import BoundedStage, CellProblem
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
-from hexveil.mechanisms.single_cell.clipped_range_mean import ClippedArrayMean, FixedRange, RangeSum
+from hexveil.mechanisms.single_cell.clipped_range_mean import ClippedRangeMean, FixedRange, RangeSum
+from hexveil.mechanisms.stage_data import Outputs
 
 
 @dataclass(frozen=True)
 class RangeAroundMiddle:
-    """A range of public half width around the middle of the bin chosen, within the bounds.
+    """A range of public half width around the middle of the bin chosen.
 
     Attributes
     ----------
     bins : EvenBins
     half_width : int
         In half quanta.
+    is_clamped : bool
+        Whether it ends at the bounds; RW leaves it beyond them, too.
     """
 
     bins: EvenBins
     half_width: int
+    is_clamped: bool = True
+
+    @cached_property
+    def widest(self) -> float:
+        """Width of the widest range around a bin, as it is rounded, in parts of the bounds."""
+        lower, upper = self.around(np.arange(self.bins.size))
+        return float((upper - lower).max() / self.bins.top)
 
     def ends(self, earlier: Outputs) -> tuple[Ints, Ints]:
-        """Return both ends: see `ClippingRange.ends`."""
+        """Return both ends: see `RangeOfOutputs.ends`."""
         return self.around(earlier["middle"][:, 0])
 
     def around(self, selected: Ints) -> tuple[Ints, Ints]:
         """Return both ends, rounded outwards, for numbers of bins."""
         middle = self.bins.double_middles(selected)
         # Rounded outwards: a range narrower than planned would clip more, not cost more.
-        lower = np.maximum((middle - self.half_width) // 2, 0)
-        upper = np.minimum(-(-(middle + self.half_width) // 2), self.bins.top)
-        return lower, np.maximum(upper, lower + 1)
-
-
-@dataclass(frozen=True)
-class UnclampedRange(RangeAroundMiddle):
-    """The same range as RW leaves it, also beyond the bounds."""
-
-    def around(self, selected: Ints) -> tuple[Ints, Ints]:
-        """Return both ends, rounded outwards, for numbers of bins."""
-        middle = self.bins.double_middles(selected)
         lower = (middle - self.half_width) // 2
-        return lower, np.maximum(-(-(middle + self.half_width) // 2), lower + 1)
-
-
-INTERVALS = {"clamped": RangeAroundMiddle, "unclamped": UnclampedRange}
-
-
-@dataclass(frozen=True, eq=False)
-class LevyMean(ClippedArrayMean):
-    """The allocation of LEVY.
-
-    Attributes
-    ----------
-    relative_radius : float
-        τ/U: how far array means are expected to be from their middle, in parts of the bounds.
-    """
-
-    figures = ("cell", "groups", "relative_radius")
-
-    relative_radius: float
-
-    @cached_property
-    def widest(self) -> float:
-        """Width of the widest range around a bin, as it is rounded, in parts of the bounds."""
-        clipping = self.range_sum.clipping
-        if not isinstance(clipping, RangeAroundMiddle):
-            return 1.0
-        lower, upper = clipping.around(np.arange(clipping.bins.size))
-        return float((upper - lower).max() / clipping.bins.top)
+        upper = -(-(middle + self.half_width) // 2)
+        if self.is_clamped:
+            lower, upper = np.maximum(lower, 0), np.minimum(upper, self.bins.top)
+        return lower, np.maximum(upper, lower + 1)
 
 
 @dataclass(frozen=True, repr=False)
@@ -159,7 +132,7 @@ class Levy(CellMechanism):
 
     def __post_init__(self) -> None:
         check_rules(self.grouping, self.cap)
-        if self.interval not in INTERVALS:
+        if self.interval not in {"clamped", "unclamped"}:
             raise InputError(f'interval must be "clamped" or "unclamped", got {self.interval!r}.')
         if self.arrays not in {"used", "full"}:
             raise InputError(f'arrays must be "used" or "full", got {self.arrays!r}.')
@@ -167,7 +140,7 @@ class Levy(CellMechanism):
         if not 0 < to_fraction(self.gamma, "gamma") <= 1:
             raise InputError(f"gamma must be above 0 and at most 1, got {self.gamma}.")
 
-    def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> LevyMean:
+    def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> ClippedRangeMean:
         """Return the allocation of one cell: see `CellMechanism.allocate_cell`."""
         groups = group_users(cell.counts, epsilon, self.grouping, self.cap)
         placed = int(np.minimum(cell.counts, groups.cap).sum())
@@ -179,16 +152,17 @@ class Levy(CellMechanism):
         # With one bin there is nothing to choose, and a choice would be paid for in vain.
         spent = epsilon * to_fraction(self.split, "split") if radius < 1.0 else Fraction(0)
         losses = spent, epsilon - spent
-        stages = _stages(arrays, radius, losses, INTERVALS[self.interval])
+        stages = _stages(arrays, radius, losses, is_clamped=self.interval == "clamped")
         divisor = arrays.grain * groups.n_arrays
-        return LevyMean(cell, epsilon, stages, epsilon - spent, divisor, groups, radius)
+        return ClippedRangeMean(cell, epsilon, stages, epsilon - spent, divisor, groups, radius)
 
 
 def _stages(
     arrays: PseudoUserMeans,
     radius: float,
     losses: tuple[Fraction, Fraction],
-    interval: type[RangeAroundMiddle],
+    *,
+    is_clamped: bool,
 ) -> tuple[BoundedStage, ...]:
     """Return the choice of the middle, if one is paid for, and the sum."""
     spent, mean_epsilon = losses
@@ -198,5 +172,5 @@ def _stages(
     bins = EvenBins(arrays.span, min(math.ceil(1.0 / radius), arrays.span), arrays.grain)
     scale = selection_scale(int(arrays.pieces.max()), spent)
     middle = PrivateQuantile("middle", arrays, bins, (MiddleCost(),), arrays.pieces, scale)
-    clipping = interval(bins, math.ceil(3.0 * radius * arrays.span))
+    clipping = RangeAroundMiddle(bins, math.ceil(3.0 * radius * arrays.span), is_clamped)
     return middle, RangeSum("mean", arrays, clipping, mean_epsilon)

@@ -27,13 +27,13 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
 from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_fraction
-from hexveil.mechanisms.contract import Outputs
 from hexveil.mechanisms.private_quantile import (
     CANDIDATES,
     EvenPoints,
@@ -53,11 +53,8 @@ from hexveil.mechanisms.single_cell.array_averaging import (
 )
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
-from hexveil.mechanisms.single_cell.clipped_range_mean import (
-    ClippedArrayMean,
-    ClippedRangeMean,
-    RangeSum,
-)
+from hexveil.mechanisms.single_cell.clipped_range_mean import ClippedRangeMean, RangeSum
+from hexveil.mechanisms.stage_data import Outputs
 
 
 @dataclass(frozen=True)
@@ -65,30 +62,18 @@ class RangeBetweenPoints:
     """The range between two points, in order and at least one quantum wide."""
 
     points: EvenPoints
+    widest: ClassVar[float] = 1.0
 
     def ends(self, earlier: Outputs) -> tuple[Ints, Ints]:
-        """Return both ends: see `ClippingRange.ends`."""
+        """Return both ends: see `RangeOfOutputs.ends`."""
         points = self.points.points(earlier["range"])
         # Ends may come out reversed or equal: a public function of both puts that right.
         lower = np.minimum(points.min(axis=1), self.points.top - 1)
         return lower, np.maximum(points.max(axis=1), lower + 1)
 
 
-@dataclass(frozen=True, eq=False)
-class QuantileMean(ClippedArrayMean):
-    """The allocation of a quantile mechanism.
-
-    Attributes
-    ----------
-    targets : pair of int
-        Arrays wanted at or below each end.
-    """
-
-    targets: tuple[int, int]
-
-
 class _QuantileAveraging(CellMechanism):
-    """Options and allocation of both quantile mechanisms, whose fields they are."""
+    """Options and allocation of both quantile mechanisms."""
 
     grouping: GroupingRule
     cap: CapRule | int
@@ -104,7 +89,7 @@ class _QuantileAveraging(CellMechanism):
     def targets(self, n_arrays: int, mean_epsilon: Fraction) -> tuple[int, int]:
         """Return how many arrays are wanted at or below each end."""
 
-    def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> QuantileMean:
+    def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> ClippedRangeMean:
         """Return the allocation of one cell: see `CellMechanism.allocate_cell`."""
         groups = group_users(cell.counts, epsilon, self.grouping, self.cap)
         arrays = PseudoUserMeans.from_grouping(groups, cell.counts, cell.span)
@@ -118,7 +103,7 @@ class _QuantileAveraging(CellMechanism):
         ends = PrivateQuantile("range", arrays, points, costs, arrays.pieces, scale)
         mean = RangeSum("mean", arrays, RangeBetweenPoints(points), epsilon - spent)
         divisor = arrays.grain * groups.n_arrays
-        return QuantileMean(cell, epsilon, (ends, mean), epsilon - spent, divisor, groups, targets)
+        return ClippedRangeMean(cell, epsilon, (ends, mean), epsilon - spent, divisor, groups)
 
 
 @dataclass(frozen=True, repr=False)
@@ -223,31 +208,13 @@ class RangeUpToPoint:
     """The range from 0 to the point chosen, which is at least one quantum."""
 
     points: EvenPoints
+    widest: ClassVar[float] = 1.0
 
     def ends(self, earlier: Outputs) -> tuple[Ints, Ints]:
-        """Return both ends: see `ClippingRange.ends`."""
+        """Return both ends: see `RangeOfOutputs.ends`."""
         # Nothing is known of T = 0 but that it is public: noise of one quantum costs no accuracy.
         upper = np.maximum(self.points.points(earlier["extreme"][:, 0]), 1)
         return np.zeros_like(upper), upper
-
-
-@dataclass(frozen=True, eq=False)
-class ClippedSumMean(ClippedRangeMean):
-    """The allocation of AKMV.
-
-    Attributes
-    ----------
-    target : int
-        Sums wanted at or below T.
-    """
-
-    clipped = "user sums"
-
-    target: int
-
-    def sensitivity(self, width: float) -> float:
-        """Return U m*/N: of the largest T there is."""
-        return width * float(self.cell.counts.max()) / self.cell.total
 
 
 @dataclass(frozen=True, repr=False)
@@ -269,8 +236,8 @@ class AKMV(CellMechanism):
     Examples
     --------
     >>> plan = AKMV(split="0.5").plan([4, 2, 1], bounds=(0, 8), epsilon=1)
-    >>> plan.allocation.target, plan.allocation.stages[0].scale
-    (1, 4.0)
+    >>> plan.allocation.targets, plan.allocation.stages[0].scale
+    ((1,), 4.0)
     """
 
     shown_always = ("split",)
@@ -282,7 +249,7 @@ class AKMV(CellMechanism):
         check_split(to_fraction(self.split, "split"), "split")
         check_candidates(self.candidates)
 
-    def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> ClippedSumMean:
+    def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> ClippedRangeMean:
         """Return the allocation of one cell: see `CellMechanism.allocate_cell`."""
         spent = epsilon * to_fraction(self.split, "split")
         mean_epsilon = epsilon - spent
@@ -293,4 +260,4 @@ class AKMV(CellMechanism):
         scale = selection_scale(1, spent)
         extreme = PrivateQuantile("extreme", sums, points, (RankCost(target),), sums.pieces, scale)
         stages = extreme, RangeSum("mean", sums, RangeUpToPoint(points), mean_epsilon)
-        return ClippedSumMean(cell, epsilon, stages, mean_epsilon, cell.total, target)
+        return ClippedRangeMean(cell, epsilon, stages, mean_epsilon, cell.total)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.accounting.promise import PARTS, of_amount
 from hexveil.base.rational import decimal_text
-from hexveil.mechanisms.contract import DONE, NoisyTotals, Outputs
+from hexveil.mechanisms.contract import DONE, NoisyTotals
 from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS, BinnedMap
+from hexveil.mechanisms.stage_data import Outputs
 from hexveil.planning.distribution.distribution_components import (
     MOMENTS,
     SCORE_LATTICE,

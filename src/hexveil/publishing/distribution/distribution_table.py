@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from hexveil.base.arrays import Floats
-    from hexveil.mechanisms.contract import Outputs
+    from hexveil.mechanisms.stage_data import Outputs
     from hexveil.model.public_metadata import FineBins, PublicMetadata, ValueLattice
     from hexveil.planning.distribution.distribution_plan import DistributionPart
     from hexveil.planning.moment_part import MomentPart

@@ -20,7 +20,7 @@ from hexveil.publishing.estimates.table import build_table, name_columns
 from hexveil.publishing.memory.history import RememberedMeans, remember_means
 
 if TYPE_CHECKING:
-    from hexveil.mechanisms.contract import Outputs
+    from hexveil.mechanisms.stage_data import Outputs
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.moment_part import MomentPart
     from hexveil.publishing.memory.history import History

@@ -39,8 +39,8 @@ import numpy as np
 
 from hexveil.accounting.noise_law import law_at
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.estimates import STANDARD_NORMAL, CutOff
 from hexveil.mechanisms.pooled_law import MeanView, PooledLaw, sure_part
+from hexveil.mechanisms.stage_data import STANDARD_NORMAL, CutOff
 from hexveil.report.accuracy_text import MEAN_ABS_NORMAL
 from hexveil.smoothing.clipped_posterior import fit, last_look
 from hexveil.smoothing.user_mean_law import ClippedLook, UserMeanLaw
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hexveil.base.arrays import Bools, Floats
-    from hexveil.mechanisms.contract import Outputs
     from hexveil.mechanisms.looks.kinds import ReleaseAllocation
+    from hexveil.mechanisms.stage_data import Outputs
     from hexveil.smoothing import Smoothed
     from hexveil.smoothing.cell_groupings import RandomEffect
     from hexveil.smoothing.cell_priors import CellPosterior

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from hexveil.accounting.error_model import ErrorModel
     from hexveil.base.arrays import Bools, Floats
-    from hexveil.mechanisms.estimates import CutOff
+    from hexveil.mechanisms.stage_data import CutOff
     from hexveil.model.cells import CellTable
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata

@@ -9,7 +9,7 @@ import numpy as np
 
 from hexveil.learning.published_day import PublishedDay, summarize_day
 from hexveil.learning.remembering import DayEstimates, Remembered, estimate_day, remember
-from hexveil.mechanisms.estimates import CutOff
+from hexveil.mechanisms.stage_data import CutOff
 from hexveil.publishing.memory.stored_day import (
     EarlierRelease,
     Rows,

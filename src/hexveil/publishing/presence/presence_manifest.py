@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.contract import Outputs
+    from hexveil.mechanisms.stage_data import Outputs
     from hexveil.planning.plan import Plan
     from hexveil.planning.presence.presence_plan import PresencePart
     from hexveil.planning.presence.presence_request import PresenceRequest
@@ -132,7 +132,7 @@ def stated_ranges(
     if noise is None or edges.size != votes.size + 1 or (np.diff(edges) <= 0).any():
         raise InputError("plan/histogram is not that of one of plan/stages.")
     origin = centres if stated["stage"] == RESIDUALS else np.zeros_like(centres)
-    cut = BeyondRange.of(PooledLaw.of(edges / PARTS, votes, noise), origin, window)
+    cut = BeyondRange.of(PooledLaw.of(edges / PARTS, votes, noise), origin, window.low, window.high)
     return window, centres, cut
 
 

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.base.arrays import Floats
-    from hexveil.mechanisms.contract import Outputs
     from hexveil.mechanisms.presence.presence_decoding import ReleasedMap
+    from hexveil.mechanisms.stage_data import Outputs
     from hexveil.model.cells import CellTable
     from hexveil.model.public_metadata import ValueLattice
     from hexveil.planning.presence.presence_request import PresenceRequest

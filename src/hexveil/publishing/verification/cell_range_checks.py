@@ -17,10 +17,15 @@ import numpy as np
 
 from hexveil.accounting.promise import PARTS, Pure
 from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED
-from hexveil.mechanisms.estimates import widened
-from hexveil.mechanisms.looks.first_range import describe, usual_range
-from hexveil.mechanisms.looks.pooled_means import BINS, all_edges, inner_edges
+from hexveil.mechanisms.looks.pooled_means import (
+    BINS,
+    all_edges,
+    describe,
+    inner_edges,
+    usual_range,
+)
 from hexveil.mechanisms.pooled_law import PooledLaw
+from hexveil.mechanisms.stage_data import widened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

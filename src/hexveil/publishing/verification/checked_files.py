@@ -9,7 +9,7 @@ from typing import Any
 
 from hexveil.publishing import receipt, signing
 from hexveil.publishing.manifest import SCHEMA_VERSION
-from hexveil.publishing.part_kinds import schema
+from hexveil.publishing.part_kinds import manifest_schema
 from hexveil.publishing.verification import untrusted_files
 
 Json = dict[str, Any]
@@ -158,7 +158,7 @@ def check_schema(manifest: Json) -> Iterator[str]:
         return
     from jsonschema import Draft202012Validator  # noqa: PLC0415  only checking needs it
 
-    errors = Draft202012Validator(schema()).iter_errors(manifest)
+    errors = Draft202012Validator(manifest_schema()).iter_errors(manifest)
     for error in itertools.islice(errors, MAX_PROBLEMS):
         place = "/".join(map(str, error.absolute_path)) or "its top"
         yield f"manifest.json breaks its schema at {place} ({error.validator})."

@@ -73,7 +73,7 @@ def as_current(former: Json) -> Json:
     }
 
 
-def check_columns(check: Any, names: set[str]) -> Iterator[str]:  # noqa: ANN401  a FolderCheck
+def check_columns(check: Any, names: set[str]) -> Iterator[str]:  # noqa: ANN401  that of verify
     """Yield the problems of a folder with a folder of each value column; fill in the check."""
     former = check.manifest
     entries = former["columns"]

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hexveil.base.arrow_numbers import to_numpy, to_table
+from hexveil.base.arrow_numbers import to_arrow, to_numpy, to_table
 from hexveil.model.cells import DAY, Cells, CellTable, Labels
 from hexveil.model.occupancy import LocalOccupancy, sorted_by_cell
 from hexveil.model.pair_bins import PairBins, sort_numbers
@@ -127,8 +127,8 @@ def grouped(query: str, keys: GroupKeys, *, squares: bool, edges: Sequence[int] 
 
 def create_pairs(
     session: Session, query: str, keys: GroupKeys, *, squares: bool, bins: FineBins | None = None
-) -> dict[int, int]:
-    """Create the relations of the pairs of validated records; return records per reason."""
+) -> PairStore:
+    """Return the pairs of validated records, which the engine groups."""
     edges = [] if bins is None else bins.edges.tolist()
     # If not even one square fits, no sum of squares will: it is not computed at all.
     statement = grouped(query, keys, squares=squares, edges=edges)
@@ -136,15 +136,22 @@ def create_pairs(
     rows = session.rows(f"SELECT reject_reason, sum(n)::BIGINT FROM {_KEYED} GROUP BY ALL")
     sums = (TOTAL, SQUARES) if squares else (TOTAL,)
     kept = f"{_KEYED} WHERE reject_reason = 0"
-    number_pairs(session, kept, keys, sums, by_bin=bins is not None)
+    left_out = {int(str(reason)): int(str(n)) for reason, n in rows}
+    pairs = number_pairs(session, kept, keys, sums, left_out, by_bin=bins is not None)
     session.forget(_KEYED)
-    return {int(str(reason)): int(str(n)) for reason, n in rows}
+    return pairs
 
 
 def number_pairs(
-    session: Session, rows: str, grouping: GroupKeys, sums: Sequence[str], *, by_bin: bool
-) -> None:
-    """Create the relations of pairs from rows of counts and sums, which may share their keys.
+    session: Session,
+    rows: str,
+    grouping: GroupKeys,
+    sums: Sequence[str],
+    left_out: Mapping[int, int],
+    *,
+    by_bin: bool = False,
+) -> PairStore:
+    """Return the pairs of rows of counts and sums, which may share their keys.
 
     Parameters
     ----------
@@ -153,7 +160,9 @@ def number_pairs(
         What stands after FROM; columns are named as keys.
     grouping : GroupKeys
     sums : sequence of str
-        Names of the sums.
+        Names of the sums that the rows have beside their counts.
+    left_out : mapping of int to int
+        Per reason (0: kept) how many records it covers.
     by_bin : bool
         Whether rows are of one fine bin each.
     """
@@ -166,11 +175,13 @@ def number_pairs(
     number_units(session, f"SELECT DISTINCT {units} FROM {rows}", grouping)
     summed = "CAST(sum(n) AS BIGINT) AS n" + "".join(f", sum({name}) AS {name}" for name in sums)
     numbered = f"(SELECT * FROM {rows}) JOIN {_CELLS} USING ({cells}) JOIN {UNITS} USING ({units})"
-    keys = "CAST(place AS INTEGER) AS place, CAST(unit AS INTEGER) AS unit"
+    # By one number for both, which the engine groups in half of the time.
+    n_units = f"(SELECT count(*) FROM {UNITS})"
+    keys = f"CAST(pair // {n_units} AS INTEGER) AS place, CAST(pair % {n_units} AS INTEGER) AS unit"
     for table, name in ((PAIR_BINS, f", {FINE_BIN}"), (PAIRS, ""))[not by_bin :]:
         session.run(
-            f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT {keys}{name}, {summed} "
-            f"FROM {numbered} GROUP BY place, unit{name}"
+            f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT {keys}, * EXCLUDE (pair) FROM (SELECT "
+            f"place * {n_units} + unit AS pair{name}, {summed} FROM {numbered} GROUP BY pair{name})"
         )
         # Pairs add up from their bins.
         numbered = table
@@ -179,11 +190,12 @@ def number_pairs(
         f"count(*) AS users, CAST(sum(n) AS BIGINT) AS records FROM {PAIRS} GROUP BY place) "
         "USING (place)"
     )
+    return PairStore(session, grouping, left_out)
 
 
 def count_raw(session: Session, source: ValidatedRecords) -> int:
     """Return the number of records before any check."""
-    return int(str(session.rows(f"SELECT count(*) FROM ({source.raw})")[0][0]))
+    return session.numbers(f"SELECT count(*) FROM ({source.raw})")[0]
 
 
 def select_cells(session: Session, grouping: GroupKeys, select: Select) -> tuple[int, int, int]:
@@ -196,22 +208,19 @@ def select_cells(session: Session, grouping: GroupKeys, select: Select) -> tuple
         f"row_number() OVER (ORDER BY {names}) - 1 AS cell FROM ("
         f"SELECT * FROM {ALL_CELLS} WHERE users >= {select.min_users}{top})"
     )
-    counts = session.rows(
+    everything, enough, used = session.numbers(
         "SELECT count(*), count(*) FILTER (WHERE users >= "
         f"{select.min_users}), (SELECT count(*) FROM {SELECTED_CELLS}) FROM {ALL_CELLS}"
-    )[0]
-    everything, enough, used = (int(str(count)) for count in counts)
+    )
     return everything, enough, used
 
 
 def count_pairs(session: Session, grouping: GroupKeys) -> int:
     """Return the number of pairs in the selected cells."""
     names = ", ".join(grouping.cell)
-    query = (
-        f"SELECT CAST(sum(users) AS BIGINT) FROM {ALL_CELLS} SEMI JOIN {SELECTED_CELLS} "
-        f"USING ({names})"
-    )
-    return int(str(session.rows(query)[0][0]))
+    return session.numbers(
+        f"SELECT sum(users)::BIGINT FROM {ALL_CELLS} SEMI JOIN {SELECTED_CELLS} USING ({names})"
+    )[0]
 
 
 def pairs_per_cell(session: Session, grouping: GroupKeys) -> NDArray[np.int64]:
@@ -249,72 +258,37 @@ def to_units(table: pa.Table, unit: Unit) -> Units:
     return Units(table["user_id"].combine_chunks(), days)
 
 
-def to_occupancy(
-    pairs: pa.Table,
-) -> tuple[LocalOccupancy, dict[str, NDArray[np.int64]], NDArray[np.int64]]:
-    """Return the occupancy of fetched pairs, their sums (private), and which units are used.
-
-    Sums are in the order of the occupancy, whose users are the used units in theirs.
-    """
+def in_order(pairs: pa.Table) -> pa.Table:
+    """Return pairs in the order of their cells, then of their units."""
     cell, unit = (to_numpy(pairs[name]) for name in ("cell", "unit"))
-    # Units are numbered before selection; those without a selected cell are left out, and booked no
-    # loss.
+    if sorted_by_cell(cell, unit):
+        return pairs
+    order, _ = sort_numbers(cell.astype(np.int64) * (int(unit.max()) + 1) + unit)
+    return pairs.take(to_arrow(order))
+
+
+def to_occupancy(pairs: pa.Table) -> tuple[LocalOccupancy, NDArray[np.int64]]:
+    """Return the occupancy of pairs in order, and the numbers of its users among all units.
+
+    Units are numbered before selection; those without a selected cell are left out, and booked no
+    loss.
+    """
+    cell, unit, n = (to_numpy(pairs[name]) for name in ("cell", "unit", "n"))
     used = np.flatnonzero(np.bincount(unit))
-    n_cells, reach = int(cell.max()) + 1, int(unit.max()) + 1
-    # Packed pairs come in order already: a slice copies nothing.
-    order: NDArray[np.int64] | slice = slice(None)
-    if not sorted_by_cell(cell, unit):
-        order, key = sort_numbers(_pair_keys(pairs))
-        cell, unit = np.divmod(key, reach)
-    place = np.zeros(reach, dtype=np.int64)
-    place[used] = np.arange(used.size)
-    n = to_numpy(pairs["n"])[order]
-    names = [name for name in (TOTAL, SQUARES) if name in pairs.column_names]
-    sums = {name: to_numpy(pairs[name])[order] for name in names}
-    if used.size < reach:
-        unit = place[unit]
-    return LocalOccupancy(cell, unit, n, n_cells, used.size), sums, used
+    if used.size <= unit.max():
+        user = np.zeros(int(unit.max()) + 1, dtype=np.int64)
+        user[used] = np.arange(used.size)
+        unit = user[unit]
+    return LocalOccupancy(cell, unit, n, int(cell[-1]) + 1, used.size), used
 
 
 def to_sums(
     pairs: pa.Table, bins: PairBins | None
 ) -> tuple[LocalOccupancy, Sums, NDArray[np.int64]]:
-    """Return the occupancy of fetched pairs, their sums (private), and which units are used."""
-    occupancy, sums, used = to_occupancy(pairs)
-    return occupancy, Sums(sums[TOTAL], sums.get(SQUARES), bins), used
-
-
-def to_pair_bins(fetched: PairBins, pairs: pa.Table) -> PairBins:
-    """Return counts by bin of fetched pairs as those of the occupancy that they make. PRIVATE.
-
-    Parameters
-    ----------
-    fetched : PairBins
-        Of the rows of `pairs`.
-    pairs : pyarrow.Table
-        Columns cell and unit.
-    """
-    if sorted_by_cell(to_numpy(pairs["cell"]), to_numpy(pairs["unit"])):
-        return fetched
-    order, _ = sort_numbers(_pair_keys(pairs))
-    place = np.empty_like(order)
-    place[order] = np.arange(order.size)
-    return PairBins.of_rows(place[fetched.pair], fetched.bin, fetched.count)
-
-
-def bins_of_rows(table: pa.Table, pairs: pa.Table) -> PairBins:
-    """Return a table of cell, unit, fine_bin and n as counts by bin of the rows of `pairs`."""
-    order, keys = sort_numbers(_pair_keys(pairs))
-    row = order[np.searchsorted(keys, _pair_keys(table, like=pairs))]
-    fine_bin, n = (to_numpy(table[name]).astype(np.int64) for name in ("fine_bin", "n"))
-    return PairBins.of_rows(row, fine_bin, n)
-
-
-def _pair_keys(table: pa.Table, like: pa.Table | None = None) -> NDArray[np.int64]:
-    """Return one number for each cell and unit of a table; as in another table that has them."""
-    reach = int(to_numpy((table if like is None else like)["unit"]).max(initial=0)) + 1
-    cell, unit = (to_numpy(table[name]).astype(np.int64) for name in ("cell", "unit"))
-    return np.asarray(cell * reach + unit)
+    """Return the occupancy of pairs in order, their sums (private), and which units are used."""
+    occupancy, used = to_occupancy(pairs)
+    squares = to_numpy(pairs[SQUARES]) if SQUARES in pairs.column_names else None
+    return occupancy, Sums(to_numpy(pairs[TOTAL]), squares, bins), used
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -342,26 +316,26 @@ class PairStore:
 
     def count_single_records(self) -> tuple[int, int]:
         """Return the number of users, and of those with a single record; in any cell."""
-        users, single = self.session.rows(
+        users, single = self.session.numbers(
             # By user, whatever the unit: a vehicle with one record on each of many days is no
             # single record.
             "SELECT count(*), count(*) FILTER (WHERE n = 1) FROM (SELECT sum(n) AS n FROM (SELECT "
             f"unit, sum(n) AS n FROM {PAIRS} GROUP BY unit) JOIN {UNITS} USING (unit) "
             "GROUP BY user_id)"
-        )[0]
-        return int(str(users)), int(str(single))
+        )
+        return users, single
 
     def largest_count(self) -> int:
         """Return the largest number of records of a pair, in any cell."""
-        return int(str(self.session.rows(f"SELECT max(n) FROM {PAIRS}")[0][0]))
+        return self.session.numbers(f"SELECT max(n) FROM {PAIRS}")[0]
 
     def fetch_pairs(self, sums: Sequence[str]) -> pa.Table:
-        """Return cell, unit, n and the named sums of each pair in the selected cells.
+        """Return cell, unit, n and the named sums of each pair in the selected cells, in order.
 
         Units without a selected cell are numbered too.
         """
         if self.columns is None:
-            return self.session.arrow(self._numbered(PAIRS, sums))
+            return in_order(self.session.arrow(self._numbered(PAIRS, sums)))
         columns = {name: self.columns[name] for name in ("n", *sums, "unit")}
         chosen = to_numpy(self.session.arrow(f"{self._chosen} ORDER BY cell")["place"])
         cell, n_cells = self.columns["place"], int(self.columns["place"][-1]) + 1
@@ -383,10 +357,6 @@ class PairStore:
         # The other pairs are used up.
         self.session.forget(PAIRS)
 
-    def forget_numbers(self) -> None:
-        """Remove the relation of fetched pairs."""
-        self.session.forget(NUMBERED_PAIRS)
-
     def number_bins(self) -> None:
         """Create the relation of the pairs' counts by bin; those of all cells are used up."""
         query = self._numbered(PAIR_BINS, ("fine_bin",))
@@ -397,9 +367,15 @@ class PairStore:
         """Return the keys of all units, in the order of their ids' bytes, then days."""
         return self.session.arrow(f"SELECT * EXCLUDE (unit) FROM {UNITS} ORDER BY unit")
 
-    def fetch_bins(self, pairs: pa.Table) -> PairBins:
-        """Return the counts by bin of the rows that `fetch_pairs` returned."""
-        return bins_of_rows(self.session.arrow(self._numbered(PAIR_BINS, ("fine_bin",))), pairs)
+    def fetch_bins(self) -> PairBins:
+        """Return the counts by bin of the rows that `fetch_pairs` returns."""
+        numbered = self._numbered(PAIR_BINS, (FINE_BIN,))
+        rows = self.session.arrow(f"{numbered} ORDER BY cell, unit, {FINE_BIN}")
+        cell, unit, fine_bin, n = (
+            to_numpy(rows[name]).astype(np.int64) for name in ("cell", "unit", FINE_BIN, "n")
+        )
+        is_next = (np.diff(cell, prepend=-1) != 0) | (np.diff(unit, prepend=-1) != 0)
+        return PairBins(np.cumsum(is_next) - 1, fine_bin, n)
 
     def write(self, columns: str, target: str, *, by_bin: bool = False) -> None:
         """Copy columns of the pairs to a target of SQL's COPY; by bin a row is of one fine bin."""

@@ -15,13 +15,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-import pyarrow as pa
-
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.work_share import READING, part_of_work
 from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.aggregation import PairStore
-from hexveil.records.duckdb.counting import CountResult, PairCounts, add_up
+from hexveil.records.duckdb.counting import CountResult, PairCounts
 from hexveil.records.duckdb.expressions import file_list
 from hexveil.records.duckdb.file_groups import (
     VIEW,
@@ -120,12 +118,12 @@ class _CachedReading:
 
     def measured(self, paths: Sequence[str]) -> dict[str, TimeSpan]:
         """Return the time spans of files, queried now."""
-        return {path: self._span(path) for path in paths}
-
-    def _span(self, path: str) -> TimeSpan:
-        self._relation.load_files([path])
-        self.show_records([path])
-        return self.query.span(self._session)
+        spans = {}
+        for path in paths:
+            self._relation.load_files([path])
+            self.show_records([path])
+            spans[path] = self.query.span(self._session)
+        return spans
 
     def filled(
         self, store: CacheFolder, missing: Sequence[tuple[CacheEntry, Sequence[str]]]
@@ -144,7 +142,7 @@ class _CachedReading:
         # After the scan: a file that is written meanwhile may have been read in half.
         refuse_changed_while_read(self.stamps, {path: self._stamp(path) for path in paths})
         entry = replace(template, reasons=counts.left_out, repeats=counts.repeats)
-        write = partial(self._write, counts.pairs) if entry.reasons.get(0) else None
+        write = partial(self.query.write, counts.pairs) if entry.reasons.get(0) else None
         return store.put(entry, write) if self.query.is_kept(counts) else entry
 
     def _scanned(self, paths: Sequence[str], *, dated: bool) -> PairCounts:
@@ -155,9 +153,6 @@ class _CachedReading:
         counts = self.query.counted(self._session, dated=dated)
         return counts.with_malformed(self._relation.skipped(paths))
 
-    def _write(self, pairs: PairStore, path: str) -> None:
-        self.query.write(pairs, path)
-
     def added_up(self, entered: EnteredFiles) -> PairStore:
         """Return the pairs of all records as the sum of cached tables."""
         query, keys = self.query, self.query.keys(self._session)
@@ -166,21 +161,17 @@ class _CachedReading:
                 return PairStore(self._session, keys, entered.left_out)
             rows = f"read_parquet({file_list(entered.tables)}, hive_partitioning=false)"
             sums = [aggregation.TOTAL, *[aggregation.SQUARES] * query.squares]
-            rules = query.request.rules
-            return add_up(self._session, rows, keys, rules, sums, entered.left_out)
+            by_bin = query.request.rules.bins is not None
+            return aggregation.number_pairs(
+                self._session, rows, keys, sums, entered.left_out, by_bin=by_bin
+            )
 
 
 @contextlib.contextmanager
 def _refuse_changes() -> Iterator[None]:
     """Raise StorageError where a table is gone that was whole when it was checked."""
-    try:
+    with contextlib.suppress(InputError):
         yield
-    except StorageError:
-        raise
+        return
     # So another process, or its owner, has removed one since.
-    except (InputError, OSError, pa.ArrowException):
-        gone = True
-    else:
-        gone = False
-    if gone:
-        raise StorageError(CACHE_CHANGED)
+    raise StorageError(CACHE_CHANGED)

@@ -30,13 +30,9 @@ enumerate all small instances.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-from numpy.typing import NDArray
-
-from hexveil.base.arrow_numbers import to_table
 from hexveil.base.work_share import QUERY, READING, steps_of_work
 from hexveil.records.duckdb import aggregation, fast_path
 from hexveil.records.duckdb.aggregation import PairStore
@@ -44,7 +40,7 @@ from hexveil.records.duckdb.relation import Relation
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.validation import UNPARSABLE, ValidatedRecords, validate_records
 from hexveil.records.feasible_sums import squares_fit
-from hexveil.records.read_request import ReadRequest, Rules
+from hexveil.records.read_request import ReadRequest
 
 
 @dataclass(frozen=True)
@@ -105,8 +101,7 @@ def check_offsets(session: Session, records: ValidatedRecords, request: ReadRequ
         return request
     # Counted, so that Spark can add up what its tasks find; one such record decides.
     naive = f"SELECT 1 FROM ({records.query}) WHERE reject_reason = 0 AND naive LIMIT 1"
-    n_naive = int(str(session.rows(f"SELECT count(*) FROM ({naive})")[0][0]))
-    return replace(request, offsets=not n_naive)
+    return replace(request, offsets=session.numbers(f"SELECT count(*) FROM ({naive})") == [0])
 
 
 def count_records(
@@ -117,87 +112,46 @@ def count_records(
 ) -> PairCounts:
     """Count validated records per cell and unit; malformed lines are no records."""
     query, repeats = records.query, 0
-    # Counted once; where columns are not scanned alone it would take another reading.
-    n_records = aggregation.count_raw(session, records) if records.columnar else None
     if request.drops_repeats:
         # Before counting: a record that a vehicle sent twice must not weigh twice, nor use up its
         # cap.
-        query, repeats = deduplicate(session, records, n_records)
+        query, repeats = deduplicate(session, records)
     rules = request.rules
     records = replace(records, query=query)
-    pairs = fast_path.pack(session, records, keys, rules, n_records)
+    pairs = fast_path.pack(session, records, keys, rules)
     if pairs is None:
         squares = squares_fit(1, rules.scale)
         with steps_of_work(READING, 0.5, 0.95, QUERY):
-            left_out = aggregation.create_pairs(
-                session, query, keys, squares=squares, bins=rules.bins
-            )
-        pairs = PairStore(session, keys, left_out)
+            pairs = aggregation.create_pairs(session, query, keys, squares=squares, bins=rules.bins)
     kept = {0: pairs.left_out.get(0, 0) + repeats}
     return PairCounts(pairs, {**pairs.left_out, **kept}, repeats)
 
 
-def add_up(
-    session: Session,
-    rows: str,
-    keys: aggregation.GroupKeys,
-    rules: Rules,
-    sums: Sequence[str],
-    left_out: Mapping[int, int],
-) -> PairStore:
-    """Return the sum of rows of pairs, or of pairs and bins, by columns that are named as keys.
-
-    Parameters
-    ----------
-    session : Session
-    rows : str
-        What stands after FROM.
-    keys : GroupKeys
-    rules : Rules
-    sums : sequence of str
-        Names of the sums that the rows have beside their counts.
-    left_out : mapping of int to int
-        Per reason (0: kept) how many records it covers.
-    """
-    found = fast_path.add_up(session, rows, keys, rules, sums, left_out)
-    if found is not None:
-        return found
-    by_bin = rules.bins is not None
-    aggregation.number_pairs(session, rows, keys, sums, by_bin=by_bin)
-    return PairStore(session, keys, left_out)
-
-
-MAX_PASSES = 8
-"""Times that records are read at most to find repeats: some hashes are sorted after others."""
 DRAWN_DIGITS = 15
 """Hexadecimal digits of the hash that draws: as many as fit into 64 bits with a sign."""
 
 
-def deduplicate(
-    session: Session, source: ValidatedRecords, n_records: int | None = None
-) -> tuple[str, int]:
+def deduplicate(session: Session, source: ValidatedRecords) -> tuple[str, int]:
     """Drop repeats of a user and time; return the query of the rest and the number dropped.
 
     Few records usually share their user and time with another. These are found by a hash first,
     before any rule; a collision, or a twin that a rule leaves out, only suspects a record
     needlessly. Suspects are then resolved exactly.
-
-    Parameters
-    ----------
-    session : Session
-    source : ValidatedRecords
-    n_records : int, optional
-        Records before any check, if they were counted.
     """
+    session.run(
+        "CREATE OR REPLACE TEMP TABLE suspects AS SELECT hash(user_id, time_us) AS record_hash "
+        f"FROM ({source.raw}) WHERE user_id IS NOT NULL AND time_us IS NOT NULL "
+        "GROUP BY record_hash HAVING count(*) > 1"
+    )
     # The usual case: nothing is repeated, and the records are grouped as they are.
-    if not _create_suspects(session, source, n_records):
+    if not session.rows("SELECT 1 FROM suspects LIMIT 1"):
         return source.query, 0
     # Kept records alone have a hash, so that one that a rule rejects cannot displace one that
     # counts.
     shared = f"SELECT * FROM ({_hashed(source)}) SEMI JOIN suspects USING (record_hash)"
     session.run(f"CREATE OR REPLACE TEMP TABLE resolved AS {_drawn(source, shared)}")
-    dropped = session.rows("SELECT coalesce(CAST(sum(n_records - 1) AS BIGINT), 0) FROM resolved")
-    return deduplicated_query(source), int(str(dropped[0][0]))
+    dropped = session.numbers("SELECT coalesce(sum(n_records - 1)::BIGINT, 0) FROM resolved")
+    return deduplicated_query(source), dropped[0]
 
 
 def deduplicated_query(
@@ -232,54 +186,6 @@ def _hashed(source: ValidatedRecords, restriction: str = "") -> str:
         "SELECT *, CASE WHEN reject_reason = 0 THEN hash(user_id, time_us) END AS record_hash "
         f"FROM ({source.query}) {restriction}"
     )
-
-
-def _create_suspects(session: Session, source: ValidatedRecords, n_records: int | None) -> bool:
-    """Create the table of hashes that more than one record has; return whether there are any.
-
-    They are sorted in memory where that is possible, those of one remainder after those of
-    another if they are too many at once, and grouped by the engine where not.
-    """
-    hashes = (
-        f"SELECT hash(user_id, time_us) AS record_hash FROM ({source.raw}) "
-        "WHERE user_id IS NOT NULL AND time_us IS NOT NULL"
-    )
-    repeated = _repeated_hashes(session, source, hashes, n_records)
-    create = "CREATE OR REPLACE TEMP TABLE suspects AS"
-    if repeated is None:
-        session.run(
-            f"{create} SELECT record_hash FROM ({hashes}) GROUP BY record_hash HAVING count(*) > 1"
-        )
-        return bool(session.rows("SELECT 1 FROM suspects LIMIT 1"))
-    if not repeated.size:
-        return False
-    session.register("repeated_hashes", to_table({"record_hash": repeated}))
-    session.run(f"{create} SELECT record_hash FROM repeated_hashes")
-    session.forget("repeated_hashes")
-    return True
-
-
-def _repeated_hashes(
-    session: Session, source: ValidatedRecords, hashes: str, n_records: int | None
-) -> NDArray[np.uint64] | None:
-    """Return the hashes that a query has more than once; None if they are too many to sort."""
-    n_passes = 1
-    if source.columnar:
-        records = aggregation.count_raw(session, source) if n_records is None else n_records
-        # Remainders are not quite as frequent as each other.
-        n_passes = -(-records * 21 // (20 * session.sortable)) or 1
-    if n_passes > MAX_PASSES:
-        return None
-    repeated = []
-    for remainder in range(n_passes):
-        restriction = "" if n_passes == 1 else f" WHERE record_hash % {n_passes} = {remainder}"
-        of_pass = session.repeated(
-            f"SELECT record_hash FROM ({hashes}){restriction}", session.sortable
-        )
-        if of_pass is None:
-            return None
-        repeated.append(of_pass)
-    return np.concatenate(repeated)
 
 
 def _drawn(source: ValidatedRecords, query: str) -> str:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple
 
 from hexveil.model.cells import DAY
@@ -52,6 +52,13 @@ Fill = Callable[[CacheFolder, Sequence[tuple[CacheEntry, Sequence[str]]]], list[
 VIEW = "some_records"
 """The records that are looked at: of one group of files, or of all."""
 _MADE_BY = ("hexveil", "duckdb", "h3ronpy")
+
+
+@cache
+def maker() -> str:
+    """Return the versions of the software that makes tables."""
+    # Another engine or H3 may parse a text or place a point differently: its sums are not mixed.
+    return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in _MADE_BY)
 
 
 @dataclass(frozen=True)
@@ -101,7 +108,7 @@ class CacheQuery:
         records = validate_records(session, viewed, undated)
         query = cls(request, records, checked, "")
         shape = [
-            query.maker,
+            maker(),
             CANONICAL_IDS,
             kind,
             request.format.describe(),
@@ -119,13 +126,6 @@ class CacheQuery:
         """Return the keys of pairs, for the queries of a session."""
         rules = self.request.rules
         return aggregation.group_keys(session, rules.cells, rules.privacy_unit, self.undated.places)
-
-    @property
-    def maker(self) -> str:
-        """Versions of the software that makes tables."""
-        # Another engine or H3 may parse a text or place a point differently: its sums are not
-        # mixed.
-        return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in _MADE_BY)
 
     @property
     def squares(self) -> bool:
@@ -185,12 +185,12 @@ class FileGroup:
     """
 
     paths: tuple[str, ...]
-    inside: bool = True
-    outside: bool = False
+    inside: bool
+    outside: bool
 
 
 class EnteredFiles(NamedTuple):
-    """Entries whose pairs are added up, paths of their tables, counts by reason, the request."""
+    """Used entries, paths of their tables, counts by reason, the request."""
 
     used: list[CacheEntry]
     tables: list[str]
@@ -260,22 +260,24 @@ class GroupedFiles:
 
     def groups(self) -> list[FileGroup]:
         """Return the files, in groups that can share no repeat, and where the dates leave each."""
+        grouped = [[path] for path in self.cache.stamps]
+        if self.mixed:
+            grouped = [list(self.cache.stamps)]
+        elif self.query.request.drops_repeats:
+            grouped = group_overlapping(self.spans)
+        return [FileGroup(tuple(paths), *self._date_sides(paths)) for paths in grouped]
+
+    def _date_sides(self, paths: Sequence[str]) -> tuple[bool, bool]:
+        """Return whether records of files all lie within the dates, and whether all outside."""
         days = self.query.request.rules.select.days
         if days is None:
-            return self._undated_groups()
-        placed = []
-        for group in self._undated_groups():
-            spans = [self.spans[path].local for path in group.paths]
-            inside, outside = _date_sides([span for span in spans if span is not None], days)
-            placed.append(replace(group, inside=inside, outside=outside))
-        return placed
-
-    def _undated_groups(self) -> list[FileGroup]:
-        if self.mixed:
-            return [FileGroup(tuple(self.cache.stamps))]
-        if not self.query.request.drops_repeats:
-            return [FileGroup((path,)) for path in self.cache.stamps]
-        return [FileGroup(tuple(paths)) for paths in group_overlapping(self.spans)]
+            return True, False
+        start, end = days[0] * DAY, days[1] * DAY + DAY - 1
+        spans = [span for path in paths if (span := self.spans[path].local) is not None]
+        # Also without a span: records without a usable time are rejected with dates and without.
+        inside = all(start <= early and late <= end for early, late in spans)
+        outside = bool(spans) and all(late < start or early > end for early, late in spans)
+        return inside, outside
 
     @cached_property
     def spans(self) -> dict[str, TimeSpan]:
@@ -296,7 +298,7 @@ class GroupedFiles:
         paths = sorted(group.paths)
         files = tuple(self.cache.stamps[path] for path in paths)
         spans = tuple(self.spans[path] for path in paths) if self.query.timed else None
-        return CacheEntry(self.query.hash, window, self.query.maker, files, spans, {}, 0)
+        return CacheEntry(self.query.hash, window, maker(), files, spans, {}, 0)
 
     def entered(self, fill: Fill) -> EnteredFiles:
         """Return a whole entry of each group: of those without one, the records are read."""
@@ -309,6 +311,7 @@ class GroupedFiles:
         if missing := [group for group in groups if group not in entries]:
             filled = fill(store, [(self.template(group), group.paths) for group in missing])
             entries |= dict(zip(missing, filled, strict=True))
+            store.clean()
         left_out: dict[int, int] = {}
         for group in groups:
             for reason, n in _left_out(group, entries[group]).items():
@@ -326,20 +329,14 @@ class GroupedFiles:
 
     def _known(self, group: FileGroup) -> CacheEntry | None:
         """Return the cached entry of a group, whole or not; None without one."""
-        template = self.template(group)
-        for entry in self._by_files.get((template.query, template.files), ()):
+        made = self.template(group)
+        for entry in self.cache.entries:
             # Outside of the dates any entry has the counts, whichever dates it was made for.
-            applies = group.outside or entry.window == template.window
-            if applies and not (self.query.timed and entry.spans is None):
+            applies = group.outside or entry.window == made.window
+            is_of_group = entry.query == made.query and entry.files == made.files
+            if is_of_group and applies and not (self.query.timed and entry.spans is None):
                 return entry
         return None
-
-    @cached_property
-    def _by_files(self) -> dict[tuple[str, tuple[FileStamp, ...]], list[CacheEntry]]:
-        found: dict[tuple[str, tuple[FileStamp, ...]], list[CacheEntry]] = {}
-        for entry in self.cache.entries:
-            found.setdefault((entry.query, entry.files), []).append(entry)
-        return found
 
 
 def _left_out(group: FileGroup, entry: CacheEntry) -> Mapping[int, int]:
@@ -375,12 +372,3 @@ def group_overlapping(spans: Mapping[str, TimeSpan]) -> list[list[str]]:
             groups.append([path])
         reached = max(reached, end)
     return groups
-
-
-def _date_sides(spans: Sequence[tuple[int, int]], days: tuple[int, int]) -> tuple[bool, bool]:
-    """Return whether spans of local seconds all lie within the days, and whether all outside."""
-    start, end = days[0] * DAY, days[1] * DAY + DAY - 1
-    # Also without a span: records without a usable time are rejected with dates and without.
-    inside = all(start <= early and late <= end for early, late in spans)
-    outside = bool(spans) and all(late < start or early > end for early, late in spans)
-    return inside, outside

@@ -7,9 +7,8 @@ out without a word, as is one outside of the grid; how many they were is private
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +30,7 @@ from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.duckdb import aggregation, refusals
 from hexveil.records.duckdb.aggregation import PairStore
 from hexveil.records.duckdb.cached_reading import count_cached
-from hexveil.records.duckdb.counting import CountResult, add_up, check_offsets, count_source
+from hexveil.records.duckdb.counting import CountResult, check_offsets, count_source
 from hexveil.records.duckdb.regrid import DuckDBRegridder
 from hexveil.records.duckdb.relation import Relation
 from hexveil.records.duckdb.session import Session
@@ -84,16 +83,15 @@ def read_datasets(
         relation = open_source(session, source, names, leading.format)
         if len(requests) > 1:
             relation = scan_once(session, relation, requests)
-        fetched = []
+        datasets: list[Dataset | PrivateDataset] = []
         for request, facts in readings:
             counted = _count(session, source, relation, request, is_private=facts is not None)
-            fetched.append(
+            datasets.append(
                 _fetch_pairs(session, source, counted)
                 if facts is None
                 else fetch_declared(session, counted, facts)
             )
-    # The engine's memory is free before the pairs are put in order.
-    return [build() for build in fetched]
+    return datasets
 
 
 def _count(
@@ -110,10 +108,8 @@ def _count(
     return count_cached(session, source, relation, request, request.cache, is_private=is_private)
 
 
-def _fetch_pairs(
-    session: Session, source: Files | MemoryTable, counted: CountResult
-) -> Callable[[], Dataset]:
-    """Select cells of counted records and fetch their sums; return the builder of the data set."""
+def _fetch_pairs(session: Session, source: Files | MemoryTable, counted: CountResult) -> Dataset:
+    """Select cells of counted records and fetch their sums."""
     # From here on all checks are of public counts, and none has looked at a sum.
     request, rules, stored = counted.request, counted.request.rules, counted.counts.pairs
     left_out, repeats = counted.counts.left_out, counted.counts.repeats
@@ -128,22 +124,19 @@ def _fetch_pairs(
     units = aggregation.to_units(stored.fetch_units(), rules.privacy_unit)
     warn_of_similar_ids(units.users, request.columns.user)
     counts = rule_counts(request, left_out, repeats)
-
-    def build() -> Dataset:
-        occupancy, sums, used = chosen.in_order()
-        facts = public_metadata(
-            source.label, request, occupancy, chosen.cells, counts, chosen.everything
-        )
-        facts = replace(facts, recount=DuckDBRegridder(source, request, facts))
-        return Dataset(facts, sums, units.take(used))
-
-    return build
+    facts = public_metadata(
+        source.label, request, chosen.occupancy, chosen.cells, counts, chosen.everything
+    )
+    facts = replace(facts, recount=DuckDBRegridder(source, request, facts))
+    return Dataset(facts, chosen.sums, units.take(chosen.used))
 
 
 class _Chosen(NamedTuple):
     """PRIVATE. Pairs of the selected cells, these cells, and how many there were before."""
 
-    in_order: Callable[[], tuple[Occupancy, Sums, NDArray[np.int64]]]
+    occupancy: Occupancy
+    sums: Sums
+    used: NDArray[np.int64]
     cells: CellTable
     everything: int
 
@@ -165,12 +158,9 @@ def _select_pairs(
     fit = squares and squares_fit(stored.largest_count(), rules.scale)
     sums = (aggregation.TOTAL, aggregation.SQUARES) if fit else (aggregation.TOTAL,)
     if refusals.need_blocks(session, stored.keys, records):
-        spilled = spill_pairs(session, stored, sums, rules, scratch)
-        return _Chosen(lambda: spilled, cells, everything)
-    pairs, bins = stored.fetch_pairs(sums), None
-    if rules.bins is not None:
-        bins = aggregation.to_pair_bins(stored.fetch_bins(pairs), pairs)
-    return _Chosen(partial(aggregation.to_sums, pairs, bins), cells, everything)
+        return _Chosen(*spill_pairs(session, stored, sums, rules, scratch), cells, everything)
+    bins = None if rules.bins is None else stored.fetch_bins()
+    return _Chosen(*aggregation.to_sums(stored.fetch_pairs(sums), bins), cells, everything)
 
 
 def group_sums(rows: pa.Table, rules: Rules) -> tuple[Occupancy, Sums, pa.Array, CellTable, int]:
@@ -190,18 +180,18 @@ def group_sums(rows: pa.Table, rules: Rules) -> tuple[Occupancy, Sums, pa.Array,
             name for name in (aggregation.TOTAL, aggregation.SQUARES) if name in rows.column_names
         ]
         kept = {0: int(pc.sum(rows["n"]).as_py())}
-        stored = add_up(session, "rows_of_sums", keys, rules, sums, kept)
+        stored = aggregation.number_pairs(
+            session, "rows_of_sums", keys, sums, kept, by_bin=rules.bins is not None
+        )
         # In memory however many they are: these rows are there already.
         chosen = _select_pairs(session, stored, rules, 0, squares=aggregation.SQUARES in sums)
         ids = aggregation.to_units(stored.fetch_units(), "user")
-    occupancy, private, used = chosen.in_order()
-    return occupancy, private, ids.take(used).users, chosen.cells, chosen.everything
+    users = ids.take(chosen.used).users
+    return chosen.occupancy, chosen.sums, users, chosen.cells, chosen.everything
 
 
-def fetch_declared(
-    session: Session, counted: CountResult, facts: DeclaredFacts
-) -> Callable[[], PrivateDataset]:
-    """Fetch the sums of counted records on the declared grid; return the builder of the data set.
+def fetch_declared(session: Session, counted: CountResult, facts: DeclaredFacts) -> PrivateDataset:
+    """Return the sums of counted records on the declared grid.
 
     Of which value columns a record has a usable value is as private as the record.
     """
@@ -211,13 +201,9 @@ def fetch_declared(
     # A cache without any kept record has no table of pairs.
     if counted.counts.left_out.get(0, 0):
         columns, by_bin = _declared_pairs(session, counted.counts.pairs, facts) or (columns, by_bin)
-
-    def build() -> PrivateDataset:
-        cell, unit, n, total = columns
-        private = PrivatePairs(cell, unit, n, total, by_bin=by_bin)
-        return PrivateDataset(facts, private, ReadingCounts.of(counts, private))
-
-    return build
+    cell, unit, n, total = columns
+    private = PrivatePairs(cell, unit, n, total, by_bin=by_bin)
+    return PrivateDataset(facts, private, ReadingCounts.of(counts, private))
 
 
 def _declared_pairs(
@@ -239,7 +225,7 @@ def _declared_pairs(
     fetched = stored.fetch_pairs((aggregation.TOTAL,))
     names = ("cell", "unit", "n", aggregation.TOTAL)
     cell, *others = (fetched[name].to_numpy().astype(np.int64) for name in names)
-    by_bin = None if facts.bins is None else stored.fetch_bins(fetched)
+    by_bin = None if facts.bins is None else stored.fetch_bins()
     return (number[cell], *others), by_bin
 
 

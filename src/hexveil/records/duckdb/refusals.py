@@ -15,12 +15,10 @@ from hexveil.model.cells import CellTable
 from hexveil.model.time_zones import zone_place
 from hexveil.records.duckdb.aggregation import GroupKeys, count_pairs
 from hexveil.records.duckdb.formats.declared_texts import (
-    DAY_FIRST,
     DECIMAL_COMMA,
-    MICROSECONDS,
-    NANOSECONDS,
-    NO_DAY,
     TEXT_AFTER_NUMBER,
+    TIME_FORMS,
+    VALUE_FORMS,
 )
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.validation import (
@@ -159,37 +157,30 @@ def _hint(session: Session, source: ValidatedRecords, request: ReadRequest, wors
 def _counts(session: Session, source: ValidatedRecords, *tests: str) -> list[int]:
     """Return how many records pass each test. Public."""
     counted = ", ".join(f"count(*) FILTER (WHERE {test})" for test in tests)
-    return [int(str(n)) for n in session.rows(f"SELECT {counted} FROM ({source.raw})")[0]]
+    return session.numbers(f"SELECT {counted} FROM ({source.raw})")
 
 
 def _value_hint(session: Session, source: ValidatedRecords, request: ReadRequest) -> str:
     """Return the declaration that the form of unusable values calls for; no text is shown."""
-    declared = request.format
-    forms = (DECIMAL_COMMA, TEXT_AFTER_NUMBER)
-    commas, suffixed = _counts(session, source, *(f"value_form = {form}" for form in forms))
+    declared, tests = request.format, (f"value_form = {i}" for i in range(1, len(VALUE_FORMS) + 1))
+    commas, suffixed = _counts(session, source, *tests)
     if suffixed > commas and declared.unit_suffix is None:
-        return (
-            '; text follows the numbers: if it is their unit, add unit_suffix = "km/h", with your '
-            "unit (in [format], or --set format.unit_suffix)"
-        )
+        return TEXT_AFTER_NUMBER.hint
     if declared.unit_suffix is not None:
         return f"; each value must end in the declared unit_suffix {declared.unit_suffix!r}"
     if commas and declared.decimal == ".":
-        return (
-            '; they have a decimal comma: add decimal = "," (in [format], or --set format.decimal)'
-        )
+        return DECIMAL_COMMA.hint
     return '; with decimal = "," a text with a point is no number' * (declared.decimal == ",")
 
 
 def _time_hint(session: Session, source: ValidatedRecords, request: ReadRequest) -> str:
     if request.format.time_format is not None:
         return f"; times must have the declared time_format {request.format.time_format!r}"
-    forms = (DAY_FIRST, NO_DAY, MICROSECONDS, NANOSECONDS)
     ends = ("time_us < 0", f"time_us >= {END_OF_TIMES * 10**6}")
-    of_forms = (f"time_form = {form}" for form in forms)
-    early, late, *form_counts = _counts(session, source, *ends, *of_forms)
-    if any(form_counts):
-        return _TIME_HINTS[forms[form_counts.index(max(form_counts))]]
+    tests = (f"time_form = {i}" for i in range(1, len(TIME_FORMS) + 1))
+    early, late, *of_forms = _counts(session, source, *ends, *tests)
+    if any(of_forms):
+        return TIME_FORMS[of_forms.index(max(of_forms))].hint
     if early or late:
         return f"; {early} times are before 1970 and {late} after 2100, check the time column"
     if request.rules.naive is None:
@@ -198,24 +189,6 @@ def _time_hint(session: Session, source: ValidatedRecords, request: ReadRequest)
             'for example timezone="Europe/Warsaw"'
         )
     return "; times are ISO 8601 text, or seconds or milliseconds since 1970"
-
-
-_NUMBERS = (
-    '; they are numbers larger than milliseconds since 1970: add time_format = "{}" (in [format], '
-    "or --set format.time_format)"
-)
-_TIME_HINTS = {
-    DAY_FIRST: (
-        "; they begin with a day or a month: add their time_format, for example time_format = "
-        '"%d/%m/%Y %H:%M:%S" (in [format], or --set format.time_format)'
-    ),
-    NO_DAY: (
-        "; they are times of day without a date: name the column of dates too, for example "
-        'time = ["date", "time"] (in [columns], or --time date --time time)'
-    ),
-    MICROSECONDS: _NUMBERS.format("us"),
-    NANOSECONDS: _NUMBERS.format("ns"),
-}
 
 
 def _place_hint(session: Session, source: ValidatedRecords) -> str:

@@ -2,10 +2,10 @@
 
 The places, times and units that stay after the rules are put in a temporary table once, units by
 number; then one statement per resolution counts them in slots of the finest length asked, and every
-timeslot adds up from there by the statement that adds up cached tables (`counting.add_up`). Labels
-are counted once by all columns, and every choice of columns adds up from there. Grids come one
-after another: the pairs of one are in memory at a time, and the engine's tables are on disk
-meanwhile.
+timeslot adds up from there by the statement that adds up cached tables, too
+(`aggregation.number_pairs`). Labels are counted once by all columns, and every choice of columns
+adds up from there. Grids come one after another: the pairs of one are in memory at a time, and the
+engine's tables are on disk meanwhile.
 """
 
 from __future__ import annotations
@@ -14,16 +14,14 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import NamedTuple
 
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import COUNTING, QUERY, share_of_work
-from hexveil.model.cells import Cells, CellTable, Labels
+from hexveil.model.cells import Cells, Labels
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import PublicMetadata, Unit
 from hexveil.records.duckdb import aggregation
-from hexveil.records.duckdb.aggregation import PairStore
-from hexveil.records.duckdb.counting import add_up, deduplicate
+from hexveil.records.duckdb.counting import deduplicate
 from hexveil.records.duckdb.expressions import local_second
 from hexveil.records.duckdb.refusals import pairs_exceed
 from hexveil.records.duckdb.session import Session
@@ -43,14 +41,6 @@ _UNIT = {"kept_unit": "kept_unit"}
 FINE = "fine_counts"
 LEAST_ENGINE = 10**9
 """Bytes that the engine may use for counts, if a quarter of the memory is less."""
-
-
-class GridCounts(NamedTuple):
-    """Counts on a grid: cells that selection left, their pairs, and cells before selection."""
-
-    cells: CellTable
-    occupancy: Occupancy
-    n_all: int
 
 
 @dataclass(frozen=True, repr=False)
@@ -88,11 +78,11 @@ class DuckDBRegridder:
             with show_progress(COUNTING), share_of_work(COUNTING, 0.0, KEEPING_SHARE, QUERY):
                 self._keep(session, request)
             for _, group in groupby(grids, _fine):
-                for counts in _counts_of_group(session, request, self.facts, list(group)):
+                for found in _facts_of_group(session, request, self.facts, list(group)):
                     # Whoever looks at this grid has the memory: its pairs have no name here, and
                     # the engine's tables go to disk.
                     with session.resting():
-                        yield None if not counts else _metadata(request, self.facts, counts.pop())
+                        yield found.pop()
 
     def _keep(self, session: Session, request: ReadRequest) -> None:
         # Repeats are looked for in all records, and only then is one of each kept.
@@ -129,16 +119,12 @@ def _engine_memory(memory: str) -> str:
     return f"{min(size, max(size / 4.0, LEAST_ENGINE)) / 1000.0:.0f}KB"
 
 
-def _counts_of_group(
-    session: Session,
-    request: ReadRequest,
-    own: PublicMetadata,
-    grids: list[Cells | Labels],
-) -> Iterator[list[GridCounts]]:
-    """Yield the counts on each grid of one fine count.
+def _facts_of_group(
+    session: Session, request: ReadRequest, own: PublicMetadata, grids: list[Cells | Labels]
+) -> Iterator[list[PublicMetadata | None]]:
+    """Yield the metadata on each grid of one fine count.
 
-    Alone in a list, which the caller empties so that nothing here keeps them; without a cell the
-    list is empty.
+    Alone in a list, which the caller empties so that nothing here keeps them.
     """
     with show_progress(COUNTING):
         keys = _UNIT | _fine_places(session, request, grids)
@@ -149,9 +135,7 @@ def _counts_of_group(
         )
     for grid in grids:
         with show_progress(COUNTING):
-            counts = _counts_on(session, request, own, grid, _UNIT)
-        found = [] if counts is None else [counts]
-        del counts
+            found = [_facts_on(session, request, own, grid, _UNIT)]
         yield found
 
 
@@ -163,33 +147,17 @@ def metadata_on_grids(
 ) -> dict[Cells | Labels, PublicMetadata | None]:
     """Return the public metadata on grids of one fine count; None without a cell."""
     unit = {name: name for name in aggregation.unit_keys(request.rules.privacy_unit)}
-    found = {grid: _counts_on(session, request, facts, grid, unit) for grid in grids}
-    return {g: None if c is None else _metadata(request, facts, c) for g, c in found.items()}
+    return {grid: _facts_on(session, request, facts, grid, unit) for grid in grids}
 
 
-def _metadata(request: ReadRequest, facts: PublicMetadata, counts: GridCounts) -> PublicMetadata:
-    """Return the public metadata of counts on another grid."""
-    rules, occupancy = dict(facts.rules), counts.occupancy
-    rules.update(selection_counts(counts.n_all, occupancy.n_cells, occupancy.n_records))
-    return replace(
-        facts,
-        occupancy=occupancy,
-        cells=counts.cells,
-        privacy_unit=request.rules.privacy_unit,
-        rules=rules,
-        identity={**facts.identity, "privacy_unit": request.rules.privacy_unit},
-        recount=None,
-    )
-
-
-def _counts_on(
+def _facts_on(
     session: Session,
     request: ReadRequest,
     own: PublicMetadata,
     grid: Cells | Labels,
     unit: dict[str, str],
-) -> GridCounts | None:
-    """Return the counts on a grid, added up from the fine ones; None without a cell."""
+) -> PublicMetadata | None:
+    """Return the metadata on a grid, added up from the fine counts; None without a cell."""
     if isinstance(grid, Cells):
         cell = {"hexagon": "hexagon"}
         if grid.seconds is not None:
@@ -199,34 +167,33 @@ def _counts_on(
         cell = {f"label{i}": place for i, place in enumerate(_places_of(grid, request))}
     keys = aggregation.GroupKeys(cell, unit)
     columns = ", ".join(f"{expression} AS {name}" for name, expression in keys.all.items())
-    rules = replace(request.rules, cells=grid, terms=())
-    pairs = add_up(session, f"(SELECT {columns}, n FROM {FINE})", keys, rules, (), {})
-    counts = _selected_counts(session, request, own, grid, pairs)
-    session.forget(aggregation.PAIRS)
-    return counts
-
-
-def _selected_counts(
-    session: Session,
-    request: ReadRequest,
-    own: PublicMetadata,
-    grid: Cells | Labels,
-    pairs: PairStore,
-) -> GridCounts | None:
-    """Return the counts of pairs in the selected cells; None without one."""
-    everything, _, used = aggregation.select_cells(session, pairs.keys, request.rules.select)
+    fine = f"(SELECT {columns}, n FROM {FINE})"
+    pairs = aggregation.number_pairs(session, fine, keys, (), {})
+    everything, _, used = aggregation.select_cells(session, keys, request.rules.select)
     if not used:
         return None
-    cells = aggregation.cell_table(session, grid, pairs.keys)
+    cells = aggregation.cell_table(session, grid, keys)
     # By the memory of the data set: the engine has a part of it.
-    memory, n_pairs = memory_size(request.memory), aggregation.count_pairs(session, pairs.keys)
+    memory, n_pairs = memory_size(request.memory), aggregation.count_pairs(session, keys)
     held = own.occupancy.n_pairs if own.occupancy.is_local else 0
+    occupancy: Occupancy
     if pairs_exceed(memory, n_pairs, held):
-        blocks = spill_occupancy(session, pairs, request.scratch)
-        pairs.forget_numbers()
-        return GridCounts(cells, blocks, everything)
-    occupancy, *_ = aggregation.to_occupancy(pairs.fetch_pairs(()))
-    return GridCounts(cells, occupancy, everything)
+        occupancy = spill_occupancy(session, pairs, request.scratch)
+        session.forget(aggregation.NUMBERED_PAIRS)
+    else:
+        occupancy, _ = aggregation.to_occupancy(pairs.fetch_pairs(()))
+    session.forget(aggregation.PAIRS)
+    privacy_unit = request.rules.privacy_unit
+    counts = selection_counts(everything, occupancy.n_cells, occupancy.n_records)
+    return replace(
+        own,
+        occupancy=occupancy,
+        cells=cells,
+        privacy_unit=privacy_unit,
+        rules={**own.rules, **counts},
+        identity={**own.identity, "privacy_unit": privacy_unit},
+        recount=None,
+    )
 
 
 def _places_of(grid: Labels, request: ReadRequest) -> list[str]:

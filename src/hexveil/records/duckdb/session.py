@@ -15,16 +15,13 @@ from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 from duckdb.func import PythonUDFType
-from numpy.typing import NDArray
 
+from hexveil.base import hexagons
 from hexveil.base import scratch as scratch_folder
-from hexveil.base.arrow_numbers import to_numpy
 from hexveil.base.errors import HexveilError, InputError, StorageError
 from hexveil.base.work_share import QUERY, is_work_shown, tell_share
-from hexveil.records.duckdb.hexagon_table import HexagonTable
 from hexveil.records.read_request import memory_size
 
 T = TypeVar("T")
@@ -77,7 +74,6 @@ class Session:
             opened.callback(self._connection.close)
             # Only now is the session responsible: a failure above closes what was opened.
             self._close = opened.pop_all().close
-        self._tables: dict[int, HexagonTable] = {}
         self._functions: set[str] = set()
         self._streams: list[RecordStream] = []
         self.advice = ""
@@ -117,8 +113,9 @@ class Session:
         """Return the expression of the hexagon of a place; both must be null or in range."""
         name = f"hexagon_{resolution}"
         if name not in self._functions:
-            work = self.hexagon_table(resolution).of_places
-            self._add(name, work, ["DOUBLE", "DOUBLE"], "UBIGINT")
+            self._add(
+                name, lambda a, b: hexagons.of_places(a, b, resolution), ["DOUBLE"] * 2, "UBIGINT"
+            )
         return f"{name}({lat}, {lon})"
 
     def add_test(self, name: str, work: Callable[[pa.Array], pa.Array]) -> None:
@@ -133,10 +130,6 @@ class Session:
         )
         self._functions.add(name)
 
-    def hexagon_table(self, resolution: int) -> HexagonTable:
-        """Return the table of hexagons that this session has at a resolution."""
-        return self._tables.setdefault(resolution, HexagonTable(resolution))
-
     def run(self, query: str) -> None:
         """Run a statement."""
         self._execute(query)
@@ -148,7 +141,7 @@ class Session:
     def stream(self, query: str) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a query in batches; they need not fit in memory."""
         reader = self._translate_errors(lambda: self._connection.sql(query).to_arrow_reader(_BATCH))
-        while (batch := self._translate_errors(lambda: _next_batch(reader))) is not None:
+        while (batch := self._translate_errors(lambda: next(reader, None))) is not None:
             yield batch
 
     @contextmanager
@@ -169,23 +162,14 @@ class Session:
         yield
         self.run(f"SET memory_limit='{int(self.memory)}B'")
 
-    def repeated(self, query: str, limit: int) -> NDArray[np.uint64] | None:
-        """Return the integers that occur more than once in a query's only column.
-
-        None if it has more than `limit` rows: they would not fit.
-        """
-        with self.sharing():
-            numbers = self._translate_errors(lambda: self._column(query, limit))
-        if numbers is None:
-            return None
-        # In place: np.unique of all numbers would copy them.
-        numbers.sort()
-        return np.unique(numbers[1:][numbers[1:] == numbers[:-1]])
-
     def rows(self, query: str) -> list[tuple[object, ...]]:
         """Return the rows of a small query."""
         fetched = self._translate_errors(lambda: self._connection.execute(query).fetchall())
         return [tuple(row) for row in fetched]
+
+    def numbers(self, query: str) -> list[int]:
+        """Return the whole numbers in the only row of a query, if there is one."""
+        return [int(str(number)) for row in self.rows(query) for number in row]
 
     def types(self, query: str) -> Mapping[str, duckdb.sqltypes.DuckDBPyType]:
         """Return the type of each column of a query, which is not run."""
@@ -216,20 +200,6 @@ class Session:
 
     def _execute(self, query: str) -> duckdb.DuckDBPyConnection:
         return self._translate_errors(lambda: self._connection.execute(query))
-
-    def _column(self, query: str, limit: int) -> NDArray[np.uint64] | None:
-        """Return a query's only column; None if it has more than `limit` rows."""
-        # Grown as rows come: the limit may be of more memory than the machine has.
-        numbers, size = np.empty(min(limit, _BATCH), dtype=np.uint64), 0
-        for batch in self._connection.sql(query).to_arrow_reader(_BATCH):
-            needed = size + len(batch)
-            if needed > limit:
-                return None
-            if needed > numbers.size:
-                numbers.resize(min(limit, max(needed, numbers.size * 5 // 4)), refcheck=False)
-            numbers[size : size + len(batch)] = to_numpy(batch.column(0))
-            size += len(batch)
-        return numbers[:size]
 
 
 def _connection(memory: str, threads: int | None, folder: str) -> duckdb.DuckDBPyConnection:
@@ -264,30 +234,6 @@ def _processors() -> int:
     return os.cpu_count() or 1
 
 
-def _next_batch(reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
-    """Return the next batch; raise the engine's failure, which Arrow passes on as text, as its own.
-
-    Its text begins with the kind of failure.
-    """
-    failed: duckdb.Error = duckdb.InternalException("")
-    try:
-        return reader.read_next_batch()
-    except StopIteration:
-        return None
-    except (OSError, ValueError, NotImplementedError) as error:  # what Arrow makes of a stream's
-        kinds = (kind for name, kind in _FAILURES.items() if str(error).startswith(name))
-        failed = next(kinds, duckdb.InternalException)(str(error))
-    raise failed
-
-
-_FAILURES = {
-    "IO Error": duckdb.IOException,
-    "Invalid Input": duckdb.InvalidInputException,
-    "Conversion": duckdb.ConversionException,
-    "Out of Memory": duckdb.OutOfMemoryException,
-}
-
-
 def _translate_errors(work: Callable[[], T], advice: str = "") -> T:
     """Run work of the engine and return its result; translate its failures.
 
@@ -296,30 +242,37 @@ def _translate_errors(work: Callable[[], T], advice: str = "") -> T:
     """
     try:
         return work()
-    except duckdb.Error as error:
+    except HexveilError:
+        raise
+    # Of a stream Arrow passes the engine's failure on as text, which begins with its kind.
+    except (duckdb.Error, OSError, NotImplementedError, pa.ArrowException) as error:
         failure = _translate(error, advice)
     raise failure
 
 
-def _translate(error: duckdb.Error, advice: str) -> HexveilError:
+def _translate(error: Exception, advice: str) -> HexveilError:
     """Return our error for a failure of DuckDB; its own text may quote rows."""
     text = str(error)
-    if isinstance(error, duckdb.OutOfMemoryException):
+
+    def is_one(*kinds: type[duckdb.Error]) -> bool:
+        return isinstance(error, kinds) or text.startswith(tuple(_FAILURES[kind] for kind in kinds))
+
+    if is_one(duckdb.OutOfMemoryException):
         return StorageError(
             "reading the records needs more memory or disk than it may use; raise memory, or "
             f"free space for temporary files{advice}."
         )
-    if isinstance(error, duckdb.IOException) and "No space left" in text:
+    if is_one(duckdb.IOException) and "No space left" in text:
         return StorageError("the disk for temporary files is full; free space and try again.")
     # An error without a kind of its own comes from a file's innards, as "out of buffer" does.
-    if type(error) is duckdb.Error or isinstance(
-        error, (duckdb.IOException, duckdb.InvalidInputException, duckdb.ConversionException)
+    if type(error) is duckdb.Error or is_one(
+        duckdb.IOException, duckdb.InvalidInputException, duckdb.ConversionException
     ):
         return InputError(
             "source: a file could not be read to its end; it may be truncated, malformed or not "
             "what its name says."
         )
-    if isinstance(error, duckdb.InternalException) and "not marked as fallible" in text:
+    if "not marked as fallible" in text:
         # So DuckDB says that a function met what it cannot take; it calls it its own failure.
         return InputError(
             "source: the engine cannot read one of the records: its JSON is nested too deep, or a "
@@ -331,6 +284,13 @@ def _translate(error: duckdb.Error, advice: str) -> HexveilError:
     )
 
 
+_FAILURES: dict[type[duckdb.Error], str] = {
+    duckdb.IOException: "IO Error",
+    duckdb.InvalidInputException: "Invalid Input",
+    duckdb.ConversionException: "Conversion",
+    duckdb.OutOfMemoryException: "Out of Memory",
+}
+"""How the text of a failure begins."""
 _SHOWN_AGAIN = 0.5
 """Seconds between two looks at the share of a query."""
 _AGAIN = 0.05

@@ -131,7 +131,11 @@ def _open_csv(
     files = tuple(TextFile(path, headers[path], declared) for path in source.paths)
     text = TextSource(session, files, tuple(used_names(schema, configured)))
     return Relation(
-        text.query(), schema, text=text, select_files=text.select, configured=configured
+        text.query(),
+        schema,
+        text=text,
+        configured=configured,
+        select_files=lambda paths: text.query(paths=paths),
     )
 
 

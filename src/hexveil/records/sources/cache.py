@@ -218,23 +218,10 @@ class CacheFolder:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._heads: dict[str, tuple[tuple[int, ...], CacheEntry | None]] = {}
+        self._stored: list[CacheEntry] = []
 
     def __repr__(self) -> str:
         return "CacheFolder(private)"
-
-    def _head(self, path: Path) -> CacheEntry | None:
-        """Return the head in a file as `_read_head` does, read again only if the file changed."""
-        # Each entry that is put looks at all heads: a year of days would read them 365 times.
-        try:
-            status = path.lstat()
-        except OSError:
-            return None
-        mark = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_mode, status.st_uid)
-        known = self._heads.get(path.name)
-        if known is None or known[0] != mark:
-            known = self._heads[path.name] = mark, _read_head(path)
-        return known[1]
 
     @classmethod
     def open(cls, folder: Path) -> Self:
@@ -254,9 +241,9 @@ class CacheFolder:
     def entries(self) -> list[CacheEntry]:
         """Return the heads that can be read, in the order of their names."""
         with _translate_errors("read"):
-            heads = sorted(p for p in self._folder.iterdir() if p.name.endswith(HEAD))
-        status = [(path, self._head(path)) for path in heads]
-        return [e for path, e in status if e is not None and path.name == e.key + HEAD]
+            paths = sorted(self._folder.glob(f"*{HEAD}"))
+        heads = ((path, _read_head(path)) for path in paths)
+        return [e for path, e in heads if e is not None and path.name == e.key + HEAD]
 
     def is_intact(self, entry: CacheEntry) -> bool:
         """Return whether the table of an entry matches its head."""
@@ -270,7 +257,7 @@ class CacheFolder:
     def put(self, entry: CacheEntry, write: Callable[[str], None] | None) -> CacheEntry:
         """Store an entry with the table that `write` writes to a path; return the entry.
 
-        What it replaces is removed. If another process was faster, its entry stands.
+        If another process was faster, its entry stands.
         """
         with _translate_errors("written"), contextlib.ExitStack() as cleanup:
             lock = atomic_files.exclusive_lock(self._folder)
@@ -304,36 +291,39 @@ class CacheFolder:
             return self._settle(replace(entry, table=table.name))
 
     def _settle(self, entry: CacheEntry) -> CacheEntry:
-        """Write the head of an entry unless another one stands; tidy up. Only under the lock."""
+        """Write the head of an entry unless another one stands. Only under the lock."""
         head = self._folder / (entry.key + HEAD)
         existing = _read_head(head)
-        if existing is not None and existing.files == entry.files and self.is_intact(existing):
+        if (
+            existing is not None
+            and existing.files == entry.files
             # An entry with time spans serves more requests than one without.
-            stands = existing if existing.spans is not None or entry.spans is None else entry
+            and (existing.spans is not None or entry.spans is None)
+            and self.is_intact(existing)
+        ):
+            entry = existing
         else:
-            stands = entry
-        if stands is entry:
             # After the table is durable: a head always stands for a whole entry.
             atomic_files.write(head, _head_text(entry), mode=0o600)
-        self._clean(stands)
-        return stands
+        self._stored.append(entry)
+        return entry
 
-    def _clean(self, entry_kept: CacheEntry) -> None:
-        """Remove superseded entries and orphaned tables. Only under the lock."""
-        kept = [entry_kept]
-        for path in list(self._folder.iterdir()):
-            if path.name.endswith(HEAD) and path.name != entry_kept.key + HEAD:
-                head = self._head(path)
-                if head is None or entry_kept.replaces(head):
+    def clean(self) -> None:
+        """Remove entries that those which were stored replace, and tables without an entry."""
+        # Under the lock no other process is between a table and its head.
+        with _translate_errors("written"), atomic_files.exclusive_lock(self._folder):
+            tables = set()
+            for path in list(self._folder.glob(f"*{HEAD}")):
+                head = _read_head(path)
+                others = (one for one in self._stored if one.key + HEAD != path.name)
+                if head is None or any(one.replaces(head) for one in others):
                     path.unlink(missing_ok=True)
                 else:
-                    kept.append(head)
-        referenced = {head.table for head in kept}
-        for path in list(self._folder.iterdir()):
-            # Under the lock no other process is between its table and its head.
-            if path.name.endswith(TABLE) and path.name not in referenced:
-                path.unlink(missing_ok=True)
-        atomic_files.remove_stale(self._folder)
+                    tables.add(head.table)
+            for path in list(self._folder.glob(f"*{TABLE}")):
+                if path.name not in tables:
+                    path.unlink(missing_ok=True)
+            atomic_files.remove_stale(self._folder)
 
 
 def stamp_file(path: str, version: str) -> FileStamp:

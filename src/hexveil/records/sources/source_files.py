@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import glob
-import gzip
+import io
 import os
 import re
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from io import FileIO
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -55,8 +53,8 @@ _TABLE = re.compile(r"[\w`]+(\.[\w`]+){0,2}")
 _BLOCK = 1 << 20
 _ALWAYS_UNPACKED = 100 * 10**6
 """Bytes to which every packed file may unpack."""
-ZSTD = ".zst"
-"""Ending of files packed by Zstandard; of delimited text alone."""
+_PACKED = {".gz": "gzip", ".zst": "zstd"}
+"""How files are packed, by their ending; Zstandard is for delimited text alone."""
 _GZIP_TRAILER = 4
 """Bytes at the end of a packed file that hold its unpacked size."""
 _KEY_VALUE_FOLDER = re.compile(r"(^|[/\\])([^/\\=]+)=[^/\\]+(?=[/\\])")
@@ -288,9 +286,9 @@ def is_collection(path: str) -> bool:
 
 def _kind(path: Path) -> FileKind | None:
     name = path.name.lower()
-    suffix = Path(name.removesuffix(".gz").removesuffix(ZSTD)).suffix
+    suffix = Path(name.removesuffix(".gz").removesuffix(".zst")).suffix
     kind = _SUFFIXES.get(suffix)
-    if name.endswith(ZSTD) and kind != "csv":
+    if name.endswith(".zst") and kind != "csv":
         return None
     # Parquet compresses inside; its footer must be at the end of the file.
     return None if kind == "parquet" and name.endswith(".gz") else kind
@@ -353,7 +351,7 @@ def open_safely(path: str, among: Sequence[str], work: Callable[[], T]) -> T:
 
     The system's error holds the full path, so it is not kept as the context of ours.
     """
-    with contextlib.suppress(OSError, EOFError, zlib.error):
+    with contextlib.suppress(OSError):
         return work()
     raise InputError(
         f"source: the file {safe_path(path, among)} cannot be opened or unpacked; it may be "
@@ -363,29 +361,23 @@ def open_safely(path: str, among: Sequence[str], work: Callable[[], T]) -> T:
 
 def _decompress(path: str, among: Sequence[str], times: int) -> None:
     """Read a packed file to its end, where its checksum is compared."""
-    with open_packed(path) as packed:
-        for _ in limited_blocks(packed, path, among, times, _BLOCK):
-            pass
+    for _ in limited_blocks(path, among, times, _BLOCK):
+        pass
 
 
-def limited_blocks(
-    file: FileIO | gzip.GzipFile | pa.NativeFile,
-    path: str,
-    among: Sequence[str],
-    times: int,
-    size: int,
-) -> Iterator[bytes]:
-    """Yield the bytes of a file that is unpacked; refuse one that unpacks to too many."""
+def limited_blocks(path: str, among: Sequence[str], times: int, size: int) -> Iterator[bytes]:
+    """Yield the bytes of a file, unpacked; refuse one that unpacks to too many."""
     limit, n_read = max(_ALWAYS_UNPACKED, times * Path(path).stat().st_size), 0
-    while data := file.read(size):
-        n_read += len(data)
-        if n_read > limit and is_packed(path):
-            raise InputError(
-                f"source: the file {safe_path(path, among)} unpacks to more than {times} times its "
-                f"size; if it is what you expect, add max_unpacking = {10 * times} (in [format], "
-                f"or --set format.max_unpacking={10 * times})."
-            )
-        yield data
+    with open_file(path) as file:
+        while data := file.read(size):
+            n_read += len(data)
+            if n_read > limit and is_packed(path):
+                raise InputError(
+                    f"source: the file {safe_path(path, among)} unpacks to more than {times} times "
+                    f"its size; if it is what you expect, add max_unpacking = {10 * times} (in "
+                    f"[format], or --set format.max_unpacking={10 * times})."
+                )
+            yield data
 
 
 def read_bytes(path: str, among: Sequence[str], size: int) -> bytes:
@@ -395,23 +387,19 @@ def read_bytes(path: str, among: Sequence[str], size: int) -> bytes:
 
 def first_bytes(path: str, size: int) -> bytes:
     """Return the first bytes of a file, unpacked if its name says that it is packed."""
-    if is_packed(path):
-        with open_packed(path) as compressed:
-            return compressed.read(size) or b""
-    with Path(path).open("rb") as file:
+    with open_file(path) as file:
         return file.read(size)
 
 
 def is_packed(path: str) -> bool:
     """Return whether a file is packed by its name."""
-    return path.lower().endswith((".gz", ZSTD))
+    return path.lower().endswith(tuple(_PACKED))
 
 
-def open_packed(path: str) -> gzip.GzipFile | pa.NativeFile:
-    """Open a file that is packed by its name."""
-    if path.lower().endswith(ZSTD):
-        return pa.input_stream(path, compression="zstd")
-    return gzip.GzipFile(path)
+def open_file(path: str) -> io.BufferedReader:
+    """Open a file, unpacked if its name says that it is packed; its checksums are compared."""
+    packing = _PACKED.get(Path(path).suffix.lower())
+    return io.BufferedReader(pa.input_stream(path, compression=packing))
 
 
 def unpacked_size(path: str) -> int:

@@ -13,16 +13,13 @@ import contextlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from io import FileIO
-from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from hexveil.base.errors import InputError
 from hexveil.records.sources.record_format import RecordFormat
-from hexveil.records.sources.source_files import is_packed, limited_blocks, safe_path
+from hexveil.records.sources.source_files import limited_blocks, safe_path
 
 SPACE = " "
 _LINE_END, _QUOTE = 10, 34
@@ -40,9 +37,9 @@ class LineBlock:
     Attributes
     ----------
     text : bytes
-        Whole lines of the right number of fields, in which quotes stand around whole fields.
+        Whole lines of the right number of fields, without quotes.
     rows : list of list of bytes
-        Fields of the lines with other quotes.
+        Fields of the other lines.
     malformed : int
         Lines that are left out.
     unbalanced : bool
@@ -88,21 +85,12 @@ def _encoded(text: str) -> bytes:
 def _raw_blocks(path: str, among: Sequence[str], times: int, size: int) -> Iterator[bytes]:
     """Yield the bytes of a file, unpacked."""
     with contextlib.suppress(OSError):
-        with contextlib.closing(_opened(path)) as file:
-            yield from limited_blocks(file, path, among, times, size)
+        yield from limited_blocks(path, among, times, size)
         return
     raise InputError(
         f"source: the file {safe_path(path, among)} cannot be opened or unpacked; it may be "
         "damaged."
     )
-
-
-def _opened(path: str) -> FileIO | pa.NativeFile:
-    if is_packed(path):
-        # Its reader compares checksums.
-        stream: pa.NativeFile = pa.input_stream(path, compression="detect")
-        return stream
-    return Path(path).open("rb", buffering=0)
 
 
 def whole_lines(
@@ -193,28 +181,16 @@ def is_simple(text: bytes, mark: str, record_format: RecordFormat) -> bool:
 
 def _has_whole_quotes(data: NDArray[np.uint8], mark: int, *, across: bool) -> bool:
     """Return whether quotes stand in pairs around whole fields, or twice within such a pair."""
-    quotes = np.flatnonzero(data == _QUOTE)
+    quotes, ends = (np.flatnonzero(data == byte) for byte in (_QUOTE, _LINE_END))
     opening, closing = quotes[::2], quotes[1::2]
-    if opening.size != closing.size or not _are_at_borders(data, opening, closing, mark):
+    if opening.size != closing.size:
         return False
-    ends = np.flatnonzero(data == _LINE_END)
-    return across or np.array_equal(np.searchsorted(ends, opening), np.searchsorted(ends, closing))
-
-
-def _are_at_borders(
-    data: NDArray[np.uint8], opening: NDArray[np.int64], closing: NDArray[np.int64], mark: int
-) -> bool:
-    """Return whether a border of a field, or another quote, is beside each quote."""
-    borders = _borders(mark)
+    is_border = np.isin(np.arange(256), (_LINE_END, mark, _QUOTE))
     # Before the first byte stands the last one, which is a line end.
-    return bool(borders[data[opening - 1]].all() and borders[data[(closing + 1) % data.size]].all())
-
-
-def _borders(mark: int) -> NDArray[np.bool_]:
-    """Return which bytes may stand before a quote that opens, or behind one that closes."""
-    borders = np.zeros(256, dtype=np.bool_)
-    borders[[_LINE_END, mark, _QUOTE]] = True
-    return borders
+    beside = (data[opening - 1], data[(closing + 1) % data.size])
+    if not all(is_border[found].all() for found in beside):
+        return False
+    return across or np.array_equal(np.searchsorted(ends, opening), np.searchsorted(ends, closing))
 
 
 def sort_lines(text: bytes, mark: str, n_fields: int, record_format: RecordFormat) -> LineBlock:
@@ -229,47 +205,21 @@ def sort_lines(text: bytes, mark: str, n_fields: int, record_format: RecordForma
         text = single_spaces(text)
     data = np.frombuffer(text, np.uint8)
     ends = _line_ends(data, quoted=record_format.quoted_newlines)
-    starts = np.concatenate([[0], ends[:-1] + 1]) if ends.size else ends
-    quotes = np.flatnonzero(data == _QUOTE)
-    line = np.searchsorted(ends, quotes)
-    earlier = np.searchsorted(quotes, starts)
-    marks = np.flatnonzero(data == ord(mark))
-    line_of_mark = np.searchsorted(ends, marks)
-    if quotes.size:
-        outside = (np.searchsorted(quotes, marks) - earlier[line_of_mark]) % 2 == 0
-        marks, line_of_mark = marks[outside], line_of_mark[outside]
-    n_marks = np.bincount(line_of_mark, minlength=ends.size)
-    odd = _has_odd_quotes(data, quotes, quotes_before=earlier[line], mark=ord(mark))
-    unbalanced = np.bincount(line, minlength=ends.size) % 2 > 0
-    is_odd = unbalanced | (np.bincount(line[odd], minlength=ends.size) > 0)
+    starts = np.concatenate([[0], ends + 1])[: ends.size]
     size = ends - starts
+    quotes, marks = (
+        np.bincount(np.searchsorted(ends, np.flatnonzero(data == byte)), minlength=ends.size)
+        for byte in (_QUOTE, ord(mark))
+    )
     fits = (size > 0) & (size <= record_format.max_line)
-    surplus = (n_marks == n_fields) & (data[ends - 1] == ord(mark))
-    is_kept = fits & ~is_odd & ((n_marks == n_fields - 1) | surplus)
-    split_lines = [
-        split_line(text[starts[i] : ends[i]], mark, n_fields) for i in np.flatnonzero(fits & is_odd)
-    ]
+    is_plain = fits & (quotes == 0) & (marks == n_fields - 1)
+    # One by one: lines with quotes, and those that may end in a separator.
+    others = np.flatnonzero(fits & ((quotes > 0) | (marks == n_fields)))
+    split_lines = (split_line(text[starts[i] : ends[i]], mark, n_fields) for i in others)
     rows = [fields for fields in split_lines if fields is not None]
-    if not is_kept.all() or surplus.any():
-        is_text = np.repeat(is_kept, size + 1)
-        is_text[ends[surplus] - 1] = False
-        text = data[: is_text.size][is_text].tobytes()
-    malformed = int(np.count_nonzero(size) - np.count_nonzero(is_kept)) - len(rows)
-    return LineBlock(text, rows, malformed, bool(unbalanced.any()))
-
-
-def _has_odd_quotes(
-    data: NDArray[np.uint8],
-    quotes: NDArray[np.int64],
-    *,
-    quotes_before: NDArray[np.int64],
-    mark: int,
-) -> NDArray[np.bool_]:
-    """Return which quotes stand at no end of a field, nor beside another within one."""
-    borders = _borders(mark)
-    opens = (np.arange(quotes.size) - quotes_before) % 2 == 0
-    previous, following = data[quotes - 1], data[(quotes + 1) % data.size]
-    return np.where(opens, ~borders[previous], ~borders[following])
+    plain = data[np.repeat(is_plain, size + 1)].tobytes()
+    malformed = int(np.count_nonzero(size) - np.count_nonzero(is_plain)) - len(rows)
+    return LineBlock(plain, rows, malformed, bool((quotes % 2).any()))
 
 
 def single_spaces(text: bytes) -> bytes:

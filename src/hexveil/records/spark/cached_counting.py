@@ -183,7 +183,7 @@ class _AskedTasks:
     def _ask(
         self, groups: Sequence[Sequence[str]], answer: Answer, only: Sequence[str] | None = None
     ) -> dict[int, dict[str, Any]]:
-        """Return what tasks answer for groups of files, by number; none for one without a row."""
+        """Return the answers of tasks for groups of files, by number; none for an empty one."""
         if not groups:
             return {}
         # A group in one task: two tables of one entry would be half of it each.

@@ -139,7 +139,7 @@ def _pack(rows: DataFrame, keys: Sequence[str], finish: Finish) -> DataFrame:
 
 
 def _checked(scale: ValueLattice, n_bins: int, table: pa.Table) -> pa.Table:
-    """Return pairs whose sums and counts by bin are feasible; refuse others. PRIVATE."""
+    """Return pairs with feasible sums and counts by bin; refuse others. PRIVATE."""
     n = _numbers(table, "n")
     # Here, where all sums pass once: they never come together on one machine.
     if "total" in table.column_names:
@@ -241,7 +241,7 @@ class BlockStore:
 
 
 def _answered(load: Callable[[], Callable[[pa.Table], Any]], batches: Batches) -> Batches:
-    """Yield what a function finds in each block."""
+    """Yield the answer of a function for each block."""
     work = load()
     for number, digest, table in _unpack(batches):
         found = work(table)
@@ -327,7 +327,7 @@ def _numbered(units: list[str], table: pa.Table) -> pa.Table:
 
 
 def _added(load: Callable[[], Callable[[PrivatePairs], Ints]], batches: Batches) -> Batches:
-    """Yield what a function finds in a task's blocks, added up."""
+    """Yield the sum of the answers of a function over the blocks of a task."""
     work = load()
     total: Any = sum(work(_to_pairs(table)) for _, _, table in _unpack(batches))
     places = np.flatnonzero(total)

@@ -133,7 +133,8 @@ def _collected(counted: CountedPairs) -> Dataset:
     finally:
         kept.unpersist()
         counted.tally.unpersist()
-    bins = aggregation.to_pair_bins(bins_of_lists(pairs[tasks.BINS]), pairs) if by_bin else None
+    pairs = aggregation.in_order(pairs)
+    bins = bins_of_lists(pairs[tasks.BINS]) if by_bin else None
     occupancy, sums, used = aggregation.to_sums(pairs, bins)
     return Dataset(counted.metadata(occupancy), sums, counted.units.take(used))
 

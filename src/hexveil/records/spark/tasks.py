@@ -1,7 +1,6 @@
 """Spark tasks: DuckDB on a partition of the records, Arrow batches in and out.
 
-A task opens one private DuckDB connection, and closes it; what is learnt of hexagons, which is
-nobody's, stays for the next task of the process.
+A task opens one private DuckDB connection, and closes it.
 Nothing of a record is in an error: the engine's own words never leave `Session`, and what it says
 of a malformed source goes to the driver as a row of its own, a sentence.
 
@@ -31,7 +30,6 @@ from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.counting import deduplicate
 from hexveil.records.duckdb.formats.delimited_text import TextStream
 from hexveil.records.duckdb.formats.parquet_files import unpack_files
-from hexveil.records.duckdb.hexagon_table import HexagonTable
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.validation import UNPARSABLE, ValidatedRecords
 from hexveil.records.sources.memory_tables import readable_batch
@@ -110,20 +108,11 @@ class TaskGrouping:
 
 
 class TaskSession(Session):
-    """PRIVATE. A connection of one thread, which shares its process's lookup of hexagons."""
+    """PRIVATE. A connection of one thread."""
 
     def __init__(self, memory: str) -> None:
         # Spark runs a task per core itself.
         super().__init__(memory, threads=1)
-
-    def hexagon_table(self, resolution: int) -> HexagonTable:
-        """Return the table of hexagons at a resolution, which outlives the task."""
-        if resolution not in _TABLES:
-            _TABLES[resolution] = HexagonTable(resolution)
-        return _TABLES[resolution]
-
-
-_TABLES: dict[int, HexagonTable] = {}
 
 
 def is_text(key: str) -> bool:

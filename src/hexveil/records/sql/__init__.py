@@ -15,14 +15,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Literal, SupportsFloat, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, get_args
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import ALL_RECORDS, Cells, Labels, OneCell
 from hexveil.records.feasible_sums import bin_number, decimal_format, squares_fit
 from hexveil.records.read_request import ReadRequest
-from hexveil.records.reading_arguments import Protect, ReadOptions, requests_of
+from hexveil.records.reading_arguments import Protect, requests_of
 from hexveil.records.sums_table import cell_columns, check_labels
 from hexveil.records.units import WHOLE_WITH_ZEROS
 
@@ -44,7 +44,7 @@ def sums_query(
     cells: Cells | Labels,
     dialect: str,
     protect: Protect = "values",
-    **options: Unpack[ReadOptions],
+    **options: Any,  # noqa: ANN401  of `read`
 ) -> str:
     """Return the SQL that makes the table of `from_sums` from a table of records.
 
@@ -190,7 +190,7 @@ def _number(value: SupportsFloat) -> str:
 
 
 def _from(source: str, user: str, dialect: str) -> str:
-    """Return what stands after FROM."""
+    """Return the table of the FROM clause."""
     is_path = source.lower().endswith(_FILES) or any(mark in source for mark in "/\\*")
     if not is_path:
         return ".".join(_name(part, dialect) for part in source.split("."))

@@ -13,7 +13,7 @@ import base64
 import html
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -201,30 +201,10 @@ def legend_entries(grades: Sequence[str]) -> dict[str, Any]:
     return {"handles": handles, "labels": present, "handler_map": how} if present else {}
 
 
-@dataclass(frozen=True, eq=False)
-class CellHistogram:
-    """Shares of the bins of one cell.
-
-    Attributes
-    ----------
-    title, label : str
-        The cell, and the value with its unit of measure.
-    edges : ndarray of float, shape (n_bins + 1,)
-        Ends of the bins, in value units.
-    share, low, high : ndarray of float, shape (n_bins,)
-        Shares of records, and their 95 % intervals.
-    """
-
-    title: str
-    label: str
-    edges: Floats
-    share: Floats
-    low: Floats
-    high: Floats
-
-
-def histogram_of(table: pa.Table, view: ManifestView, cell: str) -> CellHistogram:
-    """Return the histogram of a cell.
+def draw_histogram(
+    table: pa.Table, view: ManifestView, cell: str, axes: Axes | None = None
+) -> Axes:
+    """Draw the shares of the bins of a cell on axes, new ones without any, and return them.
 
     Parameters
     ----------
@@ -233,6 +213,7 @@ def histogram_of(table: pa.Table, view: ManifestView, cell: str) -> CellHistogra
     view : ManifestView
     cell : str
         As in the column `cell`.
+    axes : matplotlib.axes.Axes, optional
 
     Raises
     ------
@@ -245,41 +226,29 @@ def histogram_of(table: pa.Table, view: ManifestView, cell: str) -> CellHistogra
     cells = table["cell"].to_pylist()
     if cell not in cells:
         raise InputError(f"this release has no cell {cell!r}; name one such as {cells[0]!r}.")
-    row = cells.index(cell)
-
-    def column(end: str) -> Floats:
-        # Estimates have a name of their own where values alone are private.
-        fields = [f"{name}{end}" for name in names]
-        fields = (
-            fields if fields[0] in table.column_names else [f"{field}_estimate" for field in fields]
-        )
-        return np.array([table[field][row].as_py() for field in fields], dtype=np.float64)
-
-    share, low, high = column(""), column("_low"), column("_high")
+    row = table.slice(cells.index(cell), 1)
+    # Estimates have a name of their own where values alone are private.
+    own = "" if names[0] in table.column_names else "_estimate"
+    share, low, high = (
+        np.array([row[f"{name}{end}"][0].as_py() for name in names], dtype=np.float64)
+        for end in (own, "_low", "_high")
+    )
     if np.isnan(share).any():
         raise InputError(f"the cell {cell!r} is closed: nothing is published for it.")
-    ends = [replace(view, shown=name).bin_ends for name in names]
-    edges = [pair[0] for pair in ends if pair] + [pair[1] for pair in ends[-1:] if pair]
-    label = f"{view.value}, {view.value_unit}" if view.value_unit else view.value
-    return CellHistogram(cell, label, np.array(edges), share, low, high)
-
-
-def draw_histogram(histogram: CellHistogram, axes: Axes | None = None) -> Axes:
-    """Draw a histogram on axes, new ones without any, and return them."""
-    import matplotlib.pyplot as plt  # noqa: PLC0415  an extra, loaded where it draws
-
+    ends = np.array([replace(view, shown=name).bin_ends for name in names], dtype=np.float64)
+    widths, middles = ends[:, 1] - ends[:, 0], ends.mean(axis=1)
     if axes is None:
+        import matplotlib.pyplot as plt  # noqa: PLC0415  an extra, loaded where it draws
+
         axes = plt.subplots(figsize=(7.0, 4.0), layout="constrained")[1]
-    widths = np.diff(histogram.edges)
-    middles = histogram.edges[:-1] + widths / 2.0
-    share = histogram.share
     axes.bar(middles, share, 0.9 * widths, color=BAR, label="released")
-    around = np.maximum([share - histogram.low, histogram.high - share], 0.0)
+    around = np.maximum([share - low, high - share], 0.0)
     axes.errorbar(middles, share, around, fmt="none", ecolor=ENDS, label="95% interval")
-    axes.set(xlim=(histogram.edges[0], histogram.edges[-1]), ylim=(0.0, None))
-    axes.set_xlabel(histogram.label, parse_math=False)
+    axes.set(xlim=(ends[0, 0], ends[-1, 1]), ylim=(0.0, None))
+    label = f"{view.value}, {view.value_unit}" if view.value_unit else view.value
+    axes.set_xlabel(label, parse_math=False)
     axes.set_ylabel("Share of records")
-    axes.set_title(histogram.title, parse_math=False)
+    axes.set_title(cell, parse_math=False)
     return axes
 
 

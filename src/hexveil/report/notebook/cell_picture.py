@@ -19,7 +19,7 @@ from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.report.accuracy_text import CUT_OFF
-from hexveil.report.geography import centred_projection, unwrapped_rings
+from hexveil.report.geography import projected_rings
 from hexveil.report.manifest_view import RANGE, ManifestView, column_prefixes
 from hexveil.report.payload import colour_ends, slot_text
 
@@ -120,11 +120,20 @@ def picture_of(
     rows = _rows_of(table, slot)
     shown = rows[has_number[rows]]
     is_mapped = "hexagon" in table.column_names
-    outlines, others = _outlines_of(table, shown) if is_mapped else (None, ())
     subject = view.heading if statistic else name.replace("_", " ").capitalize()
+    title = _title(table, subject, slot, rows.size - shown.size)
+    if not is_mapped:
+        unit = counts or ("units" if name == "users" else name)
+        if shown.size > MAX_BARS:
+            title += f" ({MAX_BARS} of {shown.size:,} cells, those with most {unit})"
+        # Stable, so that equal input gives an equal picture; the largest numbers come first.
+        most = np.argsort(-(weights if counts else value)[shown], kind="stable")[:MAX_BARS]
+        shown = shown[np.sort(most)]
+        shown = shown[np.argsort(-value[shown], kind="stable")]
+    outlines, others = _outlines_of(table, shown) if is_mapped else (None, ())
     names = view.cell_names(table)
-    picture = CellPicture(
-        title=_title(table, subject, slot, rows.size - shown.size),
+    return CellPicture(
+        title=title,
         label=f"{name} ({view.unit_text})" if statistic and view.unit_text else name,
         names=tuple(names[row] for row in shown),
         value=value[shown],
@@ -136,10 +145,6 @@ def picture_of(
         outlines=outlines,
         others=others,
     )
-    if is_mapped:
-        return picture
-    unit = counts or ("units" if name == "users" else name)
-    return _as_bars(picture, (weights if counts else value)[shown], unit)
 
 
 def _statistic_of(name: str, view: ManifestView) -> str:
@@ -213,10 +218,9 @@ def _outlines_of(table: pa.Table, rows: Ints) -> tuple[tuple[Floats, ...], tuple
     hexagons = table["hexagon"].to_pylist()
     # Of all slots: a projection of some hexagons would move the others.
     distinct = list(dict.fromkeys(hexagons))
-    rings = unwrapped_rings(distinct)
-    projection = centred_projection(rings)
+    projection, rings = projected_rings(distinct)
     corners = {
-        name: np.multiply(projection.steps(*np.array(ring).T), projection.unit, dtype=np.float64)
+        name: np.multiply(ring, projection.unit, dtype=np.float64)
         for name, ring in zip(distinct, rings, strict=True)
     }
     present = [hexagons[row] for row in rows]
@@ -234,25 +238,3 @@ def _title(table: pa.Table, subject: str, slot: str | None, n_closed: int) -> st
     cells = "1 cell" if n_closed == 1 else f"{n_closed:,} cells"
     grey = ": grey" if "hexagon" in table.column_names else ""
     return f"{title} ({cells} closed{grey})" if n_closed else title
-
-
-def _as_bars(picture: CellPicture, counts: Floats, unit: str) -> CellPicture:
-    """Return the picture with its largest numbers first, and with no more cells than are read.
-
-    Kept are the cells with the largest counts, of what `unit` names.
-    """
-    n_cells, title = picture.value.size, picture.title
-    # Stable, so that equal input gives an equal picture.
-    rows = np.sort(np.argsort(-counts, kind="stable")[:MAX_BARS])
-    rows = rows[np.argsort(-picture.value[rows], kind="stable")]
-    if n_cells > MAX_BARS:
-        title += f" ({MAX_BARS} of {n_cells:,} cells, those with most {unit})"
-    return replace(
-        picture,
-        title=title,
-        names=tuple(picture.names[row] for row in rows),
-        value=picture.value[rows],
-        low=picture.low[rows],
-        high=picture.high[rows],
-        quality=tuple(picture.quality[row] for row in rows),
-    )

@@ -115,7 +115,7 @@ def exact_error(cell: Cell, mechanism: FixedQuantile | OptimizedQuantile, epsilo
     """
     study = study_cell(cell.counts, itms.BOUNDS)
     allocation = mechanism.allocate_cell(study, Fraction(epsilon))
-    x = np.sort(array_means(allocation.groups, cell.means))
+    x = np.sort(array_means(allocation.arrays, cell.means))
     low, high = allocation.targets
     ends = x[low - 1], x[min(high, x.size - 1)]
     missed = abs(float(np.clip(x, *ends).mean()) - cell.truth)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hexveil import theory
 from hexveil.mechanisms import ArrayAveraging, Baseline, Levy
 from hexveil.mechanisms.single_cell.cell_allocation import study_cell
-from hexveil.mechanisms.single_cell.levy import LevyMean
+from hexveil.mechanisms.single_cell.clipped_range_mean import ClippedRangeMean
 from hexveil_research.papers import itms
 from hexveil_research.papers.comp import tiny_cells
 from hexveil_research.papers.iot.surrogate import (
@@ -233,7 +233,7 @@ def exact_median_claims(counts: Counts = (5, 5, 5)) -> tuple[Claim, Claim]:
     )
 
 
-def _levy(counts: NDArray[np.int64]) -> LevyMean:
+def _levy(counts: NDArray[np.int64]) -> ClippedRangeMean:
     """Return LEVY's allocation of a cell like ITMS at ε = 1."""
     return Levy(GAMMA).allocate_cell(study_cell(counts, itms.BOUNDS), Fraction(1))
 
@@ -270,7 +270,7 @@ def concentrated_claim(seed: int, radius: float = 1.0) -> Claim:
         In parts of τ; for a test.
     """
     levy = _levy(itms.counts())
-    arrays, cap = levy.groups.n_arrays, levy.groups.cap
+    arrays, cap = levy.arrays.n_arrays, levy.arrays.cap
     tau = itms.SPAN * levy.relative_radius
     draw = np.random.default_rng([seed, 7])
     # Values at either bound, equally likely, spread most.

@@ -86,7 +86,7 @@ def levy_sensitivity(counts: Sequence[int]) -> tuple[float, bool]:
     """Return LEVY's sensitivity of eq. (8) for U = 1, and whether 3τ was cut to U."""
     levy = Levy(GAMMA).allocate_cell(study_cell(counts, (0, 1)), Fraction(1))
     width = 3 * levy.relative_radius
-    return min(width, 1.0) / levy.groups.n_arrays, width > 1
+    return min(width, 1.0) / levy.arrays.n_arrays, width > 1
 
 
 def levy_claims(cells: Sequence[Counts]) -> tuple[Claim, Claim]:

@@ -7,7 +7,8 @@ of an unusable text tells a refusal which declaration may be missing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from hexveil.base.errors import InputError
 from hexveil.records.duckdb.expressions import (
@@ -24,13 +25,62 @@ from hexveil.records.duckdb.expressions import (
 from hexveil.records.sources.columns import ColumnRef
 from hexveil.records.sources.record_format import EPOCH_UNITS, RecordFormat
 
-DECIMAL_COMMA, TEXT_AFTER_NUMBER, DAY_FIRST, NO_DAY, MICROSECONDS, NANOSECONDS = 1, 2, 3, 4, 5, 6
-"""Forms of texts that are unusable as they stand."""
-
-_COMMA = r"\s*[+-]?\d+,\d+\s*"
-_SUFFIXED = r"\s*[+-]?\d+([.,]\d+)?\s*[^\d\s.,;:/eE+-][^\d]{0,11}\d?\s*"
 CLOCK = r"\s*\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?\s*"
-_DAYS = r"\s*\d{1,2}[./-]\d{1,2}[./-]\d{4}\b.*"
+_LARGE = (
+    '; they are numbers larger than milliseconds since 1970: add time_format = "{}" (in [format], '
+    "or --set format.time_format)"
+)
+
+
+@dataclass(frozen=True)
+class Form:
+    """A form of unusable texts or numbers, and its sentence in a refusal.
+
+    Attributes
+    ----------
+    test : str
+        SQL over the text or number `{x}`.
+    hint : str
+        The declaration that it calls for.
+    """
+
+    test: str
+    hint: str
+
+    @classmethod
+    def of(cls, pattern: str, hint: str) -> Form:
+        """Return the form of texts with a pattern."""
+        literal_pattern = literal(pattern).replace("{", "{{").replace("}", "}}")
+        return cls(f"regexp_full_match(CAST({{x}} AS VARCHAR), {literal_pattern})", hint)
+
+
+VALUE_FORMS = DECIMAL_COMMA, TEXT_AFTER_NUMBER = (
+    Form.of(
+        r"\s*[+-]?\d+,\d+\s*",
+        '; they have a decimal comma: add decimal = "," (in [format], or --set format.decimal)',
+    ),
+    Form.of(
+        r"\s*[+-]?\d+([.,]\d+)?\s*[^\d\s.,;:/eE+-][^\d]{0,11}\d?\s*",
+        '; text follows the numbers: if it is their unit, add unit_suffix = "km/h", with your '
+        "unit (in [format], or --set format.unit_suffix)",
+    ),
+)
+"""Forms of values, of which the first that fits counts."""
+TIME_FORMS = (
+    Form.of(
+        r"\s*\d{1,2}[./-]\d{1,2}[./-]\d{4}\b.*",
+        "; they begin with a day or a month: add their time_format, for example time_format = "
+        '"%d/%m/%Y %H:%M:%S" (in [format], or --set format.time_format)',
+    ),
+    Form.of(
+        CLOCK,
+        "; they are times of day without a date: name the column of dates too, for example "
+        'time = ["date", "time"] (in [columns], or --time date --time time)',
+    ),
+    Form("abs(TRY_CAST({x} AS DOUBLE)) >= 1e16", _LARGE.format("ns")),
+    Form("abs(TRY_CAST({x} AS DOUBLE)) >= 1e13", _LARGE.format("us")),
+)
+"""Forms of times."""
 
 
 def declared_number(
@@ -179,7 +229,7 @@ def is_text(ref: ColumnRef, document: JsonColumn | None) -> bool:
 
 
 def value_form(ref: ColumnRef, document: JsonColumn | None, value: str) -> str:
-    """Return the form of a text without a usable value; 0 where no declaration makes it usable.
+    """Return the number of the form of a text without a usable value, from 1; 0 without one.
 
     Parameters
     ----------
@@ -188,48 +238,27 @@ def value_form(ref: ColumnRef, document: JsonColumn | None, value: str) -> str:
     value : str
         Expression of the number, null where the text is unusable.
     """
-    forms = {_COMMA: DECIMAL_COMMA, _SUFFIXED: TEXT_AFTER_NUMBER}
     # A point of GeoJSON is JSON, whatever its text says.
-    return "0" if ref.point is not None else _form(ref, document, f"({value}) IS NULL", forms)
+    if ref.point is not None or not is_text(ref, document):
+        return "0"
+    return _form(text(ref, document), f"({value}) IS NULL", VALUE_FORMS)
 
 
 def time_form(ref: ColumnRef, document: JsonColumn | None, time: Instant) -> str:
-    """Return the form of a text without a usable time; 0 where no declaration makes it usable."""
+    """Return the number of the form of a text or number without a usable time; see `value_form`."""
     if is_text(ref, document):
         return text_form(text(ref, document), time)
-    if ref.kind.name != "number":
-        return "0"
-    return f"CASE WHEN {_missing(time)} THEN {_finer(number(ref, 'time', document))} ELSE 0 END"
+    return text_form(number(ref, "time", document), time) if ref.kind.name == "number" else "0"
 
 
 def text_form(expression: str, time: Instant) -> str:
-    """Return the form of the text of a time; see `time_form`."""
-    finer = _finer(f"TRY_CAST({expression} AS DOUBLE)")
-    return _cases(expression, _missing(time), {_DAYS: DAY_FIRST, CLOCK: NO_DAY}, finer)
+    """Return the number of the form of a time; see `time_form`."""
+    return _form(expression, f"({time.utc}) IS NULL AND ({time.wall}) IS NULL", TIME_FORMS)
 
 
-def _missing(time: Instant) -> str:
-    return f"({time.utc}) IS NULL AND ({time.wall}) IS NULL"
-
-
-def _finer(value: str) -> str:
-    """Return the form of a number that is no time in seconds or milliseconds; 0 for others."""
-    return (
-        f"CASE WHEN abs({value}) >= 1e16 THEN {NANOSECONDS} "
-        f"WHEN abs({value}) >= 1e13 THEN {MICROSECONDS} ELSE 0 END"
-    )
-
-
-def _form(
-    ref: ColumnRef, document: JsonColumn | None, missing: str, forms: Mapping[str, int]
-) -> str:
-    return _cases(text(ref, document), missing, forms) if is_text(ref, document) else "0"
-
-
-def _cases(expression: str, missing: str, forms: Mapping[str, int], default: str = "0") -> str:
+def _form(expression: str, missing: str, forms: Sequence[Form]) -> str:
     cases = " ".join(
-        f"WHEN regexp_full_match({expression}, {literal(pattern)}) THEN {form}"
-        for pattern, form in forms.items()
+        f"WHEN {form.test.format(x=expression)} THEN {i}" for i, form in enumerate(forms, 1)
     )
     # Patterns are slow: only the texts that are unusable are compared with them.
-    return f"CASE WHEN {missing} THEN CASE {cases} ELSE {default} END ELSE 0 END"
+    return f"CASE WHEN {missing} THEN CASE {cases} ELSE 0 END ELSE 0 END"

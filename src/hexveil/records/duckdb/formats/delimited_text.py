@@ -84,10 +84,6 @@ class TextSource:
     _found: LineCounts = field(default_factory=LineCounts)
     _names: dict[object, str] = field(default_factory=dict)
 
-    def select(self, paths: Collection[str]) -> str:
-        """Return the SELECT of the records of some files."""
-        return self.query(paths=paths)
-
     def query(
         self, columns: Sequence[str] | None = None, paths: Collection[str] | None = None
     ) -> str:
@@ -103,8 +99,7 @@ class TextSource:
     ) -> TextStream:
         """Return the records of some files as a stream; see `query`."""
         files = [file for file in self.files if paths is None or file.path in paths]
-        names = self.columns if columns is None else columns
-        return TextStream(files, names, self.session.memory, self._found)
+        return TextStream(files, columns or self.columns, self.session.memory, self._found)
 
     def skipped(self, paths: Collection[str] | None = None) -> int:
         """Return how many malformed lines the last scans of files found."""
@@ -220,72 +215,68 @@ class TextStream:
         )
         parser = _BlockParser(file, self._columns, self.found)
         for text, n_long in without_header(blocks, quoted_newlines=declared.quoted_newlines):
-            table, n_bad = parser.read(text) if text else (None, 0)
-            n_malformed += n_long + n_bad
+            n_malformed += n_long
+            if not text:
+                continue
+            table, n_bad = parser.read(text)
+            n_malformed += n_bad
             n_read += len(text)
-            for batch in [] if table is None else self._conformed(table).to_batches():
+            # Columns that are not in this file are null.
+            missing = pa.nulls(len(table), pa.string())
+            arrays = [table[n] if n in table.column_names else missing for n in self._schema.names]
+            for batch in pa.table(arrays, schema=self._schema).to_batches():
                 yield min(n_read / size, 1.0), batch
         self.found.malformed[file.path] = n_malformed
-
-    def _conformed(self, table: pa.Table) -> pa.Table:
-        """Return all columns of the schema; those that are not there are null."""
-        missing = pa.nulls(len(table), pa.string())
-        arrays = [table[n] if n in table.column_names else missing for n in self._schema.names]
-        return pa.table(arrays, schema=self._schema)
 
 
 class _BlockParser:
     """PRIVATE. From blocks of lines of a file to columns."""
 
     def __init__(self, file: TextFile, names: Sequence[str], found: LineCounts) -> None:
-        self._mark, self._format, self._found = file.header.mark, file.format, found
-        self._n_fields = len(file.header.fields)
+        self._file, self._found = file, found
         fields = file.header.fields
         # A file without any of the columns still has records.
-        places = {name: fields.index(name) for name in names if name in fields}
-        self._places = places or {_NOTHING: 0}
+        self._places = {n: fields.index(n) for n in names if n in fields} or {_NOTHING: 0}
 
     def read(self, text: bytes) -> tuple[pa.Table, int]:
         """Return the columns of whole lines, and how many of these are malformed."""
-        if is_simple(text, self._mark, self._format):
+        mark, declared = self._file.header.mark, self._file.format
+        if is_simple(text, mark, declared):
             # Mostly all lines are as they should be, and nothing has to be looked for.
             with contextlib.suppress(pa.ArrowInvalid):
                 return self._parsed(text, pa.string()), 0
-        lines = sort_lines(text, self._mark, self._n_fields, self._format)
-        table = self._parsed(lines.text, pa.binary())
-        if lines.rows:
-            columns = zip(*lines.rows, strict=True)
-            arrays = [
-                pa.array([cell or None for cell in column], pa.binary()) for column in columns
-            ]
-            rows = pa.table({name: arrays[place] for name, place in self._places.items()})
-            table = pa.concat_tables([table, rows])
-        texts, n_bad = _of_utf8(table)
+        lines = sort_lines(text, mark, len(self._file.header.fields), declared)
+        rows = {
+            name: pa.array([row[place] or None for row in lines.rows], pa.binary())
+            for name, place in self._places.items()
+        }
+        plain = [self._parsed(lines.text, pa.binary())] if lines.text else []
+        texts, n_bad = _of_utf8(pa.concat_tables([*plain, pa.table(rows)]))
         self._found.undecoded |= n_bad > 0
         self._found.unbalanced |= lines.unbalanced
         return texts, lines.malformed + n_bad
 
     def _parsed(self, text: bytes, kind: pa.DataType) -> pa.Table:
         """Return the fields of lines as columns of a type: bytes, or text in UTF-8."""
-        names = [f"{i}" for i in range(self._n_fields)]
-        if not text:
-            return pa.schema([(name, kind) for name in self._places]).empty_table()
+        header, declared = self._file.header, self._file.format
+        names = [f"{i}" for i in range(len(header.fields))]
+        used = [names[place] for place in self._places.values()]
         table = csv.read_csv(
             pa.BufferReader(text),
             csv.ReadOptions(
                 column_names=names,
                 use_threads=False,
-                block_size=max(_PARSED_AT_ONCE, self._format.max_line + 1),
+                block_size=max(_PARSED_AT_ONCE, declared.max_line + 1),
             ),
             csv.ParseOptions(
-                delimiter=self._mark,
+                delimiter=header.mark,
                 quote_char='"' if b'"' in text else False,
-                newlines_in_values=self._format.quoted_newlines,
+                newlines_in_values=declared.quoted_newlines,
             ),
             csv.ConvertOptions(
                 check_utf8=not text.isascii(),
-                column_types={names[place]: kind for place in self._places.values()},
-                include_columns=[names[place] for place in self._places.values()],
+                column_types=dict.fromkeys(used, kind),
+                include_columns=used,
                 null_values=[""],
                 strings_can_be_null=True,
             ),
@@ -300,16 +291,9 @@ def _of_utf8(table: pa.Table) -> tuple[pa.Table, int]:
         with contextlib.suppress(pa.ArrowInvalid):
             column.cast(pa.string())
             continue
-        invalid |= [not _is_utf8(text) for text in column.to_pylist()]
+        texts = (text or b"" for text in column.to_pylist())
+        invalid |= [text.decode(errors="ignore").encode() != text for text in texts]
     n_bad = int(np.count_nonzero(invalid))
     if n_bad:
         table = table.take(to_arrow(np.flatnonzero(~invalid)))
     return table.cast(pa.schema([(name, pa.string()) for name in table.column_names])), n_bad
-
-
-def _is_utf8(text: bytes | None) -> bool:
-    try:
-        (text or b"").decode()
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +19,7 @@ from hexveil.records.sources.columns import ColumnType, Schema
 from hexveil.records.sources.source_files import (
     check_compressed,
     first_bytes,
-    open_packed,
+    open_file,
     open_safely,
     safe_path,
     unpacked_size,
@@ -211,7 +210,7 @@ def _has_lines(head: bytes) -> bool:
 def _has_long_line(path: str) -> bool:
     """Return whether a line is longer than an object may be."""
     length = 0
-    with _opened(path) as file:
+    with open_file(path) as file:
         while block := file.read(_BLOCK):
             first_end, last_end = block.find(b"\n"), block.rfind(b"\n")
             if length + (len(block) if first_end < 0 else first_end) > _OBJECT_SIZE:
@@ -225,7 +224,7 @@ def _copy_lines(path: str, copy: Path) -> None:
 
     Elements of an array are told apart by its lines.
     """
-    with _opened(path) as file, copy.open("wb") as target:
+    with open_file(path) as file, copy.open("wb") as target:
         while line := file.readline(_OBJECT_SIZE):
             if not line.endswith(b"\n") and len(line) == _OBJECT_SIZE:
                 while (chunk := file.readline(_OBJECT_SIZE)) and not chunk.endswith(b"\n"):
@@ -233,10 +232,6 @@ def _copy_lines(path: str, copy: Path) -> None:
                 target.write(_BROKEN)
             elif document := line.strip(_AROUND):
                 target.write(document + b"\n")
-
-
-def _opened(path: str) -> Any:  # noqa: ANN401  files of two libraries
-    return open_packed(path) if path.lower().endswith(".gz") else Path(path).open("rb")
 
 
 def document_schema(session: Session, scan: str, limit: int | None = _LOOKED_AT) -> Schema:

@@ -242,7 +242,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(built):
     info = f"hexveil-{hexveil.__version__}.dist-info"
     beside = {name for name in held if name.startswith(info)}
     assert {"hexveil/py.typed", "hexveil/publishing/manifest.schema.json"} <= held
-    texts = {"promise.txt", "readme.md", "dossier.md", "report.html", "page/statement.html"}
+    texts = {"promise.txt", "moments/readme.md", "report.html", "page/statement.html"}
     assert {f"hexveil/{FOLDER}/{name}" for name in texts} <= held
     assert {name.rpartition("/")[2] for name in beside} == {
         "METADATA", "WHEEL", "RECORD", "LICENSE", "entry_points.txt",

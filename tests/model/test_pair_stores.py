@@ -17,6 +17,7 @@ from hexveil.mechanisms.looks.user_weights import (
     UserMeanPrior,
     WeightProblem,
 )
+from hexveil.model.pair_columns import WEIGHT_RESOLUTION, FactoredWeights
 from hexveil.planning.optimizers import pair_sums
 from hexveil.planning.optimizers.user_factors import (
     ClippingProblem,
@@ -193,3 +194,10 @@ def test_pairs_themselves_are_not_there():
         apart.local()
     assert not {"cell", "user", "n", "start"} & set(dir(apart))
     assert repr(apart) == "DistributedOccupancy(n_cells=2, n_users=2, n_pairs=4)"
+
+
+def test_weights_are_rounded_down():
+    """Thirds of a cell are no more than the cell together."""
+    thirds = hv.Occupancy.from_dense([[1], [1], [1]])
+    weights = FactoredWeights(thirds, np.ones(3), np.array([1.0]))
+    assert weights.of(thirds).tolist() == [WEIGHT_RESOLUTION // 3] * 3

@@ -59,6 +59,19 @@ def test_it_is_neither_pickled_nor_copied(duplicate):
         duplicate(some_pairs())
 
 
+def test_public_functions_do_not_take_it():
+    """Planning and capacity refuse it, in words that depend on no record."""
+    for function in (hv.plan, hv.capacity):
+        said = set()
+        for n_units in (0, 3):
+            with pytest.raises((HexveilError, TypeError, AttributeError)) as caught:
+                function(some_pairs(n_units), epsilon=1)
+            said.add(str(caught.value))
+        assert len(said) == 1
+        with pytest.raises((HexveilError, TypeError, AttributeError)):
+            function(PresenceSums(some_pairs()), epsilon=1)
+
+
 def test_stages_of_the_other_model_do_not_measure_it():
     """A stage with public occupancy finds no sums; one with private presence takes no others."""
     cell = CellProblem(np.array([2, 1]), 0, 1, 4)

@@ -618,7 +618,7 @@ def test_a_value_column_is_chosen(show, city, two_columns):
     page.get_by_label("Value column").select_option("speed")
     assert "no records" not in card.inner_text()
     page.locator("#mathematics summary").click()
-    assert page.locator("#mathematics a").all_inner_texts() == ["Page of speed", "Page of delay"]
+    assert {"speed", "delay"} <= {*page.locator("#mathematics dt").all_inner_texts()}
     for scheme in ("Light", "Dark"):
         page.get_by_role("radio", name=scheme).check()
         found = axe.Axe().run(page).response["violations"]

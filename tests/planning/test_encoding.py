@@ -11,9 +11,10 @@ from hypothesis import given
 
 import hexveil as hv
 from hexveil.base.errors import InputError, StorageError
+from hexveil.planning.goal import goal
 from hexveil.planning.serialization.codec import MAGIC
 from hexveil.planning.serialization.plan_codec import decode, encode, made_by
-from planning.kinds_of_plans import planned, records_of
+from planning.kinds_of_plans import KINDS, planned, records_of
 from publishing.setting import dataset_of
 
 PLAN = planned("range", records_of("range"))
@@ -23,6 +24,17 @@ KEPT = encode(PLAN)
 def test_the_version_that_made_it_is_known():
     """A half-drawn release is finished by the version that began it."""
     assert made_by(KEPT) == hv.__version__
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_kept_comes_back_to_the_last_bit(kind):
+    """A plan of each kind is the same after its bytes: losses, decisions, and the bytes again."""
+    plan = planned(kind, records_of(kind))
+    kept = encode(plan)
+    again = decode(kept, plan)
+    assert encode(again) == kept
+    assert again.losses().tobytes() == plan.losses().tobytes()
+    assert goal(again) == goal(plan)
 
 
 def changed(kept, change):

@@ -10,6 +10,7 @@ import re
 import sys
 from dataclasses import dataclass, fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -24,7 +25,7 @@ from hexveil.publishing.part_kinds import manifest_schema
 from hexveil.publishing.schema import component_schema, with_common
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
 
@@ -274,6 +275,9 @@ MEANINGS = {
     "plan.stages[].squared_mu": "Loss of the stage under normal noise, as a squared ratio.",
 }
 """Meanings of fields that the schema does not describe."""
+OF_MOMENTS = {"moments", "scores"}
+"""Parts of a component that have the fields of one of means and variances."""
+AS_MOMENTS = "Its fields are those of [means and variances](#means-and-variances)."
 TITLES = {
     "moments": "Means and variances",
     "distributions": "Quantiles, shares and histograms",
@@ -297,13 +301,24 @@ def described(node: dict[str, Any], path: str = "") -> dict[str, Any]:
     return made
 
 
-def manifest_tables(whole: dict[str, Any], level: str, but: Collection[str] = ()) -> Iterator[str]:
-    """Yield a heading and a table for each part of a manifest but some."""
+def manifest_tables(
+    whole: dict[str, Any],
+    level: str,
+    but: Collection[str] = (),
+    known: Mapping[str, dict[str, Any]] = MappingProxyType({}),
+) -> Iterator[str]:
+    """Yield a heading and a table for each part of a manifest but some.
+
+    Of the parts of a component of means and variances, which are `known`, one line is enough.
+    """
     for name, node in whole["properties"].items():
         if name in but:
             continue
         rows = list(properties({"properties": {name: node}, "required": whole["required"]}))
         yield f"{level} {name}"
+        if known.get(name) == node:
+            yield f"{rows[0][3]} {AS_MOMENTS}".lstrip()
+            continue
         yield rows[0][3] if len(rows) > 1 else ""
         yield table("path | type | present | meaning", rows[1:] or rows)
 
@@ -336,10 +351,16 @@ def manifest_page(_: str = "") -> str:
         *manifest_tables(common, "###"),
     ]
     for kind, title in TITLES.items():
+        made = described(component_schema(kind))
+        known = described(component_schema("moments"))["properties"] if kind != "moments" else {}
+        for name in OF_MOMENTS & made["properties"].keys():
+            # Statements that a component of means and variances has, one level deeper.
+            text = f"{made['properties'][name].get('description', '')} {AS_MOMENTS}".lstrip()
+            made["properties"][name] = {"type": "object", "description": text}
         parts += [
             f"## {title}",
             f"A component whose `kind` is `{kind}` also has:",
-            *manifest_tables(described(component_schema(kind)), "###", common["properties"]),
+            *manifest_tables(made, "###", common["properties"], known),
         ]
     return "\n\n".join(part for part in parts if part) + "\n"
 

@@ -61,6 +61,14 @@ KINDS = {
     "joint, both, target": Kind(
         {"statistics": BOTH, "target_error": {"mean": "20%", "variance": "8%"}}, 0.9
     ),
+    "joint, both, average target": Kind(
+        {
+            "statistics": BOTH,
+            "target_error": {"mean": "20%", "variance": "8%"},
+            "objective": "mean",
+        },
+        0.9,
+    ),
     "per-cell": Kind(_apart("per-cell"), 0.99),
     "per-cell, baseline": Kind(_apart("per-cell", mechanism=hv.mechanisms.Baseline()), 0.99),
     "per-cell, target": Kind(_apart("per-cell", target_error="25%"), 0.99),

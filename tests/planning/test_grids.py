@@ -251,3 +251,23 @@ def test_one_hexagon_is_called_one_number_and_is_not_proposed():
     runs = propose_runs(hv.plan(found, epsilon=50, advise=False)).proposals.values()
     assert runs
     assert all(run.hexagons >= 3 for run in runs)
+
+
+def test_grids_of_the_same_users_in_other_hexagons_are_two_maps():
+    """Three places, each visited at its own hour: two hexagons of one size, three of another."""
+    places = ((21.10, 72.75), (21.20, 72.80), (21.25, 72.85))
+    records = pa.Table.from_pylist(
+        [
+            {"bus": bus, "speed": 20.0, "lat": lat, "lon": lon,
+             "time": f"2022-01-01T{10 + k}:00:00+05:30"}
+            for k, (lat, lon) in enumerate(places)
+            for bus in range(40)
+        ]
+    )  # fmt: skip
+    data = hv.read(
+        records, user="bus", value="speed", bounds=(0, 65), lat="lat", lon="lon", time="time",
+        cells=hv.Cells(5, "1h", "Asia/Kolkata", "pooled"),
+    )  # fmt: skip
+    found = {offer.resolution: offer.hexagons for offer in hv.capacity(data, epsilon=1).offers}
+    assert found[5] == 2
+    assert found[6] == 3

@@ -278,10 +278,11 @@ def _n_places(facts: Any) -> int:  # noqa: ANN401  declared, of one value column
     return getattr(facts, "leading", facts).cells.n_places or 0
 
 
-def _map_of(facts: PublicMetadata) -> str | None:
-    """Return the fingerprint of a map; None where pairs stay elsewhere."""
+def _map_of(facts: PublicMetadata) -> tuple[str, int | None] | None:
+    """Return counts and number of hexagons of a map; None where pairs stay elsewhere."""
     is_known = facts.occupancy.is_local and isinstance(facts.cells.grid, Cells)
-    return facts.occupancy.fingerprint if is_known else None
+    # Cells of other hexagons may have the same users, where each is visited at its own hour.
+    return (facts.occupancy.fingerprint, facts.cells.n_places) if is_known else None
 
 
 def _with_own(

@@ -1,5 +1,6 @@
 """A data set whose pairs stay in Spark answers, plans and releases what one at hand does."""
 
+import contextlib
 from dataclasses import replace
 
 import numpy as np
@@ -46,9 +47,8 @@ ASKED = {
 }
 
 
-@pytest.fixture(scope="module")
-def elsewhere(spark):
-    """Return the records as a data set whose pairs stay in Spark, in small blocks."""
+def kept_in(spark, table, **asked):
+    """Return records as a data set whose pairs stay in Spark, in small blocks."""
     from hexveil.records.spark import pair_blocks  # noqa: PLC0415  only where Spark is
 
     spark.conf.set("spark.hexveil.pairsOnDriver", "10")
@@ -57,9 +57,15 @@ def elsewhere(spark):
             # Of which an eighth remains beside counts by bin; each in some pieces.
             patch.setattr(pair_blocks, "BLOCK_PAIRS", 1200)
             patch.setattr(pair_blocks, "_PIECE_PAIRS", 16)
-            dataset = hv.read(records(), engine=spark, **ASKED)
+            return hv.read(table, engine=spark, **asked)
     finally:
         spark.conf.unset("spark.hexveil.pairsOnDriver")
+
+
+@pytest.fixture(scope="module")
+def elsewhere(spark):
+    """Return the records in Spark."""
+    dataset = kept_in(spark, records(), **ASKED)
     yield dataset
     dataset.close()
     assert not vars(dataset.sums)["_store"]._tables["users"].is_cached
@@ -194,11 +200,26 @@ def _fails(pairs, sums):
 
 
 @pytest.mark.slow
-def test_users_are_suppressed_as_on_one_machine(elsewhere, here, tmp_path):
+def test_users_are_suppressed_as_on_one_machine(spark, tmp_path):
     """The same pairs, losses and whole numbers; others are in test_stored_plans.py."""
-    asked = {"method": "clip-user", "epsilon": "0.5", "statistics": ("mean", "variance")}
+    # Some users are in all cells, others in few: those in most cells are suppressed in some.
+    rows = [
+        {"bus": f"bus {user}", "route": f"route {cell}", "v": float((7 * user + 3 * cell + k) % 60)}
+        for user in range(40)
+        for cell in range(1 + user % 7 if user % 5 else 7)
+        for k in range(1 + user * cell % 4)
+    ]
+    table, asked = pa.Table.from_pylist(rows), ASKED | {"select": hv.Select(min_users=1)}
+    here = hv.read(table, **asked)
+    wanted = {"method": "clip-user", "epsilon": "2", "statistics": ("mean", "variance")}
+    with contextlib.closing(kept_in(spark, table, **asked)) as elsewhere:
+        _check_suppressed(elsewhere, here, wanted, tmp_path / "plan")
+
+
+def _check_suppressed(elsewhere, here, asked, folder):
+    """Compare the suppressed pairs, losses and whole numbers of a plan in Spark and at hand."""
     there, same = (hv.plan(one, advise=False, **asked) for one in (elsewhere, here))
-    there = hv.Plan.load(there.save(tmp_path / "plan"), elsewhere.occupancy)
+    there = hv.Plan.load(there.save(folder), elsewhere.occupancy)
     dropped = there.allocation.suppressed_pairs.of(here.occupancy)
     assert dropped.any()
     np.testing.assert_array_equal(dropped, same.allocation.suppressed_pairs.of(here.occupancy))

@@ -35,7 +35,7 @@ STAGES = "publishing.test_cell_range_release:test_a_"
 STOPPED = f"{STAGES}release_that_stops_between_stages_goes_on_from_what_is_stored"
 MIDWAY = f"{STAGES}draw_that_stops_midway_is_lost_and_paid_again"
 SHOWN = f"{STAGES}release_in_stages_is_booked_once_and_shown_again"
-METER = "hexveil.mechanisms.contract:Meter.authorise"
+METER = "hexveil.mechanisms.sensitivity_report:Meter.authorise"
 METERED = "would cost a unit more than was booked"
 """What a release says of scales below those that were booked."""
 

@@ -193,7 +193,8 @@ def test_the_data_package_is_valid(folder):
     report = frictionless.validate(str(folder / "datapackage.json"))
     assert report.valid, report.flatten(["type", "note"])
     (table,) = (task for task in report.tasks if task.name == "cells-csv")
-    assert table.stats["rows"] == len(json.loads((folder / "manifest.json").read_text())["cells"])
+    (component,) = json.loads((folder / "manifest.json").read_text())["components"]
+    assert table.stats["rows"] == len(component["cells"])
 
 
 def test_a_broken_table_is_not_valid(folder, tmp_path):

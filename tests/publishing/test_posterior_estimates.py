@@ -209,7 +209,7 @@ def test_other_kinds_of_plans_have_no_estimates(tmp_path):
     [
         ("typical_error", 0.01, "the typical error of mean"),
         ("between_cells", 0.001, "mean_quality is not that of its interval"),
-        ("basis", "prediction", "the basis of the typical error"),
+        ("basis", "prediction", "has a column 'mean_estimate'"),
         ("grades", {"good": 16, "caution": 0, "cut_off": 0, "noise": 0}, "the grades of mean"),
     ],
 )

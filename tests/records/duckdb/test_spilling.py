@@ -133,7 +133,7 @@ def test_plans_and_releases_are_those_of_blocks_anywhere(delta, records, small, 
     done.write(tmp_path / "map")
     assert done.table.num_rows == found.occupancy.n_cells
     suppressed = [
-        plan(one.public, method="clip-user", epsilon=3, advise=False) for one in (found, held)
+        plan(one.public, method="clip-user", epsilon=1, advise=False) for one in (found, held)
     ]
     assert suppressed[0].allocation.suppressed_pairs.cell.size
     assert encode(suppressed[0]) == encode(suppressed[1])

@@ -70,7 +70,13 @@ def _is_csv(content: bytes, table: pa.Table) -> bool:
 def _has_rows(content: bytes, expected: pa.Table) -> bool:
     """Return whether CSV holds these rows, each column read with its type in the table."""
     types = {field.name: field.type for field in expected.schema}
-    options = pa.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
+    # A text that is missing is nothing, and an empty one a pair of quotes.
+    options = pa.csv.ConvertOptions(
+        column_types=types,
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
     parsing = pa.csv.ParseOptions(newlines_in_values=True)
     # Threads would read rows out of order where a quoted text has line breaks.
     in_order = pa.csv.ReadOptions(use_threads=False)

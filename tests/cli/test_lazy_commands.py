@@ -144,7 +144,7 @@ def test_completion_offers_commands():
         (("inspect", "--in"), ["--init"]),
         (
             ("release", "run.toml", "--set", "plan.e"),
-            ["plan.edition=", "plan.epsilon=", "plan.error=", "plan.estimator=", "plan.exempt="],
+            ["plan.edition=", "plan.epsilon=", "plan.estimator="],
         ),
         (("release", "run.toml", "--e"), ["--epsilon"]),
         (("verify", "--j"), ["--json"]),

@@ -550,7 +550,7 @@ def test_there_is_no_seed_and_no_switch():
     import inspect  # noqa: PLC0415  only here
 
     assert list(inspect.signature(hv.release).parameters) == [
-        "dataset", "plan", "ledger", "estimates", "accept_noise",
+        "dataset", "plan", "ledger", "estimates", "accept_noise", "history",
     ]  # fmt: skip
 
 

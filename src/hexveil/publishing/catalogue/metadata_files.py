@@ -201,7 +201,9 @@ def _resource(file: DataFile, description: ReleaseDescription) -> Node:
 
 
 def _parquet_field(column: ColumnDescription) -> Node:
-    typed = column.kind in ("integer", "number", "boolean")
+    # Readers have whole numbers of which some are missing as floats.
+    is_whole = column.kind == "integer" and not column.optional
+    typed = is_whole or column.kind in ("number", "boolean")
     return {"name": column.name, "type": column.kind if typed else "any"}
 
 

@@ -18,16 +18,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, has_single_record, span_in_quanta
+from hexveil.accounting.gaussian_composition import square_epsilon
 from hexveil.accounting.promise import Promise, promised
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.model.occupancy import Occupancy
 from hexveil.planning.allocation import PlanAllocation
-from hexveil.planning.calibration import ErrorTargets, fit_noise, least_allocation
+from hexveil.planning.calibration import LARGEST_EPSILON, ErrorTargets, fit_noise, least_allocation
+from hexveil.planning.optimizers import sampled_targets
 from hexveil.planning.optimizers.mean_error import ObjectiveWeights, minimize_mean_error
 from hexveil.planning.optimizers.minimax import (
     JointSolution,
@@ -100,33 +103,66 @@ def allocate_within_errors(
 
     Each cell its own; with objective "mean" all of them on average.
     """
+    if problem.request.delta and not problem.occupancy.is_local:
+        return _allocate_by_sample(problem, targets)
     exposure, delta = _clipping(problem), problem.request.delta
     if problem.request.objective == "mean":
-        nothing = np.zeros(exposure.occupancy.n_cells)
-        constants = JointSolution(
-            InverseScales(nothing, nothing), np.ones(exposure.occupancy.n_users)
-        )
-
-        def at(epsilon: Fraction) -> PlanAllocation:
-            try:
-                promise = promised(epsilon, delta)
-            except InputError:  # so small an ε leaves nothing to measure with
-                return bounded_rows(problem.occupancy, constants)
-            return allocate_within(problem.within(epsilon), promise)
-
-        return least_allocation(problem, targets, at)[1]
-    constant = _constant_errors(problem)
-    shares = {name: target / constant[name] for name, target in targets.items()}
-    asked, aim = (
-        ErrorTargets.of(shares, problem.occupancy, exposure.law, times).rates
-        for times in (1.0, SAFETY_MARGIN)
-    )
+        return least_allocation(problem, targets, partial(_within, problem))[1]
+    asked, aim = (_aim(problem, targets, times) for times in (1.0, SAFETY_MARGIN))
     search = minimize_loss(exposure, aim, asked)
     # Once the factors have few digits the noise is set anew, from what they keep.
     joint = in_quanta(exposure, aim, search.solution.factor)
     bound, kind = (None, None) if delta else (search.bound, "loss")
     # Targets allow less noise but no more: rounding down keeps them.
-    return bounded_rows(problem.occupancy, joint, bound, kind, np.floor)
+    rows = bounded_rows(problem.occupancy, joint, bound, kind, np.floor)
+    if delta and square_epsilon(rows.most_booked(problem), delta) > LARGEST_EPSILON:
+        raise InputError(
+            "no noise of a loss that can be told meets target_error in every cell; ask for a "
+            'larger error, or for objective "mean".'
+        )
+    return rows
+
+
+def _within(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
+    """Return the allocation of least error within an ε; constants where it is too small."""
+    try:
+        promise = promised(epsilon, problem.request.delta)
+    except InputError:  # so small an ε leaves nothing to measure with
+        nothing = np.zeros(problem.occupancy.n_cells)
+        everybody = np.ones(problem.occupancy.n_users)
+        constants = JointSolution(InverseScales(nothing, nothing), everybody)
+        return bounded_rows(problem.occupancy, constants)
+    return allocate_within(problem.within(epsilon), promise)
+
+
+def _aim(problem: PlanningProblem, targets: Mapping[str, Floats], times: float) -> RatesAt:
+    """Return the rates that meet the targets, times a number near 1."""
+    constant = _constant_errors(problem)
+    shares = {name: target / constant[name] for name, target in targets.items()}
+    return ErrorTargets.of(shares, problem.occupancy, problem.request.law, times).rates
+
+
+def _allocate_by_sample(problem: PlanningProblem, targets: Mapping[str, Floats]) -> PlanAllocation:
+    """Return the allocation of pairs elsewhere, from that of some users."""
+    some, own, to_all, part = sampled_targets.sampled(problem, targets)
+    rows = allocate_within_errors(some, own)
+    if part == 1.0:
+        return rows
+    square = float(rows.most_booked(some)) * part**2
+    if problem.request.objective == "mean":
+        within = partial(_within, problem)
+        return sampled_targets.meet_average_targets(problem, targets, square, within)
+    noise = rows.noise_scale_records / some.occupancy.records_per_cell, rows.variance_noise
+    begin = InverseScales(
+        *(to_all(np.divide(1.0, b, out=np.zeros_like(b), where=b > 0)) for b in noise)
+    )
+    return sampled_targets.meet_each_target(
+        problem,
+        _aim(problem, targets, sampled_targets.AIM),
+        square,
+        begin,
+        partial(bounded_rows, problem.occupancy, rounding=np.floor),
+    )
 
 
 def _clipping(problem: PlanningProblem) -> ClippingProblem:

@@ -161,7 +161,7 @@ FAULTS = {
         SPREAD_ALONE,
     ),
     "spread at half of its scale": (
-        pooled_means, "selection_scale",
+        pair_votes, "selection_scale",
         lambda old: lambda votes, epsilon: old(votes, epsilon) / 2, SPREAD_ALONE,
     ),
     "a tenth of the loss not booked": (

@@ -175,10 +175,6 @@ def check_run_by_run(occupancy, epsilon, statistics):
     """Assert that the lower bound is the same in runs of three pairs as in one."""
     one, other = (planned(occupancy, epsilon=epsilon, statistics=statistics) for _ in range(2))
     with pytest.MonkeyPatch.context() as patch:
-        # The scale at which they begin is judged by some of the runs.
-        patch.setattr(
-            "hexveil.planning.optimizers.mean_error_bound._scaled", lambda _e, _w, _l, given: given
-        )
         bound = one.with_lower_bound().lower_bound
         patch.setattr("hexveil.planning.optimizers.mean_error_bound.BLOCK_PAIRS", 3)
         assert other.with_lower_bound().lower_bound == pytest.approx(bound, rel=1e-9, abs=1e-12)

@@ -29,6 +29,8 @@ SHARED = (
 )
 _FILES = frozenset({"README.txt", "cells.csv", "manifest.json", "report.html"})
 MAX_COLUMNS = 50
+ALWAYS = {"error": "separate", "exempt": "smallest"}
+"""Fields of a request that were stated, with the one meaning that is left."""
 
 
 def is_former(manifest: Json) -> bool:
@@ -52,9 +54,9 @@ def as_current(former: Json) -> Json:
         for key in ("dataset", "guarantee")
     )
     stated.pop("schema_version")
-    stated = _judged_apart(stated)
+    stated = _in_words_of_today(stated)
     stated |= {
-        name: _judged_apart(part)
+        name: _in_words_of_today(part)
         for name in ("moments", "scores")
         if isinstance(part := stated.get(name), dict)
     }
@@ -79,14 +81,14 @@ def as_current(former: Json) -> Json:
     }
 
 
-def _judged_apart(stated: Json) -> Json:
-    """Return statements without the word that errors are judged apart, as all are today."""
+def _in_words_of_today(stated: Json) -> Json:
+    """Return statements without what all requests have today; other words are refused."""
     plan = stated.get("plan")
     request = plan.get("request") if isinstance(plan, dict) else None
     if not isinstance(plan, dict) or not isinstance(request, dict):
         return stated
-    if request.get("error") == "separate":
-        request = {key: value for key, value in request.items() if key != "error"}
+    known = ALWAYS.items()
+    request = {key: word for key, word in request.items() if (key, word) not in known}
     return stated | {"plan": plan | {"request": request}}
 
 

@@ -29,7 +29,8 @@ DOORS = {
 }
 OURS = {
     ("cells", "labels"), ("cells", "one_cell"), ("release", "out"), ("release", "accept_noise"),
-    ("publish", "wait"), ("publish", "late"), ("publish", "series"), ("privacy", "quiet_records"),
+    ("publish", "wait"), ("publish", "late"), ("publish", "series"), ("publish", "history"),
+    ("privacy", "quiet_records"),
 }  # fmt: skip
 
 

@@ -22,6 +22,8 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TypeAlias
 
+import numpy as np
+
 from hexveil.accounting.gaussian_composition import square_epsilon
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
@@ -101,14 +103,14 @@ def _after_rounds(
     exposure: ClippingProblem, aim: RatesAt, begin: InverseScales, square: float
 ) -> JointSolution | None:
     """Return rates that meet the targets with their factors; None if a target has no room."""
-    rates: InverseScales | None = begin
+    found = JointSolution(begin, np.ones(exposure.occupancy.n_users))
     for _ in range(ROUNDS):
-        assert rates is not None  # noqa: S101  returned below otherwise
-        factor = exposure.largest_factors(rates, square)
+        factor = exposure.largest_factors(found.rates, square)
         rates = aim(exposure.clipped_share(factor))
         if rates is None:
             return None
-    return JointSolution(rates, factor)
+        found = JointSolution(rates, factor)
+    return found
 
 
 def meet_average_targets(
@@ -122,7 +124,7 @@ def meet_average_targets(
     The search begins at the square at which some users met theirs.
     """
     delta, found = problem.request.delta, None
-    tried, cost = square_epsilon(square, delta), math.inf
+    tried, cost = square_epsilon(Fraction(square), delta), math.inf
     for _ in range(HALVINGS):
         if tried > LARGEST_EPSILON:
             break

@@ -270,8 +270,8 @@ def _refuse_other(answer: str, answers: Sequence[str]) -> None:
 
 def _likely_bounds(column: str, unit: str) -> str | None:
     """Return the usual range of a column of this name, None for none or in another unit."""
-    found = next((LIKELY_BOUNDS[word] for word in words(column) if word in LIKELY_BOUNDS), None)
-    return found if found is not None and (not unit or found.endswith(f" {unit}")) else None
+    bounds = next((LIKELY_BOUNDS[w] for w in words(column) if w in LIKELY_BOUNDS), None)
+    return bounds if bounds is not None and (not unit or bounds.endswith(f" {unit}")) else None
 
 
 def _local_zone() -> str | None:

@@ -128,9 +128,8 @@ def _within(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
     try:
         promise = promised(epsilon, problem.request.delta)
     except InputError:  # so small an ε leaves nothing to measure with
-        nothing = np.zeros(problem.occupancy.n_cells)
-        everybody = np.ones(problem.occupancy.n_users)
-        constants = JointSolution(InverseScales(nothing, nothing), everybody)
+        zeros = np.zeros(problem.occupancy.n_cells)
+        constants = JointSolution(InverseScales(zeros, zeros), np.ones(problem.occupancy.n_users))
         return bounded_rows(problem.occupancy, constants)
     return allocate_within(problem.within(epsilon), promise)
 
@@ -144,15 +143,15 @@ def _aim(problem: PlanningProblem, targets: Mapping[str, Floats], times: float) 
 
 def _allocate_by_sample(problem: PlanningProblem, targets: Mapping[str, Floats]) -> PlanAllocation:
     """Return the allocation of pairs elsewhere, from that of some users."""
-    some, own, to_all, part = sampled_targets.sampled(problem, targets)
-    rows = allocate_within_errors(some, own)
+    sample, sample_targets, to_all, part = sampled_targets.sampled(problem, targets)
+    rows = allocate_within_errors(sample, sample_targets)
     if part == 1.0:
         return rows
-    square = float(rows.most_booked(some)) * part**2
+    square = float(rows.most_booked(sample)) * part**2
     if problem.request.objective == "mean":
         within = partial(_within, problem)
         return sampled_targets.meet_average_targets(problem, targets, square, within)
-    noise = rows.noise_scale_records / some.occupancy.records_per_cell, rows.variance_noise
+    noise = rows.noise_scale_records / sample.occupancy.records_per_cell, rows.variance_noise
     begin = InverseScales(
         *(to_all(np.divide(1.0, b, out=np.zeros_like(b), where=b > 0)) for b in noise)
     )

@@ -51,9 +51,14 @@ def sampled(
 ) -> tuple[PlanningProblem, dict[str, Floats], Callable[[Floats], Floats], float]:
     """Return the problem of some users with their targets, rates on all cells, and their part."""
     local, cells, part = fetch_sample(problem.occupancy)
-    some = replace(problem, occupancy=local, span=problem.span[cells])
-    own = {name: target[cells] for name, target in targets.items()}
-    return some, own, lambda rate: to_all_cells(rate, cells, problem.occupancy.n_cells), part
+    sample = replace(problem, occupancy=local, span=problem.span[cells])
+    sample_targets = {name: target[cells] for name, target in targets.items()}
+    return (
+        sample,
+        sample_targets,
+        lambda rate: to_all_cells(rate, cells, problem.occupancy.n_cells),
+        part,
+    )
 
 
 def meet_each_target(
@@ -71,10 +76,10 @@ def meet_each_target(
     root = math.sqrt(square)
 
     def tried(times: float) -> tuple[float, PlanAllocation | None]:
-        found = _after_rounds(exposure, aim, begin, (times * root) ** 2)
-        if found is None:
+        solution = _after_rounds(exposure, aim, begin, (times * root) ** 2)
+        if solution is None:
             return math.inf, None
-        rows = to_rows(found)
+        rows = to_rows(solution)
         return float(rows.most_booked(problem)), rows
 
     centre, step, (cost, best) = 1.0, FIRST_STEP, tried(1.0)
@@ -85,10 +90,10 @@ def meet_each_target(
             continue
         if step < LAST_STEP:
             break
-        beside = [(tried(times), times) for times in (centre / step, centre * step)]
-        (least, rows), times = min(beside, key=lambda one: one[0][0])
-        if least < cost:
-            cost, best, centre = least, rows, times
+        neighbours = [(tried(times), times) for times in (centre / step, centre * step)]
+        (lowest, rows), times = min(neighbours, key=lambda pair: pair[0][0])
+        if lowest < cost:
+            cost, best, centre = lowest, rows, times
         else:
             step = math.sqrt(step)
     if best is None:
@@ -103,14 +108,14 @@ def _after_rounds(
     exposure: ClippingProblem, aim: RatesAt, begin: InverseScales, square: float
 ) -> JointSolution | None:
     """Return rates that meet the targets with their factors; None if a target has no room."""
-    found = JointSolution(begin, np.ones(exposure.occupancy.n_users))
+    solution = JointSolution(begin, np.ones(exposure.occupancy.n_users))
     for _ in range(ROUNDS):
-        factor = exposure.largest_factors(found.rates, square)
+        factor = exposure.largest_factors(solution.rates, square)
         rates = aim(exposure.clipped_share(factor))
         if rates is None:
             return None
-        found = JointSolution(rates, factor)
-    return found
+        solution = JointSolution(rates, factor)
+    return solution
 
 
 def meet_average_targets(
@@ -123,7 +128,7 @@ def meet_average_targets(
 
     The search begins at the square at which some users met theirs.
     """
-    delta, found = problem.request.delta, None
+    delta, best = problem.request.delta, None
     tried, cost = square_epsilon(Fraction(square), delta), math.inf
     for _ in range(HALVINGS):
         if tried > LARGEST_EPSILON:
@@ -132,19 +137,19 @@ def meet_average_targets(
         if scaled is None:  # bias alone is too large
             tried *= 2.0
             continue
-        own = square_epsilon(scaled.most_booked(problem), delta)
-        is_second, better = found is not None, own < cost
+        epsilon = square_epsilon(scaled.most_booked(problem), delta)
+        is_second, better = best is not None, epsilon < cost
         if better:
-            found, cost = scaled, own
+            best, cost = scaled, epsilon
         if is_second or not better:
             break
-        tried = own
-    if found is None:
+        tried = epsilon
+    if best is None:
         raise InputError(
             "no plan within bounds meets target_error on average at any loss; ask for a larger "
             "error."
         )
-    return found
+    return best
 
 
 def _with_targets_met(
@@ -154,7 +159,7 @@ def _with_targets_met(
     models = rows.error_models(problem)
 
     def ratio(times: float) -> float:
-        scaled = {name: replace(one, noise=one.noise * times) for name, one in models.items()}
+        scaled = {name: replace(m, noise=m.noise * times) for name, m in models.items()}
         return target_ratio(problem, targets, scaled)
 
     low, high = 2.0**-20, 2.0**20

@@ -111,17 +111,6 @@ def _moment_values(table: pa.Table, manifest: Json) -> Json:
     )
     return clipping | {
         "posterior": "mean_estimate" in table.column_names,
-        "contributing": _contributing_records(table, manifest),
         "cut_off": accuracy_text.describe_cut_off(manifest["cut_off"], table.num_rows),
         "smoothing": manifest["smoothing"],
     }
-
-
-def _contributing_records(table: pa.Table, manifest: Json) -> Json:
-    """Return the records that contribute and all records, where users are left out of cells."""
-    divisors = [
-        noised[0].get("divisor") for cell in manifest["cells"] if (noised := cell["noised"])
-    ]
-    if not divisors or divisors[0] is None:
-        return {}
-    return {"divisor": sum(divisors), "records": sum(table["records"].to_pylist())}

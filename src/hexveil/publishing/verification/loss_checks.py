@@ -207,8 +207,7 @@ def _is_release_grid(statistic: StatedStatistic, stated: ReleaseStatements, quan
         # The lattice of a variance is a fixed fraction of its noise scale.
         return _is_close(statistic.step, statistic.scale / STEPS)
     # Half quanta, because the middle of the bounds may lie between two of them.
-    divisor = stated.records if stated.divisor is None else stated.divisor
-    step = np.where(has_noise, quantum / (2.0 * divisor), 0.0)
+    step = np.where(has_noise, quantum / (2.0 * stated.records), 0.0)
     start = np.where(has_noise, stated.lower, stated.lower + stated.span / 2.0)
     return _is_close(statistic.step, step) and _is_close(statistic.start, start)
 
@@ -224,9 +223,7 @@ def _check_errors(stated: ReleaseStatements) -> Iterator[str]:
         if (statistic.bound95 > largest * (1.0 + TOLERANCE)).any():
             yield "bound95 of the mean is above its bias and ln 20 of its scale."
         return
-    # Samples that are left out may lie at the other bound, and not at the middle.
-    far = 1.0 if stated.divisor is None else 2.0
-    worst = {"mean": far * stated.span / 2.0, "variance": far * stated.span**2 / 8.0}
+    worst = {"mean": stated.span / 2.0, "variance": stated.span**2 / 8.0}
     for statistic in stated.statistics.values() if stated.has_no_range else ():
         has_noise = statistic.scale > 0
         if (statistic.bias > worst[statistic.name] * (1.0 + TOLERANCE)).any():

@@ -199,10 +199,6 @@ def _unranged_rates(stated: ReleaseStatements, statistic: StatedStatistic) -> Ce
     noise = statistic.scale / stated.span ** (1 if statistic.name == "mean" else 2)
     records, bias = stated.records, statistic.bias
     largest_share = np.minimum(statistic.contribution_cap, records - stated.users + 1) / records
-    if stated.divisor is not None:
-        # Nothing is put at the middle: all of the weight is noised, whatever the bias is.
-        records, bias = stated.divisor, np.zeros_like(bias)
-        largest_share = np.minimum(statistic.contribution_cap, records) / records
     if statistic.name == "mean":
         share = 1.0 - 2.0 * bias / stated.span
         rate = share_of_noise(share, noise)
@@ -263,8 +259,6 @@ class ReleaseStatements:
     manifest : dict
     users, records, lower, upper : ndarray of float, shape (n_cells,)
     statistics : dict of str to StatedStatistic
-    divisor : ndarray of float, shape (n_cells,), or None
-        Samples by which sums are divided, where users are left out; else all records.
     """
 
     manifest: Json
@@ -273,7 +267,6 @@ class ReleaseStatements:
     lower: Floats
     upper: Floats
     statistics: dict[str, StatedStatistic]
-    divisor: Floats | None = None
 
     @classmethod
     def from_release(cls, manifest: Json, table: pa.Table) -> ReleaseStatements:
@@ -294,9 +287,7 @@ class ReleaseStatements:
             name: StatedStatistic(name, *(column(index, key) for key in _FIELDS))
             for index, name in enumerate(names)
         }
-        has_divisor = "divisor" in cells[0]["noised"][0] if names else False
-        divisor = column(0, "divisor") if has_divisor else None
-        return cls(manifest, users, records, lower, upper, statistics, divisor)
+        return cls(manifest, users, records, lower, upper, statistics)
 
     @property
     def delta(self) -> Fraction:

@@ -82,10 +82,25 @@ def lines(title):
     return [line.strip("| ").split(" | ") for line in table[1:] if not line.startswith("|--")]
 
 
+CLIP_USER = "plan.method=clip-user plan.statistics=mean,variance"
+
+
+def spelt(command):
+    """Return a command in full; the page abbreviates mechanisms, studies and settings."""
+    command = command.replace("CLIP-USER", CLIP_USER)
+    if command.startswith("hexveil "):
+        return command
+    if re.match(r"[A-Z]\w*\(", command):
+        return f"hexveil release --set 'plan.mechanism={command}'"
+    if command.startswith("plan."):
+        return " ".join(["hexveil release", *(f"--set {word}" for word in command.split())])
+    return f"hexveil reproduce {command}"
+
+
 ROWS = [
-    Row(title, parts(items), *map(quoted, named), verdict)
+    Row(title, parts(items), quoted(functions), quoted(tests), (*map(spelt, quoted(shown)),), end)
     for title in (*STATED, PAST)
-    for items, _, *named, verdict in lines(title)
+    for items, _, functions, tests, shown, end in lines(title)
 ]
 
 

@@ -1,13 +1,14 @@
 """Reference pages that the code writes: the command, the fields of a run, the manifest.
 
 They are committed, so that they read on the code host; tests/test_site.py compares them with what
-the code gives now. `python website/generated.py` writes them anew.
+the code gives now. `python website/generated.py` writes them.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import MappingProxyType
@@ -213,7 +214,7 @@ def field_table(section: str) -> str:
 
 
 def run_file_page(page: str) -> str:
-    """Return the page of the run file with its tables made anew; what is between them stays."""
+    """Return the page of the run file with its tables made again; what is between them stays."""
     for section in dict.fromkeys(where for where, _ in FIELDS):
         head = f"## [{section}]" if section else "## Top of the file"
         if f"{head}\n" not in page:
@@ -228,44 +229,32 @@ def run_file_page(page: str) -> str:
 # The manifest
 
 
-def kind_of(node: dict[str, Any]) -> str:
-    """Return what a value is, in a word or two."""
-    if "const" in node:
-        return f"`{node['const']}`"
-    if "enum" in node:
-        return " or ".join("null" if one is None else f"`{one}`" for one in node["enum"])
-    if "oneOf" in node:
-        return " or ".join(dict.fromkeys(kind_of(one) for one in node["oneOf"]))
-    if node["type"] == "array":
-        return f"list of {kind_of(node['items'])}"
-    types = [node["type"]] if isinstance(node["type"], str) else node["type"]
-    exact = (
-        "decimal text" if node.get("pattern", "").startswith(("^-?[0-9]+", "^-?[0-9]{")) else "text"
-    )
-    words = {"string": exact, "integer": "integer", "null": "null"}
-    return " or ".join(words.get(one, one) for one in types)
-
-
-def properties(node: dict[str, Any], path: str = "") -> Iterator[tuple[str, str, str, str]]:
-    """Return a row for each property below a node: path, kind, whether always there, meaning."""
+def properties(node: dict[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
+    """Return a row for each property below a node: path, "?" if it may be absent, and meaning."""
     for name, inner in node.get("properties", {}).items():
         here = f"{path}.{name}" if path else name
-        always = "always" if name in node.get("required", ()) else "if applicable"
-        yield f"`{here}`", cell(kind_of(inner)), always, cell(inner.get("description", ""))
+        mark = "" if name in node.get("required", ()) else " ?"
+        short = re.split(r"[.;] ", cell(inner.get("description", "")))[0]
+        yield f"`{here}`{mark}", short.rstrip(".")
         yield from below(inner, here)
 
 
-def below(node: dict[str, Any], here: str) -> Iterator[tuple[str, str, str, str]]:
+def below(node: dict[str, Any], here: str) -> Iterator[tuple[str, str]]:
     """Return the rows of what is inside an object, a list, or one of several objects."""
     if "items" in node:
         yield from below(node["items"], f"{here}[]")
-    for one in node.get("oneOf", ()):
-        consts = [
-            inner["const"] for inner in one.get("properties", {}).values() if "const" in inner
-        ]
-        name = f"{here.removesuffix('[]')}[{consts[0]}]" if consts else here
-        yield from properties(one, name)
+    kinds = {_kind(one): [*properties(one, here)] for one in node.get("oneOf", ())}
+    often = Counter(row for rows in kinds.values() for row in rows)
+    yield from (row for row in often if often[row] > 1)  # fields that kinds share
+    for kind, rows in kinds.items():
+        name = f"{here.removesuffix('[]')}[{kind}]" if kind else here
+        yield from ((f.replace(here, name, 1), text) for f, text in rows if often[f, text] == 1)
     yield from properties(node, here)
+
+
+def _kind(node: dict[str, Any]) -> str:
+    """Return the name that marks one of several objects."""
+    return next((x["const"] for x in node.get("properties", {}).values() if "const" in x), "")
 
 
 MEANINGS = {
@@ -307,20 +296,25 @@ def manifest_tables(
     but: Collection[str] = (),
     known: Mapping[str, dict[str, Any]] = MappingProxyType({}),
 ) -> Iterator[str]:
-    """Yield a heading and a table for each part of a manifest but some.
+    """Yield a table of the single fields, then a heading and a table for each other part.
 
     Of the parts of a component of means and variances, which are `known`, one line is enough.
     """
+    alone, parts = [], []
     for name, node in whole["properties"].items():
         if name in but:
             continue
         rows = list(properties({"properties": {name: node}, "required": whole["required"]}))
-        yield f"{level} {name}"
         if known.get(name) == node:
-            yield f"{rows[0][3]} {AS_MOMENTS}".lstrip()
-            continue
-        yield rows[0][3] if len(rows) > 1 else ""
-        yield table("path | type | present | meaning", rows[1:] or rows)
+            alone.append((rows[0][0], f"{rows[0][1]}; as of [means](#means-and-variances)"))
+        elif len(rows) == 1:
+            alone += rows
+        else:
+            parts.append((f"{level} {name}", rows))
+    if alone:
+        yield table("field | meaning", alone)
+    for title, rows in parts:
+        yield from (title, rows[0][1] and f"{rows[0][1]}.", table("field | meaning", rows[1:]))
 
 
 def manifest_page(_: str = "") -> str:
@@ -329,21 +323,17 @@ def manifest_page(_: str = "") -> str:
     parts = [
         "# The manifest",
         (
-            "`manifest.json` is the machine-readable description of a release and its guarantee. "
-            "It contains public metadata and results that were paid for: no true mean, no count of "
-            "clamped readings, no file size and no time. `python website/generated.py` generates "
-            "this page from the JSON Schema, [manifest.schema.json]"
-            "(../../src/hexveil/publishing/manifest.schema.json), which is part of the package; "
-            "`hexveil verify` checks a folder against it."
+            "`manifest.json` describes a release and its guarantee for machines: public metadata "
+            "and results that were paid for. `hexveil verify` checks a folder against the JSON "
+            "Schema, [manifest.schema.json](../../src/hexveil/publishing/manifest.schema.json), "
+            "which also has types and longer descriptions. `python website/generated.py` generates "
+            "this page from it."
         ),
         (
-            "Decimal text is a number in quotes, which keeps it exact. A path with `[]` refers to "
-            "each entry of a list; with a name in the brackets, to entries of that kind."
-        ),
-        (
-            "The top of the manifest states what holds of all value columns together. `components` "
-            "has an entry for each value column, of one of the kinds below. In Python "
-            '`release.statements["speed"]` has the entry of one column with what it shares.'
+            'A field marked "?" may be absent. `[]` refers to each entry of a list, a name in '
+            "brackets to entries of that kind. Exact numbers are text in quotes. The top states "
+            "what holds of all value columns together; `components` has an entry for each. In "
+            'Python `release.statements["speed"]` has the entry of one column.'
         ),
         *manifest_tables(manifest_schema(), "##", ["components"]),
         "## components",
@@ -438,4 +428,4 @@ def stale() -> dict[str, str]:
 if __name__ == "__main__":
     for name, text in stale().items():
         (REFERENCE / name).write_text(text, encoding="utf-8")
-        sys.stdout.write(f"docs/reference/{name} is written anew\n")
+        sys.stdout.write(f"docs/reference/{name} is written\n")

@@ -10,35 +10,30 @@ from dataclasses import dataclass
 HEAD = """\
 # The papers' figures
 
-*For readers of the papers: every figure drawn anew, beside what the paper concludes from it.*
+*For readers of the papers: every figure drawn again, beside what the paper concludes from it.*
 
-All figures come from this code, on simulated and synthetic data; no records are read. One command \
-draws them, writes the [data behind them](../figures/paper-figures.json), tries every claim, and \
-writes this page:
+On simulated and synthetic data. One command draws the figures, writes the \
+[data behind them](../figures/paper-figures.json), tries every claim, and writes this page:
 
 ```sh
 python -m hexveil_research.papers.gallery.paper_gallery docs
 ```
 
 Each point is the mean of {trials} simulated releases per cell; *hexveil* marks our own lines. \
-[Reproduce the papers](../how-to/reproduce.md) tells how to draw any of them from your own counts \
-or records, and how claims are judged. Where a printed formula fails, the [erratum](errata.md) has \
-its corrected form.
+[Reproduce the papers](../how-to/reproduce.md) tells how to draw them from your own counts or \
+records, and how claims are judged.
 """
 
 TALLY = """\
 ## Claims in numbers
 
-A statement counts once, however often it was tried. "On other records than the paper's" means \
-that the paper's own data are not published: the verdict is about data that share all published \
-facts with them. All claims, with what was measured, are in a \
-[CSV file](../figures/paper-claims.csv).
+A statement counts once, however often it was tried. "On other records than the paper's": its own \
+data are not published, so the verdict is about data that share all published facts. All claims, \
+with what was measured, are in a [CSV file](../figures/paper-claims.csv).
 
 {tally}
 
-What the papers print and does not hold:
-
-{failures}
+What fails as printed is in the [errata](errata.md), each with its corrected form.
 """
 
 END = """\
@@ -64,8 +59,7 @@ class FigureWords:
 
 
 _CHOICE = (
-    "With the exponential mechanism as printed, the private choice errs about as much as with "
-    "permute-and-flip, which is released."
+    "The exponential mechanism as printed errs about as much as permute-and-flip, which is released."
 )
 _RISK = "The joint plan beside it has the same worst-case error at a fraction of the loss."
 

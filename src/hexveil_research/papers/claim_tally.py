@@ -174,22 +174,3 @@ def markdown_table(claims: Sequence[Claim]) -> str:
     ]
     head = f"| statements | {' | '.join(verdicts)} |"
     return "\n".join([head, f"|---|{'---:|' * len(verdicts)}", *rows])
-
-
-def failure_list(claims: Sequence[Claim]) -> str:
-    """Return all that the papers print and that fails, as a list in Markdown with the errata.
-
-    Examples
-    --------
-    >>> from hexveil_research.papers.study import Claim
-    >>> says = "Arrays are full (ERRATA 8)"
-    >>> print(failure_list([Claim("IOT", "Lemma V.1", "All fill", "", holds=False),
-    ...                     Claim("IOT", "Lemma V.1", says, "", True, "corrected")]))
-    - IOT Lemma V.1: All fill (erratum 8)
-    """
-    return "\n".join(
-        f"- {one.paper} {'; '.join(one.places)}: {one.says}"
-        + (f" ({one.erratum.replace('ERRATA', 'erratum')})" if one.erratum else "")
-        for one in statements(claims)
-        if one.kind in PRINTED and one.verdict == "fails"
-    )

@@ -139,25 +139,30 @@ def meaning(parameter: Any) -> str:  # noqa: ANN401  the same
 
 def command_text(one: Command) -> str:
     """Return the part of the page about one command."""
-    own = [p for p in one.parameters if not is_field(p)]
+    own = [p for p in one.parameters if not is_field(p) and "--json" not in p.opts]
     rows = [
         (f"`{place(p)}`" if is_argument(p) else written(p), meaning(p))
         for p in sorted(own, key=lambda p: not is_argument(p))
     ]
-    parts = [f"### {one.name}", one.purpose, f"```sh\n{usage(one)}\n```"]
+    lines = dict.fromkeys(filter(None, (usage(one), one.example)))
+    parts = [f"### {one.name}", one.purpose, "```sh\n" + "\n".join(lines) + "\n```"]
     if rows:
         parts.append(table("argument or option | meaning", rows))
-    if taken := fields_taken(one):
-        parts.append(taken)
-    if one.example:
-        parts.append(f"For example:\n\n```sh\n{one.example}\n```")
+    if fields_of(one):
+        left = [f"`{name}`" for name in shared_fields() if name not in fields_of(one)]
+        but = f", but not {listed(left)}" if left else ""
+        parts.append(f"Also takes the options of the run file{but}.")
     return "\n\n".join(parts)
 
 
-def fields_taken(one: Command) -> str:
-    """Return which fields of a run file a command takes as options."""
-    taken = [f"`{p.opts[0]}`" for p in one.parameters if is_field(p)]
-    return f"[Fields of the run file](run-file.md): {', '.join(taken)}." if taken else ""
+def fields_of(one: Command) -> list[str]:
+    """Return the fields of a run file that a command takes as options."""
+    return [p.opts[0] for p in one.parameters if is_field(p)]
+
+
+def shared_fields() -> list[str]:
+    """Return every field of a run file that some command takes as an option."""
+    return list(dict.fromkeys(name for one in commands() for name in fields_of(one)))
 
 
 def listed(names: list[str]) -> str:
@@ -181,13 +186,17 @@ def command_page(_: str = "") -> str:
     parts = [
         "# Command line",
         (
-            "All commands with their arguments, options and an example, as `hexveil COMMAND "
-            "--help` shows them. `python website/generated.py` generates this page."
+            "All commands with their options and an example, as `hexveil COMMAND --help` shows "
+            "them. `python website/generated.py` generates this page."
         ),
         (
             "`hexveil --version` shows the version. An error is one sentence on stderr. With "
-            '`--json` stdout contains JSON, and an error is an object on stderr, `{"error": ...}`, '
-            f"with {listed([f'`{field.name}`' for field in fields(Failure)])}."
+            "`--json`, which all commands take, stdout contains JSON, and an error is an object on "
+            f'stderr, `{{"error": ...}}`, with {listed([f"`{f.name}`" for f in fields(Failure)])}.'
+        ),
+        (
+            "Options of [the run file](run-file.md), where a command takes them: "
+            f"{', '.join(f'`{name}`' for name in shared_fields())}."
         ),
         table("exit code | when", EXITS),
     ]
@@ -367,26 +376,16 @@ def options_page(_: str = "") -> str:
             "`[privacy]`, and which of them go together. `python website/generated.py` generates "
             "this page from the tables that the package checks a request with "
             "([options](../../src/hexveil/planning/plan_arguments.py), "
-            "[rules](../../src/hexveil/planning/option_rules.toml)). What is refused costs "
-            "nothing: it is refused before records are read."
+            "[rules](../../src/hexveil/planning/option_rules.toml)), before records are read."
         ),
         "## Options",
         table("option | default | meaning", [*option_rows()]),
         "## What does not go together",
         (
-            "Every other combination works, with [private presence](../how-to/private-presence.md) "
-            "and without, with one value column or several, with a δ or without. Options that "
-            "begin with `--` are those of `hexveil plan`, `release` and `inspect`."
+            "Every other combination works. Options that begin with `--` are those of "
+            "`hexveil plan`, `release` and `inspect`."
         ),
         table("option | goes | why", [*rule_rows()]),
-        "## What was refused once, and works",
-        (
-            "Refused until version 0.2, because nobody had built it: target errors of quantiles, "
-            "shares and histograms, and under private presence (of one value column, at the least "
-            "ε of two figures whose predicted errors are within them); `--compare` with a δ, and "
-            "with several value columns of quantiles, shares and histograms; `--curve` with "
-            "several value columns, and under private presence."
-        ),
     ]
     return "\n\n".join(parts) + "\n"
 

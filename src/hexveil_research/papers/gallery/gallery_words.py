@@ -59,7 +59,7 @@ class FigureWords:
 
 
 _CHOICE = (
-    "The exponential mechanism as printed errs about as much as permute-and-flip, which is released."
+    "The exponential mechanism as printed errs about as much as permute-and-flip, as released."
 )
 _RISK = "The joint plan beside it has the same worst-case error at a fraction of the loss."
 

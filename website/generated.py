@@ -10,6 +10,7 @@ import re
 import sys
 from collections import Counter
 from dataclasses import dataclass, fields
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ import typer
 from hexveil.cli.app import PANELS, app
 from hexveil.cli.endings import Failure
 from hexveil.cli.options import FIELDS_PANEL
-from hexveil.config.fields import FIELDS, option, section_of
+from hexveil.config.fields import FIELDS, option
 from hexveil.planning.option_rules import RULES, spoken
 from hexveil.planning.plan_arguments import PlanArguments
 from hexveil.publishing.part_kinds import manifest_schema
@@ -139,11 +140,7 @@ def meaning(parameter: Any) -> str:  # noqa: ANN401  the same
 
 def command_text(one: Command) -> str:
     """Return the part of the page about one command."""
-    own = [p for p in one.parameters if not is_field(p) and "--json" not in p.opts]
-    rows = [
-        (f"`{place(p)}`" if is_argument(p) else written(p), meaning(p))
-        for p in sorted(own, key=lambda p: not is_argument(p))
-    ]
+    rows = [row for row in own_rows(one) if row not in shared_rows()]
     lines = dict.fromkeys(filter(None, (usage(one), one.example)))
     parts = [f"### {one.name}", one.purpose, "```sh\n" + "\n".join(lines) + "\n```"]
     if rows:
@@ -153,6 +150,23 @@ def command_text(one: Command) -> str:
         but = f", but not {listed(left)}" if left else ""
         parts.append(f"Also takes the options of the run file{but}.")
     return "\n\n".join(parts)
+
+
+def own_rows(one: Command) -> list[tuple[str, str]]:
+    """Return a row for each argument and option that is no field of a run file."""
+    own = [p for p in one.parameters if not is_field(p) and "--json" not in p.opts]
+    return [
+        (f"`{place(p).strip('[]')}`" if is_argument(p) else written(p), meaning(p))
+        for p in sorted(own, key=lambda p: not is_argument(p))
+    ]
+
+
+@cache
+def shared_rows() -> list[tuple[str, str]]:
+    """Return the rows that at least three commands have, and none in other words."""
+    often = Counter(row for one in commands() for row in own_rows(one))
+    spelt = Counter(left for left, _ in often)
+    return [row for row, number in often.items() if number > 2 and spelt[row[0]] == 1]
 
 
 def fields_of(one: Command) -> list[str]:
@@ -199,6 +213,8 @@ def command_page(_: str = "") -> str:
             f"{', '.join(f'`{name}`' for name in shared_fields())}."
         ),
         table("exit code | when", EXITS),
+        "Arguments and options of several commands:",
+        table("argument or option | meaning", shared_rows()),
     ]
     for panel in panels:
         inside = [one for one in known if one.panel == panel]
@@ -239,38 +255,27 @@ def run_file_page(page: str) -> str:
 
 
 def properties(node: dict[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
-    """Return a row for each property below a node: path, "?" if it may be absent, and meaning."""
+    """Return a row for each property down to two names: path, "?" if it may be absent, meaning."""
     for name, inner in node.get("properties", {}).items():
         here = f"{path}.{name}" if path else name
         mark = "" if name in node.get("required", ()) else " ?"
         short = re.split(r"[.;] ", cell(inner.get("description", "")))[0]
         yield f"`{here}`{mark}", short.rstrip(".")
-        yield from below(inner, here)
+        if not path:
+            yield from below(inner, here)
 
 
 def below(node: dict[str, Any], here: str) -> Iterator[tuple[str, str]]:
     """Return the rows of what is inside an object, a list, or one of several objects."""
     if "items" in node:
         yield from below(node["items"], f"{here}[]")
-    kinds = {_kind(one): [*properties(one, here)] for one in node.get("oneOf", ())}
-    often = Counter(row for rows in kinds.values() for row in rows)
-    yield from (row for row in often if often[row] > 1)  # fields that kinds share
-    for kind, rows in kinds.items():
-        name = f"{here.removesuffix('[]')}[{kind}]" if kind else here
-        yield from ((f.replace(here, name, 1), text) for f, text in rows if often[f, text] == 1)
-    yield from properties(node, here)
-
-
-def _kind(node: dict[str, Any]) -> str:
-    """Return the name that marks one of several objects."""
-    return next((x["const"] for x in node.get("properties", {}).values() if "const" in x), "")
+    inside = [row for one in node.get("oneOf", ()) for row in properties(one, here)]
+    yield from dict.fromkeys([*inside, *properties(node, here)])
 
 
 MEANINGS = {
     "kind": "Kind of the statistics.",
     "plan.statistics": "Published statistics.",
-    "plan.stages[].sensitivity": "Most that any unit moves the numbers of the stage, together.",
-    "plan.stages[].squared_mu": "Loss of the stage under normal noise, as a squared ratio.",
 }
 """Meanings of fields that the schema does not describe."""
 OF_MOMENTS = {"moments", "scores"}
@@ -335,12 +340,12 @@ def manifest_page(_: str = "") -> str:
             "`manifest.json` describes a release and its guarantee for machines: public metadata "
             "and results that were paid for. `hexveil verify` checks a folder against the JSON "
             "Schema, [manifest.schema.json](../../src/hexveil/publishing/manifest.schema.json), "
-            "which also has types and longer descriptions. `python website/generated.py` generates "
-            "this page from it."
+            "which has every field, with types and longer descriptions. This page has the fields "
+            "down to two names; `python website/generated.py` generates it from the schema."
         ),
         (
-            'A field marked "?" may be absent. `[]` refers to each entry of a list, a name in '
-            "brackets to entries of that kind. Exact numbers are text in quotes. The top states "
+            'A field marked "?" may be absent; `[]` refers to each entry of a list. Exact numbers '
+            "are text in quotes. The top states "
             "what holds of all value columns together; `components` has an entry for each. In "
             'Python `release.statements["speed"]` has the entry of one column.'
         ),
@@ -372,14 +377,14 @@ def options_page(_: str = "") -> str:
     parts = [
         "# Options of a plan",
         (
-            "The options of `hv.plan`, which [the run file](run-file.md) has in `[plan]` and "
-            "`[privacy]`, and which of them go together. `python website/generated.py` generates "
+            "Which options of `hv.plan` go together; [the run file](run-file.md) describes each in "
+            "`[plan]` and `[privacy]`. `python website/generated.py` generates "
             "this page from the tables that the package checks a request with "
             "([options](../../src/hexveil/planning/plan_arguments.py), "
             "[rules](../../src/hexveil/planning/option_rules.toml)), before records are read."
         ),
         "## Options",
-        table("option | default | meaning", [*option_rows()]),
+        f"With their defaults where they have one: {', '.join(options_of_plans())}.",
         "## What does not go together",
         (
             "Every other combination works. Options that begin with `--` are those of "
@@ -390,12 +395,10 @@ def options_page(_: str = "") -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def option_rows() -> Iterator[tuple[str, str, str]]:
-    """Yield a row for each option of a plan."""
+def options_of_plans() -> Iterator[str]:
+    """Yield each option of a plan, with its default."""
     for one in fields(PlanArguments):
-        home = section_of(one.name)
-        meaning = FIELDS[home, one.name].description if home else "Warn where a map says nothing."
-        yield f"`{one.name}`", f"`{one.default}`", cell(meaning)
+        yield f"`{one.name}`" + ("" if one.default is None else f" (`{one.default}`)")
 
 
 def rule_rows() -> Iterator[tuple[str, str, str]]:

@@ -114,7 +114,8 @@ ROWS = [
 ]
 SOUND = re.compile(
     r"holds?(, exactly|, per user too.*|; (a count|exact|the exact|for).*)?"
-    r"|holds for (full|the smallest).*|.*definitions?.*|the promise of hexveil|as described|.*reproduced.*|.*other records.*"
+    r"|holds for (full|the smallest).*|.*definitions?.*|the promise of hexveil"
+    r"|as described|.*reproduced.*|.*other records.*"
 )
 """Verdicts of items that are right as printed."""
 

@@ -113,7 +113,7 @@ def usage(one: Command) -> str:
 
 def place(parameter: Any) -> str:  # noqa: ANN401  the same
     """Return how an argument stands in the line of usage."""
-    name = (parameter.metavar or parameter.opts[0]).strip("[]").upper()
+    name = re.sub(r"[\[\].]", "", parameter.metavar or parameter.opts[0]).upper()
     name += "..." if parameter.nargs == -1 else ""
     return name if parameter.required else f"[{name}]"
 

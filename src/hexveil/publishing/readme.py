@@ -14,7 +14,8 @@ from hexveil.publishing.part_kinds import kind_of
 from hexveil.report import accuracy_text
 from hexveil.report.manifest_view import common_unit, describe_repeats, format_heading, spoken_value
 from hexveil.report.origin import describe_origin
-from hexveil.report.promise_wording import delta_in_words
+from hexveil.report.promise_wording import delta_in_words, restate_guarantee
+from hexveil.report.templates import in_language
 
 Json = dict[str, Any]
 
@@ -35,6 +36,18 @@ def render_readme(
     names : collection of str
         Files of the folder.
     """
+    with in_language(whole):
+        stated = {name: restate_guarantee(own) for name, own in statements.items()}
+        return _render(table, restate_guarantee(whole), stated, names)
+
+
+def _render(
+    table: pa.Table,
+    whole: Mapping[str, Any],
+    statements: Mapping[str, Mapping[str, Any]],
+    names: Collection[str],
+) -> str:
+    """Return the text in the current language."""
     grid, private = whole["grid"], whole.get("model") == "presence"
     leading = next(iter(statements.values()))
     values = {
@@ -74,7 +87,7 @@ def render_readme(
     return document(template, values | own).to_text() + "\n"
 
 
-def _of_column(table: pa.Table, stated: Json) -> tuple[str, Json]:
+def _of_column(table: pa.Table, stated: Mapping[str, Any]) -> tuple[str, Json]:
     """Return the template of a single value column, and its values."""
     dataset, plan = stated["dataset"], stated["plan"]
     statistics = plan["statistics"]
@@ -92,7 +105,7 @@ def _of_column(table: pa.Table, stated: Json) -> tuple[str, Json]:
     return kind_of(stated).readme, values
 
 
-def _accuracy(manifest: Json) -> Json:
+def _accuracy(manifest: Mapping[str, Any]) -> Json:
     """Return the sentences on repeated records and on the accuracy of one value column."""
     is_private, unit = manifest.get("model") == "presence", manifest["dataset"]["value_unit"]
     stated = [] if is_private else manifest.get("accuracy", [])
@@ -103,7 +116,7 @@ def _accuracy(manifest: Json) -> Json:
     }
 
 
-def _moment_values(table: pa.Table, manifest: Json) -> Json:
+def _moment_values(table: pa.Table, manifest: Mapping[str, Any]) -> Json:
     """Return everything else that the text about averages and variances names."""
     unit = manifest["dataset"]["value_unit"]
     clipping = accuracy_text.clipping_values(

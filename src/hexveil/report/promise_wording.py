@@ -13,7 +13,6 @@ import math
 from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
-from functools import cache
 from typing import Any, Literal
 
 from hexveil.base.rational import decimal_text, round_up
@@ -93,25 +92,21 @@ def neighbours(unit: str, *, protect: Protect = "values") -> str:
     return render_sentence(_TEMPLATE, macro, unit=unit)
 
 
-@cache
 def declared() -> str:
     """Return the sentence on declarations, which are public under private presence."""
     return render_sentence(_TEMPLATE, "declared")
 
 
-@cache
 def presence() -> str:
     """Return the sentence on presence, which is not protected."""
     return render_sentence(_TEMPLATE, "presence")
 
 
-@cache
 def exact_counts() -> str:
     """Return the sentence on counts, places and times, which are published without noise."""
     return render_sentence(_TEMPLATE, "exact")
 
 
-@cache
 def in_common() -> str:
     """Return the sentence on values that users have in common, which a release shows."""
     return render_sentence(_TEMPLATE, "in_common")
@@ -182,6 +177,27 @@ def one_of_columns(
         factor=factor,
         delta=beyond,
     )
+
+
+def restate_guarantee(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a manifest with the sentences of its guarantee in the language that it states."""
+    if manifest.get("language", "en") == "en":
+        return manifest
+    stated = manifest["guarantee"]
+    unit, spent = stated["privacy_unit"], Fraction(stated["epsilon_spent"])
+    protect, delta = stated["protect"], Fraction(stated.get("delta", 0))
+    dropped = (manifest.get("selection") or {}).get("drop_values", "none")
+    texts = assumptions(unit, dropped, protect=protect, delta=delta)
+    if together := manifest.get("columns_together"):
+        total = Fraction(together["epsilon_spent"])
+        texts.append(one_of_columns(together["columns"], total, delta, protect=protect))
+    words = {
+        "promise": promise(unit, spent, protect=protect, delta=delta),
+        "neighbours": neighbours(unit, protect=protect),
+        "assumptions": texts,
+        "not_protected": not_protected(protect=protect),
+    }
+    return {**manifest, "guarantee": {**stated, **words}}
 
 
 def probability_factor(epsilon: Fraction) -> float:

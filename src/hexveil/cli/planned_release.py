@@ -361,9 +361,13 @@ def folder_extras(run: Run, path: str = "") -> dict[str, Any]:
     signer_of(run)
     if run.release.tiles:
         require_package("pyogrio", "tiles")
-    names = ("context", "sign", "tiles", "title", "subtitle", "hide_geography")
+    names = ("context", "sign", "tiles", "title", "subtitle", "language", "hide_geography")
     # Refuses a title that the folder would refuse after the budget is spent.
-    FolderOptions(title=run.release.title or "", subtitle=run.release.subtitle or "")
+    FolderOptions(
+        title=run.release.title or "",
+        subtitle=run.release.subtitle or "",
+        language=run.release.language or "en",
+    )
     extras = {name: getattr(run.release, name) for name in names}
     extras["catalogue"] = catalogue_of(run, path)
     return {name: extra for name, extra in extras.items() if extra is not None}

@@ -14,8 +14,9 @@ from hexveil.publishing.part_kinds import kind_of
 from hexveil.report import accuracy_text
 from hexveil.report.manifest_view import common_unit, describe_repeats, format_heading, spoken_value
 from hexveil.report.origin import describe_origin
-from hexveil.report.promise_wording import delta_in_words, restate_guarantee
+from hexveil.report.promise_wording import delta_in_words
 from hexveil.report.templates import in_language
+from hexveil.report.translation import translate_statements
 
 Json = dict[str, Any]
 
@@ -37,8 +38,8 @@ def render_readme(
         Files of the folder.
     """
     with in_language(whole):
-        stated = {name: restate_guarantee(own) for name, own in statements.items()}
-        return _render(table, restate_guarantee(whole), stated, names)
+        stated = {name: translate_statements(own) for name, own in statements.items()}
+        return _render(table, translate_statements(whole), stated, names)
 
 
 def _render(

@@ -31,9 +31,9 @@ from hexveil.report.payload import (
     script_json,
     timeslots_of,
 )
-from hexveil.report.promise_wording import restate_guarantee
 from hexveil.report.shown_column import ShownColumn
 from hexveil.report.templates import in_language, policy, render_template
+from hexveil.report.translation import translate_statements
 
 Json = dict[str, Any]
 
@@ -88,9 +88,9 @@ def render(
     Equal input gives equal text; there is no time stamp.
     """
     with in_language(manifest):
-        manifest = restate_guarantee(manifest)
+        manifest = translate_statements(manifest)
         tables: ColumnTables = {
-            name: (numbers, restate_guarantee(own))
+            name: (numbers, translate_statements(own))
             for name, (numbers, own) in (columns or {"": (table, manifest)}).items()
         }
         words = _words(manifest, bool(columns))

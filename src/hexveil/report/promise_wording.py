@@ -179,27 +179,6 @@ def one_of_columns(
     )
 
 
-def restate_guarantee(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a manifest with the sentences of its guarantee in the language that it states."""
-    if manifest.get("language", "en") == "en":
-        return manifest
-    stated = manifest["guarantee"]
-    unit, spent = stated["privacy_unit"], Fraction(stated["epsilon_spent"])
-    protect, delta = stated["protect"], Fraction(stated.get("delta", 0))
-    dropped = (manifest.get("selection") or {}).get("drop_values", "none")
-    texts = assumptions(unit, dropped, protect=protect, delta=delta)
-    if together := manifest.get("columns_together"):
-        total = Fraction(together["epsilon_spent"])
-        texts.append(one_of_columns(together["columns"], total, delta, protect=protect))
-    words = {
-        "promise": promise(unit, spent, protect=protect, delta=delta),
-        "neighbours": neighbours(unit, protect=protect),
-        "assumptions": texts,
-        "not_protected": not_protected(protect=protect),
-    }
-    return {**manifest, "guarantee": {**stated, **words}}
-
-
 def probability_factor(epsilon: Fraction) -> float:
     """Return e^ε rounded up; infinity where it is too large for a double."""
     if not epsilon:

@@ -113,7 +113,7 @@ class ShownColumn:
                 **({} if compared is None else compared.columns()),
             },
             "value": {
-                "name": view.noun.capitalize(),
+                "name": view.noun[:1].upper() + view.noun[1:],
                 "unit": view.unit_text,
                 "decimals": decimals,
                 "limits": [limit if math.isfinite(limit) else None for limit in view.limits],

@@ -67,7 +67,7 @@ def _render(
         "mapped": "cells.geojson" in names,
         "tiled": TILES in names,
         "kept": stored_day.FILE in names,
-        "dated": find_coverage(table, whole).start is not None,
+        "dated": find_coverage(table, dict(whole)).start is not None,
         "table_columns": [
             {"name": field.name} | {key.decode(): text.decode() for key, text in stated.items()}
             for field in table.schema

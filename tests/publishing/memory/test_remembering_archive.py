@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,8 @@ from hexveil.base.errors import StorageError
 from hexveil.cli import main
 from hexveil.cli.commands.publish_command import publish_run
 from hexveil.learning.memory import Deviations
-from hexveil.learning.remembering import estimate_day, remember
+from hexveil.learning.published_day import blank_day
+from hexveil.learning.remembering import estimate_day, forecast_day, remember
 from hexveil.publishing import receipt
 from hexveil.publishing.archive.archive import open_archive
 from hexveil.publishing.memory import history
@@ -49,7 +51,7 @@ epsilon = 3
 out = "maps"
 accept_noise = true
 [publish]
-series = "fixed"
+wait = "6h"
 [ledger]
 url = "ledger.sqlite"
 dataset = "buses"
@@ -67,8 +69,7 @@ def city(tmp_path_factory):
     folder = tmp_path_factory.mktemp("city")
     out = str(folder / "city.parquet")
     assert main([*SIMULATE, "--out", out]) == 0
-    text = RUN.replace("epsilon = 3", 'epsilon = 3\nclipping_range = "private"')
-    (folder / "run.toml").write_text(text)
+    (folder / "run.toml").write_text(RUN)
     return folder
 
 
@@ -127,6 +128,43 @@ def test_folders_verify_and_are_all_that_estimates_are_made_of(published):
     assert (published_width <= alone + 1e-9).all()
 
 
+def test_ranges_follow_from_the_third_day_on(published):
+    """Two days pay for a range; the third takes those of their forecast, and names both."""
+    manifests = [json.loads((one / "manifest.json").read_text()) for one in folders(published)]
+    components = [one["components"][0]["plan"] for one in manifests]
+    steps = [[step["step"] for step in one["privacy_steps"]] for one in components]
+    assert steps[0] == steps[1] != ["cells"]
+    assert steps[2] == ["cells"]
+    assert components[2]["privacy_steps"][0]["remembered"] == 2
+    assert components[2]["request"]["history"] == [
+        one["sha256"] for one in memory_of(manifests[2])["releases"]
+    ]
+    assert "history" not in components[1]["request"]
+    ranges = [cell["noised"][0]["clipping_range"] for cell in manifests[2]["components"][0]["cells"]]
+    assert len({(one["lower"], one["upper"]) for one in ranges}) == len(ranges)
+
+
+def test_a_recipient_computes_the_ranges_again(published):
+    """Folders of earlier days and public facts give the forecast within each range."""
+    places = folders(published)
+    releases = [earlier(folder) for folder in places]
+    rows = from_bytes((places[2] / FILE).read_bytes(), len(pq.read_table(places[2] / "cells.parquet")))
+    last = releases[2].published
+    blank = blank_day(
+        (last.day, last.place, last.slot),
+        [one.published for one in releases[:2]],
+        rows["share_squares"].astype(float),
+    )
+    forecast = forecast_day([one.published for one in releases[:2]], blank, releases[1].deviations)
+    stated = json.loads((places[2] / "manifest.json").read_text())["components"][0]
+    ranges = [cell["noised"][0]["clipping_range"] for cell in stated["cells"]]
+    middles = np.array([(one["lower"] + one["upper"]) / 2 for one in ranges])
+    inside = np.array([one["lower"] > 0 and one["upper"] < 65 for one in ranges])
+    assert inside.sum() > len(ranges) / 2
+    quantum = float(Fraction(stated["bounds"]["quantum"]))
+    assert middles[inside] == pytest.approx(forecast.mean[inside], abs=quantum)
+
+
 def test_the_first_day_has_no_memory_and_says_so(published):
     """Without earlier releases estimates are the day's own, and no column repeats them."""
     release = hv.load(folders(published)[0])
@@ -155,7 +193,7 @@ def test_a_restored_day_needs_what_it_rested_on(published):
     (places[0] / FILE).write_bytes(to_bytes(np.zeros(2, dtype=ROW)))
     place = open_archive("maps", "buses")
     with pytest.raises(StorageError, match=f"{DAYS[0]}/.* is not as it was when {DAYS[2]}"):
-        place.history(place.current(DAYS[2]))
+        place.history(DAYS[2])
 
 
 def test_a_late_day_remembers_earlier_days_alone(published):

@@ -6,10 +6,21 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
-from hexveil.learning.published_day import PublishedDay, summarize_day
-from hexveil.learning.remembering import DayEstimates, Remembered, estimate_day, remember
+from hexveil.base.rational import decimal_text
+from hexveil.learning.published_day import PublishedDay, blank_day, summarize_day
+from hexveil.learning.remembering import (
+    DayEstimates,
+    Remembered,
+    estimate_day,
+    forecast_day,
+    remember,
+)
 from hexveil.mechanisms.stage_data import CutOff
+from hexveil.model.pair_columns import FactoredWeights
+from hexveil.planning.plan_rows import CellForecast
+from hexveil.publishing.estimates.table import name_columns
 from hexveil.publishing.memory.stored_day import (
     EarlierRelease,
     Rows,
@@ -17,19 +28,23 @@ from hexveil.publishing.memory.stored_day import (
     places_of,
     statement_of,
 )
+from hexveil.smoothing.user_mean_law import CellDesign
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import date
 
-    import pyarrow as pa
-
     from hexveil.base.arrays import Bools, Floats
+    from hexveil.learning.memory import Deviations, Forecast
+    from hexveil.learning.published_day import Where
+    from hexveil.model.public_metadata import PublicMetadata
     from hexveil.mechanisms.pooled_law import MeanView
     from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
 
 MOST_CELLS = 600
 """Cells of a day up to which it is remembered: the joint law of all cells grows with the square."""
+LEAST_DAYS = 2
+"""Earlier releases from which on clipping ranges follow from them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +85,31 @@ class RememberedMeans:
     today: dict[str, Floats]
 
 
+def forecast_cells(facts: PublicMetadata, history: History) -> CellForecast | None:
+    """Return the forecast of a day's cells by the releases of earlier days, before it has numbers.
+
+    None without enough of them, for a map that is too large, or where none can be computed. It is
+    made of published numbers, and of what is public of the day.
+    """
+    occupancy, earlier = facts.occupancy, _alike(facts, history)
+    if len(earlier) < LEAST_DAYS or occupancy.n_cells > MOST_CELLS:
+        return None
+    # Weights by records alone: the squares of shares do not depend on what a plan will weigh by.
+    even = FactoredWeights(occupancy, np.ones(occupancy.n_users), np.ones(occupancy.n_cells))
+    days = [release.published for release in earlier]
+    day = blank_day(_where(facts, history), days, CellDesign.of(even).share_squares)
+    try:
+        forecast = forecast_day(days, day, _stated(earlier))
+    except np.linalg.LinAlgError:
+        return None
+    if not _is_sound(forecast):
+        return None
+    releases = tuple(release.sha256 for release in earlier)
+    return CellForecast(forecast.mean, forecast.deviation, day.user_deviation, releases)
+
+
 def remember_means(
-    view: MeanView, cells: pa.Table, posterior: PosteriorEstimates, history: History, key: str
+    view: MeanView, facts: PublicMetadata, posterior: PosteriorEstimates, history: History
 ) -> RememberedMeans | None:
     """Return the means of a day with its memory; None for a map that is too large.
 
@@ -79,19 +117,15 @@ def remember_means(
     ----------
     view : MeanView
         All that the day's numbers show.
-    cells : pyarrow.Table
-        Columns that name the cells.
+    facts : PublicMetadata
     posterior : PosteriorEstimates
         By the day alone.
     history : History
-    key : str
-        Value, bounds and grid.
     """
-    if len(cells) > MOST_CELLS:
+    if facts.occupancy.n_cells > MOST_CELLS:
         return None
-    when = (history.day.toordinal(), *places_of(cells))
-    day = summarize_day(when, view.looks, view.design, view.spread, view.bounds)
-    earlier = [release for release in history.releases if release.key == key]
+    day = summarize_day(_where(facts, history), view.looks, view.design, view.spread, view.bounds)
+    earlier, key = _alike(facts, history), memory_key(facts)
     remembered = _remember(day, earlier)
     if remembered is None:
         return RememberedMeans(pack(day, None), statement_of(day, key, (), None), posterior, {})
@@ -107,14 +141,40 @@ def _remember(day: PublishedDay, earlier: Sequence[EarlierRelease]) -> Remembere
     """
     if not earlier:
         return None
-    stated = next((release.deviations for release in earlier[::-1] if release.deviations), None)
     try:
-        remembered = remember([*(release.published for release in earlier), day], stated)
+        days = [*(release.published for release in earlier), day]
+        remembered = remember(days, _stated(earlier))
     except np.linalg.LinAlgError:
         return None
-    forecast = remembered.forecast
-    is_sound = all(np.isfinite(numbers).all() for numbers in vars(forecast).values())
-    return remembered if is_sound and (forecast.deviation > 0).all() else None
+    return remembered if _is_sound(remembered.forecast) else None
+
+
+def _stated(earlier: Sequence[EarlierRelease]) -> Deviations | None:
+    """Return the deviations of the newest release that states some."""
+    return next((release.deviations for release in earlier[::-1] if release.deviations), None)
+
+
+def _is_sound(forecast: Forecast) -> bool:
+    is_finite = all(np.isfinite(numbers).all() for numbers in vars(forecast).values())
+    return is_finite and bool((forecast.deviation > 0).all())
+
+
+def _where(facts: PublicMetadata, history: History) -> Where:
+    """Return the ordinal of a day, and place and slot of its cells."""
+    return history.day.toordinal(), *places_of(pa.table(name_columns(facts.cells)))
+
+
+def _alike(facts: PublicMetadata, history: History) -> list[EarlierRelease]:
+    """Return the earlier releases of the same value, bounds and grid."""
+    key = memory_key(facts)
+    return [release for release in history.releases if release.key == key]
+
+
+def memory_key(facts: PublicMetadata) -> str:
+    """Return the facts in which releases must agree that remember each other."""
+    lattice, unit = facts.lattice, facts.privacy_unit
+    bounds = f"{decimal_text(lattice.lower)}..{decimal_text(lattice.upper)}"
+    return f"{facts.value} [{facts.value_unit}] {bounds} {unit} {facts.cells.grid!r}"
 
 
 def choose(

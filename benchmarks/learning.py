@@ -203,7 +203,12 @@ def main() -> None:
     rows = judge(days)
     for row in rows:
         if row["day"] in SHOWN:
-            print({name: one if isinstance(one, str) else round(float(one), 3) for name, one in row.items()})
+            print(
+                {
+                    name: one if isinstance(one, str) else round(float(one), 3)
+                    for name, one in row.items()
+                }
+            )
     made = {"seed": asked.seed, "resolution": asked.resolution, "closed": asked.closed}
     line = made | {"epsilon": asked.epsilon, "ranges": asked.ranges} | summarize(rows)
     print(line)

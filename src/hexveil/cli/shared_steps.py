@@ -192,14 +192,14 @@ def check_plan_options(run: Run, outputs: Sequence[str] = ()) -> None:
         raise InputError('estimates has "raw" alone with protect = "presence"; leave it out.')
 
 
-def plan_run(
-    run: Run, facts: PublicMetadata | ColumnFacts, history: History | None = None
-) -> Plan:
+def plan_run(run: Run, facts: PublicMetadata | ColumnFacts, history: History | None = None) -> Plan:
     """Return the run's plan for public metadata; nothing is spent."""
     options = arguments.plan_arguments(run)
     # Of several columns, and of quantiles, there is no memory.
-    if history is not None and isinstance(facts, PublicMetadata) and not has_distribution(
-        run.plan.statistics or ()
+    if (
+        history is not None
+        and isinstance(facts, PublicMetadata)
+        and not has_distribution(run.plan.statistics or ())
     ):
         options["history"] = forecast_cells(facts, history)
     return _plan_with(options, facts)

@@ -136,17 +136,20 @@ class Memory:
         self.span = self.bounds[1] - self.bounds[0]
         names = [np.char.add(np.char.add(day.place, "|"), day.slot.astype(str)) for day in days]
         cells, row = np.unique(np.concatenate(names), return_index=True)
-        place, slot = (
-            np.unique(np.concatenate(column)[row], return_inverse=True)[1].reshape(-1)
+        self.place, self.slot = (
+            np.concatenate(column)[row]
             for column in ([day.place for day in days], [day.slot for day in days])
         )
-        self.places, self.slots = place, slot
-        self.n_cells, self.n_slots = cells.size, int(slot.max()) + 1
+        self.places, self.slots = (
+            np.unique(column, return_inverse=True)[1].reshape(-1)
+            for column in (self.place, self.slot)
+        )
+        self.n_cells, self.n_slots = cells.size, int(self.slots.max()) + 1
         self.days = []
         for number, (published, name) in enumerate(zip(days, names, strict=True)):
             index = np.searchsorted(cells, name)
             gap = published.day - days[number - 1].day if number else 0
-            self.days.append(_Day(published, gap, index, slot[index]))
+            self.days.append(_Day(published, gap, index, self.slots[index]))
         self.user = float(np.exp(np.mean([np.log(day.user_deviation) for day in days])))
         self.changes: list[LevelShift] = []
         self._log_multiples = np.tile(_FIRST_LOG_MULTIPLES, (self.n_cells, 1))
@@ -159,10 +162,10 @@ class Memory:
         weight = np.exp(self._log_multiples - self._log_multiples.max(axis=1, keepdims=True))
         return np.asarray(weight @ MULTIPLES / weight.sum(axis=1))
 
-    def prior(self, by: Deviations) -> _State:
-        """Return the state before any day: levels, weekend, weekend by slot, β."""
+    def prior(self, by: Deviations, n_more: int = 0) -> _State:
+        """Return the state before any day: levels, weekend, weekend by slot, β, and zeros."""
         n, end = self.n_cells, self.n_cells + 1 + self.n_slots
-        covariance = np.zeros((end + n, end + n))
+        covariance = np.zeros((end + n + n_more, end + n + n_more))
         levels = (self.span / 3.0) ** 2 + by.place**2 * np.equal.outer(self.places, self.places)
         if self.n_slots > 1:
             levels = levels + by.slot**2 * np.equal.outer(self.slots, self.slots)
@@ -171,7 +174,7 @@ class Memory:
         slots, lasting = np.arange(n + 1, end), np.arange(end, end + n)
         covariance[slots, slots] = by.weekend**2 / 2.0
         covariance[lasting, lasting] = LASTING_PRIOR**2
-        mean = np.zeros(end + n)
+        mean = np.zeros(end + n + n_more)
         mean[:n] = sum(self.bounds) / 2.0
         return _State(mean, covariance)
 

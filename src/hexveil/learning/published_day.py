@@ -111,9 +111,7 @@ def summarize_day(
     )
 
 
-def blank_day(
-    when: Where, earlier: Sequence[PublishedDay], share_squares: Floats
-) -> PublishedDay:
+def blank_day(when: Where, earlier: Sequence[PublishedDay], share_squares: Floats) -> PublishedDay:
     """Return a day that has no numbers yet: every average is as likely.
 
     Parameters

@@ -80,7 +80,7 @@ def remember(days: Sequence[PublishedDay], stated: Deviations | None = None) -> 
     memory = Memory(days[-MOST_DAYS - 1 :])
     by = stated
     if by is None or len(memory.days) in FITTING:
-        by = _fit(memory, by)
+        by = fit(memory, by)
     return Remembered(memory.run(by), by, tuple(memory.changes))
 
 
@@ -99,11 +99,11 @@ def forecast_day(
         Those of the newest day; they are fitted where it has none.
     """
     days = days[-MOST_DAYS:]
-    by = _fit(Memory(days), None) if stated is None else stated
+    by = fit(Memory(days), None) if stated is None else stated
     return Memory([*days, blank]).run(by)
 
 
-def _fit(memory: Memory, by: Deviations | None) -> Deviations:
+def fit(memory: Memory, by: Deviations | None) -> Deviations:
     """Return the deviations that some of the days have most evidence for."""
     by = by or Deviations.usual(memory.span, memory.user)
     memory.run(by)

@@ -170,9 +170,7 @@ class RememberedRanges(ClippingKind):
     ) -> StatedLosses:
         """Return the losses of the plan."""
         shared = self.shared(problem.request.delta)
-        return weighted_losses(
-            problem.occupancy, self.weight, (rows.mean_noise(problem),), shared
-        )
+        return weighted_losses(problem.occupancy, self.weight, (rows.mean_noise(problem),), shared)
 
     def stages(self, plan: Planned, scale: ValueLattice) -> RememberedStages:
         """Return the one stage, on the lattice of the records."""
@@ -304,9 +302,7 @@ def allocate_remembered(problem: PlanningProblem, promise: Promise) -> PlanAlloc
     upper = np.clip(np.ceil((centre + half) * steps), lower + 1, steps).astype(np.int64)
     middle = float(np.mean(forecast.mean))
     pooled = float(np.hypot(np.std(forecast.mean), forecast.within))
-    ranges = RememberedRanges(
-        found.weight, lower, upper, steps, middle, pooled, forecast.within
-    )
+    ranges = RememberedRanges(found.weight, lower, upper, steps, middle, pooled, forecast.within)
     return fit_noise(problem, promise, weighted_rows(problem.occupancy, ranges, found.noise))
 
 
@@ -334,7 +330,9 @@ def choose_half_widths(
     """
     multiple = MULTIPLES[:, None]
     halves = np.hypot(multiple * within, np.maximum(multiple, FORECAST_MULTIPLE) * deviation)
-    inside = np.array([2.0 * STANDARD_NORMAL.cdf(one) - 1.0 for one in MULTIPLES])[:, None]
+    cdf = np.vectorize(STANDARD_NORMAL.cdf)
+    # The part of users within the range, on average over where the forecast may be off.
+    inside = 2.0 * cdf(halves / np.hypot(within, deviation)) - 1.0
     costs = (2.0 * halves * noise / inside) ** 2 + (SHAPES[:, None] * within) ** 2 * squares
     best = costs.argmin(axis=0)[None]
     half, cost = (np.take_along_axis(one, best, 0)[0] for one in (halves, costs))

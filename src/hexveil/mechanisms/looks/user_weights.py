@@ -99,7 +99,9 @@ class UserMeanPrior:
     def rows(self, cells: Ints) -> "UserMeanPrior":
         """Return the prior of some of the cells."""
         figures = (self.within_cell_sd, self.weight_confounding)
-        return UserMeanPrior(*(one[cells] if isinstance(one, np.ndarray) else one for one in figures))
+        return UserMeanPrior(
+            *(one[cells] if isinstance(one, np.ndarray) else one for one in figures)
+        )
 
 
 def user_mean_prior(end: float) -> UserMeanPrior:

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
 MOST_CELLS = 600
 """Cells of a day up to which it is remembered: the joint law of all cells grows with the square."""
-LEAST_DAYS = 2
-"""Earlier releases from which on clipping ranges follow from them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,11 +86,11 @@ class RememberedMeans:
 def forecast_cells(facts: PublicMetadata, history: History) -> CellForecast | None:
     """Return the forecast of a day's cells by the releases of earlier days, before it has numbers.
 
-    None without enough of them, for a map that is too large, or where none can be computed. It is
-    made of published numbers, and of what is public of the day.
+    None without any, for a map that is too large, or where none can be computed. It is made of
+    published numbers, and of what is public of the day.
     """
     occupancy, earlier = facts.occupancy, _alike(facts, history)
-    if len(earlier) < LEAST_DAYS or occupancy.n_cells > MOST_CELLS:
+    if not earlier or occupancy.n_cells > MOST_CELLS:
         return None
     # Weights by records alone: the squares of shares do not depend on what a plan will weigh by.
     even = FactoredWeights(occupancy, np.ones(occupancy.n_users), np.ones(occupancy.n_cells))

@@ -1,9 +1,9 @@
 """Averages of cells over days, by all published numbers of these days.
 
-Numbers of single days are too noisy to be averaged, and estimates of days share their errors. So the
-average of each cell over some days is a part of the state: A = Σ w T, w the cell's records of a day
-as a part of those of all days. Whatever a number says about levels, days or what clipping hides, it
-says about A too, and its deviation is that of the joint law.
+Numbers of single days are too noisy to be averaged, and estimates of days share their errors. So
+the average of each cell over some days is a part of the state: A = Σ w T, w the cell's records of a
+day as a part of those of all days. Whatever a number says about levels, days or what clipping hides,
+it says about A too, and its deviation is that of the joint law.
 """
 
 from __future__ import annotations
@@ -100,7 +100,6 @@ def _average(memory: Memory, by: Deviations, records: Sequence[Ints], group: Int
         state.covariance[:] = state.covariance - with_state @ step.loss @ with_state.T
     seen = np.flatnonzero(total)
     variance = np.diag(state.covariance)[begin:][seen]
-    deviation = np.sqrt(np.maximum(variance, 0.0))
-    return DayAverages(
-        memory.place[seen], memory.slot[seen], n_days[seen], state.mean[begin:][seen], deviation
-    )
+    names = memory.place[seen], memory.slot[seen]
+    numbers = state.mean[begin:][seen], np.sqrt(np.maximum(variance, 0.0))
+    return DayAverages(*names, n_days[seen], *numbers)

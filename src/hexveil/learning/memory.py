@@ -136,14 +136,10 @@ class Memory:
         self.span = self.bounds[1] - self.bounds[0]
         names = [np.char.add(np.char.add(day.place, "|"), day.slot.astype(str)) for day in days]
         cells, row = np.unique(np.concatenate(names), return_index=True)
-        self.place, self.slot = (
-            np.concatenate(column)[row]
-            for column in ([day.place for day in days], [day.slot for day in days])
-        )
-        self.places, self.slots = (
-            np.unique(column, return_inverse=True)[1].reshape(-1)
-            for column in (self.place, self.slot)
-        )
+        self.place = np.concatenate([day.place for day in days])[row]
+        self.slot = np.concatenate([day.slot for day in days])[row]
+        self.places = np.unique(self.place, return_inverse=True)[1].reshape(-1)
+        self.slots = np.unique(self.slot, return_inverse=True)[1].reshape(-1)
         self.n_cells, self.n_slots = cells.size, int(self.slots.max()) + 1
         self.days = []
         for number, (published, name) in enumerate(zip(days, names, strict=True)):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from hexveil.cli import declarations
     from hexveil.cli.output.formatting import Row
+    from hexveil.publishing.derived.days_roll_up import KindOfDay
 
 
 _Derived = TypeVar("_Derived", bound=DerivedTable)
@@ -42,9 +43,10 @@ def roll_up(options: declarations.RollUpOptions) -> None:
         if not grid.is_empty or options.statistic:
             raise InputError("days are rolled up in their own cells; leave the grid out.")
         days = options.first_day or "", options.last_day or "9999"
+        by: KindOfDay = "all" if options.by is None else options.by.value
         with show_progress("Rolling up", FOLDER_CHECK):
             folders = release_folders(options.folder, *days)
-            by_day = roll_up_days(folders, by=options.by or "all", key=options.key)
+            by_day = roll_up_days(folders, by=by, key=options.key)
         show_derived(by_day, roll_up_rows, options)
         return
     if stated:

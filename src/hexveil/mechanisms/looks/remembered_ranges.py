@@ -7,19 +7,20 @@ width is
 
     r = √((κ S)² + (max(κ, 1.3) p)²),
 
-κ of `MULTIPLES` such that noise² + shape² is least: the noise that the range costs, over the part of
-users whom it does not clip, and k(κ)² S² Σw², what the shape of the users' law hides. Weights and
-noise are those of the other ranges (`user_weights`), in units of each cell's width; a cell counts
-less the further its noise exceeds p, since the forecast alone will say as much.
+κ of `MULTIPLES` such that noise² + shape² is least: the noise that the range costs, over the part
+of users whom it does not clip, and k(κ)² S² Σw², what the shape of the users' law hides. Weights
+and noise are those of the other ranges (`user_weights`), in units of each cell's width; a cell
+counts less the further its noise exceeds p, since the forecast alone will say as much.
 
 One stage: the weighted sum of user means in the cell's range (`weighted_mean`), of sensitivity
 W R and noise of scale R ΣW r, R the range in quanta.
 
 Neighbours: all values of one user, in all its cells at once, change within the bounds; users and
 counts stay. Loss: W / (r ΣW) for each cell, in whatever range, which is what is booked.
-The ranges are part of the plan, and the plan is a function of public facts and of outputs of earlier
-releases alone. Given these it is a plan like any other: losses add up over releases whatever earlier
-outputs chose (docs/understand/guarantees.md). A wrong forecast costs accuracy, never privacy.
+The ranges are part of the plan, and the plan is a function of public facts and of outputs of
+earlier releases alone. Given these it is a plan like any other: losses add up over releases
+whatever earlier outputs chose (docs/understand/guarantees.md). A wrong forecast costs accuracy,
+never privacy.
 """
 
 from __future__ import annotations
@@ -324,9 +325,9 @@ def choose_half_widths(
 
     Examples
     --------
-    >>> few, many = (choose_half_widths(1.0, np.zeros(1), np.full(1, n), np.ones(1))[0] for n in (1, .01))
-    >>> float(few[0]), float(many[0])
-    (0.5, 3.0)
+    >>> noise = np.array([1.0, 0.001])
+    >>> choose_half_widths(1.0, np.zeros(2), noise, np.ones(2))[0]
+    array([0.5, 3. ])
     """
     multiple = MULTIPLES[:, None]
     halves = np.hypot(multiple * within, np.maximum(multiple, FORECAST_MULTIPLE) * deviation)

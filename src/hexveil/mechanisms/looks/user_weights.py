@@ -96,7 +96,7 @@ class UserMeanPrior:
     within_cell_sd: Floats | float
     weight_confounding: Floats | float
 
-    def rows(self, cells: Ints) -> "UserMeanPrior":
+    def rows(self, cells: Ints) -> UserMeanPrior:
         """Return the prior of some of the cells."""
         figures = (self.within_cell_sd, self.weight_confounding)
         return UserMeanPrior(
@@ -323,8 +323,8 @@ def find_user_weights(
     known = None if begin is None else begin[cells] * part
     of_sample = limit / part**problem.power
     some, price = prior.rows(cells), price[cells] if isinstance(price, np.ndarray) else price
-    found = find_user_weights(sample, of_sample, some, iterations, known, law=law, price=price)
-    found = found.rates / part
+    weights = find_user_weights(sample, of_sample, some, iterations, known, law=law, price=price)
+    found = weights.rates / part
     rates = np.full(occupancy.n_cells, float(np.median(found)))
     rates[cells] = found
     if part < 1.0:

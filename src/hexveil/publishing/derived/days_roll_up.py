@@ -40,8 +40,8 @@ MOST_DAYS = 92
 class RolledUpDays(DerivedTable):
     """Averages over days of the cells of several releases, with 95 percent intervals.
 
-    `table` has a row per cell, or by kind of day one per cell and kind: its name, `cells` (days with
-    numbers), `records`, `mean`, `mean_low` and `mean_high`. `statement` names the releases.
+    `table` has a row per cell, or by kind of day one per cell and kind: its name, `cells` (days
+    with numbers), `records`, `mean`, `mean_low` and `mean_high`. `statement` names the releases.
     """
 
     def __repr__(self) -> str:

@@ -89,7 +89,7 @@ class RolledUpRelease(DerivedTable):
         return f"RolledUpRelease({self.statement['source']['dataset']!r}, n_cells={len(self)})"
 
 
-def roll_up(
+def roll_up(  # noqa: PLR0913  keyword-only, an option of the command per argument
     release: Release | str | Path | Sequence[Release | str | Path],
     *,
     resolution: int | Literal["all"] | None = None,

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Bools, Floats
     from hexveil.learning.memory import Deviations, Forecast
     from hexveil.learning.published_day import Where
-    from hexveil.model.public_metadata import PublicMetadata
     from hexveil.mechanisms.pooled_law import MeanView
+    from hexveil.model.public_metadata import PublicMetadata
     from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
 
 MOST_CELLS = 600

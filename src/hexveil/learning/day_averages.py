@@ -2,8 +2,8 @@
 
 Numbers of single days are too noisy to be averaged, and estimates of days share their errors. So
 the average of each cell over some days is a part of the state: A = Σ w T, w the cell's records of a
-day as a part of those of all days. Whatever a number says about levels, days or what clipping hides,
-it says about A too, and its deviation is that of the joint law.
+day as a part of those of all days. Whatever a number says about levels, days or what clipping
+hides, it says about A too, and its deviation is that of the joint law.
 """
 
 from __future__ import annotations

@@ -36,6 +36,8 @@ SHIFTS: Floats = np.array([0.04, 0.08, 0.15, 0.3])
 """Changes of a level that are looked for, either way, in parts of the span."""
 WINDOW, ALARM = 7, 7.0
 """Days over which a change may be noticed, and the log likelihood ratio that notices it."""
+USER_SHARE = 0.7
+"""Usual part of the deviation of users that differs from day to day: a route has the same users."""
 SWEEPS_OF_A_FIT = 2
 CHANGE = 0.1
 """Deviation of a changed level, in parts of the span."""
@@ -70,10 +72,11 @@ class Deviations:
     def usual(cls, span: float, user: float) -> Deviations:
         """Return the middles of the priors."""
         middles = Deviations(1 / 8, 1 / 20, 1 / 40, 1 / 100, 1 / 80, 1 / 40, 1.0, 1 / 800)
-        return replace(cls(*(span * middle for middle in astuple(middles))), user=user)
+        scaled = cls(*(span * middle for middle in astuple(middles)))
+        return replace(scaled, user=USER_SHARE * user)
 
 
-PRIOR_SDS = Deviations(1.0, 1.0, 0.25, 1.0, 1.0, 0.5, 0.2, 1.5)
+PRIOR_SDS = Deviations(1.0, 1.0, 0.25, 1.0, 1.0, 0.5, 0.3, 1.5)
 """Standard deviations of the priors, of logarithms."""
 
 

@@ -84,22 +84,22 @@ def _average(memory: Memory, by: Deviations, records: Sequence[Ints], group: Int
             weight = records[number] / total[day.cells]
             lasting = begin - n + day.cells
             # T is what is shown without its lasting part.
-            own = day.published.lasting
-            true = mean - own * state.mean[lasting]
-            of_true = with_state - own * state.covariance[:, lasting]
-            shown = covariance - own[:, None] * with_state[lasting]
-            both = shown - (own[:, None] * of_true[lasting]).T
+            effect = day.published.lasting
+            true = mean - effect * state.mean[lasting]
+            of_true = with_state - effect * state.covariance[:, lasting]
+            cov_shown = covariance - effect[:, None] * with_state[lasting]
+            cov_true = cov_shown - (effect[:, None] * of_true[lasting]).T
             rows = begin + day.cells
             state.mean[rows] += weight * true
             state.covariance[rows] += weight[:, None] * of_true.T
             state.covariance[:, rows] += weight * of_true
-            state.covariance[np.ix_(rows, rows)] += np.outer(weight, weight) * both
-            with_state[rows] += weight[:, None] * shown
+            state.covariance[np.ix_(rows, rows)] += np.outer(weight, weight) * cov_true
+            with_state[rows] += weight[:, None] * cov_shown
         step = update(covariance, mean, day.published.edges, day.published.density)
         state.mean[:] = state.mean + with_state @ step.gain
         state.covariance[:] = state.covariance - with_state @ step.loss @ with_state.T
-    seen = np.flatnonzero(total)
-    variance = np.diag(state.covariance)[begin:][seen]
-    names = memory.place[seen], memory.slot[seen]
-    numbers = state.mean[begin:][seen], np.sqrt(np.maximum(variance, 0.0))
-    return DayAverages(*names, n_days[seen], *numbers)
+    rows_averaged = np.flatnonzero(total)
+    variance = np.diag(state.covariance)[begin:][rows_averaged]
+    names = memory.place[rows_averaged], memory.slot[rows_averaged]
+    numbers = state.mean[begin:][rows_averaged], np.sqrt(np.maximum(variance, 0.0))
+    return DayAverages(*names, n_days[rows_averaged], *numbers)

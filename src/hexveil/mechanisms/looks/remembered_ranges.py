@@ -289,12 +289,12 @@ def allocate_remembered(problem: PlanningProblem, promise: Promise) -> PlanAlloc
     half, importance, rates = np.hypot(within, deviation), np.ones(deviation.size), None
     for _ in range(ROUNDS):
         prior = UserMeanPrior(within * importance, 2.0 * WEIGHT_CONFOUNDING * half * importance)
-        found = find_user_weights(
+        weights = find_user_weights(
             problem.occupancy, limit, prior, begin=rates, law=law, price=2.0 * half * importance
         )
-        rates = found.rates
-        deviations = found.noise * math.sqrt(law.variance)
-        squares = CellDesign.of(found.weight).weight_squares
+        rates = weights.rates
+        deviations = weights.noise * math.sqrt(law.variance)
+        squares = CellDesign.of(weights.weight).weight_squares
         half, error = choose_half_widths(within, deviation, deviations, squares)
         importance = (deviation**2 / (deviation**2 + error**2)) ** 1.5
     centre = np.clip((forecast.mean - float(facts.lattice.lower)) / span, 0.0, 1.0)
@@ -303,8 +303,8 @@ def allocate_remembered(problem: PlanningProblem, promise: Promise) -> PlanAlloc
     upper = np.clip(np.ceil((centre + half) * steps), lower + 1, steps).astype(np.int64)
     middle = float(np.mean(forecast.mean))
     pooled = float(np.hypot(np.std(forecast.mean), forecast.within))
-    ranges = RememberedRanges(found.weight, lower, upper, steps, middle, pooled, forecast.within)
-    return fit_noise(problem, promise, weighted_rows(problem.occupancy, ranges, found.noise))
+    ranges = RememberedRanges(weights.weight, lower, upper, steps, middle, pooled, forecast.within)
+    return fit_noise(problem, promise, weighted_rows(problem.occupancy, ranges, weights.noise))
 
 
 def choose_half_widths(
@@ -336,5 +336,5 @@ def choose_half_widths(
     inside = 2.0 * cdf(halves / np.hypot(within, deviation)) - 1.0
     costs = (2.0 * halves * noise / inside) ** 2 + (SHAPES[:, None] * within) ** 2 * squares
     best = costs.argmin(axis=0)[None]
-    half, cost = (np.take_along_axis(one, best, 0)[0] for one in (halves, costs))
+    half, cost = (np.take_along_axis(table, best, 0)[0] for table in (halves, costs))
     return half, np.sqrt(cost)

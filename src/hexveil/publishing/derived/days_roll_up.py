@@ -72,25 +72,27 @@ def roll_up_days(
     """
     if by not in get_args(KindOfDay):
         raise InputError(f"by must be one of {', '.join(get_args(KindOfDay))}, got {by!r}.")
-    whole = [load(one, key=key) if isinstance(one, (str, Path)) else one for one in releases]
-    if not 2 <= len(whole) <= MOST_DAYS:
-        raise InputError(f"a roll-up of days takes 2 to {MOST_DAYS} releases, got {len(whole)}.")
-    made = sorted(((_earlier(one), one) for one in whole), key=lambda pair: pair[0].day)
-    days = [earlier for earlier, _ in made]
-    if len({one.day for one in days}) < len(days) or len({one.key for one in days}) > 1:
+    opened = [
+        load(entry, key=key) if isinstance(entry, (str, Path)) else entry for entry in releases
+    ]
+    if not 2 <= len(opened) <= MOST_DAYS:
+        raise InputError(f"a roll-up of days takes 2 to {MOST_DAYS} releases, got {len(opened)}.")
+    dated = sorted(((_earlier(entry), entry) for entry in opened), key=lambda pair: pair[0].day)
+    days = [earlier for earlier, _ in dated]
+    if len({entry.day for entry in days}) < len(days) or len({entry.key for entry in days}) > 1:
         raise InputError("a roll-up of days takes one release of each day, of one value and grid.")
-    records = [np.asarray(one.table["records"].to_numpy(), dtype=np.int64) for _, one in made]
-    groups = _groups([date.fromisoformat(one.day) for one in days], by)
-    stated = next((one.deviations for one in days[::-1] if one.deviations), None)
+    records = [np.asarray(entry.table["records"].to_numpy(), dtype=np.int64) for _, entry in dated]
+    groups = _groups([date.fromisoformat(entry.day) for entry in days], by)
+    stated = next((entry.deviations for entry in days[::-1] if entry.deviations), None)
     numbers = [np.array(group) for group in groups.values()]
-    averages = average_days([one.published for one in days], records, numbers, stated)
-    (source,) = open_sources(made[-1][1]).values()
+    averages = average_days([entry.published for entry in days], records, numbers, stated)
+    (source,) = open_sources(dated[-1][1]).values()
     ends = days[0].published.bounds
     tables = [
-        _table(own, name, source, ends, [(made[k][1], records[k]) for k in group])
+        _table(own, name, source, ends, [(dated[k][1], records[k]) for k in group])
         for own, (name, group) in zip(averages, groups.items(), strict=True)
     ]
-    return RolledUpDays(pa.concat_tables(tables), _statement(source, made, by))
+    return RolledUpDays(pa.concat_tables(tables), _statement(source, dated, by))
 
 
 def _earlier(release: Release) -> EarlierRelease:
@@ -115,7 +117,9 @@ def _groups(days: Sequence[date], by: KindOfDay) -> dict[str, list[int]]:
     ]
     order = ["", "workday", "weekend", *WEEK]
     return {
-        name: [k for k, one in enumerate(names) if one == name] for name in order if name in names
+        name: [k for k, entry in enumerate(names) if entry == name]
+        for name in order
+        if name in names
     }
 
 
@@ -159,23 +163,23 @@ def _names(table: pa.Table) -> list[str]:
     """Return the name of each cell without its day."""
     if "slot" not in table.column_names:
         column = "hexagon" if "hexagon" in table.column_names else "cell"
-        return [str(one) for one in table[column].to_pylist()]
+        return [str(entry) for entry in table[column].to_pylist()]
     pairs = zip(table["hexagon"].to_pylist(), table["slot"].to_pylist(), strict=True)
     return [f"{place}/{slot[-5:]}" for place, slot in pairs]
 
 
 def _statement(
-    source: ReleaseSource, made: Sequence[tuple[EarlierRelease, Release]], by: KindOfDay
+    source: ReleaseSource, dated: Sequence[tuple[EarlierRelease, Release]], by: KindOfDay
 ) -> dict[str, Any]:
     """Return the statement of the roll-up."""
-    manifest, identities = source.manifest, [earlier.identity() for earlier, _ in made]
+    manifest, identities = source.manifest, [earlier.identity() for earlier, _ in dated]
     digest = hashlib.sha256(json.dumps(identities).encode()).hexdigest()
     grid = dict(manifest["grid"])
     if grid["kind"] == "hexagons" and by == "all":
         grid["slot"] = "pooled"
     elif by != "all":
         grid = {"kind": "labels", "columns": ["place", "time", "days"]}
-    spent = max(decimal_text(one.epsilon) for _, one in made)
+    spent = decimal_text(max(entry.epsilon for _, entry in dated))
     return {
         "kind": "roll-up",
         "source": {
@@ -184,7 +188,7 @@ def _statement(
             "ledger": None,
             "receipt_sha256": None,
             "epsilon_spent": spent,
-            "period": f"{identities[0]['day']} to {identities[-1]['day']}, {len(made)} days",
+            "period": f"{identities[0]['day']} to {identities[-1]['day']}, {len(dated)} days",
         },
         "releases": identities,
         "by": by,

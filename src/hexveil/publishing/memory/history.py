@@ -17,6 +17,8 @@ from hexveil.learning.remembering import (
     forecast_day,
     remember,
 )
+from hexveil.mechanisms.looks.user_weights import PRIOR_SD
+from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.stage_data import CutOff
 from hexveil.model.pair_columns import FactoredWeights
 from hexveil.planning.plan_rows import CellForecast
@@ -28,7 +30,7 @@ from hexveil.publishing.memory.stored_day import (
     places_of,
     statement_of,
 )
-from hexveil.smoothing.user_mean_law import CellDesign
+from hexveil.smoothing.user_mean_law import WITHIN_SHARE, CellDesign
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +45,10 @@ if TYPE_CHECKING:
 
 MOST_CELLS = 600
 """Cells of a day up to which it is remembered: the joint law of all cells grows with the square."""
+
+
+LOG_USUAL_SD = 0.3
+"""Deviation of the logarithm of users' deviations around the usual one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +101,7 @@ def forecast_cells(facts: PublicMetadata, history: History) -> CellForecast | No
     # Weights by records alone: the squares of shares do not depend on what a plan will weigh by.
     even = FactoredWeights(occupancy, np.ones(occupancy.n_users), np.ones(occupancy.n_cells))
     days = [release.published for release in earlier]
-    day = blank_day(_where(facts, history), days, CellDesign.of(even).share_squares)
+    day = blank_day(_day_and_places(facts, history), days, CellDesign.of(even).share_squares)
     try:
         forecast = forecast_day(days, day, _stated(earlier))
     except np.linalg.LinAlgError:
@@ -122,7 +128,10 @@ def remember_means(
     """
     if facts.occupancy.n_cells > MOST_CELLS:
         return None
-    day = summarize_day(_where(facts, history), view.looks, view.design, view.spread, view.bounds)
+    day = summarize_day(
+        _day_and_places(facts, history), view.looks, view.design, view.spread, view.bounds
+    )
+    day = replace(day, user_deviation=user_deviation(view))
     earlier, key = _alike(facts, history), memory_key(facts)
     remembered = _remember(day, earlier)
     if remembered is None:
@@ -130,6 +139,25 @@ def remember_means(
     better, today = choose(posterior, estimate_day(day, remembered.forecast), view.bounds)
     statement = statement_of(day, key, earlier, remembered)
     return RememberedMeans(pack(day, remembered.forecast), statement, better, today)
+
+
+def user_deviation(view: MeanView) -> float:
+    """Return the deviation of user means within a cell, drawn to the usual one by its own error.
+
+    What noise of the pooled histogram does to the deviation of its law is known from repeats of it.
+    At a small ε the first day alone would say anything, and later days have no histogram.
+    """
+    measured = sum(view.spread.within_cells(view.bounds)) / 2.0
+    if view.law is not None:
+        law = view.law
+        repeats = [PooledLaw(law.edges, share, law.draws).deviation for share in law.draws]
+        away = np.log(np.array(repeats) / law.deviation)
+        precision = 1.0 / max(float(np.mean(away**2)), 1e-6)
+        usual = WITHIN_SHARE * PRIOR_SD * (view.bounds[1] - view.bounds[0])
+        pull = np.log(usual / measured) / (1.0 + precision * LOG_USUAL_SD**2)
+        measured *= float(np.exp(pull))
+    # As it is published: whoever reads it computes the same.
+    return float(np.float32(measured))
 
 
 def _remember(day: PublishedDay, earlier: Sequence[EarlierRelease]) -> Remembered | None:
@@ -157,7 +185,7 @@ def _is_sound(forecast: Forecast) -> bool:
     return is_finite and bool((forecast.deviation > 0).all())
 
 
-def _where(facts: PublicMetadata, history: History) -> Where:
+def _day_and_places(facts: PublicMetadata, history: History) -> Where:
     """Return the ordinal of a day, and place and slot of its cells."""
     return history.day.toordinal(), *places_of(pa.table(name_columns(facts.cells)))
 

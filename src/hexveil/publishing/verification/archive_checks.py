@@ -54,7 +54,7 @@ def is_archive(folder: Path) -> bool:
     return not has_manifest and any((folder / name).is_file() for name in names)
 
 
-def release_folders(folder: Path, first: str, last: str) -> list[Path]:
+def release_folders(folder: Path, begin: str, end: str) -> list[Path]:
     """Return the folders of the current releases of some days of an archive of one data set.
 
     Raises
@@ -68,8 +68,8 @@ def release_folders(folder: Path, first: str, last: str) -> list[Path]:
         if len(names) != 1:
             raise InputError(f"{folder} has {len(names)} data sets; name the folder of one.")
         place = place.below(names[0])
-    listed = (entry.release for entry in listed_days(place))
-    return [Path(place.path(one.path)) for one in listed if first <= one.day <= last]
+    releases = (entry.release for entry in listed_days(place))
+    return [Path(place.path(release.path)) for release in releases if begin <= release.day <= end]
 
 
 def check_archive(folder: Path, *, key: str | Path | None = None) -> ArchiveVerdict:

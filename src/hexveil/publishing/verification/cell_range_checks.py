@@ -68,7 +68,7 @@ def check_ranges(manifest: Json, steps: Mapping[str, Json], tolerance: float) ->
     """Yield contradictions between private ranges, the histogram, the bounds and the steps."""
     if STEP in steps:
         yield from check_cell_ranges(manifest, steps, tolerance)
-    elif "remembered" in steps["cells"]:
+    elif "remembered" in steps.get("cells", {}):
         yield from check_remembered(manifest, steps["cells"], tolerance)
     elif "clipping_range" in steps:
         yield from check_histogram(manifest, steps["clipping_range"], steps["clipping_range"])

@@ -11,6 +11,7 @@ import os
 import re
 import tomllib
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -107,7 +108,8 @@ DECLARATIONS = (
         "Where the map has hexagons, from public knowledge such as the limits of a city: places of "
         "records are private here.",
         lambda _: None,
-        lambda answer: area_of(tuple(part.strip() for part in answer.split(","))),
+        # Degrees alone: the name of a file would be read, wherever it is.
+        lambda answer: _refuse_no_degrees(answer.split(",")),
     ),
     Question(
         ("privacy", "fleet"),
@@ -116,6 +118,13 @@ DECLARATIONS = (
         "and not what is protected. Their number in the records is private.",
         lambda _: None,
         lambda answer: _refuse_below(answer, 2),
+    ),
+    Question(
+        ("select", "dates"),
+        "First and last day, such as 2026-11-01, 2026-11-30",
+        "Records of these days count. They are declared, because it is private who was there when.",
+        lambda _: None,
+        lambda answer: _refuse_no_dates(answer.split(",")),
     ),
 )
 """Questions under private presence alone."""
@@ -126,7 +135,7 @@ QUESTIONS = (
         "What the devices can report, from public knowledge: never look it up in the records. "
         "Values outside count as the nearest end; wide bounds mean more noise.",
         lambda run: _likely_bounds(str(run.columns.value), arguments.value_unit_of(run)),
-        lambda answer: to_bounds(_range_of(answer)[0].split(",")),
+        lambda answer: to_bounds(range_of(answer)[0].split(",")),
     ),
     Question(
         ("cells", "timezone"),
@@ -146,9 +155,8 @@ QUESTIONS = (
     Question(
         ("plan", "epsilon"),
         "Privacy cost epsilon",
-        "The probability of any outcome may change by a factor, if the values of one unit change: "
-        + ", ".join(f"{formatting.factor(float(one))} at {one}" for one in FACTORS)
-        + ".",
+        "What is protected of one unit changes the probability of any outcome by a factor of at "
+        "most " + ", ".join(f"{formatting.factor(float(one))} at {one}" for one in FACTORS) + ".",
         lambda _: "1",
         lambda answer: to_positive_fraction(answer, "epsilon"),
     ),
@@ -182,12 +190,12 @@ def answered(run: Run, question: Question, answer: str) -> Run:
     question.check(answer)
     section, name = question.key
     if question.key == ("values", "bounds"):
-        answer, unit = _range_of(answer)
+        answer, unit = range_of(answer)
         run = run.with_fields("values", value_unit=unit) if unit else run
     return run.with_fields(section, **{name: read_value(name, FIELDS[question.key], answer)})
 
 
-def _range_of(answer: str) -> tuple[str, str]:
+def range_of(answer: str) -> tuple[str, str]:
     """Return bounds as an option has them, and their unit of measure."""
     match = RANGE.fullmatch(answer)
     if match is None:
@@ -198,6 +206,25 @@ def _range_of(answer: str) -> tuple[str, str]:
 def _refuse_other(answer: str, answers: Sequence[str]) -> None:
     if answer not in answers:
         raise InputError(f"the answer must be one of {', '.join(answers)}.")
+
+
+def _refuse_no_degrees(parts: Sequence[str]) -> None:
+    try:
+        west, south, east, north = map(float, parts)
+    except ValueError:
+        raise InputError(
+            "an area is four numbers, such as 72.7, 21.0, 73.0, 21.4: west, south, east, north."
+        ) from None
+    area_of((west, south, east, north))
+
+
+def _refuse_no_dates(parts: Sequence[str]) -> None:
+    try:
+        first, last = (date.fromisoformat(part.strip()) for part in parts)
+    except ValueError:
+        raise InputError("days are two dates, such as 2026-11-01, 2026-11-30.") from None
+    if last < first:
+        raise InputError(f"the last day, {last}, is before the first.")
 
 
 def _refuse_below(answer: str, least: int) -> None:
@@ -359,9 +386,10 @@ def _counted_offer(
 
 def _declared(run: Run) -> list[Offer]:
     """Return the proposed grids on the declared area: which cells open is private, so all alike."""
-    grids = [
-        CommonGrid.declared(plan.components) for plan in planned_release.comparable_plans(run)
-    ]
+    # Other grids with a mistake are left out: here it is refused.
+    planned_release.plan_declared(run, planned_release.declare_run(run))
+    plans = planned_release.comparable_plans(run)
+    grids = [CommonGrid.declared(plan.components) for plan in plans]
     proposals = choose_common_grids(tuple(grids))
     if not proposals:
         raise InputError(
@@ -376,7 +404,7 @@ def _declared(run: Run) -> list[Offer]:
         offers.append(
             Offer(
                 grid_text.cell_fields(offer.grid),
-                _offer_words(offer, hexagon.size, unit, " of hexagons that open"),
+                _offer_words(offer, hexagon.size, unit, offer.plan.prediction.map.open_cells),
                 grid is proposals["balanced"],
                 offer.baseline_error,
                 hexagon,
@@ -386,8 +414,16 @@ def _declared(run: Run) -> list[Offer]:
     return offers
 
 
-def _offer_words(offer: Any, hexagons: int, value_unit: str, which: str = "") -> str:  # noqa: ANN401
+def _offer_words(
+    offer: Any,  # noqa: ANN401  of counted or declared facts
+    hexagons: int,
+    value_unit: str,
+    n_open: float | None = None,
+) -> str:
     """Describe a proposed grid as a reader of the map sees it."""
+    shown = f"{offer.cells:,} averages"
+    if n_open is not None:
+        shown = f"about {n_open:,.0f} of {offer.cells:,} averages have enough vehicles to be shown"
     error, constant = (
         formatting.measured(float(f"{number:.2g}"), value_unit)
         for number in (offer.predicted_error, offer.baseline_error)
@@ -396,8 +432,7 @@ def _offer_words(offer: Any, hexagons: int, value_unit: str, which: str = "") ->
     slots = "all hours together" if is_whole else f"slots of {offer.grid.timeslot}"
     return (
         f"{hexagons:,} hexagons, {across(offer.grid.resolution):.2g} km across, {slots}: "
-        f"{offer.cells:,} averages{which}, typically {error} off. One number for all would be "
-        f"{constant} off."
+        f"{shown}, typically {error} off. One number for all would be {constant} off."
     )
 
 

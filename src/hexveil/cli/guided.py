@@ -156,7 +156,9 @@ QUESTIONS = (
         ("plan", "epsilon"),
         "Privacy cost epsilon",
         "What is protected of one unit changes the probability of any outcome by a factor of at "
-        "most " + ", ".join(f"{formatting.factor(float(one))} at {one}" for one in FACTORS) + ".",
+        "most "
+        + ", ".join(f"{formatting.factor(float(loss))} at {loss}" for loss in FACTORS)
+        + ".",
         lambda _: "1",
         lambda answer: to_positive_fraction(answer, "epsilon"),
     ),
@@ -170,12 +172,12 @@ QUESTIONS = (
 )
 
 
-def open_questions(given: Run, drafted: Run) -> list[Question]:
+def open_questions(stated: Run, drafted: Run) -> list[Question]:
     """Return the questions that are open for a run that was drafted from what was given."""
     # An account keeps the budget that it was opened with.
-    known = {*given.fields(), *([("ledger", "budget")] if _has_account(drafted) else [])}
-    declared = DECLARATIONS if arguments.is_presence_private(given) else ()
-    return [question for question in (*declared, *QUESTIONS) if question.key not in known]
+    answered_keys = {*stated.fields(), *([("ledger", "budget")] if _has_account(drafted) else [])}
+    declared = DECLARATIONS if arguments.is_presence_private(stated) else ()
+    return [question for question in (*declared, *QUESTIONS) if question.key not in answered_keys]
 
 
 def _has_account(run: Run) -> bool:
@@ -208,9 +210,9 @@ def _refuse_other(answer: str, answers: Sequence[str]) -> None:
         raise InputError(f"the answer must be one of {', '.join(answers)}.")
 
 
-def _refuse_no_degrees(parts: Sequence[str]) -> None:
+def _refuse_no_degrees(numbers: Sequence[str]) -> None:
     try:
-        west, south, east, north = map(float, parts)
+        west, south, east, north = map(float, numbers)
     except ValueError:
         raise InputError(
             "an area is four numbers, such as 72.7, 21.0, 73.0, 21.4: west, south, east, north."
@@ -218,18 +220,18 @@ def _refuse_no_degrees(parts: Sequence[str]) -> None:
     area_of((west, south, east, north))
 
 
-def _refuse_no_dates(parts: Sequence[str]) -> None:
+def _refuse_no_dates(numbers: Sequence[str]) -> None:
     try:
-        first, last = (date.fromisoformat(part.strip()) for part in parts)
+        start, end = (date.fromisoformat(day.strip()) for day in numbers)
     except ValueError:
         raise InputError("days are two dates, such as 2026-11-01, 2026-11-30.") from None
-    if last < first:
-        raise InputError(f"the last day, {last}, is before the first.")
+    if end < start:
+        raise InputError(f"the last day, {end}, is before the first.")
 
 
-def _refuse_below(answer: str, least: int) -> None:
-    if not (answer.isascii() and answer.isdigit() and int(answer) >= least):
-        raise InputError(f"the answer must be a whole number of at least {least}.")
+def _refuse_below(answer: str, minimum: int) -> None:
+    if not (answer.isascii() and answer.isdigit() and int(answer) >= minimum):
+        raise InputError(f"the answer must be a whole number of at least {minimum}.")
 
 
 def _likely_bounds(column: str, unit: str) -> str | None:
@@ -268,12 +270,12 @@ def look_at_columns(run: Run, *, trust: bool = False) -> SourceSchema:
 def drafted(run: Run, look: SourceSchema) -> Run:
     """Return the run completed from names and types of the columns; questions stay open."""
     raw = tomllib.loads(draft_run_file(run, look), parse_float=Decimal)
-    asked = {question.key for question in (*DECLARATIONS, *QUESTIONS)} - run.fields().keys()
+    open_keys = {question.key for question in (*DECLARATIONS, *QUESTIONS)} - run.fields().keys()
     filled = {
         section: {
             name: value
             for name, value in fields.items()
-            if value != FILL_IN and (section, name) not in asked
+            if value != FILL_IN and (section, name) not in open_keys
         }
         for section, fields in raw.items()
         if section != "source"
@@ -287,20 +289,22 @@ def check_columns(run: Run) -> None:
     if not (arguments.has_places(run) or run.cells.explicit_fields().keys() & {"labels"}):
         missing.append("location")
     if missing:
-        ways = ", ".join(f"{option('columns', role)} COLUMN" for role in missing)
+        options = ", ".join(f"{option('columns', role)} COLUMN" for role in missing)
         raise InputError(
-            f"no column is called like the {' and the '.join(missing)}: name it, with {ways}."
+            f"no column is called like the {' and the '.join(missing)}: name it, with {options}."
         )
 
 
 def recognised(run: Run) -> dict[str, str]:
     """Return the columns that were recognised, by what they are in words."""
     columns = run.columns.explicit_fields()
-    named = {word: columns[role] for role, word in ROLES.items() if role in columns}
-    named["place"] = [columns[name] for name in PLACES if name in columns] or run.cells.labels or ()
+    columns_by_word = {word: columns[role] for role, word in ROLES.items() if role in columns}
+    columns_by_word["place"] = (
+        [columns[name] for name in PLACES if name in columns] or run.cells.labels or ()
+    )
     return {
         word: names if isinstance(names, str) else " and ".join(names)
-        for word, names in named.items()
+        for word, names in columns_by_word.items()
         if names
     }
 
@@ -334,7 +338,7 @@ class Offer:
     hexagon: NDArray[np.uint64]
     error: Floats
 
-    def taken(self, run: Run) -> Run:
+    def applied_to(self, run: Run) -> Run:
         """Return a run on this grid."""
         for (section, name), value in self.changes.items():
             run = run.with_fields(section, **{name: value})
@@ -421,9 +425,11 @@ def _offer_words(
     n_open: float | None = None,
 ) -> str:
     """Describe a proposed grid as a reader of the map sees it."""
-    shown = f"{offer.cells:,} averages"
+    counted_text = f"{offer.cells:,} averages"
     if n_open is not None:
-        shown = f"about {n_open:,.0f} of {offer.cells:,} averages have enough vehicles to be shown"
+        counted_text = (
+            f"about {n_open:,.0f} of {offer.cells:,} averages have enough vehicles to be shown"
+        )
     error, constant = (
         formatting.measured(float(f"{number:.2g}"), value_unit)
         for number in (offer.predicted_error, offer.baseline_error)
@@ -432,7 +438,7 @@ def _offer_words(
     slots = "all hours together" if is_whole else f"slots of {offer.grid.timeslot}"
     return (
         f"{hexagons:,} hexagons, {across(offer.grid.resolution):.2g} km across, {slots}: "
-        f"{shown}, typically {error} off. One number for all would be {constant} off."
+        f"{counted_text}, typically {error} off. One number for all would be {constant} off."
     )
 
 

@@ -28,8 +28,8 @@ def map(run: Run, options: declarations.MapOptions) -> None:  # noqa: A001  the 
     questions = guided.open_questions(run, drafted)
     _check_answers(questions, options)
     if not options.yes:
-        named = guided.recognised(drafted).items()
-        _say("Recognised", "; ".join(f"{word} {names}" for word, names in named) + ".")
+        columns = guided.recognised(drafted).items()
+        _say("Recognised", "; ".join(f"{word} {names}" for word, names in columns) + ".")
         _say("Promise", guided.UNPROTECTED)
     for question in questions:
         drafted = _ask(drafted, question)
@@ -92,9 +92,9 @@ def _ask(run: Run, question: guided.Question) -> Run:
 
 
 def _on_proposed_grid(run: Run, *, is_asked: bool) -> Run:
-    """Return the run on one of the grids that its fleet supports: the chosen, or the middle one."""
+    """Return the run on one of the grids that its fleet supports: the choice, or the middle one."""
     offers = guided.offers_of(run)
-    chosen = next(number for number, offer in enumerate(offers, 1) if offer.is_balanced)
+    choice = next(number for number, offer in enumerate(offers, 1) if offer.is_balanced)
     if is_asked:
         _say("", "")
         for number, offer in enumerate(offers, 1):
@@ -103,9 +103,9 @@ def _on_proposed_grid(run: Run, *, is_asked: bool) -> Run:
         numbers = ", ".join(str(number) for number in range(1, len(offers) + 1))
         answer, text = "", f"Which map ({numbers})"
         while answer not in numbers.split(", "):
-            answer = str(typer.prompt(text, default=str(chosen), err=True))
-        chosen = int(answer)
-    return offers[chosen - 1].taken(run)
+            answer = str(typer.prompt(text, default=str(choice), err=True))
+        choice = int(answer)
+    return offers[choice - 1].applied_to(run)
 
 
 def _saved(run: Run, save: Path | None) -> Run:

@@ -29,7 +29,7 @@ MOST = 3_000
 
 
 @dataclass(frozen=True)
-class Scale:
+class Grades:
     """Grades of expected errors, common to all proposed maps.
 
     Attributes
@@ -44,34 +44,34 @@ class Scale:
     legend: list[str]
 
 
-def scale_of(offers: Sequence[Offer], unit: str) -> Scale:
-    """Return the scale of some maps."""
+def grades_of(offers: Sequence[Offer], unit: str) -> Grades:
+    """Return the grades for some maps."""
     baseline = max(offer.baseline_error for offer in offers)
     ends = tuple(share * baseline for share in SHARES)
     texts = [formatting.measured(float(f"{end:.2g}"), unit) for end in ends]
     legend = [f"up to ± {texts[0]}", *(f"to {text}" for text in texts[1:])]
-    return Scale(ends, [*legend, "more: one number for the whole map says as much"])
+    return Grades(ends, [*legend, "more: one number for the whole map says as much"])
 
 
-def picture(offer: Offer, scale: Scale, unit: str) -> dict[str, object]:
+def picture(offer: Offer, grades: Grades, unit: str) -> dict[str, object]:
     """Return the size of the picture, and of each hexagon its outline, grade and text."""
     hexagon, errors = _drawn(offer)
-    rings = [np.array(hexagons.outline(int(one))) for one in hexagon]
+    rings = [np.array(hexagons.outline(int(index))) for index in hexagon]
     points = np.concatenate(rings)
     stretch = math.cos(math.radians(float(points[:, 1].mean())))
     low, high = points.min(axis=0), points.max(axis=0)
     span = (high - low) * (stretch, 1.0)
     # The larger of both fits; the smallest area still has a size.
     factor = min(WIDTH / max(span[0], 1e-6), HIGHEST * WIDTH / max(span[1], 1e-6))
-    width, height = (max(float(one), 1.0) for one in span * factor)
-    grades = np.searchsorted(scale.ends, errors, side="left")
+    width, height = (max(float(side), 1.0) for side in span * factor)
+    levels = np.searchsorted(grades.ends, errors, side="left")
     shapes = []
-    for ring, error, grade in zip(rings, errors, grades, strict=True):
+    for ring, error, level in zip(rings, errors, levels, strict=True):
         x = (ring[:, 0] - low[0]) * stretch * factor
         y = (high[1] - ring[:, 1]) * factor
         outline = "L".join(f"{a:.1f} {b:.1f}" for a, b in zip(x, y, strict=True))
         text = f"± {formatting.measured(float(f'{error:.2g}'), unit)}"
-        shapes.append((f"M{outline}Z", int(grade), text))
+        shapes.append((f"M{outline}Z", int(level), text))
     return {"width": f"{width:.0f}", "height": f"{height:.0f}", "shapes": shapes}
 
 

@@ -21,7 +21,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.cli.endings import UNEXPECTED
 from hexveil.cli.output import formatting
-from hexveil.cli.studio.session import STEPS, Session
+from hexveil.cli.studio.window import STEPS, Window
 from hexveil.report.templates import render_template
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class StudioServer(ThreadingHTTPServer):
         self.folder = folder.resolve()
         self.token = secrets.token_urlsafe(24)
         self.host = f"{ADDRESS}:{self.server_address[1]}"
-        self.sessions: dict[str, Session] = {}
+        self.windows: dict[str, Window] = {}
         self._opening = threading.Lock()
 
     @property
@@ -89,13 +89,13 @@ class StudioServer(ThreadingHTTPServer):
         """What a browser opens."""
         return f"http://{self.host}/{self.token}/"
 
-    def open_session(self) -> str:
-        """Return the name of a new window's session."""
+    def open_window(self) -> str:
+        """Return the name of a new window."""
         name = secrets.token_urlsafe(9)
         with self._opening:
-            self.sessions[name] = Session(self.folder)
-            while len(self.sessions) > WINDOWS:
-                del self.sessions[next(iter(self.sessions))]
+            self.windows[name] = Window(self.folder)
+            while len(self.windows) > WINDOWS:
+                del self.windows[next(iter(self.windows))]
         return name
 
     def handle_error(self, *_: Any) -> None:  # noqa: ANN401  of a connection
@@ -128,56 +128,47 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer({name: values[-1] for name, values in fields.items()})
 
     def _answer(self, form: dict[str, str] | None) -> None:
-        token, *path = [unquote(part) for part in urlsplit(self.path).path.split("/")[1:]]
+        token, *path = [unquote(name) for name in urlsplit(self.path).path.split("/")[1:]]
         is_here = self.headers.get_all("Host") == [self.server.host]
         if not is_here or not secrets.compare_digest(token.encode(), self.server.token.encode()):
             self._send(HTTPStatus.FORBIDDEN, CLOSED)
         elif path == [""]:
-            self._redirect(f"/{token}/{self.server.open_session()}/file")
+            self._redirect(f"/{token}/{self.server.open_window()}/file")
         elif len(path) == 1 and path[0] in ASSETS:
             text = (files(__package__) / path[0]).read_bytes()
             self._send(HTTPStatus.OK, text, ASSETS[path[0]])
-        elif path[0] in self.server.sessions and len(path) > 1:
-            self._in_session(path[0], path[1:], form)
+        elif path[0] in self.server.windows and len(path) > 1:
+            self._in_window(path[0], path[1:], form)
         else:
             # A window of an earlier start, or a name that nobody has.
             self._redirect(f"/{token}/")
 
-    def _in_session(self, name: str, path: list[str], form: dict[str, str] | None) -> None:
+    def _in_window(self, name: str, path: list[str], form: dict[str, str] | None) -> None:
         """Answer within a window: one request of it at a time."""
-        session = self.server.sessions[name]
-        top = f"/{self.server.token}/{name}"
-        status, trouble = HTTPStatus.OK, ""
-        with session.lock:
-            step = path[0] if path[0] in STEPS and session.is_open(path[0]) else ""
+        window, top = self.server.windows[name], f"/{self.server.token}/{name}"
+        step, status, trouble = path[0], HTTPStatus.OK, ""
+        with window.lock:
             try:
-                if path[0] in session.files and form is None:
-                    self._send_file(session, path)
+                if step in window.files and form is None:
+                    kind, content = window.file(step, path[1:])
+                    self._send(HTTPStatus.OK, content, kind, SANDBOX)
                     return
-                if not step:
+                if step not in STEPS or not window.is_open(step):
                     self._redirect(f"{top}/file")
                     return
                 if form is not None:
-                    self._redirect(f"{top}/{session.take(step, form)}")
+                    self._redirect(f"{top}/{window.take(step, form)}")
                     return
-            except HexveilError as error:
-                status, trouble = HTTPStatus.BAD_REQUEST, str(error)
             except Exception as error:  # noqa: BLE001  its text could hold a value
-                status = HTTPStatus.INTERNAL_SERVER_ERROR
-                trouble = UNEXPECTED.format(type(error).__name__)
+                status, trouble = _answer_to(error)
             try:
-                values = session.view(step or "file")
-            except HexveilError as error:
-                step, values = "file", {"files": [], "more": False}
-                status, trouble = HTTPStatus.BAD_REQUEST, str(error)
-        page = {"step": step or "file", "steps": STEPS, "trouble": trouble, "root": top}
-        text = render_template(f"studio/{page['step']}.html", values | page)
-        self._send(status, text.encode(), "text/html")
-
-    def _send_file(self, session: Session, path: list[str]) -> None:
-        """Send a file of the release of a window, by its name in a list."""
-        kind, content = session.file(path[0], path[1:])
-        self._send(HTTPStatus.OK, content, kind, SANDBOX)
+                values = window.view(step)
+            except Exception as error:  # noqa: BLE001  the same
+                status, trouble = (status, trouble) if trouble else _answer_to(error)
+                self._send(status, trouble)
+                return
+        page = {"step": step, "steps": STEPS, "trouble": trouble}
+        self._send(status, render_template(f"studio/{step}.html", values | page), "text/html")
 
     def _redirect(self, path: str) -> None:
         self.send_response(HTTPStatus.SEE_OTHER)
@@ -202,3 +193,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
+
+
+def _answer_to(error: Exception) -> tuple[HTTPStatus, str]:
+    """Return the status and the sentence of an error: of one that is no refusal, its type alone."""
+    if isinstance(error, HexveilError):
+        return HTTPStatus.BAD_REQUEST, str(error)
+    return HTTPStatus.INTERNAL_SERVER_ERROR, UNEXPECTED.format(type(error).__name__)

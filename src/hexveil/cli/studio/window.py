@@ -21,7 +21,7 @@ from hexveil.cli.output import formatting
 from hexveil.cli.output.plan_text import map_rows
 from hexveil.cli.output.price_text import missing_range_row
 from hexveil.cli.planned_release import PlannedRelease, plan_release, write
-from hexveil.cli.studio.picture import picture, scale_of
+from hexveil.cli.studio.picture import grades_of, picture
 from hexveil.config import Run, arguments, load
 from hexveil.config.column_guessing import nameable_columns
 from hexveil.ledger import inspection
@@ -69,13 +69,13 @@ SLIDERS = {
     ("ledger", "budget"): [Fraction(number, 2) for number in range(1, 101)],
 }
 """Values that a slider has, at even steps."""
-CHOICES = ("given", "look", "drafted", "run", "offers", "planned", "preview", "published")
-"""What a session knows, in the order in which it is chosen."""
+CHOICES = ("stated", "look", "drafted", "run", "offers", "planned", "preview", "published")
+"""What a window knows, in the order in which it is chosen."""
 _WORK = threading.Lock()
 """One window reads, plans or releases at a time: each may take all memory it is allowed."""
 
 
-class Session:
+class Window:
     """The choices of one window; whoever uses it holds its lock."""
 
     def __init__(self, folder: Path) -> None:
@@ -85,32 +85,31 @@ class Session:
         """Names of what can be had of the release."""
         self._typed: Form = {}
         self._words = ""
-        self._forget("given")
+        self._forget("stated")
 
     def _forget(self, since: str) -> None:
         """Forget what was chosen from a step on."""
         for name in CHOICES[CHOICES.index(since) :]:
             setattr(self, f"_{name}", [] if name == "offers" else None)
 
-    _given: Run | None
+    _stated: Run | None
     _look: SourceSchema | None
     _drafted: Run | None
     _run: Run | None
     _offers: list[guided.Offer]
     _planned: PlannedRelease | None
-    _preview: Preview | None
+    _preview: dict[str, Any] | None
     _published: dict[str, Any] | None
 
     def is_open(self, step: str) -> bool:
         """Return whether a page can be shown: what it is about has been chosen."""
-        need = {
-            "file": True,
-            "questions": self._drafted,
-            "maps": self._offers,
-            "confirm": self._preview,
-            "done": self._published,
+        needs = {
+            "questions": "drafted",
+            "maps": "offers",
+            "confirm": "preview",
+            "done": "published",
         }
-        return bool(need[step])
+        return step == "file" or bool(getattr(self, f"_{needs[step]}"))
 
     def take(self, step: str, form: Form) -> str:
         """Take the form of a step, and return the next.
@@ -121,14 +120,12 @@ class Session:
             With what to do instead; nothing was chosen or spent then.
         """
         with _WORK:
-            taken: str = getattr(self, f"_take_{step}")(form)
-        return taken
+            return str(getattr(self, f"_take_{step}")(form))
 
     def view(self, step: str) -> dict[str, Any]:
         """Return what the page of a step shows."""
-        with _WORK:
-            shown: dict[str, Any] = getattr(self, f"_view_{step}")()
-        return shown
+        values: dict[str, Any] = getattr(self, f"_view_{step}")()
+        return values
 
     # ---- records ----
 
@@ -148,35 +145,35 @@ class Session:
         self._begin(load(name, fields))
         return "questions"
 
-    def _begin(self, given: Run) -> None:
-        look = guided.look_at_columns(given)
-        drafted = guided.drafted(given, look)
-        self._forget("given")
-        self._typed, self._given, self._look, self._drafted = {}, given, look, drafted
+    def _begin(self, stated: Run) -> None:
+        look = guided.look_at_columns(stated)
+        drafted = guided.drafted(stated, look)
+        self._forget("stated")
+        self._typed, self._stated, self._look, self._drafted = {}, stated, look, drafted
 
     # ---- columns and questions ----
 
     def _view_questions(self) -> dict[str, Any]:
-        given, drafted = _known(self._given), _known(self._drafted)
-        columns = [(name, kind.name) for name, kind in nameable_columns(_known(self._look))]
-        stated = given.columns.explicit_fields()
+        stated, drafted = _required(self._stated), _required(self._drafted)
+        columns = [(name, kind.name) for name, kind in nameable_columns(_required(self._look))]
+        columns_stated = stated.columns.explicit_fields()
         return {
             "recognised": guided.recognised(drafted),
             "missing": _missing(drafted),
             "columns": columns,
-            "roles": [(role, text, stated.get(role, "")) for role, text in ROLES.items()],
+            "roles": [(role, text, columns_stated.get(role, "")) for role, text in ROLES.items()],
             "questions": [self._field(question) for question in self._questions()],
-            "protects_presence": arguments.is_presence_private(given),
+            "protects_presence": arguments.is_presence_private(stated),
             "units": UNITS,
         }
 
     def _questions(self) -> list[guided.Question]:
-        return guided.open_questions(_known(self._given), _known(self._drafted))
+        return guided.open_questions(_required(self._stated), _required(self._drafted))
 
     def _field(self, question: guided.Question) -> dict[str, Any]:
         """Return a question as its page asks it."""
         name = ".".join(question.key)
-        drafted = _known(self._drafted)
+        drafted = _required(self._drafted)
         proposal = question.proposal(drafted) or ""
         field: dict[str, Any] = {
             "name": name,
@@ -208,7 +205,7 @@ class Session:
             return self._take_columns(form)
         self._typed = form
         self._forget("run")
-        run, refused = _known(self._drafted), []
+        run, refused = _required(self._drafted), []
         guided.check_columns(run)
         for question in self._questions():
             answer = form.get(".".join(question.key), "")
@@ -232,49 +229,49 @@ class Session:
 
     def _take_columns(self, form: Form) -> str:
         """Begin again with the columns that were named."""
-        names = {name for name, _ in nameable_columns(_known(self._look))}
-        named = {role: form[role] for role in ROLES if form.get(role) in names}
-        self._begin(_known(self._given).with_section("columns", named))
+        names = {name for name, _ in nameable_columns(_required(self._look))}
+        columns = {role: form[role] for role in ROLES if form.get(role) in names}
+        self._begin(_required(self._stated).with_section("columns", columns))
         return "questions"
 
     # ---- grids ----
 
     def _view_maps(self) -> dict[str, Any]:
-        run = _known(self._run)
+        run = _required(self._run)
         unit = arguments.value_unit_of(run)
-        scale = scale_of(self._offers, unit)
+        grades = grades_of(self._offers, unit)
         return {
             "maps": [
                 {
                     "words": offer.words,
                     "chosen": offer.is_balanced,
-                    "picture": picture(offer, scale, unit),
+                    "picture": picture(offer, grades, unit),
                 }
                 for offer in self._offers
             ],
-            "legend": scale.legend,
+            "legend": grades.legend,
             "protects_presence": arguments.is_presence_private(run),
         }
 
     def _take_maps(self, form: Form) -> str:
-        chosen = form.get("map", "")
-        if chosen not in map(str, range(len(self._offers))):
+        number = form.get("map", "")
+        if number not in map(str, range(len(self._offers))):
             raise InputError("choose one of the maps.")
-        offer = self._offers[int(chosen)]
+        offer = self._offers[int(number)]
         self._words = offer.words
-        self._plan(offer.taken(_known(self._run)))
+        self._plan(offer.applied_to(_required(self._run)))
         return "confirm"
 
     def _plan(self, run: Run) -> None:
         self._forget("planned")
         planned = plan_release(run)
-        self._preview = Preview.of(planned, destination(run)[1])
+        self._preview = self._described(planned, Preview.of(planned, destination(run)[1]))
         self._planned = planned
 
     # ---- price, release ----
 
-    def _view_confirm(self) -> dict[str, Any]:
-        planned, preview = _known(self._planned), _known(self._preview)
+    def _described(self, planned: PlannedRelease, preview: Preview) -> dict[str, Any]:
+        """Return what is confirmed: promise, map and booking, and details of the plan."""
         rows = [
             *preview.planned.price_rows(),
             missing_range_row(planned.run, planned.plan),
@@ -292,8 +289,10 @@ class Session:
             "rows": _texts(rows),
             "sentence": guided.price_words(planned.run),
             "fits": preview.fits,
-            "account": self._account(),
         }
+
+    def _view_confirm(self) -> dict[str, Any]:
+        return _required(self._preview) | {"account": self._account()}
 
     def _take_confirm(self, form: Form) -> str:
         # A form that is sent twice finds the release of the first.
@@ -301,9 +300,9 @@ class Session:
             return "done"
         if form.get("confirmed") != "yes":
             raise InputError("nothing was spent: tick the box to confirm.")
-        planned, preview = _known(self._planned), _known(self._preview)
-        if not preview.fits:
-            raise InputError(f"nothing was spent: it {preview.text}")
+        planned = _required(self._planned)
+        if not _required(self._preview)["fits"]:
+            raise InputError("nothing was spent: the budget does not allow this map.")
         run = planned.run
         folder, account = destination(run)
         file = Path(f"{str(run.release.out).removesuffix('-map')}.toml")
@@ -319,14 +318,12 @@ class Session:
             "file": file,
             "names": [path.name for path in written],
         }
-        # With its sums.
-        self._planned = self._preview = None
-        self._offers = []
+        self._planned = None  # with its sums
         return "done"
 
     def _view_done(self) -> dict[str, Any]:
-        published = _known(self._published)
-        here, file = shlex.quote(str(self.folder)), published["file"]
+        published = _required(self._published)
+        folder, file = shlex.quote(str(self.folder)), published["file"]
         daily = f"hexveil publish {file} --date $(date -d yesterday +%F) --out maps"
         return {
             "rows": published["rows"],
@@ -334,14 +331,14 @@ class Session:
             "folder": str(published["folder"]),
             "names": published["names"],
             "daily": daily,
-            "dated": _known(self._run).select.dates is not None,
-            "cron": f"30 6 * * *  cd {here} && {daily}".replace("%", "\\%"),
+            "dated": _required(self._run).select.dates is not None,
+            "cron": f"30 6 * * *  cd {folder} && {daily}".replace("%", "\\%"),
             "account": self._account(),
         }
 
     def _account(self) -> dict[str, Any] | None:
         """Return the account of the data set as a statement; None while there is no ledger."""
-        ledger = _known(self._run).ledger
+        ledger = _required(self._run).ledger
         try:
             engine = connect_existing(ledger.url)
             (status,) = inspection.overview(engine, ledger.dataset).accounts
@@ -375,11 +372,11 @@ def record_files(folder: Path) -> Iterator[str]:
     Folders of releases are left out.
     """
     for place, inner, names in os.walk(folder):
-        here = Path(place).relative_to(folder)
+        inside = Path(place).relative_to(folder)
         inner[:] = sorted(
             name
             for name in inner
-            if len(here.parts) < DEPTH
+            if len(inside.parts) < DEPTH
             and not name.startswith(".")
             and not Path(place, name, "manifest.json").exists()
         )
@@ -388,7 +385,7 @@ def record_files(folder: Path) -> Iterator[str]:
             is_record = kind_of(path) is not None and not name.lower().endswith(".txt")
             is_inside = path.is_file() and path.resolve().is_relative_to(folder)
             if is_record and is_inside and not name.startswith("."):
-                yield str(here / name)
+                yield str(inside / name)
 
 
 def _free(stem: str) -> str:
@@ -415,8 +412,8 @@ def _texts(rows: list[Row]) -> list[tuple[str, str]]:
     return [(label, text) for label, text in pairs if text]
 
 
-def _known(chosen: Any) -> Any:  # noqa: ANN401  what was chosen
+def _required(choice: Any) -> Any:  # noqa: ANN401  what was chosen
     """Return what was chosen earlier; refuse a form that came without it."""
-    if chosen is None:
+    if choice is None:
         raise InputError("begin with the records.")
-    return chosen
+    return choice

@@ -292,7 +292,7 @@ class Window:
         }
 
     def _view_confirm(self) -> dict[str, Any]:
-        return _required(self._preview) | {"account": self._account()}
+        return {**_required(self._preview), "account": self._account()}
 
     def _take_confirm(self, form: Form) -> str:
         # A form that is sent twice finds the release of the first.

@@ -94,7 +94,7 @@ TABLE = {
             ("geopandas", "published_numbers.py"),
             ("matplotlib", "published_numbers.py"),
             ("matplotlib", "columns/column_release.py"),
-            ("jsonschema", "verification/checked_files.py"),
+            ("jsonschema", "verification/untrusted_files.py"),
             ("duckdb", "verification/untrusted_files.py"),
             ("cryptography", "signing.py"),
             ("pyogrio", "catalogue/vector_tiles.py"),

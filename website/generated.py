@@ -21,8 +21,7 @@ from hexveil.cli.options import FIELDS_PANEL
 from hexveil.config.fields import FIELDS, option, section_of
 from hexveil.planning.option_rules import RULES, spoken
 from hexveil.planning.plan_arguments import PlanArguments
-from hexveil.publishing.part_kinds import manifest_schema
-from hexveil.publishing.schema import component_schema, with_common
+from hexveil.publishing.part_kinds import component_schema, manifest_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -285,6 +284,17 @@ TITLES = {
 }
 
 
+def resolved(node: Any) -> Any:
+    """Return a schema with its parts in place of references to them."""
+    if isinstance(node, list):
+        return [resolved(entry) for entry in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        return resolved(manifest_schema()["$defs"][node["$ref"].rpartition("/")[2]])
+    return {key: resolved(entry) for key, entry in node.items()}
+
+
 def described(node: dict[str, Any], path: str = "") -> dict[str, Any]:
     """Return a schema in which fields without a description have that of `MEANINGS`."""
     made = dict(node)
@@ -325,7 +335,9 @@ def manifest_tables(
 
 def manifest_page(_: str = "") -> str:
     """Return the page of the schema: what all releases state, then each kind of component."""
-    common = described(with_common("a name below", {"properties": {}, "required": []}))
+    common = described(
+        resolved(component_schema("a name below", {"properties": {}, "required": []}))
+    )
     parts = [
         "# The manifest",
         (
@@ -345,14 +357,18 @@ def manifest_page(_: str = "") -> str:
             "has an entry for each value column, of one of the kinds below. In Python "
             '`release.statements["speed"]` has the entry of one column with what it shares.'
         ),
-        *manifest_tables(manifest_schema(), "##", ["components"]),
+        *manifest_tables(resolved(manifest_schema()), "##", ["components"]),
         "## components",
         "Every component has:",
         *manifest_tables(common, "###"),
     ]
     for kind, title in TITLES.items():
-        made = described(component_schema(kind))
-        known = described(component_schema("moments"))["properties"] if kind != "moments" else {}
+        made = described(resolved(component_schema(kind)))
+        known = (
+            described(resolved(component_schema("moments")))["properties"]
+            if kind != "moments"
+            else {}
+        )
         for name in OF_MOMENTS & made["properties"].keys():
             # Statements that a component of means and variances has, one level deeper.
             text = f"{made['properties'][name].get('description', '')} {AS_MOMENTS}".lstrip()

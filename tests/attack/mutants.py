@@ -272,9 +272,7 @@ def _law(place, broken, name, *, metered=False):
     return Mutant(place, broken, LAW, given, CHARGED, metered=metered)
 
 
-def _stages(
-    broken, killer, place="hexveil.publishing.ledger_journal:LedgerJournal.draw_once", **given
-):
+def _stages(broken, killer, place="hexveil.publishing.booking:LedgerJournal.draw_once", **given):
     return Mutant(place, broken, killer, given | RELEASED)
 
 
@@ -371,7 +369,7 @@ MUTANTS = {
     "a stored result drawn again": _stages(
         drawn_anew,
         STOPPED,
-        "hexveil.publishing.ledger_journal:LedgerJournal.stored",
+        "hexveil.publishing.booking:LedgerJournal.stored",
         after=2,
         **PATCHED,
     ),

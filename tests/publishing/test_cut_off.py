@@ -18,12 +18,11 @@ from hexveil.mechanisms import noise
 from hexveil.mechanisms.stage_data import CutOff
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.publishing.dossier import dossier
-from hexveil.publishing.estimates.accuracy import accuracy_statement
+from hexveil.publishing.estimates.accuracy import accuracy_statement, grade_against_map
 from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
-from hexveil.publishing.estimates.quality_grades import grade_against_map
 from hexveil.publishing.estimates.table import build_table, cells_cut_off
+from hexveil.publishing.kinds.moment_checks import check_accuracy
 from hexveil.publishing.verification import verify
-from hexveil.publishing.verification.moment_numbers import check_accuracy
 from publishing.releases import restated, statements_of
 from publishing.setting import dataset_of, hexagons
 

@@ -19,9 +19,9 @@ from hexveil import report
 from hexveil.base import csv_safety
 from hexveil.publishing import check_writable, folder
 from hexveil.publishing.estimates.accuracy import accuracy_statement
+from hexveil.publishing.estimates.places import with_places
 from hexveil.publishing.estimates.table import build_table
 from hexveil.publishing.folder import round_to_intervals
-from hexveil.publishing.places import with_places
 from publishing.setting import dataset_of, manifest_of, plan_of
 
 MAPPED = {

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
+from hexveil.publishing.kinds.guarantee import epsilon_text
 from hexveil.publishing.part_kinds import manifest_schema
-from hexveil.publishing.promise_section import epsilon_text
 from hexveil.report.promise_wording import assumptions
 from publishing.releases import edited, statements_of
 from publishing.setting import dataset_of, manifest_of, plan_of

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hexveil.publishing.estimates.quality_grades import (
+from hexveil.publishing.estimates.accuracy import (
     deviation_between_cells,
     grade_against_map,
     noise_variance,

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from hexveil.publishing.estimates.accuracy import accuracy_statement
-from hexveil.publishing.estimates.released_columns import COLUMNS, describe_column
-from hexveil.publishing.estimates.table import build_table
+from hexveil.publishing.estimates.table import COLUMNS, build_table, describe_column
 from publishing.setting import dataset_of, manifest_of, plan_of, readme_of
 
 

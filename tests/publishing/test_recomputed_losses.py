@@ -7,9 +7,10 @@ from fractions import Fraction
 import pyarrow.parquet as pq
 import pytest
 
-from hexveil.publishing.promise_section import epsilon_text
-from hexveil.publishing.verification import recomputed_losses, verify
-from hexveil.publishing.verification.recomputed_losses import LossRange, ReleaseStatements
+from hexveil.publishing.kinds import recomputed_losses
+from hexveil.publishing.kinds.guarantee import epsilon_text
+from hexveil.publishing.kinds.recomputed_losses import LossRange, ReleaseStatements
+from hexveil.publishing.verification import verify
 from publishing.releases import (
     PLANS,
     forge_manifest,

@@ -8,7 +8,7 @@ import pytest
 import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.publishing.estimates.smoothed_estimates import effective_users, groupings_of
+from hexveil.publishing.estimates.decoded_moments import effective_users, groupings_of
 from hexveil.publishing.estimates.table import build_table
 from hexveil.publishing.part_kinds import manifest_schema
 from hexveil.publishing.verification import verify
@@ -224,7 +224,7 @@ def test_estimates_are_a_function_of_noisy_numbers_and_public_facts(book):
     other = dataset_of(
         one.occupancy.n.reshape(12, 60).T, 0, scale=one.public.lattice, cells=hexagons(12)
     )
-    from hexveil.publishing.estimates.smoothed_estimates import smooth_release  # noqa: PLC0415  as the release does
+    from hexveil.publishing.estimates.decoded_moments import smooth_release  # noqa: PLC0415  as the release does
 
     noisy = {"mean": np.random.default_rng(3).normal(30, 5, 12)}
     tables = []

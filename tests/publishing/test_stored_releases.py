@@ -24,7 +24,7 @@ from hexveil.planning.feasibility.proposals import propose_runs
 from hexveil.planning.optimizers import pair_sums
 from hexveil.planning.serialization import plan_codec
 from hexveil.planning.serialization.codec import unpack_bytes
-from hexveil.publishing.private_sums import private_sums, sums_of
+from hexveil.publishing.pipeline import private_sums, sums_of
 from hexveil.publishing.verification.verify import find_problems
 from hexveil.records.dataset import Dataset, DistributedSums
 from publishing.releases import statements_of

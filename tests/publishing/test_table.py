@@ -8,8 +8,7 @@ import pytest
 import hexveil as hv
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.publishing.estimates.released_columns import COLUMNS
-from hexveil.publishing.estimates.table import build_table
+from hexveil.publishing.estimates.table import COLUMNS, build_table
 from publishing.setting import SLOT, dataset_of, hexagons, plan_of
 
 NUMBERS = [name for name in COLUMNS if name.startswith("mean_") and name != "mean_quality"]

@@ -27,17 +27,17 @@ from hexveil.base import atomic_files, csv_safety
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.work_share import WRITING, tell_share
-from hexveil.publishing import places, receipt, signing
+from hexveil.publishing import receipt, signing
 from hexveil.publishing.catalogue import metadata_files, vector_tiles
 from hexveil.publishing.catalogue.holder_statements import Catalogue
 from hexveil.publishing.catalogue.release_description import TILES, find_coverage
-from hexveil.publishing.components import statements, statements_of_whole
+from hexveil.publishing.components import column_prefixes, statements, statements_of_whole
+from hexveil.publishing.estimates import places
+from hexveil.publishing.estimates.places import with_places
 from hexveil.publishing.memory import stored_day
 from hexveil.publishing.memory.stored_day import Rows
 from hexveil.publishing.part_kinds import split_by_column
-from hexveil.publishing.places import with_places
 from hexveil.publishing.readme import render_readme
-from hexveil.publishing.value_columns import column_prefixes
 
 PAGE = "report.html"
 GEOJSON_LIMIT = 50_000_000

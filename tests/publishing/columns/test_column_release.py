@@ -24,9 +24,9 @@ from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from hexveil.planning.serialization.plan_codec import decode, encode
 from hexveil.planning.serialization.plan_folder import digest
+from hexveil.publishing.components import column_prefixes
 from hexveil.publishing.derived.release_source import open_sources
 from hexveil.publishing.dossier import dossier
-from hexveil.publishing.value_columns import column_prefixes
 from hexveil.publishing.verification.verify import find_problems
 
 BOUNDS = {"pm25": (0, 100), "no2.air": (0, 200)}

@@ -18,8 +18,8 @@ from hexveil.base.errors import BudgetError, HexveilError, InputError
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages
 from hexveil.mechanisms.presence.count_map import CountAllocation
 from hexveil.mechanisms.presence.presence_allocation import OneShot, PresenceAllocation
+from hexveil.publishing.booking import balance_of
 from hexveil.publishing.dossier import dossier
-from hexveil.publishing.pinned_unit import balance_of
 from hexveil.publishing.verification.verify import check_folder, find_problems
 from presence_laws import ColumnWorld, ExactPresenceLoss, PresenceWorld
 

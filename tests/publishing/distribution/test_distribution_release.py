@@ -28,9 +28,9 @@ from hexveil.planning.distribution.distribution_components import (
 from hexveil.planning.goal import goal
 from hexveil.planning.serialization.plan_codec import decode, encode
 from hexveil.publishing.derived.release_source import numbers_to_compare, open_sources
-from hexveil.publishing.distribution import distribution_table
-from hexveil.publishing.distribution.distribution_table import decode_distribution
 from hexveil.publishing.dossier import dossier
+from hexveil.publishing.kinds import distribution_table
+from hexveil.publishing.kinds.distribution_table import decode_distribution
 from publishing.releases import forge_manifest, restated, statements_of
 
 ASKED = ("mean", "sd", "p15", "p50", "p85", "share<20", "share<40", "share>=40", "histogram")

@@ -15,11 +15,11 @@ from hexveil.base.errors import InputError
 from hexveil.planning.feasibility.advice import GridTooFineWarning
 from hexveil.publishing import folder as folders
 from hexveil.publishing.dossier import dossier
-from hexveil.publishing.presence.presence_table import grade_counts, grade_estimates
-from hexveil.publishing.verification.presence_checks import (
+from hexveil.publishing.kinds.presence_checks import (
     check_declared_statements,
     check_presence,
 )
+from hexveil.publishing.kinds.presence_table import grade_counts, grade_estimates
 from hexveil.publishing.verification.verify import find_problems
 from hexveil.report.promise_wording import probability_factor, promise
 from publishing.releases import edited, said, statements_of, whole_of

@@ -22,7 +22,7 @@ from hexveil.planning.presence.presence_request import (
     PresenceRequest,
 )
 from hexveil.publishing import pipeline
-from hexveil.publishing.presence.presence_manifest import identify, request_name
+from hexveil.publishing.kinds.presence_manifest import identify, request_name
 from presence_laws import release_pairs
 
 GRID = DeclaredGrid.of_labels(Labels("route"), [["4", "7", "9", "12"]])

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from hexveil.base import hexagons
 from hexveil.base.optional_packages import is_installed, require_package
-from hexveil.publishing import places
+from hexveil.publishing.estimates import places
 
 LAYER = "cells"
 MIN_CELLS = 50_000

@@ -15,10 +15,11 @@ from hexveil.accounting.noise_law import law_at
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.publishing import receipt
-from hexveil.publishing.components import PRESENCE, statements
+from hexveil.publishing.components import statements
 from hexveil.publishing.derived.cell_numbers import CellNumbers
-from hexveil.publishing.places import without_places
-from hexveil.publishing.presence.presence_table import OPEN
+from hexveil.publishing.estimates.places import without_places
+from hexveil.publishing.kinds.guarantee import PRESENCE
+from hexveil.publishing.kinds.presence_table import OPEN
 from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.verification.verify import load
 from hexveil.report.accuracy_text import CUT_OFF

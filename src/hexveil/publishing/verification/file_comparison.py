@@ -24,8 +24,8 @@ import pyarrow.csv
 
 from hexveil.base import csv_safety
 from hexveil.base.errors import HexveilError
-from hexveil.publishing import places
 from hexveil.publishing.catalogue import metadata_files
+from hexveil.publishing.estimates import places
 from hexveil.publishing.folder import PAGE, derive_texts, round_to_intervals
 from hexveil.publishing.verification import untrusted_files
 from hexveil.publishing.verification.table_checks import (

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.learning.remembering import estimate_day
-from hexveil.publishing.estimates.released_columns import TODAY
+from hexveil.publishing.estimates.table import TODAY
 from hexveil.publishing.memory.history import is_narrower
 from hexveil.publishing.memory.stored_day import (
     FILE,

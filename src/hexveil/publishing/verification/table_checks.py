@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from hexveil.base import hexagons
 from hexveil.base.arrays import Floats
-from hexveil.publishing import places
-from hexveil.publishing.places import with_places, without_places
+from hexveil.publishing.estimates import places
+from hexveil.publishing.estimates.places import with_places, without_places
 
 Json = dict[str, Any]
 

@@ -27,30 +27,35 @@ from hexveil.base.work_share import FOLDER_CHECK, tell_share
 from hexveil.publishing import receipt, signing
 from hexveil.publishing.catalogue import metadata_files
 from hexveil.publishing.catalogue.release_description import TILES
-from hexveil.publishing.components import epsilon_spent, statements, statements_of_whole
+from hexveil.publishing.components import (
+    column_prefixes,
+    epsilon_spent,
+    join_tables,
+    statements,
+    statements_of_whole,
+)
 from hexveil.publishing.markup import clean
 from hexveil.publishing.memory import stored_day
 from hexveil.publishing.part_kinds import kind_of, own_columns, split_by_column
 from hexveil.publishing.published_numbers import Release
-from hexveil.publishing.value_columns import column_prefixes, join_tables
 from hexveil.publishing.verification import (
     file_comparison,
     former_folders,
     memory_checks,
     untrusted_files,
 )
-from hexveil.publishing.verification.checked_files import (
-    MAX_PROBLEMS,
-    NOT_SIGNED,
-    CheckedFiles,
-    check_schema,
-    read_json,
-)
 from hexveil.publishing.verification.table_checks import (
     check_columns,
     check_places,
     is_same_version,
     without_geometry,
+)
+from hexveil.publishing.verification.untrusted_files import (
+    MAX_PROBLEMS,
+    NOT_SIGNED,
+    CheckedFiles,
+    check_schema,
+    read_json,
 )
 from hexveil.publishing.verification.whole_checks import (
     check_together,

@@ -38,14 +38,13 @@ from hexveil.model.statistic_terms import (
     parse_statistics,
 )
 from hexveil.planning.distribution.distribution_components import MOMENTS, SCORES, SHAPE
-from hexveil.publishing.distribution import distribution_table as released
-from hexveil.publishing.distribution.distribution_manifest import nested_manifest
-from hexveil.publishing.estimates.quality_grades import beats_constant
-from hexveil.publishing.promise_section import epsilon_text
-from hexveil.publishing.verification import guarantee_checks, loss_checks, moment_checks
-from hexveil.publishing.verification.guarantee_checks import added_losses, delta_of
-from hexveil.publishing.verification.moment_numbers import is_same
-from hexveil.publishing.verification.recomputed_losses import ReleaseStatements
+from hexveil.publishing.estimates.accuracy import beats_constant
+from hexveil.publishing.kinds import distribution_table as released
+from hexveil.publishing.kinds import guarantee, loss_checks, moment_checks
+from hexveil.publishing.kinds.distribution_manifest import nested_manifest
+from hexveil.publishing.kinds.guarantee import added_losses, delta_of, epsilon_text
+from hexveil.publishing.kinds.moment_checks import is_same
+from hexveil.publishing.kinds.recomputed_losses import ReleaseStatements
 from hexveil.publishing.verification.table_checks import (
     TOLERANCE,
     column,
@@ -111,7 +110,7 @@ def check_statements(manifest: Json) -> Iterator[str]:
 
 def _check_delta(manifest: Json) -> Iterator[str]:
     """Yield if δ is none that a release has, or squares are stated without it."""
-    yield from guarantee_checks.check_delta(manifest, manifest["losses"]["units"])
+    yield from guarantee.check_delta(manifest, manifest["losses"]["units"])
     stating = [manifest["losses"], *manifest["plan"]["components"]]
     if any(("squared_mu" in entry) != ("delta" in manifest["guarantee"]) for entry in stating):
         yield "squares of mu are stated without a delta, or a delta without them."
@@ -149,7 +148,7 @@ def check_distribution(table: pa.Table, manifest: Json) -> Iterator[str]:
             if name == MOMENTS:
                 yield from moment_checks.check_moment_numbers(table, stated)
     yield from _check_components(manifest)
-    yield from guarantee_checks.check_spent(manifest)
+    yield from guarantee.check_spent(manifest)
     yield from moment_checks.check_counts(table, manifest)
     yield from _check_numbers(table, manifest)
 

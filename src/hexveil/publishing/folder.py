@@ -38,6 +38,7 @@ from hexveil.publishing.memory import stored_day
 from hexveil.publishing.memory.stored_day import Rows
 from hexveil.publishing.part_kinds import split_by_column
 from hexveil.publishing.readme import render_readme
+from hexveil.report.manifest_view import numbers_of
 
 PAGE = "report.html"
 GEOJSON_LIMIT = 50_000_000
@@ -314,7 +315,7 @@ def round_to_intervals(table: pa.Table) -> pa.Table:
         prefix = name.removesuffix("_low")
         if prefix == name or f"{prefix}_high" not in table.column_names:
             continue
-        low, high = _numbers(table, name), _numbers(table, f"{prefix}_high")
+        low, high = numbers_of(table, name), numbers_of(table, f"{prefix}_high")
         # A stranger's numbers may be of any size.
         with np.errstate(all="ignore"):
             widths = high - low
@@ -337,13 +338,9 @@ def _rounded(table: pa.Table, name: str, digits: int, rule: Callable[[Floats], F
     if name not in table.column_names:
         return table
     with np.errstate(all="ignore"):
-        steps = _numbers(table, name) * 10.0**digits
+        steps = numbers_of(table, name) * 10.0**digits
         # A hair of tolerance: 0.3 * 10 is 3.0000000000000004, which is not to become 0.4.
         multiples = np.where(np.abs(steps - np.rint(steps)) < _HAIR, np.rint(steps), rule(steps))
         numbers = np.round(multiples / 10.0**digits, digits) + 0.0
     index = table.column_names.index(name)
     return table.set_column(index, table.schema.field(index), pa.array(numbers, from_pandas=True))
-
-
-def _numbers(table: pa.Table, name: str) -> Floats:
-    return np.asarray(table[name].to_numpy(), dtype=np.float64)

@@ -117,8 +117,7 @@ class ManifestView:
         return np.maximum(number - low, high - number)
 
     def _column(self, table: pa.Table, key: str) -> NDArray[np.float64]:
-        name = f"{self.prefix}_{key}" if key else self.prefix
-        return np.asarray(table[name].to_numpy(), dtype=np.float64)
+        return numbers_of(table, f"{self.prefix}_{key}" if key else self.prefix)
 
     def bound_limits(self, table: pa.Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the limits of each cell's true number, by its posterior or its bound.
@@ -314,6 +313,11 @@ class ManifestView:
         scale = 10.0**self.decimals
         start = math.floor(low * scale + 1e-6) / scale
         return f"{start:,.{self.decimals}f}", self.amount_up(high)
+
+
+def numbers_of(table: pa.Table, name: str) -> NDArray[np.float64]:
+    """Return a column of numbers; NaN where it has none."""
+    return np.asarray(table[name].to_numpy(), dtype=np.float64)
 
 
 def column_prefixes(statistics: Sequence[str]) -> list[str]:

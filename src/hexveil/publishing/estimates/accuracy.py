@@ -46,6 +46,7 @@ from hexveil.report.accuracy_text import (
     describe_assumption,
     describe_memory,
 )
+from hexveil.report.manifest_view import numbers_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -106,7 +107,7 @@ def typical_error(table: Table, name: str) -> float | None:
     """Return the mean over cells of a statistic's expected absolute error; None for a root."""
     for key in (f"{name}_expected_error", f"{name}_error"):
         if key in table.column_names:
-            errors = _column(table, key)
+            errors = numbers_of(table, key)
             return float(np.sum(errors) / errors.size)
     return None
 
@@ -124,12 +125,8 @@ def between_cells(
     if f"{name}_noisy" not in table.column_names:
         return None
     keys = ("noisy", "scale", "bias", "bound95")
-    columns = {key: _column(table, f"{name}_{key}") for key in keys}
+    columns = {key: numbers_of(table, f"{name}_{key}") for key in keys}
     return deviation_of(name, columns, posterior, law)
-
-
-def _column(table: Table, name: str) -> Floats:
-    return np.asarray(table[name].to_numpy(), dtype=np.float64)
 
 
 GOOD, CAUTION = 10, 4

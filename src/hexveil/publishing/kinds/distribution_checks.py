@@ -47,10 +47,10 @@ from hexveil.publishing.kinds.moment_checks import is_same
 from hexveil.publishing.kinds.recomputed_losses import ReleaseStatements
 from hexveil.publishing.verification.table_checks import (
     TOLERANCE,
-    column,
     is_ascending,
     is_interval,
 )
+from hexveil.report.manifest_view import numbers_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -238,7 +238,9 @@ def _check_numbers(table: pa.Table, manifest: Json) -> Iterator[str]:
         half, width = (half_bin(lattice), float(lattice.span)) if is_value else (0.0, 1.0)
         yield from _check_column(table, prefix, width, half, statement)
     limits = released.limits_of((), terms, lattice)
-    yield from check_estimates(limits, terms, lattice, partial(column, table), "_estimate", LOOSE)
+    yield from check_estimates(
+        limits, terms, lattice, partial(numbers_of, table), "_estimate", LOOSE
+    )
 
 
 def _check_column(
@@ -246,7 +248,7 @@ def _check_column(
 ) -> Iterator[str]:
     """Yield if an error, a grade or the accuracy of a column contradict each other."""
     low, middle, high, errors = (
-        column(table, f"{prefix}_{key}") for key in ("low", "estimate", "high", "error")
+        numbers_of(table, f"{prefix}_{key}") for key in ("low", "estimate", "high", "error")
     )
     if (errors < 0).any():
         yield f"{prefix}_error is negative."

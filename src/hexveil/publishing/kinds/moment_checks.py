@@ -40,9 +40,9 @@ from hexveil.publishing.kinds import loss_checks
 from hexveil.publishing.kinds.guarantee import epsilon_text
 from hexveil.publishing.kinds.moment_manifest import occupancy_section
 from hexveil.publishing.kinds.recomputed_losses import ReleaseStatements, StatedStatistic
-from hexveil.publishing.verification.table_checks import TOLERANCE, check_filled, column, is_close
+from hexveil.publishing.verification.table_checks import TOLERANCE, check_filled, is_close
 from hexveil.report.accuracy_text import CUT_OFF
-from hexveil.report.manifest_view import RANGE
+from hexveil.report.manifest_view import RANGE, numbers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -110,7 +110,9 @@ def check_moments(table: pa.Table, manifest: Json) -> Iterator[str]:
 def check_moment_numbers(table: pa.Table, stated: ReleaseStatements) -> Iterator[str]:
     """Yield numbers that do not follow from each other; also of a part of a release."""
     yield from check_numbers(table, stated)
-    yield from _check_plan_facts(table, stated.manifest)
+    yield from _check_requested(stated.manifest)
+    yield from _check_support(table, stated.manifest)
+    yield from _check_gap(stated.manifest)
 
 
 def describe_moments(manifest: Json, table: pa.Table) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -144,13 +146,6 @@ def check_counts(table: pa.Table, manifest: Json) -> Iterator[str]:
     n_cells = rules["cells before selection"] - rules["cells left out by selection"]
     if n_cells != table.num_rows:
         yield "the counts of cells in rules are not those of the table."
-
-
-def _check_plan_facts(table: pa.Table, manifest: Json) -> Iterator[str]:
-    """Yield requests and figures of a plan of moments that do not follow from others."""
-    yield from _check_requested(manifest)
-    yield from _check_support(table, manifest)
-    yield from _check_gap(manifest)
 
 
 def _check_requested(manifest: Json) -> Iterator[str]:
@@ -223,9 +218,9 @@ def check_numbers(table: pa.Table, stated: ReleaseStatements) -> Iterator[str]:
 def _check_stated(table: pa.Table, statistic: StatedStatistic) -> Iterator[str]:
     """Yield columns of a statistic that differ from the manifest."""
     for key in ("scale", "bias", "bound95"):
-        if not is_close(column(table, f"{statistic.name}_{key}"), getattr(statistic, key)):
+        if not is_close(numbers_of(table, f"{statistic.name}_{key}"), getattr(statistic, key)):
             yield f"{statistic.name}_{key} is not what manifest.json says."
-    if not is_on_grid(column(table, f"{statistic.name}_noisy"), statistic):
+    if not is_on_grid(numbers_of(table, f"{statistic.name}_noisy"), statistic):
         yield f"{statistic.name}_noisy has a number that is not on the grid of manifest.json."
 
 
@@ -256,11 +251,11 @@ def _check_derived(
     """Yield columns that do not follow from the noisy numbers, the scale and the bias."""
     name, is_smoothed = statistic.name, f"{statistic.name}_smoothed" in table.column_names
     low, high = _limits(stated, name)
-    raw = np.clip(column(table, f"{name}_noisy"), low, high)
-    if not is_close(column(table, f"{name}_raw"), raw):
+    raw = np.clip(numbers_of(table, f"{name}_noisy"), low, high)
+    if not is_close(numbers_of(table, f"{name}_raw"), raw):
         yield f"{name}_raw is not {name}_noisy clamped to the bounds."
     if stated.has_no_range:
-        stated_error = column(table, f"{name}_error")
+        stated_error = numbers_of(table, f"{name}_error")
         # Predictions of errors cannot be recomputed: a mechanism with stages has them.
         if not stated.has_cell_stages and not is_close(
             stated_error, statistic.bias + statistic.scale * stated.law.mean_absolute
@@ -283,7 +278,7 @@ def _check_derived(
                 yield f"{name}_low and {name}_high are not {name}_raw and its bound."
     below, above = _interval(table, name)
     if is_smoothed:
-        middle = column(table, f"{name}_smoothed")
+        middle = numbers_of(table, f"{name}_smoothed")
         if ((middle < below - TOLERANCE) | (middle > above + TOLERANCE)).any():
             yield f"{name}_smoothed is outside {name}_low and {name}_high."
     if (below > above).any() or not (
@@ -295,15 +290,15 @@ def _check_derived(
 def _check_roots(table: pa.Table, stated: ReleaseStatements) -> Iterator[str]:
     """Yield columns of the standard deviation that are not roots of the variance's."""
     low, high = _interval(table, "sd")
-    raw, largest = column(table, "sd_raw"), stated.span * RANGE["sd"]
+    raw, largest = numbers_of(table, "sd_raw"), stated.span * RANGE["sd"]
     if (low > high).any() or not ((low >= 0) & (high <= largest * (1.0 + TOLERANCE))).all():
         yield "sd_low and sd_high are no interval within the bounds."
     if "variance" in stated.manifest["plan"]["statistics"]:
-        squares = [column(table, f"variance_{key}") for key in ("raw", "low", "high")]
+        squares = [numbers_of(table, f"variance_{key}") for key in ("raw", "low", "high")]
         if not all(map(is_close, (raw, low, high), map(np.sqrt, np.maximum(squares, 0.0)))):
             yield "sd_raw, sd_low and sd_high are not the roots of the variance's."
     if "sd_smoothed" not in table.column_names:
-        farthest, bound = np.maximum(raw - low, high - raw), column(table, "sd_bound95")
+        farthest, bound = np.maximum(raw - low, high - raw), numbers_of(table, "sd_bound95")
         # A cell that its range may have cut off reaches to a limit of all roots, beyond the bound.
         reaches = (low <= 0.0) | (high >= largest * (1.0 - TOLERANCE))
         if not is_close(np.where(reaches, np.minimum(bound, farthest), farthest), bound):
@@ -316,7 +311,7 @@ def _check_errors(table: pa.Table, stated: ReleaseStatements) -> Iterator[str]:
     names = [name for name in stated.statistics if f"{name}_error" in table.column_names]
     if len(names) < len(stated.statistics):
         return  # where the root alone is published, errors of the variance are not in the table
-    errors = {name: column(table, f"{name}_error") for name in names}
+    errors = {name: numbers_of(table, f"{name}_error") for name in names}
     for key, over in (("max_error", np.max), ("mean_error", np.mean)):
         planned = plan[key]
         recomputed = {name: float(over(errors[name])) for name in names}
@@ -347,7 +342,7 @@ def _limits(stated: ReleaseStatements, name: str) -> tuple[Floats, Floats]:
 
 
 def _interval(table: pa.Table, name: str) -> tuple[Floats, Floats]:
-    return column(table, f"{name}_low"), column(table, f"{name}_high")
+    return numbers_of(table, f"{name}_low"), numbers_of(table, f"{name}_high")
 
 
 def check_accuracy(table: pa.Table, manifest: Json, law: NoiseLaw) -> Iterator[str]:
@@ -394,8 +389,8 @@ def _check_grades(table: pa.Table, name: str, between: float | None) -> Iterator
     if between is None:
         yield f"{name} is graded against a deviation that manifest.json does not state."
         return
-    interval = column(table, f"{name}_low"), column(table, f"{name}_high")
-    is_noised = column(table, f"{name}_scale") > 0
+    interval = numbers_of(table, f"{name}_low"), numbers_of(table, f"{name}_high")
+    is_noised = numbers_of(table, f"{name}_scale") > 0
     expected = np.array(grade_against_map(interval, between, is_noised))
     # The interval of a cell that is cut off was widened after it was graded; a constant is noise,
     # and so is a cell with noise that alone is too wide, whatever its interval.
@@ -409,10 +404,10 @@ def _check_grades(table: pa.Table, name: str, between: float | None) -> Iterator
 
 def _check_estimates(table: pa.Table) -> Iterator[str]:
     """Yield estimates outside their intervals, and errors that none can have."""
-    estimate, low, high = (column(table, f"mean_{key}") for key in ("estimate", "low", "high"))
+    estimate, low, high = (numbers_of(table, f"mean_{key}") for key in ("estimate", "low", "high"))
     if ((estimate < low - TOLERANCE) | (estimate > high + TOLERANCE)).any():
         yield "mean_estimate is outside mean_low and mean_high."
-    if (column(table, "mean_expected_error") < 0).any():
+    if (numbers_of(table, "mean_expected_error") < 0).any():
         yield "mean_expected_error is negative."
 
 

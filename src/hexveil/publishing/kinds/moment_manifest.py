@@ -103,10 +103,6 @@ def _request(request: Request) -> dict[str, Any]:
     }
 
 
-def _finite(number: float) -> float | None:
-    return float(number) if math.isfinite(number) else None
-
-
 def occupancy_section(users: NDArray[Any], records: NDArray[Any]) -> dict[str, int]:
     """Return the section of a manifest about the sums of users and records over all cells."""
     return {"pairs": int(users.sum()), "records": int(records.sum())}
@@ -135,7 +131,7 @@ def cut_off_section(
 
 def _numbers_or_none(numbers: NDArray[np.float64]) -> list[float | None]:
     """Return numbers, with None where published means lie on a curve and on no grid."""
-    return [_finite(number) for number in numbers.tolist()]
+    return [number if math.isfinite(number) else None for number in numbers.tolist()]
 
 
 def planned_cells(facts: PublicMetadata, plan: MomentPart) -> list[dict[str, Any]]:

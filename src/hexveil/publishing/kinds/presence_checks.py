@@ -56,9 +56,9 @@ from hexveil.publishing.kinds.presence_table import (
 )
 from hexveil.publishing.verification.table_checks import (
     TOLERANCE,
-    column,
     is_interval,
 )
+from hexveil.report.manifest_view import numbers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,7 +125,7 @@ def _check_numbers(table: pa.Table, manifest: Json) -> Iterator[str]:
     """Yield numbers that do not follow from each other, or from the manifest."""
     plan, lattice = manifest["plan"], lattice_of(manifest)
     is_open = np.array(table[OPEN].to_pylist(), dtype=bool)
-    numbers = {name: column(table, name) for name in number_columns(manifest)}
+    numbers = {name: numbers_of(table, name) for name in number_columns(manifest)}
     if manifest["grid"]["in_use"] and not is_open.all():
         yield "a cell that was declared to be in use is closed."
     for name, values in numbers.items():

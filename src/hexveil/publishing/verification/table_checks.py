@@ -18,17 +18,13 @@ from hexveil.base import hexagons
 from hexveil.base.arrays import Floats
 from hexveil.publishing.estimates import places
 from hexveil.publishing.estimates.places import with_places, without_places
+from hexveil.report.manifest_view import numbers_of
 
 Json = dict[str, Any]
 
 TOLERANCE = 1e-9
 PLACE_TOLERANCE = 1e-9
 """Degrees, a tenth of a millimetre, by which versions of H3 may differ."""
-
-
-def column(table: pa.Table, name: str) -> Floats:
-    """Return a column of numbers."""
-    return np.asarray(table[name].to_numpy(), dtype=np.float64)
 
 
 def is_close(numbers: Floats, expected: Floats) -> bool:
@@ -134,7 +130,7 @@ def _check_outlines(table: pa.Table, manifest: Json) -> Iterator[str]:
         without_places(without_geometry(table), manifest), manifest, geography=False
     )
     for name in {"lat", "lon"}.intersection(table.column_names):
-        if not np.allclose(column(table, name), column(placed, name), rtol=0.0, atol=1e-5):
+        if not np.allclose(numbers_of(table, name), numbers_of(placed, name), rtol=0.0, atol=1e-5):
             yield f"{name} is not that of the hexagons."
 
 

@@ -20,7 +20,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.report.geography import projected_rings
-from hexveil.report.manifest_view import RANGE, ManifestView, column_prefixes
+from hexveil.report.manifest_view import RANGE, ManifestView, column_prefixes, numbers_of
 from hexveil.report.payload import colour_ends, slot_text
 
 MAX_BARS = 40
@@ -189,19 +189,15 @@ def _intervals(
     table: pa.Table, view: ManifestView, name: str, statistic: str
 ) -> tuple[Floats, Floats, Floats]:
     """Return a column and the ends of its intervals, which are the column where it has none."""
-
-    def column(of: str) -> Floats:
-        return np.asarray(table[of].to_numpy(), dtype=np.float64)
-
-    value, key = column(name), name.removeprefix(f"{statistic}_")
+    value, key = numbers_of(table, name), name.removeprefix(f"{statistic}_")
     low = high = value
     if f"{name}_low" in table.column_names:
-        low, high = column(f"{name}_low"), column(f"{name}_high")
+        low, high = numbers_of(table, f"{name}_low"), numbers_of(table, f"{name}_high")
     elif statistic and key == "raw":
         # Where estimates were smoothed, the ends in the table are not about the raw number.
         low, high = view.bound_limits(table)
     elif statistic and key in ("estimate", "smoothed") and view.estimator(table):
-        low, high = column(f"{statistic}_low"), column(f"{statistic}_high")
+        low, high = numbers_of(table, f"{statistic}_low"), numbers_of(table, f"{statistic}_high")
     return value, np.where(np.isnan(low), value, low), np.where(np.isnan(high), value, high)
 
 

@@ -284,7 +284,7 @@ TITLES = {
 }
 
 
-def resolved(node: Any) -> Any:
+def resolved(node: Any) -> Any:  # noqa: ANN401  JSON
     """Return a schema with its parts in place of references to them."""
     if isinstance(node, list):
         return [resolved(entry) for entry in node]

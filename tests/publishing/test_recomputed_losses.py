@@ -129,7 +129,7 @@ FORGED = {
     "another factor": (
         "means",
         stated("guarantee", "probability_factor", to=lambda x: x / 2),
-        "not e to the power",
+        "probability_factor is not that",
     ),
     "less spent": (
         "means", stated("guarantee", "epsilon_spent", to=lambda _: "1"), "is not the largest loss",

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
-from hexveil.report import context as module
 from hexveil.report import read_context, render
-from hexveil.report.context import lines_of, named_positions
+from hexveil.report.geography import context as module
+from hexveil.report.geography.context import lines_of, named_positions
 from hexveil.report.origin import describe_origin
 
 SHAPES = [

@@ -11,22 +11,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
-from hexveil.report import background as module
-from hexveil.report import geography
-from hexveil.report.background import draw_map, streets_through
-from hexveil.report.geography import (
+from hexveil.report.geography import background as module
+from hexveil.report.geography import places as geography
+from hexveil.report.geography.background import draw_map, streets_through
+from hexveil.report.geography.places import (
     AREAS,
     Box,
     Places,
-    align_with,
     areas_in,
-    centred_projection,
     describe_location,
     format_distance,
     locate,
+    world_places,
+)
+from hexveil.report.geography.projection import (
+    align_with,
+    centred_projection,
     projected_rings,
     unwrapped_rings,
-    world_places,
 )
 
 drawn = projected_rings
@@ -223,7 +225,7 @@ def test_what_is_cut_lies_in_the_box(west, south, width, height, kind):
 
 def test_the_data_are_small_and_name_their_sources():
     """Every installation carries less than 3 MB of them, and says whose they are."""
-    folder = Path(geography.__file__).parent / "assets" / "geography"
+    folder = Path(geography.__file__).parents[1] / "assets" / "geography"
     assert sum(file.stat().st_size for file in folder.iterdir()) < 3_000_000
     said = (folder / "ATTRIBUTION.txt").read_text("utf-8")
     assert "public domain" in said

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hexveil.report import background as module
 from hexveil.report.figure_style import GROUNDS, colours_of, palette
+from hexveil.report.geography import background as module
 from hexveil.report.manifest_view import ManifestView
 from hexveil.report.payload import colour_ends, interval_chart, slot_text, ticks
 from hexveil.report.shown_column import ShownColumn

@@ -28,9 +28,10 @@ from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.work_share import WRITING, tell_share
 from hexveil.publishing import receipt, signing
-from hexveil.publishing.catalogue import metadata_files, vector_tiles
+from hexveil.publishing.catalogue import data_files, metadata_files
+from hexveil.publishing.catalogue.data_files import TILES
 from hexveil.publishing.catalogue.holder_statements import Catalogue
-from hexveil.publishing.catalogue.release_description import TILES, find_coverage
+from hexveil.publishing.catalogue.release_description import find_coverage
 from hexveil.publishing.components import column_prefixes, statements, statements_of_whole
 from hexveil.publishing.estimates import places
 from hexveil.publishing.estimates.places import with_places
@@ -60,7 +61,7 @@ class FolderOptions:
     catalogue : Catalogue, optional
         Facts for data portals.
     tiles : bool, optional
-        Requests or declines vector tiles; see `vector_tiles.wants_tiles`.
+        Requests or declines vector tiles; see `data_files.wants_tiles`.
     title, subtitle : str
         By default those of the manifest, else what is averaged and the name of the data set; on
         one line each.
@@ -131,7 +132,7 @@ def write(
     """
     # Key and context are read first: a mistake in either must not leave a folder behind.
     options = options or FolderOptions()
-    signer, tiled = options.signer, vector_tiles.wants_tiles(table, options.tiles)
+    signer, tiled = options.signer, data_files.wants_tiles(table, options.tiles)
     context = None if options.context is None else report.read_context(options.context)
     manifest = with_statements(manifest, options.catalogue, options.stated())
     # What the holder declares can name the period, and hide the geography.
@@ -201,7 +202,7 @@ def list_files(
     dated = find_coverage(table, sections).start is not None
     optional = {
         "cells.geojson": "hexagon" in table.column_names,
-        TILES: vector_tiles.wants_tiles(table, tiles),
+        TILES: data_files.wants_tiles(table, tiles),
         metadata_files.ITEM: dated,
         signing.NAME: signed,
     }
@@ -231,7 +232,7 @@ def _write_tables(folder: Path, table: pa.Table, *, tiled: bool) -> None:
         (folder / "cells.geojson").write_bytes(features)
     tell_share(WRITING, 0.4)
     if tiled:
-        vector_tiles.write_tiles(table, folder / TILES)
+        data_files.write_tiles(table, folder / TILES)
     tell_share(WRITING, 0.55)
 
 

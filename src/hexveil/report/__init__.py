@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hexveil.report.context import read_context
+from hexveil.report.geography.context import read_context
 
 if TYPE_CHECKING:
     from hexveil.report.page import render

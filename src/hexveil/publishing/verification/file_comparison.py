@@ -33,7 +33,7 @@ from hexveil.publishing.verification.table_checks import (
     is_same_version,
     without_geometry,
 )
-from hexveil.report.background import MAX_CONTEXT_BYTES
+from hexveil.report.geography.background import MAX_CONTEXT_BYTES
 from hexveil.report.payload import script_json
 
 Json = dict[str, Any]

@@ -26,7 +26,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.work_share import FOLDER_CHECK, tell_share
 from hexveil.publishing import receipt, signing
 from hexveil.publishing.catalogue import metadata_files
-from hexveil.publishing.catalogue.release_description import TILES
+from hexveil.publishing.catalogue.data_files import TILES
 from hexveil.publishing.components import (
     column_prefixes,
     epsilon_spent,

@@ -19,7 +19,7 @@ from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.report.accuracy_text import CUT_OFF
-from hexveil.report.geography import projected_rings
+from hexveil.report.geography.projection import projected_rings
 from hexveil.report.manifest_view import RANGE, ManifestView, column_prefixes, numbers_of
 from hexveil.report.payload import colour_ends, slot_text
 

@@ -20,22 +20,20 @@ from numpy.typing import NDArray
 
 from hexveil.base import hexagons
 from hexveil.base.arrays import Ints
-from hexveil.report.context import lines_of, named_lines, named_positions
-from hexveil.report.geography import (
+from hexveil.report.geography.context import lines_of, named_lines, named_positions
+from hexveil.report.geography.places import (
     AREAS,
     ATTRIBUTION,
     LINES,
     Box,
     Places,
-    Projection,
-    align_with,
     areas_in,
     describe_location,
     lines_in,
     locate,
-    projected_rings,
     world_places,
 )
+from hexveil.report.geography.projection import Projection, align_with, projected_rings
 
 MAX_GEOGRAPHY_BYTES = 90_000
 """Of the lines of the package in a page; they are thinned until they fit."""

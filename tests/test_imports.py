@@ -106,7 +106,7 @@ TABLE = {
         (
             ("matplotlib", "figure_style.py"),
             ("matplotlib", "notebook/axes_drawing.py"),
-            ("scipy", "geography/places.py"),
+            ("scipy", "geography/atlas.py"),
         ),
     ),
     "config": Room((*BASE, "mechanisms", "planning", "records")),

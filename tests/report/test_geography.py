@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
+from hexveil.report.geography import atlas as geography
 from hexveil.report.geography import background as module
-from hexveil.report.geography import places as geography
-from hexveil.report.geography.background import draw_map, streets_through
-from hexveil.report.geography.places import (
+from hexveil.report.geography.atlas import (
     AREAS,
     Box,
     Places,
@@ -24,6 +23,7 @@ from hexveil.report.geography.places import (
     locate,
     world_places,
 )
+from hexveil.report.geography.background import draw_map, streets_through
 from hexveil.report.geography.projection import (
     align_with,
     centred_projection,

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from hexveil.base import hexagons
 from hexveil.base.arrays import Ints
-from hexveil.report.geography.context import lines_of, named_lines, named_positions
-from hexveil.report.geography.places import (
+from hexveil.report.geography.atlas import (
     AREAS,
     ATTRIBUTION,
     LINES,
@@ -33,6 +32,7 @@ from hexveil.report.geography.places import (
     locate,
     world_places,
 )
+from hexveil.report.geography.context import lines_of, named_lines, named_positions
 from hexveil.report.geography.projection import Projection, align_with, projected_rings
 
 MAX_GEOGRAPHY_BYTES = 90_000

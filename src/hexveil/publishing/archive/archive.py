@@ -22,7 +22,7 @@ import math
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -67,34 +67,22 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True)
-class Archive:
+class Archive(ArchiveFiles):
     """The releases of one data set.
 
     Attributes
     ----------
-    address : str
-        The archive as the user named it, for messages.
     files : pyarrow.fs.FileSystem
     root : str
         Folder of the data set in the file system.
+    address : str
+        The archive as the user named it, for messages.
     scratch : str, optional
         Where files are made before they are uploaded: see `hexveil.base.scratch`.
     """
 
     address: str
-    files: Any
-    root: str
     scratch: str | None = None
-
-    @property
-    def place(self) -> ArchiveFiles:
-        """The files of the data set."""
-        return ArchiveFiles(self.files, self.root)
-
-    @property
-    def local(self) -> bool:
-        """Whether folders can be renamed."""
-        return self.place.local
 
     @property
     def folder(self) -> str:
@@ -166,7 +154,7 @@ class Archive:
 
     def remember(self, ledger_position: LedgerPosition) -> None:
         """Store the last ledger event of any release here, which reveals an older ledger."""
-        with self._locked():
+        with self._translate_errors(), self.locked():
             previous = self._read_json(LEDGER, _LEDGER_NOTE, LedgerPosition.parse)
             # Never backwards: an older ledger must stay detectable.
             if previous is None or previous.entry < ledger_position.entry:
@@ -175,22 +163,22 @@ class Archive:
     def _read_json(self, path: str, kind: str, parse: Callable[[Any], _Parsed]) -> _Parsed | None:
         """Return the parsed content of a JSON file; None if there is no such file."""
         with self._translate_errors():
-            content = self.place.read(path, limit=math.inf)
+            content = self.read(path, limit=math.inf)
         if content is None:
             return None
         with suppress(ValueError, KeyError, TypeError):  # an error that holds the text is not shown
             return parse(json.loads(content))
-        raise StorageError(f"{self.place.full(path)} is no {kind}; restore it.")
+        raise StorageError(f"{self.full(path)} is no {kind}; restore it.")
 
     def is_complete(self, release: CurrentRelease) -> bool:
         """Return whether a release's folder is complete."""
         with self._translate_errors():
-            return self.place.has(release.path, receipt.NAME)
+            return self.has(release.path, receipt.NAME)
 
-    def exists(self, release: CurrentRelease) -> bool:
+    def has_folder(self, release: CurrentRelease) -> bool:
         """Return whether a release's folder exists, complete or not."""
         with self._translate_errors():
-            return self.place.below(release.path).exists()
+            return self.below(release.path).exists()
 
     def find_damage(
         self, release: CurrentRelease, signer: SigningKey | None = None
@@ -206,7 +194,7 @@ class Archive:
         with self._translate_errors():
 
             def read(name: str) -> bytes | None:
-                return self.place.read(release.path, name, limit=math.inf)
+                return self.read(release.path, name, limit=math.inf)
 
             return tuple(dict.fromkeys(list_damage(read, signer)))
 
@@ -219,15 +207,15 @@ class Archive:
         if not self.local:
             with self._translate_errors():
                 if self.is_complete(release):
-                    self.files.delete_file(self.place.full(release.path, receipt.NAME))
+                    self.files.delete_file(self.full(release.path, receipt.NAME))
             self._upload_release(release, write)
             return
-        place = Path(self.place.full(release.path))
+        place = Path(self.full(release.path))
         new, old = atomic_files.temporary_name(place), atomic_files.temporary_name(place)
         # Written before the lock: drawing files takes long, and other days may be published
         # meanwhile.
         write(new)
-        with self._locked(), self._translate_errors():
+        with self._translate_errors(), self.locked():
             place.rename(old)
             new.rename(place)
             atomic_files.fsync(place.parent)
@@ -244,7 +232,7 @@ class Archive:
         """
         if not self.local or self.is_complete(release):
             return
-        place = Path(self.place.full(release.path))
+        place = Path(self.full(release.path))
         if place.exists():
             raise InputError(
                 f"{place} exists without its {receipt.NAME}, so it is incomplete; move it away and "
@@ -259,7 +247,7 @@ class Archive:
         `write` gets the name of a new local folder and writes the release there.
         """
         if self.local:
-            self._write_locally(release, Path(self.place.full(release.path)), write)
+            self._write_locally(release, Path(self.full(release.path)), write)
         elif not self.is_complete(release):
             self._upload_release(release, write)
 
@@ -287,9 +275,9 @@ class Archive:
             # The receipt is uploaded last: a folder with one is complete.
             names = sorted(path.name for path in folder.iterdir() if path.name != receipt.NAME)
             with self._translate_errors():
-                self.files.create_dir(self.place.full(release.path), recursive=True)
+                self.files.create_dir(self.full(release.path), recursive=True)
                 for name in (*names, receipt.NAME):
-                    self._upload(folder / name, self.place.full(release.path, name))
+                    self._upload(folder / name, self.full(release.path, name))
 
     def _upload(self, file: Path, path: str) -> None:
         with file.open("rb") as source, self.files.open_output_stream(path) as sink:
@@ -309,7 +297,7 @@ class Archive:
         noted = self._read_json(f"{release.path}{HISTORY}", _HISTORY_NOTE, stored_day.parse_note)
         if noted is None:
             with self._translate_errors():
-                days = [day for day in self.place.folders(DAY_NAME) if day < release.day]
+                days = [day for day in self.folders(DAY_NAME) if day < release.day]
             pointers = [self.current(day) for day in days[-MOST_DAYS:]]
             read = [self._earlier(one.path) for one in pointers if one is not None]
             return History(date.fromisoformat(release.day), tuple(one for one in read if one))
@@ -319,7 +307,7 @@ class Archive:
             one = self._earlier(path)
             if one is None or one.identity() != entry:
                 raise StorageError(
-                    f"{self.place.full(path)} is not as it was when {release.path} was made from "
+                    f"{self.full(path)} is not as it was when {release.path} was made from "
                     "it; publish its day again, which restores it."
                 )
             found.append(one)
@@ -336,7 +324,7 @@ class Archive:
         """Return the release in a folder; None if it has no memory, or is damaged."""
         with self._translate_errors():
             manifest, memory, table = (
-                self.place.read(path, name, limit=math.inf)
+                self.read(path, name, limit=math.inf)
                 for name in (_MANIFEST, stored_day.FILE, "cells.parquet")
             )
         if manifest is None or memory is None or table is None:
@@ -356,7 +344,7 @@ class Archive:
 
     def advance_newest(self, release: CurrentRelease) -> None:
         """Write the data set's pointer if it does not name this release or a later day."""
-        with self._locked():
+        with self._translate_errors(), self.locked():
             newest = self.current()
             # Days can be published in any order: late ones must not become the newest.
             if newest is None or (newest.day <= release.day and newest != release):
@@ -368,18 +356,9 @@ class Archive:
             above, slash, _ = self.root.rpartition("/")
             return update_catalogue(ArchiveFiles(self.files, above or slash), self.folder)
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Lock out other publishers of the data set for a moment, where there are locks."""
-        with ExitStack() as stack:
-            if self.local:
-                with self._translate_errors():
-                    stack.enter_context(atomic_files.exclusive_lock(Path(self.root)))
-            yield
-
     def _write(self, path: str, text: str) -> None:
         with self._translate_errors():
-            self.place.write(path, text.encode())
+            self.write(path, text.encode())
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:
@@ -422,7 +401,7 @@ def open_archive(address: str, dataset: str, scratch: str | None = None) -> Arch
     older = _UNSAFE.sub("-", dataset).strip(".-") or "dataset"
     name_by_rule = folder_name(dataset)
     for name in (older, name_by_rule) if len(older) <= _MAX_NAME else (name_by_rule,):
-        place = Archive(address, files, f"{root}/{name}", scratch)
+        place = Archive(files, f"{root}/{name}", address, scratch)
         holder = place.dataset()
         if holder == dataset:
             return place

@@ -275,6 +275,7 @@ def test_the_holders_names_come_first():
     lat, lon = h3.cell_to_latlng(WARSAW[0])
     point = {"type": "Point", "coordinates": [lon, lat]}
     depot = {"type": "Feature", "properties": {"name": "Depot 7"}, "geometry": point}
+    depot = {"features": [depot]}
     assert around(WARSAW, depot)["words"][0] == "Depot 7"
     alone = around(WARSAW, depot, geography=False)
     assert alone["words"][0] == "Depot 7"
@@ -287,7 +288,8 @@ def test_lines_of_the_context_fit_into_a_page():
     rng = np.random.default_rng(5)
     middle = np.array(h3.cell_to_latlng(WARSAW[0]))[::-1]
     walks = middle + np.cumsum(rng.normal(0, 0.0004, (900, 60, 2)), axis=1)
-    streets = {"type": "MultiLineString", "coordinates": walks.tolist()}
+    geometry = {"type": "MultiLineString", "coordinates": walks.tolist()}
+    streets = {"features": [{"properties": {}, "geometry": geometry}]}
     drawn = around(WARSAW, streets)["context"]
     size = len(json.dumps(drawn, separators=(",", ":")))
     assert module.MAX_CONTEXT_BYTES / 10 < size <= module.MAX_CONTEXT_BYTES

@@ -72,7 +72,8 @@ def test_values_that_are_no_number_are_left_blank(city):
 
 
 def context_of(city, lines) -> list:
-    context = {"type": "MultiLineString", "coordinates": lines}
+    geometry = {"type": "MultiLineString", "coordinates": lines}
+    context = {"features": [{"properties": {}, "geometry": geometry}]}
     hexagons = list(dict.fromkeys(city.table["hexagon"].to_pylist()))
     return module.draw_map(hexagons, context, geography=False)["context"]
 

@@ -14,9 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hexveil.base.errors import InputError
 from hexveil.base.rational import to_fraction
-from hexveil.model.public_metadata import UNITS
 from hexveil.report import accuracy_text
 from hexveil.report.accuracy_text import CAUTION_DEVIATIONS, GOOD_DEVIATIONS
 from hexveil.report.manifest_view import ManifestView, format_heading, noun, numbers_of
@@ -41,17 +39,8 @@ def template_values(
         Of the whole release.
     page_columns : sequence of ShownColumn
         Its value columns; facts that the whole does not state are those of the first.
-
-    Raises
-    ------
-    InputError
-        If the manifest's privacy unit is not known.
     """
     leading, view = page_columns[0], page_columns[0].views[0]
-    if view.unit not in UNITS:
-        raise InputError(
-            f"the manifest's privacy unit must be one of {', '.join(UNITS)}, got {view.unit!r}."
-        )
     stated, plan, names = (
         {**leading.manifest, **manifest},
         leading.manifest["plan"],
@@ -154,7 +143,7 @@ def _clipping(view: ManifestView) -> dict[str, Any]:
 def _errors(table: pa.Table, view: ManifestView) -> dict[str, Any]:
     """Return errors, bounds, noise scales and biases in units of the statistic shown."""
     bound = view.half_widths(table)
-    error, largest = view.planned_error, view.planned("max_error")
+    error, largest = view.planned("mean_error"), view.planned("max_error")
     baseline = view.manifest["plan"].get("baseline_error")
     strategy = accuracy_text.get_strategy(view.steps)
     # A planned error is a bound where bias is worst-case; a prediction in ranges and in stages.

@@ -25,7 +25,7 @@ from hexveil.planning.part import PlainPart, public_json
 from hexveil.planning.serialization import codec, plan_codec
 from hexveil.publishing import part_kinds
 from hexveil.publishing.estimates.table import described_table, name_counted_cells
-from hexveil.publishing.kinds import moment_checks
+from hexveil.publishing.kinds import moment_checks, moment_manifest
 from hexveil.publishing.kinds.guarantee import loss_section
 from hexveil.publishing.kinds.moment_manifest import occupancy_sections
 from hexveil.publishing.part_kinds import component_schema
@@ -215,7 +215,7 @@ TOTALS = part_kinds.ComponentKind(
     lambda *_: None,
     lambda: component_schema("totals", SCHEMA),
     lambda _: (),
-    lambda _: moment_checks.types_of(COLUMNS),
+    lambda _: moment_manifest.types_of(COLUMNS),
     moment_checks.check_counted_cells,
     recompute_totals,
     lambda *_: (("the bound of a total",), ()),

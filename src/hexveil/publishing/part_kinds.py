@@ -21,7 +21,12 @@ from hexveil.planning.presence.presence_plan import PresencePart
 from hexveil.publishing.components import split_table
 from hexveil.publishing.estimates.decoded_moments import decode_moments
 from hexveil.publishing.estimates.table import check_labels
-from hexveil.publishing.kinds import distribution_checks, moment_checks, presence_checks
+from hexveil.publishing.kinds import (
+    distribution_checks,
+    moment_checks,
+    moment_manifest,
+    presence_checks,
+)
 from hexveil.publishing.kinds.distribution_manifest import distribution_entry
 from hexveil.publishing.kinds.distribution_table import check_label_columns, decode_release
 from hexveil.publishing.kinds.moment_manifest import moment_entry
@@ -168,7 +173,7 @@ KINDS: dict[str, ComponentKind] = {
         lambda _, facts: check_labels(facts),
         partial(component_schema, MomentPart.kind),
         lambda _: (),
-        moment_checks.typed_columns,
+        moment_manifest.typed_columns,
         moment_checks.check_counted_cells,
         moment_checks.check_moments,
         moment_checks.describe_moments,

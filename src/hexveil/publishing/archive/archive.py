@@ -19,12 +19,12 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -39,13 +39,15 @@ from hexveil.publishing import receipt
 from hexveil.publishing.archive.archive_catalogue import update_catalogue
 from hexveil.publishing.archive.archive_listing import (
     DAY_NAME,
+    LATEST,
     ArchiveFiles,
     CurrentRelease,
     LedgerPosition,
     list_damage,
+    open_file_system,
     to_json,
 )
-from hexveil.publishing.archive.folder_names import folder_name
+from hexveil.publishing.archive.folder_names import folder_names
 from hexveil.publishing.folder import check_writable
 from hexveil.publishing.memory import stored_day
 from hexveil.publishing.memory.history import History
@@ -53,7 +55,6 @@ from hexveil.publishing.memory.stored_day import EarlierRelease
 from hexveil.publishing.signing import SigningKey
 
 _Parsed = TypeVar("_Parsed")
-LATEST = "latest.json"
 LEDGER = "ledger.json"
 _LEDGER_NOTE = "note of a ledger's event"
 _HISTORY_NOTE = "note of earlier releases"
@@ -61,9 +62,6 @@ _MANIFEST = "manifest.json"
 HISTORY = ".history.json"
 """Ending of the note of the releases that one rests on, beside its folder."""
 _NAMING = ("cell", "hexagon", "slot")
-_MAX_NAME = 255
-"""Letters that a folder's name can have."""
-_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True)
@@ -136,11 +134,7 @@ class Archive(ArchiveFiles):
         for release in releases:
             if release is not None:
                 positions[f"{self.address} ({release.path})"] = self.ledger_position(release)
-        return {
-            name: ledger_position
-            for name, ledger_position in positions.items()
-            if ledger_position is not None
-        }
+        return {name: one for name, one in positions.items() if one is not None}
 
     def ledger_position(self, release: CurrentRelease) -> LedgerPosition | None:
         """Return the ledger position of a release; None if it is missing, or cost nothing."""
@@ -191,11 +185,8 @@ class Archive(ArchiveFiles):
         signer : SigningKey, optional
             The key that must have signed the folder.
         """
+        read = partial(self.read, release.path, limit=math.inf)
         with self._translate_errors():
-
-            def read(name: str) -> bytes | None:
-                return self.read(release.path, name, limit=math.inf)
-
             return tuple(dict.fromkeys(list_damage(read, signer)))
 
     def restore(self, release: CurrentRelease, write: Callable[[Path], object]) -> None:
@@ -277,11 +268,12 @@ class Archive(ArchiveFiles):
             with self._translate_errors():
                 self.files.create_dir(self.full(release.path), recursive=True)
                 for name in (*names, receipt.NAME):
-                    self._upload(folder / name, self.full(release.path, name))
-
-    def _upload(self, file: Path, path: str) -> None:
-        with file.open("rb") as source, self.files.open_output_stream(path) as sink:
-            shutil.copyfileobj(source, sink)
+                    path = self.full(release.path, name)
+                    with (
+                        (folder / name).open("rb") as file,
+                        self.files.open_output_stream(path) as out,
+                    ):
+                        shutil.copyfileobj(file, out)
 
     def history(self, release: CurrentRelease) -> History:
         """Return the earlier releases that the estimates of a release rest on.
@@ -331,9 +323,7 @@ class Archive(ArchiveFiles):
             return None
         with suppress(ValueError, KeyError, TypeError, pa.ArrowException):
             file = pa.parquet.ParquetFile(pa.BufferReader(table))
-            names = [
-                name for name in ("cell", "hexagon", "slot") if name in file.schema_arrow.names
-            ]
+            names = [name for name in _NAMING if name in file.schema_arrow.names]
             return stored_day.read_earlier(json.loads(manifest), file.read(names), memory)
         return None
 
@@ -396,11 +386,8 @@ def open_archive(address: str, dataset: str, scratch: str | None = None) -> Arch
     StorageError
         If the folder holds releases of another data set, or cannot be looked up.
     """
-    files, root = _open_file_system(address)
-    # Folders of the older rule stay in use: their addresses were published.
-    older = _UNSAFE.sub("-", dataset).strip(".-") or "dataset"
-    name_by_rule = folder_name(dataset)
-    for name in (older, name_by_rule) if len(older) <= _MAX_NAME else (name_by_rule,):
+    files, root = open_file_system(address)
+    for name in folder_names(dataset):
         place = Archive(files, f"{root}/{name}", address, scratch)
         holder = place.dataset()
         if holder == dataset:
@@ -411,17 +398,3 @@ def open_archive(address: str, dataset: str, scratch: str | None = None) -> Arch
             "because each data set needs its own."
         )
     return place
-
-
-def _open_file_system(address: str) -> tuple[Any, str]:
-    """Return the file system of a folder or an address, and its path there."""
-    if "://" not in address:
-        return pa.fs.LocalFileSystem(), Path(address).absolute().as_posix()
-    try:
-        files, root = pa.fs.FileSystem.from_uri(address)
-    except (pa.ArrowInvalid, OSError, ValueError) as error:
-        raise InputError(
-            f"{address} cannot be opened as a place for maps ({type(error).__name__}); name a "
-            "folder, or an address such as s3://bucket/maps."
-        ) from None
-    return files, root.rstrip("/")

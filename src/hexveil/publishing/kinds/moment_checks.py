@@ -35,7 +35,7 @@ from hexveil.publishing.estimates.accuracy import (
     grade_against_map,
     typical_error,
 )
-from hexveil.publishing.estimates.table import STATISTICS, TODAY, cells_cut_off
+from hexveil.publishing.estimates.table import cells_cut_off
 from hexveil.publishing.kinds import loss_checks
 from hexveil.publishing.kinds.guarantee import epsilon_text
 from hexveil.publishing.kinds.moment_manifest import occupancy_section
@@ -45,7 +45,7 @@ from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.report.manifest_view import RANGE, numbers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     Json = dict[str, Any]
 
@@ -58,44 +58,12 @@ EXCLUSIVE = (
 """Beginnings of the names of counts of records that one rule each left out."""
 
 
-def typed_columns(manifest: Json) -> dict[str, pa.DataType]:
-    """Return the columns of a release of means and variances, with their types."""
-    return types_of(("users", "records", *moment_columns(manifest)))
-
-
-def types_of(names: Iterable[str]) -> dict[str, pa.DataType]:
-    """Return the types of columns where occupancy is public."""
-    return {
-        name: pa.int64() if name in ("users", "records")
-        else pa.string() if name.endswith("_quality") else pa.float64()
-        for name in names
-    }  # fmt: skip
-
-
 def check_counted_cells(table: pa.Table, manifest: Json) -> Iterator[str]:
     """Yield columns with gaps, and cells that are not those of the manifest, in its order."""
     yield from check_filled(table)
     # Order matters: the manifest lists scales and biases by position.
     if table["cell"].to_pylist() != [cell["cell"] for cell in manifest["cells"]]:
         yield "cells.parquet does not have the cells of manifest.json, in that order."
-
-
-def moment_columns(manifest: Json) -> tuple[str, ...]:
-    """Return the columns of means and variances that follow from the manifest, in order."""
-    statistics = manifest["plan"]["statistics"]
-    smoothed = {entry["statistic"] for entry in manifest["smoothing"]}
-    has_posterior = any(entry["basis"] == "posterior" for entry in manifest["accuracy"])
-    names: list[str] = []
-    for statistic in statistics:
-        keys = [*STATISTICS[statistic]]
-        if statistic == "mean" and has_posterior:
-            keys[keys.index("low") : keys.index("low")] = ["estimate", "expected_error"]
-        if {"sd": "variance"}.get(statistic, statistic) in smoothed:
-            keys.append("smoothed")
-        names += [f"{statistic}_{key}" for key in keys]
-        if statistic == "mean" and manifest.get("memory", {}).get("releases"):
-            names += TODAY
-    return tuple(names)
 
 
 def check_moments(table: pa.Table, manifest: Json) -> Iterator[str]:

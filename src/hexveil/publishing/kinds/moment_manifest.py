@@ -1,4 +1,4 @@
-"""The entry of means and variances in a manifest. Public facts only.
+"""The entry of means and variances in a manifest, and the columns it states. Public facts only.
 
 Each step that looks at values is stated with its largest cost to a user, rounded up, its share of
 the total, and its released outputs: ranges, and a histogram. Outputs were drawn with noise, and are
@@ -9,11 +9,12 @@ purely private, and so is its epsilon.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from hexveil.accounting.promise import of_amount
@@ -24,11 +25,12 @@ from hexveil.planning.distribution.distribution_plan import DistributionPart
 from hexveil.planning.moment_part import MomentPart, grids_of
 from hexveil.planning.request import Request
 from hexveil.publishing.estimates.decoded_moments import smoothing_statement
+from hexveil.publishing.estimates.table import STATISTICS, TODAY
 from hexveil.publishing.kinds.guarantee import epsilon_text, loss_section
 from hexveil.smoothing import Smoothed
 
 if TYPE_CHECKING:
-    from hexveil.planning.moment_part import MomentPart
+    Json = dict[str, Any]
 
 
 def moment_entry(
@@ -197,3 +199,35 @@ def _rounded_up(stated: Any) -> Any:  # noqa: ANN401  what a step states
     if isinstance(stated, dict):
         return {name: _rounded_up(one) for name, one in stated.items()}
     return [_rounded_up(one) for one in stated] if isinstance(stated, list) else stated
+
+
+def typed_columns(manifest: Json) -> dict[str, pa.DataType]:
+    """Return the columns of a release of means and variances, with their types."""
+    return types_of(("users", "records", *moment_columns(manifest)))
+
+
+def types_of(names: Iterable[str]) -> dict[str, pa.DataType]:
+    """Return the types of columns where occupancy is public."""
+    return {
+        name: pa.int64() if name in ("users", "records")
+        else pa.string() if name.endswith("_quality") else pa.float64()
+        for name in names
+    }  # fmt: skip
+
+
+def moment_columns(manifest: Json) -> tuple[str, ...]:
+    """Return the columns of means and variances that follow from the manifest, in order."""
+    statistics = manifest["plan"]["statistics"]
+    smoothed = {entry["statistic"] for entry in manifest["smoothing"]}
+    has_posterior = any(entry["basis"] == "posterior" for entry in manifest["accuracy"])
+    names: list[str] = []
+    for statistic in statistics:
+        keys = [*STATISTICS[statistic]]
+        if statistic == "mean" and has_posterior:
+            keys[keys.index("low") : keys.index("low")] = ["estimate", "expected_error"]
+        if {"sd": "variance"}.get(statistic, statistic) in smoothed:
+            keys.append("smoothed")
+        names += [f"{statistic}_{key}" for key in keys]
+        if statistic == "mean" and manifest.get("memory", {}).get("releases"):
+            names += TODAY
+    return tuple(names)

@@ -6,9 +6,10 @@ this version of hexveil wrote.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,11 @@ from hexveil.report.manifest_view import numbers_of
 
 Json = dict[str, Any]
 
+# Exceptions of reading files that a stranger wrote.
+READ_ERRORS = (
+    OSError, pa.ArrowException, ValueError, TypeError, LookupError, ArithmeticError,
+    RecursionError, MemoryError,
+)  # fmt: skip
 TOLERANCE = 1e-9
 PLACE_TOLERANCE = 1e-9
 """Degrees, a tenth of a millimetre, by which versions of H3 may differ."""
@@ -142,3 +148,14 @@ def _is_same_outline(outline: bytes, expected: bytes) -> bool:
         np.frombuffer(data[13:], dtype="<f8") for data in (outline, expected)
     )
     return bool(np.allclose(corners, expected_corners, rtol=0, atol=PLACE_TOLERANCE))
+
+
+def until_error(problems: Iterable[str], sentence: str) -> list[str]:
+    """Return problems as far as a stranger's numbers let them be found, or none and all is well."""
+    issues: list[str] = []
+    # Hostile numbers may be of any size.
+    with contextlib.suppress(*READ_ERRORS), np.errstate(all="ignore"):
+        for problem in problems:
+            issues.append(problem)  # noqa: PERF402  those before an error are kept
+        return issues
+    return [*issues, sentence]

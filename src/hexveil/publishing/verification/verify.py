@@ -11,15 +11,13 @@ release (its holder can check the receipt's chain hash).
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from hexveil.base.errors import InputError
@@ -45,9 +43,11 @@ from hexveil.publishing.verification import (
     untrusted_files,
 )
 from hexveil.publishing.verification.table_checks import (
+    READ_ERRORS,
     check_columns,
     check_places,
     is_same_version,
+    until_error,
     without_geometry,
 )
 from hexveil.publishing.verification.untrusted_files import (
@@ -66,11 +66,6 @@ from hexveil.publishing.verification.whole_checks import (
 Json = dict[str, Any]
 Described = tuple[tuple[str, ...], tuple[str, ...]]
 
-# Exceptions of reading files that a stranger wrote.
-_READ_ERRORS = (
-    OSError, pa.ArrowException, ValueError, TypeError, LookupError, ArithmeticError,
-    RecursionError, MemoryError,
-)  # fmt: skip
 TABLE_FILES = ("cells.parquet", "cells.csv", "cells.geojson")
 REQUIRED_FILES = frozenset(
     {"cells.parquet", "cells.csv", "manifest.json", "README.txt", "report.html"}
@@ -310,7 +305,7 @@ class FolderCheck:
             table = self._read_table()
         except untrusted_files.ImplausibleError as error:
             return [f"cells.parquet {error}."]
-        except _READ_ERRORS:
+        except READ_ERRORS:
             return ["cells.parquet cannot be read."]
         return until_error(
             self._differences(table), "the tables and manifest.json cannot be compared."
@@ -331,7 +326,7 @@ class FolderCheck:
             tell_share(FOLDER_CHECK, share)
             try:
                 yield from compared(self.folder, table)
-            except _READ_ERRORS:
+            except READ_ERRORS:
                 yield f"cells.{compared.__name__.removeprefix('compare_')} cannot be read."
         tell_share(FOLDER_CHECK, 0.9)
         if not self.is_former:
@@ -395,14 +390,3 @@ class FolderCheck:
         several = len(self.manifest["components"]) > 1
         rows = grid.get("cells") or len(set(named) if several else named)
         return untrusted_files.read_table(self.folder / "cells.parquet", rows, texts, types)
-
-
-def until_error(problems: Iterable[str], sentence: str) -> list[str]:
-    """Return problems as far as a stranger's numbers let them be found, or none and all is well."""
-    issues: list[str] = []
-    # Hostile numbers may be of any size.
-    with contextlib.suppress(*_READ_ERRORS), np.errstate(all="ignore"):
-        for problem in problems:
-            issues.append(problem)  # noqa: PERF402  those before an error are kept
-        return issues
-    return [*issues, sentence]

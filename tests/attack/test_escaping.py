@@ -196,7 +196,7 @@ def test_json_gives_back_the_same_texts(made):
 
 def test_geojson_gives_back_the_same_texts():
     """Features carry texts as they are, in valid JSON without numbers that are none."""
-    from hexveil.publishing import places  # noqa: PLC0415  beside its only use
+    from hexveil.publishing.estimates import places  # noqa: PLC0415  beside its only use
 
     table = pa.table(
         {

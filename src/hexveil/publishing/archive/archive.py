@@ -57,7 +57,6 @@ from hexveil.publishing.signing import SigningKey
 _Parsed = TypeVar("_Parsed")
 LEDGER = "ledger.json"
 _LEDGER_NOTE = "note of a ledger's event"
-_HISTORY_NOTE = "note of earlier releases"
 _MANIFEST = "manifest.json"
 HISTORY = ".history.json"
 """Ending of the note of the releases that one rests on, beside its folder."""
@@ -238,18 +237,17 @@ class Archive(ArchiveFiles):
         `write` gets the name of a new local folder and writes the release there.
         """
         if self.local:
-            self._write_locally(release, Path(self.full(release.path)), write)
+            self._write_locally(release, write)
         elif not self.is_complete(release):
             self._upload_release(release, write)
 
-    def _write_locally(
-        self, release: CurrentRelease, place: Path, write: Callable[[Path], object]
-    ) -> None:
+    def _write_locally(self, release: CurrentRelease, write: Callable[[Path], object]) -> None:
         # Leftovers of all days are removed: a stopped day may never be requested again.
         for folder in (Path(self.root), *Path(self.root).glob("*/")):
             atomic_files.remove_stale(folder)
         if self.is_complete(release):
             return
+        place = Path(self.full(release.path))
         with self._translate_errors():
             place.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -268,12 +266,11 @@ class Archive(ArchiveFiles):
             with self._translate_errors():
                 self.files.create_dir(self.full(release.path), recursive=True)
                 for name in (*names, receipt.NAME):
-                    path = self.full(release.path, name)
-                    with (
-                        (folder / name).open("rb") as file,
-                        self.files.open_output_stream(path) as out,
-                    ):
-                        shutil.copyfileobj(file, out)
+                    self._upload(folder / name, self.full(release.path, name))
+
+    def _upload(self, file: Path, path: str) -> None:
+        with file.open("rb") as source, self.files.open_output_stream(path) as sink:
+            shutil.copyfileobj(source, sink)
 
     def history(self, day: str) -> History:
         """Return the earlier releases that the ranges and the estimates of a day rest on.
@@ -290,7 +287,7 @@ class Archive(ArchiveFiles):
         release, noted = self.current(day), None
         if release is not None:
             note = f"{release.path}{HISTORY}"
-            noted = self._read_json(note, _HISTORY_NOTE, stored_day.parse_note)
+            noted = self._read_json(note, "note of earlier releases", stored_day.parse_note)
         if release is None or noted is None:
             with self._translate_errors():
                 days = [one for one in self.folders(DAY_NAME) if one < day]
@@ -372,8 +369,7 @@ class Archive(ArchiveFiles):
 def open_archive(address: str, dataset: str, scratch: str | None = None) -> Archive:
     """Return the archive of a data set: a folder that no other data set has.
 
-    An older version named folders by another rule, under which two names could collide. The data
-    set whose releases such a folder holds goes on in it.
+    A folder of an older rule goes on with the data set whose releases it holds.
 
     Parameters
     ----------

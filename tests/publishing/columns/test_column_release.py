@@ -418,18 +418,6 @@ def test_a_release_of_columns_under_a_delta_is_checked(dataset, approximate, tmp
 # ---- the folder ----
 
 
-def test_a_signature_covers_the_whole(made, tmp_path):
-    """One key signs the folder; without the signature it is refused."""
-    pytest.importorskip("cryptography")
-    from hexveil.publishing import signing  # noqa: PLC0415  an extra
-
-    public = signing.generate_key_pair(tmp_path / "key")
-    signed = made.write(tmp_path / "map", sign=tmp_path / "key")
-    assert find_problems(signed, key=public) == ()
-    (signed / "signature.json").unlink()
-    assert "the folder is unsigned" in " ".join(find_problems(signed, key=public))
-
-
 @pytest.mark.slow
 def test_each_part_names_the_whole(folder, tmp_path):
     """A column can be written and verifies alone; its texts say that it is one of two."""

@@ -135,17 +135,6 @@ def test_cells_take_after_those_that_share_a_label(asked, monkeypatch):
     assert shared < 0.9 * sum(map(error, outputs))
 
 
-@pytest.mark.slow
-def test_the_same_request_gets_the_same_numbers(dataset, made, book):
-    """Another order of the texts and another spelling of ε are the same request."""
-    again = hv.plan(dataset, statistics=ASKED[::-1], epsilon="4.0")
-    replayed = hv.release(dataset, again, ledger=book)
-    assert replayed.replayed
-    assert replayed.table.equals(made.table)
-    other = hv.plan(dataset, statistics="p50", epsilon=1, edition="b")
-    assert not hv.release(dataset, other, ledger=book).replayed
-
-
 def test_statistics_of_a_cell_agree(made, dataset):
     """Quantiles rise, shares lie within 0 and 1 and agree, histograms add up and hold the mean."""
     numbers = {

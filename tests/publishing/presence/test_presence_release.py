@@ -73,21 +73,6 @@ def facts_of(ledger):
     ]
 
 
-@pytest.mark.parametrize("name", REQUESTS)
-def test_a_release_books_epsilon_for_any_unit(name, tmp_path):
-    """The ledger has one balance of ε, and the same request gets the same numbers for nothing."""
-    ledger = ledger_of(tmp_path)
-    request = REQUESTS[name]
-    made = release_pairs(records(), request, source="taxis, May", ledger=ledger)
-    assert ledger.spend().units == 1
-    assert ledger.spent == Fraction("1.5")
-    assert made.table.num_rows == GRID.n_cells
-    repeated = release_pairs(records(), request, source="taxis, May", ledger=ledger)
-    assert (made.is_replay, repeated.is_replay) == (False, True)
-    assert repeated.table.equals(made.table)
-    assert ledger.spent == Fraction("1.5")
-
-
 def simulated():
     """Return simulated noise of a fixed seed."""
     return SimulatedNoise(np.random.default_rng(5), 1)

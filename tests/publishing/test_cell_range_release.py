@@ -66,9 +66,7 @@ def test_ranges_and_stages_are_stated(fleet, made):
     manifest, plan = statements_of(made[0]), fleet[1]
     decided = plan.allocation.clipping
     steps = manifest["plan"]["privacy_steps"]
-    names = ["pooled_histogram", "within_spread", "first_look", "cells"]
-    expected = [one for one in names if one != "within_spread" or decided.spread_epsilon]
-    assert [step["step"] for step in steps] == expected
+    assert [step["step"] for step in steps] == ["pooled_histogram", "first_look", "cells"]
     epsilons = [Fraction(step["epsilon"]) for step in steps]
     assert abs(sum(epsilons) - plan.epsilon) < Fraction(1, 10**11)
     assert epsilons[0] == decided.histogram_loss

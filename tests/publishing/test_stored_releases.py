@@ -11,7 +11,6 @@ import hexveil as hv
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms import noise
 from hexveil.mechanisms.contract import MemoryJournal, execute
-from hexveil.mechanisms.looks.pair_votes import SPREAD_POINTS
 from hexveil.mechanisms.looks.pooled_means import BINS
 from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.stage_data import Outputs
@@ -266,7 +265,7 @@ def test_what_comes_to_the_driver_is_bounded_by_cells_and_users(
     # Three columns of a cell or a user, a digest per cell, and a row of votes per block.
     most = 8 * max(
         4 * occupancy.n_cells, 3 * occupancy.n_users,
-        store.blocks * (max(*BINS, len(SPREAD_POINTS)) + 2),
+        store.blocks * (max(BINS) + 2),
     )  # fmt: skip
     sizes = dict(sorted(store.received, key=lambda noted: noted[1]))
     assert sizes.pop("_fetched") <= 2 * sample * 3 * 8

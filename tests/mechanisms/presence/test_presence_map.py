@@ -15,7 +15,7 @@ from hexveil.mechanisms.contract import MemoryJournal, execute, replay
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.pooled_law import BeyondRange, Excess
 from hexveil.mechanisms.presence.any_unit import PresenceSums
-from hexveil.mechanisms.presence.contribution import CellWindow, PrivateCap
+from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.count_map import CountAllocation
 from hexveil.mechanisms.presence.presence_allocation import (
     WIDE_PART,
@@ -38,7 +38,6 @@ SPAN, N_CELLS, USED = 1000, 40, 30
 FORMS = {
     "one shot": OneShot(),
     "three stages": ThreeStages(),
-    "capped": ThreeStages(cap=PrivateCap()),
 }
 
 
@@ -94,7 +93,7 @@ def test_the_vetted_door_draws_it(fleet):
 
     Even where each draw is off by 17 scales (a chance below 1e-7 each) one cell of 30 closes.
     """
-    decoded = released(FORMS["capped"], fleet[0], 0, source=VettedNoise())
+    decoded = released(FORMS["three stages"], fleet[0], 0, source=VettedNoise())
     assert decoded.is_open[:USED].sum() >= USED - 2
 
 
@@ -129,7 +128,6 @@ def test_shares_add_up_to_epsilon():
         lambda: OneShot(range_share=Fraction(0)),
         lambda: ThreeStages(coarse_share=Fraction("0.9")),
         lambda: ThreeStages(residual_share=Fraction(-1, 10)),
-        lambda: ThreeStages(cap=PrivateCap(share=Fraction("0.8"))),
     ],
 )
 def test_shares_that_exceed_epsilon_are_refused(make):

@@ -7,7 +7,7 @@ import pytest
 
 from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.presence.contribution import NO_CAP, DeclaredCap, PrivateCap
+from hexveil.mechanisms.presence.contribution import NO_CAP, DeclaredCap
 from hexveil.mechanisms.presence.presence_allocation import OneShot, ThreeStages
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_grid import DeclaredGrid, Polygon
@@ -33,7 +33,7 @@ def test_the_form_follows_the_declared_fleet():
     """A small fleet gets one shot, a large one three stages."""
     assert isinstance(request(999).form(), OneShot)
     assert isinstance(request(1000).form(), ThreeStages)
-    assert request(10_000, cap=PrivateCap()).form().cap == PrivateCap()
+    assert request(10_000).form().cap == NO_CAP
     assert request(10, cap=DeclaredCap(50)).form().cap == DeclaredCap(50)
 
 
@@ -50,15 +50,6 @@ def test_histograms_of_a_large_fleet_are_cheap():
         0 < form.map_share == 1 - form.coarse_share - s
         for form, s in zip(forms, spent, strict=True)
     )
-
-
-def test_a_cap_follows_where_bias_outweighs_noise():
-    """Without a cap asked for, crowded cells of a large fleet get a private one, others none."""
-    assert isinstance(request(1000).form().cap, PrivateCap)
-    assert request(1000, epsilon="0.5").form().cap == NO_CAP
-    assert request(999, epsilon=10).form().cap == NO_CAP
-    assert request(10**6, cap=NO_CAP).form().cap == NO_CAP
-    assert request(10**6).form().cap.share < PrivateCap.share
 
 
 def test_the_shape_of_a_grid_reaches_the_plan():
@@ -130,7 +121,6 @@ def test_counts_beside_averages_have_a_share_by_weight():
         (lambda: request(10, cap=DeclaredCap(0)), "from 1 to"),
         (lambda: request(10, cap=DeclaredCap(2**41)), "from 1 to"),
         (lambda: request(10, epsilon="1e-12").allocation(), "epsilon is too small"),
-        (lambda: request(10, cap=PrivateCap()), "declared fleet of at least 1,000"),
         (lambda: weights_of({"users": 2}, ("mean",)), "beside other statistics"),
         (lambda: weights_of({"speed": 2}, ("mean", "users")), "must be a mapping"),
     ],

@@ -30,13 +30,10 @@ The stages that release a map (`weight_map`) have these sums: every cell of the 
 noise, whether records lie in it or not. Prices, centres, ranges and cap were declared or released
 before, so stages compose adaptively: their losses add up (`mechanisms.contract`).
 
-**Votes** for where values lie, and for a cap on records. A unit votes with its positions relative
-to public centres: evenly over its pairs, or by its weights at public prices. For the private cap on
-units it votes once, with its priced records by octaves; the quantile is that of the law of the
-noisy bins (`pooled_law`), evenly within an octave.
+**Votes** for where values lie. A unit votes with its positions relative
+to public centres: evenly over its pairs, or by its weights at public prices.
 Sensitivity: the votes of a unit add up to at most P: floor(P / K) for each of K pairs, or weights
-limited by their sum; or P in one bin, if it has priced records in open cells. They follow from its
-own records alone.
+limited by their sum. They follow from its own records alone.
 Loss: that of the histogram (`looks.pooled_means`).
 
 Nothing overflows 64 bits: x_c <= 2^40, P x_c <= 2^60, Σ_c x_c <= 2^62 on a grid of at most 2^22
@@ -46,20 +43,18 @@ the records of more.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from hexveil.accounting.noise_law import NoiseLaw
-from hexveil.accounting.promise import PARTS, Promise
+from hexveil.accounting.promise import PARTS
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import NoisyTotals
-from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.presence.any_unit import L1, AnyUnitPlan, Norm, any_unit_stage, norm_of
 from hexveil.mechanisms.private_quantile import ListedPoints
 from hexveil.mechanisms.stage_data import Outputs
@@ -214,8 +209,6 @@ def _even_votes(pairs: PrivatePairs) -> Ints:
 class NoCap:
     """Every unit has its full weight, however few records it has."""
 
-    share: ClassVar[Fraction] = Fraction(0)
-
 
 @dataclass(frozen=True)
 class DeclaredCap:
@@ -228,31 +221,14 @@ class DeclaredCap:
     """
 
     records: int
-    share: ClassVar[Fraction] = Fraction(0)
 
 
-@dataclass(frozen=True)
-class PrivateCap:
-    """As `DeclaredCap`, at a private quantile of the units' priced records.
-
-    Attributes
-    ----------
-    quantile, share : Fraction
-        Share of ε.
-    """
-
-    quantile: Fraction = Fraction("0.75")
-    share: Fraction = Fraction("0.05")
-
-
-CAPPED_WEIGHT = Fraction(1, 2)
-"""Part of the units' weight that a private cap is expected to leave: 0.4 to 0.65 on tuning sets."""
 NO_CAP = NoCap()
-UserCap: TypeAlias = NoCap | DeclaredCap | PrivateCap
+UserCap: TypeAlias = NoCap | DeclaredCap
 
 
 def cap_of(user_cap: int | str) -> UserCap:
-    """Return the cap on users: none, a private one, or a declared number of records.
+    """Return the cap on users: none, or a declared number of records.
 
     Examples
     --------
@@ -261,52 +237,16 @@ def cap_of(user_cap: int | str) -> UserCap:
     """
     if user_cap == "none":
         return NO_CAP
-    if user_cap == "private":
-        return PrivateCap()
     try:
         records = int(user_cap)
     except (TypeError, ValueError):
         records = 0
     if isinstance(user_cap, bool) or records < 1:
         raise InputError(
-            'user_cap must be "none", "private", or the records from which on a unit weighs '
-            f"fully, got {user_cap!r}."
+            'user_cap must be "none", or the records from which on a unit weighs fully, got '
+            f"{user_cap!r}."
         )
     return DeclaredCap(records)
-
-
-USER_CAP = "user cap"
-LEAST_OCTAVE, OCTAVES = -6, 26
-"""Caps lie from 2^-6 to 2^20 records of a typical price."""
-
-
-def _votes_of_totals(
-    pairs: PrivatePairs, *, prices: Ints, norm: Norm, points: ListedPoints
-) -> Ints:
-    """Return the votes of some units by place, those without priced records have none. PRIVATE."""
-    totals = norm.sizes(pairs, priced_records(pairs, prices))
-    return PARTS * np.bincount(points.places(totals[totals > 0]), minlength=points.size + 1)
-
-
-def private_cap(cap: PrivateCap, promise: Promise, prices: Ints, law: NoiseLaw) -> NoisyTotals:
-    """Return the stage of a private cap, which decides it in priced records.
-
-    The norm is that of the map that is capped; its whole promise has the cap's share.
-    """
-    noise, quantile = promise.part(cap.share).noise(), float(cap.quantile)
-    octaves = LEAST_OCTAVE + np.arange(OCTAVES + 1, dtype=np.float64)
-    caps = np.maximum(np.rint(middle_price(prices) * 2.0**octaves), 1.0).astype(np.int64)
-
-    def decide(votes: Ints) -> Ints:
-        # In octaves: half of what lies within one is below the root of two of its lower end.
-        octave = PooledLaw.of(np.arange(OCTAVES + 1.0), votes, noise).quantile(quantile)
-        records = middle_price(prices) * 2.0 ** (LEAST_OCTAVE + octave)
-        return np.array([max(round(records), 1)], dtype=np.int64)
-
-    points = ListedPoints(caps[1:-1])
-    votes = partial(_votes_of_totals, prices=prices, norm=norm_of(law), points=points)
-    stage = any_unit_stage(USER_CAP, OCTAVES, noise, votes)
-    return replace(stage, decide=decide, n_decided=1)
 
 
 def middle_price(prices: Ints) -> int:
@@ -344,15 +284,7 @@ class CappedMap(AnyUnitPlan):
         """Return the price at which a declared cap counts records."""
         raise NotImplementedError
 
-    def cap_stage(self, earlier: Outputs) -> NoisyTotals | None:
-        """Return the stage of a private cap; None of other caps."""
-        if not isinstance(self.form.cap, PrivateCap):
-            return None
-        return private_cap(self.form.cap, self.promise, self.prices(earlier), self.law)
-
     def cap(self, outputs: Outputs) -> int:
         """Return the cap of the map, in priced records; 0 without one."""
-        if (stage := self.cap_stage(outputs)) is not None:
-            return int(stage.decisions(outputs)[0])
         cap = self.form.cap
         return cap.records * self.typical_price(outputs) if isinstance(cap, DeclaredCap) else 0

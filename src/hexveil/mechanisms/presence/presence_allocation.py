@@ -6,12 +6,11 @@
 | values | the same, in narrower bins where most values lie | the wide values |
 | coarse map | weight of each cell and side | a range from the values |
 | residuals | histogram of distances from the cells' centres | the coarse map |
-| user cap | quantile of the units' priced records | prices from the coarse map |
 | fine map | weight of each cell and side | a range of each cell, from the residuals |
 
-A one-shot map has no coarse map, so no residuals, no prices and no private cap: its range is that
-of the values. Which form is taken follows from declared numbers. Each stage sees the records,
-declared numbers and released numbers of the stages before, nothing else.
+A one-shot map has no coarse map, so no residuals and no prices: its range is that of the values.
+Which form is taken follows from declared numbers. Each stage sees the records, declared numbers and
+released numbers of the stages before, nothing else.
 
 Neighbours: all records of one privacy unit are added or removed.
 Sensitivity: stated by each stage (`looks.pooled_means`, `map_stage`).
@@ -47,14 +46,10 @@ from hexveil.mechanisms.pooled_law import (
     within_reach,
 )
 from hexveil.mechanisms.presence.contribution import (
-    CAPPED_WEIGHT,
     MAX_PRICE,
     NO_CAP,
     CappedMap,
     CellWindow,
-    DeclaredCap,
-    NoCap,
-    PrivateCap,
     UserCap,
     value_votes,
     weight_map,
@@ -82,7 +77,7 @@ class OneShot:
     """
 
     range_share: Fraction = Fraction("0.25")
-    cap: NoCap | DeclaredCap = NO_CAP
+    cap: UserCap = NO_CAP
     coarse_share: ClassVar[Fraction] = Fraction(0)
 
     def __post_init__(self) -> None:
@@ -102,8 +97,8 @@ class ThreeStages:
     Attributes
     ----------
     range_share, coarse_share, residual_share : Fraction
-        Shares of ε; the fine map has what these and the cap leave.
-    cap : NoCap, DeclaredCap or PrivateCap
+        Shares of ε; the fine map has what these leave.
+    cap : NoCap or DeclaredCap
     """
 
     range_share: Fraction = Fraction("0.05")
@@ -118,8 +113,7 @@ class ThreeStages:
     @property
     def map_share(self) -> Fraction:
         """Share of ε of the map that is published."""
-        stages = self.range_share + self.coarse_share + self.residual_share
-        return 1 - stages - self.cap.share
+        return 1 - self.range_share - self.coarse_share - self.residual_share
 
 
 def _check_shares(*shares: Fraction) -> None:
@@ -279,8 +273,6 @@ class PresenceAllocation(CappedMap):
         if self.form.coarse_share:
             yield self._coarse_map(earlier)
             yield self._residuals(earlier)
-        if (cap := self.cap_stage(earlier)) is not None:
-            yield cap
         yield weight_map(FINE_MAP, self.fine_window(earlier), self.span_quanta, self.law)
 
     @property
@@ -373,9 +365,8 @@ class PresenceAllocation(CappedMap):
     def _residuals(self, earlier: Outputs) -> NoisyTotals:
         """Return the stage that decides the ends of each cell's range."""
         noisy, centres, prices = self._coarse_row(earlier)
-        capped = float(CAPPED_WEIGHT) if isinstance(self.form.cap, PrivateCap) else 1.0
         floor = self.coarse_law.sum_deviation
-        weight = np.maximum(noisy[: self.n_cells] + noisy[self.n_cells :], floor) / PARTS * capped
+        weight = np.maximum(noisy[: self.n_cells] + noisy[self.n_cells :], floor) / PARTS
 
         def decide(distances: PooledLaw) -> Ints:
             ends, is_open = np.repeat([[0], [PARTS]], self.n_cells, axis=1), prices > 0

@@ -100,7 +100,7 @@ def test_errors_are_those_of_the_assumed_width_before_a_release():
 def released(plan, moved, lower, upper):
     """Return the plan with ranges that a release might choose, of 600 quanta."""
     arrays = map(np.array, (moved, lower, upper))
-    outputs = CellRangeOutputs((5, 9), 14, PooledChoice(50, 350, 200, 90, 90), None, *arrays, 600)
+    outputs = CellRangeOutputs((5, 9), 14, PooledChoice(50, 350, 200, 90, 90), *arrays, 600)
     clipping = replace(decisions(plan), outputs=outputs)
     return plan.changed(allocation=replace(plan.allocation, clipping=clipping))
 

@@ -207,29 +207,6 @@ def test_no_interval_is_a_point(centre):
     assert (made["mean"] <= made["mean_high"]).all()
 
 
-@pytest.mark.parametrize("form", ["one shot", "three stages"])
-def test_a_shaped_grid_has_an_average_for_every_cell(form):
-    """Closed cells of a grid of places and slots take after their row and column."""
-    rng = np.random.default_rng(9)
-    places, slots, units = 12, 6, 4000
-    unit = np.repeat(np.arange(units), 4)
-    place = np.minimum(rng.geometric(0.3, unit.size) - 1, places - 1)
-    cell = place * slots + rng.integers(0, slots, unit.size)
-    level = 0.3 + 0.03 * np.repeat(np.arange(places), slots) + 0.02 * np.tile(range(slots), places)
-    total = np.rint(SPAN * np.clip(level[cell] + rng.normal(0, 0.05, unit.size), 0, 1))
-    sums = PresenceSums(PrivatePairs(cell, unit, np.ones(unit.size), total))
-    plan = PresenceAllocation(
-        places * slots, SPAN, Fraction(2), FORMS[form], 0.1, (places, slots), typical_weight=50.0
-    )
-    noise = SimulatedNoise(np.random.default_rng(3), 1)
-    outputs = execute(plan, sums, noise, MemoryJournal(), Meter(plan.losses()))
-    decoded = plan.decode(outputs)
-    assert not decoded.is_open.all()
-    closed = ~decoded.is_open
-    constant = np.abs(level - np.median(level))
-    assert np.abs(decoded["mean_smoothed"] - level)[closed].mean() < 0.6 * constant[closed].mean()
-
-
 @pytest.mark.parametrize("weight", [0.0, 4.0, 9.0, 20.0])
 def test_lowest_weights_cover_given_the_test(weight):
     """Of cells that reached a threshold, 97.5 % have at least the weight that is stated."""

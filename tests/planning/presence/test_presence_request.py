@@ -52,17 +52,6 @@ def test_histograms_of_a_large_fleet_are_cheap():
     )
 
 
-def test_the_shape_of_a_grid_reaches_the_plan():
-    """Places by slots, or combined labels, are smoothed along both; one dimension is not."""
-    hourly = DeclaredGrid.of_area(
-        Cells(6, "6h", "Europe/Warsaw", "pooled"), Polygon.of_box(20.5, 51.9, 21.4, 52.5)
-    )
-    assert request(2000, hourly).allocation().shape == (hourly.n_cells // 4, 4)
-    two = DeclaredGrid.of_labels(Labels("line", "hour"), [list("ab"), list("cde")])
-    assert request(2000, two).allocation().shape == (2, 3)
-    assert request(2000, AREA).allocation().shape == ()
-
-
 def test_only_an_area_is_tested_for_weight():
     """Cells of a list are all open; those of an area open by their noisy weight."""
     assert request(100).allocation().threshold is None

@@ -31,7 +31,7 @@ import numpy as np
 
 from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS
-from hexveil.base.arrays import Floats, Ints
+from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import NoisyTotals, Stage
 from hexveil.mechanisms.pooled_law import (
@@ -50,11 +50,11 @@ from hexveil.mechanisms.presence.contribution import (
     NO_CAP,
     CappedMap,
     CellWindow,
+    MapRefinement,
     UserCap,
     value_votes,
     weight_map,
 )
-from hexveil.mechanisms.presence.map_refinement import MapRefinement, NoisyLevels
 from hexveil.mechanisms.presence.presence_decoding import ReleasedMap, decode_map
 from hexveil.mechanisms.stage_data import Outputs
 
@@ -144,8 +144,6 @@ class PresenceAllocation(CappedMap):
     form : OneShot or ThreeStages
     false_openings : float or None
         Expected number of empty cells that are opened; None opens every cell.
-    shape : tuple of int
-        Dimensions of the grid, cells in C order; empty for one alone.
     delta : Fraction
         0 for a pure promise.
     typical_weight : float
@@ -157,7 +155,6 @@ class PresenceAllocation(CappedMap):
     epsilon: Fraction
     form: Form
     false_openings: float | None = 1.0
-    shape: tuple[int, ...] = ()
     delta: Fraction = Fraction(0)
     typical_weight: float = 1.0
 
@@ -233,9 +230,8 @@ class PresenceAllocation(CappedMap):
         # Cells that the coarse map closed stay closed; of the others the fine map decides.
         noisy = outputs[FINE_MAP][0]
         window, centres = self.fine_window(outputs), self.centres(outputs)
-        levels = self._levels(outputs, window) if self.shape else None
         cut = self._cut_off(outputs, window, centres)
-        return decode_map(window, noisy, self.law, cut, centres, self.threshold, levels)
+        return decode_map(window, noisy, self.law, cut, centres, self.threshold)
 
     def _cut_off(self, outputs: Outputs, window: CellWindow, centres: Ints) -> BeyondRange:
         """Return the excess beyond the ranges of the published map."""
@@ -247,22 +243,6 @@ class PresenceAllocation(CappedMap):
             window.low,
             window.high,
         )
-
-    def _levels(self, outputs: Outputs, window: CellWindow) -> Floats:
-        """Return levels of all cells, in parts; of cells without a price from the coarse map."""
-        published = self._noisy_levels(window, outputs[FINE_MAP][0], self.law)
-        if not self.form.coarse_share:
-            return published.smoothed(self.shape).levels(self.shape)
-        first, noisy = self._first_window(outputs), self._coarse_row(outputs)[0]
-        coarse = self._noisy_levels(first, noisy, self.coarse_law)
-        has_price = window.prices > 0
-        merged = published.above_noise().where(has_price, coarse.smoothed(self.shape))
-        return merged.levels(self.shape)
-
-    def _noisy_levels(self, window: CellWindow, noisy: Ints, law: NoiseLaw) -> NoisyLevels:
-        weight, difference = window.decode(noisy)
-        deviation = law.sum_deviation / PARTS
-        return NoisyLevels.of(weight, difference, window.middle, window.radius, deviation)
 
     # ---- stages ----
 
@@ -343,7 +323,7 @@ class PresenceAllocation(CappedMap):
         window, median = self._first_window(earlier), self.median(earlier)
         # The threshold of the published map, not one of the coarse map's larger noise: an empty
         # cell that stays open takes nobody's weight, a used one that is closed is lost.
-        refined = MapRefinement(law.sum_deviation, self.threshold, median, self.shape)
+        refined = MapRefinement(law.sum_deviation, self.threshold, median)
 
         def decide(noisy: Ints) -> Ints:
             return np.concatenate(refined.centres_and_prices(window, noisy))

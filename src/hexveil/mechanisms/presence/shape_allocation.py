@@ -71,9 +71,9 @@ from hexveil.mechanisms.presence.contribution import (
     CappedMap,
     UserCap,
     middle_price,
+    prices_of_weights,
     unit_weights,
 )
-from hexveil.mechanisms.presence.map_refinement import prices_of_weights
 from hexveil.mechanisms.presence.presence_decoding import (
     ReleasedMap,
     noisy_columns,

@@ -241,7 +241,6 @@ class PresenceRequest:
             self.epsilon,
             form,
             self._false_openings,
-            self.grid.shape,
             self.delta,
             sure * self.even_weight * float(self.weight_per_cell),
         )

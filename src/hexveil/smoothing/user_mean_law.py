@@ -179,7 +179,7 @@ class UserMeanSpread:
     centre: float
     below: float
     above: float
-    within: float | None
+    within: float | None = None
 
     def pooled(self, span: float) -> float:
         """Return the mean of both deviations."""

@@ -18,7 +18,7 @@ from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.contract import NoisyTotals
 from hexveil.mechanisms.presence import contribution, shape_allocation
-from hexveil.mechanisms.presence.contribution import CellWindow, DeclaredCap
+from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation
 from hexveil.mechanisms.presence.presence_allocation import OneShot, PresenceAllocation, ThreeStages
 from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation, ShapeForm
@@ -38,13 +38,13 @@ SHARES = {
 }
 FORMS = {
     "one shot": OneShot(),
-    "one shot, declared cap": OneShot(cap=DeclaredCap(2)),
+    "one shot, declared cap": OneShot(cap=2),
     "three stages": ThreeStages(**SHARES),
-    "three stages, declared cap": ThreeStages(**SHARES, cap=DeclaredCap(2)),
+    "three stages, declared cap": ThreeStages(**SHARES, cap=2),
     "bins": ShapeForm(Fraction("0.3"), Fraction(0), n_wide=2, n_narrow=0, n_quantiles=2),
     "refined bins": ShapeForm(Fraction("0.3"), Fraction(0), n_wide=2, n_narrow=2, n_quantiles=2),
     "priced bins": ShapeForm(
-        Fraction("0.3"), Fraction("0.2"), n_wide=2, n_narrow=0, n_quantiles=2, cap=DeclaredCap(2)
+        Fraction("0.3"), Fraction("0.2"), n_wide=2, n_narrow=0, n_quantiles=2, cap=2
     ),
 }
 STEPS = {"one shot": 1, "bins": 1, "three stages": 40}

@@ -247,13 +247,12 @@ class CellRangeStages(RangeStages):
         return PooledChoice(*self.decided(outputs))
 
     def user_mean_spread(self, outputs: Outputs) -> UserMeanSpread:
-        """Return both spreads in value units."""
+        """Return the released spread in value units."""
         pooled, quantum = self.pooled(outputs), self.lattice.quantum
         return UserMeanSpread(
             self.bounds[0] + quantum * float(pooled.centre),
             quantum * float(pooled.below),
             quantum * float(pooled.above),
-            None,
         )
 
     def first_range(self, outputs: Outputs) -> tuple[int, int]:

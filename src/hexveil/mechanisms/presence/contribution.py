@@ -55,7 +55,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -216,38 +216,16 @@ def _even_votes(pairs: PrivatePairs) -> Ints:
 # ---- caps ----
 
 
-@dataclass(frozen=True)
-class NoCap:
-    """Every unit has its full weight, however few records it has."""
-
-
-@dataclass(frozen=True)
-class DeclaredCap:
-    """Units of fewer records than declared weigh less, in proportion.
-
-    Attributes
-    ----------
-    records : int
-        Declared; at least 1.
-    """
-
-    records: int
-
-
-NO_CAP = NoCap()
-UserCap: TypeAlias = NoCap | DeclaredCap
-
-
-def cap_of(user_cap: int | str) -> UserCap:
-    """Return the cap on users: none, or a declared number of records.
+def cap_of(user_cap: int | str) -> int:
+    """Return the records from which on a unit weighs fully, as declared; 0 for none.
 
     Examples
     --------
     >>> cap_of("200"), cap_of("none")
-    (DeclaredCap(records=200), NoCap())
+    (200, 0)
     """
     if user_cap == "none":
-        return NO_CAP
+        return 0
     try:
         records = int(user_cap)
     except (TypeError, ValueError):
@@ -257,7 +235,7 @@ def cap_of(user_cap: int | str) -> UserCap:
             'user_cap must be "none", or the records from which on a unit weighs fully, got '
             f"{user_cap!r}."
         )
-    return DeclaredCap(records)
+    return records
 
 
 def middle_price(prices: Ints) -> int:
@@ -396,5 +374,4 @@ class CappedMap(AnyUnitPlan):
 
     def cap(self, outputs: Outputs) -> int:
         """Return the cap of the map, in priced records; 0 without one."""
-        cap = self.form.cap
-        return cap.records * self.typical_price(outputs) if isinstance(cap, DeclaredCap) else 0
+        return self.form.cap * self.typical_price(outputs)  # type: ignore[no-any-return]

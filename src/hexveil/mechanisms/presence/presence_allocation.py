@@ -47,11 +47,9 @@ from hexveil.mechanisms.pooled_law import (
 )
 from hexveil.mechanisms.presence.contribution import (
     MAX_PRICE,
-    NO_CAP,
     CappedMap,
     CellWindow,
     MapRefinement,
-    UserCap,
     value_votes,
     weight_map,
 )
@@ -73,11 +71,12 @@ class OneShot:
     ----------
     range_share : Fraction
         Share of ε; the map has the others.
-    cap : NoCap or DeclaredCap
+    cap : int
+        Records from which on a unit has its full weight; 0 without a cap.
     """
 
     range_share: Fraction = Fraction("0.25")
-    cap: UserCap = NO_CAP
+    cap: int = 0
     coarse_share: ClassVar[Fraction] = Fraction(0)
 
     def __post_init__(self) -> None:
@@ -98,13 +97,14 @@ class ThreeStages:
     ----------
     range_share, coarse_share, residual_share : Fraction
         Shares of ε; the fine map has what these leave.
-    cap : NoCap or DeclaredCap
+    cap : int
+        Records from which on a unit has its full weight; 0 without a cap.
     """
 
     range_share: Fraction = Fraction("0.05")
     coarse_share: Fraction = Fraction("0.2")
     residual_share: Fraction = Fraction("0.1")
-    cap: UserCap = NO_CAP
+    cap: int = 0
 
     def __post_init__(self) -> None:
         """Refuse shares that would not add up to one."""

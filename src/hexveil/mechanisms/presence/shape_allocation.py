@@ -67,9 +67,7 @@ from hexveil.mechanisms.distribution.shape_statistics import (
 from hexveil.mechanisms.distribution.tilt_estimation import INFLATION, fit_cells
 from hexveil.mechanisms.presence.any_unit import L1, Norm, any_unit_stage, norm_of
 from hexveil.mechanisms.presence.contribution import (
-    NO_CAP,
     CappedMap,
-    UserCap,
     middle_price,
     prices_of_weights,
     unit_weights,
@@ -99,7 +97,8 @@ class ShapeForm:
         Bins of the pooled shape; no narrow ones are 0.
     n_quantiles : int
         Bins of a cell, without those that thresholds add.
-    cap : NoCap or DeclaredCap
+    cap : int
+        Records from which on a unit has its full weight; 0 without a cap.
     """
 
     shape_share: Fraction = Fraction("0.15")
@@ -107,7 +106,7 @@ class ShapeForm:
     n_wide: int = 16
     n_narrow: int = 20
     n_quantiles: int = 4
-    cap: UserCap = NO_CAP
+    cap: int = 0
 
     def __post_init__(self) -> None:
         if not (self.shape_share > 0 and self.coarse_share >= 0 and self.map_share > 0):

@@ -44,7 +44,6 @@ import numpy as np
 from hexveil.accounting.promise import PARTS
 from hexveil.base.rational import Number, to_positive_fraction
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
-from hexveil.mechanisms.presence.contribution import DeclaredCap
 from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation
 from hexveil.planning.feasibility.utility_test import StatisticError, shape_errors
 
@@ -327,9 +326,8 @@ def units_per_cell(request: PresenceRequest, share: Floats) -> Floats:
 
 def unit_weight(request: PresenceRequest) -> float:
     """Return the weight of a typical unit over all cells."""
-    capped = 1.0
-    if isinstance(request.cap, DeclaredCap):
-        capped = min(request.fleet.records_per_unit / request.cap.records, 1.0)
+    records = request.fleet.records_per_unit
+    capped = min(records / request.cap, 1.0) if request.cap else 1.0
     return capped * request.even_weight
 
 

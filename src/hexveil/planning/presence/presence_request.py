@@ -22,7 +22,6 @@ from hexveil.base.items import items_of
 from hexveil.base.rational import to_positive_fraction
 from hexveil.mechanisms.distribution.pooled_shape import shape_bins
 from hexveil.mechanisms.distribution.shape_statistics import MEAN, ShapeStatistics
-from hexveil.mechanisms.presence.contribution import NO_CAP, DeclaredCap, UserCap
 from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation
 from hexveil.mechanisms.presence.presence_allocation import (
     Form,
@@ -104,8 +103,8 @@ class PresenceRequest:
     fleet : FleetDeclaration
     epsilon : Fraction
         Loss of any unit, present or not.
-    cap : NoCap or DeclaredCap, optional
-        On units of the map.
+    cap : int
+        Records from which on a unit of the map has its full weight; 0 without a cap.
     delta : Fraction, optional
         0, the default, for a pure promise; else below 1 / units.
     terms : tuple of Term, optional
@@ -124,7 +123,7 @@ class PresenceRequest:
     lattice: ValueLattice
     fleet: FleetDeclaration
     epsilon: Fraction
-    cap: UserCap | None = None
+    cap: int = 0
     delta: Fraction = PURE
     terms: tuple[Term, ...] = ()
     bins: FineBins | None = None
@@ -147,8 +146,7 @@ class PresenceRequest:
 
     def _check_cap(self) -> None:
         """Refuse a cap on users that the fleet cannot have."""
-        declared = self.cap.records if isinstance(self.cap, DeclaredCap) else 1
-        if not 1 <= declared <= MAX_DECLARED_CAP:
+        if not 0 <= self.cap <= MAX_DECLARED_CAP:
             raise InputError(
                 f"a cap declares the records of a unit, from 1 to {MAX_DECLARED_CAP:,}."
             )
@@ -207,11 +205,6 @@ class PresenceRequest:
         cells = min(fleet.cells_per_unit, fleet.records_per_unit, self.grid.n_cells)
         return math.sqrt(cells) if self.delta else 1.0
 
-    @property
-    def user_cap(self) -> UserCap:
-        """The cap asked for, if any."""
-        return NO_CAP if self.cap is None else self.cap
-
     # ---- stages ----
 
     def allocation(self) -> PresenceStages:
@@ -266,9 +259,8 @@ class PresenceRequest:
 
     def form(self) -> Form:
         """Return the stages: one shot for a small declared fleet, small shares for a large one."""
-        cap = self.user_cap
         if self.fleet.units < SMALL_FLEET:
-            return OneShot(cap=cap)
+            return OneShot(cap=self.cap)
         largest = ThreeStages.residual_share
         # The noise of the residuals is in all cells alike.
         by_cells = min(Fraction(RESIDUAL_SHARE_CELLS, self.grid.n_cells), largest)
@@ -276,7 +268,7 @@ class PresenceRequest:
         return ThreeStages(
             range_share=self._histogram_share(2, ThreeStages.range_share),
             residual_share=residuals,
-            cap=cap,
+            cap=self.cap,
         )
 
     def shape_form(self) -> ShapeForm:
@@ -296,7 +288,7 @@ class PresenceRequest:
             n_wide=n_wide,
             n_narrow=n_narrow,
             n_quantiles=8 if weight * epsilon > FINER_FROM else 4,
-            cap=self.user_cap,
+            cap=self.cap,
         )
 
     @property

@@ -29,7 +29,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.pooled_law import BeyondRange, PooledLaw
 from hexveil.mechanisms.presence.any_unit import AnyUnit, AnyUnitPlan
-from hexveil.mechanisms.presence.contribution import CellWindow, DeclaredCap
+from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.count_map import CountedAllocation
 from hexveil.mechanisms.presence.presence_allocation import RESIDUALS
 from hexveil.publishing.distribution.distribution_manifest import drawn_stages
@@ -155,10 +155,8 @@ def _user_cap(plan: PresencePart) -> str:
     """Return the cap on users as text: none, or the declared records."""
     if not plan.request.has_map:
         return f"{plan.request.count_allocation().cell_cap} cells"
-    cap = plan.request.user_cap
-    if isinstance(cap, DeclaredCap):
-        return f"{cap.records} records"
-    return "none"
+    cap = plan.request.cap
+    return f"{cap} records" if cap else "none"
 
 
 def _stages(allocation: AnyUnitPlan, outputs: Outputs) -> Iterator[dict[str, Any]]:

@@ -36,10 +36,10 @@ from hexveil.publishing import signing
 from hexveil.publishing.catalogue.holder_statements import Catalogue
 from hexveil.publishing.estimates.table import name_columns
 from hexveil.publishing.folder import FolderOptions, list_files
+from hexveil.publishing.kinds.presence_manifest import presence_request, request_name
 from hexveil.publishing.manifest import cell_sections, fingerprint, request_of
 from hexveil.publishing.pipeline import booked_plan, preview_release, replay_presence
 from hexveil.publishing.pipeline import release as publish_numbers
-from hexveil.publishing.presence.presence_manifest import presence_request, request_name
 from hexveil.publishing.release_checks import check_declared
 from hexveil.records.progress import show_progress
 from hexveil.records.read import declare
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.publishing import Release
+    from hexveil.publishing.booking import ReleasableDataset
     from hexveil.publishing.memory.history import History
-    from hexveil.publishing.privacy_models import ReleasableDataset
     from hexveil.publishing.signing import SigningKey
 
     Account = dict[str, Any]
@@ -74,12 +74,15 @@ class PlannedRelease:
         Why the grid is too fine, where the run accepts that.
     dataset : Dataset or ColumnDatasets, optional
         The records, which made the plan; None under private presence, where declarations do.
+    history : History, optional
+        Earlier releases that are remembered.
     """
 
     run: Run
     plan: Plan
     warning: str | None = None
     dataset: ReleasableDataset | None = None
+    history: History | None = None
 
     @property
     def facts(self) -> AnyFacts:
@@ -136,9 +139,7 @@ class PlannedRelease:
         used, replayed = preview_release(self.dataset, self.plan, ledger=book, estimates=estimates)
         return replace(self, plan=used), replayed
 
-    def publish(
-        self, account: Account, book: Ledger | None, history: History | None = None
-    ) -> tuple[Release, Ledger]:
+    def publish(self, account: Account, book: Ledger | None) -> tuple[Release, Ledger]:
         """Book the price, then draw the noise; a repeated request costs nothing."""
         if self.dataset is None:
             return self._publish_declared(account, book)
@@ -148,7 +149,7 @@ class PlannedRelease:
         with show_progress(RELEASING):
             built = publish_numbers(
                 self.dataset, self.plan, ledger=book, estimates=estimates, accept_noise=True,
-                history=history,
+                history=self.history,
             )  # fmt: skip
         return built, book
 
@@ -184,7 +185,11 @@ class PlannedRelease:
 
 
 def plan_release(
-    run: Run, saved: Path | None = None, *, accept_noise: bool | None = None
+    run: Run,
+    saved: Path | None = None,
+    *,
+    accept_noise: bool | None = None,
+    history: History | None = None,
 ) -> PlannedRelease:
     """Return the planned release of a run; refuse a grid that is too fine, unless it is accepted.
 
@@ -195,6 +200,8 @@ def plan_release(
         Folder of a plan that is released instead: its reviewer has seen the warning.
     accept_noise : bool, optional
         In place of what the run accepts.
+    history : History, optional
+        Earlier releases, for clipping ranges and estimates.
     """
     if arguments.is_presence_private(run):
         plan = plan_declared(run, declare_run(run))
@@ -203,8 +210,9 @@ def plan_release(
         return _as_saved(run, saved)
     else:
         dataset = shared_steps.read_releasable(run)
-        built = shared_steps.plan_run(run, dataset.public)
-        planned = PlannedRelease(run, built, shared_steps.describe_infeasibility(built), dataset)
+        built = shared_steps.plan_run(run, dataset.public, history)
+        warning = shared_steps.describe_infeasibility(built)
+        planned = PlannedRelease(run, built, warning, dataset, history)
     accepted = run.release.accept_noise if accept_noise is None else accept_noise
     if planned.warning is not None and not accepted:
         raise InputError(
@@ -227,16 +235,8 @@ def _as_saved(run: Run, folder: Path) -> PlannedRelease:
 
 def declare_run(run: Run) -> DeclaredFacts | DeclaredColumns:
     """Return the declared facts of the run; no record is read."""
-    facts: DeclaredFacts | DeclaredColumns = declare(**read_options(run))
+    facts: DeclaredFacts | DeclaredColumns = declare(**arguments.read_arguments(run, read_records))
     return facts
-
-
-def read_options(run: Run) -> arguments.Arguments:
-    """Return the keyword arguments of `read`, with the statistics that records are counted for."""
-    options = arguments.read_arguments(run, read_records)
-    if run.plan.statistics is not None:
-        options["statistics"] = run.plan.statistics
-    return options
 
 
 def plan_declared(run: Run, facts: DeclaredFacts | DeclaredColumns) -> Plan:
@@ -248,22 +248,18 @@ def plan_declared(run: Run, facts: DeclaredFacts | DeclaredColumns) -> Plan:
 
 def comparable_plans(run: Run) -> Iterator[Any]:
     """Yield plans on the declared area at other resolutions and timeslots; none for labels."""
-    options = read_options(run)
+    options = arguments.read_arguments(run, read_records)
     cells = options.pop("cells")
     if isinstance(cells, Cells):
         with show_progress(OTHER_GRIDS):
-            declare_on = partial(_declare_on, options)
-            yield from on_declared_grids(cells, declare_on, partial(plan_declared, run))
-
-
-def _declare_on(options: arguments.Arguments, cells: Cells) -> DeclaredFacts | DeclaredColumns:
-    facts: DeclaredFacts | DeclaredColumns = declare(**options, cells=cells)
-    return facts
+            yield from on_declared_grids(
+                cells, lambda grid: declare(**options, cells=grid), partial(plan_declared, run)
+            )
 
 
 def read_private_records(run: Run) -> Any:  # noqa: ANN401  private records of one column, or several
     """Return the run's records; show their counts on the holder's terminal. PRIVATE."""
-    source, options = arguments.source(run), read_options(run)
+    source, options = arguments.source(run), arguments.read_arguments(run, read_records)
     dataset = read_records(source, **options)
     # Only on a terminal: a file or a log of another's must not have them.
     if sys.stderr.isatty() and not run.privacy.quiet_records:
@@ -301,9 +297,13 @@ def folder_extras(run: Run, path: str = "") -> dict[str, Any]:
     signer_of(run)
     if run.release.tiles:
         require_package("pyogrio", "tiles")
-    names = ("context", "sign", "tiles", "title", "subtitle", "hide_geography")
+    names = ("context", "sign", "tiles", "title", "subtitle", "language", "hide_geography")
     # Refuses a title that the folder would refuse after the budget is spent.
-    FolderOptions(title=run.release.title or "", subtitle=run.release.subtitle or "")
+    FolderOptions(
+        title=run.release.title or "",
+        subtitle=run.release.subtitle or "",
+        language=run.release.language or "en",
+    )
     extras = {name: getattr(run.release, name) for name in names}
     extras["catalogue"] = catalogue_of(run, path)
     return {name: extra for name, extra in extras.items() if extra is not None}

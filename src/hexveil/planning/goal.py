@@ -30,7 +30,7 @@ def goal(plan: Plan) -> dict[str, str]:
     """Return the goal of a plan as text by field: equal goals have equal text.
 
     The prior of a constant's error is left out: it judges a plan and decides nothing in it. Under
-    private presence a request has declared facts alone (publishing/presence/presence_manifest.py).
+    private presence a request has declared facts alone (publishing/kinds/presence_manifest.py).
     """
     components: Mapping[str, Any] = plan.components
     goals = {column: component.goal() for column, component in components.items()}
@@ -63,6 +63,7 @@ def moment_goal(plan: MomentFigures) -> dict[str, str]:
         **{name: getattr(requested, name) for name in plain},
         **{name: _exact(getattr(requested, name)) for name in numbers},
         **delta_text(requested.delta),
+        **({"history": json.dumps(requested.history)} if requested.history else {}),
         "targets": json.dumps(targets),
         "edition": edition_text(requested.edition),
         "bounds": _digest(plan.lower, plan.upper),

@@ -107,13 +107,13 @@ def place(tmp_path):
 def scans(monkeypatch):
     """Return the list that gets the names of the files whose records are read."""
     seen = []
-    scan = cached_reading._CachedReading._scanned
+    scan = cached_reading.CachedReading._scanned
 
     def counting(self, paths, **more):
         seen.extend(sorted(Path(path).name for path in paths))
         return scan(self, paths, **more)
 
-    monkeypatch.setattr(cached_reading._CachedReading, "_scanned", counting)
+    monkeypatch.setattr(cached_reading.CachedReading, "_scanned", counting)
     return seen
 
 
@@ -503,14 +503,14 @@ def test_a_file_changed_in_place_is_believed(tmp_path, place, scans):
 
 def test_a_file_that_changes_while_it_is_read_is_refused(days, place, monkeypatch):
     """What is read of a file that is being written is not kept."""
-    scan = cached_reading._CachedReading._scanned
+    scan = cached_reading.CachedReading._scanned
 
     def growing(self, paths, **more):
         found = scan(self, paths, **more)
         os.utime(paths[0], (1, 1))
         return found
 
-    monkeypatch.setattr(cached_reading._CachedReading, "_scanned", growing)
+    monkeypatch.setattr(cached_reading.CachedReading, "_scanned", growing)
     with pytest.raises(InputError, match="changed while it was read"):
         ask(days, cache=place)
     assert not list(place.glob("*.entry"))
@@ -655,14 +655,14 @@ def test_a_full_disk_is_told_and_nothing_is_kept(days, place, monkeypatch):
 
 def test_an_entry_that_goes_while_it_is_added_up_is_told(days, place, monkeypatch):
     """Another process that clears the folder meanwhile makes no wrong sums."""
-    added_up = cached_reading._CachedReading.added_up
+    added_up = cached_reading.CachedReading._added_up
 
-    def cleared(self, entered):
+    def cleared(self, *entered):
         for path in place.glob("*.pairs"):
             path.unlink()
-        return added_up(self, entered)
+        return added_up(self, *entered)
 
-    monkeypatch.setattr(cached_reading._CachedReading, "added_up", cleared)
+    monkeypatch.setattr(cached_reading.CachedReading, "_added_up", cleared)
     with pytest.raises(StorageError, match="changed by somebody else"):
         ask(days, cache=place)
 

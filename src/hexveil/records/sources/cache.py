@@ -18,7 +18,7 @@ import fnmatch
 import glob
 import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -27,14 +27,7 @@ from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.scratch import prepare
 from hexveil.records.sources.sealed_files import digest_of, hash_terms, read_sealed, seal
-from hexveil.records.sources.source_files import (
-    Files,
-    Frame,
-    Remote,
-    is_address,
-    local_path,
-    safe_path,
-)
+from hexveil.records.sources.source_files import Files, is_address, safe_path
 from hexveil.records.sources.versions import Versions
 
 FORMAT = 5
@@ -144,7 +137,7 @@ def resolve_cache(
     ----------
     given_source : object
         The source as the caller wrote it.
-    source : Files, Remote, or anything else
+    source : Files, or anything else
         What was found of it.
 
     Raises
@@ -158,13 +151,11 @@ def resolve_cache(
         return None
     if not isinstance(cache, (str, os.PathLike)) or not str(cache):
         raise InputError(f"cache must be the name of a folder, got {type(cache).__name__}.")
-    if isinstance(source, Frame):
+    if not isinstance(source, Files):
         raise InputError(
-            "cache is for files, and a Spark DataFrame does not say which of its files changed; "
-            "name its Parquet files as the source, or leave cache out."
+            "cache is for files on a disk that this machine sees, with Spark its executors too; "
+            "tables, DataFrames and addresses are read each time, leave it out."
         )
-    if not isinstance(source, (Files, Remote)):
-        raise InputError("cache is for files; a table in memory is read each time, leave it out.")
     if is_address(str(cache)):
         raise InputError(
             f"cache: {str(cache)!r} is an address; name a folder, which with Spark its executors "
@@ -182,13 +173,12 @@ def resolve_cache(
     return Cache(folder, Versions.parse(version))
 
 
-def _refuse_among(folder: Path, given_source: Sequence[object], source: Files | Remote) -> None:
+def _refuse_among(folder: Path, given_source: Sequence[object], source: Files) -> None:
     """Refuse a cache that a source would find among its files, or that holds records."""
     # Links resolved: a cache among the records would be read as records.
     cache = os.path.realpath(folder)
-    inside = any(_could_contain(local_path(str(item)), cache) for item in given_source)
-    paths = map(local_path, source.paths)
-    around = any(Path(os.path.realpath(path)).is_relative_to(cache) for path in paths)
+    inside = any(_could_contain(str(item), cache) for item in given_source)
+    around = any(Path(os.path.realpath(path)).is_relative_to(cache) for path in source.paths)
     if inside or around:
         raise InputError(
             f"cache: {str(folder)!r} and the records lie one within the other; name a folder "
@@ -218,7 +208,6 @@ class CacheFolder:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._stored: list[CacheEntry] = []
 
     def __repr__(self) -> str:
         return "CacheFolder(private)"
@@ -273,23 +262,6 @@ class CacheFolder:
                 cleanup.enter_context(lock)
             return self._settle(replace(entry, table=table.name, digest=digest))
 
-    @contextlib.contextmanager
-    def workplace(self) -> Iterator[Path]:
-        """Yield a private folder on the same disk, for tables that are not whole yet."""
-        with (
-            _translate_errors("written"),
-            atomic_files.temporary_folder(self._folder / "tables") as folder,
-        ):
-            yield folder
-
-    def adopt(self, entry: CacheEntry, written: Path) -> CacheEntry:
-        """Store an entry with its digest and a durable table of the workplace; see `put`."""
-        with _translate_errors("written"), atomic_files.exclusive_lock(self._folder):
-            table = self._folder / (secrets.token_hex(16) + TABLE)
-            written.replace(table)
-            atomic_files.fsync(self._folder)
-            return self._settle(replace(entry, table=table.name))
-
     def _settle(self, entry: CacheEntry) -> CacheEntry:
         """Write the head of an entry unless another one stands. Only under the lock."""
         head = self._folder / (entry.key + HEAD)
@@ -305,17 +277,16 @@ class CacheFolder:
         else:
             # After the table is durable: a head always stands for a whole entry.
             atomic_files.write(head, _head_text(entry), mode=0o600)
-        self._stored.append(entry)
         return entry
 
-    def clean(self) -> None:
-        """Remove entries that those which were stored replace, and tables without an entry."""
+    def clean(self, used: Iterable[CacheEntry]) -> None:
+        """Remove entries that used ones replace, and tables without an entry."""
         # Under the lock no other process is between a table and its head.
         with _translate_errors("written"), atomic_files.exclusive_lock(self._folder):
-            tables = set()
+            used, tables = list(used), set()
             for path in list(self._folder.glob(f"*{HEAD}")):
                 head = _read_head(path)
-                others = (one for one in self._stored if one.key + HEAD != path.name)
+                others = (one for one in used if one.key + HEAD != path.name)
                 if head is None or any(one.replaces(head) for one in others):
                     path.unlink(missing_ok=True)
                 else:
@@ -339,11 +310,6 @@ def stamp_file(path: str, version: str) -> FileStamp:
     return FileStamp(
         hash_terms([full, referenced]), hash_terms([version]), status.st_size, status.st_mtime_ns
     )
-
-
-def stamp_address(address: str, version: str, size: int, changed: int) -> FileStamp:
-    """Return the identity of a file at an address, with its size and time of change."""
-    return FileStamp(hash_terms([address]), hash_terms([version]), size, changed)
 
 
 def refuse_changed_sizes(stamps: Mapping[str, FileStamp], entries: Sequence[CacheEntry]) -> None:

@@ -189,7 +189,7 @@ def _unconfirmed_hint(number: int) -> str:
     marks = " ".join(repr(mark) for mark in MARKS)
     return (
         f"{count} found, whose names are not shown, for the first line may be a record; check that "
-        f"it is a header, separated by one of {marks} or by spaces."
+        f"it is a header, separated by one of {marks}."
     )
 
 

@@ -216,13 +216,6 @@ def number(ref: ColumnRef, role: str, document: JsonColumn | None) -> str:
     return f"TRY_CAST({text(ref, document)} AS DOUBLE)"
 
 
-def decimal(ref: ColumnRef, document: JsonColumn | None, places: int) -> str:
-    """Return the number in a field as a decimal of 38 digits; null if it does not fit."""
-    declared = document is None and ref.parsed == len(ref.path) and ref.kind.name == "number"
-    value = typed_column(ref) if declared else text(ref, document)
-    return f"TRY_CAST({value} AS DECIMAL(38, {places}))"
-
-
 @dataclass(frozen=True)
 class Instant:
     """Two expressions of a time, in whole microseconds; at most one is not null.

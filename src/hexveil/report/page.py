@@ -40,7 +40,7 @@ ColumnTables = Mapping[str, tuple[pa.Table, Mapping[str, Any]]]
 
 _COUNTS = ("cell", "users", "records")
 _NUMBERS = ("raw", "bound95", "low", "high", "quality")
-_OF_MAP = ("cells.js", "canvas.js", "map.js", "readout.js")
+_OF_MAP = ("cells.js", "canvas.js", "map.js", "readout.js", "share.js")
 """Scripts that a page without a map does not need."""
 MOMENTS = "page"
 """Folder of the templates with the sentences of a page of averages and variances, which shows the

@@ -117,7 +117,7 @@ REFUSALS = [
     ({"user": [None] * 40}, {"max_bad_rows": 1}, "no record has a user"),
     ({"time": [-5] * 40}, {}, "usable time; 40 times are before 1970"),
     ({"time": [4_102_444_800] * 40}, {}, "usable time; 0 times are before 1970 and 40 after"),
-    ({"time": ["20224-02-19 15:58:20"] * 40}, {}, "no record has a usable time; times are ISO"),
+    ({"time": ["20224-02-19 15:58:20"] * 40}, {}, "no record has a usable time; other times than ISO"),
     ({"lat": [200.0] * 40}, {"max_bad_rows": 1}, "latitude runs from -90"),
     ({"lon": [None] * 40}, {}, "no record has a usable place"),
     ({"lat": [95.0] * 5 + [52.2] * 35}, {}, r"5 of 40 .* max_bad_rows=0.1 .* usable place \(5\)"),
@@ -273,13 +273,16 @@ def test_files_with_other_columns_are_refused_unless_listed(tmp_path, shared):
     """A folder of mixed schemas is refused; the same files listed by name are read."""
     pq.write_table(table(), tmp_path / "1.parquet")
     pq.write_table(table(extra=[1] * 40), tmp_path / "2.parquet")
-    refused(tmp_path, "different columns \\(only one of them has extra\\)")
+    assert reading(tmp_path).public.rules["records read"] == 80  # nobody uses it
+    pq.write_table(table().drop_columns("speed"), tmp_path / "2.parquet")
+    refused(tmp_path, "different columns \\(only one of them has speed\\)")
+    pq.write_table(table(extra=[1] * 40), tmp_path / "2.parquet")
     both = [tmp_path / "1.parquet", tmp_path / "2.parquet"]
     assert reading(both).public.rules["records read"] == 80
     pq.write_table(table(speed=["1"] * 40), tmp_path / "2.parquet")
     refused(str(tmp_path / "*.parquet"), "their types differ")
     mixed = shared / "data" / "itms_sample"
-    refused(str(mixed / "*.json"), "different columns")
+    refused(str(mixed / "*.json"), "their keys are not listed")
     refused(str(mixed), "several kinds")
 
 
@@ -290,10 +293,10 @@ def test_csv_files_with_columns_in_another_order_are_the_same(tmp_path):
     (tmp_path / "2.csv").write_text(f"lon;lat;time;speed;user\n21;52.2;{NOON};2;b\n")
     found = reading(tmp_path)
     assert found.sums.total.tolist() == [1000, 2000]
-    (tmp_path / "3.csv").write_text(f"user,speed,time,lat,lon,more\na,1,{NOON + 1},52.2,21,x\nb\n")
+    (tmp_path / "3.csv").write_text(f"user,speed,time,lat,more\na,1,{NOON + 1},52.2,x\nb\n")
     refused(tmp_path, "different columns")
     listed = [tmp_path / f"{i}.csv" for i in (1, 2, 3)]
-    assert reading(listed, max_bad_rows=0.3).public.rules["unparsable"] == 1
+    assert reading(listed, max_bad_rows=0.6).public.rules["unparsable"] == 1
 
 
 @pytest.mark.parametrize(
@@ -359,7 +362,7 @@ def test_a_file_without_a_line_of_names_shows_no_record(tmp_path):
         (tmp_path / f"{number}.csv").write_text(row.replace(SENTINEL_ID, f"{SENTINEL_ID}{number}"))
     said = "5 columns were found, whose names are not shown, for the first line may be a record"
     assert refused(tmp_path / "1.csv", said).available == ()
-    refused(tmp_path, r"different columns \(2 are only in one of them\)")
+    refused(tmp_path, "names are not shown")
 
 
 @pytest.mark.parametrize(
@@ -432,7 +435,6 @@ def test_keys_of_json_documents_are_not_listed(tmp_path):
     (tmp_path / "r.json").write_text(json.dumps([{SENTINEL_ID: SENTINEL}]))
     refused(tmp_path / "r.json", "their keys are not listed")
     (tmp_path / "s.json").write_text(json.dumps([{SENTINEL_ID: SENTINEL, "x": 1}]))
-    refused(tmp_path, r"different columns \(1 are only in one of them\)")
     refused(tmp_path / "s.json", "their keys are not listed", user=SENTINEL_ID, value="speed")
 
 

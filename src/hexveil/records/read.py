@@ -106,8 +106,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         Columns of latitude and longitude, in degrees.
     location : str, optional
         One column of the place in GeoJSON order, longitude first: a list, a GeoJSON point, a
-        GeoProperty, text of these or of WKT ("POINT (72.8 21.1)"), or a pair of columns ending in
-        /0 and /1. Text of two numbers with a comma, "21.1, 72.8", has its latitude first.
+        GeoProperty, text of these, or a pair of columns ending in /0 and /1.
     time : str or pair of str, optional
         Column of the time: ISO 8601 text, a timestamp, or seconds or milliseconds since 1970
         (micro- and nanoseconds by `RecordFormat(time_format="us")`); or two columns, of the date

@@ -25,12 +25,6 @@ _ISO = r"\s*\d{4}-\d{2}-\d{2}"
 _TIME_OF_DAY = r"[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?"
 NAIVE_TEXT = rf"{_ISO}({_TIME_OF_DAY})?\s*"
 OFFSET_TEXT = rf"{_ISO}{_TIME_OF_DAY}\s*(Z|z|UTC|[+-]\d{{2}}(:?\d{{2}})?)\s*"
-_DEGREES = r"([+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)"
-_PAIR = rf"^\s*\(?\s*{_DEGREES}\s*[,;]\s*{_DEGREES}\s*\)?\s*$"
-_WKT = (
-    r"^\s*(?:SRID\s*=\s*4326\s*;)?\s*POINT\s*(?:Z|M|ZM)?\s*"
-    rf"\(\s*{_DEGREES}\s+{_DEGREES}(?:\s+[^)\s]+)*\s*\)\s*$"
-)
 FROM_MILLISECONDS = 1e11
 """Numbers of at least this size are epoch milliseconds, smaller ones seconds."""
 
@@ -200,10 +194,7 @@ def number(ref: ColumnRef, role: str, document: JsonColumn | None) -> str:
         stems: tuple[Path, ...] = ((), ("coordinates",), ("value", "coordinates"))
         paths = [_json_path((*stem, ref.point)) for stem in stems]
         either = ", ".join(f"json_extract_string({point}, {path})" for path in paths)
-        # WKT has the longitude first; a pair of numbers the latitude, as people write them.
-        pair = f"nullif(regexp_extract({written}, {literal(_PAIR)}, {2 - ref.point}), '')"
-        wkt = f"nullif(regexp_extract({written}, {literal(_WKT)}, {1 + ref.point}, 'i'), '')"
-        return f"TRY_CAST(coalesce({either}, {pair}, {wkt}) AS DOUBLE)"
+        return f"TRY_CAST(coalesce({either}) AS DOUBLE)"
     if document is None and ref.parsed == len(ref.path):
         if ref.kind.name == "number":
             # Never fails: each number of a declared type has a nearest double.

@@ -33,9 +33,6 @@ from hexveil.records.duckdb.formats.declared_texts import (
     declared_instant,
     declared_number,
     instant_of_text,
-    text_form,
-    time_form,
-    value_form,
 )
 from hexveil.records.duckdb.formats.delimited_text import TextSource
 from hexveil.records.duckdb.formats.json_documents import DOCUMENT
@@ -231,14 +228,12 @@ class _RawColumns:
         self.used.append(("user", user))
         expression = canonical_id(user, self._document)
         self.inexact_users = expression.inexact is not None
-        number = declared_number(
-            value, "value", self._document, self._format, self._format.unit_suffix
-        )
         return {
             # Malformed lines of CSV never become rows; they are counted by `Relation.skipped`.
             "malformed": "malformed" if self._document else "false",
-            "value": number,
-            "value_form": value_form(value, self._document, number),
+            "value": declared_number(
+                value, "value", self._document, self._format, self._format.unit_suffix
+            ),
             "user_id": expression.text,
             **({} if expression.inexact is None else {"inexact_user": expression.inexact}),
         }
@@ -267,14 +262,12 @@ class _RawColumns:
         if len(names) == 1:
             time = self._find("time", names[0])
             expression = declared_instant(time, naive, document, self._format)
-            form = time_form(time, document, expression)
         else:
             day, clock = map(self._find, DAY_AND_TIME, names)
             written = day_and_time(day, clock, document)
             expression = instant_of_text(written, naive, self._format)
-            form = text_form(written, expression)
         self._has_wall = expression.wall != Instant.wall
-        return {"utc": expression.utc, "wall": expression.wall, "time_form": form}
+        return {"utc": expression.utc, "wall": expression.wall}
 
     def _labels(self) -> dict[str, str]:
         cells = self._request.rules.cells

@@ -5,12 +5,9 @@ from __future__ import annotations
 import codecs
 import re
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 from hexveil.base.errors import InputError
 from hexveil.records.sources.versions import join_pairs
-
-FileColumns = Literal["same", "common"]
 
 EPOCH_UNITS = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1}
 """Nanoseconds of the units in which times since 1970 may be counted."""
@@ -41,9 +38,6 @@ class RecordFormat:
         Keys, with dots, that lead to the list of records in each JSON document. Lists on the way
         are followed into each of their elements, and fields beside a list belong to each record in
         it; a field of the record itself goes first.
-    file_columns : "same" or "common"
-        Whether all files of a folder must have the same columns, or only the columns that all of
-        them have are read. Columns that are used must be in all files either way.
     encoding : str, optional
         Encoding of delimited text, such as "latin-1", "windows-1252" or "utf-16"; by default
         UTF-8. A record with a field that is no text in it counts as unparsable.
@@ -66,7 +60,6 @@ class RecordFormat:
     time_format: str | None = None
     unit_suffix: str | None = None
     record_path: str | None = None
-    file_columns: FileColumns = "same"
     encoding: str | None = None
     max_unpacking: int = 200
 
@@ -82,8 +75,6 @@ class RecordFormat:
             )
         if self.decimal not in (".", ","):
             raise InputError(f'decimal must be "." or ",", got {self.decimal!r}.')
-        if self.file_columns not in get_args(FileColumns):
-            raise InputError(f'file_columns must be "same" or "common", got {self.file_columns!r}.')
         for name in ("time_format", "unit_suffix", "record_path"):
             text = getattr(self, name)
             if text is not None and (not isinstance(text, str) or not text.strip()):

@@ -1,14 +1,10 @@
 """SQL expressions of numbers and times that are written in a declared format.
 
 Texts in another format are null, so that the record counts as unusable; no cast can fail. Where
-nothing is declared these are the expressions of `hexveil.records.duckdb.expressions`. The `form`
-of an unusable text tells a refusal which declaration may be missing.
+nothing is declared these are the expressions of `hexveil.records.duckdb.expressions`.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hexveil.base.errors import InputError
 from hexveil.records.duckdb.expressions import (
@@ -26,61 +22,6 @@ from hexveil.records.sources.columns import ColumnRef
 from hexveil.records.sources.record_format import EPOCH_UNITS, RecordFormat
 
 CLOCK = r"\s*\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?\s*"
-_LARGE = (
-    '; they are numbers larger than milliseconds since 1970: add time_format = "{}" (in [format], '
-    "or --set format.time_format)"
-)
-
-
-@dataclass(frozen=True)
-class Form:
-    """A form of unusable texts or numbers, and its sentence in a refusal.
-
-    Attributes
-    ----------
-    test : str
-        SQL over the text or number `{x}`.
-    hint : str
-        The declaration that it calls for.
-    """
-
-    test: str
-    hint: str
-
-    @classmethod
-    def of(cls, pattern: str, hint: str) -> Form:
-        """Return the form of texts with a pattern."""
-        literal_pattern = literal(pattern).replace("{", "{{").replace("}", "}}")
-        return cls(f"regexp_full_match(CAST({{x}} AS VARCHAR), {literal_pattern})", hint)
-
-
-VALUE_FORMS = DECIMAL_COMMA, TEXT_AFTER_NUMBER = (
-    Form.of(
-        r"\s*[+-]?\d+,\d+\s*",
-        '; they have a decimal comma: add decimal = "," (in [format], or --set format.decimal)',
-    ),
-    Form.of(
-        r"\s*[+-]?\d+([.,]\d+)?\s*[^\d\s.,;:/eE+-][^\d]{0,11}\d?\s*",
-        '; text follows the numbers: if it is their unit, add unit_suffix = "km/h", with your '
-        "unit (in [format], or --set format.unit_suffix)",
-    ),
-)
-"""Forms of values, of which the first that fits counts."""
-TIME_FORMS = (
-    Form.of(
-        r"\s*\d{1,2}[./-]\d{1,2}[./-]\d{4}\b.*",
-        "; they begin with a day or a month: add their time_format, for example time_format = "
-        '"%d/%m/%Y %H:%M:%S" (in [format], or --set format.time_format)',
-    ),
-    Form.of(
-        CLOCK,
-        "; they are times of day without a date: name the column of dates too, for example "
-        'time = ["date", "time"] (in [columns], or --time date --time time)',
-    ),
-    Form("abs(TRY_CAST({x} AS DOUBLE)) >= 1e16", _LARGE.format("ns")),
-    Form("abs(TRY_CAST({x} AS DOUBLE)) >= 1e13", _LARGE.format("us")),
-)
-"""Forms of times."""
 
 
 def declared_number(
@@ -226,39 +167,3 @@ def _since_epoch(value: str, unit: str) -> Instant:
 def is_text(ref: ColumnRef, document: JsonColumn | None) -> bool:
     """Return whether a field holds text, or JSON that may be text."""
     return json_of(ref, document) is not None or ref.kind.name in ("text", "json")
-
-
-def value_form(ref: ColumnRef, document: JsonColumn | None, value: str) -> str:
-    """Return the number of the form of a text without a usable value, from 1; 0 without one.
-
-    Parameters
-    ----------
-    ref, document
-        As for `declared_number`.
-    value : str
-        Expression of the number, null where the text is unusable.
-    """
-    # A point of GeoJSON is JSON, whatever its text says.
-    if ref.point is not None or not is_text(ref, document):
-        return "0"
-    return _form(text(ref, document), f"({value}) IS NULL", VALUE_FORMS)
-
-
-def time_form(ref: ColumnRef, document: JsonColumn | None, time: Instant) -> str:
-    """Return the number of the form of a text or number without a usable time; see `value_form`."""
-    if is_text(ref, document):
-        return text_form(text(ref, document), time)
-    return text_form(number(ref, "time", document), time) if ref.kind.name == "number" else "0"
-
-
-def text_form(expression: str, time: Instant) -> str:
-    """Return the number of the form of a time; see `time_form`."""
-    return _form(expression, f"({time.utc}) IS NULL AND ({time.wall}) IS NULL", TIME_FORMS)
-
-
-def _form(expression: str, missing: str, forms: Sequence[Form]) -> str:
-    cases = " ".join(
-        f"WHEN {form.test.format(x=expression)} THEN {i}" for i, form in enumerate(forms, 1)
-    )
-    # Patterns are slow: only the texts that are unusable are compared with them.
-    return f"CASE WHEN {missing} THEN CASE {cases} ELSE 0 END ELSE 0 END"

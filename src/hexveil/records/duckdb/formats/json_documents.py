@@ -12,11 +12,7 @@ import pyarrow as pa
 from hexveil.records.duckdb.expressions import file_list, literal
 from hexveil.records.duckdb.session import Session
 from hexveil.records.sources.columns import ColumnType, Schema
-from hexveil.records.sources.source_files import (
-    check_compressed,
-    first_bytes,
-    unpacked_size,
-)
+from hexveil.records.sources.source_files import first_bytes, unpacked_size
 
 DOCUMENT = "document"
 """The one column of a relation of JSON documents."""
@@ -71,59 +67,17 @@ _DEEPEST = 100
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 
 
-class DocumentFiles:
-    """Files of JSON documents: arrays, or one document a line; perhaps with nested records.
+def scan_documents(path: str, *, nested: bool) -> str:
+    """Return the query of the documents of a file: an array, or one document a line.
 
-    Of lines a damaged one is left out and counted; an array that is damaged is refused, as is a
-    line of more than 16 MB.
-
-    Parameters
-    ----------
-    session : Session
-    paths : sequence of str
-    steps : sequence of str
-        Keys from a document to its records. One document may then be large, and take many lines.
-    max_unpacking : int
-        How many times its size a packed file may unpack to.
+    Of lines a damaged one is null; an array that is damaged fails the query, as does a line of more
+    than 16 MB. With nested records one document may be large, and take many lines.
     """
-
-    def __init__(
-        self, session: Session, paths: Sequence[str], steps: Sequence[str], max_unpacking: int
-    ) -> None:
-        self._session, self._paths, self._steps = session, paths, steps
-        self._max_unpacking = max_unpacking
-        self._scans: dict[str, str] = {}
-        self._checked: set[str] = set()
-        self.schemas = [document_schema(session, self.select([path])) for path in paths]
-        session.run(f"CREATE OR REPLACE TEMP VIEW {VIEW} AS {self.select(paths)}")
-
-    def select(self, paths: Sequence[str]) -> str:
-        """Return the query of the records of some files."""
-        return unnest_records(" UNION ALL ".join(map(self._scan, paths)), self._steps)
-
-    def load(self, paths: Sequence[str] | None) -> None:
-        """Check files, by default all, before their records are read; none is checked twice.
-
-        Raises
-        ------
-        InputError
-            If a packed file is damaged or too large.
-        """
-        for path in dict.fromkeys(self._paths if paths is None else paths):
-            if path not in self._checked:
-                self._checked.add(path)
-                check_compressed(path, self._paths, self._max_unpacking)
-
-    def _scan(self, path: str) -> str:
-        if path not in self._scans:
-            kind, head = _kind(path), first_bytes(path, _HEAD)
-            if self._steps and not (kind == LINES and _has_lines(head)):
-                # One document may be as large as the file.
-                kind = "unstructured" if kind == LINES else kind
-                self._scans[path] = _read(path, kind, _size_of(path))
-            else:
-                self._scans[path] = _read(path, kind)
-        return self._scans[path]
+    kind = _kind(path)
+    if nested and not (kind == LINES and _has_lines(first_bytes(path, _HEAD))):
+        # One document may be as large as the file.
+        return _read(path, "unstructured" if kind == LINES else kind, _size_of(path))
+    return _read(path, kind)
 
 
 def _kind(path: str) -> str:

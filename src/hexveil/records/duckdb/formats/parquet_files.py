@@ -18,7 +18,6 @@ from hexveil.records.duckdb.relation import Relation, check_names, typed_schema,
 from hexveil.records.duckdb.session import Session
 from hexveil.records.sources.columns import Schema
 from hexveil.records.sources.memory_tables import calendar, readable_table
-from hexveil.records.sources.record_format import RecordFormat
 from hexveil.records.sources.source_files import Files, safe_path
 
 _TIMES = {
@@ -31,17 +30,12 @@ _TIMES = {
 _COPIED_ROWS = 1 << 16
 
 
-def open_parquet(
-    session: Session,
-    source: Files,
-    configured: Collection[str],
-    record_format: RecordFormat | None,
-) -> Relation:
+def open_parquet(session: Session, source: Files, configured: Collection[str]) -> Relation:
     """Return the records of Parquet files; see `open_source`."""
     columns, timed = _declared_columns(source, configured)
     _check_times(columns, configured)
     one_schema = all(file_columns is columns[0] for file_columns in columns)
-    uncommon = uncommon_columns(source, columns, configured, record_format)
+    uncommon = uncommon_columns(source, columns, configured)
     # Decided over all files, not over those of one query: a column must not come and go.
     folders = _folder_columns(source.paths, {name for c in columns for name in c})
 

@@ -117,7 +117,11 @@ REFUSALS = [
     ({"user": [None] * 40}, {"max_bad_rows": 1}, "no record has a user"),
     ({"time": [-5] * 40}, {}, "usable time; 40 times are before 1970"),
     ({"time": [4_102_444_800] * 40}, {}, "usable time; 0 times are before 1970 and 40 after"),
-    ({"time": ["20224-02-19 15:58:20"] * 40}, {}, "no record has a usable time; other times than ISO"),
+    (
+        {"time": ["20224-02-19 15:58:20"] * 40},
+        {},
+        "no record has a usable time; other times than ISO",
+    ),
     ({"lat": [200.0] * 40}, {"max_bad_rows": 1}, "latitude runs from -90"),
     ({"lon": [None] * 40}, {}, "no record has a usable place"),
     ({"lat": [95.0] * 5 + [52.2] * 35}, {}, r"5 of 40 .* max_bad_rows=0.1 .* usable place \(5\)"),

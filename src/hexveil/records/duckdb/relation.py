@@ -63,8 +63,6 @@ class Relation:
         The files of delimited text, whose malformed lines are missing from the rows.
     select_files : function, or None
         The SELECT of the rows of some of the files, by their paths; None for a table.
-    pack_files : function, or None
-        How Parquet files are packed for a task of Spark that opens them (see `unpack_files`).
     respelled : frozenset of str
         Columns of text that hold numbers in some of the files, which the engine writes in its own
         way: no ids can be read from them.
@@ -83,7 +81,6 @@ class Relation:
     documents: bool = False
     text: TextSource | None = None
     select_files: Callable[[Sequence[str]], str] | None = None
-    pack_files: Callable[[Sequence[str]], str] | None = None
     respelled: frozenset[str] = frozenset()
     configured: Collection[str] = ()
     one_schema: bool = False

@@ -326,7 +326,7 @@ class SparkRegridder:
             return query
 
         # Listed records are columns, whatever the source was.
-        task_input = tasks.TaskInput("columns", task_records.task_input.memory)
+        task_input = tasks.TaskInput(task_records.task_input.memory)
         kinds = [(name, pa.string() if name in text else pa.int64()) for name in keys]
         schema = pa.schema([*kinds, ("n", pa.int64())])
         counted = map_batches(records, tasks.query_task(task_input, statement, schema), schema)

@@ -7,10 +7,8 @@ Of malformed lines nothing is kept but their number, of a file nothing but a few
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Self
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -91,15 +89,10 @@ class TextSource:
         key = None if paths is None else frozenset(paths), tuple(columns or ())
         if key not in self._names:
             name = self._names[key] = f"delimited_text_{len(self._names)}"
-            self.session.register_stream(name, self.stream(paths, columns))
+            files = [file for file in self.files if paths is None or file.path in paths]
+            stream = TextStream(files, columns or self.columns, self.session.memory, self._found)
+            self.session.register_stream(name, stream)
         return f"SELECT * FROM {self._names[key]}"
-
-    def stream(
-        self, paths: Collection[str] | None = None, columns: Sequence[str] | None = None
-    ) -> TextStream:
-        """Return the records of some files as a stream; see `query`."""
-        files = [file for file in self.files if paths is None or file.path in paths]
-        return TextStream(files, columns or self.columns, self.session.memory, self._found)
 
     def skipped(self, paths: Collection[str] | None = None) -> int:
         """Return how many malformed lines the last scans of files found."""
@@ -155,24 +148,6 @@ class TextStream:
 
     def __repr__(self) -> str:
         return "TextStream(private)"
-
-    def pack(self) -> str:
-        """Return how the files are read as text, for another process."""
-        return json.dumps([[asdict(file) for file in self._files], list(self._columns)])
-
-    @classmethod
-    def unpack(cls, packed: str, memory: float) -> Self:
-        """Return the stream of a packed one."""
-        files, columns = json.loads(packed)
-        headers = [FirstLine(f["header"]["mark"], tuple(f["header"]["fields"])) for f in files]
-        return cls(
-            [
-                TextFile(f["path"], header, RecordFormat(**f["format"]))
-                for f, header in zip(files, headers, strict=True)
-            ],
-            columns,
-            memory,
-        )
 
     def __arrow_c_schema__(self) -> object:
         """Return the schema, as Arrow's interface does."""

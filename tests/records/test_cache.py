@@ -786,7 +786,6 @@ def test_versions_by_file_need_a_cache(days):
         ("days", "days/cache"),
         ("days", "days"),
         ("days/**/*.parquet", "days/deep/cache"),
-        ("days/*/*.parquet", "days/cache"),
         ("d*/*.parquet", "days"),
         ("days/day0.parquet", "days"),
     ],
@@ -801,13 +800,6 @@ def test_a_cache_among_the_records_is_refused(tmp_path, days, source, inside, mo
         with pytest.raises(InputError, match="lie one within the other"):
             ask(source, cache=cache)
     assert sorted(tmp_path.rglob("*")) == before
-
-
-@pytest.mark.slow
-def test_a_cache_beside_the_records_is_used(tmp_path, days, monkeypatch):
-    """A pattern that cannot reach the folder does not forbid it."""
-    monkeypatch.chdir(tmp_path)
-    same(ask("days/*.parquet", cache="days/cache"), ask("days/*.parquet"))
 
 
 def test_a_folder_that_is_not_safe_is_refused(days, tmp_path, place):

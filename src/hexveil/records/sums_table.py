@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from hexveil.base import hexagons
 from hexveil.base.errors import ColumnError, InputError
 from hexveil.model.cells import DAY, Cells, Labels
+from hexveil.records.duckdb.times import END_OF_TIMES
 from hexveil.records.sources.source_files import Files, MemoryTable
 from hexveil.records.units import refuse_inexact_ids
-from hexveil.records.utc_offsets import END_OF_TIMES
 
 _MEMORY = "1GB"
 LARGEST_N = 2.0**53

@@ -31,9 +31,9 @@ from hexveil.model.cells import Cells
 from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.aggregation import SQUARES, TOTAL, GroupKeys, PairStore
 from hexveil.records.duckdb.session import Session
+from hexveil.records.duckdb.times import END_OF_TIMES
 from hexveil.records.duckdb.validation import REASONS, ValidatedRecords
 from hexveil.records.read_request import Rules
-from hexveil.records.utc_offsets import END_OF_TIMES
 
 Numbers = NDArray[np.uint64]
 Sums = dict[str, NDArray[Any]]

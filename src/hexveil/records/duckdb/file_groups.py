@@ -26,12 +26,12 @@ from hexveil.records.duckdb.counting import PairCounts, count_records
 from hexveil.records.duckdb.expressions import literal
 from hexveil.records.duckdb.relation import Relation
 from hexveil.records.duckdb.session import Session
+from hexveil.records.duckdb.times import END_OF_TIMES
 from hexveil.records.duckdb.validation import BOX, DATES, ValidatedRecords, validate_records
 from hexveil.records.feasible_sums import LARGEST_SUM, squares_fit
 from hexveil.records.read_request import ReadRequest
 from hexveil.records.sources.cache import CacheEntry, TimeSpan, query_hash
 from hexveil.records.units import CANONICAL_IDS
-from hexveil.records.utc_offsets import END_OF_TIMES
 
 VIEW = "some_records"
 """The records that are looked at: of one group of files, or of all."""

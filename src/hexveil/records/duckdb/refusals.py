@@ -15,6 +15,7 @@ from hexveil.model.cells import CellTable
 from hexveil.model.time_zones import zone_place
 from hexveil.records.duckdb.aggregation import GroupKeys, count_pairs
 from hexveil.records.duckdb.session import Session
+from hexveil.records.duckdb.times import END_OF_TIMES
 from hexveil.records.duckdb.validation import (
     BOX,
     DATES,
@@ -33,7 +34,6 @@ from hexveil.records.duckdb.validation import (
 from hexveil.records.read_request import ReadRequest
 from hexveil.records.sources.record_format import RecordFormat
 from hexveil.records.units import refuse_inexact_ids
-from hexveil.records.utc_offsets import END_OF_TIMES
 
 _SWAPPED = "latitude and longitude look swapped: "
 _IN_RANGE = "{0} BETWEEN -90 AND 90 AND {1} BETWEEN -180 AND 180"

@@ -14,25 +14,27 @@ time of a file, so a time is no reason to refuse, and it would be no reason to t
 from __future__ import annotations
 
 import contextlib
-import fnmatch
-import glob
+import hashlib
+import io
+import json
 import os
 import secrets
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
-from hexveil.base.scratch import prepare
-from hexveil.records.sources.sealed_files import digest_of, hash_terms, read_sealed, seal
+from hexveil.base.scratch import is_private, prepare
 from hexveil.records.sources.source_files import Files, is_address, safe_path
 from hexveil.records.sources.versions import Versions
 
 FORMAT = 5
 """To be raised whenever equal queries make other tables, or a head has other fields."""
 HEAD, TABLE = ".entry", ".pairs"
+_OPEN = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 CACHE_CHANGED = "the cache folder was changed by somebody else while it was read; run again."
 _NOTE = (
     "PRIVATE. hexveil keeps sums of single users here, with their ids, so that records need not\n"
@@ -167,40 +169,18 @@ def resolve_cache(
             "the same version (version, or --set read.version)."
         )
     folder = Path(cache)
-    _refuse_among(
-        folder, given_source if isinstance(given_source, (list, tuple)) else [given_source], source
-    )
-    return Cache(folder, Versions.parse(version))
-
-
-def _refuse_among(folder: Path, given_source: Sequence[object], source: Files) -> None:
-    """Refuse a cache that a source would find among its files, or that holds records."""
     # Links resolved: a cache among the records would be read as records.
-    cache = os.path.realpath(folder)
-    inside = any(_could_contain(str(item), cache) for item in given_source)
-    around = any(Path(os.path.realpath(path)).is_relative_to(cache) for path in source.paths)
-    if inside or around:
+    place = Path(os.path.realpath(folder))
+    files = [Path(os.path.realpath(path)) for path in source.paths]
+    given = given_source if isinstance(given_source, (list, tuple)) else [given_source]
+    folders = {file.parent for file in files}
+    folders |= {Path(os.path.realpath(str(item))) for item in given if Path(str(item)).is_dir()}
+    if any(map(place.is_relative_to, folders)) or any(file.is_relative_to(place) for file in files):
         raise InputError(
             f"cache: {str(folder)!r} and the records lie one within the other; name a folder "
             "elsewhere."
         )
-
-
-def _could_contain(source: str, cache: str) -> bool:
-    """Return whether a folder or pattern of records could have its files in the cache."""
-    if Path(source).is_dir():
-        return Path(cache).is_relative_to(os.path.realpath(source))
-    if not glob.has_magic(source) or Path(source).exists():
-        return False
-    folder = Path(source).parent
-    terms = folder.parts
-    n_literal = next(
-        (k for k, folder_name in enumerate(terms) if glob.has_magic(folder_name)), len(terms)
-    )
-    start = os.path.realpath(Path(*terms[:n_literal]))
-    if "**" in terms:
-        return Path(cache).is_relative_to(start)
-    return fnmatch.fnmatchcase(cache, str(Path(glob.escape(start), *terms[n_literal:])))
+    return Cache(folder, Versions.parse(version))
 
 
 class CacheFolder:
@@ -297,6 +277,30 @@ class CacheFolder:
             atomic_files.remove_stale(self._folder)
 
 
+def hash_terms(terms: Sequence[object]) -> str:
+    """Return the SHA-256 of JSON data."""
+    return hashlib.sha256(json.dumps(terms, sort_keys=True).encode()).hexdigest()
+
+
+def digest_of(path: Path) -> str | None:
+    """Return the SHA-256 of a file; None if it is missing, or another user owns or may read it."""
+    try:
+        with _opened(path) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
+def _opened(path: Path) -> io.BufferedReader:
+    """Open a private file as it is: between a look at a path and its opening it could change."""
+    file = os.fdopen(os.open(path, _OPEN), "rb")
+    status = os.fstat(file.fileno())
+    if not stat.S_ISREG(status.st_mode) or not is_private(status):
+        file.close()
+        raise PermissionError(path)
+    return file
+
+
 def stamp_file(path: str, version: str) -> FileStamp:
     """Return the current identity of a file."""
     try:
@@ -351,30 +355,34 @@ def query_hash(terms: Sequence[object]) -> str:
 
 def _head_text(entry: CacheEntry) -> bytes:
     """Return a head as it is written: its fields, and their digest."""
-    return seal(asdict(entry) | {"reasons": {str(k): v for k, v in entry.reasons.items()}})
+    fields = asdict(entry) | {"reasons": {str(k): v for k, v in entry.reasons.items()}}
+    content = json.loads(json.dumps(fields))
+    return json.dumps({"head": content, "digest_of_head": hash_terms([content])}).encode()
 
 
 def _read_head(path: Path) -> CacheEntry | None:
     """Return the head in a file; None if it cannot be read as one, for whatever reason."""
     try:
-        return _parsed(read_sealed(path))
+        with _opened(path) as file:
+            sealed = json.loads(file.read())
+        fields = sealed["head"]
+        # Counts of a damaged head would be published, with nothing to show that they are wrong.
+        if sealed["digest_of_head"] != hash_terms([fields]):
+            return None
+        spans = fields["spans"]
+        return CacheEntry(
+            query=fields["query"],
+            window=fields["window"],
+            maker=fields["maker"],
+            files=tuple(FileStamp(**file) for file in fields["files"]),
+            spans=None if spans is None else tuple(_span(**span) for span in spans),
+            reasons={int(reason): int(count) for reason, count in fields["reasons"].items()},
+            repeats=int(fields["repeats"]),
+            table=Path(fields["table"]).name,
+            digest=fields["digest"],
+        )
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
-
-
-def _parsed(fields: dict[str, Any]) -> CacheEntry:
-    spans = fields["spans"]
-    return CacheEntry(
-        query=fields["query"],
-        window=fields["window"],
-        maker=fields["maker"],
-        files=tuple(FileStamp(**file) for file in fields["files"]),
-        spans=None if spans is None else tuple(_span(**span) for span in spans),
-        reasons={int(reason): int(count) for reason, count in fields["reasons"].items()},
-        repeats=int(fields["repeats"]),
-        table=Path(fields["table"]).name,
-        digest=fields["digest"],
-    )
 
 
 def _span(instants: list[int] | None, local: list[int] | None) -> TimeSpan:

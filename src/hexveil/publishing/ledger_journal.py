@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.base.deferred_interrupts import defer_interrupts
+from hexveil.base.atomic_files import defer_interrupts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -12,8 +12,7 @@ from dataclasses import fields, replace
 from typing import Any, Literal, get_args
 
 from hexveil.base.errors import InputError
-from hexveil.base.items import items_of
-from hexveil.base.rational import decimal_text
+from hexveil.base.rational import decimal_text, items_of
 from hexveil.base.scratch import place
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_grid import DeclaredFacts, DeclaredGrid

@@ -19,6 +19,7 @@ from hexveil.base.work_share import SEARCH, parts_of_work
 from hexveil.mechanisms import ThresholdMechanism
 from hexveil.mechanisms.looks.cell_ranges import allocate_cell_ranges
 from hexveil.mechanisms.looks.range_search import allocate_with_range
+from hexveil.mechanisms.looks.remembered_ranges import allocate_remembered
 from hexveil.model.pair_columns import SuppressedPairs
 from hexveil.planning import cell_mechanisms
 from hexveil.planning.allocation import PlanAllocation
@@ -46,7 +47,7 @@ def allocate(problem: PlanningProblem) -> PlanAllocation:
     check_units(request.delta, occupancy.n_users)
     match request.limit:
         case WithinEpsilon(epsilon):
-            kind = request.resolve_range(occupancy, epsilon)
+            kind = "remembered" if problem.forecast else request.resolve_range(occupancy, epsilon)
             return _BY_RANGE[kind](problem, promised(epsilon, request.delta))
         case WithinErrors(targets) if request.method == "joint":
             return joint.allocate_within_errors(problem, targets)
@@ -159,6 +160,7 @@ _BY_RANGE = {
     "bounds": _within_bounds,
     "private": _private_range,
     "per-cell": allocate_cell_ranges,
+    "remembered": allocate_remembered,
 }
 _METHODS = {
     "per-cell": _per_cell,

@@ -41,12 +41,15 @@ def plan_moments(
     # Checked before planning: a bad argument must not cost minutes first.
     miss = default_baseline_error(lower, upper, options.baseline_error)  # type: ignore[arg-type]
     request = options.request((upper - lower, cell_names(occupancy, facts)))
+    problem = PlanningProblem(occupancy, upper - lower, request, facts)
+    if options.history is not None:
+        problem = problem.with_forecast(options.history)
     return MomentPart(
         occupancy=occupancy,
         lower=lower,
         upper=upper,
-        allocation=allocate(PlanningProblem(occupancy, upper - lower, request, facts)),
-        request=request,
+        allocation=allocate(problem),
+        request=problem.request,
         baseline_error=miss,
         facts=facts,
     )

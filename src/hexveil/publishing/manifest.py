@@ -276,6 +276,7 @@ def _request(request: Request) -> dict[str, Any]:
         "targets": request.target_ranges,
         "objective": request.objective,
         "split": None if request.split is None else decimal_text(request.split),
+        **({"history": list(request.history)} if request.history else {}),
     }
 
 

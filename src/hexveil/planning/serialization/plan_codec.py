@@ -21,6 +21,7 @@ from hexveil.mechanisms.looks.bounds import WithinBounds
 from hexveil.mechanisms.looks.cell_ranges import PerCellRange
 from hexveil.mechanisms.looks.cell_stages import CellRangeOutputs
 from hexveil.mechanisms.looks.one_range import PrivateRange
+from hexveil.mechanisms.looks.remembered_ranges import RememberedRanges
 from hexveil.mechanisms.looks.single_cells import CellMechanisms
 from hexveil.model import cells, declared_grid, public_metadata, statistic_terms
 from hexveil.model.occupancy import LocalOccupancy, Occupancy
@@ -53,7 +54,7 @@ KINDS: dict[str, type[Any]] = {kind.saved_as: kind for kind in (MomentPart, Dist
 """What is saved as a whole, by name: the part of one value column, or the plan of several."""
 _CLASSES = (
     *KINDS.values(), request.Request, allocation.PlanAllocation,
-    WithinBounds, PrivateRange, PerCellRange, SavedStages,
+    WithinBounds, PrivateRange, PerCellRange, RememberedRanges, SavedStages,
     CellRangeOutputs, FactoredWeights, SuppressedPairs,
     distribution_components.IndicatorPlan, distribution_components.RankPlan,
     distribution_components.BinPlan, PricedCells, public_metadata.PublicMetadata,
@@ -66,7 +67,7 @@ _ALIASES = {
     "Floats": Floats, "Ints": Ints, "Bools": Bools, "NDArray": NDArray,
     "Weights": FactoredWeights,
     "Term": statistic_terms.Term,
-    "ClippingKind": WithinBounds | PrivateRange | PerCellRange | SavedStages,
+    "ClippingKind": WithinBounds | PrivateRange | PerCellRange | RememberedRanges | SavedStages,
     "Estimator": statistic_terms.Estimator, "ClippingRangeMode": ClippingRangeMode,
     "Part": SavedPart, "ErrorModel": Any,
     "DistributionComponent": distribution_components.DistributionComponent,

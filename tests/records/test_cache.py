@@ -221,22 +221,6 @@ def test_every_unit_grid_and_way_with_repeats_agrees(
     )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("unit", ["user", "user-day"])
-def test_files_sorted_and_files_grouped_are_added_up(tmp_path, place, monkeypatch, unit):
-    """An entry is the same whichever way its pairs were found: of one way, the other can go on."""
-    source, more = fill(tmp_path / "days", days=1), {"privacy_unit": unit, "timezone": "UTC"}
-    for number, fewest in enumerate((SORTED, GROUPED, SORTED)):
-        pq.write_table(day(number), source / f"day{number}.parquet")
-        monkeypatch.setattr(fast_path, "MIN_RECORDS", fewest)
-        found = ask(source, cache=place, **more)
-    tables = [pq.read_schema(path) for path in place.glob("*.pairs")]
-    assert len(tables) == 3
-    for table in tables:
-        assert (table.names, table.types) == (tables[0].names, tables[0].types)
-    same(found, ask(source, **more))
-
-
 def write_csv(table, path):
     """Write rows as CSV, with lines that are none."""
     lines = [",".join(table.column_names)]
@@ -709,30 +693,6 @@ def test_the_faster_of_two_stands(days, place, monkeypatch):
     monkeypatch.setattr(file_groups.CacheQuery, "write", slow)
     same(ask(days, cache=place), ask(days))
     assert {path.name for path in place.iterdir()} == before
-
-
-@pytest.mark.slow
-def test_merging_stays_within_memory(tmp_path, place):
-    """With little memory the engine spills while adding up, and the result does not change."""
-    source, rng = tmp_path / "days", np.random.default_rng(3)
-    source.mkdir()
-    size = 80_000
-    for number in range(2):
-        users = [
-            f"a long name for a bus so that ids take some room {i % 9000}" for i in range(size)
-        ]
-        table = pa.table(
-            {
-                "bus": users,
-                "speed": rng.uniform(4321, 4380, size),
-                "lat": rng.uniform(52, 52.3, size),
-                "lon": rng.uniform(20.8, 21.2, size),
-                "t": FIRST + number * DAY + rng.integers(0, DAY, size),
-            }
-        )
-        pq.write_table(table, source / f"{number}.parquet")
-    few = ask(source, cache=place, memory="64MB")
-    assert sums_of(few) == sums_of(ask(source, memory="2GB"))
 
 
 @pytest.mark.slow

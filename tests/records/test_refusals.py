@@ -211,22 +211,6 @@ def test_malformed_lines_are_counted_and_never_shown(tmp_path):
     refused(tmp_path / "r.json", "could not be read to its end")
 
 
-def test_bad_values_among_good_ones_are_dropped_by_rule():
-    """NaN, infinity and latitude 95 among good records are counted, not an error."""
-    lat = [52.2] * 38 + [95.0, float("nan")]
-    speed = [float("nan"), float("inf")] + [1.0] * 38
-    found = reading(table(lat=lat, speed=speed))
-    assert found.public.rules["without a usable value"] == 2
-    assert found.public.rules["without a usable place"] == 2
-    assert found.occupancy.n.sum() == 36
-
-
-def test_more_bad_rows_than_allowed_name_the_rule():
-    """The message gives public counts and the rule that left out most."""
-    lat = [95.0] * 5 + [52.2] * 35
-    assert reading(table(lat=lat), max_bad_rows=0.2).occupancy.n.sum() == 35
-
-
 def test_naive_times_without_a_timezone_ask_for_it():
     """Text without an offset, and typed local times, need a declared clock."""
     naive = ["2024-02-19T12:00:00"] * 40
@@ -514,17 +498,6 @@ def test_single_records_are_of_users_not_of_their_days():
     found = reading(source, privacy_unit="user-day", cells=Cells(5, None, "Europe/Warsaw"))
     assert set(found.occupancy.n.tolist()) == {1}
     assert found.occupancy.n_users == 90
-
-
-@pytest.mark.slow
-def test_single_records_are_found_among_many():
-    """Where pairs are packed and where the engine groups them, the counts are the same."""
-    size = 120_000
-    columns = {"speed": [1.0] * size, "lat": [52.2] * size, "time": [NOON + i for i in range(size)]}
-    alone = table(size, user=list(range(size)), **columns)
-    refused(alone, "120000 of 120000 ids", privacy_unit="user-day")
-    twice = table(size, user=[i // 2 for i in range(size)], **columns)
-    assert reading(twice, privacy_unit="user-day").occupancy.n_users == size // 2
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest
 
 import hexveil as hv
 from hexveil import report
-from hexveil.base import tables
+from hexveil.base import arrow_tables
 from hexveil.publishing import check_writable, folder
 from hexveil.publishing.estimates.accuracy import accuracy_statement
 from hexveil.publishing.estimates.table import build_table
@@ -95,7 +95,7 @@ def test_csv_round_trip(kind, request, tmp_path):
         elif pa.types.is_integer(column.type):
             assert [int(x) for x in got] == column.to_pylist()
         elif pa.types.is_string(column.type):
-            assert got == list(map(tables.escape_formula, column.to_pylist()))
+            assert got == list(map(arrow_tables.escape_formula, column.to_pylist()))
             assert not any(text.startswith("=") for text in got)
 
 

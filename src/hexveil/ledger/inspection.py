@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from hexveil.base import atomic_files
 from hexveil.base.arrays import Ints
+from hexveil.base.arrow_tables import write_csv
 from hexveil.base.errors import InputError, StorageError
-from hexveil.base.tables import write_csv
 from hexveil.ledger import accounts, events, journal, soundness, tables
 from hexveil.ledger.accounts import Account, Spend
 from hexveil.ledger.databases import Engine, transaction

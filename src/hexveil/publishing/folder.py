@@ -25,8 +25,8 @@ import pyarrow.parquet
 from hexveil import report
 from hexveil.base import atomic_files
 from hexveil.base.arrays import Floats
+from hexveil.base.arrow_tables import write_csv
 from hexveil.base.errors import InputError, StorageError
-from hexveil.base.tables import write_csv
 from hexveil.base.work_share import WRITING, tell_share
 from hexveil.publishing import places, receipt, signing
 from hexveil.publishing.catalogue import metadata_files, vector_tiles

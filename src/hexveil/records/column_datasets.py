@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hexveil.base.arrow_tables import to_arrow
 from hexveil.base.errors import HexveilError, InputError
-from hexveil.base.tables import to_arrow
 from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns, DeclaredFacts
 from hexveil.model.private_pairs import PairBlocks, PrivatePairs
 from hexveil.records.dataset import Dataset

@@ -28,9 +28,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hexveil.base.arrow_tables import to_numpy
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.base.tables import to_numpy
 from hexveil.model.pair_bins import PairBins
 from hexveil.model.public_metadata import ValueLattice
 

@@ -23,9 +23,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hexveil.base.arrays import Bools
+from hexveil.base.arrow_tables import to_numpy, to_table
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, decimal_text
-from hexveil.base.tables import to_numpy, to_table
 from hexveil.model.cells import Cells, CellTable, Labels
 from hexveil.model.declared_grid import DeclaredFacts
 from hexveil.model.pair_bins import PairBins

@@ -33,8 +33,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from hexveil.base.arrow_tables import to_arrow
 from hexveil.base.errors import HexveilError, InputError
-from hexveil.base.tables import to_arrow
 from hexveil.model.public_metadata import Unit
 
 CANONICAL_IDS = 2

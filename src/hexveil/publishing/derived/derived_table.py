@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from hexveil.base import atomic_files
+from hexveil.base.arrow_tables import write_csv
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.optional_packages import require_package
-from hexveil.base.tables import write_csv
 from hexveil.base.work_share import WRITING, tell_share
 from hexveil.publishing import places
 from hexveil.publishing.folder import round_to_intervals

@@ -22,8 +22,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
+from hexveil.base.arrow_tables import escape_formulas
 from hexveil.base.errors import HexveilError
-from hexveil.base.tables import escape_formulas
 from hexveil.publishing import places
 from hexveil.publishing.catalogue import metadata_files
 from hexveil.publishing.folder import PAGE, derive_texts, round_to_intervals

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from hexveil.base import hexagons
 from hexveil.base.arrays import Ints
+from hexveil.base.arrow_tables import to_arrow, to_numpy, to_table
 from hexveil.base.errors import InputError
-from hexveil.base.tables import to_arrow, to_numpy, to_table
 from hexveil.base.work_share import READING, tell_share
 from hexveil.model.cells import Cells
 from hexveil.records.duckdb import aggregation

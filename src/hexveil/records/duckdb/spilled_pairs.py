@@ -17,9 +17,9 @@ import numpy as np
 
 from hexveil.base import scratch as scratch_folder
 from hexveil.base.arrays import Ints
+from hexveil.base.arrow_tables import to_numpy
 from hexveil.base.errors import HexveilError
 from hexveil.base.scratch import ColumnFile
-from hexveil.base.tables import to_numpy
 from hexveil.model.distributed_occupancy import DistributedOccupancy, partition_numbers
 from hexveil.model.occupancy import Pairs, Partition, T, WholeGroup, sorted_by_cell
 from hexveil.model.pair_bins import PairBins, PairSums

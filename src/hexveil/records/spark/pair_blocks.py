@@ -31,8 +31,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 
 from hexveil.base.arrays import Ints
+from hexveil.base.arrow_tables import to_numpy
 from hexveil.base.errors import StorageError
-from hexveil.base.tables import to_numpy
 from hexveil.model.distributed_occupancy import DistributedOccupancy, partition_numbers
 from hexveil.model.occupancy import Pairs, Partition, T, WholeGroup
 from hexveil.model.pair_bins import PairBins, PairSums

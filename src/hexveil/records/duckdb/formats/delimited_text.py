@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
+from hexveil.base.arrow_tables import to_arrow
 from hexveil.base.errors import InputError
-from hexveil.base.tables import to_arrow
 from hexveil.records.duckdb.session import Session
 from hexveil.records.sources.headers import FIRST_BYTES, FirstLine
 from hexveil.records.sources.record_format import RecordFormat

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hexveil.base import tables
-from hexveil.base.tables import (
+from hexveil.base import arrow_tables
+from hexveil.base.arrow_tables import (
     MAX_LETTERS,
     MAX_ROWS,
     html_table,
@@ -33,7 +33,7 @@ TABLE = pa.table(
 
 def test_numbers_and_gaps_stay_and_texts_are_guarded():
     """Only texts and names change, each by one apostrophe at its beginning."""
-    found = tables.escape_formulas(TABLE)
+    found = arrow_tables.escape_formulas(TABLE)
     assert found.column_names == ["'=ward", "large", "n"]
     assert found["'=ward"].to_pylist() == ["'=1+1", "'\t-2", "''@x", "''", None]
     assert found["large"].to_pylist() == ["'+", "", "a=1", "'tis", "'-"]
@@ -44,7 +44,7 @@ def test_numbers_and_gaps_stay_and_texts_are_guarded():
 def test_a_table_without_rows_is_a_line_of_names():
     """Nothing is lost of an empty table."""
     sink = io.BytesIO()
-    tables.write_csv(TABLE.slice(0, 0), sink)
+    arrow_tables.write_csv(TABLE.slice(0, 0), sink)
     assert [*csv.reader(io.StringIO(sink.getvalue().decode()))] == [["'=ward", "large", "n"]]
 
 

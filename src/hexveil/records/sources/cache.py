@@ -173,8 +173,10 @@ def resolve_cache(
     place = Path(os.path.realpath(folder))
     files = [Path(os.path.realpath(path)) for path in source.paths]
     given = given_source if isinstance(given_source, (list, tuple)) else [given_source]
-    folders = {file.parent for file in files}
-    folders |= {Path(os.path.realpath(str(item))) for item in given if Path(str(item)).is_dir()}
+    named = [Path(str(item)) for item in given]
+    folders = {Path(os.path.realpath(path)) for path in named if path.is_dir()}
+    # What does not exist by its name is a pattern.
+    folders |= {file.parent for file in files if not all(path.exists() for path in named)}
     if any(map(place.is_relative_to, folders)) or any(file.is_relative_to(place) for file in files):
         raise InputError(
             f"cache: {str(folder)!r} and the records lie one within the other; name a folder "

@@ -135,6 +135,14 @@ def test_a_quote_that_does_not_end_costs_its_line(tmp_path):
         hv.read(path, user="user", value="speed", bounds=(0, 40), cells=hv.Labels("ward"))
 
 
+def test_a_line_longer_than_blocks_is_one_malformed_line(tmp_path):
+    """What follows it in the next blocks is no record of anybody."""
+    long = b"z,1,x," * 400_000
+    data = HEADER + b"\n".join([*PLAIN_LINES, long + b"z,1,x", b"y,2,x"])
+    rows, malformed = streamed(tmp_path / "r.csv", data)
+    assert (len(rows), malformed) == (len(PLAIN_LINES) + 1, 1)
+
+
 ODDITIES = [
     b"z,1,x\r", b"z,1\r,x", b"z\r,1,x", b"\n\r\rz,1,x\n\r", b"z,1,x\r\r\n", b'z,"1,x', b'z,1"2,x',
     b'"z"x,1,x', b'z,1,"x', b"z\0,1,x", b"\0", b"z,\0001,x", b"\xef\xbb\xbfz,1,x", b"\xfe\xff",

@@ -144,7 +144,7 @@ def test_variants_are_read_as_json(spark):
     [
         ({"engine": "duckdb"}, "reads no Spark DataFrame"),
         ({"engine": 7}, "engine must be"),
-        ({"cache": "folder"}, "does not say which of its files changed"),
+        ({"cache": "folder"}, "DataFrames and addresses are read each time"),
         ({"version": {"*": "1"}}, "version by files is for a cache"),
     ],
 )

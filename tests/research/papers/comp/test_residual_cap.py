@@ -1,0 +1,89 @@
+"""The cap after CLIP-USER against every whole cap, and against the formulas of `theory`."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hexveil import Occupancy, theory
+from hexveil.base.errors import InputError
+from hexveil_research.papers.comp.residual_cap import cap_after_suppression
+from hexveil_research.papers.comp_setting import SPAN, comp_setting
+from strategies import occupancies
+
+
+def error(kept, counts, span, epsilon):
+    """COMP section V-B.3: biases against the original counts plus noise of the kept ones."""
+    live = kept[kept > 0]
+    biases = (
+        theory.truncation_mean_bias(kept, counts, span),
+        theory.truncation_variance_bias(kept, counts, span),
+    )
+    moved = theory.mean_sensitivity(live, span), theory.variance_sensitivity(live, span)
+    return sum(biases) + 2 / epsilon * sum(moved)
+
+
+def by_trial(kept, counts, span, epsilon):
+    """Return the least error and the smallest cap that has it, trying every whole cap."""
+    caps = range(int(kept[kept > 0].min()), int(kept.max()) + 1)
+    errors = [error(np.minimum(kept, cap), counts, span, epsilon) for cap in caps]
+    least = min(errors)
+    return least, next(cap for cap, e in zip(caps, errors, strict=True) if e <= least * (1 + 1e-11))
+
+
+@given(
+    st.lists(st.integers(1, 60), min_size=1, max_size=7),
+    st.randoms(),
+    st.sampled_from([0.01, 0.1, 0.5, 1.0, 3.0, 20.0]),
+    st.sampled_from([0.5, 3.0, 65.0]),
+)
+def test_no_whole_cap_is_better(counts, random, epsilon, span):
+    """The caps tried include the best of all from the least to the largest kept count."""
+    counts = np.array(counts)
+    kept = np.array([m if random.random() < 0.8 else 0 for m in counts])
+    kept[0] = counts[0]
+    occupancy = Occupancy.from_dense(counts[:, None])
+    done = cap_after_suppression(occupancy, kept, span, epsilon)
+    least, cap = by_trial(kept, counts, span, epsilon)
+    assert done.max_error == pytest.approx(least, rel=1e-12)
+    assert done.caps.tolist() == [cap]
+    assert done.contributions.tolist() == np.minimum(kept, cap).tolist()
+
+
+@given(occupancies(users=8, cells=5), st.sampled_from(["0.1", "1", "5"]))
+def test_caps_after_clip_user_raise_no_error_and_no_degradation(occupancy, epsilon):
+    """The largest kept count is among the caps, so no cell gets worse; nobody loses a cell."""
+    suppressed = theory.clip_user(occupancy, 5, epsilon)
+    done = cap_after_suppression(occupancy, suppressed.contributions, 5, epsilon)
+    assert (done.errors <= suppressed.errors * (1 + 1e-12)).all()
+    assert ((done.contributions > 0) == suppressed.contributing_pairs).all()
+    for g in range(occupancy.n_cells):
+        kept, counts = done.contributions[occupancy.cell == g], occupancy.n[occupancy.cell == g]
+        assert done.errors[g] == pytest.approx(error(kept, counts, 5.0, float(epsilon)), rel=1e-12)
+
+
+def test_the_synthetic_setting_gains_more_with_a_heavier_hitter():
+    """COMP figures 6 to 8: the error after capping is a smaller share of E for a larger gamma."""
+    shares = []
+    for gamma in (3, 6, 9):
+        occupancy = comp_setting(gamma, seed=0)
+        suppressed = theory.clip_user(occupancy, SPAN, "0.1")
+        done = cap_after_suppression(occupancy, suppressed.contributions, SPAN, "0.1")
+        shares.append(done.max_error / suppressed.bound)
+    assert 1 > shares[0] > shares[1] > shares[2]
+
+
+@pytest.mark.parametrize(
+    ("kept", "message"),
+    [
+        ([1], "contributions need a whole number for each of 4 pairs"),
+        ([1.0, 1.0, 1.0, 1.0], "contributions need a whole number for each of 4 pairs"),
+        ([1, 1, 1, 5], "contributions must be from 0 to the count"),
+        ([-1, 1, 1, 1], "contributions must be from 0 to the count"),
+        ([1, 1, 0, 0], "no sample of cell 1"),
+    ],
+)
+def test_bad_kept_counts_are_refused_in_a_sentence(kept, message):
+    """Missing, broken, beyond the count, negative, an emptied cell."""
+    with pytest.raises(InputError, match=message):
+        cap_after_suppression(Occupancy.from_dense([[1, 2], [3, 4]]), kept, 1.0, 1)

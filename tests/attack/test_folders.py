@@ -157,14 +157,16 @@ def law_of(step):
 # ---- folders that would take much ----
 
 CHILD = """\
-import resource, sys
+import re, sys
 from pathlib import Path
 from hexveil.publishing.verification import verify
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+def peak():
+    # Not ru_maxrss: a process begins with that of the one that started it.
+    return int(re.search(r"VmHWM:\\s+([0-9]+)", Path("/proc/self/status").read_text())[1])
+before = peak()
 for place in map(Path, sys.argv[1:]):
     found = verify.find_problems(place)
-    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(place.name, len(found), (after - before) // 1000)
+    print(place.name, len(found), (peak() - before) // 1000)
 """
 MOST = 400
 """Megabytes beside what the program itself takes."""

@@ -7,7 +7,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.config.fields import FIELDS, option
-from hexveil.publishing.estimates.released_columns import COLUMNS
+from hexveil.publishing.estimates.table import COLUMNS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 SOURCE = DOCS.parent / "src" / "hexveil"

@@ -23,8 +23,7 @@ from hexveil.cli.options import FIELDS_PANEL
 from hexveil.config.fields import FIELDS, option
 from hexveil.planning.option_rules import RULES, spoken
 from hexveil.planning.plan_arguments import PlanArguments
-from hexveil.publishing.part_kinds import manifest_schema
-from hexveil.publishing.schema import component_schema, with_common
+from hexveil.publishing.part_kinds import component_schema, manifest_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -289,6 +288,17 @@ TITLES = {
 }
 
 
+def resolved(node: Any) -> Any:  # noqa: ANN401  JSON
+    """Return a schema with its parts in place of references to them."""
+    if isinstance(node, list):
+        return [resolved(entry) for entry in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        return resolved(manifest_schema()["$defs"][node["$ref"].rpartition("/")[2]])
+    return {key: resolved(entry) for key, entry in node.items()}
+
+
 def described(node: dict[str, Any], path: str = "") -> dict[str, Any]:
     """Return a schema in which fields without a description have that of `MEANINGS`."""
     made = dict(node)
@@ -324,8 +334,10 @@ def bare(node: dict[str, Any]) -> list[str]:
 
 def manifest_page(_: str = "") -> str:
     """Return the page of the schema: what all releases state, then each kind of component."""
-    whole = manifest_schema()
-    common = described(with_common("a name below", {"properties": {}, "required": []}))
+    whole = resolved(manifest_schema())
+    common = described(
+        resolved(component_schema("a name below", {"properties": {}, "required": []}))
+    )
     known: dict[str, Any] = {"components": None}
     parts = [
         "# The manifest",
@@ -349,7 +361,7 @@ def manifest_page(_: str = "") -> str:
     ]
     known = whole["properties"] | dict.fromkeys(common["properties"])
     for kind, title in TITLES.items():
-        made = described(component_schema(kind))
+        made = described(resolved(component_schema(kind)))
         text = f"A component whose `kind` is `{kind}` also has:"
         parts += [f"## {title}", text, manifest_table(made, known)]
         known = made["properties"] | known

@@ -21,7 +21,7 @@ from hexveil.planning.feasibility.proposals import propose_runs
 from hexveil.planning.optimizers import pair_sums
 from hexveil.planning.serialization import plan_codec
 from hexveil.planning.serialization.codec import unpack_bytes
-from hexveil.publishing.private_sums import private_sums, sums_of
+from hexveil.publishing.pipeline import private_sums, sums_of
 from hexveil.publishing.verification.verify import find_problems
 from hexveil.records.dataset import Dataset, DistributedSums
 from publishing.releases import statements_of
@@ -270,19 +270,6 @@ def test_what_comes_to_the_driver_is_bounded_by_cells_and_users(
     sizes = dict(sorted(store.received, key=lambda noted: noted[1]))
     assert sizes.pop("_fetched") <= 2 * sample * 3 * 8
     assert max(sizes.values()) <= most < 8 * occupancy.n_pairs / 2
-
-
-def test_constants_read_no_block(tmp_path):
-    """A plan without noise asks for no sum and costs nothing."""
-    there = distributed_dataset(records(), 30)
-    made, nothing = planned(there, epsilon=2, clipping_range="bounds"), np.zeros(8)
-    rows = replace(
-        made.allocation, contribution_cap=nothing.astype(np.int64), noise_scale_records=nothing
-    )
-    made = made.changed(allocation=rows)
-    shown = hv.release(there, made, ledger=ledger(tmp_path, "none"), accept_noise=True)
-    assert shown.table["mean_raw"].to_pylist() == [5.0] * 8
-    assert "sums" not in {about for about, _ in there.occupancy.store.asked}
 
 
 # ---- plans and advice ----

@@ -25,7 +25,7 @@ from hexveil.ledger.databases import MEMORY, Engine, connect_existing, describe_
 from hexveil.ledger.promises import booked_epsilon
 from hexveil.ledger.verification import verify as verified
 from hexveil.publishing import signing
-from hexveil.publishing.pinned_unit import PRIVATE
+from hexveil.publishing.booking import PRIVATE
 from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:

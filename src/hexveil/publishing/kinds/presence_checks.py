@@ -34,31 +34,31 @@ from hexveil.mechanisms.presence.presence_decoding import (
 )
 from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.model.statistic_terms import Share, parse_statistics
-from hexveil.publishing.distribution.distribution_table import limits_of
-from hexveil.publishing.estimates.quality_grades import beats_constant
-from hexveil.publishing.presence import presence_table as released
-from hexveil.publishing.presence.presence_manifest import (
+from hexveil.publishing.estimates.accuracy import beats_constant
+from hexveil.publishing.kinds import presence_table as released
+from hexveil.publishing.kinds.distribution_checks import check_estimates, lattice_of
+from hexveil.publishing.kinds.distribution_table import limits_of
+from hexveil.publishing.kinds.guarantee import check_delta, delta_of
+from hexveil.publishing.kinds.moment_checks import DEVIATION_TOLERANCE, is_same
+from hexveil.publishing.kinds.presence_manifest import (
     GAUSSIAN,
     as_integers,
     stage_law,
     stage_losses,
     stated_ranges,
 )
-from hexveil.publishing.presence.presence_table import (
+from hexveil.publishing.kinds.presence_table import (
     OPEN,
     SMOOTHED,
     USERS,
     has_shapes,
     map_statistics,
 )
-from hexveil.publishing.verification.distribution_checks import check_estimates, lattice_of
-from hexveil.publishing.verification.guarantee_checks import check_delta, delta_of
-from hexveil.publishing.verification.moment_numbers import DEVIATION_TOLERANCE, is_same
 from hexveil.publishing.verification.table_checks import (
     TOLERANCE,
-    column,
     is_interval,
 )
+from hexveil.report.manifest_view import numbers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,7 +125,7 @@ def _check_numbers(table: pa.Table, manifest: Json) -> Iterator[str]:
     """Yield numbers that do not follow from each other, or from the manifest."""
     plan, lattice = manifest["plan"], lattice_of(manifest)
     is_open = np.array(table[OPEN].to_pylist(), dtype=bool)
-    numbers = {name: column(table, name) for name in number_columns(manifest)}
+    numbers = {name: numbers_of(table, name) for name in number_columns(manifest)}
     if manifest["grid"]["in_use"] and not is_open.all():
         yield "a cell that was declared to be in use is closed."
     for name, values in numbers.items():

@@ -24,8 +24,8 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.base import hexagons
-from hexveil.publishing.estimates.released_columns import describe_column
-from hexveil.report.background import words_of
+from hexveil.publishing.estimates.table import describe_column
+from hexveil.report.geography.background import words_of
 from hexveil.report.origin import slot_days, stated_days
 from hexveil.report.templates import render_sentence
 

@@ -96,28 +96,17 @@ def _geojson(file: Path) -> dict[str, Any]:
 
 
 def lines_of(context: dict[str, Any]) -> list[Line]:
-    """Return everything drawable in GeoJSON as lines; a point is a line of one place.
-
-    Raises
-    ------
-    InputError
-        If it is not GeoJSON in degrees.
-    """
-    return [line for feature in _checked(context) for line in _lines(feature["geometry"])]
+    """Return everything drawable in a context as lines; a point is a line of one place."""
+    return [line for feature in context["features"] for line in _lines(feature["geometry"])]
 
 
 def named_positions(context: dict[str, Any]) -> list[tuple[str, tuple[float, float], bool]]:
     """Return each name with a position, and whether it is that of a line, as of a street.
 
     A point stands where it is, an area at the mean of its corners, a line at its middle corner.
-
-    Raises
-    ------
-    InputError
-        If it is not GeoJSON in degrees.
     """
     result = []
-    for feature in _checked(context):
+    for feature in context["features"]:
         name = feature["properties"].get("name")
         lines = _lines(feature["geometry"]) if name else []
         if not lines:
@@ -129,16 +118,10 @@ def named_positions(context: dict[str, Any]) -> list[tuple[str, tuple[float, flo
 
 
 def named_lines(context: dict[str, Any]) -> list[tuple[str, Line]]:
-    """Return each named line, as of a street, with its name.
-
-    Raises
-    ------
-    InputError
-        If it is not GeoJSON in degrees.
-    """
+    """Return each named line, as of a street, with its name."""
     return [
         (name, line)
-        for feature in _checked(context)
+        for feature in context["features"]
         if (name := feature["properties"].get("name"))
         and feature["geometry"]["type"].endswith("LineString")
         for line in _lines(feature["geometry"])
@@ -152,16 +135,6 @@ def _middle(line: Line) -> tuple[float, float]:
         sum(lon for lon, _ in corners) / len(corners),
         sum(lat for _, lat in corners) / len(corners),
     )
-
-
-def _checked(context: dict[str, Any]) -> list[dict[str, Any]]:
-    try:
-        return list(_features(context))
-    except _NOT_GEOJSON:
-        raise InputError(
-            "context must be GeoJSON with places as [longitude, latitude] in degrees; "
-            "read it with hexveil.report.read_context."
-        ) from None
 
 
 def _features(data: Any, name: str = "") -> Iterator[dict[str, Any]]:  # noqa: ANN401  any JSON

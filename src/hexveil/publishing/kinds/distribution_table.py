@@ -49,13 +49,19 @@ from hexveil.planning.distribution.distribution_components import (
     weight_variance,
 )
 from hexveil.planning.moment_part import with_outputs
-from hexveil.publishing.estimates.accuracy import count_grades, typical_error
-from hexveil.publishing.estimates.decoded_moments import DecodedMoments, decode_moments
+from hexveil.publishing.estimates.accuracy import (
+    beats_constant,
+    count_grades,
+    grade_intervals,
+    typical_error,
+)
+from hexveil.publishing.estimates.decoded_moments import (
+    DecodedMoments,
+    decode_moments,
+    groupings_of,
+)
 from hexveil.publishing.estimates.posterior_estimates import estimate_outputs
-from hexveil.publishing.estimates.quality_grades import beats_constant, grade_intervals
-from hexveil.publishing.estimates.released_columns import describe_column
-from hexveil.publishing.estimates.smoothed_estimates import groupings_of
-from hexveil.publishing.estimates.table import described_table, name_counted_cells
+from hexveil.publishing.estimates.table import describe_column, described_table, name_counted_cells
 from hexveil.report.accuracy_text import describe_assumption
 
 if TYPE_CHECKING:

@@ -23,17 +23,15 @@ from hexveil.planning.distribution.distribution_components import (
     score_metadata,
 )
 from hexveil.publishing.components import EPSILONS
-from hexveil.publishing.distribution.distribution_table import DecodedDistribution, describe_term
-from hexveil.publishing.manifest import (
-    bounds_section,
+from hexveil.publishing.kinds.distribution_table import DecodedDistribution, describe_term
+from hexveil.publishing.kinds.guarantee import epsilon_text, loss_section, square_section
+from hexveil.publishing.kinds.moment_manifest import (
     cut_off_section,
-    loss_section,
     occupancy_sections,
     plan_section,
     planned_cells,
-    square_section,
 )
-from hexveil.publishing.promise_section import epsilon_text
+from hexveil.publishing.manifest import bounds_section
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -24,9 +24,9 @@ from hexveil.base.errors import InputError
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
 from hexveil.mechanisms.presence.count_map import COUNT_MAP, decode_counts
 from hexveil.model.statistic_terms import column_names, parse_statistics
-from hexveil.publishing.distribution.distribution_table import describe_terms, limits_of
-from hexveil.publishing.estimates.quality_grades import beats_constant, grade_intervals
+from hexveil.publishing.estimates.accuracy import beats_constant, grade_intervals
 from hexveil.publishing.estimates.table import described_table, name_columns
+from hexveil.publishing.kinds.distribution_table import describe_terms, limits_of
 from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.report.templates import render_sentence
 

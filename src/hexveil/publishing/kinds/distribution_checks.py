@@ -38,20 +38,19 @@ from hexveil.model.statistic_terms import (
     parse_statistics,
 )
 from hexveil.planning.distribution.distribution_components import MOMENTS, SCORES, SHAPE
-from hexveil.publishing.distribution import distribution_table as released
-from hexveil.publishing.distribution.distribution_manifest import nested_manifest
-from hexveil.publishing.estimates.quality_grades import beats_constant
-from hexveil.publishing.promise_section import epsilon_text
-from hexveil.publishing.verification import guarantee_checks, loss_checks, moment_checks
-from hexveil.publishing.verification.guarantee_checks import added_losses, delta_of
-from hexveil.publishing.verification.moment_numbers import is_same
-from hexveil.publishing.verification.recomputed_losses import ReleaseStatements
+from hexveil.publishing.estimates.accuracy import beats_constant
+from hexveil.publishing.kinds import distribution_table as released
+from hexveil.publishing.kinds import guarantee, loss_checks, moment_checks, moment_manifest
+from hexveil.publishing.kinds.distribution_manifest import nested_manifest
+from hexveil.publishing.kinds.guarantee import added_losses, delta_of, epsilon_text
+from hexveil.publishing.kinds.moment_checks import is_same
+from hexveil.publishing.kinds.recomputed_losses import ReleaseStatements
 from hexveil.publishing.verification.table_checks import (
     TOLERANCE,
-    column,
     is_ascending,
     is_interval,
 )
+from hexveil.report.manifest_view import numbers_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -111,7 +110,7 @@ def check_statements(manifest: Json) -> Iterator[str]:
 
 def _check_delta(manifest: Json) -> Iterator[str]:
     """Yield if δ is none that a release has, or squares are stated without it."""
-    yield from guarantee_checks.check_delta(manifest, manifest["losses"]["units"])
+    yield from guarantee.check_delta(manifest, manifest["losses"]["units"])
     stating = [manifest["losses"], *manifest["plan"]["components"]]
     if any(("squared_mu" in entry) != ("delta" in manifest["guarantee"]) for entry in stating):
         yield "squares of mu are stated without a delta, or a delta without them."
@@ -130,9 +129,9 @@ def lattice_of(manifest: Json) -> ValueLattice:
 def typed_columns(manifest: Json) -> dict[str, pa.DataType]:
     """Return the columns of a release of distributions, with their types."""
     nested = [nested_manifest(manifest, MOMENTS)] if MOMENTS in manifest else []
-    moments = [name for own in nested for name in moment_checks.moment_columns(own)]
+    moments = [name for own in nested for name in moment_manifest.moment_columns(own)]
     names = ("users", "records", *moments, *released.released_columns(_terms(manifest)))
-    return moment_checks.types_of(names)
+    return moment_manifest.types_of(names)
 
 
 def _terms(manifest: Json) -> tuple[Term, ...]:
@@ -149,7 +148,7 @@ def check_distribution(table: pa.Table, manifest: Json) -> Iterator[str]:
             if name == MOMENTS:
                 yield from moment_checks.check_moment_numbers(table, stated)
     yield from _check_components(manifest)
-    yield from guarantee_checks.check_spent(manifest)
+    yield from guarantee.check_spent(manifest)
     yield from moment_checks.check_counts(table, manifest)
     yield from _check_numbers(table, manifest)
 
@@ -239,7 +238,9 @@ def _check_numbers(table: pa.Table, manifest: Json) -> Iterator[str]:
         half, width = (half_bin(lattice), float(lattice.span)) if is_value else (0.0, 1.0)
         yield from _check_column(table, prefix, width, half, statement)
     limits = released.limits_of((), terms, lattice)
-    yield from check_estimates(limits, terms, lattice, partial(column, table), "_estimate", LOOSE)
+    yield from check_estimates(
+        limits, terms, lattice, partial(numbers_of, table), "_estimate", LOOSE
+    )
 
 
 def _check_column(
@@ -247,7 +248,7 @@ def _check_column(
 ) -> Iterator[str]:
     """Yield if an error, a grade or the accuracy of a column contradict each other."""
     low, middle, high, errors = (
-        column(table, f"{prefix}_{key}") for key in ("low", "estimate", "high", "error")
+        numbers_of(table, f"{prefix}_{key}") for key in ("low", "estimate", "high", "error")
     )
     if (errors < 0).any():
         yield f"{prefix}_error is negative."

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,22 +20,20 @@ from numpy.typing import NDArray
 
 from hexveil.base import hexagons
 from hexveil.base.arrays import Ints
-from hexveil.report.context import lines_of, named_lines, named_positions
-from hexveil.report.geography import (
+from hexveil.report.geography.atlas import (
     AREAS,
     ATTRIBUTION,
     LINES,
     Box,
     Places,
-    Projection,
-    align_with,
     areas_in,
     describe_location,
     lines_in,
     locate,
-    projected_rings,
     world_places,
 )
+from hexveil.report.geography.context import lines_of, named_lines, named_positions
+from hexveil.report.geography.projection import Projection, align_with, projected_rings
 
 MAX_GEOGRAPHY_BYTES = 90_000
 """Of the lines of the package in a page; they are thinned until they fit."""
@@ -53,8 +51,8 @@ DETAIL = 1500
 """Steps across the map that lines are drawn in."""
 FAME = 1e9
 """Rank of a name in the context, above every population."""
-_LEAST_BYTES = 4
-"""Of a corner as JSON: two digits and two commas."""
+_LEAST_BYTES, _LAST_STEP = 4, 1 << 24
+"""Of a corner as JSON: two digits and two commas; and the step from which nothing is drawn."""
 
 
 def draw_map(
@@ -145,7 +143,6 @@ def _layers(projection: Projection, box: Box, width: float) -> dict[str, list[li
     """Return the lines of the package by kind, in steps, thinned until they fit into the page."""
     lines = {kind: areas_in(kind, box) for kind in AREAS}
     lines |= {kind: lines_in(kind, box) for kind in LINES}
-    step = max(1, round(width / projection.unit / DETAIL))
     low, high = projection.steps(np.array([box.west, box.east]), np.array([box.south, box.north]))
     steps = {
         kind: [
@@ -153,22 +150,36 @@ def _layers(projection: Projection, box: Box, width: float) -> dict[str, list[li
         ]
         for kind, group in lines.items()
     }
-    while True:
-        steps = {
+    fewest = {kind: 3 if kind in AREAS else 2 for kind in steps}
+    step = max(1, round(width / projection.unit / DETAIL))
+    return _fitted(steps, fewest, step, MAX_GEOGRAPHY_BYTES)
+
+
+def _fitted(
+    lines: dict[str, list[Ints]], fewest: Mapping[str, int], step: int, limit: int
+) -> dict[str, list[list[int]]]:
+    """Return lines by kind, thinned by a step that is doubled until they fit into the page.
+
+    Lines that are no longer than the step, or are left with too few corners, are left out.
+    """
+    while step <= _LAST_STEP:
+        lines = {
             kind: [
                 thin
-                for thin in (_thinned(line, step) for line in group)
-                if len(thin) > (2 if kind in AREAS else 1)
+                for line in group
+                if (len(line) == 1 or np.ptp(line, axis=0).max() > step)
+                and len(thin := _thinned(line, step)) >= fewest[kind]
             ]
-            for kind, group in steps.items()
+            for kind, group in lines.items()
         }
-        # To write a line that is far too long would take longer than to thin it.
-        corners = sum(len(line) for group in steps.values() for line in group)
-        if corners * _LEAST_BYTES <= MAX_GEOGRAPHY_BYTES:
-            drawn = {kind: [encode(line) for line in group] for kind, group in steps.items()}
-            if len(json.dumps(drawn, separators=(",", ":"))) <= MAX_GEOGRAPHY_BYTES:
+        # To write lines that are far too long would take longer than to thin them.
+        corners = sum(len(line) for group in lines.values() for line in group)
+        if corners * _LEAST_BYTES <= limit:
+            drawn = {kind: [encode(line) for line in group] for kind, group in lines.items()}
+            if len(json.dumps(drawn, separators=(",", ":"))) <= limit:
                 return drawn
         step *= 2
+    return {kind: [] for kind in lines}
 
 
 def _context_places(
@@ -239,22 +250,7 @@ def _context(
     stretches = [
         stretch for line in lines for stretch in _inside(line, low - margin, high + margin)
     ]
-    step = 1
-    while True:
-        thin = [_thinned(stretch, step) for stretch in stretches]
-        # To write lines that are far too long would take longer than to thin them.
-        if sum(map(len, thin)) * _LEAST_BYTES <= MAX_CONTEXT_BYTES or step > 1 << 20:
-            drawn = [encode(stretch) for stretch in thin]
-            if len(json.dumps(drawn, separators=(",", ":"))) <= MAX_CONTEXT_BYTES:
-                return drawn
-        if step > 1 << 24:
-            return []
-        step *= 2
-        stretches = [
-            stretch
-            for stretch in stretches
-            if stretch.shape[0] == 1 or np.ptp(stretch, axis=0).max() > step
-        ]
+    return _fitted({"": stretches}, {"": 1}, 1, MAX_CONTEXT_BYTES)[""]
 
 
 def _inside(line: Ints, low: Ints, high: Ints) -> list[Ints]:

@@ -52,8 +52,8 @@ from hexveil.accounting.gaussian_composition import LATTICE
 from hexveil.accounting.noise_law import NoiseLaw, law_at
 from hexveil.accounting.promise import choices_worth
 from hexveil.base.arrays import Floats
-from hexveil.publishing.verification import cell_range_checks as cell_ranges
-from hexveil.publishing.verification.guarantee_checks import added_losses, delta_of
+from hexveil.publishing.kinds import cell_range_checks as cell_ranges
+from hexveil.publishing.kinds.guarantee import added_losses, delta_of
 
 CellLimits = tuple[Floats, Floats, Floats]
 

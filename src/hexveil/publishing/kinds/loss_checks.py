@@ -19,9 +19,9 @@ from hexveil.accounting.gaussian_composition import square_epsilon
 from hexveil.base.arrays import Floats
 from hexveil.mechanisms.looks.clipped_variance import STEPS
 from hexveil.mechanisms.looks.weighted_variance import SHOWN
-from hexveil.publishing.verification import cell_range_checks as cell_ranges
-from hexveil.publishing.verification.guarantee_checks import check_delta, check_spent
-from hexveil.publishing.verification.recomputed_losses import (
+from hexveil.publishing.kinds import cell_range_checks as cell_ranges
+from hexveil.publishing.kinds.guarantee import check_delta, check_spent
+from hexveil.publishing.kinds.recomputed_losses import (
     CHOICES,
     TOLERANCE,
     ReleaseStatements,

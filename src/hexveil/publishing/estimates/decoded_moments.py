@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     from hexveil.publishing.memory.history import History
     from hexveil.smoothing import RandomEffect, Smoothed
 
+SD_PER_MEAN_ABS = math.sqrt(math.pi / 2.0)
+"""Standard deviation of a centred normal variable, as a multiple of its mean absolute value."""
+
 
 SD_PER_MEAN_ABS = math.sqrt(math.pi / 2.0)
 """Standard deviation of a centred normal variable, as a multiple of its mean absolute value."""

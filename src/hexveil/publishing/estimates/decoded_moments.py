@@ -48,10 +48,6 @@ SD_PER_MEAN_ABS = math.sqrt(math.pi / 2.0)
 """Standard deviation of a centred normal variable, as a multiple of its mean absolute value."""
 
 
-SD_PER_MEAN_ABS = math.sqrt(math.pi / 2.0)
-"""Standard deviation of a centred normal variable, as a multiple of its mean absolute value."""
-
-
 @dataclass(frozen=True, eq=False)
 class DecodedMoments:
     """Published means and variances.

@@ -2,9 +2,9 @@
 
 A forecast of each cell, from earlier days and from the day's other cells, times the likelihood of
 the cell's own number, gives the posterior of what the cell would show without noise. Of that the
-lasting error is taken off, and its deviation widens the interval:
+lasting error L is taken off, of which a part s goes with what is shown (`Forecast`):
 
-    estimate = median - E β',    end = estimate ± hypot(quantile - median, 1.96 sd β').
+    estimate = median - E L,    end = estimate ± hypot((1 - s) (quantile - median), 1.96 sd L).
 
 Deviations of the model are fitted on some days of a series (`FITTING`), and taken from the newest
 earlier day on others.
@@ -118,8 +118,12 @@ def estimate_day(day: PublishedDay, forecast: Forecast) -> DayEstimates:
     ends = invert_rows(day.edges, masses, np.repeat(LEVELS, len(masses), axis=0))
     low, middle, high = ends.T
     lasting = NORMAL_95 * forecast.lasting_deviation
-    estimate = np.clip(middle - forecast.lasting_mean, *day.bounds)
-    below, above = np.hypot(middle - low, lasting), np.hypot(high - middle, lasting)
+    slope = forecast.lasting_slope
+    hidden = forecast.lasting_mean + slope * (middle - forecast.mean)
+    estimate = np.clip(middle - hidden, *day.bounds)
+    below, above = (
+        np.hypot((1.0 - slope) * (b - a), lasting) for a, b in ((low, middle), (middle, high))
+    )
     return DayEstimates(
         estimate,
         np.maximum(estimate - below, day.bounds[0]),

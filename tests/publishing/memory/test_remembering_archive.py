@@ -300,7 +300,7 @@ def test_errors_of_days_to_come_are_predicted(published, capsys):
     assert expected_errors(facts, least.epsilon / 2, 14).errors[-1] > wanted
     with pytest.raises(InputError, match="no epsilon"):
         least_daily_epsilon(facts, 0.01, 3)
-    day = ["--set", f'select.dates=["{DAYS[0]}", "{DAYS[0]}"]']
+    day = ["--set", f"select.dates={DAYS[0]},{DAYS[0]}"]
     assert main(["plan", "run.toml", "--days", "3", *day]) == 0
     assert "Day 3" in capsys.readouterr().out
     assert main(["plan", "run.toml", "--day-error", "5", "--days", "3", "--json", *day]) == 0

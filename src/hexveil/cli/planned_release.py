@@ -36,10 +36,10 @@ from hexveil.publishing import signing
 from hexveil.publishing.catalogue.holder_statements import Catalogue
 from hexveil.publishing.estimates.table import name_columns
 from hexveil.publishing.folder import FolderOptions, list_files
+from hexveil.publishing.kinds.presence_manifest import presence_request, request_name
 from hexveil.publishing.manifest import cell_sections, fingerprint, request_of
 from hexveil.publishing.pipeline import booked_plan, preview_release, replay_presence
 from hexveil.publishing.pipeline import release as publish_numbers
-from hexveil.publishing.presence.presence_manifest import presence_request, request_name
 from hexveil.publishing.release_checks import check_declared
 from hexveil.records.progress import show_progress
 from hexveil.records.read import declare
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.publishing import Release
+    from hexveil.publishing.booking import ReleasableDataset
     from hexveil.publishing.memory.history import History
-    from hexveil.publishing.privacy_models import ReleasableDataset
     from hexveil.publishing.signing import SigningKey
 
     Account = dict[str, Any]
@@ -361,9 +361,13 @@ def folder_extras(run: Run, path: str = "") -> dict[str, Any]:
     signer_of(run)
     if run.release.tiles:
         require_package("pyogrio", "tiles")
-    names = ("context", "sign", "tiles", "title", "subtitle", "hide_geography")
+    names = ("context", "sign", "tiles", "title", "subtitle", "language", "hide_geography")
     # Refuses a title that the folder would refuse after the budget is spent.
-    FolderOptions(title=run.release.title or "", subtitle=run.release.subtitle or "")
+    FolderOptions(
+        title=run.release.title or "",
+        subtitle=run.release.subtitle or "",
+        language=run.release.language or "en",
+    )
     extras = {name: getattr(run.release, name) for name in names}
     extras["catalogue"] = catalogue_of(run, path)
     return {name: extra for name, extra in extras.items() if extra is not None}

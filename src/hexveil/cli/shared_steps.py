@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from hexveil.model.public_metadata import Unit
     from hexveil.planning.feasibility.capacity import Capacity
     from hexveil.planning.moment_part import MomentPart
+    from hexveil.publishing.booking import ReleasableDataset
     from hexveil.publishing.memory.history import History
-    from hexveil.publishing.privacy_models import ReleasableDataset
     from hexveil.records import Dataset
     from hexveil.records.column_datasets import ColumnDatasets
 
@@ -251,15 +251,21 @@ def plan_json(plan: Plan) -> dict[str, Any]:
 def advise_run(run: Run, facts: PublicMetadata, epsilon: str) -> tuple[Capacity, RunAdvice]:
     """Return the capacity of the fleet at `epsilon`, and the runs that are proposed."""
     with show_progress(OTHER_GRIDS):
-        built = _comparable_plan(run, facts, epsilon)
         with part_of_work(OTHER_GRIDS, 0, 2):
-            runs = propose_runs(
-                built,
-                min_users=run.select.min_users or Select.min_users,
-                # The weakest alone: each takes another reading, and gains the most where any does.
-                weaker_units=_weaker_units(run, facts)[-1:],
-            )
+            built, runs = proposed_runs(run, facts, epsilon)
         return assess_grids(built, losses="planned"), runs
+
+
+def proposed_runs(run: Run, facts: PublicMetadata, epsilon: str) -> tuple[MomentPart, RunAdvice]:
+    """Return the plan with which other grids are compared at `epsilon`, and the proposed runs."""
+    with show_progress(OTHER_GRIDS):
+        built = _comparable_plan(run, facts, epsilon)
+        return built, propose_runs(
+            built,
+            min_users=run.select.min_users or Select.min_users,
+            # The weakest alone: each takes another reading, and gains the most where any does.
+            weaker_units=_weaker_units(run, facts)[-1:],
+        )
 
 
 def assess_columns(

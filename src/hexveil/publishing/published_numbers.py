@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from hexveil.base.errors import InputError
 from hexveil.base.optional_packages import require_package
-from hexveil.publishing import column_selection, places
+from hexveil.publishing import column_selection
 from hexveil.publishing import folder as folders
 from hexveil.publishing.catalogue.holder_statements import Catalogue
 from hexveil.publishing.components import each_alone, epsilon_spent, statements
+from hexveil.publishing.estimates import places
 from hexveil.report.cell_differences import CellDifference
 from hexveil.report.manifest_view import ManifestView
 
@@ -322,6 +323,7 @@ class Release:
         tiles: bool | None = None,
         title: str | None = None,
         subtitle: str | None = None,
+        language: str | None = None,
         hide_geography: bool = False,
     ) -> Path:
         """Write the release folder and return it.
@@ -342,6 +344,8 @@ class Release:
         title, subtitle : str, optional
             Of the page and for data portals; by default those of the manifest, else what is
             averaged, and the name of the data set.
+        language : str, optional
+            Of page and README.txt: "en", "de", "hi" or "pl"; by default English.
         hide_geography : bool
             Leave coast, rivers, borders and names of places out of the page's map.
 
@@ -353,7 +357,7 @@ class Release:
         StorageError
             If writing fails midway; nothing half-written stays.
         """
-        names = (title or "", subtitle or "", not hide_geography)
+        names = (title or "", subtitle or "", language or "en", not hide_geography)
         options = folders.FolderOptions(context, sign, catalogue, tiles, *names)
         return folders.write(self.table, self.manifest, folder, options, self.memory)
 

@@ -159,7 +159,7 @@ def describe_known_end(interval: tuple[str, str], unknown: tuple[bool, bool]) ->
     low, high = interval
     unit = high.partition("\u00a0")[2]
     return render_sentence(
-        _CLIPPING,
+        "page/known_end.txt",
         "known_end",
         low=f"{low} {unit}".strip(),
         high=high.replace("\u00a0", " "),

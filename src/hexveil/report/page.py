@@ -16,11 +16,9 @@ from typing import Any
 import pyarrow as pa
 from markupsafe import Markup
 
-from hexveil.base.errors import InputError
 from hexveil.report import page_text
 from hexveil.report.accuracy_text import describe_one_number
 from hexveil.report.figure_style import colour_rules
-from hexveil.report.manifest_view import ManifestView
 from hexveil.report.origin import describe_origin
 from hexveil.report.payload import (
     Chart,
@@ -32,14 +30,13 @@ from hexveil.report.payload import (
     timeslots_of,
 )
 from hexveil.report.shown_column import ShownColumn
-from hexveil.report.templates import policy, render_template
+from hexveil.report.templates import in_language, policy, render_template
+from hexveil.report.translation import translate_statements
 
 Json = dict[str, Any]
 
 ColumnTables = Mapping[str, tuple[pa.Table, Mapping[str, Any]]]
 
-_COUNTS = ("cell", "users", "records")
-_NUMBERS = ("raw", "bound95", "low", "high", "quality")
 _OF_MAP = ("cells.js", "canvas.js", "map.js", "readout.js", "share.js")
 """Scripts that a page without a map does not need."""
 MOMENTS = "page"
@@ -77,62 +74,62 @@ def render(
     files : sequence of str
         Names of files beside the page, which it offers.
 
-    Raises
-    ------
-    InputError
-        If the table has no rows or lacks a column, or the manifest lacks a section.
-
     Notes
     -----
     Equal input gives equal text; there is no time stamp.
     """
-    tables: ColumnTables = columns or {"": (table, manifest)}
-    words = _words(manifest, columns)
-    page_columns = _shown_columns(table, tables, words)
-    leading, view = page_columns[0], page_columns[0].views[0]
-    has_choice = words != MOMENTS and (len(leading.views) > 1 or words != "presence")
-    data = _data(page_columns, has_choice=has_choice)
-    data |= frame_data(
-        table,
-        timeslots_of(table),
-        view.label_columns,
-        data["columns"]["quality"],
-        view.unit,
-        context,
-        geography=geography,
-    )
-    data["columns"] = label_texts(table, view) | data["columns"]
-    if columns:
-        data["value_columns"] = _value_columns(page_columns)
-    data["text"] = page_labels()
-    interval = data["text"].pop("interval_half_width")
-    estimator = view.estimator(leading.table)
-    if words != MOMENTS or estimator != "raw":
-        data["text"]["bound"] = interval
-    if columns and leading.is_private:
-        data["text"]["absent_cell"] = data["text"]["closed_cell"]
-    values = page_text.template_values(table, manifest, page_columns) | {
-        "words": words,
-        "estimator": estimator,
-        "one_number": [
-            f"{column}: {text}" if column else text
-            for column, (_, stated) in tables.items()
-            for text in describe_one_number(stated)
-        ],
-    }
-    if words == MOMENTS:
-        values |= page_text.moment_values(table, view)
-    if has_choice:
-        values |= page_text.choice_values(manifest, page_columns)
-    if columns:
-        values["value_columns"] = page_text.column_values(manifest, page_columns)
-    # Bars of one column among several: the map, or the table, shows the others.
-    origin, chart = describe_origin(table, manifest), interval_chart(leading.table, view)
-    values |= frame_values(origin, manifest, data, chart, context, description, files)
-    return render_template("report.html", values)
+    with in_language(manifest):
+        manifest = translate_statements(manifest)
+        tables: ColumnTables = {
+            name: (numbers, translate_statements(own))
+            for name, (numbers, own) in (columns or {"": (table, manifest)}).items()
+        }
+        words = _words(manifest, bool(columns))
+        page_columns = _shown_columns(table, tables, words)
+        leading, view = page_columns[0], page_columns[0].views[0]
+        has_choice = words != MOMENTS and (len(leading.views) > 1 or words != "presence")
+        data = _data(page_columns, has_choice=has_choice)
+        data |= frame_data(
+            table,
+            timeslots_of(table),
+            view.label_columns,
+            data["columns"]["quality"],
+            view.unit,
+            context,
+            geography=geography,
+        )
+        data["columns"] = label_texts(table, view) | data["columns"]
+        if columns:
+            data["value_columns"] = _value_columns(page_columns)
+        data["text"] = page_labels()
+        interval = data["text"].pop("interval_half_width")
+        estimator = view.estimator(leading.table)
+        if words != MOMENTS or estimator != "raw":
+            data["text"]["bound"] = interval
+        if columns and leading.is_private:
+            data["text"]["absent_cell"] = data["text"]["closed_cell"]
+        values = page_text.template_values(table, manifest, page_columns) | {
+            "words": words,
+            "estimator": estimator,
+            "one_number": [
+                f"{column}: {text}" if column else text
+                for column, (_, stated) in tables.items()
+                for text in describe_one_number(stated)
+            ],
+        }
+        if words == MOMENTS:
+            values |= page_text.moment_values(table, view)
+        if has_choice:
+            values |= page_text.choice_values(manifest, page_columns)
+        if columns:
+            values["value_columns"] = page_text.column_values(manifest, page_columns)
+        # Bars of one column among several: the map, or the table, shows the others.
+        origin, chart = describe_origin(table, manifest), interval_chart(leading.table, view)
+        values |= frame_values(origin, manifest, data, chart, context, description, files)
+        return render_template("report.html", values)
 
 
-def _words(manifest: Mapping[str, Any], columns: ColumnTables | None) -> str:
+def _words(manifest: Mapping[str, Any], columns: bool) -> str:
     """Return the folder of the templates with the sentences of a page."""
     if columns:
         return "columns"
@@ -143,8 +140,6 @@ def _words(manifest: Mapping[str, Any], columns: ColumnTables | None) -> str:
 
 def _shown_columns(table: pa.Table, tables: ColumnTables, words: str) -> list[ShownColumn]:
     """Return the value columns that a page shows, checked."""
-    if words == MOMENTS:
-        _check(table, ManifestView.from_manifest(tables[""][1]))
     cells = table["cell"].to_pylist()
     page_columns = [ShownColumn.of(*released, cells, len(tables)) for released in tables.values()]
     return (
@@ -220,6 +215,8 @@ def frame_values(
         "chart": chart,
         "marks": marks,
         "labels": data["text"],
+        "frame": json.loads(render_template("page/frame.json", {})),
+        "language": manifest.get("language", "en"),
         "timezone": manifest["grid"].get("timezone") or "",
         "slots": data["slots"],
         "start": data["start"],
@@ -244,20 +241,6 @@ def structured_data(description: Mapping[str, Any]) -> Markup:
     """
     text = script_json(description)
     return Markup(f'<script type="application/ld+json">{text}</script>')  # noqa: S704  escaped
-
-
-def _check(table: pa.Table, view: ManifestView) -> None:
-    # A standard deviation has no noise of its own, so it has neither scale nor bias.
-    numbers = _NUMBERS if view.statistic == "sd" else (*_NUMBERS, "scale", "bias")
-    needed = (*_COUNTS, *(f"{view.statistic}_{key}" for key in numbers))
-    missing = [column for column in needed if column not in table.column_names]
-    if missing:
-        raise InputError(
-            f"the released table has no column {missing[0]!r}; "
-            "make the report from the table of a release."
-        )
-    if not table.num_rows:
-        raise InputError("the released table has no rows; there is nothing to report.")
 
 
 def placement_rules(marks: Sequence[tuple[float, str]], chart: Chart | None) -> str:

@@ -18,9 +18,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hexveil.report.accuracy_text import CUT_OFF, describe_known_end
-from hexveil.report.background import draw_map
 from hexveil.report.cell_differences import unknown_ends
 from hexveil.report.figure_style import palette
+from hexveil.report.geography.background import draw_map
 from hexveil.report.manifest_view import ManifestView
 from hexveil.report.templates import render_sentence
 
@@ -275,7 +275,14 @@ def interval_chart(table: pa.Table, view: ManifestView) -> Chart | None:
         ends = bool(unknown[0][row]), bool(unknown[1][row])
         if any(ends):
             return describe_known_end(interval, ends)
-        return f"{view.amount(float(value[row]))}, {interval[0]} to {interval[1]}"
+        number = view.amount(float(value[row]))
+        return render_sentence(
+            "page/known_end.txt",
+            "known_interval",
+            number=number,
+            low=interval[0],
+            high=interval[1],
+        )
 
     bars = tuple(
         Bar(

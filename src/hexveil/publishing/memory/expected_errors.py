@@ -136,7 +136,8 @@ class _Series:
             state = memory.advance(state, by, number)
             prediction = memory.predict(state, by, day)
             truth = memory.without_lasting(state, day, prediction)
-            deviation = np.sqrt(np.diag(truth.covariance))
+            # A first day searches its range, and knows where the map lies.
+            deviation = np.minimum(np.sqrt(np.diag(truth.covariance)), PRIOR_SD * span)
             _, number_deviation = choose_half_widths(
                 WITHIN_SHARE * PRIOR_SD, deviation / span, noise, self.squares
             )

@@ -138,7 +138,7 @@ class _State:
 
 @dataclass(frozen=True, eq=False)
 class Truths:
-    """Averages of a day's cells without what lasts: mean, and covariances.
+    """Averages of a day's cells without their lasting errors: mean and covariances.
 
     Attributes
     ----------
@@ -234,7 +234,7 @@ class Memory:
     def without_lasting(
         self, state: _State, day: _Day, prediction: tuple[Floats, Floats, Floats]
     ) -> Truths:
-        """Return the law of a day's averages, of which the shown ones are off by what lasts."""
+        """Return the law of a day's averages, without the lasting errors of the shown ones."""
         mean, covariance, with_state = prediction
         effect, rows = day.published.lasting, self.n_cells + 1 + self.n_slots + day.cells
         of_truth = with_state - effect * state.covariance[:, rows]

@@ -202,7 +202,7 @@ class RememberedRanges(ClippingKind):
         return {"clipping_range": stated}
 
     def words(self, plan: Planned, price: Shown, part: Shown) -> str:  # noqa: ARG002
-        """Return what the ranges rest on."""
+        """Return the number of maps behind the ranges."""
         number = len(plan.request.history)
         maps = "an earlier map" if number == 1 else f"{number} earlier maps"
         return f"one for each cell, by the forecast of {maps}; nothing is spent on finding them."

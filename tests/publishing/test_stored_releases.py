@@ -20,7 +20,7 @@ from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.alternatives import explain_absence
 from hexveil.planning.cell_mechanisms import SavedStages
 from hexveil.planning.distribution.distribution_components import BinPlan, score_metadata
-from hexveil.planning.feasibility.proposals import propose_runs
+from hexveil.planning.feasibility.capacity import propose_runs
 from hexveil.planning.optimizers import pair_sums
 from hexveil.planning.serialization import plan_codec
 from hexveil.planning.serialization.codec import unpack_bytes

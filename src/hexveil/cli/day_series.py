@@ -18,9 +18,9 @@ from hexveil.cli.output.grid_text import cell_fields, fields_json
 from hexveil.config.run_file import toml_lines
 from hexveil.model.cells import OneCell
 from hexveil.planning.api import plan as make_plan
-from hexveil.planning.feasibility.advice import CommonGrid, choose_common_grids, common_grids
 from hexveil.planning.feasibility.capacity import assess_grids
 from hexveil.planning.feasibility.grids import OTHER_GRIDS
+from hexveil.planning.feasibility.recommendation import CommonGrid, choose, common_grids
 from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
@@ -142,19 +142,19 @@ def _propose(run: Run, plans: Mapping[str, MomentPart]) -> Proposal | None:
                     ).single,
                     grids=grids,
                     losses="none",
-                )
+                ).offers
                 for day, row in plans.items()
                 if row.facts is not None
             }
-            choices = choose_common_grids(common_grids(tables)) if grids else {}
+            choices = choose(common_grids(tables)) if grids else {}
             proposals += [(grid, kind) for name, grid in choices.items() if name == "finest"]
-    return max(proposals, key=lambda pair: (pair[0].cells, -pair[0].ratio), default=None)
+    return max(proposals, key=lambda pair: (pair[0].cells, -pair[0].relative_error), default=None)
 
 
 def fields_of(proposal: Proposal) -> Changes:
     """Return the fields of a run file that fix a series."""
     grid, kind = proposal
-    return cell_fields(grid.leading.grid) | {
+    return cell_fields(grid.grid) | {
         ("plan", "clipping_range"): kind,
         ("publish", "series"): "fixed",
     }

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError
-from hexveil.base.work_share import PLANNING, SEARCH, part_of_work
+from hexveil.base.work_share import PLANNING, SEARCH
 from hexveil.config import arguments
 from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.planning import option_rules
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.feasibility.advice import USABLE_GRID, ways_out
-from hexveil.planning.feasibility.capacity import assess_grids
-from hexveil.planning.feasibility.grid_assessment import WEAKER_UNITS
+from hexveil.planning.feasibility.capacity import RunAdvice, assess_grids, propose_runs
 from hexveil.planning.feasibility.grids import (
     OTHER_GRIDS,
     KeptCounts,
@@ -25,7 +24,7 @@ from hexveil.planning.feasibility.grids import (
     most_cells_of,
     on_each_grid,
 )
-from hexveil.planning.feasibility.proposals import RunAdvice, propose_runs
+from hexveil.planning.feasibility.recommendation import WEAKER_UNITS
 from hexveil.planning.plan import Plan
 from hexveil.records.progress import show_progress
 from hexveil.records.read import read as read_records
@@ -128,16 +127,14 @@ def read_releasable(run: Run) -> ReleasableDataset:
 def read_facts(run: Run) -> Any:  # noqa: ANN401  of one value column, or of several
     """Return the public facts of the run's records, which keep their counts on other grids."""
     if len(arguments.value_columns_of(run)) == 1:
-        return _keeping(run, read(run).public)
+        return _keeping(read(run).public)
     facts = cast("ColumnDatasets", read_releasable(run)).public
-    return replace(
-        facts, columns={n: _keeping(run, own_entry) for n, own_entry in facts.columns.items()}
-    )
+    return replace(facts, columns={name: _keeping(own) for name, own in facts.columns.items()})
 
 
-def _keeping(run: Run, facts: PublicMetadata) -> PublicMetadata:
+def _keeping(facts: PublicMetadata) -> PublicMetadata:
     """Return facts that keep their counts on other grids."""
-    recount = facts.recount and KeptCounts(facts.recount, run.read.scratch)
+    recount = facts.recount and KeptCounts(facts.recount)
     return facts if recount is None else replace(facts, recount=recount)
 
 
@@ -236,18 +233,15 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         return plan.to_json()
 
 
-def advise_run(run: Run, facts: PublicMetadata, epsilon: str) -> tuple[Capacity, RunAdvice]:
+def advise_run(run: Run, facts: PublicMetadata, epsilon: str) -> RunAdvice:
     """Return the capacity of the fleet at `epsilon`, and the runs that are proposed."""
     with show_progress(OTHER_GRIDS):
-        built = _comparable_plan(run, facts, epsilon)
-        with part_of_work(OTHER_GRIDS, 0, 2):
-            runs = propose_runs(
-                built,
-                min_users=run.select.min_users or Select.min_users,
-                # The weakest alone: each takes another reading, and gains the most where any does.
-                weaker_units=_weaker_units(run, facts)[-1:],
-            )
-        return assess_grids(built, losses="planned"), runs
+        return propose_runs(
+            _comparable_plan(run, facts, epsilon),
+            min_users=run.select.min_users or Select.min_users,
+            # The weakest alone: each takes another reading, and gains the most where any does.
+            weaker_units=_weaker_units(run, facts)[-1:],
+        )
 
 
 def assess_columns(
@@ -317,4 +311,4 @@ def compare_grids(run: Run, plan: MomentPart, *, weaker: bool) -> Capacity | Non
     units = (facts.privacy_unit, *(_weaker_units(run, facts) if weaker else ()))
     with show_progress(OTHER_GRIDS):
         # Without the table only its sentence is shown.
-        return assess_grids(plan, privacy_units=units, losses="all" if weaker else "cheapest")
+        return assess_grids(plan, privacy_units=units, losses="all" if weaker else "planned")

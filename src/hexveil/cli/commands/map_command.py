@@ -32,7 +32,7 @@ from hexveil.config.loading import FILL_IN, checked
 from hexveil.config.run_file import Key, run_file_text
 from hexveil.model.public_metadata import Unit
 from hexveil.model.time_zones import zone
-from hexveil.planning.feasibility.proposals import distinct
+from hexveil.planning.feasibility.recommendation import distinct
 from hexveil.records.sources.vocabulary import words
 
 if TYPE_CHECKING:
@@ -284,7 +284,7 @@ def _on_proposed_grid(run: Run, *, is_asked: bool) -> Run:
     """Return the run on one of the grids that its fleet supports: the chosen, or the middle one."""
     epsilon = str(run.plan.epsilon)
     facts = shared_steps.read_facts(run)
-    _, advice = shared_steps.advise_run(run, facts, epsilon)
+    advice = shared_steps.advise_run(run, facts, epsilon)
     if not advice.proposals:
         raise InputError(f"nothing was spent: {grid_text.absence(advice, epsilon)}")
     offers = [proposal for _, proposal in distinct(advice.proposals)]

@@ -57,7 +57,7 @@ from hexveil.planning import methods
 from hexveil.planning.alternatives import describe_delta_gain
 from hexveil.planning.calibration import ErrorTargets
 from hexveil.planning.goal import goal
-from hexveil.planning.moment_part import allocation_of
+from hexveil.planning.moment_tables import allocation_of
 from hexveil.planning.optimizers.mean_error import (
     ObjectiveWeights,
     cell_errors,

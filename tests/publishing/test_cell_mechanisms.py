@@ -13,7 +13,7 @@ from hexveil.mechanisms.per_cell_allocation import PlannedCells
 from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.stage_data import PrivateSums
 from hexveil.planning.cell_mechanisms import SavedStages
-from hexveil.planning.moment_part import allocation_of
+from hexveil.planning.moment_tables import allocation_of
 from hexveil.planning.serialization import plan_codec
 from hexveil.planning.serialization.codec import pack_bytes
 from hexveil.publishing.verification import verify

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hexveil.cli.output.formatting import Row
     from hexveil.cli.output.grid_text import Changes
     from hexveil.config import Run
-    from hexveil.planning.moment_part import MomentPart
+    from hexveil.planning.moment_component import MomentComponent
 
     Proposal = tuple[CommonGrid, str]
 
@@ -99,7 +99,7 @@ def show_series(run: Run, days: Sequence[date], *, as_json: bool) -> None:
     )
 
 
-def _judge(run: Run, day: str) -> tuple[JudgedDay, MomentPart | None]:
+def _judge(run: Run, day: str) -> tuple[JudgedDay, MomentComponent | None]:
     """Return whether a day passes, and its plan if other grids are compared by its error."""
     try:
         of_day = run_of_day(run, day)
@@ -108,7 +108,7 @@ def _judge(run: Run, day: str) -> tuple[JudgedDay, MomentPart | None]:
         return JudgedDay(day, passes=False, why=str(error)), None
     if not planned.searches_grids:
         return JudgedDay(day, planned.refusal is None, planned.refusal or "planned"), None
-    component: MomentPart = planned.single
+    component: MomentComponent = planned.single
     support = component.support
     return JudgedDay(
         day, support.beats_constant, component.allocation.clipping.mode, support.cells,
@@ -121,7 +121,7 @@ def run_of_day(run: Run, day: str) -> Run:
     return run.with_fields("select", dates=(day, day))
 
 
-def _propose(run: Run, plans: Mapping[str, MomentPart]) -> Proposal | None:
+def _propose(run: Run, plans: Mapping[str, MomentComponent]) -> Proposal | None:
     """Return the finest grid, and a kind of range, that all days support; None without one.
 
     Of equally fine ones the kind that serves its worst day best.

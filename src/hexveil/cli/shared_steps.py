@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from hexveil.model.declared_grid import ColumnFacts
     from hexveil.model.public_metadata import PublicMetadata, Unit
     from hexveil.planning.feasibility.capacity import Capacity
-    from hexveil.planning.moment_part import MomentPart
+    from hexveil.planning.moment_component import MomentComponent
     from hexveil.publishing.privacy_models import ReleasableDataset
     from hexveil.records import Dataset
     from hexveil.records.column_datasets import ColumnDatasets
@@ -221,7 +221,7 @@ def describe_infeasibility(plan: Plan) -> str | None:
         return ways_out(plan, search=True)
 
 
-def certified(plan: MomentPart) -> MomentPart:
+def certified(plan: MomentComponent) -> MomentComponent:
     """Return the plan with its lower bound, which can take longer than the plan."""
     with show_progress("Computing the lower bound", SEARCH):
         return plan.with_lower_bound()
@@ -261,7 +261,7 @@ def assess_columns(
         }
 
 
-def grids_of(plans: Iterable[MomentPart]) -> tuple[Cells | Labels, ...]:
+def grids_of(plans: Iterable[MomentComponent]) -> tuple[Cells | Labels, ...]:
     """Return the grids to try of some plans, each once."""
     windows = (
         grids_to_try(plan.facts, most_cells=most_cells_of(plan)) for plan in plans if plan.facts
@@ -269,11 +269,11 @@ def grids_of(plans: Iterable[MomentPart]) -> tuple[Cells | Labels, ...]:
     return tuple(dict.fromkeys(grid for window in windows for grid in window))
 
 
-def _comparable_plan(run: Run, facts: PublicMetadata, epsilon: str) -> MomentPart:
+def _comparable_plan(run: Run, facts: PublicMetadata, epsilon: str) -> MomentComponent:
     """Return the plan at an ε with which other grids are compared."""
     # The range that is predicted to be best, unless the run file decides.
     options = {"clipping_range": "auto"} | grid_options(run)
-    plan: MomentPart = make_plan(facts, epsilon=epsilon, **options, advise=False).single
+    plan: MomentComponent = make_plan(facts, epsilon=epsilon, **options, advise=False).single
     return plan
 
 
@@ -296,7 +296,7 @@ def grid_options(run: Run) -> dict[str, Any]:
     return same
 
 
-def compare_grids(run: Run, plan: MomentPart, *, weaker: bool) -> Capacity | None:
+def compare_grids(run: Run, plan: MomentComponent, *, weaker: bool) -> Capacity | None:
     """Return the capacity on other grids for the plan's request.
 
     None if it costs nothing, or if all records are one cell: there is no grid to change.

@@ -28,10 +28,9 @@ from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.model.occupancy import Occupancy
-from hexveil.planning.allocation import PlanAllocation
+from hexveil.planning.allocation import PlanAllocation, PlanningProblem
 from hexveil.planning.least_loss import Trial, least_epsilon
 from hexveil.planning.optimizers.user_factors import InverseScales
-from hexveil.planning.plan_rows import PlanningProblem
 
 FIGURES = 4
 """Of the least loss that meets targets."""

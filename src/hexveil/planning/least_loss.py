@@ -28,7 +28,7 @@ SMALLEST, LARGEST = 1e-6, 100.0
 """No loss beyond these is looked at, unless it is asked for."""
 USUAL_LOOKS, MOST_LOOKS = 8, 200
 USERS = "users"
-PartT = TypeVar("PartT")
+ComponentT = TypeVar("ComponentT")
 
 
 @dataclass(frozen=True)
@@ -131,10 +131,10 @@ def two_figures_up(loss: float) -> float:
 # ---- targets of predicted errors ----
 
 
-def part_within_predictions(
-    part_at: Callable[[PlanArguments], PartT], options: PlanArguments, lattice: ValueLattice
-) -> tuple[PartT, dict[str, str]]:
-    """Return the part at the least ε of two figures that predictions let meet targets, and these.
+def within_predictions(
+    planned_at: Callable[[PlanArguments], ComponentT], options: PlanArguments, lattice: ValueLattice
+) -> tuple[ComponentT, dict[str, str]]:
+    """Return the component at the least ε of two figures predicted to meet targets, and these.
 
     Targets are exact text, by statistic: a request is identified by them, and not by what a search
     found.
@@ -145,8 +145,8 @@ def part_within_predictions(
 
     Parameters
     ----------
-    part_at : callable
-        The part of options with an ε.
+    planned_at : callable
+        The component of options with an ε.
     options : PlanArguments
         With target errors.
     lattice : ValueLattice
@@ -157,11 +157,11 @@ def part_within_predictions(
     InputError
         If a target names no statistic of the plan, or is out of reach.
     """
-    within: list[PartT] = []
+    within: list[ComponentT] = []
     targets: dict[str, float] = {}
 
     def look(epsilon: Fraction) -> Trial:
-        built = part_at(replace(options, epsilon=epsilon, target_error=None))
+        built = planned_at(replace(options, epsilon=epsilon, target_error=None))
         errors = predicted_errors(built)
         targets.update(targets_of(options.target_error, tuple(errors), float(lattice.span)))
         meets = all(errors[name] <= target for name, target in targets.items())

@@ -22,7 +22,7 @@ from hexveil.planning.alternatives import (
     compare_estimators,
     compare_mechanisms,
 )
-from hexveil.planning.moment_part import MomentPart
+from hexveil.planning.moment_component import MomentComponent
 from hexveil.planning.plan import Plan
 from hexveil.planning.request import Method, Objective, WithinErrors
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import Pairs
-    from hexveil.planning.distribution.distribution_plan import DistributionPart
+    from hexveil.planning.distribution.distribution_plan import DistributionComponent
     from hexveil.planning.request import ClippingRangeMode
 
 WAYS: tuple[tuple[Method, Objective], ...] = (
@@ -160,7 +160,7 @@ def compare(plan: Plan) -> Comparison:
     return COMPARED[plan.single.kind](plan.single)
 
 
-def compare_moments(plan: MomentPart) -> Comparison:
+def compare_moments(plan: MomentComponent) -> Comparison:
     """Return every method, clipping range and mechanism of one cell on a request."""
     with share_of_work(COMPARING, 0.0, 0.5):
         methods = compare_methods(plan)
@@ -170,7 +170,7 @@ def compare_moments(plan: MomentPart) -> Comparison:
         return Comparison(methods, ranges, compare_mechanisms(plan))
 
 
-def _compare_distribution(part: DistributionPart) -> Comparison:
+def _compare_distribution(part: DistributionComponent) -> Comparison:
     return Comparison([], [], [], compare_estimators(part))
 
 
@@ -181,7 +181,7 @@ COMPARED: dict[str, Callable[[Any], Comparison]] = {
 """Other ways to answer the request of a part, by kind."""
 
 
-def compare_methods(plan: MomentPart) -> list[ComparisonRow]:
+def compare_methods(plan: MomentComponent) -> list[ComparisonRow]:
     """Return each method on the request of a plan; with targets, by its own objective alone."""
     request = plan.request
     methods = WAYS
@@ -197,12 +197,12 @@ def compare_methods(plan: MomentPart) -> list[ComparisonRow]:
     return rows
 
 
-def compare_ranges(plan: MomentPart) -> list[ComparisonRow]:
+def compare_ranges(plan: MomentComponent) -> list[ComparisonRow]:
     """Return each clipping range on the request of a plan; none if no private range goes with it.
 
     Parameters
     ----------
-    plan : MomentPart
+    plan : MomentComponent
 
     Examples
     --------
@@ -222,7 +222,7 @@ def compare_ranges(plan: MomentPart) -> list[ComparisonRow]:
     return rows
 
 
-def in_clipping_range(plan: MomentPart, mode: ClippingRangeMode) -> MomentPart:
+def in_clipping_range(plan: MomentComponent, mode: ClippingRangeMode) -> MomentComponent:
     """Return the same request in another clipping range; raise InputError if it cannot be."""
     if mode in {plan.request.clipping_range, plan.allocation.clipping.mode}:
         return plan
@@ -232,7 +232,7 @@ def in_clipping_range(plan: MomentPart, mode: ClippingRangeMode) -> MomentPart:
     return alternative(plan, clipping_range=mode, range_share=share)
 
 
-def same_request(plan: MomentPart, method: Method, objective: Objective) -> MomentPart:
+def same_request(plan: MomentComponent, method: Method, objective: Objective) -> MomentComponent:
     """Return the same request by another method; raise InputError if it cannot do it.
 
     A private interval goes with the plan's own method and objective alone.
@@ -254,7 +254,7 @@ def same_request(plan: MomentPart, method: Method, objective: Objective) -> Mome
 
 
 def _completed(
-    row: ComparisonRow, plan: MomentPart, planned: Callable[[], MomentPart]
+    row: ComparisonRow, plan: MomentComponent, planned: Callable[[], MomentComponent]
 ) -> ComparisonRow:
     """Return a row with the figures of its plan, judged as the compared plan is."""
     try:
@@ -279,7 +279,7 @@ def _completed(
     return replace(row, certifies=result.bound_kind, lower_bound=result.lower_bound, gap=result.gap)
 
 
-def shrunk(plan: MomentPart) -> int:
+def shrunk(plan: MomentComponent) -> int:
     """Return how many users are not kept whole in some cell."""
     occupancy, rows = plan.occupancy, plan.allocation
     is_reduced = np.zeros(occupancy.n_users, dtype=bool)

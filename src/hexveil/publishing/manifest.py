@@ -22,10 +22,11 @@ from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_grid import ColumnFacts, DeclaredFacts
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-from hexveil.planning.distribution.distribution_plan import DistributionPart
+from hexveil.planning.component import PlanComponent
+from hexveil.planning.distribution.distribution_plan import DistributionComponent
 from hexveil.planning.goal import goal
-from hexveil.planning.moment_part import MomentPart, grids_of
-from hexveil.planning.part import Part
+from hexveil.planning.moment_component import MomentComponent
+from hexveil.planning.moment_tables import grids_of
 from hexveil.planning.plan import Plan
 from hexveil.planning.request import Request
 from hexveil.publishing.estimates.smoothed_estimates import smoothing_statement
@@ -82,7 +83,7 @@ def fingerprint(request: dict[str, str]) -> str:
 
 def moment_entry(
     facts: PublicMetadata,
-    plan: MomentPart,
+    plan: MomentComponent,
     smoothed: Mapping[str, Smoothed] | None = None,
     accuracy: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
@@ -91,7 +92,7 @@ def moment_entry(
     Parameters
     ----------
     facts : PublicMetadata
-    plan : MomentPart
+    plan : MomentComponent
     smoothed : mapping of str to Smoothed
         Estimates that were asked for beside the raw ones.
     accuracy : sequence of mapping
@@ -241,13 +242,13 @@ def cell_grid(grid: Cells | Labels) -> dict[str, Any]:
     return {"kind": "labels", "columns": list(grid.columns)}
 
 
-def plan_section(plan: MomentPart, bounded: MomentPart) -> dict[str, Any]:
+def plan_section(plan: MomentComponent, bounded: MomentComponent) -> dict[str, Any]:
     """Return the section of a manifest about a plan.
 
     Parameters
     ----------
-    plan : MomentPart
-    bounded : MomentPart
+    plan : MomentComponent
+    bounded : MomentComponent
         The same with the lower bound that is stated.
     """
     support = plan.support
@@ -283,7 +284,7 @@ def _finite(number: float) -> float | None:
     return float(number) if math.isfinite(number) else None
 
 
-def loss_section(plan: Part | Plan) -> dict[str, Any]:
+def loss_section(plan: PlanComponent | Plan) -> dict[str, Any]:
     """Return the section of a manifest about the losses of units."""
     losses = plan.user_losses
     return {
@@ -303,7 +304,7 @@ def occupancy_section(users: NDArray[Any], records: NDArray[Any]) -> dict[str, i
     return {"pairs": int(users.sum()), "records": int(records.sum())}
 
 
-def occupancy_sections(plan: MomentPart | DistributionPart) -> dict[str, Any]:
+def occupancy_sections(plan: MomentComponent | DistributionComponent) -> dict[str, Any]:
     """Return the sections of a manifest about occupancy."""
     occupancy = plan.occupancy
     return {
@@ -320,7 +321,7 @@ def square_section(booked: NDArray[np.float64], delta: Fraction) -> dict[str, An
 
 
 def cut_off_section(
-    plan: MomentPart, accuracy: Sequence[Mapping[str, Any]]
+    plan: MomentComponent, accuracy: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     """Return how many cells of each statistic a private range cut off; empty without a range."""
     if not plan.allocation.clipping.strategy:
@@ -336,7 +337,7 @@ def _numbers_or_none(numbers: NDArray[np.float64]) -> list[float | None]:
     return [_finite(number) for number in numbers.tolist()]
 
 
-def planned_cells(facts: PublicMetadata, plan: MomentPart) -> list[dict[str, Any]]:
+def planned_cells(facts: PublicMetadata, plan: MomentComponent) -> list[dict[str, Any]]:
     """Return the plan of each cell, with an entry for each noised statistic."""
     thresholds = {"mean": plan.contribution_cap, "variance": plan.allocation.variance_cap}
     grids = grids_of(plan, facts.lattice)

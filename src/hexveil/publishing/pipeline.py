@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from hexveil.ledger import Ledger
     from hexveil.mechanisms.distribution.combined_stages import CombinedStages
-    from hexveil.planning.part import Part
+    from hexveil.planning.component import PlanComponent
     from hexveil.planning.plan import Plan
     from hexveil.publishing.memory.history import History
     from hexveil.publishing.privacy_models import AnyDataset, ReleasableDataset
@@ -272,7 +272,7 @@ def _decode(
 
 def _by_column(
     dataset: AnyDataset | None, draw: _Draw
-) -> tuple[dict[str, Any], list[tuple[Part, StagedPlan, Outputs]]]:
+) -> tuple[dict[str, Any], list[tuple[PlanComponent, StagedPlan, Outputs]]]:
     """Return the facts of each value column, as read; its part, and its stages and outputs."""
     plan = draw.plan
     if plan.is_single:

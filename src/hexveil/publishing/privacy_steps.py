@@ -16,10 +16,10 @@ from hexveil.base.rational import decimal_text
 from hexveil.ledger.unit_losses import PICO_EPSILON
 
 if TYPE_CHECKING:
-    from hexveil.planning.moment_part import MomentPart
+    from hexveil.planning.moment_component import MomentComponent
 
 
-def privacy_steps(plan: MomentPart) -> list[dict[str, Any]]:
+def privacy_steps(plan: MomentComponent) -> list[dict[str, Any]]:
     """Return each private step, its cost to the most exposed user, and its share."""
     if not plan.epsilon:
         return []

@@ -13,7 +13,7 @@ from hexveil.records.column_datasets import ColumnDatasets, PrivateColumns, Priv
 from hexveil.records.dataset import Dataset, DistributedSums
 
 if TYPE_CHECKING:
-    from hexveil.planning.part import Part
+    from hexveil.planning.component import PlanComponent
     from hexveil.planning.plan import Plan
     from hexveil.publishing.privacy_models import AnyDataset
 
@@ -33,7 +33,7 @@ def sums_of(dataset: AnyDataset, plan: Plan) -> PrivateSums:
     return _of_component(dataset, plan.single)
 
 
-def _of_component(dataset: Dataset | PrivateDataset, component: Part) -> PrivateSums:
+def _of_component(dataset: Dataset | PrivateDataset, component: PlanComponent) -> PrivateSums:
     """Return the sums of one value column that the stages of a part measure. PRIVATE."""
     if isinstance(dataset, PrivateDataset):
         return PresenceSums(dataset.pairs)

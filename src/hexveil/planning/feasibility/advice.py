@@ -15,8 +15,8 @@ from hexveil.planning.feasibility.recommendation import order_by_cells
 
 if TYPE_CHECKING:
     from hexveil.planning.feasibility.grid_assessment import GridAssessment
+    from hexveil.planning.moment_component import MomentComponent
     from hexveil.planning.plan import Plan
-    from hexveil.planning.plan_data import MomentFigures
 
 
 USABLE_GRID = "Looking for a usable grid"
@@ -56,7 +56,7 @@ def ways_out(plan: Plan, *, search: bool) -> str | None:
     """
     if not plan.searches_grids or plan.refusal is None:
         return plan.refusal
-    planned: MomentFigures = plan.single
+    planned: MomentComponent = plan.single
     with share_of_work(USABLE_GRID, 0.0, 0.5, SEARCH):
         needed = epsilon_needed(planned)
     coarser, facts = None, planned.facts
@@ -80,12 +80,12 @@ def ways_out(plan: Plan, *, search: bool) -> str | None:
     return f"{sentence} hv.capacity or hexveil inspect finds grids that this fleet supports."
 
 
-def _finest_usable(plan: MomentFigures) -> GridAssessment | None:
+def _finest_usable(plan: MomentComponent) -> GridAssessment | None:
     """Return the coarser grid of most cells that says more than one constant."""
     facts = plan.facts
     if facts is None or facts.recount is None or not isinstance(facts.cells.grid, Cells):
         return None
     # The same number of cells would be the same map by another name, or a finer one.
-    own = facts.occupancy.n_cells
-    coarser = (offer for offer in survey(plan) if offer.cells < own and offer.is_usable)
+    n_cells = facts.occupancy.n_cells
+    coarser = (offer for offer in survey(plan) if offer.cells < n_cells and offer.is_usable)
     return max(coarser, key=order_by_cells, default=None)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -42,8 +42,8 @@ from hexveil.planning.feasibility.recommendation import (
     recommendation_text,
     removed_error,
 )
+from hexveil.planning.methods import plan_moments
 from hexveil.planning.plan_arguments import PlanArguments
-from hexveil.planning.plan_moments import HasPublicMetadata, plan_moments
 from hexveil.planning.request import Method, Objective, WithinEpsilon
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from hexveil.base.rational import Number
     from hexveil.mechanisms import ThresholdMechanism
-    from hexveil.planning.plan_data import MomentFigures
+    from hexveil.planning.moment_component import MomentComponent
     from hexveil.planning.request import ClippingRangeMode
 
 _COLUMNS = (
@@ -145,7 +145,7 @@ def _error_text(offer: GridAssessment) -> str | None:
 
 
 def capacity(  # noqa: PLR0913  a public door
-    source: PublicMetadata | HasPublicMetadata,
+    source: Any,  # noqa: ANN401  a data set, or its public facts
     *,
     epsilon: Number,
     resolutions: Sequence[int] | None = None,
@@ -225,7 +225,7 @@ def capacity(  # noqa: PLR0913  a public door
 
 
 def assess_grids(
-    plan: MomentFigures,
+    plan: MomentComponent,
     *,
     privacy_units: Sequence[Unit] | None = None,
     grids: tuple[Cells | Labels, ...] | None = None,
@@ -235,7 +235,7 @@ def assess_grids(
 
     Parameters
     ----------
-    plan : MomentFigures
+    plan : MomentComponent
         Of a data set; its targets, if it has any, become what they cost.
     privacy_units : sequence of str, optional
         Default: the data set's privacy unit.
@@ -307,7 +307,7 @@ class RunAdvice:
 
 
 def propose_runs(
-    plan: MomentFigures, *, min_users: int = 1, weaker_units: Sequence[Unit] = ()
+    plan: MomentComponent, *, min_users: int = 1, weaker_units: Sequence[Unit] = ()
 ) -> RunAdvice:
     """Return the proposed runs for a plan's request, from public metadata.
 
@@ -316,7 +316,7 @@ def propose_runs(
 
     Parameters
     ----------
-    plan : MomentFigures
+    plan : MomentComponent
         Of a data set whose records can be counted again.
     min_users : int
         Smallest number of users with which the data set was read; smaller ones are not tried.
@@ -329,10 +329,10 @@ def propose_runs(
         If the data set cannot be counted on other grids.
     """
     facts = _facts_of(plan)
-    least = max(min_users, 1)
-    factors = tuple(least * factor for factor in MIN_USERS_FACTORS)
+    minimum = max(min_users, 1)
+    factors = tuple(minimum * factor for factor in MIN_USERS_FACTORS)
     offers = survey(plan, min_users=factors, losses="planned")
-    of_table = tuple(one for one in offers if one.min_users in (least, 1) or not one.cells)
+    of_table = tuple(one for one in offers if one.min_users == minimum or not one.cells)
     table = Capacity(of_table, float(plan.requested_epsilon), facts.privacy_unit)
     if isinstance(facts.cells.grid, OneCell):
         return RunAdvice(table, {}, None, None, None)
@@ -341,7 +341,7 @@ def propose_runs(
     enough = WEAKER_GAIN * max((removed_error(one) for one in offers if one.is_usable), default=0.0)
     weaker = []
     for unit in weaker_units:
-        best = choose(survey(plan, units=(unit,), min_users=(least,)))
+        best = choose(survey(plan, units=(unit,), min_users=(minimum,)))
         # A weaker promise is named only if it buys a much better map.
         if best and removed_error(best["balanced"]) > enough:
             weaker.append(best["balanced"])
@@ -349,34 +349,37 @@ def propose_runs(
 
 
 def _nearest(
-    plan: MomentFigures, offers: Sequence[GridAssessment]
+    plan: MomentComponent, offers: Sequence[GridAssessment]
 ) -> tuple[GridAssessment | None, float | None]:
     """Return the map that would be usable at the least loss, and that loss.
 
     Only the maps of the least lower bounds are searched: a search costs as much as a plan.
     """
     maps = sorted((one for one in offers if one.is_map), key=lambda one: one.epsilon_least)
-    found: list[tuple[float, GridAssessment]] = []
+    reached: list[tuple[float, GridAssessment]] = []
     for offer in maps[:SEARCHED_MAPS]:
         metadata = next(counted(_facts_of(plan), (offer.grid,), offer.privacy_unit))
         remaining = None if metadata is None else with_min_users(metadata, offer.min_users)
         assert remaining is not None  # noqa: S101  the run has cells
         predictor = ErrorPredictor(plan, remaining)
         # For the plan's own grid the number that the plan itself names.
-        own, miss = predictor.is_planned, offer.baseline_error
-        needed = epsilon_needed(plan) if own else predictor.epsilon_needed(miss)
+        needed = (
+            epsilon_needed(plan)
+            if predictor.is_planned
+            else predictor.epsilon_needed(offer.baseline_error)
+        )
         judged = offer
         if not offer.planned:
             judged = with_prediction(offer, predictor.predict(plan.requested_epsilon))
-        found.append((math.inf if needed is None else needed, judged))
+        reached.append((math.inf if needed is None else needed, judged))
         del predictor, metadata, remaining  # with the pairs of its grid
-    if not found:
+    if not reached:
         return None, None
-    epsilon, nearest = min(found, key=lambda pair: (pair[0], -pair[1].cells))
+    epsilon, nearest = min(reached, key=lambda pair: (pair[0], -pair[1].cells))
     return nearest, None if math.isinf(epsilon) else epsilon
 
 
-def dominant_share(plan: MomentFigures) -> float | None:
+def dominant_share(plan: MomentComponent) -> float | None:
     """Return the share of records of one user without whom the error is much smaller, or None."""
     facts = _facts_of(plan)
     records = facts.occupancy.records_per_user
@@ -392,6 +395,6 @@ def dominant_share(plan: MomentFigures) -> float | None:
     return share if less < DOMINANT_GAIN * error else None
 
 
-def _facts_of(plan: MomentFigures) -> PublicMetadata:
+def _facts_of(plan: MomentComponent) -> PublicMetadata:
     assert plan.facts is not None  # noqa: S101  grids are surveyed for data sets
     return plan.facts

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
     from hexveil.mechanisms.looks.range_search import ErrorPrediction
     from hexveil.model.public_metadata import PublicMetadata, Unit
-    from hexveil.planning.plan_data import MomentFigures
-    from hexveil.planning.presence.presence_plan import PresencePart
+    from hexveil.planning.moment_component import MomentComponent
+    from hexveil.planning.presence.presence_plan import PresenceComponent
 
 
 Losses = Literal["all", "planned", "none"]
@@ -85,7 +85,7 @@ class GridAssessment:
         Different places of the cells; None for labels. One: a single number for the whole area.
     min_users : int
         Smallest number of users of a cell for which it is assessed.
-    declared : PresencePart or None
+    declared : PresenceComponent or None
         Plan of a declared grid.
     """
 
@@ -104,10 +104,10 @@ class GridAssessment:
     epsilon_least: float = 0.0
     hexagons: int | None = None
     min_users: int = 1
-    declared: PresencePart | None = None
+    declared: PresenceComponent | None = None
 
     @classmethod
-    def on_paper(cls, plan: PresencePart) -> GridAssessment:
+    def on_paper(cls, plan: PresenceComponent) -> GridAssessment:
         """Return the assessment of a declared grid: averages or medians, or numbers of units."""
         error, baseline_error, _ = plan.expected
         return cls(
@@ -222,7 +222,7 @@ def printed(error: float) -> float:
 
 
 def survey(
-    plan: MomentFigures,
+    plan: MomentComponent,
     *,
     grids: tuple[Cells | Labels, ...] | None = None,
     units: Sequence[Unit] = (),
@@ -233,7 +233,7 @@ def survey(
 
     Parameters
     ----------
-    plan : MomentFigures
+    plan : MomentComponent
         Of a data set, within a loss.
     grids : tuple of Cells or Labels, optional
         Default: those that fit the records and the fleet; then what is the same map as another is
@@ -266,7 +266,7 @@ def survey(
 
 
 def _on_grid(
-    plan: MomentFigures,
+    plan: MomentComponent,
     unit: Unit,
     min_users: Sequence[int],
     losses: Losses,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Bools
     from hexveil.model.public_metadata import PublicMetadata, Recount, Unit
-    from hexveil.planning.plan_data import MomentFigures
+    from hexveil.planning.moment_component import MomentComponent
 
 T = TypeVar("T")
 
@@ -106,7 +106,7 @@ def grids_to_try(
     return tuple(replace(grid, resolution=r, timeslot=t) for r in resolutions for t in timeslots)
 
 
-def most_cells_of(plan: MomentFigures) -> float:
+def most_cells_of(plan: MomentComponent) -> float:
     """Return with how many cells a map of a plan's request may be usable at most, about."""
     baseline_share = plan.baseline_error / float(plan.upper.max() - plan.lower.min())
     return NARROWEST * float(plan.requested_epsilon) * plan.occupancy.n_users * baseline_share
@@ -192,17 +192,17 @@ def counted(
     InputError
         If another privacy unit is asked for and there are no records to count.
     """
-    own = facts.cells.grid if unit == facts.privacy_unit else None
+    current = facts.cells.grid if unit == facts.privacy_unit else None
     if facts.recount is None:
-        if own is None:
+        if current is None:
             raise InputError(
                 f"what a fleet can support per {unit} is counted from records; this data set holds "
                 f"sums per {facts.privacy_unit} alone."
             )
         return (merged(facts, grid) for grid in grids if isinstance(grid, Labels))
-    others = iter(facts.recount(tuple(grid for grid in grids if grid != own), unit))
+    others = iter(facts.recount(tuple(grid for grid in grids if grid != current), unit))
     # The facts of the data set's own grid are at hand.
-    return (replace(facts, recount=None) if grid == own else next(others) for grid in grids)
+    return (replace(facts, recount=None) if grid == current else next(others) for grid in grids)
 
 
 def on_each_grid(
@@ -355,16 +355,16 @@ class KeptCounts:
         self, grids: tuple[Cells | Labels, ...], privacy_unit: Unit
     ) -> Iterator[PublicMetadata | None]:
         """Yield the public facts on each grid, which is named once: see `Recount`."""
-        known = {grid: self._kept[grid, privacy_unit] for grid in grids
+        counts = {grid: self._kept[grid, privacy_unit] for grid in grids
                  if (grid, privacy_unit) in self._kept}  # fmt: skip
-        missing = tuple(grid for grid in grids if grid not in known)
+        missing = tuple(grid for grid in grids if grid not in counts)
         counted = iter(self.recount(missing, privacy_unit) if missing else ())
         for grid in grids:
-            if grid not in known:
-                known[grid] = next(counted)
-                if self._has_room(known[grid]):
-                    self._kept[grid, privacy_unit] = known[grid]
-            yield known.pop(grid)
+            if grid not in counts:
+                counts[grid] = next(counted)
+                if self._has_room(counts[grid]):
+                    self._kept[grid, privacy_unit] = counts[grid]
+            yield counts.pop(grid)
 
     def _has_room(self, facts: PublicMetadata | None) -> bool:
         # Pairs that stay elsewhere take no memory here.

@@ -28,11 +28,11 @@ from hexveil.accounting.gaussian_composition import calibrated_square, square_ep
 from hexveil.base.blas_threads import single_blas_thread
 from hexveil.mechanisms.looks import range_search
 from hexveil.mechanisms.looks.range_search import ErrorPrediction
+from hexveil.planning.allocation import PlanningProblem
 from hexveil.planning.feasibility.utility_test import is_assumed, small_map_factor
 from hexveil.planning.least_loss import LARGEST, SMALLEST, Trial, least_epsilon, two_figures_up
 from hexveil.planning.methods import allocate
 from hexveil.planning.optimizers.user_factors import ClippingProblem
-from hexveil.planning.plan_rows import PlanningProblem
 from hexveil.planning.request import WithinEpsilon
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from hexveil.accounting.error_model import ErrorModel
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.plan_data import MomentFigures
+    from hexveil.planning.moment_component import MomentComponent
 
 UNDER = 1.0 - 1e-9
 """At a loss that is named the error is this much below what is wanted."""
@@ -93,7 +93,7 @@ def scaled_epsilon(prediction: ErrorPrediction, epsilon: Fraction, error: float)
     return float(epsilon) * noise / (error - bias) if bias < error else math.inf
 
 
-def epsilon_needed(plan: MomentFigures) -> float | None:
+def epsilon_needed(plan: MomentComponent) -> float | None:
     """Return the loss, rounded up to two figures, at which the map says more than one constant.
 
     What plans, releases, tables of grids and their warnings name for this grid. None if 100 is not
@@ -126,12 +126,12 @@ class ErrorPredictor:
 
     Attributes
     ----------
-    plan : MomentFigures
+    plan : MomentComponent
         What is asked for; its widest bounds are taken for all cells.
     facts : PublicMetadata
     """
 
-    plan: MomentFigures
+    plan: MomentComponent
     facts: PublicMetadata
     _seen: dict[Fraction, ErrorPrediction] = field(default_factory=dict, repr=False)
 
@@ -151,8 +151,8 @@ class ErrorPredictor:
     @property
     def is_planned(self) -> bool:
         """Whether these are the facts that the plan was made of."""
-        own = self.plan.facts
-        return own is not None and self.facts.occupancy is own.occupancy
+        planned = self.plan.facts
+        return planned is not None and self.facts.occupancy is planned.occupancy
 
     @cached_property
     def baseline_error(self) -> float:
@@ -176,12 +176,12 @@ class ErrorPredictor:
         if not self.is_fast:
             within = requested.within(epsilon)
             return predict_in_full(PlanningProblem(occupancy, spans, within, self.facts))
-        given = occupancy, self.span, epsilon, requested.range_share
+        options = occupancy, self.span, epsilon, requested.range_share
         match requested.resolve_range(occupancy, epsilon):
             case "private":
-                return range_search.predict_with_range(*given)
+                return range_search.predict_with_range(*options)
             case "per-cell":
-                return range_search.predict_with_cell_ranges(*given)
+                return range_search.predict_with_cell_ranges(*options)
         return range_search.predict_without_range(self._exposure, self.span, requested, epsilon)
 
     @cached_property

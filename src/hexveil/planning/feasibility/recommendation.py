@@ -96,11 +96,11 @@ def _nothing(offers: Sequence[GridAssessment], unit: Unit, epsilon: float) -> st
     if not maps:
         return "no grid tried leaves a map of three cells, or of three hexagons."
     sentence = f"no grid has an error below half the baseline at epsilon {epsilon:g}"
-    would, least = cheapest(maps, unit), min(offer.epsilon_least for offer in maps)
+    would, least_loss = cheapest(maps, unit), min(offer.epsilon_least for offer in maps)
     if would is not None:
         sentence += f"; {_needing(would)}"
-    elif epsilon < least <= MAX_EPSILON_RATIO * epsilon:
-        sentence += f"; each needs more than epsilon {least:.2g}."
+    elif epsilon < least_loss <= MAX_EPSILON_RATIO * epsilon:
+        sentence += f"; each needs more than epsilon {least_loss:.2g}."
     else:
         sentence += ", nor at ten times that."
     usable = max((one for one in maps if one.beats_constant), key=order_by_cells, default=None)

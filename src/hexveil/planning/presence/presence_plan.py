@@ -27,7 +27,7 @@ from hexveil.base.rational import Number, decimal_text, to_positive_fraction
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
 from hexveil.mechanisms.presence.contribution import cap_of
 from hexveil.model.statistic_terms import on_lattice, parse_statistics
-from hexveil.planning.part import PlainPart
+from hexveil.planning.component import PlainComponent
 from hexveil.planning.presence.presence_prediction import (
     PresencePrediction,
     predict,
@@ -59,7 +59,7 @@ KINDS = ("moments", "distribution", USERS)
 
 
 @dataclass(frozen=True, eq=False)
-class PresencePart(PlainPart):
+class PresenceComponent(PlainComponent):
     """Map with private presence, numbers of units, or both, of one value column.
 
     Attributes
@@ -189,7 +189,7 @@ class PresencePart(PlainPart):
             "with_delta": self._gain_json(),
         }
 
-    def with_changes(self, **changes: Any) -> PresencePart:  # noqa: ANN401  fields of a request
+    def with_changes(self, **changes: Any) -> PresenceComponent:  # noqa: ANN401  fields of a request
         """Return the part of the same request with some of its fields changed."""
         return replace(self, request=with_changes(self.request, self.baseline_error, **changes))
 
@@ -203,7 +203,7 @@ class PresencePart(PlainPart):
         return None if gain is None else {"delta": float(gain.delta), "error": gain.error}
 
 
-def plan_presence(facts: DeclaredFacts, options: PlanArguments) -> PresencePart:
+def plan_presence(facts: DeclaredFacts, options: PlanArguments) -> PresenceComponent:
     """Return the plan of a release with private presence; see `hexveil.plan`.
 
     Raises
@@ -234,7 +234,7 @@ def plan_presence(facts: DeclaredFacts, options: PlanArguments) -> PresencePart:
         request = replace(request, count_share=ALONE)
     elif USERS in names:
         request = divided(request, importance, baseline_error)
-    return PresencePart(facts, request, baseline_error, options.edition)
+    return PresenceComponent(facts, request, baseline_error, options.edition)
 
 
 def divided(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from hexveil.base.rational import decimal_text
-from hexveil.planning.moment_part import with_outputs
+from hexveil.planning.moment_tables import with_outputs
 from hexveil.publishing.estimates.accuracy import accuracy_statement, with_memory
 from hexveil.publishing.estimates.posterior_estimates import (
     adopt_intervals,
@@ -22,7 +22,7 @@ from hexveil.publishing.memory.history import RememberedMeans, remember_means
 if TYPE_CHECKING:
     from hexveil.mechanisms.stage_data import Outputs
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.moment_part import MomentPart
+    from hexveil.planning.moment_component import MomentComponent
     from hexveil.publishing.memory.history import History
     from hexveil.smoothing import Smoothed
 
@@ -33,7 +33,7 @@ class DecodedMoments:
 
     Attributes
     ----------
-    plan : MomentPart
+    plan : MomentComponent
         With what private stages released in place of what planning predicted.
     table : pyarrow.Table
         A row per cell.
@@ -44,7 +44,7 @@ class DecodedMoments:
         What earlier releases say, and later ones will read.
     """
 
-    plan: MomentPart
+    plan: MomentComponent
     table: pa.Table
     smoothed: dict[str, Smoothed]
     accuracy: list[dict[str, Any]]
@@ -52,7 +52,7 @@ class DecodedMoments:
 
 
 def decode_moments(
-    plan: MomentPart,
+    plan: MomentComponent,
     allocation: Any,  # noqa: ANN401  a kind of allocation each
     outputs: Outputs,
     facts: PublicMetadata,
@@ -64,7 +64,7 @@ def decode_moments(
 
     Parameters
     ----------
-    plan : MomentPart
+    plan : MomentComponent
     allocation : ReleaseAllocation
     outputs : Outputs
         Of all of its stages.

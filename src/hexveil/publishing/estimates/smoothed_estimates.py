@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from hexveil.model.cells import CellTable
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.moment_part import MomentPart
+    from hexveil.planning.moment_component import MomentComponent
     from hexveil.smoothing import RandomEffect, Smoothed
 
 
 def smooth_release(
-    plan: MomentPart, facts: PublicMetadata, noisy: Mapping[str, Floats]
+    plan: MomentComponent, facts: PublicMetadata, noisy: Mapping[str, Floats]
 ) -> dict[str, Smoothed]:
     """Return the smoothed estimates of each statistic that noise was added to.
 
@@ -70,13 +70,13 @@ def groupings_of(cells: CellTable) -> tuple[RandomEffect, ...]:
 
 
 def smoothing_statement(
-    plan: MomentPart, smoothed: Mapping[str, Smoothed], *, posterior: bool = False
+    plan: MomentComponent, smoothed: Mapping[str, Smoothed], *, posterior: bool = False
 ) -> list[dict[str, Any]]:
     """Return the manifest's statement on smoothing: the model, and the quality of the map.
 
     Parameters
     ----------
-    plan : MomentPart
+    plan : MomentComponent
     smoothed : mapping of str to Smoothed
         By statistic.
     posterior : bool
@@ -105,14 +105,18 @@ def smoothing_statement(
     ]
 
 
-def _epsilon_for_half(plan: MomentPart, estimate: Smoothed) -> float | None:
+def _epsilon_for_half(plan: MomentComponent, estimate: Smoothed) -> float | None:
     """Return the predicted ε at which half of the cells are distinguishable from the mean."""
     factor = estimate.half_distinguishable_factor
     return None if factor is None else float(plan.requested_epsilon) * factor
 
 
 def _smooth_statistic(
-    plan: MomentPart, name: str, noisy: Floats, groupings: tuple[RandomEffect, ...], size: Floats
+    plan: MomentComponent,
+    name: str,
+    noisy: Floats,
+    groupings: tuple[RandomEffect, ...],
+    size: Floats,
 ) -> Smoothed:
     error, mean = plan.error_models[name], name == "mean"
     typical_bias, clipping_range = None, None

@@ -24,7 +24,7 @@ from hexveil.base.arrays import Floats
 from hexveil.base.rational import to_positive_fraction
 from hexveil.mechanisms import OptimalClipping
 from hexveil.model.occupancy import Occupancy
-from hexveil.planning.allocation import PlanAllocation
+from hexveil.planning.allocation import PlanAllocation, PlanningProblem
 from hexveil.planning.calibration import fit_noise
 from hexveil.planning.optimizers.joint import (
     SAFETY_MARGIN,
@@ -34,7 +34,6 @@ from hexveil.planning.optimizers.joint import (
 )
 from hexveil.planning.optimizers.minimax import RatesAt, minimize_loss, minimize_max_error
 from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
-from hexveil.planning.plan_rows import PlanningProblem
 from hexveil.planning.request import Request
 
 

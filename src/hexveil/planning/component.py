@@ -1,20 +1,21 @@
-"""Parts of a plan: one for each value column, of one of the registered kinds.
+"""Components of a plan: one for each value column, of one of the registered kinds.
 
-A part has the public facts of its column, the request and the decisions: enough for its stages, its
-losses and its predicted errors. Whatever comes after a plan asks its parts by this interface.
+A component has the public facts of its column, the request and the decisions: enough for its
+stages, its losses and its predicted errors. Whatever comes after a plan asks its components by
+this interface.
 Kinds are registered by name: how they are saved in `planning/serialization/plan_codec.py`, how they
 are published in `publishing/part_kinds.py`, how they are printed in `cli/output/plan_text.py`.
 
 Neighbours: one unit's values all change within the bounds, in all columns at once; under private
 presence all records of one unit are added or removed. Loss of a unit: the sum of its losses over
-all parts, or under a δ of its squares of μ.
+all components, or under a δ of its squares of μ.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from hexveil.accounting.promise import of_amount
 from hexveil.base.read_only import read_only
@@ -24,18 +25,9 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.contract import StagedPlan
 
 Json = dict[str, Any]
-FactsT_co = TypeVar("FactsT_co", covariant=True)
 
 
-class HasFacts(Protocol[FactsT_co]):
-    """Anything that carries public facts, such as a data set."""
-
-    @property
-    def public(self) -> FactsT_co:
-        """All that a plan may see."""
-
-
-class Part(Protocol):
+class PlanComponent(Protocol):
     """Plan of the statistics of one value column."""
 
     kind: ClassVar[str]
@@ -170,10 +162,10 @@ class BookedStages:
         return Fraction(float(self.booked_losses.max(initial=0.0)))
 
 
-class PlainPart(BookedStages):
-    """A part that looks for no other grids, has no targets and needs no range: the usual answers.
+class PlainComponent(BookedStages):
+    """A component without search of grids, targets and range: the usual answers.
 
-    A new kind of part begins here.
+    A new kind of component begins here.
     """
 
     reads_bins: ClassVar[bool] = False
@@ -195,7 +187,7 @@ class PlainPart(BookedStages):
         """Refuse nothing."""
 
 
-def public_json(component: Any) -> Json:  # noqa: ANN401  a part with public facts
+def public_json(component: Any) -> Json:  # noqa: ANN401  with public facts
     """Return the figures of one value column among several, where occupancy is public."""
     return {
         "cells": component.occupancy.n_cells,

@@ -158,8 +158,7 @@ def _paper_rows(plan: Any, about: str) -> list[Row]:  # noqa: ANN401  of declare
 
 
 def _paper_rows_alone(plan: Any, _: Plan | None) -> list[Row]:  # noqa: ANN401  as above
-    gain = plan.delta_gain
-    return [*_paper_rows(plan, ""), ("With a delta", None if gain is None else gain.sentence)]
+    return [*_paper_rows(plan, ""), ("With a delta", plan.delta_sentence)]
 
 
 # ---- means and variances ----

@@ -35,6 +35,7 @@ from hexveil.planning.distribution.distribution_plan import SHAPE_SHARE, Distrib
 from hexveil.planning.feasibility.utility_test import default_baseline_error
 from hexveil.planning.methods import plan_moments
 from hexveil.planning.plan_arguments import PlanArguments
+from hexveil.planning.request import kind_weights
 
 if TYPE_CHECKING:
     from hexveil.model.occupancy import Occupancy
@@ -69,6 +70,8 @@ def plan_distribution(
             "occupancy."
         )
     moments, terms = parse_statistics(options.statistics or ())
+    if options.weights and not moments:
+        raise InputError("weights divide ε between moments and a distribution; ask for both.")
     miss: Any = options.baseline_error
     assert options.epsilon is not None  # noqa: S101  targets were searched for
     request = _Request(
@@ -76,7 +79,7 @@ def plan_distribution(
         moments,
         on_lattice(terms, facts.lattice),
         to_positive_fraction(options.epsilon, "epsilon"),
-        _weights(options.weights, moments),
+        kind_weights(options.weights, KINDS),
         options.estimator or "auto",
         to_delta(options.delta),
         None if miss is None else _miss(facts.lattice, miss),
@@ -175,14 +178,3 @@ class _Request:
     def _score_plan(self, promise: Promise) -> MomentComponent:
         asked = PlanArguments(epsilon=promise.planned, delta=self.delta or None)
         return plan_moments(score_metadata(self.facts), asked)
-
-
-def _weights(weights: Mapping[str, Number] | None, moments: tuple[str, ...]) -> dict[str, Fraction]:
-    """Return the weight of each kind of statistics."""
-    if weights is not None and (not isinstance(weights, Mapping) or set(weights) - set(KINDS)):
-        raise InputError(
-            f'weights must be a mapping like {{"moments": 1, "distribution": 2}}, got {weights!r}.'
-        )
-    if weights and not moments:
-        raise InputError("weights divide ε between moments and a distribution; ask for both.")
-    return {name: to_positive_fraction((weights or {}).get(name, 1), "weights") for name in KINDS}

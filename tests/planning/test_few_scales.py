@@ -80,11 +80,11 @@ def test_a_plan_of_many_cells_draws_few_scales(asked, monkeypatch):
     made = hv.plan(occupancy, **asked)
     where = lattice(made, ValueLattice.of((0, 10), "0.1"))
     assert np.unique(where.noise).size < MAX_DISTINCT_SCALES
-    stated = 200 * made.noise_scale_records
+    stated = 200 * made.allocation.noise_scale_records
     assert ((stated <= where.noise) & (where.noise <= np.nextafter(stated, np.inf))).all()
     monkeypatch.setattr("hexveil.planning.optimizers.joint.MAX_DISTINCT_SCALES", occupancy.n_cells)
     own = hv.plan(occupancy, **asked)
-    assert np.unique(own.noise_scale_records).size >= np.unique(made.noise_scale_records).size
+    assert np.unique(own.scale).size >= np.unique(made.scale).size
     if "epsilon" in asked:
         assert made.epsilon <= made.requested_epsilon
         assert made.objective_errors().mean() <= own.objective_errors().mean() * 1.003

@@ -118,7 +118,7 @@ def planned(units, cells_per_unit, **options):
     names = tuple(map(str, range(60)))
     facts = hv.declare(
         user="car", value="speed", bounds=(0, 100), quantum="0.1", protect="presence",
-        cells=hv.Labels("line", values=names), statistics=options.get("statistics"),
+        cells=hv.Labels("line", values=names), statistics=options.get("statistics", "mean"),
     )  # fmt: skip
     fleet = FleetDeclaration(units, 100, cells_per_unit)
     return hv.plan(facts, epsilon=1, fleet=fleet, advise=False, **options)

@@ -70,6 +70,7 @@ def plan_distribution(
             "occupancy."
         )
     moments, terms = parse_statistics(options.statistics or ())
+    weights = kind_weights(options.weights, KINDS)
     if options.weights and not moments:
         raise InputError("weights divide ε between moments and a distribution; ask for both.")
     miss: Any = options.baseline_error
@@ -79,7 +80,7 @@ def plan_distribution(
         moments,
         on_lattice(terms, facts.lattice),
         to_positive_fraction(options.epsilon, "epsilon"),
-        kind_weights(options.weights, KINDS),
+        weights,
         options.estimator or "auto",
         to_delta(options.delta),
         None if miss is None else _miss(facts.lattice, miss),

@@ -255,12 +255,12 @@ def plan_presence(facts: DeclaredFacts, options: PlanArguments) -> PresenceCompo
     baseline_error: Any = options.baseline_error
     declared = fleet if isinstance(fleet, FleetDeclaration) else FleetDeclaration(fleet)
     names = statistics_of(options.statistics)
+    importance = kind_weights(options.weights, KINDS)
     if options.weights and not (USERS in names and len(names) > 1):
         raise InputError(
             'weights go with "users" beside other statistics under private presence: the others '
             "come from one map at one loss; leave weights out."
         )
-    importance = kind_weights(options.weights, KINDS)
     assert options.epsilon is not None  # noqa: S101  targets were searched for
     moments, terms = parse_statistics([name for name in names if name != USERS] or [MEAN])
     request = PresenceRequest(

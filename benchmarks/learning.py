@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import hashlib
 import tempfile
 import warnings
 from dataclasses import dataclass
@@ -32,13 +33,18 @@ from matplotlib.collections import PolyCollection
 import hexveil as hv
 from hexveil.cli import main as run_command
 from hexveil.learning.memory import Deviations
-from hexveil.learning.remembering import FITTING, estimate_day, remember
-from hexveil.publishing.memory.history import History, is_narrower
-from hexveil.publishing.memory.stored_day import memory_of, places_of, unpack
+from hexveil.publishing.memory.history import History, forecast_cells
+from hexveil.publishing.memory.stored_day import (
+    EarlierRelease,
+    memory_of,
+    places_of,
+    to_bytes,
+    unpack,
+)
 
 BOUNDS = (0.0, 65.0)
 FIRST_DAY, DAYS = date(2024, 1, 1), 42
-ENDS = ("estimate", "low", "high")
+ENDS, ALONE = ("estimate", "low", "high"), ("today", "today_low", "today_high")
 SHOWN = (1, 7, 14, 28, 42)
 MORNING = 9 * 3600
 CLOSED, HALVED = 21, 26
@@ -46,47 +52,57 @@ CLOSED, HALVED = 21, 26
 
 @dataclass(frozen=True)
 class Day:
-    """What a day alone published, and the truth."""
+    """What a day published, alone and with memory, and the truth."""
 
     number: int
     published: Any
-    estimate: Any
-    low: Any
-    high: Any
+    columns: dict[str, Any]
     truth: Any
+    shifts: int
+    ranges: str
 
 
-def publish_alone(
-    folder: Path, seed: int, epsilon: float, resolution: int, *, closed: bool
-) -> list[Day]:
-    """Return the days of a city, each published alone."""
+def publish(folder: Path, asked: argparse.Namespace) -> list[Day]:
+    """Return the days of a city, each published with the memory of those before it."""
     city = folder / "city.parquet"
-    size = ["--users", "300", "--days", str(DAYS), "--interval", "2min", "--seed", str(seed)]
+    size = ["--users", "300", "--days", str(DAYS), "--interval", "2min", "--seed", str(asked.seed)]
     run_command(["simulate", *size, "--out", str(city)])
-    days = []
-    for number in range(1, DAYS + 1):
+    days: list[Day] = []
+    releases: list[EarlierRelease] = []
+    for number in range(1, asked.days + 1):
         day = FIRST_DAY + timedelta(number - 1)
-        source = _records(folder, city, day, number if closed else 0)
+        source = _records(folder, city, day, number if asked.closed else 0)
         records = hv.read(
             source, user="license_plate", value="speed", bounds=BOUNDS, privacy_unit="user-day",
             location="location.coordinates", time="observationDateTime",
-            cells=hv.Cells(resolution=resolution, timeslot="3h", timezone="Asia/Kolkata"),
+            cells=hv.Cells(resolution=asked.resolution, timeslot="3h", timezone="Asia/Kolkata"),
             select=hv.Select(dates=(day.isoformat(), day.isoformat()), min_users=10),
         )  # fmt: skip
         ledger = hv.Ledger(folder / "ledger.sqlite", dataset="city", budget=1000)
-        release = hv.release(
-            records, hv.plan(records, epsilon=epsilon), ledger=ledger, accept_noise=True,
-            history=History(day),
-        )  # fmt: skip
-        if release.memory is None:
+        history = History(day, tuple(releases))
+        forecast = forecast_cells(records.public, history) if asked.ranges == "memory" else None
+        plan = hv.plan(records, epsilon=asked.epsilon, history=forecast, advise=False)
+        release = hv.release(records, plan, ledger=ledger, accept_noise=True, history=history)
+        statement = memory_of(release.manifest)
+        if release.memory is None or statement is None:
             continue
+        published = unpack(release.memory, places_of(release.table), statement, BOUNDS)
+        digest = hashlib.sha256(to_bytes(release.memory)).hexdigest()
+        by = statement["deviations"]
+        identity = day.isoformat(), release.manifest["request"], digest
+        deviations = None if by is None else Deviations(**by)
+        releases.append(EarlierRelease(*identity, published, deviations, statement["key"]))
         pairs, lattice = records.occupancy.local(), records.public.lattice
         totals = np.add.reduceat(records.sums.total, pairs.start[:-1])
         truth = float(lattice.lower) + totals / pairs.records_per_cell * float(lattice.quantum)
-        statement = memory_of(release.manifest) or {}
-        published = unpack(release.memory, places_of(release.table), statement, BOUNDS)
-        middle, low, high = (np.array(release[f"mean_{end}"]) for end in ENDS)
-        days.append(Day(number, published, middle, low, high, truth))
+        columns = {name: np.array(release[f"mean_{name}"]) for name in ENDS}
+        alone = {name: f"mean_{today}" for name, today in zip(ENDS, ALONE, strict=True)}
+        columns |= {
+            f"{name}_alone": np.array(release[own]) if own in release.columns else columns[name]
+            for name, own in alone.items()
+        }
+        kind = plan.single.allocation.clipping.mode
+        days.append(Day(number, published, columns, truth, statement["changes"], kind))
     return days
 
 
@@ -108,40 +124,26 @@ def _records(folder: Path, city: Path, day: date, number: int) -> Path:
     return source
 
 
-def judge(days: list[Day], every: int = 1) -> list[dict[str, Any]]:
+def judge(days: list[Day]) -> list[dict[str, Any]]:
     """Return the error of each day and the share of intervals that hold, alone and with memory."""
-    stated: Deviations | None = None
     rows = []
-    for k, day in enumerate(days):
-        if k % every and k + 1 not in FITTING and day.number not in SHOWN:
-            continue
-        remembered = remember([one.published for one in days[: k + 1]], stated)
-        stated = remembered.deviations
-        estimates = estimate_day(day.published, remembered.forecast)
-        used = is_narrower((estimates.low, estimates.high), (day.low, day.high)) & (k > 0)
-        estimate, low, high = (
-            np.where(used, getattr(estimates, name), getattr(day, name))
-            for name in ("estimate", "low", "high")
-        )
-        rows.append(
-            {
-                "day": day.number,
-                "constant": np.abs(day.truth - np.median(day.truth)).mean(),
-                "alone": np.abs(day.estimate - day.truth).mean(),
-                "covered_alone": ((day.low <= day.truth) & (day.truth <= day.high)).mean(),
-                "memory": np.abs(estimate - day.truth).mean(),
-                "covered": ((low <= day.truth) & (day.truth <= high)).mean(),
-                "width": (high - low).mean(),
-                "shifts": len(remembered.changes),
-            }
-        )
+    for day in days:
+        truth, columns = day.truth, day.columns
+        row: dict[str, Any] = {"day": day.number, "ranges": day.ranges, "shifts": day.shifts}
+        row["constant"] = np.abs(truth - np.median(truth)).mean()
+        for name, end in (("alone", "_alone"), ("memory", "")):
+            estimate, low, high = (columns[f"{one}{end}"] for one in ENDS)
+            row[name] = np.abs(estimate - truth).mean()
+            row[f"covered_{name}"] = ((low <= truth) & (truth <= high)).mean()
+            row[f"width_{name}"] = (high - low).mean()
+        rows.append(row)
     return rows
 
 
 def summarize(rows: list[dict[str, Any]]) -> dict[str, float]:
     """Return the averages of the second half of the days."""
-    later = [row for row in rows if row["day"] > DAYS // 2]
-    names = ("constant", "alone", "covered_alone", "memory", "covered", "width")
+    later = [row for row in rows if row["day"] > len(rows) // 2]
+    names = [name for name in rows[0] if name not in ("day", "ranges", "shifts")]
     return {name: float(np.mean([row[name] for row in later])) for name in names}
 
 
@@ -152,17 +154,18 @@ def draw(days: list[Day], file: Path) -> None:
     edges = [(corners[:, k].min() - 0.01, corners[:, k].max() + 0.01) for k in (1, 0)]
     figure, axes = plt.subplots(3, 3, figsize=(8, 8))
     for column, number in enumerate((1, 7, 42)):
-        chain = [day for day in days if day.number <= number]
-        day = chain[-1]
-        estimates = estimate_day(day.published, remember([one.published for one in chain]).forecast)
-        remembered = day.estimate if number == 1 else estimates.estimate
+        day = next(one for one in days if one.number == number)
         shown = day.published.slot == MORNING
         outlines = [
             [(lon, lat) for lat, lon in h3.cell_to_boundary(cell)]
             for cell in day.published.place[shown]
         ]
         for row, (name, numbers) in enumerate(
-            (("with memory", remembered), ("alone", day.estimate), ("true averages", day.truth))
+            (
+                ("with memory", day.columns["estimate"]),
+                ("alone", day.columns["estimate_alone"]),
+                ("true averages", day.truth),
+            )
         ):
             axis = axes[row, column]
             drawn = PolyCollection(outlines, array=numbers[shown], cmap="viridis", edgecolors="w")
@@ -187,24 +190,27 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--resolution", type=int, default=6)
     parser.add_argument("--closed", action="store_true")
-    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--days", type=int, default=DAYS)
+    parser.add_argument("--ranges", choices=("memory", "bought"), default="memory")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--picture", type=Path)
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as folder:
-        days = publish_alone(
-            Path(folder), asked.seed, asked.epsilon, asked.resolution, closed=asked.closed
-        )
-        if asked.picture is not None:
-            draw(days, asked.picture)
-            return
-        rows = judge(days, asked.every)
+        days = publish(Path(folder), asked)
+    if asked.picture is not None:
+        draw(days, asked.picture)
+    rows = judge(days)
     for row in rows:
         if row["day"] in SHOWN:
-            print({name: round(float(number), 3) for name, number in row.items()})
+            print(
+                {
+                    name: one if isinstance(one, str) else round(float(one), 3)
+                    for name, one in row.items()
+                }
+            )
     made = {"seed": asked.seed, "resolution": asked.resolution, "closed": asked.closed}
-    line = made | {"epsilon": asked.epsilon} | summarize(rows)
+    line = made | {"epsilon": asked.epsilon, "ranges": asked.ranges} | summarize(rows)
     print(line)
     if asked.out is not None:
         is_new = not asked.out.exists()

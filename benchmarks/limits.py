@@ -10,7 +10,7 @@ committed one of the same size is marked "worse by". What scripts print goes to 
 
 Writes limits.jsonl into `--out`. `--go-on` keeps what it has there already. `--quick` divides sizes
 by ten, to try it. `--commit-figures` writes figures.json and the table in
-docs/understand/limits.md anew. Exits 1 if a limit is
+docs/understand/limits.md. Exits 1 if a limit is
 missed at the largest size (not with `--quick`: limits are for full sizes) or a script fails; a
 ratio that became worse is shown, and fails nothing.
 """
@@ -180,10 +180,11 @@ def words(about: dict[str, Any]) -> str:
 
 
 def written(page: str, found: Sequence[Series], about: dict[str, Any]) -> str:
-    """Return the page with sentence and table between its marks made anew."""
+    """Return the page with sentence and table, of what has a limit, between its marks."""
     first, rest = page.split(BEGIN)
     _, last = rest.split(END)
-    middle = f"{words(about)}\n\n{measuring.table(found, judged=not about['quick'])}"
+    limited = [one for one in found if one.last.limits]  # the rest is in figures.json
+    middle = f"{words(about)}\n\n{measuring.table(limited, judged=not about['quick'])}"
     return f"{first}{BEGIN}\n{middle}\n{END}{last}"
 
 

@@ -34,6 +34,7 @@ NOT_RUN = {
 FOLLOWED = {
     "README.md": "tests/test_docs.py",
     "docs/understand/other-libraries.md": "tests/test_docs.py",
+    "docs/understand/questions.md": "tests/test_questions.py",
     "docs/how-to/medians-and-shares.md": "tests/test_how_to.py",
     "docs/how-to/several-sensors.md": "tests/test_how_to.py",
     "docs/how-to/compare-releases.md": "tests/test_how_to.py",

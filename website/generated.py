@@ -1,14 +1,16 @@
 """Reference pages that the code writes: the command, the fields of a run, the manifest.
 
 They are committed, so that they read on the code host; tests/test_site.py compares them with what
-the code gives now. `python website/generated.py` writes them anew.
+the code gives now. `python website/generated.py` writes them.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from dataclasses import dataclass, fields
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -18,7 +20,7 @@ import typer
 from hexveil.cli.app import PANELS, app
 from hexveil.cli.endings import Failure
 from hexveil.cli.options import FIELDS_PANEL
-from hexveil.config.fields import FIELDS, option, section_of
+from hexveil.config.fields import FIELDS, option
 from hexveil.planning.option_rules import RULES, spoken
 from hexveil.planning.plan_arguments import PlanArguments
 from hexveil.publishing.part_kinds import manifest_schema
@@ -138,25 +140,43 @@ def meaning(parameter: Any) -> str:  # noqa: ANN401  the same
 
 def command_text(one: Command) -> str:
     """Return the part of the page about one command."""
-    own = [p for p in one.parameters if not is_field(p)]
-    rows = [
-        (f"`{place(p)}`" if is_argument(p) else written(p), meaning(p))
-        for p in sorted(own, key=lambda p: not is_argument(p))
-    ]
-    parts = [f"### {one.name}", one.purpose, f"```sh\n{usage(one)}\n```"]
+    rows = [row for row in own_rows(one) if row not in shared_rows()]
+    lines = dict.fromkeys(filter(None, (usage(one), one.example)))
+    parts = [f"### {one.name}", one.purpose, "```sh\n" + "\n".join(lines) + "\n```"]
     if rows:
         parts.append(table("argument or option | meaning", rows))
-    if taken := fields_taken(one):
-        parts.append(taken)
-    if one.example:
-        parts.append(f"For example:\n\n```sh\n{one.example}\n```")
+    if fields_of(one):
+        left = [f"`{name}`" for name in shared_fields() if name not in fields_of(one)]
+        but = f", but not {listed(left)}" if left else ""
+        parts.append(f"Also takes the options of the run file{but}.")
     return "\n\n".join(parts)
 
 
-def fields_taken(one: Command) -> str:
-    """Return which fields of a run file a command takes as options."""
-    taken = [f"`{p.opts[0]}`" for p in one.parameters if is_field(p)]
-    return f"[Fields of the run file](run-file.md): {', '.join(taken)}." if taken else ""
+def own_rows(one: Command) -> list[tuple[str, str]]:
+    """Return a row for each argument and option that is no field of a run file."""
+    own = [p for p in one.parameters if not is_field(p) and "--json" not in p.opts]
+    return [
+        (f"`{place(p).strip('[]')}`" if is_argument(p) else written(p), meaning(p))
+        for p in sorted(own, key=lambda p: not is_argument(p))
+    ]
+
+
+@cache
+def shared_rows() -> list[tuple[str, str]]:
+    """Return the rows that at least three commands have, and none in other words."""
+    often = Counter(row for one in commands() for row in own_rows(one))
+    spelt = Counter(left for left, _ in often)
+    return [row for row, number in often.items() if number > 2 and spelt[row[0]] == 1]
+
+
+def fields_of(one: Command) -> list[str]:
+    """Return the fields of a run file that a command takes as options."""
+    return [p.opts[0] for p in one.parameters if is_field(p)]
+
+
+def shared_fields() -> list[str]:
+    """Return every field of a run file that some command takes as an option."""
+    return list(dict.fromkeys(name for one in commands() for name in fields_of(one)))
 
 
 def listed(names: list[str]) -> str:
@@ -180,15 +200,21 @@ def command_page(_: str = "") -> str:
     parts = [
         "# Command line",
         (
-            "All commands with their arguments, options and an example, as `hexveil COMMAND "
-            "--help` shows them. `python website/generated.py` generates this page."
+            "All commands with their options and an example, as `hexveil COMMAND --help` shows "
+            "them. `python website/generated.py` generates this page."
         ),
         (
             "`hexveil --version` shows the version. An error is one sentence on stderr. With "
-            '`--json` stdout contains JSON, and an error is an object on stderr, `{"error": ...}`, '
-            f"with {listed([f'`{field.name}`' for field in fields(Failure)])}."
+            "`--json`, which all commands take, stdout contains JSON, and an error is an object on "
+            f'stderr, `{{"error": ...}}`, with {listed([f"`{f.name}`" for f in fields(Failure)])}.'
+        ),
+        (
+            "Options of [the run file](run-file.md), where a command takes them: "
+            f"{', '.join(f'`{name}`' for name in shared_fields())}."
         ),
         table("exit code | when", EXITS),
+        "Arguments and options of several commands:",
+        table("argument or option | meaning", shared_rows()),
     ]
     for panel in panels:
         inside = [one for one in known if one.panel == panel]
@@ -213,7 +239,7 @@ def field_table(section: str) -> str:
 
 
 def run_file_page(page: str) -> str:
-    """Return the page of the run file with its tables made anew; what is between them stays."""
+    """Return the page of the run file with its tables made again; what is between them stays."""
     for section in dict.fromkeys(where for where, _ in FIELDS):
         head = f"## [{section}]" if section else "## Top of the file"
         if f"{head}\n" not in page:
@@ -228,51 +254,28 @@ def run_file_page(page: str) -> str:
 # The manifest
 
 
-def kind_of(node: dict[str, Any]) -> str:
-    """Return what a value is, in a word or two."""
-    if "const" in node:
-        return f"`{node['const']}`"
-    if "enum" in node:
-        return " or ".join("null" if one is None else f"`{one}`" for one in node["enum"])
-    if "oneOf" in node:
-        return " or ".join(dict.fromkeys(kind_of(one) for one in node["oneOf"]))
-    if node["type"] == "array":
-        return f"list of {kind_of(node['items'])}"
-    types = [node["type"]] if isinstance(node["type"], str) else node["type"]
-    exact = (
-        "decimal text" if node.get("pattern", "").startswith(("^-?[0-9]+", "^-?[0-9]{")) else "text"
-    )
-    words = {"string": exact, "integer": "integer", "null": "null"}
-    return " or ".join(words.get(one, one) for one in types)
-
-
-def properties(node: dict[str, Any], path: str = "") -> Iterator[tuple[str, str, str, str]]:
-    """Return a row for each property below a node: path, kind, whether always there, meaning."""
+def properties(node: dict[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
+    """Return a row for each property down to two names: path, "?" if it may be absent, meaning."""
     for name, inner in node.get("properties", {}).items():
         here = f"{path}.{name}" if path else name
-        always = "always" if name in node.get("required", ()) else "if applicable"
-        yield f"`{here}`", cell(kind_of(inner)), always, cell(inner.get("description", ""))
-        yield from below(inner, here)
+        mark = "" if name in node.get("required", ()) else " ?"
+        short = re.split(r"[.;] ", cell(inner.get("description", "")))[0]
+        yield f"`{here}`{mark}", short.rstrip(".")
+        if not path:
+            yield from below(inner, here)
 
 
-def below(node: dict[str, Any], here: str) -> Iterator[tuple[str, str, str, str]]:
+def below(node: dict[str, Any], here: str) -> Iterator[tuple[str, str]]:
     """Return the rows of what is inside an object, a list, or one of several objects."""
     if "items" in node:
         yield from below(node["items"], f"{here}[]")
-    for one in node.get("oneOf", ()):
-        consts = [
-            inner["const"] for inner in one.get("properties", {}).values() if "const" in inner
-        ]
-        name = f"{here.removesuffix('[]')}[{consts[0]}]" if consts else here
-        yield from properties(one, name)
-    yield from properties(node, here)
+    inside = [row for one in node.get("oneOf", ()) for row in properties(one, here)]
+    yield from dict.fromkeys([*inside, *properties(node, here)])
 
 
 MEANINGS = {
     "kind": "Kind of the statistics.",
     "plan.statistics": "Published statistics.",
-    "plan.stages[].sensitivity": "Most that any unit moves the numbers of the stage, together.",
-    "plan.stages[].squared_mu": "Loss of the stage under normal noise, as a squared ratio.",
 }
 """Meanings of fields that the schema does not describe."""
 OF_MOMENTS = {"moments", "scores"}
@@ -307,20 +310,25 @@ def manifest_tables(
     but: Collection[str] = (),
     known: Mapping[str, dict[str, Any]] = MappingProxyType({}),
 ) -> Iterator[str]:
-    """Yield a heading and a table for each part of a manifest but some.
+    """Yield a table of the single fields, then a heading and a table for each other part.
 
     Of the parts of a component of means and variances, which are `known`, one line is enough.
     """
+    alone, parts = [], []
     for name, node in whole["properties"].items():
         if name in but:
             continue
         rows = list(properties({"properties": {name: node}, "required": whole["required"]}))
-        yield f"{level} {name}"
         if known.get(name) == node:
-            yield f"{rows[0][3]} {AS_MOMENTS}".lstrip()
-            continue
-        yield rows[0][3] if len(rows) > 1 else ""
-        yield table("path | type | present | meaning", rows[1:] or rows)
+            alone.append((rows[0][0], f"{rows[0][1]}; as of [means](#means-and-variances)"))
+        elif len(rows) == 1:
+            alone += rows
+        else:
+            parts.append((f"{level} {name}", rows))
+    if alone:
+        yield table("field | meaning", alone)
+    for title, rows in parts:
+        yield from (title, rows[0][1] and f"{rows[0][1]}.", table("field | meaning", rows[1:]))
 
 
 def manifest_page(_: str = "") -> str:
@@ -329,21 +337,17 @@ def manifest_page(_: str = "") -> str:
     parts = [
         "# The manifest",
         (
-            "`manifest.json` is the machine-readable description of a release and its guarantee. "
-            "It contains public metadata and results that were paid for: no true mean, no count of "
-            "clamped readings, no file size and no time. `python website/generated.py` generates "
-            "this page from the JSON Schema, [manifest.schema.json]"
-            "(../../src/hexveil/publishing/manifest.schema.json), which is part of the package; "
-            "`hexveil verify` checks a folder against it."
+            "`manifest.json` describes a release and its guarantee for machines: public metadata "
+            "and results that were paid for. `hexveil verify` checks a folder against the JSON "
+            "Schema, [manifest.schema.json](../../src/hexveil/publishing/manifest.schema.json), "
+            "which has every field, with types and longer descriptions. This page has the fields "
+            "down to two names; `python website/generated.py` generates it from the schema."
         ),
         (
-            "Decimal text is a number in quotes, which keeps it exact. A path with `[]` refers to "
-            "each entry of a list; with a name in the brackets, to entries of that kind."
-        ),
-        (
-            "The top of the manifest states what holds of all value columns together. `components` "
-            "has an entry for each value column, of one of the kinds below. In Python "
-            '`release.statements["speed"]` has the entry of one column with what it shares.'
+            'A field marked "?" may be absent; `[]` refers to each entry of a list. Exact numbers '
+            "are text in quotes. The top states "
+            "what holds of all value columns together; `components` has an entry for each. In "
+            'Python `release.statements["speed"]` has the entry of one column.'
         ),
         *manifest_tables(manifest_schema(), "##", ["components"]),
         "## components",
@@ -373,40 +377,28 @@ def options_page(_: str = "") -> str:
     parts = [
         "# Options of a plan",
         (
-            "The options of `hv.plan`, which [the run file](run-file.md) has in `[plan]` and "
-            "`[privacy]`, and which of them go together. `python website/generated.py` generates "
+            "Which options of `hv.plan` go together; [the run file](run-file.md) describes each in "
+            "`[plan]` and `[privacy]`. `python website/generated.py` generates "
             "this page from the tables that the package checks a request with "
             "([options](../../src/hexveil/planning/plan_arguments.py), "
-            "[rules](../../src/hexveil/planning/option_rules.toml)). What is refused costs "
-            "nothing: it is refused before records are read."
+            "[rules](../../src/hexveil/planning/option_rules.toml)), before records are read."
         ),
         "## Options",
-        table("option | default | meaning", [*option_rows()]),
+        f"With their defaults where they have one: {', '.join(options_of_plans())}.",
         "## What does not go together",
         (
-            "Every other combination works, with [private presence](../how-to/private-presence.md) "
-            "and without, with one value column or several, with a δ or without. Options that "
-            "begin with `--` are those of `hexveil plan`, `release` and `inspect`."
+            "Every other combination works. Options that begin with `--` are those of "
+            "`hexveil plan`, `release` and `inspect`."
         ),
         table("option | goes | why", [*rule_rows()]),
-        "## What was refused once, and works",
-        (
-            "Refused until version 0.2, because nobody had built it: target errors of quantiles, "
-            "shares and histograms, and under private presence (of one value column, at the least "
-            "ε of two figures whose predicted errors are within them); `--compare` with a δ, and "
-            "with several value columns of quantiles, shares and histograms; `--curve` with "
-            "several value columns, and under private presence."
-        ),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def option_rows() -> Iterator[tuple[str, str, str]]:
-    """Yield a row for each option of a plan."""
+def options_of_plans() -> Iterator[str]:
+    """Yield each option of a plan, with its default."""
     for one in fields(PlanArguments):
-        home = section_of(one.name)
-        meaning = FIELDS[home, one.name].description if home else "Warn where a map says nothing."
-        yield f"`{one.name}`", f"`{one.default}`", cell(meaning)
+        yield f"`{one.name}`" + ("" if one.default is None else f" (`{one.default}`)")
 
 
 def rule_rows() -> Iterator[tuple[str, str, str]]:
@@ -438,4 +430,4 @@ def stale() -> dict[str, str]:
 if __name__ == "__main__":
     for name, text in stale().items():
         (REFERENCE / name).write_text(text, encoding="utf-8")
-        sys.stdout.write(f"docs/reference/{name} is written anew\n")
+        sys.stdout.write(f"docs/reference/{name} is written\n")

@@ -25,7 +25,7 @@ INCLUDED = {
     "SECURITY.md": "project/security.md",
 }
 SHOWN = {place: path for path, place in INCLUDED.items()}
-WIDE = ("understand/map-of-theory.md",)
+WIDE = ("understand/guarantees.md",)
 LINK = re.compile(r"(?<=\]\()(?P<to>[^)\s#:]+)(?P<rest>#[^)\s]*)?(?=\))")
 # What a page shows on the code host, which has no place for a page within a page.
 LIVE_MAP = re.compile(r"<!-- live map -->\n.*?\n<!-- end of live map -->", re.DOTALL)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hexveil.learning.day_averages import average_days
 from hexveil.learning.memory import Deviations, Memory
 from hexveil.learning.normal_update import tilted, update
 from hexveil.learning.published_day import PublishedDay, summarize_day
@@ -173,3 +174,33 @@ def test_a_day_is_summarized_by_its_looks():
     narrow = ClippedLook(np.full(2, 20.0), np.full(2, 15.0), np.full(2, 21.0), np.full(2, 0.2))
     cut = summarize_day(where, [narrow], design, UserMeanSpread(22.0, 6.0, 6.0, 4.0), BOUNDS)
     assert cut.lasting.min() > 2 * day.lasting.max()
+
+
+def test_averages_over_days_are_right_and_their_intervals_hold():
+    """The month is nearer than its days, with intervals that hold; so are kinds of days."""
+    errors, naive, held = [], [], []
+    for seed in range(3):
+        days, truths = invented_days(14, 5.0, seed)
+        weights = [np.full(day.slot.size, 10) for day in days]
+        workdays = np.array([k for k, day in enumerate(days) if not day.is_weekend])
+        for group in (np.arange(14), workdays):
+            (made,) = average_days(days, weights, [group])
+            truth = np.mean([truths[k] for k in group], axis=0)
+            order = np.lexsort((days[0].slot, days[0].place))
+            assert made.place.tolist() == days[0].place[order].tolist()
+            assert (made.days == group.size).all()
+            away = np.abs(made.mean - truth[order])
+            errors.append(away.mean())
+            held.append((away < 1.96 * made.deviation).mean())
+            numbers = [MIDDLES[days[k].density.argmax(axis=1)] for k in group]
+            naive.append(np.abs(np.mean(numbers, axis=0) - truth).mean())
+    assert np.mean(errors) < 0.8 * np.mean(naive)
+    assert np.mean(held) > 0.9
+
+
+def test_the_average_over_one_day_is_that_of_the_joint_law():
+    """Of a single day it is the posterior of its truth, without what lasts."""
+    days, _ = invented_days(1, 0.01, 2)
+    (made,) = average_days(days, [np.ones(days[0].slot.size)], [np.array([0])])
+    order = np.lexsort((days[0].slot, days[0].place))
+    assert made.mean == pytest.approx(MIDDLES[days[0].density.argmax(axis=1)][order], abs=0.6)

@@ -1,6 +1,7 @@
 """The page in a browser, on a phone and on a desk: it fits, moves, answers and fetches nothing."""
 
 import re
+import struct
 
 import h3
 import numpy as np
@@ -692,3 +693,39 @@ def test_a_page_without_memory_can_be_dark(show, city_page):
     page.get_by_role("radio", name="Dark").check()
     assert page.evaluate("document.documentElement.dataset.scheme") == "dark"
     assert page.complaints == []
+
+
+def test_a_reader_takes_a_picture_and_the_element_that_embeds_the_view(show, city_page, tmp_path):
+    """The picture is the map with title and legend; the element names the file and the view."""
+    page = show(city_page, DESK, at=SEVEN)
+    with page.expect_download() as saved:
+        page.locator("#save-picture").click()
+    assert saved.value.suggested_filename == "map-2024-02-19T07-00.png"
+    saved.value.save_as(tmp_path / "map.png")
+    header = (tmp_path / "map.png").read_bytes()[:24]
+    assert header[1:4] == b"PNG"
+    width, height = struct.unpack(">II", header[16:])
+    shown = page.locator("#map canvas").first.evaluate("(c) => [c.width, c.height]")
+    assert width == shown[0]
+    assert height > shown[1] + 100
+    page.locator("#embed summary").click()
+    code = page.locator("#embedding").input_value()
+    assert re.match(r'<iframe src="[^"/]+\.html#slot=2024-02-19T07:00" title="', code)
+    page.locator("#slot-after").click()
+    assert "#slot=2024-02-19T08:00" in page.locator("#embedding").input_value()
+    fits(page)
+    quiet(page)
+
+
+def test_timeslots_are_played_until_one_is_chosen(show, city_page):
+    """Play goes on from slot to slot; a step by hand ends it."""
+    page = show(city_page, PHONE, at=SEVEN)
+    play = page.locator("#slot-play")
+    play.click()
+    page.wait_for_function("() => document.getElementById('slot').value === '2'")
+    assert play.inner_text() == "Pause"
+    page.locator("#slot-before").click()
+    assert play.inner_text() == "Play"
+    assert page.locator("#slot").input_value() == "1"
+    fits(page)
+    quiet(page)

@@ -151,16 +151,27 @@ class CompareOptions(CoarserOptions):
     false_discovery_rate: float = 0.05
 
 
+class KindOfDay(StrEnum):
+    """Days that are averaged together."""
+
+    ALL = "all"
+    WEEKEND = "weekend"
+    WEEKDAY = "weekday"
+
+
 class RollUpOptions(CoarserOptions):
-    """Average a release folder over coarser cells; nothing is spent.
+    """Average a release over coarser cells, or an archive over days; nothing is spent.
 
     Noisy numbers suffice: neither records nor a ledger are needed. Cells are weighted by their
     public counts of records; under private presence by noisy weights, and numbers of units add up.
     """
 
-    example = "hexveil roll-up map --timeslot 1d --out days"
+    example = "hexveil roll-up maps --from 2026-11-01 --to 2026-11-30 --by weekday"
 
     folder: Path
+    first_day: str | None = None
+    last_day: str | None = None
+    by: KindOfDay | None = None
 
 
 class EvaluateOptions(RunDeclaration):

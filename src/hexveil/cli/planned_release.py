@@ -110,9 +110,7 @@ class PlannedRelease:
         """Return the release as it would be made, and whether it would only replay numbers."""
         raise NotImplementedError
 
-    def publish(
-        self, account: Account, book: Ledger | None, history: History | None = None
-    ) -> tuple[Release, Ledger]:
+    def publish(self, account: Account, book: Ledger | None) -> tuple[Release, Ledger]:
         """Book the price, then draw the noise; a repeated request costs nothing."""
         raise NotImplementedError
 
@@ -138,6 +136,8 @@ class ReleaseOfRecords(PlannedRelease):
     """A planned release where presence is public: its records are read, and made its plan."""
 
     dataset: ReleasableDataset | None = None
+    history: History | None = None
+    """Earlier releases that are remembered."""
 
     whose: ClassVar[str] = "the most exposed unit"
 
@@ -167,9 +167,7 @@ class ReleaseOfRecords(PlannedRelease):
         used, replayed = preview_release(self.records, self.plan, ledger=book, estimates=estimates)
         return replace(self, plan=used), replayed
 
-    def publish(
-        self, account: Account, book: Ledger | None, history: History | None = None
-    ) -> tuple[Release, Ledger]:
+    def publish(self, account: Account, book: Ledger | None) -> tuple[Release, Ledger]:
         """Book, draw and decode."""
         book = book or Ledger(**account)
         estimates = self.run.release.estimates or ("raw",)
@@ -177,7 +175,7 @@ class ReleaseOfRecords(PlannedRelease):
         with show_progress(RELEASING):
             built = publish_numbers(
                 self.records, self.plan, ledger=book, estimates=estimates, accept_noise=True,
-                history=history,
+                history=self.history,
             )  # fmt: skip
         return built, book
 
@@ -220,12 +218,7 @@ class ReleaseOfDeclarations(PlannedRelease):
         check_declared(self.plan.facts, self.plan, book)
         return self, replay_presence(self.plan, book) is not None
 
-    def publish(
-        self,
-        account: Account,
-        book: Ledger | None,
-        history: History | None = None,  # noqa: ARG002  of maps with public occupancy
-    ) -> tuple[Release, Ledger]:
+    def publish(self, account: Account, book: Ledger | None) -> tuple[Release, Ledger]:
         """Replay stored numbers; read records only where noise is to be drawn."""
         stored = None if book is None else replay_presence(self.plan, book)
         if book is not None and stored is not None:
@@ -243,7 +236,11 @@ class ReleaseOfDeclarations(PlannedRelease):
 
 
 def plan_release(
-    run: Run, saved: Path | None = None, *, accept_noise: bool | None = None
+    run: Run,
+    saved: Path | None = None,
+    *,
+    accept_noise: bool | None = None,
+    history: History | None = None,
 ) -> PlannedRelease:
     """Return the planned release of a run; refuse a grid that is too fine, unless it is accepted.
 
@@ -254,6 +251,8 @@ def plan_release(
         Folder of a plan that is released instead: its reviewer has seen the warning.
     accept_noise : bool, optional
         In place of what the run accepts.
+    history : History, optional
+        Earlier releases, for clipping ranges and estimates.
     """
     planned: PlannedRelease
     if arguments.is_presence_private(run):
@@ -263,8 +262,9 @@ def plan_release(
         return _as_saved(run, saved)
     else:
         dataset = shared_steps.read_releasable(run)
-        built = shared_steps.plan_run(run, dataset.public)
-        planned = ReleaseOfRecords(run, built, shared_steps.describe_infeasibility(built), dataset)
+        built = shared_steps.plan_run(run, dataset.public, history)
+        warning = shared_steps.describe_infeasibility(built)
+        planned = ReleaseOfRecords(run, built, warning, dataset, history)
     accepted = run.release.accept_noise if accept_noise is None else accept_noise
     if planned.warning is not None and not accepted:
         raise InputError(
@@ -361,9 +361,13 @@ def folder_extras(run: Run, path: str = "") -> dict[str, Any]:
     signer_of(run)
     if run.release.tiles:
         require_package("pyogrio", "tiles")
-    names = ("context", "sign", "tiles", "title", "subtitle", "hide_geography")
+    names = ("context", "sign", "tiles", "title", "subtitle", "language", "hide_geography")
     # Refuses a title that the folder would refuse after the budget is spent.
-    FolderOptions(title=run.release.title or "", subtitle=run.release.subtitle or "")
+    FolderOptions(
+        title=run.release.title or "",
+        subtitle=run.release.subtitle or "",
+        language=run.release.language or "en",
+    )
     extras = {name: getattr(run.release, name) for name in names}
     extras["catalogue"] = catalogue_of(run, path)
     return {name: extra for name, extra in extras.items() if extra is not None}

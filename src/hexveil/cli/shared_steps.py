@@ -13,6 +13,8 @@ from hexveil.base.errors import InputError
 from hexveil.base.work_share import PLANNING, SEARCH
 from hexveil.config import arguments
 from hexveil.model.cells import Cells, Labels, OneCell
+from hexveil.model.public_metadata import PublicMetadata
+from hexveil.model.statistic_terms import has_distribution
 from hexveil.planning import option_rules
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.feasibility.advice import USABLE_GRID, ways_out
@@ -26,6 +28,7 @@ from hexveil.planning.feasibility.grids import (
 )
 from hexveil.planning.feasibility.recommendation import WEAKER_UNITS
 from hexveil.planning.plan import Plan
+from hexveil.publishing.memory.history import forecast_cells
 from hexveil.records.progress import show_progress
 from hexveil.records.read import read as read_records
 from hexveil.records.select import Select
@@ -35,9 +38,10 @@ if TYPE_CHECKING:
 
     from hexveil.config import Run
     from hexveil.model.declared_grid import ColumnFacts
-    from hexveil.model.public_metadata import PublicMetadata, Unit
+    from hexveil.model.public_metadata import Unit
     from hexveil.planning.feasibility.capacity import Capacity
     from hexveil.planning.moment_component import MomentComponent
+    from hexveil.publishing.memory.history import History
     from hexveil.publishing.privacy_models import ReleasableDataset
     from hexveil.records import Dataset
     from hexveil.records.column_datasets import ColumnDatasets
@@ -185,9 +189,17 @@ def check_plan_options(run: Run, outputs: Sequence[str] = ()) -> None:
         raise InputError('estimates has "raw" alone with protect = "presence"; leave it out.')
 
 
-def plan_run(run: Run, facts: PublicMetadata | ColumnFacts) -> Plan:
+def plan_run(run: Run, facts: PublicMetadata | ColumnFacts, history: History | None = None) -> Plan:
     """Return the run's plan for public metadata; nothing is spent."""
-    return _plan_with(arguments.plan_arguments(run), facts)
+    options = arguments.plan_arguments(run)
+    # Of several columns, and of quantiles, there is no memory.
+    if (
+        history is not None
+        and isinstance(facts, PublicMetadata)
+        and not has_distribution(run.plan.statistics or ())
+    ):
+        options["history"] = forecast_cells(facts, history)
+    return _plan_with(options, facts)
 
 
 def _plan_with(options: dict[str, Any], facts: PublicMetadata | ColumnFacts) -> Plan:

@@ -224,6 +224,7 @@ READERS: dict[str, Callable[[object], object]] = {
 CHOICES: dict[str, tuple[str, ...]] = {
     "protect": ("values", "presence"),
     "series": ("daily", "fixed"),
+    "language": ("en", "de", "hi", "pl"),
     "late": ("keep", "revise"),
     "history": ("archive", "none"),
     **WORDS,

@@ -36,6 +36,8 @@ SHIFTS: Floats = np.array([0.04, 0.08, 0.15, 0.3])
 """Changes of a level that are looked for, either way, in parts of the span."""
 WINDOW, ALARM = 7, 7.0
 """Days over which a change may be noticed, and the log likelihood ratio that notices it."""
+USER_SHARE = 0.7
+"""Usual part of the deviation of users that differs from day to day: a route has the same users."""
 SWEEPS_OF_A_FIT = 2
 CHANGE = 0.1
 """Deviation of a changed level, in parts of the span."""
@@ -70,10 +72,11 @@ class Deviations:
     def usual(cls, span: float, user: float) -> Deviations:
         """Return the middles of the priors."""
         middles = Deviations(1 / 8, 1 / 20, 1 / 40, 1 / 100, 1 / 80, 1 / 40, 1.0, 1 / 800)
-        return replace(cls(*(span * middle for middle in astuple(middles))), user=user)
+        scaled = cls(*(span * middle for middle in astuple(middles)))
+        return replace(scaled, user=USER_SHARE * user)
 
 
-PRIOR_SDS = Deviations(1.0, 1.0, 0.25, 1.0, 1.0, 0.5, 0.2, 1.5)
+PRIOR_SDS = Deviations(1.0, 1.0, 0.25, 1.0, 1.0, 0.5, 0.3, 1.5)
 """Standard deviations of the priors, of logarithms."""
 
 
@@ -136,17 +139,16 @@ class Memory:
         self.span = self.bounds[1] - self.bounds[0]
         names = [np.char.add(np.char.add(day.place, "|"), day.slot.astype(str)) for day in days]
         cells, row = np.unique(np.concatenate(names), return_index=True)
-        place, slot = (
-            np.unique(np.concatenate(column)[row], return_inverse=True)[1].reshape(-1)
-            for column in ([day.place for day in days], [day.slot for day in days])
-        )
-        self.places, self.slots = place, slot
-        self.n_cells, self.n_slots = cells.size, int(slot.max()) + 1
+        self.place = np.concatenate([day.place for day in days])[row]
+        self.slot = np.concatenate([day.slot for day in days])[row]
+        self.places = np.unique(self.place, return_inverse=True)[1].reshape(-1)
+        self.slots = np.unique(self.slot, return_inverse=True)[1].reshape(-1)
+        self.n_cells, self.n_slots = cells.size, int(self.slots.max()) + 1
         self.days = []
         for number, (published, name) in enumerate(zip(days, names, strict=True)):
             index = np.searchsorted(cells, name)
             gap = published.day - days[number - 1].day if number else 0
-            self.days.append(_Day(published, gap, index, slot[index]))
+            self.days.append(_Day(published, gap, index, self.slots[index]))
         self.user = float(np.exp(np.mean([np.log(day.user_deviation) for day in days])))
         self.changes: list[LevelShift] = []
         self._log_multiples = np.tile(_FIRST_LOG_MULTIPLES, (self.n_cells, 1))
@@ -159,10 +161,10 @@ class Memory:
         weight = np.exp(self._log_multiples - self._log_multiples.max(axis=1, keepdims=True))
         return np.asarray(weight @ MULTIPLES / weight.sum(axis=1))
 
-    def prior(self, by: Deviations) -> _State:
-        """Return the state before any day: levels, weekend, weekend by slot, β."""
+    def prior(self, by: Deviations, n_more: int = 0) -> _State:
+        """Return the state before any day: levels, weekend, weekend by slot, β, and zeros."""
         n, end = self.n_cells, self.n_cells + 1 + self.n_slots
-        covariance = np.zeros((end + n, end + n))
+        covariance = np.zeros((end + n + n_more, end + n + n_more))
         levels = (self.span / 3.0) ** 2 + by.place**2 * np.equal.outer(self.places, self.places)
         if self.n_slots > 1:
             levels = levels + by.slot**2 * np.equal.outer(self.slots, self.slots)
@@ -171,7 +173,7 @@ class Memory:
         slots, lasting = np.arange(n + 1, end), np.arange(end, end + n)
         covariance[slots, slots] = by.weekend**2 / 2.0
         covariance[lasting, lasting] = LASTING_PRIOR**2
-        mean = np.zeros(end + n)
+        mean = np.zeros(end + n + n_more)
         mean[:n] = sum(self.bounds) / 2.0
         return _State(mean, covariance)
 

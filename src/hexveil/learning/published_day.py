@@ -25,6 +25,8 @@ from hexveil.smoothing.user_mean_law import (
     refine,
 )
 
+Where = tuple[int, np.typing.NDArray[np.str_], Ints]
+"""Ordinal of a day; place and slot of each cell."""
 BINS = 64
 LEAST = 1e-30
 """Least likelihood of a bin, against the largest one of its cell: no number is impossible."""
@@ -74,7 +76,7 @@ class PublishedDay(ReadOnlyArrays):
 
 @single_blas_thread()
 def summarize_day(
-    when: tuple[int, np.typing.NDArray[np.str_], Ints],
+    when: Where,
     looks: Sequence[ClippedLook],
     design: CellDesign,
     spread: UserMeanSpread,
@@ -107,6 +109,24 @@ def summarize_day(
         density,
         _rounded(recurring),
     )
+
+
+def blank_day(when: Where, earlier: Sequence[PublishedDay], share_squares: Floats) -> PublishedDay:
+    """Return a day that has no numbers yet: every average is as likely.
+
+    Parameters
+    ----------
+    when : tuple
+        Ordinal of the day; place and slot of each cell.
+    earlier : sequence of PublishedDay
+        Bounds are theirs, and the deviation of users on average.
+    share_squares : ndarray of float, shape (n_cells,)
+    """
+    n_cells, bounds = share_squares.size, earlier[-1].bounds
+    user = float(np.exp(np.mean([np.log(day.user_deviation) for day in earlier])))
+    edges = np.tile(np.linspace(*bounds, BINS + 1), (n_cells, 1))
+    flat, nothing = np.ones((n_cells, BINS)), np.zeros(n_cells)
+    return PublishedDay(*when, bounds, user, share_squares, edges, flat, nothing)
 
 
 def _recurring(

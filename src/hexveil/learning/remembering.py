@@ -77,14 +77,39 @@ def remember(days: Sequence[PublishedDay], stated: Deviations | None = None) -> 
     stated : Deviations, optional
         Those of the newest earlier day.
     """
-    days = days[-MOST_DAYS - 1 :]
-    memory, by = Memory(days), stated
-    if by is None or len(days) in FITTING:
-        by = by or Deviations.usual(memory.span, memory.user)
-        memory.run(by)
-        step = max(1, len(days) // DAYS_OF_A_FIT)
-        by = memory.fitted(by, range(len(days) - 1, -1, -step)[::-1], 2 if len(days) < 5 else 1)
+    memory = Memory(days[-MOST_DAYS - 1 :])
+    by = stated
+    if by is None or len(memory.days) in FITTING:
+        by = fit(memory, by)
     return Remembered(memory.run(by), by, tuple(memory.changes))
+
+
+@single_blas_thread()
+def forecast_day(
+    days: Sequence[PublishedDay], blank: PublishedDay, stated: Deviations | None = None
+) -> Forecast:
+    """Return the forecast of a day without numbers by the days before it.
+
+    Parameters
+    ----------
+    days : sequence of PublishedDay
+        By date.
+    blank : PublishedDay
+    stated : Deviations, optional
+        Those of the newest day; they are fitted where it has none.
+    """
+    days = days[-MOST_DAYS:]
+    by = fit(Memory(days), None) if stated is None else stated
+    return Memory([*days, blank]).run(by)
+
+
+def fit(memory: Memory, by: Deviations | None) -> Deviations:
+    """Return the deviations that some of the days have most evidence for."""
+    by = by or Deviations.usual(memory.span, memory.user)
+    memory.run(by)
+    n_days = len(memory.days)
+    numbers = range(n_days - 1, -1, -max(1, n_days // DAYS_OF_A_FIT))[::-1]
+    return memory.fitted(by, numbers, 2 if n_days < 5 else 1)
 
 
 def estimate_day(day: PublishedDay, forecast: Forecast) -> DayEstimates:

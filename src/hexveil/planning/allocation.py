@@ -37,6 +37,26 @@ MAX_ERROR = 1e6
 
 
 @dataclass(frozen=True, eq=False)
+class CellForecast(ReadOnlyArrays):
+    """Forecast of the cells of a map by earlier releases. Public.
+
+    Attributes
+    ----------
+    mean, deviation : ndarray of float, shape (n_cells,)
+        Of each cell's average, value units.
+    within : float
+        Standard deviation of user means within a cell, value units.
+    releases : tuple of str
+        Digests of the releases that it rests on.
+    """
+
+    mean: Floats
+    deviation: Floats
+    within: float
+    releases: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class PlanningProblem(ReadOnlyArrays):
     """Public input of every method: counts, bounds and request.
 
@@ -48,12 +68,26 @@ class PlanningProblem(ReadOnlyArrays):
     request : Request
     facts : PublicMetadata or None
         Where there are records: contributions are whole quanta of their lattice.
+    forecast : CellForecast or None
+        Where clipping ranges follow from earlier releases.
     """
 
     occupancy: Occupancy
     span: Floats
     request: Request
     facts: PublicMetadata | None = None
+    forecast: CellForecast | None = None
+
+    def with_forecast(self, forecast: CellForecast) -> PlanningProblem:
+        """Return the problem with ranges by a forecast, where it would pay for ranges of means."""
+        request = self.request
+        is_free = request.clipping_range == "auto" and request.range_share is None
+        if not is_free or request.noised != ("mean",) or self.facts is None:
+            return self
+        if request.resolve_range(self.occupancy, request.epsilon) == "bounds":
+            return self
+        request = replace(request, history=forecast.releases)
+        return replace(self, request=request, forecast=forecast)
 
     def within(self, epsilon: Fraction) -> PlanningProblem:
         """Return the problem with a privacy loss in place of its epsilon or targets."""

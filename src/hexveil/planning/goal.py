@@ -62,6 +62,7 @@ def moment_goal(plan: Any) -> dict[str, str]:  # noqa: ANN401  a MomentComponent
         **{name: getattr(requested, name) for name in plain},
         **{name: _exact(getattr(requested, name)) for name in numbers},
         **delta_text(requested.delta),
+        **({"history": json.dumps(requested.history)} if requested.history else {}),
         "targets": json.dumps(targets),
         "edition": edition_text(requested.edition),
         "bounds": _digest(plan.lower, plan.upper),

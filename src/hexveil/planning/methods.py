@@ -24,6 +24,7 @@ from hexveil.base.work_share import SEARCH, parts_of_work
 from hexveil.mechanisms import ThresholdMechanism
 from hexveil.mechanisms.looks.cell_ranges import allocate_cell_ranges
 from hexveil.mechanisms.looks.range_search import allocate_with_range
+from hexveil.mechanisms.looks.remembered_ranges import allocate_remembered
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import SuppressedPairs
 from hexveil.model.public_metadata import PublicMetadata
@@ -62,8 +63,11 @@ def plan_moments(source: Occupancy | PublicMetadata, options: PlanArguments) -> 
     # Checked before planning: a bad argument must not cost minutes first.
     miss = default_baseline_error(lower, upper, options.baseline_error)  # type: ignore[arg-type]
     request = options.request((upper - lower, cell_names(occupancy, facts)))
-    allocation = allocate(PlanningProblem(occupancy, upper - lower, request, facts))
-    return MomentComponent(occupancy, lower, upper, allocation, request, miss, facts)
+    problem = PlanningProblem(occupancy, upper - lower, request, facts)
+    if options.history is not None:
+        problem = problem.with_forecast(options.history)
+    allocation = allocate(problem)
+    return MomentComponent(occupancy, lower, upper, allocation, problem.request, miss, facts)
 
 
 def _bounds_of_cells(
@@ -106,7 +110,7 @@ def allocate(problem: PlanningProblem) -> PlanAllocation:
     check_units(request.delta, occupancy.n_users)
     match request.limit:
         case WithinEpsilon(epsilon):
-            kind = request.resolve_range(occupancy, epsilon)
+            kind = "remembered" if problem.forecast else request.resolve_range(occupancy, epsilon)
             return _BY_RANGE[kind](problem, promised(epsilon, request.delta))
         case WithinErrors(targets) if request.method == "joint":
             return joint.allocate_within_errors(problem, targets)
@@ -219,6 +223,7 @@ _BY_RANGE = {
     "bounds": _within_bounds,
     "private": _private_range,
     "per-cell": allocate_cell_ranges,
+    "remembered": allocate_remembered,
 }
 _METHODS = {
     "per-cell": _per_cell,

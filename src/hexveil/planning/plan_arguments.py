@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.model.public_metadata import PublicMetadata
+    from hexveil.planning.allocation import CellForecast
     from hexveil.planning.presence.presence_request import FleetDeclaration
 
 WORDS: dict[str, tuple[str, ...]] = {
@@ -123,6 +124,10 @@ class PlanArguments:
         one over the number of units, such as "1e-6". Default a pure promise. Where occupancy is
         public it goes with means and variances, within epsilon or target_error; with quantiles,
         shares and histograms, alone or beside the mean; and with several value columns.
+    history : CellForecast, optional
+        Forecast of the cells by earlier releases (`hexveil publish` makes it of its archive). With
+        clipping_range "auto" and the mean alone, ranges follow from it in place of a private
+        search, at no cost; the request names the releases.
     """
 
     epsilon: Number | None = None
@@ -143,6 +148,7 @@ class PlanArguments:
     fleet: FleetDeclaration | int | Mapping[str, FleetDeclaration | int] | None = None
     user_cap: int | str | None = None
     delta: Number | None = None
+    history: CellForecast | None = None
 
     def __post_init__(self) -> None:
         """Keep statistics as a tuple: a container may be read once, or have no truth value."""

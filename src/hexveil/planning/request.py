@@ -87,6 +87,8 @@ class Request(ReadOnlyArrays):
     edition : str or None
         Tells apart requests that are the same otherwise: another edition is planned anew and pays
         again.
+    history : tuple of str
+        Digests of the earlier releases that clipping ranges follow from; empty where they do not.
     """
 
     method: Method
@@ -100,6 +102,7 @@ class Request(ReadOnlyArrays):
     range_share: Fraction | None = None
     edition: str | None = None
     delta: Fraction = PURE
+    history: tuple[str, ...] = ()
 
     def check(self) -> None:
         """Refuse options that no request has: a stranger may have written them.

@@ -38,6 +38,7 @@ from hexveil.publishing.part_kinds import split_by_column
 from hexveil.publishing.places import with_places
 from hexveil.publishing.readme import render_readme
 from hexveil.publishing.value_columns import column_prefixes
+from hexveil.report.templates import LANGUAGES
 
 PAGE = "report.html"
 GEOJSON_LIMIT = 50_000_000
@@ -63,13 +64,16 @@ class FolderOptions:
     title, subtitle : str
         By default those of the manifest, else what is averaged and the name of the data set; on
         one line each.
+    language : str
+        Of page and README.txt, one of `report.templates.LANGUAGES`.
     geography : bool
         Whether the page's map has coast, rivers, borders and names of places from the package.
 
     Raises
     ------
     InputError
-        If a title has a line break or another control character, or is too long.
+        If a title has a line break or another control character, or is too long, or there is no
+        such language.
     """
 
     context: str | Path | None = None
@@ -78,18 +82,25 @@ class FolderOptions:
     tiles: bool | None = None
     title: str = ""
     subtitle: str = ""
+    language: str = "en"
     geography: bool = True
 
     def __post_init__(self) -> None:
-        for name, text in self.stated().items():
+        if self.language not in LANGUAGES:
+            raise InputError(
+                f"language must be one of {', '.join(LANGUAGES)}, got {self.language!r}."
+            )
+        for name in TITLES:
+            text = getattr(self, name)
             if not (isinstance(text, str) and text.isprintable() and len(text) <= MAX_TITLE):
                 raise InputError(
                     f"{name} must be text on one line of at most {MAX_TITLE} letters, got {text!r}."
                 )
 
     def stated(self) -> dict[str, str]:
-        """Return the titles that were stated, as the manifest holds them."""
-        return {name: text for name in TITLES if (text := getattr(self, name))}
+        """Return titles and language that were stated, as the manifest holds them."""
+        titles = {name: text for name in TITLES if (text := getattr(self, name))}
+        return titles | ({} if self.language == "en" else {"language": self.language})
 
     @property
     def signer(self) -> signing.SigningKey | None:

@@ -15,6 +15,8 @@ from hexveil.report import accuracy_text
 from hexveil.report.manifest_view import common_unit, describe_repeats, format_heading, spoken_value
 from hexveil.report.origin import describe_origin
 from hexveil.report.promise_wording import delta_in_words
+from hexveil.report.templates import in_language
+from hexveil.report.translation import translate_statements
 
 Json = dict[str, Any]
 
@@ -35,6 +37,18 @@ def render_readme(
     names : collection of str
         Files of the folder.
     """
+    with in_language(whole):
+        stated = {name: translate_statements(own) for name, own in statements.items()}
+        return _render(table, translate_statements(whole), stated, names)
+
+
+def _render(
+    table: pa.Table,
+    whole: Mapping[str, Any],
+    statements: Mapping[str, Mapping[str, Any]],
+    names: Collection[str],
+) -> str:
+    """Return the text in the current language."""
     grid, private = whole["grid"], whole.get("model") == "presence"
     leading = next(iter(statements.values()))
     values = {
@@ -53,7 +67,7 @@ def render_readme(
         "mapped": "cells.geojson" in names,
         "tiled": TILES in names,
         "kept": stored_day.FILE in names,
-        "dated": find_coverage(table, whole).start is not None,
+        "dated": find_coverage(table, dict(whole)).start is not None,
         "table_columns": [
             {"name": field.name} | {key.decode(): text.decode() for key, text in stated.items()}
             for field in table.schema
@@ -74,7 +88,7 @@ def render_readme(
     return document(template, values | own).to_text() + "\n"
 
 
-def _of_column(table: pa.Table, stated: Json) -> tuple[str, Json]:
+def _of_column(table: pa.Table, stated: Mapping[str, Any]) -> tuple[str, Json]:
     """Return the template of a single value column, and its values."""
     dataset, plan = stated["dataset"], stated["plan"]
     statistics = plan["statistics"]
@@ -92,7 +106,7 @@ def _of_column(table: pa.Table, stated: Json) -> tuple[str, Json]:
     return kind_of(stated).readme, values
 
 
-def _accuracy(manifest: Json) -> Json:
+def _accuracy(manifest: Mapping[str, Any]) -> Json:
     """Return the sentences on repeated records and on the accuracy of one value column."""
     is_private, unit = manifest.get("model") == "presence", manifest["dataset"]["value_unit"]
     stated = [] if is_private else manifest.get("accuracy", [])
@@ -103,7 +117,7 @@ def _accuracy(manifest: Json) -> Json:
     }
 
 
-def _moment_values(table: pa.Table, manifest: Json) -> Json:
+def _moment_values(table: pa.Table, manifest: Mapping[str, Any]) -> Json:
     """Return everything else that the text about averages and variances names."""
     unit = manifest["dataset"]["value_unit"]
     clipping = accuracy_text.clipping_values(

@@ -36,7 +36,8 @@ def get_step(steps: Sequence[Step], name: str) -> Step | None:
 def get_strategy(steps: Sequence[Step]) -> str | None:
     """Return how user averages were clipped; None within public bounds.
 
-    "single_stage" under one range, "cell_ranges" with a range per cell.
+    "single_stage" under one range, "cell_ranges" with a range per cell, "remembered_ranges" where
+    these follow from earlier maps.
 
     Examples
     --------
@@ -48,6 +49,8 @@ def get_strategy(steps: Sequence[Step]) -> str | None:
     """
     if get_step(steps, "pooled_histogram") is not None:
         return "cell_ranges"
+    if "remembered" in (get_step(steps, "cells") or {}):
+        return "remembered_ranges"
     return None if get_step(steps, "clipping_range") is None else "single_stage"
 
 
@@ -156,7 +159,7 @@ def describe_known_end(interval: tuple[str, str], unknown: tuple[bool, bool]) ->
     low, high = interval
     unit = high.partition("\u00a0")[2]
     return render_sentence(
-        _CLIPPING,
+        "page/known_end.txt",
         "known_end",
         low=f"{low} {unit}".strip(),
         high=high.replace("\u00a0", " "),

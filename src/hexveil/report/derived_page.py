@@ -161,6 +161,7 @@ def render_derived(
         "qualities": [
             {"name": name, "cells": grades.count(name)}
             for name in (_VERDICTS if view.is_change else _GRADES)
+            if name in grades
         ],
         "basis": statement["basis"],
         "of_map": "model" in statement,

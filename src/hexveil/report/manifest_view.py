@@ -366,6 +366,11 @@ def noun(statistic: str) -> str:
     return render_sentence("statistics.txt", "noun", statistic=kind, number=number)
 
 
+def count_heading(column: str, unit: str) -> str:
+    """Return the heading of a column of counts in the page's table; "" for one that has none."""
+    return render_sentence("statistics.txt", "count_heading", column=column, unit=unit)
+
+
 def format_heading(statistics: Sequence[str], value: str) -> str:
     """Return the statistics published, with the value.
 

@@ -32,7 +32,8 @@ from hexveil.report.payload import (
     timeslots_of,
 )
 from hexveil.report.shown_column import ShownColumn
-from hexveil.report.templates import policy, render_template
+from hexveil.report.templates import in_language, policy, render_template
+from hexveil.report.translation import translate_statements
 
 Json = dict[str, Any]
 
@@ -40,7 +41,7 @@ ColumnTables = Mapping[str, tuple[pa.Table, Mapping[str, Any]]]
 
 _COUNTS = ("cell", "users", "records")
 _NUMBERS = ("raw", "bound95", "low", "high", "quality")
-_OF_MAP = ("cells.js", "canvas.js", "map.js", "readout.js")
+_OF_MAP = ("cells.js", "canvas.js", "map.js", "readout.js", "share.js")
 """Scripts that a page without a map does not need."""
 MOMENTS = "page"
 """Folder of the templates with the sentences of a page of averages and variances, which shows the
@@ -86,53 +87,58 @@ def render(
     -----
     Equal input gives equal text; there is no time stamp.
     """
-    tables: ColumnTables = columns or {"": (table, manifest)}
-    words = _words(manifest, columns)
-    page_columns = _shown_columns(table, tables, words)
-    leading, view = page_columns[0], page_columns[0].views[0]
-    has_choice = words != MOMENTS and (len(leading.views) > 1 or words != "presence")
-    data = _data(page_columns, has_choice=has_choice)
-    data |= frame_data(
-        table,
-        timeslots_of(table),
-        view.label_columns,
-        data["columns"]["quality"],
-        view.unit,
-        context,
-        geography=geography,
-    )
-    data["columns"] = label_texts(table, view) | data["columns"]
-    if columns:
-        data["value_columns"] = _value_columns(page_columns)
-    data["text"] = page_labels()
-    interval = data["text"].pop("interval_half_width")
-    estimator = view.estimator(leading.table)
-    if words != MOMENTS or estimator != "raw":
-        data["text"]["bound"] = interval
-    if columns and leading.is_private:
-        data["text"]["absent_cell"] = data["text"]["closed_cell"]
-    values = page_text.template_values(table, manifest, page_columns) | {
-        "words": words,
-        "estimator": estimator,
-        "one_number": [
-            f"{column}: {text}" if column else text
-            for column, (_, stated) in tables.items()
-            for text in describe_one_number(stated)
-        ],
-    }
-    if words == MOMENTS:
-        values |= page_text.moment_values(table, view)
-    if has_choice:
-        values |= page_text.choice_values(manifest, page_columns)
-    if columns:
-        values["value_columns"] = page_text.column_values(manifest, page_columns)
-    # Bars of one column among several: the map, or the table, shows the others.
-    origin, chart = describe_origin(table, manifest), interval_chart(leading.table, view)
-    values |= frame_values(origin, manifest, data, chart, context, description, files)
-    return render_template("report.html", values)
+    with in_language(manifest):
+        manifest = translate_statements(manifest)
+        tables: ColumnTables = {
+            name: (numbers, translate_statements(own))
+            for name, (numbers, own) in (columns or {"": (table, manifest)}).items()
+        }
+        words = _words(manifest, bool(columns))
+        page_columns = _shown_columns(table, tables, words)
+        leading, view = page_columns[0], page_columns[0].views[0]
+        has_choice = words != MOMENTS and (len(leading.views) > 1 or words != "presence")
+        data = _data(page_columns, has_choice=has_choice)
+        data |= frame_data(
+            table,
+            timeslots_of(table),
+            view.label_columns,
+            data["columns"]["quality"],
+            view.unit,
+            context,
+            geography=geography,
+        )
+        data["columns"] = label_texts(table, view) | data["columns"]
+        if columns:
+            data["value_columns"] = _value_columns(page_columns)
+        data["text"] = page_labels()
+        interval = data["text"].pop("interval_half_width")
+        estimator = view.estimator(leading.table)
+        if words != MOMENTS or estimator != "raw":
+            data["text"]["bound"] = interval
+        if columns and leading.is_private:
+            data["text"]["absent_cell"] = data["text"]["closed_cell"]
+        values = page_text.template_values(table, manifest, page_columns) | {
+            "words": words,
+            "estimator": estimator,
+            "one_number": [
+                f"{column}: {text}" if column else text
+                for column, (_, stated) in tables.items()
+                for text in describe_one_number(stated)
+            ],
+        }
+        if words == MOMENTS:
+            values |= page_text.moment_values(table, view)
+        if has_choice:
+            values |= page_text.choice_values(manifest, page_columns)
+        if columns:
+            values["value_columns"] = page_text.column_values(manifest, page_columns)
+        # Bars of one column among several: the map, or the table, shows the others.
+        origin, chart = describe_origin(table, manifest), interval_chart(leading.table, view)
+        values |= frame_values(origin, manifest, data, chart, context, description, files)
+        return render_template("report.html", values)
 
 
-def _words(manifest: Mapping[str, Any], columns: ColumnTables | None) -> str:
+def _words(manifest: Mapping[str, Any], columns: bool) -> str:
     """Return the folder of the templates with the sentences of a page."""
     if columns:
         return "columns"
@@ -220,6 +226,8 @@ def frame_values(
         "chart": chart,
         "marks": marks,
         "labels": data["text"],
+        "frame": json.loads(render_template("page/frame.json", {})),
+        "language": manifest.get("language", "en"),
         "timezone": manifest["grid"].get("timezone") or "",
         "slots": data["slots"],
         "start": data["start"],

@@ -82,9 +82,7 @@ def template_values(
         "by_map": table.num_rows - closed >= (3 if leading.is_private else 2),
         "hexagons": len(table["hexagon"].unique()) if "hexagon" in names else 0,
         "median_bound": view.amount_up(float(np.median(half))) if half.size else "",
-        "qualities": _qualities(
-            page_columns, grades, (manifest.get("plan") or {}).get("privacy_steps") or ()
-        ),
+        "qualities": _qualities(page_columns, grades),
         "losses": manifest.get("losses") or {},
     }
 
@@ -110,20 +108,15 @@ def column_values(
     return [stated | {"bounds": column.manifest["bounds"]} for stated, column in pairs]
 
 
-def _qualities(
-    page_columns: Sequence[ShownColumn], grades: Sequence[str], steps: Sequence[Mapping[str, Any]]
-) -> list[dict[str, Any]]:
-    """Return each quality grade that the legend explains, with its number of cells."""
-    # Only ranges can cut cells off: otherwise the legend would explain a grade that no cell has.
-    has_range = accuracy_text.get_strategy(steps) is not None or any(
-        accuracy_text.CUT_OFF in column.grades(view)
-        for column in page_columns
-        for view in column.views
-    )
+def _qualities(page_columns: Sequence[ShownColumn], grades: Sequence[str]) -> list[dict[str, Any]]:
+    """Return each quality grade that some cell has, with its number of cells."""
+    found = {
+        grade for column in page_columns for view in column.views for grade in column.grades(view)
+    }
     return [
         {"name": name, "number": number, "cells": grades.count(name)}
         for number, name in enumerate(QUALITIES)
-        if has_range or name != accuracy_text.CUT_OFF
+        if name in found
     ]
 
 

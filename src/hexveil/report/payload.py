@@ -275,7 +275,14 @@ def interval_chart(table: pa.Table, view: ManifestView) -> Chart | None:
         ends = bool(unknown[0][row]), bool(unknown[1][row])
         if any(ends):
             return describe_known_end(interval, ends)
-        return f"{view.amount(float(value[row]))}, {interval[0]} to {interval[1]}"
+        number = view.amount(float(value[row]))
+        return render_sentence(
+            "page/known_end.txt",
+            "known_interval",
+            number=number,
+            low=interval[0],
+            high=interval[1],
+        )
 
     bars = tuple(
         Bar(

@@ -13,7 +13,6 @@ import math
 from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
-from functools import cache
 from typing import Any, Literal
 
 from hexveil.base.rational import decimal_text, round_up
@@ -93,25 +92,21 @@ def neighbours(unit: str, *, protect: Protect = "values") -> str:
     return render_sentence(_TEMPLATE, macro, unit=unit)
 
 
-@cache
 def declared() -> str:
     """Return the sentence on declarations, which are public under private presence."""
     return render_sentence(_TEMPLATE, "declared")
 
 
-@cache
 def presence() -> str:
     """Return the sentence on presence, which is not protected."""
     return render_sentence(_TEMPLATE, "presence")
 
 
-@cache
 def exact_counts() -> str:
     """Return the sentence on counts, places and times, which are published without noise."""
     return render_sentence(_TEMPLATE, "exact")
 
 
-@cache
 def in_common() -> str:
     """Return the sentence on values that users have in common, which a release shows."""
     return render_sentence(_TEMPLATE, "in_common")

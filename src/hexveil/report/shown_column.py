@@ -20,7 +20,7 @@ import pyarrow as pa
 from hexveil.base.arrays import Floats, Ints
 from hexveil.model.statistic_terms import Histogram, term_of
 from hexveil.report.cell_differences import ComparableNumbers
-from hexveil.report.manifest_view import ManifestView, column_prefixes
+from hexveil.report.manifest_view import ManifestView, column_prefixes, count_heading
 from hexveil.report.payload import (
     ABSENT,
     GRADES,
@@ -113,7 +113,7 @@ class ShownColumn:
                 **({} if compared is None else compared.columns()),
             },
             "value": {
-                "name": view.noun.capitalize(),
+                "name": view.noun[:1].upper() + view.noun[1:],
                 "unit": view.unit_text,
                 "decimals": decimals,
                 "limits": [limit if math.isfinite(limit) else None for limit in view.limits],
@@ -155,12 +155,13 @@ class ShownColumn:
         """Return the columns of these counts, and the line of the card that names them."""
         names = self.table.column_names
         if "records" in names:
-            users = extra_column("users", f"{self.views[0].unit.capitalize()}s")
-            records = extra_column("records", "Records", spare=True)
+            unit = self.views[0].unit
+            users = extra_column("users", count_heading("users", unit))
+            records = extra_column("records", count_heading("records", unit), spare=True)
             return {"extras": [users, records], "lines": ["counts"]}
         if "weight" not in names:
             return {"extras": [], "lines": []}
-        extras = [extra_column(key, "Weight" * (key == "weight")) for key in _WEIGHTS]
+        extras = [extra_column(key, count_heading(key, "")) for key in _WEIGHTS]
         return {"extras": extras, "lines": ["weight_line"]}
 
     def choices(self) -> list[Json]:

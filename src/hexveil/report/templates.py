@@ -20,7 +20,8 @@ import contextlib
 import hashlib
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -31,31 +32,71 @@ if TYPE_CHECKING:
 
 FOLDER = "publishing/templates"
 """Inside the package."""
+LANGUAGES = {"en": "English", "de": "Deutsch", "hi": "हिन्दी", "pl": "Polski"}
+"""Languages that pages and README.txt can have. Those but English have a folder of templates, whose
+files stand in for the English ones; what has no such file is English."""
+_COMMA = ("de", "pl")
+"""Languages with a decimal comma."""
+_NUMBER = re.compile(r"[+\u2212\u00b1<]?\u2009?\d[\d,]*(\.\d+)?(?=$|[\s\u00a0]\D{0,12}$)")
+_language: ContextVar[str] = ContextVar("language", default="en")
 _LINE_BREAKS = re.compile(r"[ \t\n]+")
 
 
-@cache
+@contextlib.contextmanager
+def in_language(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Render all templates of the block in the language that a manifest states; yield its code."""
+    code = manifest.get("language", "en")
+    token = _language.set(code)
+    try:
+        yield code
+    finally:
+        _language.reset(token)
+
+
+def localized(text: str) -> str:
+    """Return a number, with or without a unit, as the current language writes it; else the text.
+
+    Examples
+    --------
+    >>> with in_language({"language": "de"}):
+    ...     localized("1,234.5 km/h"), localized("CC BY 4.0")
+    ('1\u202f234,5 km/h', 'CC BY 4.0')
+    """
+    if _language.get() not in _COMMA or not _NUMBER.match(text):
+        return text
+    return text.replace(",", "\u202f").replace(".", ",", 1)
+
+
 def environment(escape: Callable[[str], str] | None = None) -> jinja2.Environment:
-    """Return the templates, with an escaping rule for the values that are put into them.
+    """Return the templates of the current language.
 
     Parameters
     ----------
     escape : callable, optional
         Makes text of the output format from plain text. Without it, values are escaped as HTML.
     """
+    return _environment(escape, _language.get())
+
+
+@cache
+def _environment(escape: Callable[[str], str] | None, language: str) -> jinja2.Environment:
+    """Return the templates of a language, with an escaping rule for values."""
     import jinja2  # noqa: PLC0415  commands that print no text start without it
     from markupsafe import Markup  # noqa: PLC0415
 
     def finalized(value: object) -> object:
         if value is None:
             raise ValueError("a template was given no value; give it text or a number.")
+        if type(value) in {str, int, float}:
+            value = localized(str(value))
         if escape is None or isinstance(value, (Markup, jinja2.Undefined)):
             return value
         # Marked as done, so that the text of a macro is not escaped a second time.
         return Markup(escape(str(value)))  # noqa: S704  escaped for the format at hand
 
+    folders = [FOLDER] if language == "en" else [f"{FOLDER}/languages/{language}", FOLDER]
     templates = jinja2.Environment(
-        loader=jinja2.PackageLoader("hexveil", FOLDER),
+        loader=jinja2.ChoiceLoader([jinja2.PackageLoader("hexveil", name) for name in folders]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         finalize=finalized,

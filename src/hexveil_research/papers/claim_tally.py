@@ -2,9 +2,9 @@
 
 A statement that two papers make, or that was tried on several records, is one statement: it fails
 if it fails anywhere, is not tried or undecided if it is so anywhere else, and holds otherwise.
-For a page, `markdown_table(claims)` is the whole tally and `failure_list(claims)` everything that
-fails as printed, with its erratum. `study_folders.claims(folder, study)` are the claims of a study
-in a folder of `hexveil reproduce`, and `study_folders.claim_of(row)` that of a row of claims.csv.
+For a page, `markdown_table(claims)` is the whole tally. `study_folders.claims(folder, study)` are
+the claims of a study in a folder of `hexveil reproduce`, and `study_folders.claim_of(row)` that of
+a row of claims.csv.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ KINDS: dict[Kind, str] = {
     "not stated": "not stated by the papers",
 }
 """Kinds in the order of the table, with their names for the reader."""
-PRINTED: tuple[Kind, ...] = ("printed", "other records")
-"""Kinds of statements that the papers print."""
 _SEVEREST: tuple[Verdict, ...] = ("fails", "not tried", "undecided", "holds")
 
 
@@ -46,8 +44,6 @@ class Statement:
         The statement, without the records it was tried on.
     kind : str
     verdict : str
-    erratum : str
-        As "ERRATA 7", or "errata" where it has no number; empty without a correction.
     """
 
     paper: str
@@ -55,7 +51,6 @@ class Statement:
     says: str
     kind: Kind
     verdict: Verdict
-    erratum: str = ""
 
 
 def kind(claim: Claim) -> Kind:
@@ -92,9 +87,8 @@ def statements(claims: Sequence[Claim]) -> tuple[Statement, ...]:
         paper, says = ("IOT", claim.restates) if claim.restates else (claim.paper, claim.says)
         without_records = re.sub(r" \([^()]*\)$", "", says)
         groups.setdefault((paper, without_records, kind(claim)), []).append(claim)
-    errata = _errata_by_place(claims)
     return tuple(
-        _statement(paper, says, its_kind, alike, errata)
+        _statement(paper, says, its_kind, alike)
         for (paper, says, its_kind), alike in groups.items()
     )
 
@@ -104,39 +98,18 @@ def _statement(
     says: str,
     its_kind: Kind,
     alike: Sequence[Claim],
-    errata: dict[tuple[str, str], str],
 ) -> Statement:
     places = dict.fromkeys(
         claim.place if claim.paper == paper else f"{claim.paper} {claim.place}" for claim in alike
     )
     verdicts = {claim.verdict for claim in alike}
-    # A claim may name its erratum; else the corrected claim at the same place does.
-    named = [_erratum(claim) for claim in alike]
-    named += [errata.get((claim.paper, claim.place), "") for claim in alike]
     return Statement(
         paper,
         tuple(places),
         says,
         its_kind,
         next(verdict for verdict in _SEVEREST if verdict in verdicts),
-        next(filter(None, named), ""),
     )
-
-
-def _errata_by_place(claims: Sequence[Claim]) -> dict[tuple[str, str], str]:
-    """Return the errata that corrected claims name, by paper and place."""
-    return {
-        # The page of errata lists a correction without a number under its place.
-        (claim.paper, claim.place): _erratum(claim) or "errata"
-        for claim in claims
-        if claim.reading == "corrected"
-    }
-
-
-def _erratum(claim: Claim) -> str:
-    """Return the first numbered erratum that a claim names, as "ERRATA 7"; empty without one."""
-    match = re.search(r"ERRATA [0-9]+", f"{claim.says} {claim.measured}")
-    return match.group() if match else ""
 
 
 def tally(claims: Sequence[Claim]) -> dict[Kind, Counter[Verdict]]:
@@ -174,22 +147,3 @@ def markdown_table(claims: Sequence[Claim]) -> str:
     ]
     head = f"| statements | {' | '.join(verdicts)} |"
     return "\n".join([head, f"|---|{'---:|' * len(verdicts)}", *rows])
-
-
-def failure_list(claims: Sequence[Claim]) -> str:
-    """Return all that the papers print and that fails, as a list in Markdown with the errata.
-
-    Examples
-    --------
-    >>> from hexveil_research.papers.study import Claim
-    >>> says = "Arrays are full (ERRATA 8)"
-    >>> print(failure_list([Claim("IOT", "Lemma V.1", "All fill", "", holds=False),
-    ...                     Claim("IOT", "Lemma V.1", says, "", True, "corrected")]))
-    - IOT Lemma V.1: All fill (erratum 8)
-    """
-    return "\n".join(
-        f"- {one.paper} {'; '.join(one.places)}: {one.says}"
-        + (f" ({one.erratum.replace('ERRATA', 'erratum')})" if one.erratum else "")
-        for one in statements(claims)
-        if one.kind in PRINTED and one.verdict == "fails"
-    )

@@ -2,18 +2,25 @@
 
 import json
 import shutil
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
-from hexveil.base.errors import StorageError
+from hexveil.base.errors import InputError, StorageError
 from hexveil.cli import main
 from hexveil.cli.commands.publish_command import publish_run
+from hexveil.cli.day_series import run_of_day
+from hexveil.cli.planned_release import plan_release
+from hexveil.config import load
 from hexveil.learning.memory import Deviations
-from hexveil.learning.remembering import estimate_day, remember
+from hexveil.learning.published_day import blank_day
+from hexveil.learning.remembering import estimate_day, forecast_day, remember
+from hexveil.planning.serialization.plan_codec import encode
 from hexveil.publishing import receipt
 from hexveil.publishing.archive.archive import open_archive
 from hexveil.publishing.memory import history
@@ -49,7 +56,7 @@ epsilon = 3
 out = "maps"
 accept_noise = true
 [publish]
-series = "fixed"
+wait = "6h"
 [ledger]
 url = "ledger.sqlite"
 dataset = "buses"
@@ -67,8 +74,7 @@ def city(tmp_path_factory):
     folder = tmp_path_factory.mktemp("city")
     out = str(folder / "city.parquet")
     assert main([*SIMULATE, "--out", out]) == 0
-    text = RUN.replace("epsilon = 3", 'epsilon = 3\nclipping_range = "private"')
-    (folder / "run.toml").write_text(text)
+    (folder / "run.toml").write_text(RUN)
     return folder
 
 
@@ -127,6 +133,47 @@ def test_folders_verify_and_are_all_that_estimates_are_made_of(published):
     assert (published_width <= alone + 1e-9).all()
 
 
+def test_ranges_follow_from_the_second_day_on(published):
+    """The first day pays for a range; later ones take those of a forecast, and name its days."""
+    manifests = [json.loads((one / "manifest.json").read_text()) for one in folders(published)]
+    components = [one["components"][0]["plan"] for one in manifests]
+    steps = [[step["step"] for step in one["privacy_steps"]] for one in components]
+    assert steps[0] != ["cells"]
+    assert steps[1] == steps[2] == ["cells"]
+    assert components[2]["privacy_steps"][0]["remembered"] == 2
+    assert components[2]["request"]["history"] == [
+        one["sha256"] for one in memory_of(manifests[2])["releases"]
+    ]
+    assert "history" not in components[0]["request"]
+    ranges = [
+        cell["noised"][0]["clipping_range"] for cell in manifests[2]["components"][0]["cells"]
+    ]
+    assert len({(one["lower"], one["upper"]) for one in ranges}) == len(ranges)
+
+
+def test_a_recipient_computes_the_ranges_again(published):
+    """Folders of earlier days and public facts give the forecast within each range."""
+    places = folders(published)
+    releases = [earlier(folder) for folder in places]
+    rows = from_bytes(
+        (places[2] / FILE).read_bytes(), len(pq.read_table(places[2] / "cells.parquet"))
+    )
+    last = releases[2].published
+    blank = blank_day(
+        (last.day, last.place, last.slot),
+        [one.published for one in releases[:2]],
+        rows["share_squares"].astype(float),
+    )
+    forecast = forecast_day([one.published for one in releases[:2]], blank, releases[1].deviations)
+    stated = json.loads((places[2] / "manifest.json").read_text())["components"][0]
+    ranges = [cell["noised"][0]["clipping_range"] for cell in stated["cells"]]
+    middles = np.array([(one["lower"] + one["upper"]) / 2 for one in ranges])
+    inside = np.array([one["lower"] > 0 and one["upper"] < 65 for one in ranges])
+    assert inside.sum() > len(ranges) / 2
+    quantum = float(Fraction(stated["bounds"]["quantum"]))
+    assert middles[inside] == pytest.approx(forecast.mean[inside], abs=quantum)
+
+
 def test_the_first_day_has_no_memory_and_says_so(published):
     """Without earlier releases estimates are the day's own, and no column repeats them."""
     release = hv.load(folders(published)[0])
@@ -155,7 +202,7 @@ def test_a_restored_day_needs_what_it_rested_on(published):
     (places[0] / FILE).write_bytes(to_bytes(np.zeros(2, dtype=ROW)))
     place = open_archive("maps", "buses")
     with pytest.raises(StorageError, match=f"{DAYS[0]}/.* is not as it was when {DAYS[2]}"):
-        place.history(place.current(DAYS[2]))
+        place.history(DAYS[2])
 
 
 def test_a_late_day_remembers_earlier_days_alone(published):
@@ -191,6 +238,53 @@ def test_a_forecast_that_cannot_be_computed_stops_no_day(published, monkeypatch)
     folder = folders(published)[2]
     assert find_problems(folder) == ()
     assert "mean_today" not in hv.load(folder).columns
+
+
+def test_values_of_earlier_days_enter_through_their_releases_alone(published, monkeypatch):
+    """With other values on all days, the last day's request and plan are the same to the last bit.
+
+    The folders of the first days stand; the records say something else.
+    """
+    place = open_archive("maps", "buses")
+    run = run_of_day(load("run.toml", {}), DAYS[2])
+    plans = []
+    for factor in (1.0, 0.5):
+        table = pq.read_table("city.parquet")
+        at = table.column_names.index("speed")
+        speed = pc.multiply(table["speed"], factor).cast(table.schema.field("speed").type)
+        pq.write_table(table.set_column(at, "speed", speed), "city.parquet")
+        planned = plan_release(run, history=place.history(DAYS[2]))
+        plans.append((planned.request("buses"), encode(planned.plan)))
+    assert plans[0] == plans[1]
+    assert plans[0][0] == place.current(DAYS[2]).request
+
+
+def test_days_are_rolled_up(published, capsys):
+    """The averages over days come from the folders, as a table, a folder and a command."""
+    places = folders(published)
+    days = hv.roll_up(places)
+    assert len(days) > 0
+    table = days.table.to_pydict()
+    assert set(table["cells"]) <= {1, 2, 3}
+    assert all(
+        low <= mean <= high
+        for low, mean, high in zip(
+            table["mean_low"], table["mean"], table["mean_high"], strict=True
+        )
+    )
+    narrow = np.subtract(table["mean_high"], table["mean_low"])
+    alone = hv.load(places[2])
+    assert narrow.mean() < np.mean(alone["mean_high"] - alone["mean_low"])
+    assert "roll-up.html" in {one.name for one in days.write("month").iterdir()}
+    week = hv.roll_up([hv.load(one) for one in places], by="weekday")
+    assert set(week.table["days"].to_pylist()) == {"Monday", "Tuesday", "Wednesday"}
+    assert week.write("week").exists()
+    assert main(["roll-up", "maps", "--from", DAYS[0], "--to", DAYS[1]]) == 0
+    assert "costs no privacy" in " ".join(capsys.readouterr().out.split())
+    with pytest.raises(InputError, match="2 to"):
+        hv.roll_up(places[:1])
+    with pytest.raises(InputError, match="one release of each day"):
+        hv.roll_up([places[0], places[0]])
 
 
 def forge(folder, change):

@@ -11,10 +11,12 @@ from hexveil.base.errors import InputError
 from hexveil.base.work_share import FOLDER_CHECK, WRITING, parts_of_work
 from hexveil.cli.output import formatting
 from hexveil.publishing.derived.coarser_cells import EVERYTHING, CoarserGrid
+from hexveil.publishing.derived.days_roll_up import RolledUpDays, roll_up_days
 from hexveil.publishing.derived.derived_table import DerivedColumns, DerivedTable, check_writable
 from hexveil.publishing.derived.release_comparison import ReleaseComparison, compare_releases
 from hexveil.publishing.derived.roll_up import RolledUpRelease, roll_up_release
 from hexveil.publishing.markup import clean
+from hexveil.publishing.verification.archive_checks import is_archive, release_folders
 from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from hexveil.cli import declarations
     from hexveil.cli.output.formatting import Row
+    from hexveil.publishing.derived.days_roll_up import KindOfDay
 
 
 _Derived = TypeVar("_Derived", bound=DerivedTable)
@@ -32,9 +35,22 @@ HEADINGS = {"users": "Units", "mean": "Average"}
 
 
 def roll_up(options: declarations.RollUpOptions) -> None:
-    """Average a release folder over coarser cells, from its noisy numbers alone."""
+    """Average a release folder over coarser cells, or days, from noisy numbers alone."""
     check_output(options)
     grid = requested_grid(options)
+    stated = [name for name in ("first_day", "last_day", "by") if getattr(options, name)]
+    if is_archive(options.folder):
+        if not grid.is_empty or options.statistic:
+            raise InputError("days are rolled up in their own cells; leave the grid out.")
+        days = options.first_day or "", options.last_day or "9999"
+        by: KindOfDay = "all" if options.by is None else options.by.value
+        with show_progress("Rolling up", FOLDER_CHECK):
+            folders = release_folders(options.folder, *days)
+            by_day = roll_up_days(folders, by=by, key=options.key)
+        show_derived(by_day, roll_up_rows, options)
+        return
+    if stated:
+        raise InputError("--from, --to and --by are about the days of an archive of publish.")
     with show_progress("Rolling up", FOLDER_CHECK):
         averages = roll_up_release(
             options.folder, grid, statistic=options.statistic, key=options.key
@@ -125,7 +141,7 @@ def _resolution(text: str | None) -> int | Literal["all"] | None:
     return int(text)
 
 
-def roll_up_rows(averages: RolledUpRelease) -> list[Row]:
+def roll_up_rows(averages: RolledUpRelease | RolledUpDays) -> list[Row]:
     """Return rows about a roll-up: its averages, if they are few."""
     texts, statistic = averages.texts(), averages.statement["statistic"]
     heading, unit = HEADINGS.get(statistic, "Share"), texts["unit"] and f" {texts['unit']}"

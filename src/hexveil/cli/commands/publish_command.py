@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
     from hexveil.cli import declarations
     from hexveil.publishing import Release
-    from hexveil.publishing.memory.history import History
 
 WAIT = "6h"
 STEP = {"min": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
@@ -299,7 +298,10 @@ def _attempt(series: Series, day: str) -> Outcome:
     account, place = series.account, series.place
     # From declarations a map that says nothing is planned all the same, to show its price.
     shows_all = series.dry_run and arguments.is_presence_private(series.run)
-    planned = plan_release(run_of_day(series.run, day), accept_noise=shows_all or None)
+    run, history = run_of_day(series.run, day), None
+    if run.publish.history != "none" and not arguments.is_presence_private(run):
+        history = place.history(day)
+    planned = plan_release(run, accept_noise=shows_all or None, history=history)
     request, price = planned.request(account["dataset"]), float(planned.plan.epsilon)
     if series.dry_run:
         return Outcome(day, "planned", projection(account, planned, day), price)
@@ -323,7 +325,7 @@ def _published(
         why = f"{pointer.path}: {', '.join(damage)}"
         if damage:
             check_replayed(planned, book, request, why)
-            published, _ = planned.publish(account, book, history_of(planned, place, target))
+            published, _ = planned.publish(account, book)
             place.restore(pointer, lambda folder: published.write(folder, **extras))
         place.advance_newest(pointer)  # if a crash came between the two pointers
         if damage:
@@ -333,7 +335,7 @@ def _published(
         return Outcome(day, "published before", f"{place.address}: the same request, at no cost.")
     # Before the booking: a folder that cannot be written must cost nothing.
     place.check(target)
-    published, _ = planned.publish(account, book, history_of(planned, place, target))
+    published, _ = planned.publish(account, book)
     with show_progress(WRITING):
         place.write_release(target, lambda folder: published.write(folder, **extras))
     place.note_history(target)
@@ -349,13 +351,6 @@ def _published(
     if book.opened:
         message += f" The account {book.account.name!r} was opened: {budget_words(book.account)}."
     return Outcome(day, "published", " ".join([message, *published.warnings]), price)
-
-
-def history_of(planned: PlannedRelease, place: Archive, target: CurrentRelease) -> History | None:
-    """Return the earlier releases that a day remembers; None if the run wants none."""
-    if planned.run.publish.history == "none" or arguments.is_presence_private(planned.run):
-        return None
-    return place.history(target)
 
 
 def keep_published(day: str, place: Archive, pointer: CurrentRelease, price: float) -> Outcome:

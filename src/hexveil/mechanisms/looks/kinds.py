@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -157,7 +157,7 @@ class PrivateStep:
 class ClippingKind(ReadOnlyArrays):
     """Base of what values are clipped to; nothing outside asks which kind one is."""
 
-    mode: ClassVar[ClippingRangeMode]
+    mode: ClassVar[ClippingRangeMode | Literal["remembered"]]
     has_stages: ClassVar[bool] = False
     """Whether every cell has stages of a mechanism of one cell."""
     strategy: ClassVar[str] = ""

@@ -87,14 +87,21 @@ class UserMeanPrior:
 
     Attributes
     ----------
-    within_cell_sd : float
+    within_cell_sd : float, or ndarray of float, shape (n_cells,)
         Standard deviation of user means within a cell.
-    weight_confounding : float
+    weight_confounding : float, or ndarray of float, shape (n_cells,)
         By how much users whose weight rises differ from those whose weight falls.
     """
 
-    within_cell_sd: float
-    weight_confounding: float
+    within_cell_sd: Floats | float
+    weight_confounding: Floats | float
+
+    def rows(self, cells: Ints) -> UserMeanPrior:
+        """Return the prior of some of the cells."""
+        figures = (self.within_cell_sd, self.weight_confounding)
+        return UserMeanPrior(
+            *(one[cells] if isinstance(one, np.ndarray) else one for one in figures)
+        )
 
 
 def user_mean_prior(end: float) -> UserMeanPrior:
@@ -155,12 +162,19 @@ class WeightProblem:
         The most that the cells may cost a user: an epsilon, or under Gaussian noise a square of μ.
     prior : UserMeanPrior
     law : NoiseLaw
+    price : float, or ndarray of float, shape (n_cells,)
+        What noise of a cell counts, for a range of width 1.
     """
 
     def __init__(
-        self, occupancy: Occupancy, limit: float, prior: UserMeanPrior, law: NoiseLaw = LAPLACE
+        self,
+        occupancy: Occupancy,
+        limit: float,
+        prior: UserMeanPrior,
+        law: NoiseLaw = LAPLACE,
+        price: Floats | float = 1.0,
     ) -> None:
-        self.occupancy, self.prior, self.law = occupancy, prior, law
+        self.occupancy, self.prior, self.law, self.price = occupancy, prior, law, price
         self.power = 1 if law == LAPLACE else 2
         self.loss, self.shares = limit ** (1.0 / self.power), share_sums(occupancy)
 
@@ -185,7 +199,7 @@ class WeightProblem:
         # The factor's derivative by the k-th part of the norm's k-th power.
         fall = np.where(norms > 1.0, -1.0 / norms ** (power + 1), 0.0)
         total = self.shares.per_cell(factor)
-        noise = self.law.mean_absolute / (self.loss * rates * total)
+        noise = self.law.mean_absolute * self.price / (self.loss * rates * total)
         each = 1.0 / total
         make = partial(_BiasLook, each=each, noise=noise, factor=factor, prior=self.prior)
         # A rate acts on a cell twice: by the noise, and by the factors of its users.
@@ -219,8 +233,14 @@ class _BiasLook:
         prior: UserMeanPrior,
     ) -> None:
         self.pairs, self.share, self.noise = pairs, share, noise
-        self.sd = MEAN_ABS_NORMAL * prior.within_cell_sd
-        self.confounding = prior.weight_confounding / 2.0
+        # By pair where cells differ.
+        self.sd, self.confounding = (
+            pairs.spread(times * figure) if isinstance(figure, np.ndarray) else times * figure
+            for times, figure in (
+                (MEAN_ABS_NORMAL, prior.within_cell_sd),
+                (0.5, prior.weight_confounding),
+            )
+        )
         # How far a weight is from its share, as a part of it; each line below is one look.
         part = factor.take(pairs.user, mode="clip")
         part *= pairs.spread(each)
@@ -235,8 +255,9 @@ class _BiasLook:
         first, share = self.pairs.start[:-1], self.share
         squares = np.add.reduceat(np.square(share * self.part), first)
         length = np.sqrt(squares + ABS_SMOOTHING**2 * np.add.reduceat(np.square(share), first))
-        bias = self.sd * length + self.confounding * np.add.reduceat(share * self.distance, first)
-        self.slope = slope = self._slopes(self.pairs.repeat(self.sd / length))
+        sd = self.sd[first] if isinstance(self.sd, np.ndarray) else self.sd
+        bias = sd * length + np.add.reduceat(self.confounding * share * self.distance, first)
+        self.slope = slope = self._slopes(self.pairs.repeat(sd / length))
         common = np.add.reduceat((self.part + 1.0) * slope, first) + self.pairs.own(self.noise)
         return bias, length, common
 
@@ -264,6 +285,7 @@ def find_user_weights(
     begin: Floats | None = None,
     *,
     law: NoiseLaw = LAPLACE,
+    price: Floats | float = 1.0,
 ) -> UserWeights:
     """Return weights and noise that make the average predicted error small.
 
@@ -279,6 +301,8 @@ def find_user_weights(
         Rates that were found for another limit or prior. Not used where there are few pairs, and
         the search begins at several points.
     law : NoiseLaw
+    price : float, or ndarray of float, shape (n_cells,)
+        What noise of a cell counts, for a range of width 1.
 
     Examples
     --------
@@ -290,7 +314,7 @@ def find_user_weights(
     >>> find_user_weights(crowd, 0.08, prior, law=GAUSSIAN).noise.round(6)
     array([0.1, 0.1])
     """
-    problem = WeightProblem(occupancy, limit, prior, law)
+    problem = WeightProblem(occupancy, limit, prior, law, price)
     if problem.shares.cheap:
         begins = parts_of_work(SEARCH, _begins(problem, begin))
         optima = (search_rates(problem, start, iterations) for start in begins)
@@ -298,7 +322,9 @@ def find_user_weights(
     sample, cells, part = fetch_sample(occupancy)
     known = None if begin is None else begin[cells] * part
     of_sample = limit / part**problem.power
-    found = find_user_weights(sample, of_sample, prior, iterations, known, law=law).rates / part
+    some, price = prior.rows(cells), price[cells] if isinstance(price, np.ndarray) else price
+    weights = find_user_weights(sample, of_sample, some, iterations, known, law=law, price=price)
+    found = weights.rates / part
     rates = np.full(occupancy.n_cells, float(np.median(found)))
     rates[cells] = found
     if part < 1.0:

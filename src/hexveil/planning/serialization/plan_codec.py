@@ -21,6 +21,7 @@ from hexveil.mechanisms.looks.bounds import WithinBounds
 from hexveil.mechanisms.looks.cell_ranges import PerCellRange
 from hexveil.mechanisms.looks.cell_stages import CellRangeOutputs
 from hexveil.mechanisms.looks.one_range import PrivateRange
+from hexveil.mechanisms.looks.remembered_ranges import RememberedRanges
 from hexveil.mechanisms.looks.single_cells import CellMechanisms
 from hexveil.model import cells, declared_grid, public_metadata, statistic_terms
 from hexveil.model.occupancy import LocalOccupancy, Occupancy
@@ -29,7 +30,7 @@ from hexveil.planning import allocation, request
 from hexveil.planning.cell_mechanisms import OtherStagesError, SavedStages
 from hexveil.planning.distribution import distribution_components
 from hexveil.planning.distribution.distribution_components import PricedCells
-from hexveil.planning.distribution.distribution_plan import DistributionComponent
+from hexveil.planning.distribution.distribution_plan import DistributionMeasure
 from hexveil.planning.moment_component import MomentComponent
 from hexveil.planning.plan import Plan
 from hexveil.planning.request import ClippingRangeMode
@@ -47,15 +48,15 @@ from hexveil.planning.serialization.codec import (
     unpack_bytes,
 )
 
-SavedComponent: TypeAlias = MomentComponent | DistributionComponent
+SavedComponent: TypeAlias = MomentComponent | DistributionMeasure
 """Components that are saved: under private presence plans follow from declarations."""
 KINDS: dict[str, type[Any]] = {
-    kind.saved_as: kind for kind in (MomentComponent, DistributionComponent, Plan)
+    kind.saved_as: kind for kind in (MomentComponent, DistributionMeasure, Plan)
 }
 """What is saved as a whole, by name: the part of one value column, or the plan of several."""
 _CLASSES = (
     *KINDS.values(), request.Request, allocation.PlanAllocation,
-    WithinBounds, PrivateRange, PerCellRange, SavedStages,
+    WithinBounds, PrivateRange, PerCellRange, RememberedRanges, SavedStages,
     CellRangeOutputs, FactoredWeights, SuppressedPairs,
     distribution_components.IndicatorPlan, distribution_components.RankPlan,
     distribution_components.BinPlan, PricedCells, public_metadata.PublicMetadata,
@@ -68,7 +69,7 @@ _ALIASES = {
     "Floats": Floats, "Ints": Ints, "Bools": Bools, "NDArray": NDArray,
     "Weights": FactoredWeights,
     "Term": statistic_terms.Term,
-    "ClippingKind": WithinBounds | PrivateRange | PerCellRange | SavedStages,
+    "ClippingKind": WithinBounds | PrivateRange | PerCellRange | RememberedRanges | SavedStages,
     "Estimator": statistic_terms.Estimator, "ClippingRangeMode": ClippingRangeMode,
     "PlanComponent": SavedComponent, "ErrorModel": Any,
     "DistributionMeasure": distribution_components.DistributionMeasure,

@@ -295,24 +295,28 @@ class Archive:
         with file.open("rb") as source, self.files.open_output_stream(path) as sink:
             shutil.copyfileobj(source, sink)
 
-    def history(self, release: CurrentRelease) -> History:
-        """Return the earlier releases that the estimates of a release rest on.
+    def history(self, day: str) -> History:
+        """Return the earlier releases that the ranges and the estimates of a day rest on.
 
         When it is first made these are the current releases of the days before it. Later they are
-        those that were noted then, so that its numbers are the same whenever it is made again.
+        those that were noted then, so that the request and its numbers are the same whenever it is
+        made again.
 
         Raises
         ------
         StorageError
             If one that was noted is not as it was.
         """
-        noted = self._read_json(f"{release.path}{HISTORY}", _HISTORY_NOTE, stored_day.parse_note)
-        if noted is None:
+        release, noted = self.current(day), None
+        if release is not None:
+            note = f"{release.path}{HISTORY}"
+            noted = self._read_json(note, _HISTORY_NOTE, stored_day.parse_note)
+        if release is None or noted is None:
             with self._translate_errors():
-                days = [day for day in self.place.folders(DAY_NAME) if day < release.day]
-            pointers = [self.current(day) for day in days[-MOST_DAYS:]]
+                days = [one for one in self.place.folders(DAY_NAME) if one < day]
+            pointers = [self.current(one) for one in days[-MOST_DAYS:]]
             read = [self._earlier(one.path) for one in pointers if one is not None]
-            return History(date.fromisoformat(release.day), tuple(one for one in read if one))
+            return History(date.fromisoformat(day), tuple(one for one in read if one))
         found = []
         for entry in noted:
             path = CurrentRelease.of_day(entry["day"], entry["request"]).path
@@ -323,7 +327,7 @@ class Archive:
                     "it; publish its day again, which restores it."
                 )
             found.append(one)
-        return History(date.fromisoformat(release.day), tuple(found))
+        return History(date.fromisoformat(day), tuple(found))
 
     def note_history(self, release: CurrentRelease) -> None:
         """Note the earlier releases that a complete release rests on, beside its folder."""

@@ -68,7 +68,8 @@ class ReleaseSource:
         It is "" for mechanisms of single cells too: their stated bias covers private choices.
         """
         steps = ManifestView.from_manifest(self.manifest).steps
-        return "" if all(step["step"] in _WITHOUT_RANGE for step in steps) else "range"
+        bare = all(step["step"] in _WITHOUT_RANGE and "remembered" not in step for step in steps)
+        return "" if bare else "range"
 
     @property
     def statistics(self) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ from hexveil.publishing.components import PRESENCE
 from hexveil.publishing.derived.cell_numbers import CellNumbers, average_cells
 from hexveil.publishing.derived.cell_pairs import check_names, check_open
 from hexveil.publishing.derived.coarser_cells import CoarserGrid, group_cells
+from hexveil.publishing.derived.days_roll_up import KindOfDay, RolledUpDays, roll_up_days
 from hexveil.publishing.derived.derived_table import DerivedColumns, DerivedTable, of_columns
 from hexveil.publishing.derived.open_cell_averages import (
     add_units,
@@ -88,22 +89,24 @@ class RolledUpRelease(DerivedTable):
         return f"RolledUpRelease({self.statement['source']['dataset']!r}, n_cells={len(self)})"
 
 
-def roll_up(
-    release: Release | str | Path,
+def roll_up(  # noqa: PLR0913  keyword-only, an option of the command per argument
+    release: Release | str | Path | Sequence[Release | str | Path],
     *,
     resolution: int | Literal["all"] | None = None,
     timeslot: str | None = None,
     columns: Sequence[str] | None = None,
     one_cell: bool = False,
     statistic: str | None = None,
+    by: KindOfDay | None = None,
     key: str | Path | None = None,
-) -> RolledUpRelease | DerivedColumns[RolledUpRelease]:
-    """Return the averages of a release over coarser cells; nothing is spent.
+) -> RolledUpRelease | DerivedColumns[RolledUpRelease] | RolledUpDays:
+    """Return the averages of a release over coarser cells, or of days; nothing is spent.
 
     Parameters
     ----------
-    release : Release, str or Path
-        A release, or its folder, which is checked as by `hv.verify`.
+    release : Release, str or Path, or sequence of these
+        A release, or its folder, which is checked as by `hv.verify`. Of several releases, one of
+        each day of an archive, averages over the days are returned, of each cell.
     resolution : int or "all", optional
         H3 resolution of the parents of its hexagons; "all" for all places together.
     timeslot : str, optional
@@ -115,13 +118,16 @@ def roll_up(
     statistic : str, optional
         Under private presence "mean", a share such as "share<30", a bin such as "histogram_03", or
         "users"; default the first of these that was released. Else the mean.
+    by : "all", "weekend" or "weekday", optional
+        Of several days: over all of them (default), of workdays and weekends, or of each day of the
+        week.
     key : str or Path, optional
         File of the holder's public key: then the folder must be signed with it.
 
     Returns
     -------
     RolledUpRelease
-        Of several value columns one for each, as `DerivedColumns`.
+        Of several value columns one for each, as `DerivedColumns`; of several days `RolledUpDays`.
 
     Raises
     ------
@@ -129,6 +135,12 @@ def roll_up(
         If the folder is not as it was written, no average was released, or the grid is not coarser.
     """
     grid = CoarserGrid(resolution, timeslot, columns, one_cell)
+    if not isinstance(release, (Release, str, Path)):
+        if not grid.is_empty or statistic is not None:
+            raise InputError("days are rolled up in the cells of their releases; leave these out.")
+        return roll_up_days(release, by=by or "all", key=key)
+    if by is not None:
+        raise InputError("by goes with the releases of several days; pass a list of them.")
     return roll_up_release(release, grid, statistic=statistic, key=key)
 
 

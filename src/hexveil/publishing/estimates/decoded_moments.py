@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from hexveil.base.rational import decimal_text
 from hexveil.planning.moment_tables import with_outputs
 from hexveil.publishing.estimates.accuracy import accuracy_statement, with_memory
 from hexveil.publishing.estimates.posterior_estimates import (
@@ -16,7 +15,7 @@ from hexveil.publishing.estimates.posterior_estimates import (
     estimate_view,
 )
 from hexveil.publishing.estimates.smoothed_estimates import groupings_of, smooth_release
-from hexveil.publishing.estimates.table import build_table, name_columns
+from hexveil.publishing.estimates.table import build_table
 from hexveil.publishing.memory.history import RememberedMeans, remember_means
 
 if TYPE_CHECKING:
@@ -90,8 +89,7 @@ def decode_moments(
         posterior = best_estimates(posterior, smoothed["mean"])
     memory = None
     if posterior is not None and history is not None and not smoothing:
-        cells = pa.table(name_columns(facts.cells))
-        memory = remember_means(view, cells, posterior, history, memory_key(facts))
+        memory = remember_means(view, facts, posterior, history)
         posterior = posterior if memory is None else memory.posterior
     if not smoothing:
         smoothed = {}
@@ -109,10 +107,3 @@ def decode_moments(
     if today:
         accuracy = [with_memory(statement) for statement in accuracy]
     return DecodedMoments(released, table, smoothed, accuracy, memory)
-
-
-def memory_key(facts: PublicMetadata) -> str:
-    """Return the facts in which releases must agree that remember each other."""
-    lattice, unit = facts.lattice, facts.privacy_unit
-    bounds = f"{decimal_text(lattice.lower)}..{decimal_text(lattice.upper)}"
-    return f"{facts.value} [{facts.value_unit}] {bounds} {unit} {facts.cells.grid!r}"

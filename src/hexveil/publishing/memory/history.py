@@ -6,10 +6,23 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
-from hexveil.learning.published_day import PublishedDay, summarize_day
-from hexveil.learning.remembering import DayEstimates, Remembered, estimate_day, remember
+from hexveil.base.rational import decimal_text
+from hexveil.learning.published_day import PublishedDay, blank_day, summarize_day
+from hexveil.learning.remembering import (
+    DayEstimates,
+    Remembered,
+    estimate_day,
+    forecast_day,
+    remember,
+)
+from hexveil.mechanisms.looks.user_weights import PRIOR_SD
+from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.stage_data import CutOff
+from hexveil.model.pair_columns import FactoredWeights
+from hexveil.planning.allocation import CellForecast
+from hexveil.publishing.estimates.table import name_columns
 from hexveil.publishing.memory.stored_day import (
     EarlierRelease,
     Rows,
@@ -17,19 +30,25 @@ from hexveil.publishing.memory.stored_day import (
     places_of,
     statement_of,
 )
+from hexveil.smoothing.user_mean_law import WITHIN_SHARE, CellDesign
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import date
 
-    import pyarrow as pa
-
     from hexveil.base.arrays import Bools, Floats
+    from hexveil.learning.memory import Deviations, Forecast
+    from hexveil.learning.published_day import Where
     from hexveil.mechanisms.pooled_law import MeanView
+    from hexveil.model.public_metadata import PublicMetadata
     from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
 
 MOST_CELLS = 600
 """Cells of a day up to which it is remembered: the joint law of all cells grows with the square."""
+
+
+LOG_USUAL_SD = 0.3
+"""Deviation of the logarithm of users' deviations around the usual one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +89,31 @@ class RememberedMeans:
     today: dict[str, Floats]
 
 
+def forecast_cells(facts: PublicMetadata, history: History) -> CellForecast | None:
+    """Return the forecast of a day's cells by the releases of earlier days, before it has numbers.
+
+    None without any, for a map that is too large, or where none can be computed. It is made of
+    published numbers, and of what is public of the day.
+    """
+    occupancy, earlier = facts.occupancy, _alike(facts, history)
+    if not earlier or occupancy.n_cells > MOST_CELLS:
+        return None
+    # Weights by records alone: the squares of shares do not depend on what a plan will weigh by.
+    even = FactoredWeights(occupancy, np.ones(occupancy.n_users), np.ones(occupancy.n_cells))
+    days = [release.published for release in earlier]
+    day = blank_day(_day_and_places(facts, history), days, CellDesign.of(even).share_squares)
+    try:
+        forecast = forecast_day(days, day, _stated(earlier))
+    except np.linalg.LinAlgError:
+        return None
+    if not _is_sound(forecast):
+        return None
+    releases = tuple(release.sha256 for release in earlier)
+    return CellForecast(forecast.mean, forecast.deviation, day.user_deviation, releases)
+
+
 def remember_means(
-    view: MeanView, cells: pa.Table, posterior: PosteriorEstimates, history: History, key: str
+    view: MeanView, facts: PublicMetadata, posterior: PosteriorEstimates, history: History
 ) -> RememberedMeans | None:
     """Return the means of a day with its memory; None for a map that is too large.
 
@@ -79,25 +121,43 @@ def remember_means(
     ----------
     view : MeanView
         All that the day's numbers show.
-    cells : pyarrow.Table
-        Columns that name the cells.
+    facts : PublicMetadata
     posterior : PosteriorEstimates
         By the day alone.
     history : History
-    key : str
-        Value, bounds and grid.
     """
-    if len(cells) > MOST_CELLS:
+    if facts.occupancy.n_cells > MOST_CELLS:
         return None
-    when = (history.day.toordinal(), *places_of(cells))
-    day = summarize_day(when, view.looks, view.design, view.spread, view.bounds)
-    earlier = [release for release in history.releases if release.key == key]
+    day = summarize_day(
+        _day_and_places(facts, history), view.looks, view.design, view.spread, view.bounds
+    )
+    day = replace(day, user_deviation=user_deviation(view))
+    earlier, key = _alike(facts, history), memory_key(facts)
     remembered = _remember(day, earlier)
     if remembered is None:
         return RememberedMeans(pack(day, None), statement_of(day, key, (), None), posterior, {})
     better, today = choose(posterior, estimate_day(day, remembered.forecast), view.bounds)
     statement = statement_of(day, key, earlier, remembered)
     return RememberedMeans(pack(day, remembered.forecast), statement, better, today)
+
+
+def user_deviation(view: MeanView) -> float:
+    """Return the deviation of user means within a cell, drawn to the usual one by its own error.
+
+    What noise of the pooled histogram does to the deviation of its law is known from repeats of it.
+    At a small ε the first day alone would say anything, and later days have no histogram.
+    """
+    measured = sum(view.spread.within_cells(view.bounds)) / 2.0
+    if view.law is not None:
+        law = view.law
+        repeats = [PooledLaw(law.edges, share, law.draws).deviation for share in law.draws]
+        away = np.log(np.array(repeats) / law.deviation)
+        precision = 1.0 / max(float(np.mean(away**2)), 1e-6)
+        usual = WITHIN_SHARE * PRIOR_SD * (view.bounds[1] - view.bounds[0])
+        pull = np.log(usual / measured) / (1.0 + precision * LOG_USUAL_SD**2)
+        measured *= float(np.exp(pull))
+    # As it is published: whoever reads it computes the same.
+    return float(np.float32(measured))
 
 
 def _remember(day: PublishedDay, earlier: Sequence[EarlierRelease]) -> Remembered | None:
@@ -107,14 +167,40 @@ def _remember(day: PublishedDay, earlier: Sequence[EarlierRelease]) -> Remembere
     """
     if not earlier:
         return None
-    stated = next((release.deviations for release in earlier[::-1] if release.deviations), None)
     try:
-        remembered = remember([*(release.published for release in earlier), day], stated)
+        days = [*(release.published for release in earlier), day]
+        remembered = remember(days, _stated(earlier))
     except np.linalg.LinAlgError:
         return None
-    forecast = remembered.forecast
-    is_sound = all(np.isfinite(numbers).all() for numbers in vars(forecast).values())
-    return remembered if is_sound and (forecast.deviation > 0).all() else None
+    return remembered if _is_sound(remembered.forecast) else None
+
+
+def _stated(earlier: Sequence[EarlierRelease]) -> Deviations | None:
+    """Return the deviations of the newest release that states some."""
+    return next((release.deviations for release in earlier[::-1] if release.deviations), None)
+
+
+def _is_sound(forecast: Forecast) -> bool:
+    is_finite = all(np.isfinite(numbers).all() for numbers in vars(forecast).values())
+    return is_finite and bool((forecast.deviation > 0).all())
+
+
+def _day_and_places(facts: PublicMetadata, history: History) -> Where:
+    """Return the ordinal of a day, and place and slot of its cells."""
+    return history.day.toordinal(), *places_of(pa.table(name_columns(facts.cells)))
+
+
+def _alike(facts: PublicMetadata, history: History) -> list[EarlierRelease]:
+    """Return the earlier releases of the same value, bounds and grid."""
+    key = memory_key(facts)
+    return [release for release in history.releases if release.key == key]
+
+
+def memory_key(facts: PublicMetadata) -> str:
+    """Return the facts in which releases must agree that remember each other."""
+    lattice, unit = facts.lattice, facts.privacy_unit
+    bounds = f"{decimal_text(lattice.lower)}..{decimal_text(lattice.upper)}"
+    return f"{facts.value} [{facts.value_unit}] {bounds} {unit} {facts.cells.grid!r}"
 
 
 def choose(

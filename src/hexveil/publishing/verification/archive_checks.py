@@ -54,6 +54,24 @@ def is_archive(folder: Path) -> bool:
     return not has_manifest and any((folder / name).is_file() for name in names)
 
 
+def release_folders(folder: Path, begin: str, end: str) -> list[Path]:
+    """Return the folders of the current releases of some days of an archive of one data set.
+
+    Raises
+    ------
+    InputError
+        If the archive has several data sets, or none.
+    """
+    place = ArchiveFiles(pa.fs.LocalFileSystem(), folder.absolute().as_posix())
+    if (folder / archive_catalogue.CATALOG).is_file():
+        names = place.folders(DATASET_NAME)
+        if len(names) != 1:
+            raise InputError(f"{folder} has {len(names)} data sets; name the folder of one.")
+        place = place.below(names[0])
+    releases = (entry.release for entry in listed_days(place))
+    return [Path(place.path(release.path)) for release in releases if begin <= release.day <= end]
+
+
 def check_archive(folder: Path, *, key: str | Path | None = None) -> ArchiveVerdict:
     """Check the current releases of an archive or of one data set, and their catalogue.
 

@@ -68,18 +68,44 @@ def check_ranges(manifest: Json, steps: Mapping[str, Json], tolerance: float) ->
     """Yield contradictions between private ranges, the histogram, the bounds and the steps."""
     if STEP in steps:
         yield from check_cell_ranges(manifest, steps, tolerance)
+    elif "remembered" in steps.get("cells", {}):
+        yield from check_remembered(manifest, steps["cells"], tolerance)
     elif "clipping_range" in steps:
         yield from check_histogram(manifest, steps["clipping_range"], steps["clipping_range"])
 
 
-def check_cell_ranges(manifest: Json, steps: Mapping[str, Json], tolerance: float) -> Iterator[str]:
-    """Yield contradictions between the ranges of cells, the bounds and the privacy steps."""
-    ranges = StatedCellRanges.from_manifest(manifest)
+def check_remembered(manifest: Json, cells: Json, tolerance: float) -> Iterator[str]:
+    """Yield contradictions of ranges that follow from earlier releases.
+
+    That they do needs the folders of these (publishing/memory/).
+    """
+    yield from _check_within_bounds(StatedCellRanges.from_manifest(manifest), manifest, tolerance)
+    stated = manifest["plan"]["request"].get("history", [])
+    if len(stated) != cells["remembered"]:
+        yield "the ranges of cells follow from another number of releases than the request names."
+    # Estimates of the same day remember the same releases, if they could be computed.
+    named = [entry["sha256"] for entry in manifest.get("memory", {}).get("releases", [])]
+    if named and named != stated:
+        yield "ranges and estimates do not rest on the same releases."
+
+
+def _check_within_bounds(
+    ranges: StatedCellRanges, manifest: Json, tolerance: float
+) -> Iterator[str]:
+    """Yield ranges that are empty, or outside the bounds."""
     bounds = [float(Fraction(manifest["bounds"][end])) for end in ("lower", "upper")]
     slack = tolerance * (abs(bounds[0]) + abs(bounds[1]))
     inside = (ranges.lower >= bounds[0] - slack) & (ranges.upper <= bounds[1] + slack)
     if not (inside & (ranges.upper > ranges.lower)).all():
         yield "a cell's clipping range is empty, or not within the bounds of the values."
+
+
+def check_cell_ranges(manifest: Json, steps: Mapping[str, Json], tolerance: float) -> Iterator[str]:
+    """Yield contradictions between the ranges of cells, the bounds and the privacy steps."""
+    ranges = StatedCellRanges.from_manifest(manifest)
+    yield from _check_within_bounds(ranges, manifest, tolerance)
+    bounds = [float(Fraction(manifest["bounds"][end])) for end in ("lower", "upper")]
+    slack = tolerance * (abs(bounds[0]) + abs(bounds[1]))
     look = steps["first_look"]
     kept = ~ranges.moved
     same = (np.abs(ranges.lower - look["lower"]) <= slack) & (

@@ -174,7 +174,7 @@ def _rates(
             lattice = share_of_noise(lattice * 0.0 + quantum / 2.0, statistic.scale)
             lattice = lattice / stated.records
         return (*limits, lattice / float(LATTICE))
-    if cell_ranges.STEP in stated.steps:
+    if cell_ranges.STEP in stated.steps or stated.is_remembered:
         rate = _cell_range_rates(stated, statistic.scale)
     else:
         step = stated.steps["clipping_range"]
@@ -187,9 +187,11 @@ def _rates(
 def _cell_range_rates(stated: ReleaseStatements, scale: Floats) -> Floats:
     """Return the rates of all units together in the range of each cell (cell_range_checks.py)."""
     ranges = cell_ranges.StatedCellRanges.from_manifest(stated.manifest)
+    width = share_of_noise(ranges.upper - ranges.lower, scale)
+    if stated.is_remembered:
+        return width
     look, cells = (stated.cost(stated.steps[name]) for name in ("first_look", "cells"))
     remainder = (cells / (look + cells) if look + cells else 1.0) ** (1.0 / stated.law.power)
-    width = share_of_noise(ranges.upper - ranges.lower, scale)
     return np.asarray(width / np.where(ranges.moved, remainder, 1.0))
 
 
@@ -333,4 +335,9 @@ class ReleaseStatements:
     @property
     def has_no_range(self) -> bool:
         """Whether values were clipped to public bounds alone."""
-        return not {"clipping_range", cell_ranges.STEP} & self.steps.keys()
+        return not ({"clipping_range", cell_ranges.STEP} & self.steps.keys() or self.is_remembered)
+
+    @property
+    def is_remembered(self) -> bool:
+        """Whether the ranges of cells follow from earlier releases."""
+        return "remembered" in self.steps.get("cells", {})

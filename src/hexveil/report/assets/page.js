@@ -2,6 +2,8 @@
    with, the place chosen, and the second place that it is compared with. A place is a hexagon, by its
    number. */
 const byId = (id) => document.getElementById(id);
+/* Numbers are written as the page's language does. */
+const locale = document.documentElement.lang === "en" ? "en-GB" : document.documentElement.lang;
 const data = JSON.parse(byId("data").textContent);
 const column = data.columns;
 const rows = column.value.length;
@@ -20,8 +22,8 @@ function change(part) {
 function figure(value, digits) {
   if (value === null) return "\u2013";
   if (digits === null && value < 1e-4) return "<\u20090.0001";
-  if (digits === null) return value.toLocaleString("en-GB", { maximumSignificantDigits: 2 });
-  return value.toLocaleString("en-GB", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  if (digits === null) return value.toLocaleString(locale, { maximumSignificantDigits: 2 });
+  return value.toLocaleString(locale, { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 
 const number = (value) => figure(value, data.value.decimals);
@@ -31,7 +33,7 @@ const published = (value) => (data.value.signed ? signed(value) : number(value))
 
 /* A label of the page, templates/page/labels.json, with its places filled. */
 const label = (name, values = {}) => data.text[name].replace(/\{(\w+)\}/g, (_, key) => values[key]);
-const count = (value) => value.toLocaleString("en-GB");
+const count = (value) => value.toLocaleString(locale);
 const withUnit = (text) => (data.value.unit ? text + "\u00a0" + data.value.unit : text);
 const slotOf = (row) => (data.slot ? data.slot[row] : 0);
 const nameOf = (row) => (data.hexagon ? data.names[data.hexagon[row]] : "");

@@ -28,6 +28,7 @@ if (data.map) {
   startMap();
   if (location.hash.length > 1) readAddress();
   state.listeners.push(writeAddress);
+  startShare();
   addEventListener("hashchange", readAddress);
 }
 requestAnimationFrame(() => requestAnimationFrame(() => { document.body.dataset.ready = "true"; }));

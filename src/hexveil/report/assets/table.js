@@ -9,7 +9,7 @@ const heads = [
   { key: "bound", name: label("bound_column"), by: (row) => column.bound[row], text: (row) => (unknown(row).low || unknown(row).high ? range(row) : number(column.bound[row])) },
   { key: "low", name: label("from"), by: (row) => column.low[row], text: (row) => (unknown(row).low ? label("unknown") : published(column.low[row])), spare: true },
   { key: "high", name: label("to"), by: (row) => column.high[row], text: (row) => (unknown(row).high ? label("unknown") : published(column.high[row])), spare: true },
-  { key: "quality", name: label("quality"), by: (row) => column.quality[row], text: flagOf },
+  { key: "quality", name: label("quality"), by: (row) => column.quality[row], text: (row) => label(`grade ${flagOf(row)}`) },
   ...data.extras.filter(({ name }) => name).map(({ key, name, decimals, spare }) => ({ key, name, spare, by: (row) => column[key][row], text: (row) => figure(column[key][row], decimals) })),
 ];
 const numeric = (head) => head.by && head.key !== "slot" && head.key !== "quality";
@@ -35,7 +35,7 @@ function sortRows() {
   if (head) {
     const keys = new Map(list.map((row) => [row, (head.by ?? head.text)(row) ?? -Infinity]));
     const sign = tableState.down ? -1 : 1;
-    const collator = new Intl.Collator("en", { numeric: true });
+    const collator = new Intl.Collator(locale, { numeric: true });
     const compare = head.by ? (a, b) => a - b : collator.compare;
     list.sort((a, b) => sign * compare(keys.get(a), keys.get(b)) || a - b);
   }

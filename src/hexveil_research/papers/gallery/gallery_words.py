@@ -10,35 +10,30 @@ from dataclasses import dataclass
 HEAD = """\
 # The papers' figures
 
-*For readers of the papers: every figure drawn anew, beside what the paper concludes from it.*
+*For readers of the papers: every figure drawn again, beside what the paper concludes from it.*
 
-All figures come from this code, on simulated and synthetic data; no records are read. One command \
-draws them, writes the [data behind them](../figures/paper-figures.json), tries every claim, and \
-writes this page:
+On simulated and synthetic data. One command draws the figures, writes the \
+[data behind them](../figures/paper-figures.json), tries every claim, and writes this page:
 
 ```sh
 python -m hexveil_research.papers.gallery.paper_gallery docs
 ```
 
 Each point is the mean of {trials} simulated releases per cell; *hexveil* marks our own lines. \
-[Reproduce the papers](../how-to/reproduce.md) tells how to draw any of them from your own counts \
-or records, and how claims are judged. Where a printed formula fails, the [erratum](errata.md) has \
-its corrected form.
+[Reproduce the papers](../how-to/reproduce.md) tells how to draw them from your own counts or \
+records, and how claims are judged.
 """
 
 TALLY = """\
 ## Claims in numbers
 
-A statement counts once, however often it was tried. "On other records than the paper's" means \
-that the paper's own data are not published: the verdict is about data that share all published \
-facts with them. All claims, with what was measured, are in a \
-[CSV file](../figures/paper-claims.csv).
+A statement counts once, however often it was tried. "On other records than the paper's": its own \
+data are not published, so the verdict is about data that share all published facts. All claims, \
+with what was measured, are in a [CSV file](../figures/paper-claims.csv).
 
 {tally}
 
-What the papers print and does not hold:
-
-{failures}
+What fails as printed is in the [errata](errata.md), each with its corrected form.
 """
 
 END = """\
@@ -64,8 +59,7 @@ class FigureWords:
 
 
 _CHOICE = (
-    "With the exponential mechanism as printed, the private choice errs about as much as with "
-    "permute-and-flip, which is released."
+    "The exponential mechanism as printed errs about as much as permute-and-flip, as released."
 )
 _RISK = "The joint plan beside it has the same worst-case error at a fraction of the loss."
 
@@ -73,11 +67,9 @@ FIGURES = {
     "iot:fig1": FigureWords(
         "Packing users into arrays with BESTFIT, not WRAPAROUND, lowers the error of LEVY and "
         "FIXEDQUANTILE much; ARRAY-AVERAGING errs about as much under both.",
-        "The first holds for FIXEDQUANTILE: a user reaches one array, not two. For LEVY 1,000 "
-        "releases of each cell show a smaller error at every ε, and leave open whether it is "
-        "smaller by a quarter. The second fails with the printed noise of WRAPAROUND, which is "
-        "twice the necessary noise (erratum 7). With the noise that is needed, both groupings err "
-        "alike.",
+        "The first holds for FIXEDQUANTILE: a user reaches one array, not two. For LEVY the "
+        "error is smaller at every ε, by how much is left open. The second fails with the printed "
+        "noise of WRAPAROUND (erratum 7); with the noise that is needed, both err alike.",
     ),
     "iot:fig2": FigureWords(
         "On a cell of real buses all algorithms that clip err much less than BASELINE, and hardly "
@@ -98,9 +90,8 @@ FIGURES = {
     "iot:fig5": FigureWords(
         "The cap of least worst-case error grows with ε in steps, and every step is one of the "
         "counts.",
-        "It does. The second panel adds what the caps cost: a cap chosen for the arrays as they "
-        "are filled is never worse (erratum 8), optimal clipping is better than any cap, and at "
-        "small ε the middle of the bounds, which costs no privacy, is better than all of them.",
+        "It does. The second panel adds what the caps cost: optimal clipping is better than any "
+        "cap, and at small ε the middle of the bounds is better than all of them.",
     ),
     "rw:fig1": FigureWords(
         "RW's algorithms err much less than BASELINE on a cell of real buses, with little "
@@ -117,17 +108,14 @@ FIGURES = {
     "comp:fig1": FigureWords(
         "In an hour of a real city CLIP-USER lowers the privacy loss at most ε, at no larger "
         "worst-case error.",
-        "It does, on an hour of a simulated city. Exact accounting (erratum 3) of the release "
-        "without suppression loses less than Kε at few ε only; constants have no larger error at "
-        "no loss, and the joint plan says so.",
+        "It does, on an hour of a simulated city. Constants have no larger error at "
+        "no loss, as the joint plan reports.",
     ),
     "comp:fig2": FigureWords(
         "Caps after CLIP-USER improve the worst-case error of that hour little or not at all, "
         "since the worst cell has very few samples.",
         "The improvement is little, on an hour of a simulated city; the reason does not carry "
-        "over, since the worst cell has as large counts as others. Both curves are drawn: the "
-        "halted stage kept, as printed, and undone (erratum 2). Above the grey line a release is "
-        "worse than two constants that cost no privacy (erratum 4).",
+        "over. Above the grey line a release is worse than two constants (erratum 4).",
     ),
     "comp:fig3": FigureWords(
         "On the synthetic set, gamma = 3, CLIP-USER lowers the loss from Gε to Kε.",
@@ -154,17 +142,14 @@ FIGURES = {
     "wc:fig1": FigureWords(
         "On the worst data set, all samples at U, optimal clipping errs much less than AKMV, for "
         "a large range of ε.",
-        "It does, with the corrected formula of the least error (erratum 5). AKMV's threshold by "
-        "the exponential mechanism as printed errs like that by permute-and-flip. Foresight and "
-        "Auto choose by a prior and have no proven worst case: drawn is their largest error on "
-        "four data sets, which is far above that of optimal clipping.",
+        "It does, with the corrected formula of the least error (erratum 5). Foresight and "
+        "Auto choose by a prior and have no proven worst case; their largest error on four data "
+        "sets is far above that of optimal clipping.",
     ),
     "wc:fig2": FigureWords(
         "On uniform samples of the geometric collection the worst-case error of optimal clipping "
         "lies below AKMV's average error.",
-        "It does, at every ε drawn. Whether AKMV's average error is a little above that of plain "
-        "Laplace, 1,000 releases do not decide. Foresight and Auto, in the same axes, use public "
-        "counts and a prior.",
+        "It does, at every ε drawn.",
     ),
     "wc:fig3": FigureWords(
         "The same on the extreme-valued collection with normal samples.",

@@ -87,14 +87,14 @@ def draw(docs: Path, figures: Figures) -> None:
 
 
 def page(rows: Sequence[Row], shown: Sequence[Study]) -> str:
-    """Return the page: the tally, what fails, and every figure with the number of its claims.
+    """Return the page: the tally, and every figure with the number of its claims.
 
     Without claims it has the figures and their words alone.
     """
     figures = [study for study in shown if study.name in gallery_words.FIGURES]
     text = [gallery_words.HEAD.format(trials=f"{TRIALS:,}")]
     if rows:
-        text.append(gallery_words.TALLY.format(tally=tally(rows), failures=failures(rows)))
+        text.append(gallery_words.TALLY.format(tally=tally(rows)))
     for study in figures:
         text += figure_lines(study, [row for row in rows if row["study"] == study.name])
     return "\n".join([*text, gallery_words.END])
@@ -103,11 +103,6 @@ def page(rows: Sequence[Row], shown: Sequence[Study]) -> str:
 def tally(rows: Sequence[Row]) -> str:
     """Return a table of the distinct statements, by kind and verdict."""
     return claim_tally.markdown_table([study_folders.claim_of(row) for row in rows])
-
-
-def failures(rows: Sequence[Row]) -> str:
-    """Return a list of all that the papers print and that fails, with the errata."""
-    return claim_tally.failure_list([study_folders.claim_of(row) for row in rows])
 
 
 def figure_lines(study: Study, rows: Sequence[Row]) -> list[str]:

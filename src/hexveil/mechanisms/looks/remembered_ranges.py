@@ -1,0 +1,339 @@
+"""Ranges of cells from the forecast of earlier releases: nothing is spent on finding them.
+
+Whoever publishes every day has released much about a cell already. A forecast by those numbers
+(publishing/memory/) states where the cell's average will lie, and how surely; user means are
+clipped to a range around it. Of a cell of within-cell deviation S and forecast deviation p the half
+width is
+
+    r = √((κ S)² + (max(κ, 1.3) p)²),
+
+κ of `MULTIPLES` such that noise² + shape² is least: the noise that the range costs, over the part
+of users whom it does not clip, and k(κ)² S² Σw², what the shape of the users' law hides. Weights
+and noise are those of the other ranges (`user_weights`), in units of each cell's width; a cell
+counts less the further its noise exceeds p, since the forecast alone will say as much.
+
+One stage: the weighted sum of user means in the cell's range (`weighted_mean`), of sensitivity
+W R and noise of scale R ΣW r, R the range in quanta.
+
+Neighbours: all values of one user, in all its cells at once, change within the bounds; users and
+counts stay. Loss: W / (r ΣW) for each cell, in whatever range, which is what is booked.
+The ranges are part of the plan, and the plan is a function of public facts and of outputs of
+earlier releases alone. Given these it is a plan like any other: losses add up over releases
+whatever earlier outputs chose (docs/understand/guarantees.md). A wrong forecast costs accuracy,
+never privacy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, ErrorModel, WeightedMeanErrorModel
+from hexveil.accounting.noise_law import GAUSSIAN, NoiseLaw
+from hexveil.accounting.promise import Promise
+from hexveil.base.arrays import Floats, Ints
+from hexveil.base.errors import InputError
+from hexveil.mechanisms.contract import DONE, NoisyTotals
+from hexveil.mechanisms.looks.clipped_mean import CELLS, CellLattice
+from hexveil.mechanisms.looks.kinds import (
+    ClippingKind,
+    Planned,
+    PrivateStep,
+    ReleaseAllocation,
+    Shown,
+    StatedLosses,
+    check_weights,
+    lattice_of,
+    misfit,
+    weighted_losses,
+)
+from hexveil.mechanisms.looks.pooled_means import cell_shares
+from hexveil.mechanisms.looks.user_weights import (
+    WEIGHT_CONFOUNDING,
+    UserMeanPrior,
+    expected_bias,
+    find_user_weights,
+    max_bias,
+)
+from hexveil.mechanisms.looks.weighted_mean import WeightedMean
+from hexveil.mechanisms.pooled_law import MeanView
+from hexveil.mechanisms.stage_data import (
+    STANDARD_NORMAL,
+    Decoded,
+    EstimateGrid,
+    Outputs,
+    PrivateSums,
+    to_value_units,
+)
+from hexveil.model.occupancy import Occupancy
+from hexveil.model.pair_columns import Weights
+from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning.allocation import PlanAllocation, PlanningProblem, weighted_rows
+from hexveil.planning.calibration import fit_noise
+from hexveil.planning.request import Request
+from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
+
+MULTIPLES: Floats = np.array([0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0])
+SHAPES: Floats = np.array([0.135, 0.11, 0.085, 0.05, 0.032, 0.02, 0.012])
+"""κ, and k(κ): what laws of users of one spread hide, in deviations."""
+FORECAST_MULTIPLE = 1.3
+"""Least multiple of the forecast's deviation that a range reaches."""
+ROUNDS = 2
+"""Searches for weights: for the widths and the importance of cells that the one before led to."""
+
+
+@dataclass(frozen=True, eq=False)
+class RememberedRanges(ClippingKind):
+    """User means are clipped to ranges of their cells that earlier releases led to.
+
+    Attributes
+    ----------
+    weight : Weights
+        Whole weights of user means; a user's part of a cell's number is its weight over their sum.
+    lower, upper : ndarray of int64, shape (n_cells,)
+        Range of each cell, in quanta above the records' lower bound.
+    span_quanta : int
+        Width of the records' bounds.
+    centre, pooled, within : float
+        Middle of the cells, deviation of all user means, and that within a cell, as earlier
+        releases say; value units.
+    """
+
+    weight: Weights
+    lower: Ints
+    upper: Ints
+    span_quanta: int
+    centre: float
+    pooled: float
+    within: float
+    mode: ClassVar[Literal["remembered"]] = "remembered"
+    strategy: ClassVar[str] = "remembered_ranges"
+    borrows: ClassVar[bool] = True
+
+    def check(self) -> None:
+        """Refuse numbers that no plan has: a stranger may have written them."""
+        inside = (self.lower >= 0) & (self.upper <= self.span_quanta)
+        if not (inside & (self.lower < self.upper)).all():
+            raise InputError("it has a range of a cell that is empty, or not within the bounds.")
+        if not (math.isfinite(self.centre) and 0 < self.within <= self.pooled < math.inf):
+            raise InputError("its ranges rest on deviations that no forecast has.")
+
+    def fits(self, occupancy: Occupancy) -> bool:
+        """Return whether its arrays are those of these cells and users."""
+        sizes = {self.lower.size, self.upper.size}
+        return self.weight.fits(occupancy) and sizes == {occupancy.n_cells}
+
+    def check_plan(self, rows: PlanAllocation, occupancy: Occupancy, request: Request) -> None:  # noqa: ARG002
+        """Refuse weights, noise or statistics that no such plan has."""
+        check_weights(self.weight, rows)
+        if request.noised != ("mean",) or not request.history:
+            raise misfit()
+
+    @property
+    def width(self) -> Floats:
+        """Width of each cell's range, as a part of the span."""
+        return np.asarray((self.upper - self.lower) / self.span_quanta)
+
+    def mean_error(self, problem: PlanningProblem, rows: PlanAllocation) -> ErrorModel:
+        """Return the error model of the means."""
+        noise, width = rows.mean_noise(problem), problem.span * self.width
+        within = self.within / width
+        # How much of the users' law a range of these multiples of S hides, between the tables'.
+        hidden = np.exp(np.interp(0.5 / within, MULTIPLES, np.log(SHAPES)))
+        shape = hidden * within * np.sqrt(CellDesign.of(self.weight).weight_squares)
+        by_weights = expected_bias(self.weight, UserMeanPrior(within, WEIGHT_CONFOUNDING))
+        return WeightedMeanErrorModel(
+            "mean",
+            width,
+            noise,
+            np.zeros_like(noise),
+            np.full(noise.size, MAX_CONSTANT_ERROR["mean"]),
+            max_bias=max_bias(self.weight),
+            expected_bias=np.hypot(by_weights, shape),
+            law=problem.request.law,
+        )
+
+    def variance_error(self, problem: PlanningProblem, rows: PlanAllocation) -> ErrorModel:  # noqa: ARG002
+        """Refuse variances."""
+        raise misfit()
+
+    def losses(
+        self,
+        problem: PlanningProblem,
+        rows: PlanAllocation,
+        variance: ErrorModel | None = None,  # noqa: ARG002  as of other kinds
+    ) -> StatedLosses:
+        """Return the losses of the plan."""
+        shared = self.shared(problem.request.delta)
+        return weighted_losses(problem.occupancy, self.weight, (rows.mean_noise(problem),), shared)
+
+    def stages(self, plan: Planned, scale: ValueLattice) -> RememberedStages:
+        """Return the one stage, on the lattice of the records."""
+        if scale.span_quanta != self.span_quanta:
+            raise InputError("the ranges of the plan are for other bounds; plan again.")
+        mean = WeightedMean(plan.problem.occupancy, self.weight, plan.mean_noise)
+        mean.check()
+        lattice, law = lattice_of(plan, scale), plan.request.law
+        return RememberedStages(self, mean, lattice, law, plan.booked_losses, plan.error_models)
+
+    # ---- what a release states ----
+
+    def steps(self, plan: Planned, total: Fraction) -> list[PrivateStep]:
+        """Return the cells: nothing else looks at values."""
+        return [PrivateStep("cells", total, {"remembered": len(plan.request.history)})]
+
+    def cell_entries(self, plan: Planned) -> dict[str, list[Any]]:
+        """Return the clipping range of each cell, in value units."""
+        bounds = float(plan.lower[0]), float(plan.span[0])
+        ends = zip(self.lower.tolist(), self.upper.tolist(), strict=True)
+        stated = [
+            {"lower": low, "upper": high, "moved": False}
+            for low, high in (
+                (to_value_units(end, self.span_quanta, *bounds) for end in pair) for pair in ends
+            )
+        ]
+        return {"clipping_range": stated}
+
+    def words(self, plan: Planned, price: Shown, part: Shown) -> str:  # noqa: ARG002
+        """Return what the ranges rest on."""
+        number = len(plan.request.history)
+        maps = "an earlier map" if number == 1 else f"{number} earlier maps"
+        return f"one for each cell, by the forecast of {maps}; nothing is spent on finding them."
+
+
+@dataclass(frozen=True, eq=False)
+class RememberedStages(ReleaseAllocation):
+    """The one stage of weighted means in ranges of cells that are public beforehand.
+
+    Attributes
+    ----------
+    ranges : RememberedRanges
+    mean : WeightedMean
+    lattice : CellLattice
+        Of cells that all have the records' bounds.
+    law : NoiseLaw
+    booked : ndarray of float, shape (n_users,)
+    errors : mapping of str to ErrorModel
+    """
+
+    ranges: RememberedRanges
+    mean: WeightedMean
+    lattice: CellLattice
+    law: NoiseLaw
+    booked: Floats
+    errors: Mapping[str, ErrorModel]
+
+    def next_stage(self, earlier: Outputs) -> NoisyTotals | None:
+        """Return the only stage."""
+        if earlier:
+            return DONE
+        mean, ends = self.mean, (self.ranges.lower, self.ranges.upper)
+        width = ends[1] - ends[0]
+
+        def total(sums: PrivateSums) -> Ints:
+            return mean.measure(sums, ends)
+
+        scales, report = mean.scales(width), mean.sensitivity(mean.moves(width))
+        return NoisyTotals(CELLS, scales.size, self.law, report, total, scales=scales)
+
+    def check_release(self, scale: ValueLattice, epsilon: float, *, has_squares: bool) -> None:  # noqa: ARG002
+        """Refuse narrower bounds, and numbers that leave 64 bits."""
+        self.mean.check_bounds(self.lattice, scale)
+        self.mean.check_room(scale.span_quanta, epsilon)
+
+    def numbers(self, outputs: Outputs) -> dict[str, Ints]:
+        """Return the noisy integer of each cell."""
+        return {"mean": outputs[CELLS][0]}
+
+    def decode(self, outputs: Outputs) -> tuple[Decoded, ...]:
+        """Return the published means, with no clipping undone."""
+        means = self.lattice.in_units(self.mean.averages(outputs[CELLS][0]))
+        return (Decoded("mean", means[None], self.mean.grid(self.lattice), self.errors["mean"]),)
+
+    def grids(self, models: Mapping[str, ErrorModel]) -> dict[str, EstimateGrid]:  # noqa: ARG002
+        """Return where published means can lie."""
+        return {"mean": self.mean.grid(self.lattice)}
+
+    def view(self, outputs: Outputs) -> MeanView:
+        """Return the look at every cell, and the spread that earlier releases state."""
+        ranges, weight = self.ranges, self.mean.weight
+        low, high = (
+            self.lattice.in_units(end.astype(np.float64)) for end in (ranges.lower, ranges.upper)
+        )
+        look = ClippedLook(
+            self.lattice.in_units(self.mean.averages(outputs[CELLS][0])),
+            low,
+            high,
+            self.mean.noise * (high - low),
+            is_gaussian=self.law == GAUSSIAN,
+        )
+        lower = float(self.lattice.lower_value[0])
+        bounds = lower, lower + self.lattice.quantum * ranges.span_quanta
+        spread = UserMeanSpread(ranges.centre, ranges.pooled, ranges.pooled, ranges.within)
+        return MeanView((look,), CellDesign.of(weight), spread, bounds, cell_shares(weight))
+
+
+def allocate_remembered(problem: PlanningProblem, promise: Promise) -> PlanAllocation:
+    """Return ranges by the problem's forecast, and weights and noise for their widths."""
+    forecast, facts, law = problem.forecast, problem.facts, promise.law
+    assert forecast is not None  # noqa: S101  see `PlanningProblem.with_forecast`
+    assert facts is not None  # noqa: S101
+    span, limit = float(problem.span[0]), float(promise.amount)
+    within, deviation = forecast.within / span, forecast.deviation / span
+    half, importance, rates = np.hypot(within, deviation), np.ones(deviation.size), None
+    for _ in range(ROUNDS):
+        prior = UserMeanPrior(within * importance, 2.0 * WEIGHT_CONFOUNDING * half * importance)
+        weights = find_user_weights(
+            problem.occupancy, limit, prior, begin=rates, law=law, price=2.0 * half * importance
+        )
+        rates = weights.rates
+        deviations = weights.noise * math.sqrt(law.variance)
+        squares = CellDesign.of(weights.weight).weight_squares
+        half, error = choose_half_widths(within, deviation, deviations, squares)
+        importance = (deviation**2 / (deviation**2 + error**2)) ** 1.5
+    centre = np.clip((forecast.mean - float(facts.lattice.lower)) / span, 0.0, 1.0)
+    steps = facts.lattice.span_quanta
+    lower = np.clip(np.floor((centre - half) * steps), 0, steps - 1).astype(np.int64)
+    upper = np.clip(np.ceil((centre + half) * steps), lower + 1, steps).astype(np.int64)
+    middle = float(np.mean(forecast.mean))
+    pooled = float(np.hypot(np.std(forecast.mean), forecast.within))
+    ranges = RememberedRanges(weights.weight, lower, upper, steps, middle, pooled, forecast.within)
+    return fit_noise(problem, promise, weighted_rows(problem.occupancy, ranges, weights.noise))
+
+
+def choose_half_widths(
+    within: float, deviation: Floats, noise: Floats, squares: Floats
+) -> tuple[Floats, Floats]:
+    """Return half the width of each cell's range, and the predicted deviation of its number.
+
+    Parameters
+    ----------
+    within : float
+        S, in any unit.
+    deviation : ndarray of float, shape (n_cells,)
+        p, in the same unit.
+    noise : ndarray of float, shape (n_cells,)
+        Standard deviation of the noise for a range of width 1.
+    squares : ndarray of float, shape (n_cells,)
+        Σw².
+
+    Examples
+    --------
+    >>> noise = np.array([1.0, 0.001])
+    >>> choose_half_widths(1.0, np.zeros(2), noise, np.ones(2))[0]
+    array([0.5, 3. ])
+    """
+    multiple = MULTIPLES[:, None]
+    halves = np.hypot(multiple * within, np.maximum(multiple, FORECAST_MULTIPLE) * deviation)
+    cdf = np.vectorize(STANDARD_NORMAL.cdf)
+    # The part of users within the range, on average over where the forecast may be off.
+    inside = 2.0 * cdf(halves / np.hypot(within, deviation)) - 1.0
+    costs = (2.0 * halves * noise / inside) ** 2 + (SHAPES[:, None] * within) ** 2 * squares
+    best = costs.argmin(axis=0)[None]
+    half, cost = (np.take_along_axis(table, best, 0)[0] for table in (halves, costs))
+    return half, np.sqrt(cost)

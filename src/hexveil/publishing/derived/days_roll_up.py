@@ -1,0 +1,202 @@
+"""Roll-up of the releases of several days: averages over days, by kind of day, of each cell.
+
+Single days are too noisy to be averaged, and estimates of days that remember each other share their
+errors. So averages are those of a joint law of all published numbers (learning/day_averages.py),
+weighted by the public records of each day. Post-processing: nothing is spent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+import pyarrow as pa
+
+from hexveil.base.errors import InputError
+from hexveil.base.rational import decimal_text
+from hexveil.learning.day_averages import DayAverages, average_days
+from hexveil.publishing.derived.derived_table import DerivedTable
+from hexveil.publishing.derived.release_source import ReleaseSource, open_sources
+from hexveil.publishing.memory.stored_day import EarlierRelease, read_earlier, to_bytes
+from hexveil.publishing.published_numbers import Release
+from hexveil.publishing.verification.verify import load
+from hexveil.report.templates import render_sentence
+
+KindOfDay: TypeAlias = Literal["all", "weekend", "weekday"]
+"""All days together; workdays and weekends; each day of the week."""
+WEEK = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+NORMAL_95 = 1.96
+MOST_DAYS = 92
+"""Days of one roll-up: the joint law of all cells is updated by each."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RolledUpDays(DerivedTable):
+    """Averages over days of the cells of several releases, with 95 percent intervals.
+
+    `table` has a row per cell, or by kind of day one per cell and kind: its name, `cells` (days
+    with numbers), `records`, `mean`, `mean_low` and `mean_high`. `statement` names the releases.
+    """
+
+    def __repr__(self) -> str:
+        return f"RolledUpDays({self.statement['source']['dataset']!r}, n_cells={len(self)})"
+
+
+def roll_up_days(
+    releases: Sequence[Release | str | Path],
+    *,
+    by: KindOfDay = "all",
+    key: str | Path | None = None,
+) -> RolledUpDays:
+    """Return the averages over days of the releases of an archive; nothing is spent.
+
+    Parameters
+    ----------
+    releases : sequence of Release, str or Path
+        Of different days, of one value, grid, bounds and privacy unit; each with its `memory.npy`.
+    by : "all", "weekend" or "weekday"
+        Over all days; workdays and weekends apart; or each day of the week.
+    key : str or Path, optional
+        File of the holder's public key: then the folders must be signed with it.
+
+    Raises
+    ------
+    InputError
+        If a folder is not as it was written, or releases are not of such days.
+    """
+    if by not in get_args(KindOfDay):
+        raise InputError(f"by must be one of {', '.join(get_args(KindOfDay))}, got {by!r}.")
+    opened = [
+        load(entry, key=key) if isinstance(entry, (str, Path)) else entry for entry in releases
+    ]
+    if not 2 <= len(opened) <= MOST_DAYS:
+        raise InputError(f"a roll-up of days takes 2 to {MOST_DAYS} releases, got {len(opened)}.")
+    dated = sorted(((_earlier(entry), entry) for entry in opened), key=lambda pair: pair[0].day)
+    days = [earlier for earlier, _ in dated]
+    if len({entry.day for entry in days}) < len(days) or len({entry.key for entry in days}) > 1:
+        raise InputError("a roll-up of days takes one release of each day, of one value and grid.")
+    records = [np.asarray(entry.table["records"].to_numpy(), dtype=np.int64) for _, entry in dated]
+    groups = _groups([date.fromisoformat(entry.day) for entry in days], by)
+    stated = next((entry.deviations for entry in days[::-1] if entry.deviations), None)
+    numbers = [np.array(group) for group in groups.values()]
+    averages = average_days([entry.published for entry in days], records, numbers, stated)
+    (source,) = open_sources(dated[-1][1]).values()
+    ends = days[0].published.bounds
+    tables = [
+        _table(own, name, source, ends, [(dated[k][1], records[k]) for k in group])
+        for own, (name, group) in zip(averages, groups.items(), strict=True)
+    ]
+    return RolledUpDays(pa.concat_tables(tables), _statement(source, dated, by))
+
+
+def _earlier(release: Release) -> EarlierRelease:
+    """Return a release as later ones read it."""
+    if release.memory is None:
+        raise InputError(
+            "a release has no memory.npy, from which days are rolled up: hexveil publish writes it "
+            'beside averages of one value column, unless history is "none".'
+        )
+    return read_earlier(release.manifest, release.table, to_bytes(release.memory))
+
+
+def _groups(days: Sequence[date], by: KindOfDay) -> dict[str, list[int]]:
+    """Return the numbers of the days of each kind that there are."""
+    names = [
+        {
+            "all": "",
+            "weekend": "weekend" if day.weekday() >= WEEK.index("Saturday") else "workday",
+            "weekday": WEEK[day.weekday()],
+        }[by]
+        for day in days
+    ]
+    order = ["", "workday", "weekend", *WEEK]
+    return {
+        name: [k for k, entry in enumerate(names) if entry == name]
+        for name in order
+        if name in names
+    }
+
+
+def _table(
+    averages: DayAverages,
+    name: str,
+    source: ReleaseSource,
+    bounds: tuple[float, float],
+    days: Sequence[tuple[Release, np.typing.NDArray[np.int64]]],
+) -> pa.Table:
+    """Return the rows of a kind of days."""
+    is_hexagons = source.manifest["grid"]["kind"] == "hexagons"
+    slots = [f"{start // 3600:02}:{start % 3600 // 60:02}" for start in averages.slot.tolist()]
+    has_slots = is_hexagons and "slot" in source.table.column_names
+    cells = [
+        f"{place}/{slot}" if has_slots else place
+        for place, slot in zip(averages.place.tolist(), slots, strict=True)
+    ]
+    columns: dict[str, Any] = {"cell": [f"{cell}/{name}" for cell in cells] if name else cells}
+    if is_hexagons and not name:
+        columns |= {"hexagon": averages.place.tolist()} | ({"slot": slots} if has_slots else {})
+    elif name:
+        columns |= {"place": averages.place.tolist()} | ({"time": slots} if has_slots else {})
+        columns["days"] = [name] * len(cells)
+    counts: dict[str, int] = {}
+    for release, records in days:
+        for cell, number in zip(_names(release.table), records.tolist(), strict=True):
+            counts[cell] = counts.get(cell, 0) + number
+    half = NORMAL_95 * averages.deviation
+    numbers = {
+        "cells": averages.days,
+        "records": [counts[cell] for cell in cells],
+        "mean": np.clip(averages.mean, *bounds),
+        "mean_low": np.clip(averages.mean - half, *bounds),
+        "mean_high": np.clip(averages.mean + half, *bounds),
+    }
+    return pa.table(columns | numbers)
+
+
+def _names(table: pa.Table) -> list[str]:
+    """Return the name of each cell without its day."""
+    if "slot" not in table.column_names:
+        column = "hexagon" if "hexagon" in table.column_names else "cell"
+        return [str(entry) for entry in table[column].to_pylist()]
+    pairs = zip(table["hexagon"].to_pylist(), table["slot"].to_pylist(), strict=True)
+    return [f"{place}/{slot[-5:]}" for place, slot in pairs]
+
+
+def _statement(
+    source: ReleaseSource, dated: Sequence[tuple[EarlierRelease, Release]], by: KindOfDay
+) -> dict[str, Any]:
+    """Return the statement of the roll-up."""
+    manifest, identities = source.manifest, [earlier.identity() for earlier, _ in dated]
+    digest = hashlib.sha256(json.dumps(identities).encode()).hexdigest()
+    grid = dict(manifest["grid"])
+    if grid["kind"] == "hexagons" and by == "all":
+        grid["slot"] = "pooled"
+    elif by != "all":
+        grid = {"kind": "labels", "columns": ["place", "time", "days"]}
+    spent = decimal_text(max(entry.epsilon for _, entry in dated))
+    return {
+        "kind": "roll-up",
+        "source": {
+            **source.identity,
+            "request": digest,
+            "ledger": None,
+            "receipt_sha256": None,
+            "epsilon_spent": spent,
+            "period": f"{identities[0]['day']} to {identities[-1]['day']}, {len(dated)} days",
+        },
+        "releases": identities,
+        "by": by,
+        **{name: dict(manifest[name]) for name in ("dataset", "bounds", "selection")},
+        "grid": grid,
+        "catalogue": dict(manifest.get("catalogue", {})),
+        "statistic": "mean",
+        "basis": "model",
+        "covers": render_sentence("derived.txt", "days_roll_up_covers"),
+        "promise": manifest["guarantee"]["promise"],
+    }

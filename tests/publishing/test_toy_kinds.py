@@ -303,7 +303,7 @@ def test_a_statistic_that_books_too_little_draws_nothing(totals, tmp_path, monke
 
 # ---- no kind is asked for ----
 
-KINDS = r"(Plan|MomentComponent|DistributionMeasure|PresenceComponent)\b"
+KINDS = r"(Plan|MomentComponent|DistributionComponent|PresenceComponent)\b"
 ASKED = re.compile(
     rf"isinstance\([^()]*[ (]{KINDS}|^\s*case [^:]*\b{KINDS}\(|hasattr\(plan", re.MULTILINE
 )

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Floats
     from hexveil.planning.component import PlanComponent
-    from hexveil.planning.distribution.distribution_plan import DistributionMeasure
+    from hexveil.planning.distribution.distribution_plan import DistributionComponent
 
 
 ComponentT = TypeVar("ComponentT", bound="PlanComponent")
@@ -65,8 +65,8 @@ def _other_moments(part: MomentComponent, changes: Mapping[str, Any]) -> MomentC
 
 
 def _other_distribution(
-    part: DistributionMeasure, changes: Mapping[str, Any]
-) -> DistributionMeasure:
+    part: DistributionComponent, changes: Mapping[str, Any]
+) -> DistributionComponent:
     from hexveil.planning.distribution.plan_distribution import (  # noqa: PLC0415  for these alone
         plan_distribution,
     )
@@ -96,7 +96,7 @@ def at_loss(plan: MomentComponent, loss: Fraction) -> MomentComponent:
     return alternative(plan, epsilon=loss, target=None)
 
 
-def describe_delta_gain(plan: MomentComponent | DistributionMeasure) -> str | None:
+def describe_delta_gain(plan: MomentComponent | DistributionComponent) -> str | None:
     """Return the gain of a δ in one sentence; None where a plan has or can have none, or is large.
 
     Of several means and variances, the first one's; of a distribution, a share's.
@@ -155,7 +155,7 @@ class EstimatorErrors:
     moment_errors: dict[str, float] = field(default_factory=dict)
 
 
-def compare_estimators(plan: DistributionMeasure) -> tuple[EstimatorErrors, ...]:
+def compare_estimators(plan: DistributionComponent) -> tuple[EstimatorErrors, ...]:
     """Return the predicted errors of each way, the most accurate share first."""
     # A single share has a way of its own, which no option names.
     has_indicator = len(plan.terms) == 1 and isinstance(plan.terms[0], Share)

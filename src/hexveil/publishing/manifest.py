@@ -23,7 +23,7 @@ from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_grid import ColumnFacts, DeclaredFacts
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.planning.component import PlanComponent
-from hexveil.planning.distribution.distribution_plan import DistributionMeasure
+from hexveil.planning.distribution.distribution_plan import DistributionComponent
 from hexveil.planning.goal import goal
 from hexveil.planning.moment_component import MomentComponent
 from hexveil.planning.moment_tables import grids_of
@@ -305,7 +305,7 @@ def occupancy_section(users: NDArray[Any], records: NDArray[Any]) -> dict[str, i
     return {"pairs": int(users.sum()), "records": int(records.sum())}
 
 
-def occupancy_sections(plan: MomentComponent | DistributionMeasure) -> dict[str, Any]:
+def occupancy_sections(plan: MomentComponent | DistributionComponent) -> dict[str, Any]:
     """Return the sections of a manifest about occupancy."""
     occupancy = plan.occupancy
     return {

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.work_share import ESTIMATES, RELEASING, SEARCH, share_of_work
-from hexveil.planning.distribution.distribution_plan import DistributionMeasure
+from hexveil.planning.distribution.distribution_plan import DistributionComponent
 from hexveil.planning.moment_component import MomentComponent
 from hexveil.planning.presence.presence_plan import PresenceComponent
 from hexveil.publishing.distribution.distribution_manifest import distribution_entry
@@ -111,7 +111,7 @@ def _publish_moments(
 
 
 def _publish_distribution(
-    component: DistributionMeasure, _facts: object, _stages: object, outputs: Outputs, *_: object
+    component: DistributionComponent, _facts: object, _stages: object, outputs: Outputs, *_: object
 ) -> Published:
     with share_of_work(RELEASING, 0.0, 0.8, ESTIMATES):
         decoded = decode_release(component, outputs)
@@ -127,7 +127,7 @@ def _publish_presence(
     return table, presence_entry(component, outputs, map_accuracy(decoded)), None
 
 
-def _check_distribution(component: DistributionMeasure, facts: Any) -> None:  # noqa: ANN401
+def _check_distribution(component: DistributionComponent, facts: Any) -> None:  # noqa: ANN401
     check_labels(facts)
     check_label_columns(facts, component.terms)
 
@@ -145,11 +145,11 @@ KINDS: dict[str, ComponentKind] = {
         moment_checks.describe_moments,
         readme="moments/readme.md",
     ),
-    DistributionMeasure.kind: ComponentKind(
+    DistributionComponent.kind: ComponentKind(
         "values",
         _publish_distribution,
         _check_distribution,
-        partial(component_schema, DistributionMeasure.kind),
+        partial(component_schema, DistributionComponent.kind),
         distribution_checks.check_statements,
         distribution_checks.typed_columns,
         moment_checks.check_counted_cells,

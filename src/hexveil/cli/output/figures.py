@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from hexveil.planning.distribution.distribution_plan import DistributionMeasure
+    from hexveil.planning.distribution.distribution_plan import DistributionComponent
     from hexveil.planning.moment_component import MomentComponent
     from hexveil.planning.plan import Plan
     from hexveil.planning.presence.presence_plan import PresenceComponent
@@ -177,7 +177,7 @@ def _presence_curve(plan: PresenceComponent, unit: str) -> Curve:
     return Curve("private presence", _curve(priced, POINTS), error, label, (level, CONSTANT))
 
 
-def _share_curve(plan: DistributionMeasure, _: str) -> Curve:
+def _share_curve(plan: DistributionComponent, _: str) -> Curve:
     """Return prices and errors of a share of records; ε is divided as in the plan."""
     share_epsilon, shares_alone = plan.requested_epsilon, replace(plan, moments=())
     if plan.moment_plan is not None:

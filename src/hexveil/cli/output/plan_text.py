@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hexveil.cli.output.formatting import Row
-    from hexveil.planning.distribution.distribution_plan import DistributionMeasure
+    from hexveil.planning.distribution.distribution_plan import DistributionComponent
     from hexveil.planning.moment_component import MomentComponent
     from hexveil.planning.plan import Plan
 
@@ -57,11 +57,11 @@ def map_rows(plan: Plan, *, coarse: Plan | None = None, warning: str | None = No
 # ---- quantiles, shares and histograms; several value columns ----
 
 
-def _statistics_row(plan: Plan | DistributionMeasure) -> Row:
+def _statistics_row(plan: Plan | DistributionComponent) -> Row:
     return ("Statistics", f"{', '.join(map(noun, plan.statistics))}.")
 
 
-def _distribution_rows(plan: DistributionMeasure, _: Plan | None) -> list[Row]:
+def _distribution_rows(plan: DistributionComponent, _: Plan | None) -> list[Row]:
     """Return rows about the statistics, how they are measured, and the expected errors."""
     unit = plan.facts.value_unit
     return [
@@ -78,7 +78,7 @@ def _column_rows(plan: Any, about: str) -> list[Row]:  # noqa: ANN401  of public
     return [("Expected error", f"{about}{_average_errors(plan, plan.facts.value_unit)}.")]
 
 
-def _average_errors(plan: MomentComponent | DistributionMeasure, value_unit: str) -> str:
+def _average_errors(plan: MomentComponent | DistributionComponent, value_unit: str) -> str:
     """Return the expected errors of one value column, on average over cells.
 
     With target errors also the largest of a cell, which is what they limit.

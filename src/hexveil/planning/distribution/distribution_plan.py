@@ -51,7 +51,7 @@ USELESS_ERROR = 0.115
 
 
 @dataclass(frozen=True, eq=False)
-class DistributionMeasure(PlainComponent):
+class DistributionComponent(PlainComponent):
     """Quantiles, shares or histograms of one value column, perhaps with means beside them.
 
     Attributes

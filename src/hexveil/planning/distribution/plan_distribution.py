@@ -31,7 +31,7 @@ from hexveil.planning.distribution.distribution_components import (
     choose_prices,
     score_metadata,
 )
-from hexveil.planning.distribution.distribution_plan import SHAPE_SHARE, DistributionMeasure
+from hexveil.planning.distribution.distribution_plan import SHAPE_SHARE, DistributionComponent
 from hexveil.planning.feasibility.utility_test import default_baseline_error
 from hexveil.planning.methods import plan_moments
 from hexveil.planning.plan_arguments import PlanArguments
@@ -47,7 +47,7 @@ KINDS = ("moments", "distribution")
 
 def plan_distribution(
     facts: Occupancy | PublicMetadata, options: PlanArguments
-) -> DistributionMeasure:
+) -> DistributionComponent:
     """Return a plan of quantiles, shares or histograms; see `hexveil.plan`.
 
     Only public facts enter: occupancy, bounds, thresholds and ε. Nothing is spent.
@@ -120,13 +120,13 @@ class _Request:
             )
         check_room(self.facts.occupancy.records_per_user)
 
-    def plan(self, edition: str | None) -> DistributionMeasure:
+    def plan(self, edition: str | None) -> DistributionComponent:
         """Return the plan with the loss split by prediction."""
         share = self._distribution_share() if self.moments else Fraction(1)
         whole = promised(self.epsilon, self.delta)
         moment_plan = self._moment_plan(whole.part(1 - share)) if self.moments else None
         component = self._component(whole.part(share))
-        return DistributionMeasure(
+        return DistributionComponent(
             self.facts,
             self.moments,
             self.terms,

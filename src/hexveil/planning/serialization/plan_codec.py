@@ -30,7 +30,7 @@ from hexveil.planning import allocation, request
 from hexveil.planning.cell_mechanisms import OtherStagesError, SavedStages
 from hexveil.planning.distribution import distribution_components
 from hexveil.planning.distribution.distribution_components import PricedCells
-from hexveil.planning.distribution.distribution_plan import DistributionMeasure
+from hexveil.planning.distribution.distribution_plan import DistributionComponent
 from hexveil.planning.moment_component import MomentComponent
 from hexveil.planning.plan import Plan
 from hexveil.planning.request import ClippingRangeMode
@@ -48,10 +48,10 @@ from hexveil.planning.serialization.codec import (
     unpack_bytes,
 )
 
-SavedComponent: TypeAlias = MomentComponent | DistributionMeasure
+SavedComponent: TypeAlias = MomentComponent | DistributionComponent
 """Components that are saved: under private presence plans follow from declarations."""
 KINDS: dict[str, type[Any]] = {
-    kind.saved_as: kind for kind in (MomentComponent, DistributionMeasure, Plan)
+    kind.saved_as: kind for kind in (MomentComponent, DistributionComponent, Plan)
 }
 """What is saved as a whole, by name: the part of one value column, or the plan of several."""
 _CLASSES = (

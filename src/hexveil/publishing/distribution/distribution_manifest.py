@@ -41,13 +41,13 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.contract import StagedPlan
     from hexveil.mechanisms.distribution.combined_stages import Component
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.distribution.distribution_plan import DistributionMeasure
+    from hexveil.planning.distribution.distribution_plan import DistributionComponent
     from hexveil.planning.moment_component import MomentComponent
 
     Json = dict[str, Any]
 
 
-def distribution_entry(plan: DistributionMeasure, decoded: DecodedDistribution) -> Json:
+def distribution_entry(plan: DistributionComponent, decoded: DecodedDistribution) -> Json:
     """Return the entry of a plan of distributions in a manifest, by its released numbers."""
     facts, outputs, moments = plan.facts, decoded.outputs, decoded.moments
     sections = {} if moments is None else {MOMENTS: moment_section(moments.plan, moments.accuracy)}
@@ -85,7 +85,7 @@ def moment_section(plan: MomentComponent, accuracy: list[Json]) -> Json:
     }
 
 
-def _component(component: Component, plan: DistributionMeasure, outputs: Outputs) -> Json:
+def _component(component: Component, plan: DistributionComponent, outputs: Outputs) -> Json:
     """Return a component with its largest and its average loss, and the noise of bins."""
     booked = component.plan.losses()
     losses = of_amount(plan.booked_limit, plan.delta).losses(booked)
@@ -124,7 +124,7 @@ def drawn_stages(plan: StagedPlan, outputs: Outputs) -> Iterator[NoisyTotals]:
         earlier = earlier.extended(stage.name, stage.entries, outputs[stage.name])
 
 
-def _cells(plan: DistributionMeasure, decoded: DecodedDistribution) -> list[Json]:
+def _cells(plan: DistributionComponent, decoded: DecodedDistribution) -> list[Json]:
     """Return the figures of each cell that determine the loss of each component."""
     rows: list[Json] = [{"cell": name} for name in plan.names]
     if decoded.moments is not None:
@@ -133,7 +133,7 @@ def _cells(plan: DistributionMeasure, decoded: DecodedDistribution) -> list[Json
         _add(rows, SCORES, score_metadata(plan.facts), decoded.scores)
         return rows
     binned = plan.stages().component(SHAPE).plan
-    assert isinstance(binned, BinnedMap)  # noqa: S101  see DistributionMeasure
+    assert isinstance(binned, BinnedMap)  # noqa: S101  see DistributionComponent
     figures = {"weight": binned.weights.totals() / PARTS}
     if plan.delta:
         figures["squared_weight"] = binned.weights.squares()

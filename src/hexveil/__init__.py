@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from hexveil.records.read import declare, read
     from hexveil.records.select import Select
     from hexveil.records.sources.record_format import RecordFormat
-    from hexveil.simulation.example import example
+    from hexveil.simulation.city import example
 
 __version__ = "0.1.0"
 
@@ -99,7 +99,7 @@ _HOMES = {
     "declare": "hexveil.records.read",
     "read": "hexveil.records",
     "FleetDeclaration": "hexveil.planning.presence.presence_request",
-    "example": "hexveil.simulation.example",
+    "example": "hexveil.simulation.city",
 }
 
 __all__ = [

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from hexveil.model.cells import Cells, Labels, OneCell
     from hexveil.model.occupancy import LocalOccupancy as Occupancy
     from hexveil.planning.api import plan
-    from hexveil.planning.feasibility.advice import GridTooFineWarning
     from hexveil.planning.feasibility.capacity import Capacity, capacity
+    from hexveil.planning.feasibility.recommendation import GridTooFineWarning
     from hexveil.planning.method_comparison import compare
     from hexveil.planning.plan import Plan
     from hexveil.planning.presence.presence_request import FleetDeclaration
@@ -79,7 +79,7 @@ _HOMES = {
     "Ledger": "hexveil.ledger",
     "Occupancy": "hexveil.model.occupancy:LocalOccupancy",
     "Capacity": "hexveil.planning.feasibility.capacity",
-    "GridTooFineWarning": "hexveil.planning.feasibility.advice",
+    "GridTooFineWarning": "hexveil.planning.feasibility.recommendation",
     "Plan": "hexveil.planning.plan",
     "capacity": "hexveil.planning.feasibility.capacity",
     "compare": "hexveil.planning.method_comparison",

@@ -19,13 +19,12 @@ from hexveil.cli.output.grid_text import common_rows
 from hexveil.mechanisms.looks.range_search import ErrorPrediction
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-from hexveil.planning.feasibility.advice import ways_out
+from hexveil.planning.calibration import LARGEST, two_figures_up
 from hexveil.planning.feasibility.capacity import Capacity, assess_grids, propose_runs
 from hexveil.planning.feasibility.grid_assessment import GridAssessment, smoothed_error
 from hexveil.planning.feasibility.prediction import ErrorPredictor, epsilon_for_error
-from hexveil.planning.feasibility.recommendation import CommonGrid, choose, common_grids
+from hexveil.planning.feasibility.recommendation import CommonGrid, choose, common_grids, ways_out
 from hexveil.planning.feasibility.utility_test import small_map_factor
-from hexveil.planning.least_loss import LARGEST, two_figures_up
 
 RANGES = ("bounds", "private", "per-cell", "auto")
 OFFER = GridAssessment(

@@ -15,8 +15,8 @@ from hexveil.accounting import heavy_users
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.looks.user_weights import DISTRIBUTED_ITERATIONS
 from hexveil.planning.alternatives import compare_mechanisms
-from hexveil.planning.feasibility.advice import GridTooFineWarning
-from hexveil.planning.goal import goal
+from hexveil.planning.component import goal
+from hexveil.planning.feasibility.recommendation import GridTooFineWarning
 from hexveil.planning.method_comparison import compare_methods, compare_ranges
 from hexveil.planning.optimizers import mean_error, pair_sums
 from hexveil.planning.optimizers.mean_error import DISTRIBUTED_SEARCH, FULL_SEARCH

@@ -17,7 +17,6 @@ from hexveil.model.public_metadata import PublicMetadata
 from hexveil.model.statistic_terms import has_distribution
 from hexveil.planning import option_rules
 from hexveil.planning.api import plan as make_plan
-from hexveil.planning.feasibility.advice import USABLE_GRID, ways_out
 from hexveil.planning.feasibility.capacity import RunAdvice, assess_grids, propose_runs
 from hexveil.planning.feasibility.grids import (
     OTHER_GRIDS,
@@ -26,7 +25,7 @@ from hexveil.planning.feasibility.grids import (
     most_cells_of,
     on_each_grid,
 )
-from hexveil.planning.feasibility.recommendation import WEAKER_UNITS
+from hexveil.planning.feasibility.recommendation import USABLE_GRID, WEAKER_UNITS, ways_out
 from hexveil.planning.plan import Plan
 from hexveil.publishing.memory.history import forecast_cells
 from hexveil.records.progress import show_progress

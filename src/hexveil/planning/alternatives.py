@@ -28,7 +28,7 @@ from hexveil.planning import cell_mechanisms
 from hexveil.planning.methods import allocate
 from hexveil.planning.moment_component import MomentComponent
 from hexveil.planning.plan_arguments import PlanArguments
-from hexveil.planning.request import WORTHWHILE, WithinEpsilon, usual_delta
+from hexveil.planning.request import WORTHWHILE, usual_delta
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -238,7 +238,7 @@ def compare_mechanisms(plan: MomentComponent) -> list[MechanismRow]:
 
 def explain_absence(plan: MomentComponent) -> str | None:
     """Return why mechanisms of one cell are not compared on a plan's request, or None."""
-    is_pure = isinstance(plan.request.limit, WithinEpsilon) and not plan.delta
+    is_pure = plan.request.target is None and not plan.delta
     if not is_pure or plan.request.noised != ("mean",):
         return "Mechanisms of one cell are compared for means within an epsilon only."
     if plan.occupancy.n_cells > MAX_CELLS:

@@ -26,10 +26,14 @@ from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns, DeclaredFa
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning import option_rules
+from hexveil.planning.calibration import within_predictions
 from hexveil.planning.component import PlanComponent
 from hexveil.planning.distribution import plan_distribution
-from hexveil.planning.feasibility.advice import GridTooFineWarning, describe_repeats, ways_out
-from hexveil.planning.least_loss import within_predictions
+from hexveil.planning.feasibility.recommendation import (
+    GridTooFineWarning,
+    describe_repeats,
+    ways_out,
+)
 from hexveil.planning.methods import plan_moments
 from hexveil.planning.option_rules import by_column
 from hexveil.planning.plan import Facts, Plan

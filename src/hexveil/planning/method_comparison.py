@@ -24,7 +24,7 @@ from hexveil.planning.alternatives import (
 )
 from hexveil.planning.moment_component import MomentComponent
 from hexveil.planning.plan import Plan
-from hexveil.planning.request import Method, Objective, WithinErrors
+from hexveil.planning.request import Method, Objective
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -185,7 +185,7 @@ def compare_methods(plan: MomentComponent) -> list[ComparisonRow]:
     """
     request = plan.request
     methods = WAYS
-    if isinstance(request.limit, WithinErrors):
+    if request.target is not None:
         # A target fixes the objective, so that each method appears once.
         others = [(method, request.objective) for method, _ in WAYS if method != "joint"]
         methods = (("joint", request.objective), *others)

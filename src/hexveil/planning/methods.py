@@ -36,7 +36,6 @@ from hexveil.planning.moment_component import MomentComponent
 from hexveil.planning.optimizers import joint, per_cell
 from hexveil.planning.optimizers.per_cell import allocate_independently
 from hexveil.planning.plan_arguments import PlanArguments
-from hexveil.planning.request import WithinEpsilon, WithinErrors
 
 HALVINGS = 40
 SUPPRESSION_ROUNDS = 4
@@ -108,17 +107,16 @@ def allocate(problem: PlanningProblem) -> PlanAllocation:
     """
     request, occupancy = problem.request, problem.occupancy
     check_units(request.delta, occupancy.n_users)
-    match request.limit:
-        case WithinEpsilon(epsilon):
-            kind = "remembered" if problem.forecast else request.resolve_range(occupancy, epsilon)
-            return _BY_RANGE[kind](problem, promised(epsilon, request.delta))
-        case WithinErrors(targets) if request.method == "joint":
-            return joint.allocate_within_errors(problem, targets)
-        case WithinErrors(targets):
-            bare = problem.without_metadata()
-            return least_allocation(bare, targets, lambda epsilon: allocate(bare.within(epsilon)))[
-                1
-            ]
+    if request.epsilon is not None:
+        kind = (
+            "remembered" if problem.forecast else request.resolve_range(occupancy, request.epsilon)
+        )
+        return _BY_RANGE[kind](problem, promised(request.epsilon, request.delta))
+    targets = request.target or {}
+    if request.method == "joint":
+        return joint.allocate_within_errors(problem, targets)
+    bare = problem.without_metadata()
+    return least_allocation(bare, targets, lambda epsilon: allocate(bare.within(epsilon)))[1]
 
 
 def _within_bounds(problem: PlanningProblem, promise: Promise) -> PlanAllocation:

@@ -28,9 +28,8 @@ from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays, read_only
 from hexveil.planning import moment_tables
 from hexveil.planning.allocation import PlanningProblem, cell_names, restored
-from hexveil.planning.component import BookedStages, public_json
+from hexveil.planning.component import BookedStages, moment_goal, public_json
 from hexveil.planning.feasibility.utility_test import UtilityAssessment, assess_utility
-from hexveil.planning.goal import moment_goal
 from hexveil.planning.request import Request
 
 if TYPE_CHECKING:

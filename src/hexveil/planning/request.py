@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -41,24 +41,6 @@ WORTHWHILE = 0.95
 STATISTICS = ("mean", "variance", "sd")
 """What can be published of a cell; sd is the root of the variance, at no further cost."""
 NOISED = {"mean": "mean", "variance": "variance", "sd": "variance"}
-
-
-@dataclass(frozen=True)
-class WithinEpsilon:
-    """Errors are made small within a privacy loss."""
-
-    epsilon: Fraction
-
-
-@dataclass(frozen=True, eq=False)
-class WithinErrors(ReadOnlyArrays):
-    """The privacy loss is made small within planning errors of each cell."""
-
-    targets: Mapping[str, Floats]
-
-
-Limit: TypeAlias = WithinEpsilon | WithinErrors
-"""Kinds of requests, by what is given."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,13 +118,6 @@ class Request(ReadOnlyArrays):
         """The statistics that noise is added to, each once, the mean first."""
         required = {NOISED[name] for name in self.statistics}
         return tuple(name for name in ("mean", "variance") if name in required)
-
-    @property
-    def limit(self) -> Limit:
-        """Given epsilon or targets: the kind of the request."""
-        if self.epsilon is None:
-            return WithinErrors(self.target or {})
-        return WithinEpsilon(self.epsilon)
 
     @property
     def target_ranges(self) -> list[dict[str, Any]]:

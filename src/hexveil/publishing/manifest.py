@@ -22,9 +22,8 @@ from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_grid import ColumnFacts, DeclaredFacts
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-from hexveil.planning.component import PlanComponent
+from hexveil.planning.component import PlanComponent, goal
 from hexveil.planning.distribution.distribution_plan import DistributionComponent
-from hexveil.planning.goal import goal
 from hexveil.planning.moment_component import MomentComponent
 from hexveil.planning.moment_tables import grids_of
 from hexveil.planning.plan import Plan

@@ -9,7 +9,7 @@ from hexveil.base.items import items_of
 from hexveil.ledger import Ledger
 from hexveil.ledger.promises import check_same_promise
 from hexveil.model.declared_grid import DeclaredColumns
-from hexveil.planning.feasibility.advice import ways_out
+from hexveil.planning.feasibility.recommendation import ways_out
 from hexveil.planning.plan import Plan
 from hexveil.publishing.estimates.smoothed_estimates import groupings_of
 from hexveil.publishing.part_kinds import KINDS

@@ -20,12 +20,12 @@ from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.statistic_terms import column_names
+from hexveil.planning.component import goal
 from hexveil.planning.distribution.distribution_components import (
     BinPlan,
     IndicatorPlan,
     RankPlan,
 )
-from hexveil.planning.goal import goal
 from hexveil.planning.serialization.plan_codec import decode, encode
 from hexveil.publishing.derived.release_source import numbers_to_compare, open_sources
 from hexveil.publishing.distribution import distribution_table

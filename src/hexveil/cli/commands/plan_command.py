@@ -12,7 +12,7 @@ from hexveil.cli.output import formatting
 from hexveil.cli.output.plan_text import estimator_rows, map_rows
 from hexveil.cli.output.price_text import missing_range_row, price_rows
 from hexveil.config import Run, arguments
-from hexveil.planning.feasibility.advice import describe_repeats
+from hexveil.planning.feasibility.recommendation import describe_repeats
 from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:

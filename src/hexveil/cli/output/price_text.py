@@ -10,7 +10,7 @@ from hexveil.accounting.gaussian_composition import square_epsilon
 from hexveil.base.rational import decimal_text
 from hexveil.cli.output.formatting import factor, grid_words, number_text, price
 from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns, DeclaredFacts
-from hexveil.planning.feasibility.advice import describe_repeats
+from hexveil.planning.feasibility.recommendation import describe_repeats
 from hexveil.report.promise_wording import promise
 
 if TYPE_CHECKING:

@@ -26,7 +26,13 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
 from hexveil.model.statistic_terms import Estimator, Quantile, Share, Term, parse_statistics
-from hexveil.planning.component import PlainComponent, public_json
+from hexveil.planning.component import (
+    PlainComponent,
+    delta_text,
+    edition_text,
+    public_json,
+    weights_text,
+)
 from hexveil.planning.distribution.distribution_components import (
     MOMENTS,
     SCORE_LATTICE,
@@ -35,7 +41,6 @@ from hexveil.planning.distribution.distribution_components import (
     score_metadata,
 )
 from hexveil.planning.feasibility.utility_test import StatisticError, shape_errors
-from hexveil.planning.goal import delta_text, edition_text, weights_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -44,7 +44,7 @@ from hexveil.planning.feasibility.recommendation import (
 )
 from hexveil.planning.methods import plan_moments
 from hexveil.planning.plan_arguments import PlanArguments
-from hexveil.planning.request import Method, Objective, WithinEpsilon
+from hexveil.planning.request import Method, Objective
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -252,7 +252,7 @@ def assess_grids(
     facts = plan.facts
     if facts is None:
         raise InputError("grids are compared for a data set, not for a bare occupancy.")
-    if not isinstance(plan.request.limit, WithinEpsilon):
+    if plan.request.target is not None:
         plan = replace(plan, request=plan.request.within(plan.requested_epsilon))
     units = (facts.privacy_unit,) if privacy_units is None else tuple(privacy_units)
     unknown = next((unit for unit in units if unit not in get_args(Unit)), None)

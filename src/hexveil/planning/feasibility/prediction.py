@@ -29,11 +29,10 @@ from hexveil.base.blas_threads import single_blas_thread
 from hexveil.mechanisms.looks import range_search
 from hexveil.mechanisms.looks.range_search import ErrorPrediction
 from hexveil.planning.allocation import PlanningProblem
+from hexveil.planning.calibration import LARGEST, SMALLEST, Trial, least_epsilon, two_figures_up
 from hexveil.planning.feasibility.utility_test import is_assumed, small_map_factor
-from hexveil.planning.least_loss import LARGEST, SMALLEST, Trial, least_epsilon, two_figures_up
 from hexveil.planning.methods import allocate
 from hexveil.planning.optimizers.user_factors import ClippingProblem
-from hexveil.planning.request import WithinEpsilon
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,8 +139,7 @@ class ErrorPredictor:
         """Whether the request can be predicted quickly, not only planned in full."""
         requested = self.plan.request
         options = requested.method, requested.statistics, requested.objective
-        within_epsilon = isinstance(requested.limit, WithinEpsilon)
-        return within_epsilon and options == ("joint", ("mean",), "mean")
+        return requested.target is None and options == ("joint", ("mean",), "mean")
 
     @property
     def span(self) -> float:

@@ -33,14 +33,15 @@ from hexveil.planning.allocation import PlanAllocation, PlanningProblem
 from hexveil.planning.calibration import LARGEST_EPSILON, ErrorTargets, fit_noise, least_allocation
 from hexveil.planning.optimizers import sampled_targets
 from hexveil.planning.optimizers.mean_error import ObjectiveWeights, minimize_mean_error
-from hexveil.planning.optimizers.minimax import (
+from hexveil.planning.optimizers.user_factors import (
+    ClippingProblem,
+    InverseScales,
     JointSolution,
     RatesAt,
     SearchResult,
     minimize_loss,
     minimize_max_error,
 )
-from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
 
 FACTOR_RESOLUTION = 2.0**30
 """Factors are multiples of its inverse, so that a user's kept samples are exact numbers."""

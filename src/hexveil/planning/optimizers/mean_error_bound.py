@@ -22,9 +22,8 @@ from hexveil.planning.optimizers.mean_error import (
     loss_multipliers,
     weighted_errors,
 )
-from hexveil.planning.optimizers.minimax import PROOF_MARGIN
 from hexveil.planning.optimizers.pair_sums import descend
-from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
+from hexveil.planning.optimizers.user_factors import PROOF_MARGIN, ClippingProblem, InverseScales
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats, Ints

@@ -3,7 +3,7 @@
 A sum of value units and squared ones serves the comparison with COMP alone. With one target for it,
 U e_mean + U² e_var <= E, each cell publishes a constant for one statistic where that leaves less
 total rate, else both with noise in the proportion that makes the sum of rates least: scales as 1/√U
-to 1/U. The search is that of the package (hexveil/planning/optimizers/minimax.py).
+to 1/U. The search is that of the package (hexveil/planning/optimizers/user_factors.py).
 """
 
 from __future__ import annotations
@@ -32,8 +32,13 @@ from hexveil.planning.optimizers.joint import (
     in_few_scales,
     in_quanta,
 )
-from hexveil.planning.optimizers.minimax import RatesAt, minimize_loss, minimize_max_error
-from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
+from hexveil.planning.optimizers.user_factors import (
+    ClippingProblem,
+    InverseScales,
+    RatesAt,
+    minimize_loss,
+    minimize_max_error,
+)
 from hexveil.planning.request import Request
 
 

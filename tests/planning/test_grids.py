@@ -210,9 +210,9 @@ def test_the_own_grid_of_a_data_set_is_not_counted_again():
     assert asked == [((7, 5), "user"), ((7, 6, 5), "user-day")]
 
 
-def spread(km, resolution, units=300):
+def spread(km, resolution, units=150):
     """Return facts of a fleet that is everywhere in a square of so many km, at a resolution."""
-    side = np.linspace(-0.5, 0.5, 60) * km / 111.0
+    side = np.linspace(-0.5, 0.5, 40) * km / 111.0
     lat, lon = (one.ravel() for one in np.meshgrid(52 + side, 21 + side / 0.62))
     found = np.unique(hexagons.of_places(pa.array(lat), pa.array(lon), resolution).to_numpy())
     table = CellTable(replace(GRID, resolution=resolution, timeslot=None), hexagon=found)
@@ -224,8 +224,7 @@ def spread(km, resolution, units=300):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("km", [3, 30, 300])
-@pytest.mark.parametrize("resolution", [2, 5, 8])
+@pytest.mark.parametrize(("km", "resolution"), [(3, 2), (30, 8), (300, 5)])
 def test_resolutions_follow_from_where_the_records_are(km, resolution):
     """Whatever the file says: from a map of a few hexagons to one beyond the finest usable."""
     found = spread(km, resolution)

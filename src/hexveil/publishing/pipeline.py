@@ -68,9 +68,10 @@ def release(
     """Publish a plan's numbers: book the loss, draw the noise once, return the release.
 
     A request is its goal (planning/component.py). The ledger keeps the first plan booked for a
-    goal, and a repeated request gets that plan and its numbers at no cost: on another processor, and from
-    another version of hexveil that plans better. To plan anew, and pay again, give the plan another
-    `edition`. A plan of constants alone costs nothing: nothing is booked, and no value is read.
+    goal, and a repeated request gets that plan and its numbers at no cost: on another processor,
+    and from another version of hexveil that plans better. To plan anew, and pay again, give the
+    plan another `edition`. A plan of constants alone costs nothing: nothing is booked, and no value
+    is read.
 
     Parameters
     ----------

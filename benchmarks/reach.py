@@ -36,9 +36,9 @@ from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.sensitivity_report import UNMETERED
 from hexveil.planning.moment_tables import allocation_of, with_outputs
+from hexveil.publishing.estimates.decoded_moments import groupings_of, smooth_release
 from hexveil.publishing.estimates.posterior_estimates import estimate_outputs
-from hexveil.publishing.estimates.smoothed_estimates import groupings_of, smooth_release
-from hexveil.publishing.private_sums import private_sums
+from hexveil.publishing.pipeline import private_sums
 from hexveil.simulation.flights import departures
 from hexveil_research.papers import drawing
 from hexveil_research.papers.study import Line, Outcome, Panel, Whose, line

@@ -19,10 +19,10 @@ from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from hexveil.model.private_pairs import PrivatePairs
+from hexveil.publishing.booking import any_unit_charge
+from hexveil.publishing.kinds.presence_manifest import identify
+from hexveil.publishing.kinds.presence_table import decode_outputs, released_table
 from hexveil.publishing.pipeline import draw_once
-from hexveil.publishing.presence.presence_manifest import identify
-from hexveil.publishing.presence.presence_table import decode_outputs, released_table
-from hexveil.publishing.privacy_models import any_unit_charge
 
 NEW_UNIT = 99
 FEW_NUMBERS, SOME_ROWS = 6, 1

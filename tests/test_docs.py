@@ -74,6 +74,18 @@ def test_links_lead_somewhere():
     assert [(named(page), to) for page, to in links if not (page.parent / to).exists()] == []
 
 
+def words(page):
+    """Return the number of words of a page; bars of tables and marks alone are none."""
+    return len(re.findall(r"\S*\w\S*", page.read_text(encoding="utf-8")))
+
+
+def test_the_docs_stay_short():
+    """All pages have at most 70,000 words together, and a decision has at most 600."""
+    pages = [page for page in PAGES if page.name not in ("CHANGELOG.md", "SECURITY.md")]
+    assert sum(map(words, pages)) <= 70_000
+    assert [named(page) for page in pages if "decisions" in page.parts and words(page) > 600] == []
+
+
 def test_examples_are_well_formed():
     """Every example in Python compiles, and every one in TOML reads."""
     for page in PAGES:

@@ -93,11 +93,10 @@ TABLE = {
             ("polars", ""),
             ("geopandas", "published_numbers.py"),
             ("matplotlib", "published_numbers.py"),
-            ("matplotlib", "columns/column_release.py"),
-            ("jsonschema", "verification/checked_files.py"),
+            ("jsonschema", "verification/untrusted_files.py"),
             ("duckdb", "verification/untrusted_files.py"),
             ("cryptography", "signing.py"),
-            ("pyogrio", "catalogue/vector_tiles.py"),
+            ("pyogrio", "catalogue/data_files.py"),
         ),
     ),
     # What people see.
@@ -107,7 +106,7 @@ TABLE = {
         (
             ("matplotlib", "figure_style.py"),
             ("matplotlib", "notebook/axes_drawing.py"),
-            ("scipy", "geography.py"),
+            ("scipy", "geography/atlas.py"),
         ),
     ),
     "config": Room((*BASE, "mechanisms", "planning", "records")),

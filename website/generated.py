@@ -23,11 +23,10 @@ from hexveil.cli.options import FIELDS_PANEL
 from hexveil.config.fields import FIELDS, option
 from hexveil.planning.option_rules import RULES, spoken
 from hexveil.planning.plan_arguments import PlanArguments
-from hexveil.publishing.part_kinds import manifest_schema
-from hexveil.publishing.schema import component_schema, with_common
+from hexveil.publishing.part_kinds import component_schema, manifest_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
 
@@ -113,7 +112,7 @@ def usage(one: Command) -> str:
 
 def place(parameter: Any) -> str:  # noqa: ANN401  the same
     """Return how an argument stands in the line of usage."""
-    name = (parameter.metavar or parameter.opts[0]).strip("[]").upper()
+    name = re.sub(r"[\[\].]", "", parameter.metavar or parameter.opts[0]).upper()
     name += "..." if parameter.nargs == -1 else ""
     return name if parameter.required else f"[{name}]"
 
@@ -234,8 +233,10 @@ def field_table(section: str) -> str:
             # A mark by itself would be read as the end of the sentence.
             shown = default if re.search(r"\w", default or "") else f'"{default}"'
             text = f"{info.description} Default: {shown}." if default else info.description
-            rows.append((f"`{name}`", f"`{option(section, name)}`", cell(text)))
-    return table("field | option | meaning", rows)
+            typed = option(section, name)  # every other field is given by --set
+            short = "" if typed.startswith("--set") else f", `{typed}`"
+            rows.append((f"`{name}`{short}", cell(text)))
+    return table("field | meaning", rows)
 
 
 def run_file_page(page: str) -> str:
@@ -279,13 +280,23 @@ MEANINGS = {
 }
 """Meanings of fields that the schema does not describe."""
 OF_MOMENTS = {"moments", "scores"}
-"""Parts of a component that have the fields of one of means and variances."""
-AS_MOMENTS = "Its fields are those of [means and variances](#means-and-variances)."
+"""Parts of a component that have the fields of one of means and variances, one level deeper."""
 TITLES = {
     "moments": "Means and variances",
     "distributions": "Quantiles, shares and histograms",
     "presence": "Maps with private presence",
 }
+
+
+def resolved(node: Any) -> Any:  # noqa: ANN401  JSON
+    """Return a schema with its parts in place of references to them."""
+    if isinstance(node, list):
+        return [resolved(entry) for entry in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        return resolved(manifest_schema()["$defs"][node["$ref"].rpartition("/")[2]])
+    return {key: resolved(entry) for key, entry in node.items()}
 
 
 def described(node: dict[str, Any], path: str = "") -> dict[str, Any]:
@@ -304,36 +315,30 @@ def described(node: dict[str, Any], path: str = "") -> dict[str, Any]:
     return made
 
 
-def manifest_tables(
-    whole: dict[str, Any],
-    level: str,
-    but: Collection[str] = (),
-    known: Mapping[str, dict[str, Any]] = MappingProxyType({}),
-) -> Iterator[str]:
-    """Yield a table of the single fields, then a heading and a table for each other part.
-
-    Of the parts of a component of means and variances, which are `known`, one line is enough.
-    """
-    alone, parts = [], []
+def manifest_table(whole: dict[str, Any], known: Mapping[str, Any] = MappingProxyType({})) -> str:
+    """Return a table of the parts of a manifest with their fields; what is known is one line."""
+    rows = []
     for name, node in whole["properties"].items():
-        if name in but:
+        if name in known and known[name] is None:
             continue
-        rows = list(properties({"properties": {name: node}, "required": whole["required"]}))
-        if known.get(name) == node:
-            alone.append((rows[0][0], f"{rows[0][1]}; as of [means](#means-and-variances)"))
-        elif len(rows) == 1:
-            alone += rows
-        else:
-            parts.append((f"{level} {name}", rows))
-    if alone:
-        yield table("field | meaning", alone)
-    for title, rows in parts:
-        yield from (title, rows[0][1] and f"{rows[0][1]}.", table("field | meaning", rows[1:]))
+        seen = name in OF_MOMENTS or (name in known and bare(known[name]) == bare(node))
+        found = list(properties({"properties": {name: node}, "required": whole["required"]}))
+        rows += [(found[0][0], f"{found[0][1]}; as above")] if seen else found
+    return table("field | meaning", rows)
+
+
+def bare(node: dict[str, Any]) -> list[str]:
+    """Return the names of the fields of a part."""
+    return [field for field, _ in below(node, "")]
 
 
 def manifest_page(_: str = "") -> str:
     """Return the page of the schema: what all releases state, then each kind of component."""
-    common = described(with_common("a name below", {"properties": {}, "required": []}))
+    whole = resolved(manifest_schema())
+    common = described(
+        resolved(component_schema("a name below", {"properties": {}, "required": []}))
+    )
+    known: dict[str, Any] = {"components": None}
     parts = [
         "# The manifest",
         (
@@ -345,28 +350,22 @@ def manifest_page(_: str = "") -> str:
         ),
         (
             'A field marked "?" may be absent; `[]` refers to each entry of a list. Exact numbers '
-            "are text in quotes. The top states "
-            "what holds of all value columns together; `components` has an entry for each. In "
-            'Python `release.statements["speed"]` has the entry of one column.'
+            "are text in quotes. The top states what holds of all value columns together; "
+            "`components` has an entry for each. In Python "
+            '`release.statements["speed"]` has the entry of one column.'
         ),
-        *manifest_tables(manifest_schema(), "##", ["components"]),
+        manifest_table(whole, known),
         "## components",
         "Every component has:",
-        *manifest_tables(common, "###"),
+        manifest_table(common),
     ]
+    known = whole["properties"] | dict.fromkeys(common["properties"])
     for kind, title in TITLES.items():
-        made = described(component_schema(kind))
-        known = described(component_schema("moments"))["properties"] if kind != "moments" else {}
-        for name in OF_MOMENTS & made["properties"].keys():
-            # Statements that a component of means and variances has, one level deeper.
-            text = f"{made['properties'][name].get('description', '')} {AS_MOMENTS}".lstrip()
-            made["properties"][name] = {"type": "object", "description": text}
-        parts += [
-            f"## {title}",
-            f"A component whose `kind` is `{kind}` also has:",
-            *manifest_tables(made, "###", common["properties"], known),
-        ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+        made = described(resolved(component_schema(kind)))
+        text = f"A component whose `kind` is `{kind}` also has:"
+        parts += [f"## {title}", text, manifest_table(made, known)]
+        known = made["properties"] | known
+    return "\n\n".join(parts) + "\n"
 
 
 # Options of a plan

@@ -15,7 +15,8 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from attack import fuzz_bytes
-from hexveil.publishing import places, receipt
+from hexveil.publishing import receipt
+from hexveil.publishing.estimates import places
 from hexveil.publishing.folder import round_to_intervals
 
 NUMBERS = (0, -1, 1, 2**31, 2**63, -(10**30), 1e308, 5e-324, 0.1, float("nan"), float("inf"))

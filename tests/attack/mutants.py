@@ -32,7 +32,10 @@ ACCOUNTED = (
 """Kinds of releases that booking and meter charge by the same statement of moves."""
 TIMES = "a unit loses .* times its charge"
 STAGES = "publishing.test_cell_range_release:test_a_"
-STOPPED = f"{STAGES}release_that_stops_between_stages_goes_on_from_what_is_stored"
+STOPPED = (
+    "publishing.test_every_kind:"
+    "test_a_release_that_stops_after_any_stage_goes_on_from_what_is_stored"
+)
 MIDWAY = f"{STAGES}draw_that_stops_midway_is_lost_and_paid_again"
 SHOWN = f"{STAGES}release_in_stages_is_booked_once_and_shown_again"
 METER = "hexveil.mechanisms.sensitivity_report:Meter.authorise"
@@ -272,10 +275,15 @@ def _law(place, broken, name, *, metered=False):
     return Mutant(place, broken, LAW, given, CHARGED, metered=metered)
 
 
-def _stages(
-    broken, killer, place="hexveil.publishing.ledger_journal:LedgerJournal.draw_once", **given
-):
+def _stages(broken, killer, place="hexveil.publishing.booking:LedgerJournal.draw_once", **given):
     return Mutant(place, broken, killer, given | RELEASED)
+
+
+def _stopped(broken, name):
+    given = {"kind": "interval", "tmp_path": Made(lambda _, folder: folder)}
+    return Mutant(
+        f"hexveil.publishing.booking:LedgerJournal.{name}", broken, STOPPED, given | PATCHED
+    )
 
 
 def print_nothing(*_):
@@ -367,14 +375,8 @@ MUTANTS = {
     # The book.
     "booked after the draw": _law("hexveil.ledger:Ledger.reserve", after_the_draw, "joint"),
     "begun after the draw": _stages(marked_late, MIDWAY, call=2, **PATCHED),
-    "journal skipped until all is drawn": _stages(stored_at_the_end, STOPPED, after=1, **PATCHED),
-    "a stored result drawn again": _stages(
-        drawn_anew,
-        STOPPED,
-        "hexveil.publishing.ledger_journal:LedgerJournal.stored",
-        after=2,
-        **PATCHED,
-    ),
+    "journal skipped until all is drawn": _stopped(stored_at_the_end, "draw_once"),
+    "a stored result drawn again": _stopped(drawn_anew, "stored"),
     "a result that is not written": _stages(
         left_empty,
         SHOWN,

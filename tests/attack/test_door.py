@@ -27,7 +27,7 @@ SOURCE = Path(hv.__file__).resolve().parent
 RESEARCH = SOURCE.with_name("hexveil_research")
 PRIVATE = ("total", "total_sq", "map_cells")
 """What of the sums of records tells of values."""
-READERS = {"publishing/private_sums.py"}
+READERS = {"publishing/pipeline.py"}
 """Modules that hand the sums of records to the stages of a release."""
 MEASURES = {
     "mechanisms/looks/bounds.py", "mechanisms/looks/clipped_mean.py",

@@ -28,10 +28,10 @@ from hexveil.model.cells import CellTable
 from hexveil.publishing import folder
 from hexveil.publishing.dossier import dossier
 from hexveil.publishing.estimates.accuracy import accuracy_statement
+from hexveil.publishing.estimates.places import with_places
 from hexveil.publishing.estimates.table import build_table
 from hexveil.publishing.folder import round_to_intervals
 from hexveil.publishing.markup import clean
-from hexveil.publishing.places import with_places
 from hexveil.publishing.verification import verify
 from publishing import measuring
 from publishing.releases import statements_of
@@ -196,7 +196,7 @@ def test_json_gives_back_the_same_texts(made):
 
 def test_geojson_gives_back_the_same_texts():
     """Features carry texts as they are, in valid JSON without numbers that are none."""
-    from hexveil.publishing import places  # noqa: PLC0415  beside its only use
+    from hexveil.publishing.estimates import places  # noqa: PLC0415  beside its only use
 
     table = pa.table(
         {

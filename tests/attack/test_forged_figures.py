@@ -27,7 +27,7 @@ from hexveil.publishing import folder as folders
 from hexveil.publishing import receipt
 from hexveil.publishing.archive.archive import open_archive
 from hexveil.publishing.archive.archive_listing import CurrentRelease
-from hexveil.publishing.places import without_places
+from hexveil.publishing.estimates.places import without_places
 from hexveil.publishing.verification import file_comparison, verify
 from hexveil.publishing.verification.archive_checks import ArchiveVerdict, check_archive
 from hexveil.publishing.verification.former_folders import as_current

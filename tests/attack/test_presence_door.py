@@ -21,7 +21,7 @@ from hexveil.planning.presence.presence_request import (
     FleetDeclaration,
     PresenceRequest,
 )
-from hexveil.publishing.pinned_unit import ANY_UNIT
+from hexveil.publishing.booking import ANY_UNIT
 from presence_laws import release_pairs
 
 GRID = DeclaredGrid.of_labels(Labels("route"), [["4", "7", "9"]])

@@ -58,6 +58,25 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.fixture
+def fleet(tmp_path, monkeypatch):
+    """Stand in a folder with 400 buses, each at eight places at the same hours."""
+    rows = [
+        {
+            "bus": f"{user:04d}",
+            "lat": 21.1 + 0.06 * place,
+            "lon": 72.7 + 0.06 * place,
+            "time": f"2022-01-01T{10 + (user + place) % 8}:{user % 60:02d}:00+05:30",
+            "speed": 5.0 * place + user % 10,
+        }
+        for place in range(8)
+        for user in range(400)
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "buses.parquet")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 def words(*line):
     """Yield the words of a command: of texts as a shell reads them, of lists of such in turn."""
     for part in line:

@@ -79,7 +79,7 @@ def test_what_cannot_be_drawn_is_refused_first(here, call, name, sentence):
 
 def test_without_matplotlib_one_sentence_says_so(here, refuse, monkeypatch):
     """The extra is named."""
-    monkeypatch.setattr("hexveil.report.figure_style.find_spec", lambda _: None)
+    monkeypatch.setattr("hexveil.base.optional_packages.is_installed", lambda _: False)
     said = refuse("plan run.toml --curve error_curve.png")
-    assert re.fullmatch(r"hexveil: a figure needs matplotlib: .*plots.*\n", said.err)
+    assert re.fullmatch(r"hexveil: matplotlib is not installed: .*plots.*\n", said.err)
     assert not (here / "error_curve.svg").exists()

@@ -14,7 +14,6 @@ import hexveil as hv
 from cli.conftest import words
 from hexveil.cli.output import figures
 from hexveil.mechanisms import REGISTRY
-from hexveil.report import figure_style
 from hexveil.simulation.own_cells import NOT_COVERED, STAMP, stamped
 from pictures import cut_off
 from user_average import UserAverage
@@ -141,10 +140,10 @@ def test_release_folders_stay_untouched(here, call, refuse):
 
 def test_without_matplotlib_there_is_a_table_only(here, call, refuse, monkeypatch):
     """A figure is refused before any work, with the line that installs it; a table needs none."""
-    monkeypatch.setattr(figure_style, "find_spec", lambda _: None)
+    monkeypatch.setattr("hexveil.base.optional_packages.is_installed", lambda _: False)
     assert call(SIMULATED, QUICK).code == 0
     said = refuse(SIMULATED, QUICK, "--out study")
-    assert said.err == 'hexveil: a figure needs matplotlib: pip install "hexveil[plots]".\n'
+    assert said.err == 'hexveil: matplotlib is not installed: pip install "hexveil[plots]".\n'
     assert not (here / "study").exists()
 
 

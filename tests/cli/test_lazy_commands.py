@@ -163,7 +163,7 @@ OTHER_PLANS = (
     "hexveil.cli.output.figures",
     "hexveil.mechanisms.presence.presence_allocation", "hexveil.planning.plan_columns",
     "hexveil.planning.distribution.distribution_plan", "hexveil.planning.presence.presence_plan",
-    "hexveil.publishing.privacy_steps", "hexveil.records.sql", "rich.table",
+    "hexveil.publishing.kinds.moment_manifest", "hexveil.records.sql", "rich.table",
 )  # fmt: skip
 """What a plan of one column's averages has no use for."""
 

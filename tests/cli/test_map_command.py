@@ -6,8 +6,6 @@ import sys
 import tomllib
 import webbrowser
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
@@ -27,25 +25,6 @@ class Terminal(io.StringIO):
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
-    """Stand in a folder with 400 buses, each at eight places at the same hours."""
-    rows = [
-        {
-            "bus": f"{user:04d}",
-            "lat": 21.1 + 0.06 * place,
-            "lon": 72.7 + 0.06 * place,
-            "time": f"2022-01-01T{10 + (user + place) % 8}:{user % 60:02d}:00+05:30",
-            "speed": 5.0 * place + user % 10,
-        }
-        for place in range(8)
-        for user in range(400)
-    ]
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "buses.parquet")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
 def answer(monkeypatch, call):
     """Return what answers the questions of a command, and the pages it opened."""
     pages = []
@@ -58,24 +37,24 @@ def answer(monkeypatch, call):
     return answered
 
 
-def test_five_answers_make_a_map(here, answer):
+def test_five_answers_make_a_map(fleet, answer):
     """Proposals are taken by an empty line; the file that is written makes the same map."""
     said, pages = answer("map buses.parquet", "0 to 65 km/h", "Asia/Kolkata", "", "", "2", "", "y")
     assert said.code == 0, said.err
     assert "vehicle bus; value speed; time time; place lat and lon" in " ".join(said.err.split())
     assert "Presence, places and times are not" in " ".join(said.err.split())
-    fields = tomllib.loads((here / "buses.toml").read_text())
+    fields = tomllib.loads((fleet / "buses.toml").read_text())
     assert fields["values"] == {"bounds": [0, 65], "value_unit": "km/h"}
     assert fields["cells"]["timezone"] == "Asia/Kolkata"
     assert fields["read"]["privacy_unit"] == "user"
     assert fields["plan"]["epsilon"] == 1
     assert fields["ledger"]["budget"] == 2
-    assert pages == [(here / "map" / "report.html").resolve().as_uri()]
-    assert hv.verify(here / "map")["dataset"]["name"] == "buses"
+    assert pages == [(fleet / "map" / "report.html").resolve().as_uri()]
+    assert hv.verify(fleet / "map")["dataset"]["name"] == "buses"
 
 
 @pytest.mark.slow
-def test_an_answer_that_cannot_be_is_asked_again(here, answer):
+def test_an_answer_that_cannot_be_is_asked_again(fleet, answer):
     """What is wrong is said, and nothing is spent where the release is not confirmed."""
     said, pages = answer(
         "map buses.parquet",
@@ -100,11 +79,11 @@ def test_an_answer_that_cannot_be_is_asked_again(here, answer):
     assert "the answer must be one of user, user-day, user-week" in text
     assert "costs epsilon 1 (factor 2.72) of a budget of 2" in text
     assert pages == []
-    assert sorted(path.name for path in here.iterdir()) == ["buses.parquet", "buses.toml"]
+    assert sorted(path.name for path in fleet.iterdir()) == ["buses.parquet", "buses.toml"]
 
 
 @pytest.mark.slow
-def test_yes_guesses_nothing(here, refuse, okay):
+def test_yes_guesses_nothing(fleet, refuse, okay):
     """Each open question is named by its option; with all of them nothing is asked."""
     said = refuse("map buses.parquet --yes --epsilon 1")
     assert said.err == (
@@ -117,12 +96,12 @@ def test_yes_guesses_nothing(here, refuse, okay):
     # The run file has no open question, and its ledger has the numbers.
     again = okay("map buses.toml --yes --out again")
     assert "at no cost" in " ".join(again.out.split())
-    assert (here / "again" / "report.html").exists()
+    assert (fleet / "again" / "report.html").exists()
 
 
-def test_columns_that_no_name_tells_are_asked_for(here, refuse):
+def test_columns_that_no_name_tells_are_asked_for(fleet, refuse):
     """The option that names them is said; private presence and several columns are refused."""
-    (here / "odd.csv").write_text("a,b,lat,lon,time\n1,2,21.1,72.8,2024-01-01T00:00:00Z\n")
+    (fleet / "odd.csv").write_text("a,b,lat,lon,time\n1,2,21.1,72.8,2024-01-01T00:00:00Z\n")
     said = refuse("map odd.csv --yes")
     assert "--user COLUMN, --value COLUMN" in said.err
     assert "hexveil inspect SOURCE --init" in refuse("map buses.parquet --protect presence").err
@@ -131,12 +110,12 @@ def test_columns_that_no_name_tells_are_asked_for(here, refuse):
 
 
 @pytest.mark.slow
-def test_a_file_that_exists_is_kept(here, refuse):
+def test_a_file_that_exists_is_kept(fleet, refuse):
     """A run file is never replaced; a folder that exists is said before records are read."""
-    (here / "buses.toml").write_text("")
+    (fleet / "buses.toml").write_text("")
     said = refuse(f"map buses.parquet --yes {GIVEN}")
     assert "'buses.toml' exists already" in said.err
-    (here / "map").mkdir()
-    (here / "map" / "own.txt").write_text("")
+    (fleet / "map").mkdir()
+    (fleet / "map" / "own.txt").write_text("")
     assert "map" in refuse(f"map buses.parquet --yes {GIVEN} --save other.toml").err
-    assert not (here / "other.toml").exists()
+    assert not (fleet / "other.toml").exists()

@@ -10,7 +10,8 @@ import pytest
 import hexveil as hv
 from attack.crash_server import Server
 from hexveil.ledger import databases, ledger, tables
-from hexveil.ledger.databases import read_timeouts, transaction
+from hexveil.ledger.databases import transaction
+from hexveil.ledger.tables import read_timeouts
 from hexveil.ledger.unit_losses import make_key
 from ledger.books import Place, publish, schema, spend
 

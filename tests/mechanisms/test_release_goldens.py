@@ -24,7 +24,7 @@ from hexveil.model.pair_columns import (
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.moment_tables import allocation_of
 from hexveil.planning.serialization import codec
-from hexveil.publishing.private_sums import private_sums
+from hexveil.publishing.pipeline import private_sums
 from publishing.setting import dataset_of, plan_of
 
 GOLDENS = json.loads(Path(__file__).with_name("release_goldens.json").read_text("utf-8"))

@@ -7,7 +7,7 @@ from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.sensitivity_report import UNMETERED
 from hexveil.mechanisms.stage_data import Outputs
 from hexveil.planning.moment_tables import allocation_of
-from hexveil.publishing.private_sums import private_sums
+from hexveil.publishing.pipeline import private_sums
 
 
 def executed(dataset, plan):

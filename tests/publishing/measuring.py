@@ -10,7 +10,7 @@ from hexveil.mechanisms.looks.clipped_mean import CELLS
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from hexveil.model.pair_bins import PairSums
 from hexveil.planning import moment_tables
-from hexveil.publishing.private_sums import private_sums
+from hexveil.publishing.pipeline import private_sums
 
 NOTHING = Outputs()
 

@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 
 import hexveil as hv
 from hexveil.base import csv_safety
-from hexveil.publishing import places, receipt
+from hexveil.publishing import receipt
 from hexveil.publishing.components import statements
+from hexveil.publishing.estimates import places
 from hexveil.publishing.folder import round_to_intervals
 from hexveil.publishing.verification import former_folders, verify
 

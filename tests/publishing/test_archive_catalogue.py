@@ -12,7 +12,6 @@ import hexveil as hv
 from hexveil.base import atomic_files
 from hexveil.publishing.archive.archive import Archive, open_archive
 from hexveil.publishing.archive.archive_listing import (
-    ArchiveFiles,
     CurrentRelease,
     base_url,
     listed_days,
@@ -43,7 +42,7 @@ def archive_of(root, stored, days=DAYS, files=None):
     _, folder = stored
     place = open_archive(str(root), "buses")
     if files is not None:
-        place = Archive("store://", files, "buses")
+        place = Archive(files, "buses", "store://")
     for day in days:
         pointer = CurrentRelease.of_day(day, request_of(folder))
         place.write_release(pointer, lambda target: shutil.copytree(folder, target))
@@ -239,7 +238,7 @@ def test_a_pointer_cannot_lead_elsewhere(tmp_path, stored, change):
     place = archive_of(tmp_path, stored, DAYS[:1])
     file = tmp_path / "buses" / DAYS[0] / "latest.json"
     file.write_text(json.dumps(content(file) | change))
-    assert listed_days(ArchiveFiles(place.files, place.root)) == []
+    assert listed_days(place) == []
 
 
 @pytest.mark.slow
@@ -285,7 +284,7 @@ def test_addresses_of_the_archive_follow_from_its_releases(tmp_path, stored):
     place.write_release(pointer, lambda target: release.write(target, catalogue=facts))
     place.set_current(pointer)
     place.update_catalogue()
-    (day,) = listed_days(ArchiveFiles(place.files, place.root))
+    (day,) = listed_days(place)
     assert base_url(day, "buses") == BASE
     assert base_url(day, "trams") is None
     links = content(tmp_path / "buses" / "collection.json")["links"]

@@ -7,13 +7,8 @@ import pytest
 
 import hexveil as hv
 from hexveil.mechanisms import per_cell_allocation
-from hexveil.mechanisms.contract import execute
-from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.per_cell_allocation import PlannedCells
-from hexveil.mechanisms.sensitivity_report import Meter
-from hexveil.mechanisms.stage_data import PrivateSums
 from hexveil.planning.cell_mechanisms import SavedStages
-from hexveil.planning.moment_tables import allocation_of
 from hexveil.planning.serialization import plan_codec
 from hexveil.planning.serialization.codec import pack_bytes
 from hexveil.publishing.verification import verify
@@ -170,27 +165,6 @@ def test_nothing_is_searched_where_nothing_is_left(monkeypatch):
     plan = planned(fleet(), "Levy(gamma=1)", method="per-cell")
     assert len(tried) == 1
     assert plan.cell_epsilon == pytest.approx(2, rel=1e-8)
-
-
-def test_the_meter_refuses_stages_that_were_not_booked():
-    """With half of the losses booked nothing is drawn."""
-    dataset = fleet()
-    plan = planned(dataset, "Levy(gamma=1)")
-    allocation = allocation_of(plan, dataset.public.lattice)
-    sums = PrivateSums(dataset.sums.total)
-
-    class Nothing:
-        """A journal in which nothing may be drawn."""
-
-        def stored(self, name, entries):
-            """Return that there is no row."""
-
-        def draw_once(self, name, entries, draw):  # noqa: ARG002
-            """Fail: the meter has to refuse before."""
-            raise AssertionError(name)
-
-    with pytest.raises(hv.HexveilError, match="more than was booked"):
-        execute(allocation, sums, VettedNoise(), Nothing(), Meter(plan.losses() * 0.2))
 
 
 def test_stages_of_other_records_are_refused(book):

@@ -61,27 +61,6 @@ def made(fleet, tmp_path_factory):
     return release, release.write(home / "map"), book
 
 
-def test_ranges_and_stages_are_stated(fleet, made):
-    """Every stage with its epsilon, which add up, and the range of each cell."""
-    manifest, plan = statements_of(made[0]), fleet[1]
-    decided = plan.allocation.clipping
-    steps = manifest["plan"]["privacy_steps"]
-    names = ["pooled_histogram", "within_spread", "first_look", "cells"]
-    expected = [one for one in names if one != "within_spread" or decided.spread_epsilon]
-    assert [step["step"] for step in steps] == expected
-    epsilons = [Fraction(step["epsilon"]) for step in steps]
-    assert abs(sum(epsilons) - plan.epsilon) < Fraction(1, 10**11)
-    assert epsilons[0] == decided.histogram_loss
-    assert abs(epsilons[-2] / (epsilons[-2] + epsilons[-1]) - Fraction(3, 10)) < Fraction(1, 10**9)
-    ranges = [cell["noised"][0]["clipping_range"] for cell in manifest["cells"]]
-    assert steps[-1]["moved"] == sum(one["moved"] for one in ranges) >= 1
-    for one, scale_of_one, cell in zip(ranges, plan.mean_noise, manifest["cells"], strict=True):
-        share = 0.7 if one["moved"] else 1.0
-        scale = (one["upper"] - one["lower"]) * scale_of_one / share
-        assert cell["noised"][0]["scale"] == pytest.approx(scale, rel=1e-9)
-    assert manifest["plan"]["request"]["clipping_range"] == "per-cell"
-
-
 # ---- the journal ----
 
 
@@ -103,51 +82,6 @@ def test_a_release_in_stages_is_booked_once_and_shown_again(fleet, book, tmp_pat
     assert len(book.entries()) == 1
     assert plan.epsilon <= book.spent < plan.epsilon + Fraction(1, 10**11)
     assert verify.find_problems(smooth[0].write(tmp_path / "map")) == ()
-
-
-@pytest.mark.parametrize("after", [1, *(pytest.param(k, marks=pytest.mark.slow) for k in (2, 3))])
-def test_a_release_that_stops_between_stages_goes_on_from_what_is_stored(
-    after, fleet, book, monkeypatch
-):
-    """Killed after any stage was stored: paid once, each stage drawn once, the same in the end."""
-    dataset, plan = fleet
-    calls = dict.fromkeys(("noisy_max", "add_laplace"), 0)
-    # The same ranges in every run: whether a cell moves, and is drawn again, depends on the noise.
-    source = drawn(4)
-    draws = {
-        "noisy_max": noise.noisy_max,
-        "add_laplace": lambda values, scales: source.laplace(values[None], scales[None])[0],
-    }
-    for name, real in draws.items():
-
-        def counted(*arguments, name=name, real=real):
-            calls[name] += 1
-            return real(*arguments)
-
-        monkeypatch.setattr(noise, name, counted)
-    store, stored = hv.Ledger.store, []
-
-    def stopping(*arguments):
-        store(*arguments)
-        stored.append(1)
-        if len(stored) == after:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as stopped:
-        stopped.setattr(hv.Ledger, "store", stopping)
-        with pytest.raises(KeyboardInterrupt):
-            hv.release(dataset, plan, ledger=book, accept_noise=True)
-    (entry,) = book.entries()
-    assert (entry.state, len(entry.stages)) == ("measured", after)
-    spent = book.spent
-    made = hv.release(dataset, plan, ledger=book, accept_noise=True)
-    assert not made.replayed
-    (whole,) = book.entries()
-    assert list(whole.stages.items())[:after] == list(entry.stages.items())
-    assert list(whole.stages) == ["histogram", "first look", "cells"]
-    assert calls == {"noisy_max": 0, "add_laplace": 3}
-    assert book.spent == spent
-    assert hv.release(dataset, plan, ledger=book, accept_noise=True).table.equals(made.table)
 
 
 @pytest.mark.parametrize("call", [1, pytest.param(2, marks=pytest.mark.slow)])

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
-from hexveil import theory
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.looks.clipped_mean import half_widths
 from hexveil.mechanisms.noise import ROOM
@@ -17,7 +16,7 @@ from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
 from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.dataset import Dataset, Sums
-from publishing.measuring import WatchedSums, clipped, lattice, live_cells, means, statistic
+from publishing.measuring import lattice, live_cells, means, statistic
 from publishing.setting import dataset_of, plan_of
 from stores import suppressed_where
 
@@ -96,27 +95,6 @@ def test_a_smaller_noise_would_lose_more_than_is_booked():
     assert loss > Fraction(plan.losses()[0])
 
 
-counts_and_means = st.lists(
-    st.tuples(st.integers(1, 9), st.integers(0, 60)), min_size=1, max_size=8
-)
-
-
-@given(counts_and_means, st.sampled_from([1, 2, "0.3", 5]))
-def test_the_statistic_is_the_optimal_clipping(users, epsilon):
-    """Without noise the number is the weighted mean of user means, projected as in the theory."""
-    counts = np.array([n for n, _ in users])
-    sums = np.array([n * value for n, value in users])
-    clip = theory.optimal_clipping(counts, 60.0, epsilon)
-    kept = round(clip.threshold / 60)
-    dataset = dataset_of(counts[:, None], sums)
-    plan = plan_of(dataset, [kept])
-    where = lattice(plan, dataset.public.lattice)
-    y = statistic(dataset, plan, where) if kept else where.steps * counts.sum()
-    projected = np.clip(sums / counts, clip.lower, clip.upper)
-    expected = (counts * projected).sum() / counts.sum()
-    assert means(y, plan, dataset.public.lattice)[0] == pytest.approx(expected, abs=1e-9)
-
-
 @given(st.integers(1, 2**20), st.integers(1, 2**20), st.integers(0, 2**30), st.integers(1, 2**21))
 def test_what_is_kept_is_whole_and_never_above_the_plan(m, steps, parts, t):
     """The width is the plan's kept samples in whole quanta: not above them, nor a quantum below."""
@@ -168,36 +146,6 @@ def test_noise_scales_are_rounded_up_and_no_further(steps, noise):
     r = lattice(plan, scale).noise[0]
     exact = 2 * steps * Fraction(noise)
     assert Fraction(r) >= exact > Fraction(np.nextafter(r, 0))
-
-
-class Watched:
-    """Sums that remember which pairs were looked at."""
-
-    def __init__(self, totals):
-        self.totals = totals
-        self.seen = set()
-
-    def __getitem__(self, rows):
-        self.seen |= set(np.arange(self.totals.size)[rows].tolist())
-        return self.totals[rows]
-
-
-def test_a_constant_reads_no_value():
-    """Sums of a cell that keeps nothing are not looked at, those of the others are."""
-    dataset = dataset_of([[2, 1, 3], [1, 2, 1]], 7)
-    plan = plan_of(dataset, [1, 0, 2])
-    watched = Watched(dataset.sums.total)
-    mean = clipped(plan, dataset.public.lattice, "mean")
-    assert mean.measure(WatchedSums(watched)).size == 2
-    assert watched.seen == set(np.flatnonzero(dataset.occupancy.cell != 1).tolist())
-
-
-def test_a_constant_has_a_grid_of_one_number():
-    """The middle of the bounds; a noised mean moves in halves of a quantum over its records."""
-    dataset = dataset_of([[2, 1, 3], [1, 2, 1]], 7, scale=ValueLattice.of((0, 60), 1))
-    grid = clipped(plan_of(dataset, [1, 0, 2], 0.5), dataset.public.lattice, "mean").grid()
-    assert grid.start.tolist() == [0.0, 30.0, 0.0]
-    assert grid.step.tolist() == [1 / 6, 0.0, 1 / 8]
 
 
 def test_sums_outside_a_cells_own_bounds_are_clamped():
@@ -274,12 +222,3 @@ def test_keeping_fewer_than_nothing_is_refused():
     dataset = dataset_of([[1], [1]])
     with pytest.raises(InputError, match="fewer than no records"):
         lattice(plan_of(dataset, [-1]), dataset.public.lattice)
-
-
-def test_noise_of_a_plan_is_the_planned_scale():
-    """In value units, the noise that is drawn has the scale that the plan predicts."""
-    dataset = dataset_of([[3, 1], [2, 2], [1, 5]], scale=ValueLattice.of((0, 60), "0.25"))
-    plan = hv.plan(dataset, epsilon=1, advise=False)
-    where = lattice(plan, dataset.public.lattice)
-    unit = 0.25 / (2 * dataset.occupancy.records_per_cell)
-    assert where.noise * unit == pytest.approx(plan.scale, rel=1e-12)

@@ -1,6 +1,6 @@
 """Bounds and intervals hold as often as they say: flights, real buses and a simulated city.
 
-50 runs of each data set and kind of plan at epsilon 1; plans with more stages of the flights
+40 runs of each data set and kind of plan at epsilon 1; plans with more stages of the flights
 alone. With HEXVEIL_ATTACK=1 100 runs, and such plans of each. `-rP` shows the rows of the page
 docs/understand/estimates.md. All is as in a release, but for the noise: that and the private
 choices are drawn by numpy from the laws that the noise library has (tests/noise), with the scales
@@ -18,16 +18,14 @@ from hexveil.mechanisms import noise
 from hexveil.mechanisms.looks.bounds import WithinBounds
 from hexveil.mechanisms.looks.cell_ranges import PerCellRange
 from hexveil.planning.moment_tables import with_outputs
+from hexveil.publishing.estimates.decoded_moments import groupings_of, smooth_release
 from hexveil.publishing.estimates.posterior_estimates import adopt_intervals, estimate_outputs
-from hexveil.publishing.estimates.smoothed_estimates import groupings_of, smooth_release
 from hexveil.simulation.city import City
 from hexveil.simulation.flights import departures
 from publishing.drawing import executed
 
 LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
-RUNS = 100 if LONG else 50
-FEW_RUNS = 60 if LONG else 40
-"""With ranges of single cells, whose posterior takes a third of a second."""
+RUNS = 100 if LONG else 40
 SURE = 4.0
 """How many standard errors below a limit a true share at the limit is found in 1 of 7,000 tests.
 
@@ -163,13 +161,12 @@ def test_bounds_and_intervals_hold_as_stated(dataset, intervals, request, monkey
     faster than the others, which the prior of the posterior does not expect: 86%.
     """
     Drawn(monkeypatch, 20)
-    runs = FEW_RUNS if intervals == "auto" else RUNS
-    bound, inside, raw, drawn = held(dataset, intervals, runs)
+    bound, inside, raw, drawn = held(dataset, intervals, RUNS)
     name = request.node.callspec.params["dataset"]
     figures = f"{raw.mean():.2f} | {drawn.mean():.2f} | {bound.mean():.1%} | {inside.mean():.1%}"
     sys.stdout.write(f"| {name} | {intervals} | {figures} |\n")
     is_correlated = name == "warsaw" and intervals != "bounds"
-    room = SURE * inside.std(ddof=1) / np.sqrt(runs)
+    room = SURE * inside.std(ddof=1) / np.sqrt(RUNS)
     assert bound.mean() >= 0.95
     assert (0.86 if is_correlated else 0.93) - room <= inside.mean() <= 0.99
     assert drawn.mean() <= 1.06 * raw.mean()

@@ -18,13 +18,12 @@ from hexveil.mechanisms import noise
 from hexveil.mechanisms.stage_data import CutOff
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.publishing.dossier import dossier
-from hexveil.publishing.estimates.accuracy import accuracy_statement
+from hexveil.publishing.estimates.accuracy import accuracy_statement, grade_against_map
 from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
-from hexveil.publishing.estimates.quality_grades import grade_against_map
 from hexveil.publishing.estimates.table import build_table, cells_cut_off
+from hexveil.publishing.kinds.moment_checks import check_accuracy
 from hexveil.publishing.verification import verify
-from hexveil.publishing.verification.moment_numbers import check_accuracy
-from publishing.releases import restated, statements_of
+from publishing.releases import statements_of
 from publishing.setting import dataset_of, hexagons
 
 CELLS, USERS, FAST = 16, 240, 54.3
@@ -106,23 +105,6 @@ def test_a_hexagon_far_from_all_others_is_never_good(tmp_path, estimates):
 
 
 @pytest.mark.slow
-def test_cells_well_inside_are_as_they_were(tmp_path):
-    """A cell that is not cut off keeps its interval: by the posterior, or else by its bound."""
-    dataset = highway()
-    plan = planned("private")
-    for seed in RELEASES:
-        made = published(dataset, plan, tmp_path, seed)
-        inside = [row for row in made.table.to_pylist()[1:] if row["mean_quality"] != "cut off"]
-        assert len(inside) >= CELLS // 2
-        for row in inside:
-            if "mean_estimate" in row:
-                assert 5.0 < row["mean_low"] <= row["mean_estimate"] <= row["mean_high"] < 45.0
-                continue
-            assert row["mean_low"] == max(row["mean_raw"] - row["mean_bound95"], 0.0)
-            assert row["mean_high"] == min(row["mean_raw"] + row["mean_bound95"], 65.0)
-
-
-@pytest.mark.slow
 def test_every_text_says_how_many(tmp_path):
     """Manifest, page, README.txt and dossier have the number of cells, and verify accepts them."""
     dataset, plan = highway(), planned("private")
@@ -139,30 +121,6 @@ def test_every_text_says_how_many(tmp_path):
     assert f"<b>Cut off</b> ({many} cell)" in page
     assert 'class="swatch steps cut-off"' in page
     assert verify.find_problems(folder) == ()
-
-
-@pytest.mark.slow
-def test_a_count_that_is_not_the_tables_is_found(tmp_path):
-    """A manifest that hides cells that were cut off does not fit its table."""
-    dataset, plan = highway(), planned("private")
-    made = published(dataset, plan, tmp_path, 0)
-    hidden = restated(made, cut_off=[{"statistic": "mean", "cells": 0}])
-    folder = hidden.write(tmp_path / "map")
-    (found,) = verify.find_problems(folder)
-    assert "cells cut off" in found
-
-
-@pytest.mark.slow
-def test_without_a_private_range_nothing_is_cut_off(tmp_path):
-    """A plan between the bounds has no such cells, no such line, and no entry in the legend."""
-    dataset = highway()
-    plan = hv.plan(dataset, epsilon=4, clipping_range="bounds", advise=False)
-    made = published(dataset, plan, tmp_path, 0)
-    folder = made.write(tmp_path / "map")
-    assert statements_of(made)["cut_off"] == []
-    assert "cut off" not in (folder / "README.txt").read_text("utf-8").lower()
-    assert 'class="swatch steps cut-off"' not in (folder / "report.html").read_text("utf-8")
-    assert plan.allocation.clipping.cut_off(plan, {"mean": np.zeros(CELLS, dtype=np.int64)}) == {}
 
 
 def interval_plan(ends, steps=100):

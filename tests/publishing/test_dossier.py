@@ -17,8 +17,8 @@ import hexveil as hv
 from hexveil.model.cells import CellTable
 from hexveil.publishing import receipt
 from hexveil.publishing.dossier import SPANS, describe, dossier, insider_certainty
+from hexveil.publishing.kinds.guarantee import epsilon_text
 from hexveil.publishing.markup import clean_texts
-from hexveil.publishing.promise_section import epsilon_text
 from hexveil.report.promise_wording import (
     exact_counts,
     factor_words,

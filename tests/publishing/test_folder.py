@@ -1,9 +1,6 @@
 """The release folder: whole or not there at all, and what stands in its files."""
 
-import csv
 import errno
-import io
-import json
 import os
 import re
 from pathlib import Path
@@ -16,13 +13,10 @@ import pytest
 
 import hexveil as hv
 from hexveil import report
-from hexveil.base import csv_safety
 from hexveil.publishing import check_writable, folder
 from hexveil.publishing.estimates.accuracy import accuracy_statement
 from hexveil.publishing.estimates.table import build_table
-from hexveil.publishing.folder import round_to_intervals
-from hexveil.publishing.places import with_places
-from publishing.setting import dataset_of, manifest_of, plan_of
+from publishing.setting import manifest_of, plan_of
 
 MAPPED = {
     "cells.parquet", "cells.csv", "cells.geojson", "report.html", "manifest.json", "README.txt",
@@ -39,17 +33,6 @@ def release_of(dataset, noise=0.7):
     table = build_table(plan, dataset.public, {"mean": noisy})
     accuracy = accuracy_statement(plan, table, None)
     return table, manifest_of("buses", dataset, plan, None, accuracy)
-
-
-@pytest.fixture
-def routes():
-    """Return records of labels that CSV and HTML must quote."""
-    from hexveil import Labels  # noqa: PLC0415  beside its one use
-    from hexveil.model.cells import CellTable  # noqa: PLC0415  beside its one use
-
-    names = ("7, north", 'say "x"', "<b>ü</b>", "two\nlines", "=1+1", "007")
-    cells = CellTable(Labels("route"), labels={"route": names})
-    return dataset_of([[2] * 6, [1] * 6], cells=cells, value="speed", value_unit="km/h")
 
 
 def files(path):
@@ -75,30 +58,6 @@ def test_readme_explains_exactly_the_columns(city, tmp_path):
     assert max(map(len, text.splitlines())) <= 92
 
 
-@pytest.mark.parametrize("kind", ["city", "routes"])
-def test_csv_round_trip(kind, request, tmp_path):
-    """cells.csv holds the same rows, rounded to their intervals, whatever the labels contain.
-
-    What would be a formula in a spreadsheet has one apostrophe before it.
-    """
-    table, said = release_of(request.getfixturevalue(kind))
-    made = folder.write(table, said, tmp_path / "out")
-    table = round_to_intervals(with_places(table, said))
-    text = (made / "cells.csv").read_text("utf-8")
-    rows = list(csv.DictReader(io.StringIO(text, newline="")))
-    assert list(rows[0]) == table.column_names
-    for name in table.column_names:
-        column = table[name]
-        got = [row[name] for row in rows]
-        if pa.types.is_floating(column.type):
-            assert [float(x) for x in got] == column.to_pylist()
-        elif pa.types.is_integer(column.type):
-            assert [int(x) for x in got] == column.to_pylist()
-        elif pa.types.is_string(column.type):
-            assert got == list(map(csv_safety.escape_formula, column.to_pylist()))
-            assert not any(text.startswith("=") for text in got)
-
-
 def test_geojson_above_the_limit_is_left_out(city, tmp_path, monkeypatch):
     """A map too large for GeoJSON has none, and README.txt names the alternative."""
     table, said = release_of(city)
@@ -111,30 +70,6 @@ def test_geojson_above_the_limit_is_left_out(city, tmp_path, monkeypatch):
     text = (made / "README.txt").read_text("utf-8")
     assert "cells.geojson would be larger than 50 MB; use cells.parquet." in text
     assert "would be larger" not in (tmp_path / "whole" / "README.txt").read_text("utf-8")
-
-
-def test_the_limit_is_fifty_megabytes():
-    """GeoJSON is written up to 50 MB."""
-    assert folder.GEOJSON_LIMIT == 50_000_000
-
-
-def test_the_context_reaches_the_page(city, tmp_path, monkeypatch):
-    """Lines of a context file are read, and handed to the page."""
-    line = {"type": "LineString", "coordinates": [[72.8, 21.2], [72.81, 21.21]]}
-    feature = {"type": "Feature", "properties": {}, "geometry": line}
-    roads = tmp_path / "roads.geojson"
-    roads.write_text(json.dumps({"type": "FeatureCollection", "features": [feature]}))
-    handed = []
-    real = report.render
-
-    def watched(table, said, *, context, **more):
-        handed.append(context)
-        return real(table, said, context=context, **more)
-
-    monkeypatch.setattr(report, "render", watched)
-    folder.write(*release_of(city), tmp_path / "with", folder.FolderOptions(context=roads))
-    folder.write(*release_of(city), tmp_path / "without")
-    assert handed == [report.read_context(roads), None]
 
 
 @pytest.mark.parametrize("step", ["parquet", "csv", "page", "readme", "settle", "rename"])
@@ -162,14 +97,6 @@ def test_a_failure_midway_leaves_nothing(city, tmp_path, monkeypatch, step):
     monkeypatch.undo()
     assert files(tmp_path) == set()
     assert files(folder.write(*release_of(city), tmp_path / "a" / "b" / "map")) == MAPPED
-
-
-def test_an_error_without_a_reason_is_still_a_sentence(city, tmp_path, monkeypatch):
-    """An error that has no text of the system is named by its type."""
-    monkeypatch.setattr(report, "render", lambda *_, **__: (_ for _ in ()).throw(OSError("row 7")))
-    with pytest.raises(hv.StorageError, match=r"\(OSError\)") as failed:
-        folder.write(*release_of(city), tmp_path / "map")
-    assert "row 7" not in str(failed.value)
 
 
 def test_an_interruption_leaves_nothing(city, tmp_path, monkeypatch):

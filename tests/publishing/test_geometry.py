@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from hexveil.base import hexagons as h3_door
+from hexveil.publishing.estimates.places import geojson, with_geometry
 from hexveil.publishing.estimates.table import build_table
-from hexveil.publishing.places import geojson, with_geometry
 from publishing.setting import dataset_of, hexagons, labels, plan_of
 
 

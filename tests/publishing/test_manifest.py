@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
+from hexveil.publishing.kinds.guarantee import epsilon_text
 from hexveil.publishing.part_kinds import manifest_schema
-from hexveil.publishing.promise_section import epsilon_text
-from hexveil.report.promise_wording import assumptions
 from publishing.releases import edited, statements_of
 from publishing.setting import dataset_of, manifest_of, plan_of
 
@@ -35,25 +34,6 @@ def validator():
 def check(data):
     """Validate against the schema."""
     validator().validate(data)
-
-
-def test_a_manifest_follows_the_schema(city):
-    """The manifest of a map validates, and says the grid and what the plan promises."""
-    whole = written(city, plan_of(city, [2, 1, 0]))
-    check(whole)
-    said = statements_of(whole)
-    assert said["grid"] == {
-        "kind": "hexagons",
-        "resolution": 7,
-        "timeslot": "1h",
-        "timezone": "Asia/Kolkata",
-        "slot": "calendar",
-    }
-    assert said["rules"] == {"read": 30, "kept": 21}
-    assert said["dataset"]["sources"] == ["buses.parquet"]
-    assert [cell["noised"][0]["contribution_cap"] for cell in said["cells"]] == [2, 1, 0]
-    assert [cell["cell"] for cell in said["cells"]] == list(city.public.cells.names())
-    assert said["occupancy_fingerprint"] == city.occupancy.fingerprint
 
 
 COMPONENT = ("components", 0)
@@ -182,37 +162,3 @@ def test_a_factor_without_limit_is_null():
     check(said)
     assert said["guarantee"]["probability_factor"] is None
     assert "without a limit" in said["guarantee"]["promise"]
-
-
-def test_assumptions_say_what_is_public():
-    """Usable values and several ids are always named, and nothing else for a plain user."""
-    usable, several = assumptions("user", "none")
-    assert "usable value" in usable
-    assert "several user ids" in several
-    assert assumptions("user") == [usable, several]
-
-
-def test_assumptions_name_dropped_values():
-    """Values dropped by name make it public which records had them."""
-    said = assumptions("user", "0, 999")
-    assert len(said) == 3
-    assert "one of the values 0, 999 is public" in said[1]
-
-
-@pytest.mark.parametrize("unit", ["user-day", "user-week"])
-def test_assumptions_say_that_days_add_up(unit):
-    """For a day or a week of a user, the sum over them is named, and the neighbours fit."""
-    said = assumptions(unit)
-    assert len(said) == 3
-    assert f"one {unit}" in said[1]
-    guarantee = written(dataset_of([[1]], privacy_unit=unit))["guarantee"]
-    assert guarantee["privacy_unit"] == unit
-    assert unit.removeprefix("user-") in guarantee["neighbours"]
-
-
-def test_bounds_of_each_cell_are_in_the_manifest():
-    """Cells with bounds of their own are listed with them."""
-    dataset = dataset_of([[1, 1], [1, 1]])
-    whole = written(dataset, plan_of(dataset, [1, 1], lower=[0, 10], upper=[60, 30]))
-    assert [(c["lower"], c["upper"]) for c in statements_of(whole)["cells"]] == [(0, 60), (10, 30)]
-    check(whole)

@@ -7,7 +7,7 @@ import pyarrow.csv
 import pytest
 
 import hexveil as hv
-from hexveil.publishing.pinned_unit import unit_of
+from hexveil.publishing.booking import unit_of
 from publishing.setting import dataset_of
 
 WARSAW, KOLKATA = "Europe/Warsaw", "Asia/Kolkata"

@@ -281,20 +281,20 @@ def test_tiles_have_every_cell(portal_tools, tmp_path):
 
 def test_tiles_are_for_large_maps_or_on_request(portal_tools, monkeypatch, tmp_path):
     """By default they begin at a number of cells; labels have none; without GDAL a line says so."""
-    from hexveil.publishing.catalogue import vector_tiles  # noqa: PLC0415  beside its one use
+    from hexveil.publishing.catalogue import data_files  # noqa: PLC0415  beside its one use
 
     table = release_of(tmp_path / "map", "means", mapped=True).table
-    assert not vector_tiles.wants_tiles(table, None)
-    assert vector_tiles.wants_tiles(table, tiles=True)
-    assert not vector_tiles.wants_tiles(table.drop_columns(["hexagon"]), tiles=True)
-    monkeypatch.setattr(vector_tiles, "MIN_CELLS", table.num_rows)
-    assert vector_tiles.wants_tiles(table, None)
-    assert not vector_tiles.wants_tiles(table, tiles=False)
+    assert not data_files.wants_tiles(table, None)
+    assert data_files.wants_tiles(table, tiles=True)
+    assert not data_files.wants_tiles(table.drop_columns(["hexagon"]), tiles=True)
+    monkeypatch.setattr(data_files, "MIN_CELLS", table.num_rows)
+    assert data_files.wants_tiles(table, None)
+    assert not data_files.wants_tiles(table, tiles=False)
     monkeypatch.setattr("hexveil.base.optional_packages.is_installed", lambda _: False)
-    monkeypatch.setattr(vector_tiles, "is_installed", lambda _: False)
-    assert not vector_tiles.wants_tiles(table, None)
+    monkeypatch.setattr(data_files, "is_installed", lambda _: False)
+    assert not data_files.wants_tiles(table, None)
     with pytest.raises(hv.InputError, match=r"hexveil\[tiles\]"):
-        vector_tiles.wants_tiles(table, tiles=True)
+        data_files.wants_tiles(table, tiles=True)
 
 
 @pytest.mark.slow

@@ -12,8 +12,8 @@ from hexveil.publishing.estimates.posterior_estimates import (
 from hexveil.publishing.verification import verify
 from hexveil.smoothing import Smoothed
 from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
-from publishing.releases import forge_manifest, statements_of
-from publishing.test_cut_off import CELLS, FAST, drawing, highway, planned
+from publishing.releases import forge_manifest
+from publishing.test_cut_off import drawing, highway, planned
 
 BOUNDS = 0.0, 100.0
 SPREAD = UserMeanSpread(40.0, 8.0, 8.0, 5.0)
@@ -42,23 +42,6 @@ def estimates_of(looks, design, spread=SPREAD, bounds=BOUNDS):
     return estimate_view(MeanView(tuple(looks), design, spread, bounds, design.weight_squares))
 
 
-def test_a_cell_at_an_end_of_its_range_is_cut_off():
-    """Its interval passes the end; a cell in the middle of the range is not cut off."""
-    made = made_of(look_at([49.9, 40.0, 38.0, 30.1, 42.0, 37.0]))
-    assert made.cut_off.above.tolist() == [True, *[False] * 5]
-    assert made.cut_off.below.tolist() == [*[False] * 3, True, False, False]
-    assert made.high[0] > 52.0
-    assert made.low[3] < 28.0
-    assert (made.low <= made.estimate).all()
-    assert (made.estimate <= made.high).all()
-
-
-def test_an_end_at_a_bound_cuts_nothing_off():
-    """No value lies beyond the bounds of the records."""
-    made = made_of(look_at([0.1, 99.9, 40.0, 45.0], *BOUNDS))
-    assert not made.cut_off.either.any()
-
-
 def test_a_range_that_is_tight_against_the_spread_within_cells_is_known():
     """It holds less than half of a cell's users by the fitted law; an end at a bound is none."""
     level = [40.0, 41.0, 39.0, 40.5]
@@ -67,14 +50,6 @@ def test_a_range_that_is_tight_against_the_spread_within_cells_is_known():
     assert made.tight.tolist() == [True, False, False, True]
     wide = made_of(look_at(level, *BOUNDS))
     assert not wide.tight.any()
-
-
-def test_a_number_of_pure_noise_is_not_cut_off():
-    """Of such a number every end is within its noise, and the interval is about the map's."""
-    quiet = [41.0, 40.0, 38.0, 39.0, 42.0, 37.0]
-    made = made_of(look_at([49.0, *quiet], scale=[500.0, *[0.2] * 6]))
-    assert not made.cut_off.either.any()
-    assert 37.0 < made.estimate[0] < 42.0
 
 
 def test_the_last_look_at_a_cell_decides():
@@ -150,57 +125,6 @@ def published(tmp_path, kind="private", **options):
     book = hv.Ledger(tmp_path / "book.sqlite", dataset="buses", budget=100)
     with drawing(9):
         return hv.release(highway(), planned(kind), ledger=book, **options)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("estimates", ["raw", ("raw", "smoothed")], ids=["raw", "smoothed"])
-def test_a_release_under_one_range_has_estimates(tmp_path, estimates):
-    """Estimate, interval and expected error are in the table, and the manifest sums them up."""
-    made = published(tmp_path, estimates=estimates)
-    rows = made.table.to_pylist()
-    (accuracy,) = statements_of(made)["accuracy"]
-    assert accuracy["basis"] == "posterior"
-    assert accuracy["graded_by"] == "map"
-    assert accuracy["typical_error"] == pytest.approx(
-        np.mean([row["mean_expected_error"] for row in rows])
-    )
-    assert sum(accuracy["grades"].values()) == CELLS
-    for row in rows:
-        assert row["mean_low"] <= row["mean_estimate"] <= row["mean_high"]
-        if "mean_smoothed" in row:
-            assert row["mean_low"] <= row["mean_smoothed"] <= row["mean_high"]
-        if row["mean_quality"] == "good":
-            half = (row["mean_high"] - row["mean_low"]) / 2.0
-            assert half <= accuracy["between_cells"]
-    assert rows[0]["mean_quality"] in ("cut off", "noise")
-    assert rows[0]["mean_low"] < FAST < rows[0]["mean_high"] == 65.0
-    assert verify.find_problems(made.write(tmp_path / "map")) == ()
-
-
-@pytest.mark.slow
-def test_texts_state_the_typical_error_and_the_differences(tmp_path):
-    """Page and README.txt have both, and say that the noisy numbers gave them."""
-    made = published(tmp_path)
-    folder = made.write(tmp_path / "map")
-    readme = " ".join((folder / "README.txt").read_text("utf-8").split())
-    page = " ".join((folder / "report.html").read_text("utf-8").split())
-    (accuracy,) = statements_of(made)["accuracy"]
-    error, between = (f"{accuracy[key]:.3g} km/h" for key in ("typical_error", "between_cells"))
-    assert f"Typical error (average): {error}, the mean over cells" in readme
-    assert f"standard deviation of about {between}, estimated from the noisy numbers" in readme
-    assert "estimated from the noisy numbers; 95% intervals per cell below" in page
-    assert "one constant for all cells." not in readme
-
-
-@pytest.mark.slow
-def test_other_kinds_of_plans_have_no_estimates(tmp_path):
-    """Without one range for the map the model does not apply, and the manifest says so."""
-    made = published(tmp_path, "bounds")
-    assert "mean_estimate" not in made.table.column_names
-    (accuracy,) = statements_of(made)["accuracy"]
-    assert (accuracy["basis"], accuracy["graded_by"]) == ("worst case", "bounds")
-    assert accuracy["between_cells"] > 0
-    assert verify.find_problems(made.write(tmp_path / "map")) == ()
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import hexveil as hv
-from hexveil.publishing import places
+from hexveil.publishing.estimates import places
 from publishing.releases import release_of
 
 

@@ -7,11 +7,11 @@ from fractions import Fraction
 import pyarrow.parquet as pq
 import pytest
 
-from hexveil.publishing.promise_section import epsilon_text
-from hexveil.publishing.verification import recomputed_losses, verify
-from hexveil.publishing.verification.recomputed_losses import LossRange, ReleaseStatements
+from hexveil.publishing.kinds import recomputed_losses
+from hexveil.publishing.kinds.guarantee import epsilon_text
+from hexveil.publishing.kinds.recomputed_losses import ReleaseStatements
+from hexveil.publishing.verification import verify
 from publishing.releases import (
-    PLANS,
     forge_manifest,
     forge_table,
     problems_after,
@@ -45,16 +45,6 @@ def losses(place):
     return recomputed_losses.recompute_losses(
         ReleaseStatements.from_release(said(place), table)
     ), said(place)["losses"]
-
-
-@pytest.mark.parametrize("plan", PLANS)
-def test_what_is_stated_lies_within_what_is_recomputed(folders, plan):
-    """Of every kind of plan the sum and the largest loss fit, and nothing is found wrong."""
-    assert verify.find_problems(folders[plan]) == ()
-    known, stated = losses(folders[plan])
-    assert known.total.contains(stated["mean"] * stated["units"], 1e-6 * (1 + known.total.low))
-    assert known.largest.contains(stated["max"], 1e-9)
-    assert known.total.low > 0
 
 
 @pytest.mark.parametrize("plan", EXACT)
@@ -139,7 +129,7 @@ FORGED = {
     "another factor": (
         "means",
         stated("guarantee", "probability_factor", to=lambda x: x / 2),
-        "not e to the power",
+        "probability_factor is not that",
     ),
     "less spent": (
         "means", stated("guarantee", "epsilon_spent", to=lambda _: "1"), "is not the largest loss",
@@ -205,16 +195,3 @@ def test_a_constant_map_costs_nothing(tmp_path, folders):
 
     forge_manifest(place, free)
     assert any("no cell has noise" in one for one in verify.find_problems(place))
-
-
-@pytest.mark.parametrize(
-    ("range_", "text"),
-    [
-        (LossRange(2.0, 2.0), "2"),
-        (LossRange(1.0, 2.5), "at least 1 and at most 2.5"),
-        (LossRange(0.25, math.inf), "at least 0.25"),
-    ],
-)
-def test_limits_read_well(range_, text):
-    """One number where both ends are it, else both, or the one that is known."""
-    assert str(range_) == text

@@ -1,23 +1,20 @@
 """Smoothed estimates: made from noisy numbers alone, at no cost, and told apart from the bound."""
 
-import json
-
 import numpy as np
 import pytest
 
 import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.publishing.estimates.smoothed_estimates import effective_users, groupings_of
+from hexveil.publishing.estimates.decoded_moments import groupings_of
 from hexveil.publishing.estimates.table import build_table
-from hexveil.publishing.part_kinds import manifest_schema
 from hexveil.publishing.verification import verify
 from hexveil.records.feasible_sums import squares_range
 from hexveil.report.manifest_view import ManifestView
-from hexveil.report.templates import format_roughly, render_sentence
+from hexveil.report.templates import render_sentence
 from hexveil.smoothing import group_hexagons
 from publishing.releases import statements_of
-from publishing.setting import dataset_of, hexagons, labels, readme_of
+from publishing.setting import dataset_of, hexagons, labels
 
 BOTH = ("raw", "smoothed")
 
@@ -79,33 +76,6 @@ def test_smoothing_costs_nothing_and_changes_nothing_else(book, tmp_path, clippi
     assert "no guarantee for one cell" in text
 
 
-@pytest.mark.slow
-def test_the_manifest_names_the_model_and_how_much_is_signal(book):
-    """A statement per statistic, and none without smoothing."""
-    import jsonschema  # noqa: PLC0415  this test alone
-
-    dataset = fleet()
-    options = {"statistics": ("mean", "variance", "sd"), "clipping_range": "bounds"}
-    plan = hv.plan(dataset, epsilon=20, advise=False, **options)
-    made = hv.release(dataset, plan, ledger=book, accept_noise=True, estimates=BOTH)
-    jsonschema.validate(made.manifest, manifest_schema())
-    assert [one["statistic"] for one in statements_of(made)["smoothing"]] == ["mean", "variance"]
-    for one in statements_of(made)["smoothing"]:
-        assert 0 <= one["signal_share"] <= 1
-        assert 0 <= one["distinguishable"] <= 12
-        assert "own" in one["deviations"]
-        assert "guarantee nothing" in one["model"]
-    roots = np.sqrt(made.table["variance_smoothed"].to_numpy())
-    assert np.allclose(made.table["sd_smoothed"].to_numpy(), roots)
-    assert np.allclose(
-        made.table["sd_low"].to_numpy(), np.sqrt(made.table["variance_low"].to_numpy())
-    )
-    plain = hv.release(dataset, plan, ledger=book, accept_noise=True)
-    assert statements_of(plain)["smoothing"] == []
-    assert plain.table["sd_bound95"].equals(made.table["sd_bound95"])
-    json.dumps(made.manifest, allow_nan=False)
-
-
 def test_one_cell_is_refused_and_nothing_is_spent(book):
     """There is nothing to borrow from; the sentence says what to do."""
     dataset = dataset_of([[3], [2], [2]])
@@ -132,32 +102,6 @@ def test_the_coarsest_hexagons_are_smoothed_without_parents():
     coarsest = np.array([h3.str_to_int(name) for name in sorted(h3.get_res0_cells())[:9]], "u8")
     names = {one.name for one in group_hexagons(coarsest)}
     assert not any("resolution" in name for name in names)
-
-
-def test_a_release_says_how_good_it_is(book, tmp_path):
-    """Signal, cells told apart and the epsilon for half of them stand in manifest and README."""
-    dataset = fleet()
-    made = hv.release(
-        dataset,
-        hv.plan(dataset, epsilon="1.5", advise=False),
-        ledger=book,
-        accept_noise=True,
-        estimates=BOTH,
-    )
-    one = statements_of(made)["smoothing"][0]
-    assert one["epsilon_half_distinguishable"] > 0
-    text = " ".join((made.write(tmp_path / "map") / "README.txt").read_text().split())
-    share = f"{one['signal_share']:.0%} of the variation between the noisy numbers is signal"
-    assert f"Smoothed estimates, mean: {share}, the rest is noise." in text
-    assert f"of {one['distinguishable']} of 12 cells exclude the overall average. At about" in text
-    assert (
-        f"At about epsilon {format_roughly(one['epsilon_half_distinguishable'])}, half of the cells"
-        in text
-    )
-    assert "Bounds and intervals describe the average of these records, not of traffic" in text
-    page = (tmp_path / "map" / "report.html").read_text()
-    assert "by prediction)" in page
-    assert "records, not of traffic" in page
 
 
 def model_text(**changes):
@@ -189,27 +133,6 @@ def test_the_model_is_told_to_people():
     assert model_text(smoothed=False).endswith("information, so nothing was smoothed.")
 
 
-def test_where_no_epsilon_would_do_it_is_said(book):
-    """Without a number there are words."""
-    dataset = fleet()
-    plan = hv.plan(dataset, epsilon=2, advise=False)
-    made = hv.release(dataset, plan, ledger=book, accept_noise=True, estimates=BOTH)
-    statements_of(made)["smoothing"][0] |= {
-        "signal_share": 0.0,
-        "epsilon_half_distinguishable": None,
-    }
-    text = " ".join(readme_of(made.table, made.manifest).split())
-    assert "0% of the variation" in text
-    assert "At no practical epsilon would half of the cells be distinguishable" in text
-
-
-def test_crowds_count_equal_parts():
-    """Users of equal parts count one each; one with nearly all records counts alone."""
-    assert effective_users(hv.Occupancy.from_dense([[5, 1], [5, 0], [5, 999]])) == pytest.approx(
-        [3.0, 1.002], abs=1e-3
-    )
-
-
 def test_cells_resemble_each_other_by_place_or_by_label():
     """Hexagons have parents and neighbours; labels have their columns."""
     names = {one.name for one in groupings_of(hexagons(12))}
@@ -224,7 +147,7 @@ def test_estimates_are_a_function_of_noisy_numbers_and_public_facts(book):
     other = dataset_of(
         one.occupancy.n.reshape(12, 60).T, 0, scale=one.public.lattice, cells=hexagons(12)
     )
-    from hexveil.publishing.estimates.smoothed_estimates import smooth_release  # noqa: PLC0415  as the release does
+    from hexveil.publishing.estimates.decoded_moments import smooth_release  # noqa: PLC0415  as the release does
 
     noisy = {"mean": np.random.default_rng(3).normal(30, 5, 12)}
     tables = []

@@ -24,7 +24,7 @@ from hexveil.planning.feasibility.capacity import propose_runs
 from hexveil.planning.optimizers import pair_sums
 from hexveil.planning.serialization import plan_codec
 from hexveil.planning.serialization.codec import unpack_bytes
-from hexveil.publishing.private_sums import private_sums, sums_of
+from hexveil.publishing.pipeline import private_sums, sums_of
 from hexveil.publishing.verification.verify import find_problems
 from hexveil.records.dataset import Dataset, DistributedSums
 from publishing.releases import statements_of
@@ -325,19 +325,6 @@ def test_answers_about_cells_planned_apart_are_bounded():
     # A user and two sums in each block; of cells two choices with their scores.
     expected = max(20 * 400 * store.blocks, 8 * 12 * 2 * (17 + 1))
     assert largest <= expected < 8 * counts.size
-
-
-def test_constants_read_no_block(tmp_path):
-    """A plan without noise asks for no sum and costs nothing."""
-    there = distributed_dataset(records(), 30)
-    made, nothing = planned(there, epsilon=2, clipping_range="bounds"), np.zeros(8)
-    rows = replace(
-        made.allocation, contribution_cap=nothing.astype(np.int64), noise_scale_records=nothing
-    )
-    made = made.changed(allocation=rows)
-    shown = hv.release(there, made, ledger=ledger(tmp_path, "none"), accept_noise=True)
-    assert shown.table["mean_raw"].to_pylist() == [5.0] * 8
-    assert "sums" not in {about for about, _ in there.occupancy.store.asked}
 
 
 # ---- plans and advice ----

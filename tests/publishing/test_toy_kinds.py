@@ -25,9 +25,10 @@ from hexveil.planning.method_comparison import Comparison, ComparisonRow
 from hexveil.planning.serialization import codec, plan_codec
 from hexveil.publishing import part_kinds
 from hexveil.publishing.estimates.table import described_table, name_counted_cells
-from hexveil.publishing.manifest import loss_section, occupancy_sections
-from hexveil.publishing.schema import with_common
-from hexveil.publishing.verification import moment_checks
+from hexveil.publishing.kinds import moment_checks, moment_manifest
+from hexveil.publishing.kinds.guarantee import loss_section
+from hexveil.publishing.kinds.moment_manifest import occupancy_sections
+from hexveil.publishing.part_kinds import component_schema
 from hexveil.publishing.verification.verify import find_problems
 from publishing.releases import forge_manifest, problems_after, statements_of
 from publishing.setting import dataset_of, small_city
@@ -212,9 +213,9 @@ TOTALS = part_kinds.ComponentKind(
     "values",
     publish_totals,
     lambda *_: None,
-    lambda: with_common("totals", SCHEMA),
+    lambda: component_schema("totals", SCHEMA),
     lambda _: (),
-    lambda _: moment_checks.types_of(COLUMNS),
+    lambda _: moment_manifest.types_of(COLUMNS),
     moment_checks.check_counted_cells,
     recompute_totals,
     lambda *_: (("the bound of a total",), ()),

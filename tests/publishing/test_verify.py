@@ -38,16 +38,6 @@ def write(dataset, place, *, statistics=("mean",), ledger=LEDGER):
     return folder.write(table, said, place)
 
 
-@pytest.mark.parametrize("ledger", [LEDGER, None])
-def test_a_release_is_what_it_says(city, tmp_path, ledger):
-    """A folder as it was written has no problem, and its receipt names every other file."""
-    place = write(city, tmp_path / "map", ledger=ledger)
-    assert verify.find_problems(place) == ()
-    said = json.loads((place / receipt.NAME).read_text())
-    assert set(said["files"]) == {path.name for path in place.iterdir()} - {receipt.NAME}
-    assert said["ledger"] == ledger
-
-
 def test_in_python_the_manifest_is_returned_or_every_problem_is_named(city, tmp_path):
     """`hexveil.verify` takes a path or text; what is wrong with a folder is one error."""
     place = write(city, tmp_path / "map")

@@ -1,12 +1,8 @@
 """Weighted means in a private clipping range: exact sensitivity, rounding, and what is booked."""
 
-import contextlib
 import itertools
-import json
 import math
-import sqlite3
 from fractions import Fraction
-from functools import partial
 
 import hypothesis.strategies as st
 import numpy as np
@@ -14,12 +10,10 @@ import pytest
 from hypothesis import given
 
 import hexveil as hv
-from hexveil.base.errors import InputError, StorageError
+from hexveil.base.errors import InputError
 from hexveil.mechanisms import noise
 from hexveil.mechanisms.looks import weighted_mean
-from hexveil.mechanisms.looks.clipped_mean import CELLS
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.publishing.verification import verify
 from publishing.drawing import interval_of
 from publishing.measuring import (
     shares_of,
@@ -27,7 +21,6 @@ from publishing.measuring import (
     weighted_scales,
     weighted_statistic,
 )
-from publishing.releases import forge_manifest, problems_after, statements_of
 from publishing.setting import dataset_of
 
 COUNTS = np.array([[2, 1], [1, 0], [1, 3], [0, 1]])
@@ -130,47 +123,6 @@ def book(tmp_path):
     return hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=10)
 
 
-def test_a_release_finds_the_interval_and_states_it(book, tmp_path):
-    """The plan's loss is booked; ledger and manifest have the ends; the folder verifies."""
-    dataset = fleet(2000)
-    # With this share the ends lie on either side of the middle, perhaps widened.
-    plan = planned(dataset, range_share="0.2")
-    made = hv.release(dataset, plan, ledger=book, accept_noise=True)
-    assert float(book.spent) == pytest.approx(float(plan.epsilon), rel=1e-9)
-    (entry,) = book.entries()
-    low, high = interval_of(entry, dataset, plan)
-    step, cells = statements_of(made)["plan"]["privacy_steps"]
-    assert (step["step"], cells["step"]) == ("clipping_range", "cells")
-    assert (step["lower"], step["upper"]) == (pytest.approx(low / 1000), pytest.approx(high / 1000))
-    assert 0 <= step["lower"] < 30
-    assert 30 < step["upper"] <= 60
-    assert Fraction(step["widening"]) == plan.allocation.clipping.widening >= 1
-    assert step["share"] + cells["share"] == pytest.approx(1)
-    both = Fraction(step["epsilon"]) + Fraction(cells["epsilon"])
-    assert plan.epsilon <= both < plan.epsilon + Fraction(1, 10**12)
-    width = step["upper"] - step["lower"]
-    assert made.table["mean_scale"].to_numpy() == pytest.approx(
-        width * plan.error_models["mean"].noise
-    )
-    folder = made.write(tmp_path / "map")
-    assert verify.find_problems(folder) == ()
-    words = " ".join((folder / "README.txt").read_text("utf-8").split())
-    assert "user averages clipped to the private range" in words
-    page = (folder / "report.html").read_text()
-    assert "estimated from the noisy numbers; 95% intervals per cell below" in page
-    assert "one range found privately for all cells" in page
-    assert "of values clipped to" not in page
-    # The range follows from the histogram that is stated.
-    fewer = partial(
-        forge_manifest, change=lambda one: one["plan"]["privacy_steps"][0]["votes"].pop()
-    )
-    assert "histogram" in " ".join(problems_after(fewer, folder, tmp_path / "fewer"))
-    again = hv.release(dataset, plan, ledger=book, accept_noise=True)
-    assert again.replayed
-    assert again.table.equals(made.table)
-    assert json.dumps(again.manifest) == json.dumps(made.manifest)
-
-
 def test_without_noise_it_is_the_weighted_mean_of_projected_user_means(book, monkeypatch):
     """What is published is Σ w clip(user mean), to within one quantum of rounding."""
     dataset = fleet(50)
@@ -201,28 +153,3 @@ def test_what_does_not_fit_is_refused_before_it_is_booked(book):
     with pytest.raises(InputError, match="does not fit whole numbers"):
         hv.release(dataset, planned(dataset, epsilon="0.001"), ledger=book, accept_noise=True)
     assert book.entries() == ()
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("seeded_noise")
-@pytest.mark.parametrize("stage", [0, 1])
-@pytest.mark.parametrize(
-    "row",
-    ["zeroblob(length(row))", "substr(row, 9)", "substr(row, 1, 8)", "x''"],
-    ids=["zero", "first off", "first alone", "empty"],
-)
-def test_a_result_that_was_changed_is_noticed(stage, row, book):
-    """Ends and averages that are not what was stored are neither shown nor drawn anew."""
-    dataset = fleet(50)
-    plan = planned(dataset)
-    hv.release(dataset, plan, ledger=book, accept_noise=True)
-    before = book.entries()[0]
-    assert list(before.stages) == ["histogram", CELLS]
-    of = f"(SELECT entry FROM hexveil_journal ORDER BY entry LIMIT 1 OFFSET {stage})"
-    with contextlib.closing(sqlite3.connect(book.address)) as connection, connection:
-        connection.execute(f"UPDATE hexveil_journal SET row = {row} WHERE entry IN {of}")
-    with pytest.raises(StorageError, match="changed by something else; nothing was published"):
-        hv.release(dataset, plan, ledger=book, accept_noise=True)
-    (problem,) = book.verify().problems
-    assert "is not what was stored" in problem
-    assert book.spent == before.cost

@@ -1,7 +1,6 @@
 """Variances under a private range: exact sensitivity, rounding, what is booked and stated."""
 
 import itertools
-import json
 import math
 from dataclasses import replace
 from fractions import Fraction
@@ -18,7 +17,6 @@ from hexveil.mechanisms import noise as noise_library
 from hexveil.mechanisms.looks import weighted_variance
 from hexveil.mechanisms.stage_data import centre_and_radius
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.publishing.verification import verify
 from hexveil.records.feasible_sums import squares_range
 from publishing.drawing import interval_of
 from publishing.measuring import (
@@ -200,80 +198,10 @@ def fleet(users=600, cells=2, seed=6, most=4, spread=5000):
     return dataset_of(counts, *made, scale=ValueLattice.of((0, 60), "0.001")), samples
 
 
-def true_variance(dataset, samples):
-    """Return the variance of each cell's samples, in squared value units."""
-    cell = dataset.occupancy.cell
-    return np.array(
-        [
-            np.concatenate([one for one, at in zip(samples, cell, strict=True) if at == g]).var()
-            for g in range(dataset.occupancy.n_cells)
-        ]
-    ) / 1e6  # fmt: skip
-
-
 @pytest.fixture
 def book(tmp_path):
     """Return a ledger."""
     return hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=10)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("seeded_noise")
-def test_one_booking_covers_all_three_steps(book, tmp_path):
-    """The plan's loss is booked once; the manifest has all steps; the folder verifies."""
-    dataset, samples = fleet(2000)
-    plan = planned(dataset, statistics=("mean", "variance", "sd"))
-    made = hv.release(dataset, plan, ledger=book, accept_noise=True, estimates=("raw", "smoothed"))
-    assert float(book.spent) == pytest.approx(float(plan.epsilon), rel=1e-9)
-    (entry,) = book.entries()
-    assert len(entry.published["cells"]) == 2 * dataset.occupancy.n_cells
-    step, cells = statements_of(made)["plan"]["privacy_steps"]
-    assert step["share"] + cells["share"] == pytest.approx(1)
-    both = Fraction(step["epsilon"]) + Fraction(cells["epsilon"])
-    assert plan.epsilon <= both < plan.epsilon + Fraction(1, 10**12)
-    low, high = interval_of(entry, dataset, plan)
-    radius = centre_and_radius((low, high), 60_000, plan.allocation.clipping.radius)[2]
-    assert step["radius"] == pytest.approx(radius / 1000)
-    noise = float(plan.allocation.variance_noise[0])
-    assert cells["mean_share"] == pytest.approx(noise / (noise + plan.mean_noise[0]))
-    scale = (radius / 1000) ** 2 * plan.allocation.variance_noise
-    assert made.table["variance_scale"].to_numpy() == pytest.approx(scale)
-    variance, sd = (made.table[f"{name}_raw"].to_numpy() for name in ("variance", "sd"))
-    assert sd == pytest.approx(np.sqrt(variance))
-    assert sd == pytest.approx(np.sqrt(true_variance(dataset, samples)), rel=0.2)
-    folder = made.write(tmp_path / "map")
-    assert verify.find_problems(folder) == ()
-    said = " ".join((folder / "README.txt").read_text().split())
-    assert "minus the squared distance of the noisy average" in said
-    assert "variance_scale * ln 40" in said
-    assert "variance_scale * ln 20" not in said
-    again = hv.release(dataset, plan, ledger=book, accept_noise=True, estimates=("raw", "smoothed"))
-    assert again.replayed
-    assert again.table.equals(made.table)
-    assert json.dumps(again.manifest) == json.dumps(made.manifest)
-
-
-@pytest.mark.usefixtures("seeded_noise")
-@pytest.mark.parametrize("statistics", [("variance",), ("sd",)])
-def test_a_variance_alone_pays_for_its_mean(book, tmp_path, statistics):
-    """The noisy mean is in the ledger and its part in the manifest; no column shows it."""
-    dataset, samples = fleet(2000)
-    plan = planned(dataset, statistics=statistics)
-    made = hv.release(dataset, plan, ledger=book, accept_noise=True)
-    assert len(book.entries()[0].published["cells"]) == 2 * dataset.occupancy.n_cells
-    assert not [name for name in made.table.column_names if name.startswith("mean")]
-    assert 0 < statements_of(made)["plan"]["privacy_steps"][1]["mean_share"] < 1
-    folder = made.write(tmp_path / "map")
-    assert verify.find_problems(folder) == ()
-    page = (folder / "report.html").read_text()
-    assert (
-        "one range found privately for all cells, and of average squared distances from its middle"
-        in page
-    )
-    assert "of values clipped to" not in page
-    assert ("ln 40 + the contribution of the average" in page) == (statistics == ("variance",))
-    found = made.table[f"{statistics[0]}_raw"].to_numpy() ** (2 if statistics == ("sd",) else 1)
-    assert found == pytest.approx(true_variance(dataset, samples), rel=0.4)
 
 
 def projected(dataset, plan, pair, shares):
@@ -361,31 +289,6 @@ def test_weights_and_rounding_are_within_the_stated_bias(case, epsilon):
         squares = dataset.sums.total_sq / occupancy.n
         square, first = (np.bincount(occupancy.cell, weights=p * one) for one in (squares, mean))
         assert target == pytest.approx(square - first**2, abs=1e-9)
-
-
-def test_bounds_hold_at_least_95_times_in_100(book):
-    """Over 400 cells whose users all lie at one end, the worst case of the mean's noise.
-
-    Each interval misses with a probability of at most 1/20; seven standard deviations are allowed.
-    """
-    cells, users = 400, 24
-    rng = np.random.default_rng(4)
-    middle = rng.permuted(np.repeat([10, 50], cells // 2))
-    counts = np.ones((users, cells), dtype=np.int64)
-    total = np.repeat(middle, users)
-    dataset = dataset_of(counts, total, total**2, scale=ValueLattice.of((0, 60), 1))
-    plan = planned(dataset, epsilon=10, statistics=("variance", "sd"))
-    table = hv.release(dataset, plan, ledger=book, accept_noise=True).table
-    pair = interval_of(book.entries()[0], dataset, plan)
-    target = projected(dataset, plan, pair, np.full(total.size, 1 / users))
-    target = np.clip(target, 0, 900)
-    misses = 0.05 + 7 * math.sqrt(0.05 * 0.95 / cells)
-    for name, exact in (("variance", target), ("sd", np.sqrt(target))):
-        low, high, raw, bound = (
-            table[f"{name}_{key}"].to_numpy() for key in ("low", "high", "raw", "bound95")
-        )
-        assert ((exact < low - 1e-9) | (exact > high + 1e-9)).mean() <= misses
-        assert (np.abs(exact - raw) > bound + 1e-9).mean() <= misses
 
 
 @pytest.mark.slow

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
-from hexveil.report import context as module
 from hexveil.report import read_context, render
-from hexveil.report.context import lines_of, named_positions
+from hexveil.report.geography import context as module
+from hexveil.report.geography.context import lines_of, named_positions
 from hexveil.report.origin import describe_origin
 
 SHAPES = [
@@ -169,10 +169,10 @@ def test_large_files_are_refused(tmp_path, monkeypatch):
         max_leaves=12,
     )
 )
-def test_no_json_causes_another_error(value):
+def test_no_json_causes_another_error(tmp_path_factory, value):
     """Whatever JSON comes, it is drawn or refused by a sentence."""
     try:
-        lines = lines_of(value)
+        lines = lines_of(read_context(write(tmp_path_factory.mktemp("any"), value)))
     except hv.InputError:
         return
     assert all(abs(lat) <= 90 for line in lines for _, lat in line)

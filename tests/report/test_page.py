@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import hexveil as hv
 from examples import examples
 from hexveil.report import render
 from hexveil.report.figure_style import palette
@@ -203,21 +202,6 @@ def test_a_release_of_thousands_of_cells_stays_small(make):
     assert table.num_rows > 40_000
     html = render(table, make.manifest(table))
     assert len(html.encode()) < 6_000_000
-
-
-def test_missing_parts_are_named(city):
-    """A table without a column, without rows, or a manifest without a part is refused."""
-    with pytest.raises(hv.InputError, match="no column 'mean_raw'"):
-        render(city.table.drop_columns(["mean_raw"]), city.manifest)
-    with pytest.raises(hv.InputError, match="no rows"):
-        render(city.table.slice(0, 0), city.manifest)
-    with pytest.raises(hv.InputError, match="no section 'bounds'"):
-        render(city.table, {k: v for k, v in city.manifest.items() if k != "bounds"})
-    guarantee = {**city.manifest["guarantee"], "privacy_unit": "household"}
-    with pytest.raises(hv.InputError, match="privacy unit must be one of"):
-        render(city.table, {**city.manifest, "guarantee": guarantee})
-    with pytest.raises(hv.InputError, match="context must be GeoJSON"):
-        render(city.table, city.manifest, context={"roads": []})
 
 
 def test_bare_facts_are_enough(city):

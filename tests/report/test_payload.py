@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hexveil.report import accuracy_text
-from hexveil.report import background as module
-from hexveil.report.figure_style import GROUNDS, colours_of, gradient, palette
+from hexveil.report.figure_style import GROUNDS, colours_of, palette
+from hexveil.report.geography import background as module
 from hexveil.report.manifest_view import ManifestView
 from hexveil.report.payload import colour_ends, interval_chart, slot_text, ticks
 from hexveil.report.shown_column import ShownColumn
@@ -73,7 +72,8 @@ def test_values_that_are_no_number_are_left_blank(city):
 
 
 def context_of(city, lines) -> list:
-    context = {"type": "MultiLineString", "coordinates": lines}
+    geometry = {"type": "MultiLineString", "coordinates": lines}
+    context = {"features": [{"properties": {}, "geometry": geometry}]}
     hexagons = list(dict.fromkeys(city.table["hexagon"].to_pylist()))
     return module.draw_map(hexagons, context, geography=False)["context"]
 
@@ -186,13 +186,6 @@ def test_differences_have_a_sign_that_everyone_sees(mode, vision):
         assert distance(colour, palette(mode)["unsure"][0], vision) > 10
 
 
-def test_a_gradient_runs_from_end_to_end():
-    """It has as many colours as asked for, and the ends are those of viridis."""
-    assert gradient(3)[0] == "#440154"
-    assert gradient(3)[-1] == "#fde725"
-    assert len(gradient(256)) == 256
-
-
 @MODES
 def test_a_number_has_the_colour_of_its_class(mode):
     """Equal parts of the scale are a class each; numbers beyond it have the colour of its end."""
@@ -215,11 +208,6 @@ def test_bars_are_sorted_and_within_the_axis(wards):
     for bar in chart.bars:
         assert 0 <= bar.start <= bar.dot <= bar.start + bar.width + 0.01 <= 100.03
     assert chart.bars[0].name.endswith(" · 7")
-
-
-def test_hexagons_have_no_chart(city):
-    """A release of hexagons has a map instead."""
-    assert interval_chart(city.table, ManifestView.from_manifest(city.manifest)) is None
 
 
 def test_equal_values_do_not_divide_by_zero(wards):
@@ -273,46 +261,4 @@ def test_intervals_are_rounded_outwards(city):
     assert facts.amount_up(0.3) == "0.3\u00a0km/h"
 
 
-def test_planned_error_may_be_one_per_statistic(city):
-    """A mapping by statistic and a single number are read alike; absence is absence."""
-    plans = ({"mean_error": 2.5}, {"mean_error": {"mean": 2.5}}, {})
-    assert [
-        ManifestView.from_manifest({**city.manifest, "plan": p}).planned_error for p in plans
-    ] == [
-        2.5,
-        2.5,
-        None,
-    ]
-
-
 # ---- What private steps cut averages of users to, in words ----
-
-
-INTERVAL = {"step": "clipping_range", "epsilon": "0.1", "share": 0.1, "lower": -5.0, "upper": 2.5}
-LAST = {"step": "cells", "epsilon": "0.700000001", "share": 0.7}
-STEPS = {
-    "none": [LAST],
-    "global": [INTERVAL, LAST],
-}
-WAY = {"none": None, "global": "single_stage"}
-
-
-def amount(number):
-    """Return a number as such texts show it."""
-    return f"{number:g} m"
-
-
-@pytest.mark.parametrize("kind", STEPS)
-def test_the_way_is_told_from_the_steps(kind):
-    """Without a range there is no word; with one range there is a single stage."""
-    assert accuracy_text.get_strategy(STEPS[kind]) == WAY.get(kind, kind)
-
-
-@pytest.mark.parametrize("kind", STEPS)
-def test_every_step_is_told_once_with_its_price(kind):
-    """A sentence for each step, its price rounded up."""
-    told = accuracy_text.describe_steps(STEPS[kind], amount)
-    assert len(told) == (0 if kind == "none" else len(STEPS[kind]))
-    for step, text in zip(STEPS[kind] if told else [], told, strict=True):
-        price = {"cells": "0.7001"}.get(step["step"], f"{float(step['epsilon']):.4f}")
-        assert f"(epsilon {price}, {step['share']:.0%} of the total)." in text

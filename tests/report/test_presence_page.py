@@ -8,8 +8,8 @@ import pytest
 
 import hexveil as hv
 from hexveil.mechanisms.presence.presence_decoding import ReleasedMap, noisy_columns
+from hexveil.publishing.kinds.presence_table import released_table
 from hexveil.publishing.manifest import cell_sections
-from hexveil.publishing.presence.presence_table import released_table
 from hexveil.report import render, shown_column
 from hexveil.report.promise_wording import assumptions, neighbours, not_protected, promise
 

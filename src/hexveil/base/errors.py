@@ -57,7 +57,7 @@ class ColumnError(InputError):
     ) -> None:
         self.role, self.column = role, column
         self.available = tuple(available) if len(available) <= MAX_LISTED else ()
-        advice = hint or _suggest(column, available)
+        advice = hint or suggest(column, available)
         super().__init__(f"{role}: the source has no column {column!r}; {advice}")
 
 
@@ -65,7 +65,7 @@ MAX_LISTED = 40
 """Largest number of columns that a message lists."""
 
 
-def _suggest(column: str, available: Sequence[str]) -> str:
+def suggest(column: str, available: Sequence[str]) -> str:
     """Return a suggestion: the column of a similar name, or the list of columns."""
     similar = difflib.get_close_matches(column, available, n=1, cutoff=0.6)
     if similar:

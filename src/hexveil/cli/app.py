@@ -25,7 +25,7 @@ import hexveil
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.cli import declarations
 from hexveil.cli.endings import CODE as INTERRUPTED
-from hexveil.cli.endings import STOPPED, Failure, remedy
+from hexveil.cli.endings import STOPPED, UNEXPECTED, Failure, remedy
 from hexveil.cli.options import Declaration, command_of
 from hexveil.config.fields import FIELDS, field_name, option
 
@@ -34,11 +34,6 @@ if TYPE_CHECKING:
 
     from hexveil.cli.output.formatting import Row
 
-
-_UNEXPECTED = (
-    "an unexpected {} stopped the work; its text is hidden because it could contain values. "
-    "HEXVEIL_DEBUG=1 shows it to you alone; SECURITY.md explains how to report it."
-)
 
 # The parser is the library's own copy or the one it depends on; its error type is reached
 # through a name that both export.
@@ -190,6 +185,7 @@ PANELS: dict[str, dict[str, AnyCommand]] = {
         "plan": declarations.PlanOptions,
         "release": declarations.ReleaseOptions,
         "publish": declarations.PublishOptions,
+        "studio": declarations.StudioOptions,
     },
     "Check releases": {
         "verify": declarations.VerifyOptions,
@@ -355,7 +351,7 @@ def run(arguments: Sequence[str] | None = None) -> tuple[int, Failure | None]:
     except Exception as error:  # noqa: BLE001  the text of an unknown error may hold values
         if os.environ.get("HEXVEIL_DEBUG") == "1":
             traceback.print_exc()
-        message = _UNEXPECTED.format(type(error).__name__)
+        message = UNEXPECTED.format(type(error).__name__)
         return 1, Failure("UnexpectedError", message, remedy(message), 1)
     # A command that returns nothing has succeeded.
     code = code if isinstance(code, int) else 0

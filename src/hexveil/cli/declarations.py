@@ -93,6 +93,20 @@ class PublishOptions(RunDeclaration):
     dry_run: bool = False
 
 
+class StudioOptions(Declaration):
+    """Make a map in a browser: choose a file, answer questions, see maps, confirm once.
+
+    Serves a page on this machine alone, for the records in a folder. Nothing is spent before the
+    confirmation.
+    """
+
+    home = "hexveil.cli.studio.server"
+    example = "hexveil studio records"
+
+    folder: Path = Path()
+    browser: bool = True
+
+
 class VerifyOptions(Declaration):
     """Check a release folder: its files, tables, losses and signature.
 

@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 
 
 _MAX_WIDTH = 100
+UNEXPECTED = (
+    "an unexpected {} stopped the work; its text is hidden because it could contain values. "
+    "HEXVEIL_DEBUG=1 shows it to you alone; SECURITY.md explains how to report it."
+)
+"""Sentence on an error that is no refusal; its type is put into it."""
 
 
 @dataclass(frozen=True)

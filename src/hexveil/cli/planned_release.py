@@ -36,10 +36,10 @@ from hexveil.publishing import signing
 from hexveil.publishing.catalogue.holder_statements import Catalogue
 from hexveil.publishing.estimates.table import name_columns
 from hexveil.publishing.folder import FolderOptions, list_files
+from hexveil.publishing.kinds.presence_manifest import presence_request, request_name
 from hexveil.publishing.manifest import cell_sections, fingerprint, request_of
 from hexveil.publishing.pipeline import booked_plan, preview_release, replay_presence
 from hexveil.publishing.pipeline import release as publish_numbers
-from hexveil.publishing.presence.presence_manifest import presence_request, request_name
 from hexveil.publishing.release_checks import check_declared
 from hexveil.records.progress import show_progress
 from hexveil.records.read import declare
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.publishing import Release
+    from hexveil.publishing.booking import ReleasableDataset
     from hexveil.publishing.memory.history import History
-    from hexveil.publishing.privacy_models import ReleasableDataset
     from hexveil.publishing.signing import SigningKey
 
     Account = dict[str, Any]

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from hexveil.model.public_metadata import Unit
     from hexveil.planning.feasibility.capacity import Capacity
     from hexveil.planning.moment_component import MomentComponent
+    from hexveil.publishing.booking import ReleasableDataset
     from hexveil.publishing.memory.history import History
-    from hexveil.publishing.privacy_models import ReleasableDataset
     from hexveil.records import Dataset
     from hexveil.records.column_datasets import ColumnDatasets
 
@@ -246,9 +246,17 @@ def plan_json(plan: Plan) -> dict[str, Any]:
 
 def advise_run(run: Run, facts: PublicMetadata, epsilon: str) -> RunAdvice:
     """Return the capacity of the fleet at `epsilon`, and the runs that are proposed."""
+    return proposed_runs(run, facts, epsilon)[1]
+
+
+def proposed_runs(
+    run: Run, facts: PublicMetadata, epsilon: str
+) -> tuple[MomentComponent, RunAdvice]:
+    """Return the plan with which other grids are compared at `epsilon`, and the proposed runs."""
     with show_progress(OTHER_GRIDS):
-        return propose_runs(
-            _comparable_plan(run, facts, epsilon),
+        built = _comparable_plan(run, facts, epsilon)
+        return built, propose_runs(
+            built,
             min_users=run.select.min_users or Select.min_users,
             # The weakest alone: each takes another reading, and gains the most where any does.
             weaker_units=_weaker_units(run, facts)[-1:],

@@ -109,7 +109,7 @@ class _Choice:
 
     def free(self, role: str) -> Iterator[tuple[str, ColumnType]]:
         """Yield the columns that may have a role by their type and may be named."""
-        for name, kind in _columns(self.look.schema):
+        for name, kind in nameable_columns(self.look):
             if name in self.assigned or kind.name not in _KINDS[role]:
                 continue
             # An id that is the same in all rows is that of a feed or a fleet, not of a vehicle.
@@ -119,14 +119,19 @@ class _Choice:
                 continue
             # A typed value, unlike other objects, is read as what is in it.
             is_object = kind.name == "json" and kind.fields and "@value" not in kind.fields
-            if is_object and role != "location":
-                continue
-            if not self.look.documents or is_known_name(name):
+            if not is_object or role == "location":
                 yield name, kind
 
     def _alone(self, role: str) -> list[tuple[str, ColumnType]]:
         columns = [column for column in self.free(role) if column[1].name in _ALONE.get(role, ())]
         return columns if len(columns) == 1 else []
+
+
+def nameable_columns(look: SourceSchema) -> Iterator[tuple[str, ColumnType]]:
+    """Yield the columns that may be named, with their types: keys of documents can be values."""
+    for name, kind in _columns(look.schema):
+        if not look.documents or is_known_name(name):
+            yield name, kind
 
 
 def propose(

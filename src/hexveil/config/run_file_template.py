@@ -36,8 +36,10 @@ _HEAD = f"""\
 
 _DRAFTS = {key: field.draft for key, field in FIELDS.items() if field.draft}
 """Proposed values for any columns."""
-_OF_HEXAGONS = ("resolution", "timeslot", "slot", "timezone", "location")
+_OF_HEXAGONS = ("resolution", "timeslot", "slot", "timezone", "location", "area")
 """Fields that cells of labels do not have."""
+_DECLARED = (("cells", "area"), ("privacy", "fleet"))
+"""Fields that private presence needs besides."""
 
 
 def draft_run_file(run: Run, look: SourceSchema) -> str:
@@ -75,7 +77,11 @@ def _proposed(
     columns: Mapping[str, ProposedColumn], run_fields: Fields, look: SourceSchema
 ) -> tuple[Fields, Fields]:
     """Return the values of the fields, in TOML, and additional notes."""
+    is_private = run_fields.get(("privacy", "protect")) == quote("presence")
     values: Fields = dict(_DRAFTS)
+    if is_private:
+        # Which units are there is private: no cell may depend on their number.
+        del values["select", "min_users"]
     notes: Fields = {}
     values["ledger", "dataset"] = quote(dataset_name(run_fields["", "source"]))
     for role, column in columns.items():
@@ -147,6 +153,8 @@ def _gaps(
 ) -> tuple[Fields, Fields]:
     """Return placeholders for required fields without a proposal, and notes about them."""
     values, notes = {("values", "bounds"): quote(FILL_IN)}, {}
+    if run_fields.get(("privacy", "protect")) == quote("presence"):
+        values |= dict.fromkeys(_DECLARED, quote(FILL_IN))
     needed = [role for role in ("user", "value") if role not in columns]
     if not columns & {"lat", "location"}:
         needed.append("location")

@@ -3,7 +3,7 @@
 The lock is released when its process ends, however it ends. So if the holder of the lock sees a
 stage that began and has no result, the process that began it is gone and its draw is lost. The lock
 avoids a second payment; it is not needed for privacy: a result is stored only by the booking that
-began it. For the same reason `publishing.ledger_journal` defers interrupts during a draw.
+began it. For the same reason `publishing.booking` defers interrupts during a draw.
 
 Disk space for a stage's result, reserved from before its draw until it is stored.
 

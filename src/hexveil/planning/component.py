@@ -220,7 +220,7 @@ def goal(plan: Any) -> dict[str, str]:  # noqa: ANN401  a Plan, which imports th
     """Return the goal of a plan as text by field: equal goals have equal text.
 
     The prior of a constant's error is left out: it judges a plan and decides nothing in it. Under
-    private presence a request has declared facts alone (publishing/presence/presence_manifest.py).
+    private presence a request has declared facts alone (publishing/kinds/presence_manifest.py).
     """
     components: Mapping[str, Any] = plan.components
     goals = {column: component.goal() for column, component in components.items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hexveil.base.errors import InputError
+from hexveil.base.errors import InputError, suggest
 from hexveil.model.statistic_terms import term_of
 from hexveil.report.manifest_view import column_prefixes
 
@@ -59,12 +58,7 @@ def require_column(table: pa.Table, name: object) -> str:
         )
     column = column_name(table, name)
     if column is None:
-        similar = difflib.get_close_matches(name, table.column_names, n=1, cutoff=0.6)
-        hint = (
-            f"did you mean {similar[0]!r}?"
-            if similar
-            else f"it has {', '.join(table.column_names)}."
-        )
+        hint = suggest(name, table.column_names)
         raise InputError(f"the release has no column {name!r}; {hint}")
     return column
 

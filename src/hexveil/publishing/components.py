@@ -1,35 +1,34 @@
-"""Components of a manifest: statements about each value column, and about all together.
+"""Components of a manifest, and value columns of a table: of each, and of all together.
 
 A manifest has what all value columns share, and a component for each. Checks, page, README.txt and
 dossier look at one value column with what it shares: at its *statements*. A release of one value
-column is the statements of that one.
+column is the statements of that one. A table of several has a row per cell of any column, and
+prefixed columns of each.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
+from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.publishing.promise_section import promise_section
-from hexveil.publishing.value_columns import column_prefixes
+from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns
+from hexveil.publishing.kinds.guarantee import PRESENCE, is_private, promise_section
 from hexveil.report.manifest_view import format_heading
-from hexveil.report.promise_wording import one_of_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     Json = dict[str, Any]
 
-PRESENCE = "presence"
 EPSILONS = ("epsilon_requested", "epsilon_spent", "l0_epsilon")
 """Fields of a component about its loss."""
 _NOT_SHARED = ("components", "losses", "dataset", "guarantee")
-
-
-def is_private(manifest: Mapping[str, Any]) -> bool:
-    """Return whether presence is private in a release."""
-    return bool(manifest["guarantee"]["protect"] == PRESENCE)
 
 
 def epsilon_spent(manifest: Mapping[str, Any]) -> Fraction:
@@ -62,19 +61,20 @@ def each_alone(manifest: Json) -> list[Json]:
 
 def _alone(manifest: Json, component: Json) -> Json:
     guarantee, columns = manifest["guarantee"], column_names(manifest)
-    delta, protect = Fraction(guarantee.get("delta", 0)), guarantee["protect"]
-    total = Fraction(guarantee["epsilon_spent"])
+    together = {
+        "columns": columns, "epsilon_spent": decimal_text(Fraction(guarantee["epsilon_spent"]))
+    }  # fmt: skip
     own = promise_section(
         guarantee["privacy_unit"], component["epsilon_requested"], component["epsilon_spent"],
-        dropped=component["selection"].get("drop_values", "none"), protect=protect, delta=delta,
+        dropped=component["selection"].get("drop_values", "none"), protect=guarantee["protect"],
+        delta=Fraction(guarantee.get("delta", 0)), together=together,
     )  # fmt: skip
-    own["assumptions"].append(one_of_columns(columns, total, delta, protect=protect))
     title = f"{manifest.get('title', '')}: {component['dataset']['value']}"
     return {
         **manifest,
         **({"title": title} if "title" in manifest else {}),
         "guarantee": own,
-        "columns_together": {"columns": columns, "epsilon_spent": decimal_text(total)},
+        "columns_together": together,
         **({"losses": component["losses"]} if "losses" in component else {}),
         "components": [{key: value for key, value in component.items() if key != "weight"}],
         # A column of constants alone cost nothing, whatever the others did.
@@ -148,3 +148,125 @@ def _entry(prefix: str, component: Json, stated: Json) -> Json:
         "epsilon": component["epsilon_spent"],
         **counts,
     }
+
+
+MAX_PREFIX = 60
+
+
+def column_prefixes(columns: Sequence[str]) -> dict[str, str]:
+    """Return the prefix of each value column in names of columns.
+
+    Letters, digits and underscores of its name stay; prefixes differ in any case of letters.
+
+    Examples
+    --------
+    >>> column_prefixes(["pm25", "PM25", "no2.value", "..."])
+    {'pm25': 'pm25', 'PM25': 'PM25_2', 'no2.value': 'no2_value', '...': 'value'}
+    """
+    prefixes: dict[str, str] = {}
+    used: set[str] = set()
+    for column in columns:
+        stem = re.sub(r"[^A-Za-z0-9]+", "_", column).strip("_")[:MAX_PREFIX] or "value"
+        prefix, number = stem, 1
+        while prefix.casefold() in used:
+            number += 1
+            prefix = f"{stem}_{number}"
+        used.add(prefix.casefold())
+        prefixes[column] = prefix
+    return prefixes
+
+
+def check_prefixes(facts: ColumnFacts | DeclaredColumns) -> None:
+    """Refuse label columns with names that begin like the columns of a value column."""
+    for prefix in column_prefixes([*facts.columns]).values():
+        for label in facts.leading.cells.labels:
+            if label.startswith(f"{prefix}_"):
+                raise InputError(
+                    f"the label column {label!r} has the name of a column of this release; give it "
+                    "another name in the records."
+                )
+
+
+def join_tables(tables: Mapping[str, pa.Table], own: Mapping[str, Sequence[str]]) -> pa.Table:
+    """Return the released tables of all value columns as one; that of a single one as it is.
+
+    Cells are in the order of their first value column. Where a column has no such cell its
+    numbers are null.
+
+    Parameters
+    ----------
+    tables : mapping of str to pyarrow.Table
+        Released table of each value column.
+    own : mapping of str to sequence of str
+        Names of each table's columns that do not name its cells.
+    """
+    if len(tables) == 1:
+        return next(iter(tables.values()))
+    prefixes, (leading, *_) = column_prefixes([*tables]), tables
+    naming = [name for name in tables[leading].column_names if name not in own[leading]]
+    stacked = pa.concat_tables([table.select(naming) for table in tables.values()])
+    first_rows: dict[str, int] = {}
+    for row, cell in enumerate(stacked["cell"].to_pylist()):
+        first_rows.setdefault(cell, row)
+    named = stacked.take(pa.array(first_rows.values(), pa.int64())).combine_chunks()
+    columns, fields = list(named.columns), [stacked.schema.field(name) for name in naming]
+    for column, table in tables.items():
+        row_of = {cell: row for row, cell in enumerate(table["cell"].to_pylist())}
+        rows = pa.array([row_of.get(cell) for cell in first_rows], pa.int64())
+        for name in own[column]:
+            columns.append(table[name].combine_chunks().take(rows))
+            fields.append(_prefixed(table.schema.field(name), column, prefixes[column]))
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+
+def split_table(
+    table: pa.Table, own: Mapping[str, Sequence[str]], cells: Mapping[str, Sequence[str]]
+) -> dict[str, pa.Table]:
+    """Return the table of each value column, as it was joined.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    own : mapping of str to sequence of str
+        See `join_tables`.
+    cells : mapping of str to sequence of str
+        Cells of each value column in their order; all of the table without.
+
+    Raises
+    ------
+    KeyError
+        If a column of `own`, or a cell, is not in the table.
+    """
+    if len(own) == 1:
+        return dict.fromkeys(own, table)
+    prefixes = column_prefixes([*own])
+    prefixed = {f"{prefixes[column]}_{name}" for column, names in own.items() for name in names}
+    naming = [name for name in table.column_names if name not in prefixed]
+    row_of = {cell: row for row, cell in enumerate(table["cell"].to_pylist())}
+    tables = {}
+    for column, names in own.items():
+        rows = pa.array([row_of[cell] for cell in cells.get(column, row_of)], pa.int64())
+        taken = table.select([*naming, *(f"{prefixes[column]}_{name}" for name in names)])
+        fields = [*(table.schema.field(name) for name in naming)]
+        fields += [_bare(table.schema.field(f"{prefixes[column]}_{name}"), column, name)
+                   for name in names]  # fmt: skip
+        columns = [one.combine_chunks() for one in taken.take(rows).columns]
+        tables[column] = pa.Table.from_arrays(
+            columns, schema=pa.schema(fields, metadata={"value": column})
+        )
+    return tables
+
+
+def _prefixed(field: pa.Field, column: str, prefix: str) -> pa.Field:
+    """Return the field of a value column by its name in the table of all."""
+    metadata = dict(field.metadata or {})
+    metadata[b"description"] = f"of {column}: ".encode() + metadata.get(b"description", b"")
+    return pa.field(f"{prefix}_{field.name}", field.type, nullable=True, metadata=metadata)
+
+
+def _bare(field: pa.Field, column: str, name: str) -> pa.Field:
+    """Return the field of the table of all by its name in that of a value column."""
+    metadata = dict(field.metadata or {})
+    text = metadata.get(b"description", b"")
+    metadata[b"description"] = text.removeprefix(f"of {column}: ".encode())
+    return pa.field(name, field.type, metadata=metadata)

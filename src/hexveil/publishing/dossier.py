@@ -22,7 +22,8 @@ import pyarrow as pa
 from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.publishing.components import is_private, statements, statements_of_whole
+from hexveil.publishing.components import statements, statements_of_whole
+from hexveil.publishing.kinds.guarantee import is_private
 from hexveil.publishing.markup import DocumentSection, clean_texts, document
 from hexveil.publishing.part_kinds import kind_of
 from hexveil.publishing.verification.verify import read_folder

@@ -27,17 +27,19 @@ from hexveil.base import atomic_files, csv_safety
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.work_share import WRITING, tell_share
-from hexveil.publishing import places, receipt, signing
-from hexveil.publishing.catalogue import metadata_files, vector_tiles
+from hexveil.publishing import receipt, signing
+from hexveil.publishing.catalogue import data_files, metadata_files
+from hexveil.publishing.catalogue.data_files import TILES
 from hexveil.publishing.catalogue.holder_statements import Catalogue
-from hexveil.publishing.catalogue.release_description import TILES, find_coverage
-from hexveil.publishing.components import statements, statements_of_whole
+from hexveil.publishing.catalogue.release_description import find_coverage
+from hexveil.publishing.components import column_prefixes, statements, statements_of_whole
+from hexveil.publishing.estimates import places
+from hexveil.publishing.estimates.places import with_places
 from hexveil.publishing.memory import stored_day
 from hexveil.publishing.memory.stored_day import Rows
 from hexveil.publishing.part_kinds import split_by_column
-from hexveil.publishing.places import with_places
 from hexveil.publishing.readme import render_readme
-from hexveil.publishing.value_columns import column_prefixes
+from hexveil.report.manifest_view import numbers_of
 from hexveil.report.templates import LANGUAGES
 
 PAGE = "report.html"
@@ -60,7 +62,7 @@ class FolderOptions:
     catalogue : Catalogue, optional
         Facts for data portals.
     tiles : bool, optional
-        Requests or declines vector tiles; see `vector_tiles.wants_tiles`.
+        Requests or declines vector tiles; see `data_files.wants_tiles`.
     title, subtitle : str
         By default those of the manifest, else what is averaged and the name of the data set; on
         one line each.
@@ -141,7 +143,7 @@ def write(
     """
     # Key and context are read first: a mistake in either must not leave a folder behind.
     options = options or FolderOptions()
-    signer, tiled = options.signer, vector_tiles.wants_tiles(table, options.tiles)
+    signer, tiled = options.signer, data_files.wants_tiles(table, options.tiles)
     context = None if options.context is None else report.read_context(options.context)
     manifest = with_statements(manifest, options.catalogue, options.stated())
     # What the holder declares can name the period, and hide the geography.
@@ -211,7 +213,7 @@ def list_files(
     dated = find_coverage(table, sections).start is not None
     optional = {
         "cells.geojson": "hexagon" in table.column_names,
-        TILES: vector_tiles.wants_tiles(table, tiles),
+        TILES: data_files.wants_tiles(table, tiles),
         metadata_files.ITEM: dated,
         signing.NAME: signed,
     }
@@ -241,7 +243,7 @@ def _write_tables(folder: Path, table: pa.Table, *, tiled: bool) -> None:
         (folder / "cells.geojson").write_bytes(features)
     tell_share(WRITING, 0.4)
     if tiled:
-        vector_tiles.write_tiles(table, folder / TILES)
+        data_files.write_tiles(table, folder / TILES)
     tell_share(WRITING, 0.55)
 
 
@@ -325,7 +327,7 @@ def round_to_intervals(table: pa.Table) -> pa.Table:
         prefix = name.removesuffix("_low")
         if prefix == name or f"{prefix}_high" not in table.column_names:
             continue
-        low, high = _numbers(table, name), _numbers(table, f"{prefix}_high")
+        low, high = numbers_of(table, name), numbers_of(table, f"{prefix}_high")
         # A stranger's numbers may be of any size.
         with np.errstate(all="ignore"):
             widths = high - low
@@ -348,13 +350,9 @@ def _rounded(table: pa.Table, name: str, digits: int, rule: Callable[[Floats], F
     if name not in table.column_names:
         return table
     with np.errstate(all="ignore"):
-        steps = _numbers(table, name) * 10.0**digits
+        steps = numbers_of(table, name) * 10.0**digits
         # A hair of tolerance: 0.3 * 10 is 3.0000000000000004, which is not to become 0.4.
         multiples = np.where(np.abs(steps - np.rint(steps)) < _HAIR, np.rint(steps), rule(steps))
         numbers = np.round(multiples / 10.0**digits, digits) + 0.0
     index = table.column_names.index(name)
     return table.set_column(index, table.schema.field(index), pa.array(numbers, from_pandas=True))
-
-
-def _numbers(table: pa.Table, name: str) -> Floats:
-    return np.asarray(table[name].to_numpy(), dtype=np.float64)

@@ -9,29 +9,22 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
-import math
-from collections.abc import Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_grid import ColumnFacts, DeclaredFacts
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-from hexveil.planning.component import PlanComponent, goal
-from hexveil.planning.distribution.distribution_plan import DistributionComponent
-from hexveil.planning.moment_component import MomentComponent
-from hexveil.planning.moment_tables import grids_of
+from hexveil.planning.component import goal
 from hexveil.planning.plan import Plan
-from hexveil.planning.request import Request
-from hexveil.publishing.estimates.smoothed_estimates import smoothing_statement
-from hexveil.publishing.privacy_steps import privacy_steps
-from hexveil.publishing.promise_section import epsilon_text, promise_section, requested_text
-from hexveil.smoothing import Smoothed
+from hexveil.publishing.kinds.guarantee import (
+    epsilon_text,
+    loss_section,
+    promise_section,
+    requested_text,
+)
 
 Booked = tuple[str, "Mapping[str, Any] | None"]
 SCHEMA_VERSION = 5
@@ -78,40 +71,6 @@ def fingerprint(request: dict[str, str]) -> str:
     """Return the SHA-256 of a public request."""
     # JSON keeps fields apart: joined text could be the same for different requests.
     return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
-
-
-def moment_entry(
-    facts: PublicMetadata,
-    plan: MomentComponent,
-    smoothed: Mapping[str, Smoothed] | None = None,
-    accuracy: Sequence[Mapping[str, Any]] = (),
-) -> dict[str, Any]:
-    """Return the entry of means and variances in a manifest.
-
-    Parameters
-    ----------
-    facts : PublicMetadata
-    plan : MomentComponent
-    smoothed : mapping of str to Smoothed
-        Estimates that were asked for beside the raw ones.
-    accuracy : sequence of mapping
-        An entry for each statistic (publishing/estimates/accuracy.py).
-    """
-    return {
-        "l0_epsilon": epsilon_text(plan.l0_epsilon),
-        "rules": dict(facts.rules),
-        "plan": plan_section(plan, plan.with_lower_bound()),
-        "losses": loss_section(plan),
-        "cells": planned_cells(facts, plan),
-        "accuracy": [dict(statement) for statement in accuracy],
-        "cut_off": cut_off_section(plan, accuracy),
-        "smoothing": smoothing_statement(
-            plan,
-            smoothed or {},
-            posterior=any(statement["basis"] == "posterior" for statement in accuracy),
-        ),
-        **occupancy_sections(plan),
-    }
 
 
 def build_manifest(
@@ -239,139 +198,3 @@ def cell_grid(grid: Cells | Labels) -> dict[str, Any]:
             "slot": grid.slot,
         }
     return {"kind": "labels", "columns": list(grid.columns)}
-
-
-def plan_section(plan: MomentComponent, bounded: MomentComponent) -> dict[str, Any]:
-    """Return the section of a manifest about a plan.
-
-    Parameters
-    ----------
-    plan : MomentComponent
-    bounded : MomentComponent
-        The same with the lower bound that is stated.
-    """
-    support = plan.support
-    return {
-        "method": plan.method,
-        "mechanism": plan.mechanism,
-        "statistics": list(plan.statistics),
-        "request": _request(plan.request),
-        "mean_error": plan.expected_error,
-        "max_error": plan.worst_case_error,
-        "certifies": plan.bound_kind,
-        "lower_bound": bounded.lower_bound,
-        "gap": bounded.gap,
-        "baseline_error": support.baseline_error,
-        "noise_floor": support.floor,
-        "cells_better_than_constant": support.better,
-        "privacy_steps": privacy_steps(plan),
-    }
-
-
-def _request(request: Request) -> dict[str, Any]:
-    """Return the request: an epsilon, or targets by statistic with their smallest and largest."""
-    return {
-        "clipping_range": request.clipping_range,
-        "epsilon": None if request.epsilon is None else decimal_text(request.epsilon),
-        "targets": request.target_ranges,
-        "objective": request.objective,
-        "split": None if request.split is None else decimal_text(request.split),
-        **({"history": list(request.history)} if request.history else {}),
-    }
-
-
-def _finite(number: float) -> float | None:
-    return float(number) if math.isfinite(number) else None
-
-
-def loss_section(plan: PlanComponent | Plan) -> dict[str, Any]:
-    """Return the section of a manifest about the losses of units."""
-    losses = plan.user_losses
-    return {
-        "units": int(losses.size),
-        "max": float(losses.max()),
-        "p99": float(np.quantile(losses, 0.99)),
-        "p90": float(np.quantile(losses, 0.9)),
-        "median": float(np.median(losses)),
-        "mean": float(losses.mean()),
-        "at_zero": int((losses == 0).sum()),
-        **square_section(plan.booked_losses, plan.delta),
-    }
-
-
-def occupancy_section(users: NDArray[Any], records: NDArray[Any]) -> dict[str, int]:
-    """Return the section of a manifest about the sums of users and records over all cells."""
-    return {"pairs": int(users.sum()), "records": int(records.sum())}
-
-
-def occupancy_sections(plan: MomentComponent | DistributionComponent) -> dict[str, Any]:
-    """Return the sections of a manifest about occupancy."""
-    occupancy = plan.occupancy
-    return {
-        "occupancy": occupancy_section(occupancy.users_per_cell, occupancy.records_per_cell),
-        "occupancy_fingerprint": occupancy.fingerprint,
-    }
-
-
-def square_section(booked: NDArray[np.float64], delta: Fraction) -> dict[str, Any]:
-    """Return the losses as squares of μ, under a δ: those add up over cells and releases."""
-    if not delta:
-        return {}
-    return {"squared_mu": {"max": float(booked.max()), "mean": float(booked.mean())}}
-
-
-def cut_off_section(
-    plan: MomentComponent, accuracy: Sequence[Mapping[str, Any]]
-) -> list[dict[str, Any]]:
-    """Return how many cells of each statistic a private range cut off; empty without a range."""
-    if not plan.allocation.clipping.strategy:
-        return []
-    return [
-        {"statistic": statement["statistic"], "cells": statement["grades"]["cut_off"]}
-        for statement in accuracy
-    ]
-
-
-def _numbers_or_none(numbers: NDArray[np.float64]) -> list[float | None]:
-    """Return numbers, with None where published means lie on a curve and on no grid."""
-    return [_finite(number) for number in numbers.tolist()]
-
-
-def planned_cells(facts: PublicMetadata, plan: MomentComponent) -> list[dict[str, Any]]:
-    """Return the plan of each cell, with an entry for each noised statistic."""
-    thresholds = {"mean": plan.contribution_cap, "variance": plan.allocation.variance_cap}
-    grids = grids_of(plan, facts.lattice)
-    own = plan.allocation.clipping.cell_entries(plan)
-    columns_by_statistic = [
-        own
-        | {
-            "statistic": [name] * plan.occupancy.n_cells,
-            "contribution_cap": thresholds[name].tolist(),
-            "scale": statistic.scale.tolist(),
-            "bias": statistic.bias.tolist(),
-            "bound95": statistic.bound95.tolist(),
-            "grid_start": _numbers_or_none(grids[name].start),
-            "grid_step": _numbers_or_none(grids[name].step),
-        }
-        for name, statistic in plan.error_models.items()
-    ]
-    rows = zip(
-        facts.cells.names(),
-        plan.cell_mechanisms,
-        plan.lower.tolist(),
-        plan.upper.tolist(),
-        strict=True,
-    )
-    return [
-        {
-            "cell": name,
-            "mechanism": mechanism,
-            "lower": lower,
-            "upper": upper,
-            "noised": [
-                {key: column[g] for key, column in statistic.items()}
-                for statistic in columns_by_statistic
-            ],
-        }
-        for g, (name, mechanism, lower, upper) in enumerate(rows)
-    ]

@@ -3,33 +3,41 @@
 The registry of kinds (planning/component.py): a new kind is a file, and a line here. Whatever
 writes, checks, describes or compares a release asks this table, and never of which kind a
 component is.
+manifest.schema.json has a part for each kind of component.
 """
 
 from __future__ import annotations
 
+import copy
+import importlib.resources
+import json
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.work_share import ESTIMATES, RELEASING, SEARCH, share_of_work
 from hexveil.planning.distribution.distribution_plan import DistributionComponent
 from hexveil.planning.moment_component import MomentComponent
 from hexveil.planning.presence.presence_plan import PresenceComponent
-from hexveil.publishing.distribution.distribution_manifest import distribution_entry
-from hexveil.publishing.distribution.distribution_table import check_label_columns, decode_release
+from hexveil.publishing.components import split_table
 from hexveil.publishing.estimates.decoded_moments import decode_moments
 from hexveil.publishing.estimates.table import check_labels
-from hexveil.publishing.manifest import moment_entry
-from hexveil.publishing.presence.presence_manifest import presence_entry
-from hexveil.publishing.presence.presence_table import (
+from hexveil.publishing.kinds import (
+    distribution_checks,
+    moment_checks,
+    moment_manifest,
+    presence_checks,
+)
+from hexveil.publishing.kinds.distribution_manifest import distribution_entry
+from hexveil.publishing.kinds.distribution_table import check_label_columns, decode_release
+from hexveil.publishing.kinds.moment_manifest import moment_entry
+from hexveil.publishing.kinds.presence_manifest import presence_entry
+from hexveil.publishing.kinds.presence_table import (
     check_label_names,
     decode_outputs,
     map_accuracy,
     released_table,
 )
-from hexveil.publishing.schema import component_schema, with_components
-from hexveil.publishing.value_columns import split_table
-from hexveil.publishing.verification import distribution_checks, moment_checks, presence_checks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -90,6 +98,33 @@ class ComponentKind:
     dossier: str = "moments/dossier.md"
 
 
+@cache
+def _file() -> Json:
+    text = (
+        importlib.resources.files(__package__).joinpath("manifest.schema.json").read_text("utf-8")
+    )
+    content: Json = json.loads(text)
+    return content
+
+
+def component_schema(kind: str, own: Json | None = None) -> Json:
+    """Return the JSON Schema of a component: the common part with that of its kind.
+
+    Parameters
+    ----------
+    kind : str
+    own : dict, optional
+        With `properties`, and those that are `required`; by default that of
+        manifest.schema.json.
+    """
+    definitions = _file()["$defs"]
+    common, own = definitions["component"], definitions[kind] if own is None else own
+    properties = {**common["properties"], **own["properties"], "kind": {"const": kind}}
+    required = [*common["required"], *own["required"]]
+    schema: Json = common | own | {"properties": properties, "required": required}
+    return schema
+
+
 def _publish_moments(
     component: MomentComponent,
     facts: Any,  # noqa: ANN401
@@ -139,7 +174,7 @@ KINDS: dict[str, ComponentKind] = {
         lambda _, facts: check_labels(facts),
         partial(component_schema, MomentComponent.kind),
         lambda _: (),
-        moment_checks.typed_columns,
+        moment_manifest.typed_columns,
         moment_checks.check_counted_cells,
         moment_checks.check_moments,
         moment_checks.describe_moments,
@@ -173,9 +208,17 @@ KINDS: dict[str, ComponentKind] = {
 """By the kind of a part, and of a component."""
 
 
-def manifest_schema() -> dict[str, Any]:
+def manifest_schema() -> Json:
     """Return the JSON Schema of a manifest, for components of every kind that is registered."""
-    return with_components({name: kind.schema() for name, kind in KINDS.items()})
+    rules = copy.deepcopy(_file())
+    components = rules["properties"]["components"]["items"]
+    components["properties"] = {"kind": {"enum": [*KINDS]}}
+    # Not `oneOf`: an error then names the place inside the component.
+    components["allOf"] = [
+        {"if": {"properties": {"kind": {"const": name}}}, "then": kind.schema()}
+        for name, kind in KINDS.items()
+    ]
+    return rules
 
 
 def kind_of(statements: Mapping[str, Any]) -> ComponentKind:

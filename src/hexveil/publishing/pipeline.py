@@ -1,6 +1,6 @@
 """From a plan to published numbers: booked first, noised once, stored before anyone sees them.
 
-One path for every kind of plan and both privacy models (privacy_models.py).
+One path for every kind of plan and both privacy models (booking.py).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from hexveil.base.errors import BudgetError, InputError
+from hexveil.base.errors import BudgetError, HexveilError, InputError
 from hexveil.base.work_share import (
     DRAWS,
     RELEASING,
@@ -18,22 +18,24 @@ from hexveil.base.work_share import (
     share_of_work,
 )
 from hexveil.mechanisms.contract import DONE, StagedPlan, execute, rehearse, replay
+from hexveil.mechanisms.distribution.binned_stage import BinnedBlockSums, BinnedSums
+from hexveil.mechanisms.distribution.combined_stages import ColumnSums
 from hexveil.mechanisms.noise import VettedNoise
+from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from hexveil.planning.serialization import plan_codec
-from hexveil.publishing.components import statements_of_whole
+from hexveil.publishing.booking import Charge, LedgerJournal, charge_of, identify_request, rows_of
+from hexveil.publishing.components import join_tables, statements_of_whole
+from hexveil.publishing.estimates.places import with_places
 from hexveil.publishing.estimates.table import name_columns
-from hexveil.publishing.ledger_journal import LedgerJournal, rows_of
+from hexveil.publishing.kinds.guarantee import epsilon_text
 from hexveil.publishing.manifest import build_manifest
 from hexveil.publishing.part_kinds import KINDS
-from hexveil.publishing.places import with_places
-from hexveil.publishing.privacy_models import Charge, charge_of, identify_request
-from hexveil.publishing.private_sums import sums_of
-from hexveil.publishing.promise_section import epsilon_text
 from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.release_checks import SMOOTHED, check_arguments, check_plan
-from hexveil.publishing.value_columns import join_tables
+from hexveil.records.column_datasets import ColumnDatasets, PrivateColumns, PrivateDataset
+from hexveil.records.dataset import Dataset, DistributedSums
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,8 +44,8 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.distribution.combined_stages import CombinedStages
     from hexveil.planning.component import PlanComponent
     from hexveil.planning.plan import Plan
+    from hexveil.publishing.booking import AnyDataset, ReleasableDataset
     from hexveil.publishing.memory.history import History
-    from hexveil.publishing.privacy_models import AnyDataset, ReleasableDataset
 
 
 @dataclass(frozen=True, eq=False)
@@ -333,3 +335,48 @@ def booked_plan(dataset: AnyDataset | None, plan: Plan, ledger: Ledger) -> Plan 
 def hexveil_version() -> str:
     """Return the version of this package."""
     return importlib.metadata.version("hexveil")
+
+
+_NOT_BINNED = "these records were not counted by bin."
+
+
+def sums_of(dataset: AnyDataset, plan: Plan) -> PrivateSums:
+    """Return the sums that the stages of a plan measure, of each value column. PRIVATE."""
+    if isinstance(dataset, (ColumnDatasets, PrivateColumns)):
+        components = plan.components.items()
+        return ColumnSums(
+            {
+                name: _of_component(dataset.datasets[name], component)
+                for name, component in components
+            }
+        )
+    return _of_component(dataset, plan.single)
+
+
+def _of_component(dataset: Dataset | PrivateDataset, component: PlanComponent) -> PrivateSums:
+    """Return the sums of one value column that the stages of a part measure. PRIVATE."""
+    if isinstance(dataset, PrivateDataset):
+        return PresenceSums(dataset.pairs)
+    return private_sums(dataset, binned=component.reads_bins)
+
+
+def private_sums(dataset: Dataset, *, binned: bool = False) -> PrivateSums:
+    """Return the sums of a data set, perhaps with its counts by bin, a batch of one. PRIVATE.
+
+    Raises
+    ------
+    HexveilError
+        If its records were not counted by bin.
+    """
+    sums = dataset.sums
+    # The one place where a release asks where its sums are.
+    if isinstance(sums, DistributedSums):
+        if binned and not sums.binned:
+            raise HexveilError(_NOT_BINNED)
+        # Measured in their blocks, never fetched.
+        return BinnedBlockSums(sums)
+    if not binned:
+        return PrivateSums(sums.total, sums.total_sq)
+    if sums.bins is None:
+        raise HexveilError(_NOT_BINNED)
+    return BinnedSums(sums.total, sums.total_sq, sums.bins)

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from hexveil.base.errors import InputError
 from hexveil.base.optional_packages import require_package
-from hexveil.publishing import column_selection, places
+from hexveil.publishing import column_selection
 from hexveil.publishing import folder as folders
 from hexveil.publishing.catalogue.holder_statements import Catalogue
 from hexveil.publishing.components import each_alone, epsilon_spent, statements
+from hexveil.publishing.estimates import places
 from hexveil.report.cell_differences import CellDifference
 from hexveil.report.manifest_view import ManifestView
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from hexveil.publishing.catalogue.release_description import TILES, find_coverage
+from hexveil.publishing.catalogue.data_files import TILES
+from hexveil.publishing.catalogue.release_description import find_coverage
 from hexveil.publishing.markup import document
 from hexveil.publishing.memory import stored_day
 from hexveil.publishing.part_kinds import kind_of

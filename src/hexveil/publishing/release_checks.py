@@ -11,9 +11,9 @@ from hexveil.ledger.promises import check_same_promise
 from hexveil.model.declared_grid import DeclaredColumns
 from hexveil.planning.feasibility.recommendation import ways_out
 from hexveil.planning.plan import Plan
-from hexveil.publishing.estimates.smoothed_estimates import groupings_of
+from hexveil.publishing.components import check_prefixes
+from hexveil.publishing.estimates.decoded_moments import groupings_of
 from hexveil.publishing.part_kinds import KINDS
-from hexveil.publishing.value_columns import check_prefixes
 from hexveil.records.column_datasets import ColumnDatasets, PrivateColumns, PrivateDataset
 from hexveil.records.dataset import Dataset
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.component import PlanComponent
-    from hexveil.publishing.privacy_models import AnyDataset
+    from hexveil.publishing.booking import AnyDataset
 
 SMOOTHED = "smoothed"
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hexveil.report.context import read_context
+from hexveil.base.optional_packages import load_on_use
+from hexveil.report.geography.context import read_context
 
 if TYPE_CHECKING:
     from hexveil.report.page import render
@@ -16,11 +17,5 @@ if TYPE_CHECKING:
 __all__ = ["read_context", "render"]
 
 
-def __getattr__(name: str) -> object:
-    """Load `render` on first use: drawing is slow to import."""
-    if name != "render":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from hexveil.report.page import render  # noqa: PLC0415  on first use
-
-    globals()[name] = render
-    return render
+# Drawing is slow to import.
+__getattr__ = load_on_use(__name__, {"render": "page"})

@@ -38,7 +38,7 @@ from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.report.accuracy_text import CUT_OFF
-from hexveil.report.manifest_view import ManifestView
+from hexveil.report.manifest_view import ManifestView, numbers_of
 from hexveil.report.templates import render_sentence
 
 FURTHER_DIGITS = 2
@@ -81,7 +81,7 @@ class ComparableNumbers(ReadOnlyArrays):
         is_used = np.isfinite(number)
         # Of a number of units 0 is one like any other.
         if "weight_low" in table.column_names and view.statistic != "users":
-            is_used &= np.floor(np.nan_to_num(_numbers(table, "weight_low"))) > 0.0
+            is_used &= np.floor(np.nan_to_num(numbers_of(table, "weight_low"))) > 0.0
         return cls(
             np.round(number, digits),
             _up(below - bias, digits),
@@ -222,7 +222,7 @@ def _bias(table: pa.Table, view: ManifestView, below: Floats, above: Floats) -> 
     if view.estimator(table) != "raw":
         return np.zeros_like(below)
     if f"{view.statistic}_bias" in table.column_names:
-        return _numbers(table, f"{view.statistic}_bias")
+        return numbers_of(table, f"{view.statistic}_bias")
     # A root's bias and noise cannot be taken apart: all of it adds up.
     return np.minimum(below, above) if view.statistic == "sd" else np.zeros_like(below)
 
@@ -230,7 +230,3 @@ def _bias(table: pa.Table, view: ManifestView, below: Floats, above: Floats) -> 
 def _up(numbers: Floats, digits: int) -> Floats:
     steps = np.maximum(numbers, 0.0) * 10.0**digits
     return np.asarray(np.ceil(steps - _HAIR) / 10.0**digits + 0.0)
-
-
-def _numbers(table: pa.Table, name: str) -> Floats:
-    return np.asarray(table[name].to_numpy(), dtype=np.float64)

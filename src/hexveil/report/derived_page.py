@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hexveil.base.arrays import Floats
 from hexveil.model.cells import slot_seconds
-from hexveil.report.manifest_view import ManifestView, noun, unit_of_statistic
+from hexveil.report.manifest_view import ManifestView, noun, numbers_of, unit_of_statistic
 from hexveil.report.page import frame_values, page_labels
 from hexveil.report.payload import (
     Timeslots,
@@ -230,7 +229,7 @@ def _extras(table: pa.Table, view: DerivedView) -> tuple[list[Json], list[str]]:
 
 def _rounded(table: pa.Table, extra: Json) -> list[float | None]:
     """Return a further column with its digits."""
-    numbers = _floats(table, extra["key"])
+    numbers = numbers_of(table, extra["key"])
     if extra["decimals"] is None:
         return [float(f"{number:.2g}") for number in numbers]
     return round_numbers(numbers, extra["decimals"], np.rint)
@@ -288,10 +287,6 @@ def _slot_end(start: str, seconds: int) -> str:
     pooled = "T" not in start
     moment = datetime.fromisoformat(f"2001-01-01T{start}" if pooled else start)
     return (moment + timedelta(seconds=seconds)).strftime("%H:%M" if pooled else "%Y-%m-%dT%H:%M")
-
-
-def _floats(table: pa.Table, name: str) -> Floats:
-    return np.asarray(table[name].to_numpy(), dtype=np.float64)
 
 
 TEXTS = "derived.txt"

@@ -21,13 +21,12 @@ import itertools
 import math
 import warnings
 from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hexveil.base.errors import InputError
+from hexveil.base.optional_packages import require_package
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,8 +59,7 @@ def looks() -> Iterator[Look]:
 
 def check_installed() -> None:
     """Raise InputError if the library that draws is missing; nothing has been done then."""
-    if find_spec("matplotlib") is None:
-        raise InputError('a figure needs matplotlib: pip install "hexveil[plots]".')
+    require_package("matplotlib", "plots")
 
 
 @contextlib.contextmanager

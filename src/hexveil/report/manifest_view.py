@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text, to_fraction
 from hexveil.model.public_metadata import ValueLattice, many_repeats
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, column_names, term_of
@@ -20,7 +19,6 @@ from hexveil.report.templates import render_sentence, squared, with_unit
 RANGE = {"mean": 1.0, "variance": 0.25, "sd": 0.5}
 """Range of a statistic for bounds of width 1: quality grades are relative to it."""
 _LATTICE = ("lower", "upper", "quantum")
-_NEEDED = ("dataset", "guarantee", "bounds", "grid", "plan")
 
 
 def describe_repeats(manifest: Mapping[str, Any]) -> str:
@@ -117,8 +115,7 @@ class ManifestView:
         return np.maximum(number - low, high - number)
 
     def _column(self, table: pa.Table, key: str) -> NDArray[np.float64]:
-        name = f"{self.prefix}_{key}" if key else self.prefix
-        return np.asarray(table[name].to_numpy(), dtype=np.float64)
+        return numbers_of(table, f"{self.prefix}_{key}" if key else self.prefix)
 
     def bound_limits(self, table: pa.Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the limits of each cell's true number, by its posterior or its bound.
@@ -170,13 +167,7 @@ class ManifestView:
 
     @classmethod
     def from_manifest(cls, manifest: Mapping[str, Any]) -> Self:
-        """Build from a manifest of schema version 2; raise InputError if a part is missing."""
-        missing = [section for section in _NEEDED if section not in manifest]
-        if missing:
-            raise InputError(
-                f"the manifest has no section {missing[0]!r}; "
-                "make the report from the manifest of a release folder."
-            )
+        """Build from the statements of a value column."""
         dataset, guarantee, bounds = (
             manifest[section] for section in ("dataset", "guarantee", "bounds")
         )
@@ -282,11 +273,6 @@ class ManifestView:
             return 0
         return min(9, max(0, math.ceil(-math.log10(self.range / 200))))
 
-    @property
-    def planned_error(self) -> float | None:
-        """The mean planning error over the cells, in units of the statistic shown."""
-        return self.planned("mean_error")
-
     def planned(self, key: str) -> float | None:
         """Return a planning error of the manifest, in units of the statistic shown.
 
@@ -314,6 +300,11 @@ class ManifestView:
         scale = 10.0**self.decimals
         start = math.floor(low * scale + 1e-6) / scale
         return f"{start:,.{self.decimals}f}", self.amount_up(high)
+
+
+def numbers_of(table: pa.Table, name: str) -> NDArray[np.float64]:
+    """Return a column of numbers; NaN where it has none."""
+    return np.asarray(table[name].to_numpy(), dtype=np.float64)
 
 
 def column_prefixes(statistics: Sequence[str]) -> list[str]:

@@ -16,11 +16,9 @@ from typing import Any
 import pyarrow as pa
 from markupsafe import Markup
 
-from hexveil.base.errors import InputError
 from hexveil.report import page_text
 from hexveil.report.accuracy_text import describe_one_number
 from hexveil.report.figure_style import colour_rules
-from hexveil.report.manifest_view import ManifestView
 from hexveil.report.origin import describe_origin
 from hexveil.report.payload import (
     Chart,
@@ -39,8 +37,6 @@ Json = dict[str, Any]
 
 ColumnTables = Mapping[str, tuple[pa.Table, Mapping[str, Any]]]
 
-_COUNTS = ("cell", "users", "records")
-_NUMBERS = ("raw", "bound95", "low", "high", "quality")
 _OF_MAP = ("cells.js", "canvas.js", "map.js", "readout.js", "share.js")
 """Scripts that a page without a map does not need."""
 MOMENTS = "page"
@@ -77,11 +73,6 @@ def render(
         The release as a dataset of schema.org, which search engines read from the page.
     files : sequence of str
         Names of files beside the page, which it offers.
-
-    Raises
-    ------
-    InputError
-        If the table has no rows or lacks a column, or the manifest lacks a section.
 
     Notes
     -----
@@ -149,8 +140,6 @@ def _words(manifest: Mapping[str, Any], columns: bool) -> str:
 
 def _shown_columns(table: pa.Table, tables: ColumnTables, words: str) -> list[ShownColumn]:
     """Return the value columns that a page shows, checked."""
-    if words == MOMENTS:
-        _check(table, ManifestView.from_manifest(tables[""][1]))
     cells = table["cell"].to_pylist()
     page_columns = [ShownColumn.of(*released, cells, len(tables)) for released in tables.values()]
     return (
@@ -252,20 +241,6 @@ def structured_data(description: Mapping[str, Any]) -> Markup:
     """
     text = script_json(description)
     return Markup(f'<script type="application/ld+json">{text}</script>')  # noqa: S704  escaped
-
-
-def _check(table: pa.Table, view: ManifestView) -> None:
-    # A standard deviation has no noise of its own, so it has neither scale nor bias.
-    numbers = _NUMBERS if view.statistic == "sd" else (*_NUMBERS, "scale", "bias")
-    needed = (*_COUNTS, *(f"{view.statistic}_{key}" for key in numbers))
-    missing = [column for column in needed if column not in table.column_names]
-    if missing:
-        raise InputError(
-            f"the released table has no column {missing[0]!r}; "
-            "make the report from the table of a release."
-        )
-    if not table.num_rows:
-        raise InputError("the released table has no rows; there is nothing to report.")
 
 
 def placement_rules(marks: Sequence[tuple[float, str]], chart: Chart | None) -> str:

@@ -14,12 +14,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hexveil.base.errors import InputError
 from hexveil.base.rational import to_fraction
-from hexveil.model.public_metadata import UNITS
 from hexveil.report import accuracy_text
 from hexveil.report.accuracy_text import CAUTION_DEVIATIONS, GOOD_DEVIATIONS
-from hexveil.report.manifest_view import ManifestView, format_heading, noun
+from hexveil.report.manifest_view import ManifestView, format_heading, noun, numbers_of
 from hexveil.report.payload import QUALITIES
 from hexveil.report.promise_wording import delta_in_words, exact_counts, in_common, presence
 from hexveil.report.shown_column import ShownColumn, heading_of
@@ -41,17 +39,8 @@ def template_values(
         Of the whole release.
     page_columns : sequence of ShownColumn
         Its value columns; facts that the whole does not state are those of the first.
-
-    Raises
-    ------
-    InputError
-        If the manifest's privacy unit is not known.
     """
     leading, view = page_columns[0], page_columns[0].views[0]
-    if view.unit not in UNITS:
-        raise InputError(
-            f"the manifest's privacy unit must be one of {', '.join(UNITS)}, got {view.unit!r}."
-        )
     stated, plan, names = (
         {**leading.manifest, **manifest},
         leading.manifest["plan"],
@@ -154,7 +143,7 @@ def _clipping(view: ManifestView) -> dict[str, Any]:
 def _errors(table: pa.Table, view: ManifestView) -> dict[str, Any]:
     """Return errors, bounds, noise scales and biases in units of the statistic shown."""
     bound = view.half_widths(table)
-    error, largest = view.planned_error, view.planned("max_error")
+    error, largest = view.planned("mean_error"), view.planned("max_error")
     baseline = view.manifest["plan"].get("baseline_error")
     strategy = accuracy_text.get_strategy(view.steps)
     # A planned error is a bound where bias is worst-case; a prediction in ranges and in stages.
@@ -165,7 +154,9 @@ def _errors(table: pa.Table, view: ManifestView) -> dict[str, Any]:
         "error_model": "predicted" if has_stages or strategy else "bound",
         "lower_bound_text": f"{view.lower:g}",
         "upper_bound_text": with_unit(f"{view.upper:g}", view.value_unit),
-        "median_raw_bound": view.amount_up(float(np.median(_column(table, view, "bound95")))),
+        "median_raw_bound": view.amount_up(
+            float(np.median(numbers_of(table, f"{view.statistic}_bound95")))
+        ),
         "largest_bound": view.amount_up(float(bound.max())),
         "noise_scale": _quantiles(table, view, "scale"),
         "worst_case_bias": _quantiles(table, view, "bias"),
@@ -195,15 +186,11 @@ def _short(number: float, view: ManifestView) -> str:
     return with_unit(f"{number:.3g}", view.unit_text)
 
 
-def _column(table: pa.Table, view: ManifestView, key: str) -> np.ndarray:
-    return np.asarray(table[f"{view.statistic}_{key}"].to_numpy(), dtype=np.float64)
-
-
 def _quantiles(table: pa.Table, view: ManifestView, key: str) -> dict[str, str]:
     """Return least, middle and largest number of a column; a root has no noise of its own."""
     if view.statistic == "sd":
         return {}
-    numbers = _column(table, view, key)
+    numbers = numbers_of(table, f"{view.statistic}_{key}")
     # Rounded up, because they are limits: a smaller scale would understate the noise.
     low, middle, high = (view.amount_up(float(np.quantile(numbers, q))) for q in (0, 0.5, 1))
     return {"low": low, "median": middle, "high": high}

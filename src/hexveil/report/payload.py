@@ -18,9 +18,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hexveil.report.accuracy_text import CUT_OFF, describe_known_end
-from hexveil.report.background import draw_map
 from hexveil.report.cell_differences import unknown_ends
 from hexveil.report.figure_style import palette
+from hexveil.report.geography.background import draw_map
 from hexveil.report.manifest_view import ManifestView
 from hexveil.report.templates import render_sentence
 

@@ -15,7 +15,6 @@ import pytest
 import hexveil as hv
 from forged_columns import changed_manifest
 from hexveil.accounting.gaussian_composition import calibrated_square
-from hexveil.accounting.promise import Pure
 from hexveil.base.errors import HexveilError, InputError, StorageError
 from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.distribution.combined_stages import ColumnSums
@@ -24,9 +23,9 @@ from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from hexveil.planning.serialization.plan_codec import decode, encode
 from hexveil.planning.serialization.plan_folder import digest
+from hexveil.publishing.components import column_prefixes
 from hexveil.publishing.derived.release_source import open_sources
 from hexveil.publishing.dossier import dossier
-from hexveil.publishing.value_columns import column_prefixes
 from hexveil.publishing.verification.verify import find_problems
 
 BOUNDS = {"pm25": (0, 100), "no2.air": (0, 200)}
@@ -132,30 +131,6 @@ def test_a_figure_of_one_column_is_that_of_its_plan(plan):
         _ = plan.plans[first].colour
 
 
-def test_losses_of_all_columns_add_up(plan, dataset):
-    """A unit's loss is the sum of its losses in the columns where it has records, within ε."""
-    total = np.zeros(dataset.public.n_units)
-    for column, own in plan.plans.items():
-        np.add.at(total, dataset.public.units[column], own.losses())
-    assert np.all(plan.losses() >= total)
-    assert np.allclose(plan.losses(), total, rtol=1e-12)
-    assert 0.98 * 6 < plan.epsilon <= 6
-
-
-def test_weights_move_epsilon_to_a_column(dataset):
-    """More weight, more ε; an unknown name is refused."""
-    weights = {"pm25": 9}
-    heavier = hv.plan(
-        dataset, epsilon=6, weights=weights, clipping_range="bounds", advise=False
-    ).column_epsilons()
-    assert heavier["pm25"] > 2 * heavier["no2.air"]
-    with pytest.raises(InputError, match="weights has 'pm10', which is no value column"):
-        hv.plan(dataset, epsilon=6, weights={"pm10": 2})
-    shares = Pure(Fraction(1)).divide([1, 1, 1], [0.0, 9.0, 1.0])
-    assert sum(shares) == 1
-    assert min(shares) > 0
-
-
 @pytest.mark.slow
 def test_one_booking_pays_for_all_columns(dataset, plan, made, book, source):
     """The largest total is booked once; other orders and a booked split of ε are replayed."""
@@ -184,19 +159,6 @@ def edited(folder, change):
     change(words)
     words.pop("digest")
     file.write_text(json.dumps(words | {"digest": digest(words, folder)}))
-
-
-def test_a_saved_plan_is_released(dataset, plan, made, book, tmp_path):
-    """A plan that was saved and loaded is the same request with the same losses."""
-    loaded = hv.Plan.load(plan.save(tmp_path / "saved"), dataset)
-    assert np.array_equal(loaded.losses(), plan.losses())
-    assert (loaded.weights, loaded.statistics) == (plan.weights, plan.statistics)
-    again = hv.release(dataset, loaded, ledger=book, accept_noise=True)
-    assert again.replayed
-    assert again.table.equals(made.table)
-    for other, message in ((None, "load it with the records"), ("pm25", "other value columns")):
-        with pytest.raises(InputError, match=message):
-            hv.Plan.load(tmp_path / "saved", other and dataset.datasets[other])
 
 
 def swap_columns(words):
@@ -430,28 +392,6 @@ def test_squares_of_all_columns_add_up_under_a_delta(dataset, approximate):
 
 
 @pytest.mark.slow
-def test_quantiles_of_all_columns_go_with_a_delta(dataset, tmp_path):
-    """Squares of every kind of statistic add up: saved, loaded, released within them, verified."""
-    plan = hv.plan(dataset, epsilon=6, delta=DELTA, statistics=STATISTICS, advise=False)
-    assert plan.booked_limit <= calibrated_square(Fraction(6), Fraction(DELTA))
-    assert np.allclose(plan.booked_losses, sum_of_parts(plan), rtol=1e-9)
-    plan.save(tmp_path / "plan")
-    loaded = hv.Plan.load(tmp_path / "plan", dataset)
-    assert loaded.booked_limit == plan.booked_limit
-    book = hv.Ledger(tmp_path / "book.sqlite", dataset="air", budget=6, delta=DELTA)
-    made = hv.release(dataset, loaded, ledger=book, accept_noise=True)
-    assert hv.verify(made.write(tmp_path / "map"))["guarantee"]["delta"] == DELTA
-
-
-def sum_of_parts(plan):
-    """Return what the plans of both columns book for each unit, added up."""
-    total = np.zeros(plan.facts.n_units)
-    for column, own in plan.plans.items():
-        np.add.at(total, plan.facts.units[column], own.booked_losses)
-    return total
-
-
-@pytest.mark.slow
 def test_a_release_of_columns_under_a_delta_is_checked(dataset, approximate, tmp_path):
     """Its folder says what δ means, and squares that do not add up are found."""
     book = hv.Ledger(tmp_path / "book.sqlite", dataset="air", budget=6, delta=DELTA)
@@ -476,35 +416,6 @@ def test_a_release_of_columns_under_a_delta_is_checked(dataset, approximate, tmp
 
 
 # ---- the folder ----
-
-
-@pytest.mark.slow
-def test_the_folder_comes_back_as_it_was_written(folder, made):
-    """The folder is verified as a whole, and loaded with the same numbers."""
-    assert find_problems(folder) == ()
-    columns = [one["dataset"]["value"] for one in hv.verify(folder)["components"]]
-    assert columns == [*BOUNDS]
-    loaded = hv.load(folder)
-    assert loaded.replayed
-    assert loaded.epsilon == made.epsilon
-    assert loaded.table.to_pylist() == made.table.to_pylist()
-    # The ward where no sensor has the second column is there, with nulls.
-    rows = {row["cell"]: row for row in loaded}
-    alone = [row for row in rows.values() if row["no2_air_users"] is None]
-    assert [row["pm25_users"] for row in alone] == [10]
-    assert loaded["no2_air_mean_raw"].size == len(rows)
-
-
-def test_a_signature_covers_the_whole(made, tmp_path):
-    """One key signs the folder; without the signature it is refused."""
-    pytest.importorskip("cryptography")
-    from hexveil.publishing import signing  # noqa: PLC0415  an extra
-
-    public = signing.generate_key_pair(tmp_path / "key")
-    signed = made.write(tmp_path / "map", sign=tmp_path / "key")
-    assert find_problems(signed, key=public) == ()
-    (signed / "signature.json").unlink()
-    assert "the folder is unsigned" in " ".join(find_problems(signed, key=public))
 
 
 @pytest.mark.slow

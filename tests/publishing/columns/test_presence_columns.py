@@ -18,9 +18,9 @@ from hexveil.base.errors import BudgetError, HexveilError, InputError
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages
 from hexveil.mechanisms.presence.count_map import CountAllocation
 from hexveil.mechanisms.presence.presence_allocation import OneShot, PresenceAllocation
+from hexveil.publishing.booking import balance_of
 from hexveil.publishing.dossier import dossier
-from hexveil.publishing.pinned_unit import balance_of
-from hexveil.publishing.verification.verify import check_folder, find_problems
+from hexveil.publishing.verification.verify import find_problems
 from presence_laws import ColumnWorld, ExactPresenceLoss, PresenceWorld
 
 BOUNDS = {"pm25": (0, 100), "no2.air": (0, 200)}
@@ -284,32 +284,6 @@ def test_days_are_booked_as_for_one_column():
 
 
 @pytest.mark.slow
-def test_one_booking_pays_for_all_columns(source, made, book, plan):
-    """ε is booked once; another order of the columns is the same request."""
-    assert made.epsilon == plan.epsilon == 3
-    assert book.remaining == 6
-    order = READ | {"value": [*BOUNDS][::-1]}
-    again = hv.plan(
-        hv.declare(**order), epsilon=3, fleet=400, statistics=STATISTICS, weights={"pm25": 2},
-        advise=False,
-    )  # fmt: skip
-    replayed = hv.release(hv.read(source, **order), again, ledger=book, accept_noise=True)
-    assert replayed.replayed
-    assert book.remaining == 6
-    for column in BOUNDS:
-        assert replayed.releases[column].table.equals(made.releases[column].table)
-
-
-def test_a_release_that_books_one_column_draws_no_other(dataset, plan, tmp_path, monkeypatch):
-    """A twin of the release that books the first column's ε is refused at the second column."""
-    first = Pure(plan.plans["pm25"].epsilon)
-    monkeypatch.setattr(hv.Plan, "promise", first)
-    book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="air", budget="9")
-    with pytest.raises(HexveilError, match="more than was booked"):
-        hv.release(dataset, plan, ledger=book, accept_noise=True)
-
-
-@pytest.mark.slow
 def test_squares_of_all_columns_add_up_under_a_delta(dataset, tmp_path, monkeypatch):
     """Any unit is booked the sum of squares, in an account of this δ; too little draws nothing."""
     options = {"epsilon": 3, "fleet": 400, "statistics": STATISTICS}
@@ -333,31 +307,6 @@ def test_squares_of_all_columns_add_up_under_a_delta(dataset, tmp_path, monkeypa
     other = hv.Ledger(tmp_path / "other.sqlite", dataset="air", budget=3, delta="1e-6")
     with pytest.raises(HexveilError, match="more than was booked"):
         hv.release(dataset, plan, ledger=other, accept_noise=True)
-
-
-def test_a_plan_of_other_columns_is_refused(dataset, plan, book):
-    """A plan of one column does not release several, nor the other way round."""
-    with pytest.raises(InputError, match="value columns differ"):
-        hv.release(dataset, plan.plans["pm25"], ledger=book)
-    with pytest.raises(InputError, match="value columns differ"):
-        hv.release(dataset.datasets["pm25"], plan, ledger=book)
-
-
-@pytest.mark.slow
-def test_the_folder_comes_back_as_it_was_written(folder, made):
-    """The folder is verified as a whole, and loaded with the same numbers; no count is in it."""
-    assert find_problems(folder) == ()
-    loaded = hv.load(folder)
-    assert loaded.replayed
-    assert loaded.epsilon == made.epsilon
-    assert loaded.table.to_pylist() == made.table.to_pylist()
-    assert loaded.table["cell"].to_pylist() == [*WARDS]
-    whole = hv.verify(folder)
-    assert "losses" not in whole
-    assert (
-        "over all value columns: 3 by the columns, 3 as stated"
-        in check_folder(folder).recomputed[0]
-    )
 
 
 def test_each_part_names_the_whole(folder, tmp_path):

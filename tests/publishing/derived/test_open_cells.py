@@ -36,9 +36,9 @@ from hexveil.publishing.derived.open_cells import (
 )
 from hexveil.publishing.derived.release_comparison import find_changes, find_discoveries
 from hexveil.publishing.derived.release_source import ReleaseSource
+from hexveil.publishing.kinds.presence_manifest import presence_entry
+from hexveil.publishing.kinds.presence_table import decode_outputs, map_accuracy, released_table
 from hexveil.publishing.manifest import build_manifest
-from hexveil.publishing.presence.presence_manifest import presence_entry
-from hexveil.publishing.presence.presence_table import decode_outputs, map_accuracy, released_table
 from publishing.releases import release_of, restated, statements_of
 
 SCALE = 20

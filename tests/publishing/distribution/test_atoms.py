@@ -10,8 +10,8 @@ from hexveil.mechanisms.distribution.binned_stage import BinnedSums
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.publishing.distribution.distribution_table import decode_distribution
-from hexveil.publishing.presence.presence_table import decode_outputs
+from hexveil.publishing.kinds.distribution_table import decode_distribution
+from hexveil.publishing.kinds.presence_table import decode_outputs
 
 LEVELS, CELLS, UNITS, RECORDS = {"p50": 0.5, "p85": 0.85}, 12, 400, 25
 STATISTICS = tuple(LEVELS)

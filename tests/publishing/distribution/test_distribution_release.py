@@ -1,36 +1,29 @@
 """Releases of distributions, end to end: booked once, replayed, refused, written, verified."""
 
-import json
 import math
 import shutil
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import hexveil as hv
-from hexveil.base.errors import BudgetError, InputError, StorageError
-from hexveil.mechanisms import noise
-from hexveil.mechanisms.contract import DONE, MemoryJournal, execute
+from hexveil.base.errors import BudgetError, InputError
+from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.distribution.binned_stage import BinnedSums
-from hexveil.mechanisms.distribution.shape_statistics import AskedPoints, pooled_ranks
 from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.statistic_terms import column_names
-from hexveil.planning.component import goal
 from hexveil.planning.distribution.distribution_components import (
     BinPlan,
     IndicatorPlan,
     RankPlan,
 )
-from hexveil.planning.serialization.plan_codec import decode, encode
 from hexveil.publishing.derived.release_source import numbers_to_compare, open_sources
-from hexveil.publishing.distribution import distribution_table
-from hexveil.publishing.distribution.distribution_table import decode_distribution
 from hexveil.publishing.dossier import dossier
+from hexveil.publishing.kinds import distribution_table
+from hexveil.publishing.kinds.distribution_table import decode_distribution
 from publishing.releases import forge_manifest, restated, statements_of
 
 ASKED = ("mean", "sd", "p15", "p50", "p85", "share<20", "share<40", "share>=40", "histogram")
@@ -142,28 +135,6 @@ def test_cells_take_after_those_that_share_a_label(asked, monkeypatch):
     assert shared < 0.9 * sum(map(error, outputs))
 
 
-def test_one_booking_pays_for_all_statistics(plan, made, book):
-    """The loss of all components together is within ε, booked once, and replayed at no cost."""
-    assert plan.epsilon <= 4
-    assert float(plan.epsilon) > 3.9
-    assert made.epsilon == plan.epsilon
-    assert not made.replayed
-    parts = [one.plan.losses().max() for one in plan.stages().components]
-    assert len(parts) == 2 + (plan.estimator == "ranks")
-    assert float(plan.epsilon) <= sum(parts) + 1e-9
-
-
-@pytest.mark.slow
-def test_the_same_request_gets_the_same_numbers(dataset, made, book):
-    """Another order of the texts and another spelling of ε are the same request."""
-    again = hv.plan(dataset, statistics=ASKED[::-1], epsilon="4.0")
-    replayed = hv.release(dataset, again, ledger=book)
-    assert replayed.replayed
-    assert replayed.table.equals(made.table)
-    other = hv.plan(dataset, statistics="p50", epsilon=1, edition="b")
-    assert not hv.release(dataset, other, ledger=book).replayed
-
-
 def test_statistics_of_a_cell_agree(made, dataset):
     """Quantiles rise, shares lie within 0 and 1 and agree, histograms add up and hold the mean."""
     numbers = {
@@ -204,20 +175,6 @@ def test_large_epsilon_finds_the_truth(dataset, estimator):
     assert np.abs(np.array(ranks) - 0.5).max() < 0.08
 
 
-def test_ranks_count_the_points_asked_for(dataset, monkeypatch):
-    """With next to no noise, shares in the tail are nearer than by ranks of all levels alike."""
-    plan = hv.plan(dataset, statistics=("p85", "share>=40"), epsilon=400, estimator="ranks")
-    true = 1 - shares_up_to(dataset, 39_999)
-
-    def error():
-        found = decode_distribution(plan, simulated(dataset, plan, 0))
-        return np.abs(found["share_at_least_40"].estimate - true).mean()
-
-    asked = error()
-    monkeypatch.setattr(AskedPoints, "ranks", lambda _, shares: pooled_ranks(shares))
-    assert asked < 0.8 * error()
-
-
 def test_the_share_beyond_one_threshold_is_the_mean_of_an_indicator(dataset):
     """A single share needs no shape, and its intervals hold the truth."""
     plan = hv.plan(dataset, statistics="share>=40", epsilon=2)
@@ -228,93 +185,10 @@ def test_the_share_beyond_one_threshold_is_the_mean_of_an_indicator(dataset):
     assert list(plan.expected_error) == ["share"]
 
 
-@pytest.mark.slow
-def test_metered_losses_are_those_that_are_booked(dataset, plan):
-    """Losses added up from the noise scales reach what is booked, for the most exposed unit."""
-    allocation = plan.stages()
-    earlier, total = simulated(dataset, plan, 2), np.zeros(plan.occupancy.n_users)
-    done = Outputs()
-    while (stage := allocation.next_stage(done)) is not DONE:
-        for request, report in zip(stage.noise(done), stage.sensitivity(done), strict=True):
-            total += report.loss_lower_bound(request, total.size)
-        done = done.extended(stage.name, stage.entries, earlier[stage.name])
-    assert (total <= allocation.losses()).all()
-    # Stages that went elsewhere than the worst path may have spent less than was booked.
-    assert total.max() > 0.8 * allocation.losses().max()
-
-
-def test_weights_move_epsilon(dataset, plan):
-    """More weight on moments gives them more of ε; the whole stays the same."""
-    heavy = hv.plan(
-        dataset, statistics=ASKED, epsilon=4, weights={"moments": 20, "distribution": 1}
-    )
-    assert heavy.moment_plan.request.epsilon > plan.moment_plan.request.epsilon
-    assert heavy.epsilon <= 4
-
-
-@pytest.mark.parametrize("estimator", ["auto", "bins", "ranks"])
-def test_booked_plans_come_back(dataset, estimator):
-    """Bytes of a plan give the same decisions, also where another machine planned otherwise."""
-    asked = ("mean", "p50")
-    plan = hv.plan(dataset, statistics=asked, epsilon=2, estimator=estimator)
-    other = hv.plan(
-        dataset,
-        statistics=asked,
-        epsilon=2,
-        estimator="ranks" if plan.estimator == "bins" else "bins",
-        weights={"moments": 5},
-    )
-    for model in (plan, other):
-        again = decode(encode(plan), model)
-        assert np.array_equal(again.losses(), plan.losses())
-        assert again.estimator == plan.estimator
-    with pytest.raises(StorageError, match="damaged"):
-        decode(encode(plan)[:-40], plan)
-
-
 @pytest.fixture(scope="module")
 def folder(made, tmp_path_factory):
     """Return the release folder; tests change copies."""
     return made.write(tmp_path_factory.mktemp("out") / "map")
-
-
-@pytest.mark.slow
-def test_the_folder_is_whole_and_verified(made, folder):
-    """What is written is verified and read back; README.txt describes every column."""
-    assert statements_of(hv.verify(folder))["plan"]["statistics"] == [*ASKED]
-    loaded = hv.load(folder)
-    assert loaded.table.equals(made.table)
-    assert loaded.manifest == made.manifest
-    assert float(loaded.epsilon) == float(made.epsilon)
-    assert np.array_equal(loaded["share<20"], made.table["share_below_20_estimate"].to_numpy())
-    assert "p50_estimate" in repr(loaded[["cell", "p50"]].schema)
-    readme = (folder / "README.txt").read_text("utf-8")
-    assert "over all cells and all statistics together" in " ".join(readme.split())
-    assert all(name in readme for name in made.table.column_names)
-    with pytest.raises(InputError, match="never changed"):
-        made.write(folder)
-
-
-def test_the_page_offers_every_statistic(folder, made):
-    """The page has a choice among the statistics, each with its own numbers and legend."""
-    page = (folder / "report.html").read_text("utf-8")
-    data = json.loads(page.partition('id="data">')[2].partition("</script>")[0])
-    names = [one["heading"] for one in data["choices"]]
-    assert names[:4] == [
-        "Average speed, km/h", "Standard deviation of speed, km/h",
-        "15th percentile of speed, km/h", "Median of speed, km/h",
-    ]  # fmt: skip
-    assert names[-21:-19] == [
-        "Share of at least 40 of speed",
-        "Share of speed from 0 to 4\u00a0km/h",
-    ]
-    assert data["bins"] == {"first": 8, "ends": list(range(0, 81, 4)), "unit": "km/h"}
-    median = data["choices"][3]
-    assert median["columns"]["value"] == np.round(made["p50"], 1).tolist()
-    assert sum(median["grades"]) == 6
-    assert page.count("<option value=") >= len(names) == 28
-    assert made.plot is not None
-    assert "6 cells" in made._repr_html_()
 
 
 def test_the_dossier_names_all_components(folder):
@@ -373,16 +247,6 @@ def test_numbers_that_contradict_each_other_are_found(made, tmp_path, column):
         hv.verify(folder)
 
 
-def test_the_manifest_states_each_component(made, plan):
-    """Each component has its ε; they add up to the whole."""
-    assert statements_of(made)["plan"]["estimator"] == plan.estimator
-    components = statements_of(made)["plan"]["components"]
-    total = sum(Fraction(one["epsilon"]) for one in components)
-    assert total + Fraction(1, 10**9) >= Fraction(made.manifest["guarantee"]["epsilon_spent"])
-    assert statements_of(made)["plan"]["columns"]["share<20"] == ["the share of records below 20"]
-    assert "all values of one user" in made.manifest["guarantee"]["neighbours"]
-
-
 def test_mistakes_cost_nothing(dataset, plan, book, tmp_path):
     """Wrong arguments, other records and budgets that do not suffice are refused and not booked."""
     small = hv.Ledger(tmp_path / "small.sqlite", dataset="buses", budget="1")
@@ -421,35 +285,6 @@ def test_plans_that_cannot_be_made_say_why(dataset, options, message):
     """Each bad argument is named."""
     with pytest.raises(InputError, match=message):
         hv.plan(dataset, **{"statistics": "p50", "epsilon": 1} | options)
-
-
-def test_a_killed_release_goes_on_where_it_stopped(dataset, tmp_path, monkeypatch):
-    """What was stored before a crash is kept; only later stages are drawn, under one booking."""
-    plan = hv.plan(dataset, statistics="p50", epsilon=2, estimator="bins")
-    book = hv.Ledger(tmp_path / "killed.sqlite", dataset="buses", budget="3")
-    drawn, add_laplace, store = [], noise.add_laplace, hv.Ledger.store
-
-    def draw(values, scales):
-        drawn.append(values.size)
-        return add_laplace(values, scales)
-
-    def store_and_die(*args, **kwargs):
-        store(*args, **kwargs)
-        raise MemoryError
-
-    monkeypatch.setattr(noise, "add_laplace", draw)
-    with monkeypatch.context() as patched:
-        patched.setattr(hv.Ledger, "store", store_and_die)
-        with pytest.raises(MemoryError):
-            hv.release(dataset, plan, ledger=book)
-    done = hv.release(dataset, plan, ledger=book)
-    assert not done.replayed
-    assert float(book.spend().lifetime) == pytest.approx(float(plan.epsilon))
-    again = hv.release(dataset, plan, ledger=book)
-    assert again.replayed
-    assert again.table.equals(done.table)
-    # Each stage was drawn once: the shape before the crash, the cells after it.
-    assert drawn == [12, 24]
 
 
 def test_labels_that_clash_with_columns_are_refused(book):
@@ -493,18 +328,3 @@ def test_a_cell_unlike_the_map_is_missed():
     truth = np.quantile(speed[is_odd], 0.15)
     assert estimate.estimate[7] > truth + 4.0
     assert np.abs(estimate.estimate[:7] - np.quantile(speed[~is_odd], 0.15)).max() < 4.0
-
-
-@pytest.mark.parametrize("estimator", ["ranks", "bins", "auto"])
-def test_a_saved_plan_is_that_plan(dataset, tmp_path, estimator):
-    """It is loaded with its records, has its loss to the bit, and is the same request."""
-    asked = ("share<20",) if estimator == "auto" else ("mean", "p50", "share<20")
-    plan = hv.plan(dataset, statistics=asked, epsilon=2, estimator=estimator, edition="b")
-    loaded = hv.Plan.load(plan.save(tmp_path / "saved"), dataset)
-    assert np.array_equal(loaded.losses(), plan.losses())
-    assert loaded.to_json() == plan.to_json()
-    assert goal(loaded) == goal(plan)
-    with pytest.raises(InputError, match="exists; a saved plan is never changed"):
-        plan.save(tmp_path / "saved")
-    with pytest.raises(InputError, match=r"hv.Plan.load"):
-        hv.Plan.load(tmp_path / "saved")

@@ -15,8 +15,7 @@ from hexveil.base.errors import InputError
 from hexveil.planning.feasibility.recommendation import GridTooFineWarning
 from hexveil.publishing import folder as folders
 from hexveil.publishing.dossier import dossier
-from hexveil.publishing.presence.presence_table import grade_counts, grade_estimates
-from hexveil.publishing.verification.presence_checks import (
+from hexveil.publishing.kinds.presence_checks import (
     check_declared_statements,
     check_presence,
 )
@@ -110,17 +109,6 @@ def changed(table, name, change):
     index = table.column_names.index(name)
     values = change(table[name].to_pylist(), table["is_open"].to_pylist())
     return table.set_column(index, table.schema.field(index), pa.array(values, table[name].type))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", range(8))
-def test_an_unchanged_folder_is_verified(made, number, tmp_path):
-    """Each kind of map passes, and loads as it was."""
-    folder = made[number].write(tmp_path / "map")
-    assert find_problems(folder) == ()
-    loaded = hv.load(folder)
-    assert loaded.table.equals(made[number].table)
-    assert loaded.epsilon == made[number].epsilon
 
 
 def first_open(value):
@@ -340,49 +328,6 @@ def test_another_model_is_another_door(tmp_path):
         hv.plan(dataset, epsilon=1)
     with pytest.raises(InputError, match="needs public presence"):
         hv.capacity(dataset, epsilon=1)
-
-
-def test_grades_follow_from_intervals():
-    """Without differences between cells every average is noise; closed cells are closed."""
-    is_open = np.array([True, True, True, False])
-    mean = np.array([30.0, 30.0, 30.0, np.nan])
-    equal = grade_estimates(mean - 1, mean + 1, 0.0, 100.0, is_open)
-    assert equal == ["noise", "noise", "noise", "closed"]
-    assert grade_estimates(mean - 1, mean + 1, 20.0, 100.0, is_open)[:3] == ["good"] * 3
-    units = np.array([100.0, 10.0, 1.0, np.nan])
-    assert grade_counts(units - 8, units + 8, units, is_open) == [
-        *("good", "caution", "noise", "closed"),
-    ]
-
-
-@pytest.mark.slow
-def test_pictures_show_closed_cells_as_closed(made):
-    """Open hexagons have colours and numbers, closed ones are grey."""
-    axes = pytest.importorskip("matplotlib.pyplot").subplots()[1]
-    for release in made:
-        n_open = sum(release.table["is_open"].to_pylist())
-        n_closed = len(release) - n_open
-        assert 0 < n_open < len(release)
-        html = release._repr_html_()
-        assert f"({n_closed} cells closed: grey)" in html
-        axes.clear()
-        release.plot(ax=axes)
-        drawn = [len(one.get_paths()) for one in axes.collections[:2]]
-        assert drawn == [n_closed, n_open]
-    made[0].plot("weight", ax=axes)
-    axes.clear()
-    made[4].plot("share>=40", ax=axes)
-    assert axes.get_title().startswith("Share of at least 40 of speed (")
-    with pytest.raises(InputError, match="draws numbers"):
-        made[0].plot("quality")
-
-
-def test_geographic_frames_have_closed_cells_too(made):
-    """A row for each cell, and which ones are open."""
-    pytest.importorskip("geopandas", reason='geopandas is not installed: the extra "geo"')
-    for release in made:
-        frame = release.to_geopandas()
-        assert frame["is_open"].tolist() == release.table["is_open"].to_pylist()
 
 
 def test_a_histogram_of_a_cell_is_drawn(made):

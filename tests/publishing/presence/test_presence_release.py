@@ -23,7 +23,7 @@ from hexveil.planning.presence.presence_request import (
 )
 from hexveil.planning.request import kind_weights
 from hexveil.publishing import pipeline
-from hexveil.publishing.presence.presence_manifest import identify, request_name
+from hexveil.publishing.kinds.presence_manifest import identify, request_name
 from presence_laws import release_pairs
 
 GRID = DeclaredGrid.of_labels(Labels("route"), [["4", "7", "9", "12"]])
@@ -74,21 +74,6 @@ def facts_of(ledger):
     ]
 
 
-@pytest.mark.parametrize("name", REQUESTS)
-def test_a_release_books_epsilon_for_any_unit(name, tmp_path):
-    """The ledger has one balance of ε, and the same request gets the same numbers for nothing."""
-    ledger = ledger_of(tmp_path)
-    request = REQUESTS[name]
-    made = release_pairs(records(), request, source="taxis, May", ledger=ledger)
-    assert ledger.spend().units == 1
-    assert ledger.spent == Fraction("1.5")
-    assert made.table.num_rows == GRID.n_cells
-    repeated = release_pairs(records(), request, source="taxis, May", ledger=ledger)
-    assert (made.is_replay, repeated.is_replay) == (False, True)
-    assert repeated.table.equals(made.table)
-    assert ledger.spent == Fraction("1.5")
-
-
 def simulated():
     """Return simulated noise of a fixed seed."""
     return SimulatedNoise(np.random.default_rng(5), 1)
@@ -108,37 +93,6 @@ def test_numbers_are_near_the_truth(tmp_path, monkeypatch):
         np.mean((np.array(table["mean_low"][:3]) <= true) & (table["mean_high"][:3] >= true)) > 0.6
     )
     assert table["weight"][:3] == pytest.approx([600] * 3, abs=80)
-
-
-def test_numbers_of_units_beside_averages_are_near_the_truth(tmp_path, monkeypatch):
-    """Each of three cells has 1,200 of 1,800 units or so; a cell without any is not counted."""
-    monkeypatch.setattr(pipeline, "VettedNoise", simulated)
-    ledger = ledger_of(tmp_path)
-    request = REQUESTS["counted"]
-    made = release_pairs(records(), request, source="May", ledger=ledger).table.to_pydict()
-    true = np.bincount(records().cell)
-    assert made["users"][:3] == pytest.approx(true, abs=60)
-    assert (np.array(made["users_low"][:3]) <= true).all()
-    assert (np.array(made["users_high"][:3]) >= true).all()
-    assert made["users_quality"][:3] == ["good"] * 3
-    assert made["mean"][:3] == pytest.approx(10 + 10 * np.arange(3) + 2.45, abs=3)
-
-
-def test_distributions_are_near_the_truth(tmp_path, monkeypatch):
-    """Medians, 85 % quantiles and shares of a cell lie near those of its records, and agree."""
-    monkeypatch.setattr(pipeline, "VettedNoise", simulated)
-    request = replace(REQUESTS["shapes"], cap=NO_CAP, epsilon=Fraction(4))
-    ledger = ledger_of(tmp_path, budget="4")
-    made = release_pairs(records(), request, source="May", ledger=ledger).table.to_pydict()
-    level = 10 + 10 * np.arange(3)
-    assert made["p50"][:3] == pytest.approx(level + 2.5, abs=2)
-    assert made["p85"][:3] == pytest.approx(level + 4.2, abs=2.5)
-    assert made["share_below_15"][:3] == pytest.approx([1, 0, 0], abs=0.1)
-    assert made["weight"][:3] == pytest.approx([600] * 3, abs=80)
-    for name in ("mean", "p50", "p85", "share_below_15"):
-        low, high = made[f"{name}_low"][:3], made[f"{name}_high"][:3]
-        assert (np.array(low) <= made[name][:3]).all()
-        assert (np.array(high) >= made[name][:3]).all()
 
 
 @pytest.mark.slow
@@ -170,31 +124,6 @@ def test_an_account_is_pinned_to_one_model(tmp_path):
     losses = hash_losses([b"7"], np.array([0.1]), ledger.key, max_loss=Fraction(1))
     with ledger.drawing(), pytest.raises(InputError, match="presence is private"):
         ledger.reserve("0" * 64, losses, privacy_unit="user", facts={}, plan=b"{}")
-
-
-def test_a_release_goes_on_after_a_crash(tmp_path, monkeypatch):
-    """Stages that were stored are not drawn again: the release ends with the same numbers."""
-    ledger = ledger_of(tmp_path)
-    door = pipeline.VettedNoise
-
-    class Failing(door):
-        drawn = 0
-
-        def laplace(self, values, scales):
-            self.drawn += 1
-            if self.drawn > 2:
-                raise KeyboardInterrupt
-            return super().laplace(values, scales)
-
-    monkeypatch.setattr(pipeline, "VettedNoise", Failing)
-    with pytest.raises(KeyboardInterrupt):
-        release_pairs(records(), REQUESTS["one shot"], source="May", ledger=ledger)
-    (before,) = ledger.entries()
-    assert set(before.stages) == {"wide values", "values"}
-    monkeypatch.setattr(pipeline, "VettedNoise", door)
-    # The stage in which it stopped was begun: its draw counts as lost, and the loss is booked anew.
-    with pytest.raises(BudgetError):
-        release_pairs(records(), REQUESTS["one shot"], source="May", ledger=ledger)
 
 
 def test_another_plan_is_another_request(monkeypatch):

@@ -12,7 +12,7 @@ import pytest
 import hexveil as hv
 from hexveil.mechanisms import pooled_law, presence
 from hexveil.mechanisms.distribution import pooled_shape
-from hexveil.publishing.presence.presence_manifest import STAGES_VERSION, identify, request_name
+from hexveil.publishing.kinds.presence_manifest import STAGES_VERSION, identify, request_name
 
 POST_PROCESSING = ("presence_decoding",)
 """Modules after the last stage: estimates and intervals may improve at no cost."""

@@ -121,7 +121,7 @@ def main(master, folder, *workers):
 
     import hexveil as hv  # noqa: PLC0415  slow to import
     from hexveil.planning.moment_tables import allocation_of  # noqa: PLC0415
-    from hexveil.publishing.private_sums import private_sums  # noqa: PLC0415
+    from hexveil.publishing.pipeline import private_sums  # noqa: PLC0415
 
     warnings.simplefilter("ignore", FutureWarning)  # of pandas 3, which hexveil does not use
     builder = SparkSession.builder.master(master)

@@ -12,7 +12,7 @@ from hexveil.base.errors import HexveilError, InputError, StorageError
 from hexveil.mechanisms import noise
 from hexveil.mechanisms.looks.pair_votes import WeightedVotes
 from hexveil.mechanisms.private_quantile import ListedPoints
-from hexveil.publishing.private_sums import private_sums
+from hexveil.publishing.pipeline import private_sums
 from publishing import measuring
 from publishing.test_stored_releases import assert_same_numbers, at_hand, run
 

@@ -10,7 +10,6 @@ import hexveil as hv
 from hexveil.report.manifest_view import ManifestView
 from hexveil.report.notebook.cell_picture import (
     MAX_BARS,
-    MAX_LISTED,
     picture_of,
     select_slot,
 )
@@ -56,13 +55,13 @@ def test_an_unknown_slot_is_refused(city):
         hv.InputError, match=r"no slot '2024-02-19T7:00'; did you mean '2024-02-19T07"
     ):
         picture_of(city.table, view_of(city), RAW, "2024-02-19T7:00")
-    with pytest.raises(hv.InputError, match=r"no slot 'noon'; it has '2024-02-19T07:00', '2024"):
+    with pytest.raises(hv.InputError, match="no slot 'noon'; it has 2024-02-19T07:00, 2024"):
         picture_of(city.table, view_of(city), RAW, "noon")
-    many = pa.table({"slot": [f"s{i:02d}" for i in range(20)], "records": [1] * 20})
-    with pytest.raises(hv.InputError, match=f"'s11' and {20 - MAX_LISTED} more"):
-        select_slot(many, "?", np.ones(20))
+    many = pa.table({"slot": [f"s{i:02d}" for i in range(60)], "records": [1] * 60})
+    with pytest.raises(hv.InputError, match="it has 60 others"):
+        select_slot(many, "?", np.ones(60))
     with pytest.raises(hv.InputError, match="has no timeslots; leave slot out"):
-        select_slot(many.drop_columns(["slot"]), "s01", np.ones(20))
+        select_slot(many.drop_columns(["slot"]), "s01", np.ones(60))
 
 
 def test_smoothed_numbers_have_the_interval_of_the_model(city):

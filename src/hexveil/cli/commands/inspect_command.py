@@ -43,9 +43,14 @@ _CLAMPED_SHARE = 0.01
 def inspect(run: Run, options: declarations.InspectOptions) -> None:
     """Show public metadata of the records, the grids that this fleet supports, and three runs."""
     if options.init:
+        if options.as_json or options.sql is not None:
+            raise InputError("--init prints a run file and nothing else; omit --json and --sql.")
+        from hexveil.cli import guided  # noqa: PLC0415  for --init alone
+        from hexveil.config.run_file_template import draft_run_file  # noqa: PLC0415
+
+        look = guided.look_at_columns(run, trust=options.trust_header)
         # The draft ends its last line itself, because it goes into a file.
-        alone = not options.as_json and options.sql is None
-        typer.echo(draft(run, alone=alone, trust=options.trust_header), nl=False)
+        typer.echo(draft_run_file(run, look), nl=False)
         return
     if options.trust_header:
         raise InputError("--trust-header requires --init: otherwise the run names the columns.")
@@ -255,30 +260,6 @@ def _common(
     offers = {name: grid_text.cell_fields(grid.grid) for name, grid in proposals.items()}
     _write_chosen(run, offers, file, choice, {("plan", "epsilon"): epsilon})
     return proposals
-
-
-def draft(run: Run, *, alone: bool, trust: bool) -> str:
-    """Return the draft of a run file for the columns of the run's source."""
-    from hexveil.config.run_file_template import draft_run_file  # noqa: PLC0415  for --init alone
-    from hexveil.records.sources.schema_preview import inspect_schema  # noqa: PLC0415
-
-    if not alone:
-        raise InputError("--init prints a run file and nothing else; omit --json and --sql.")
-    labelled = run.columns.explicit_fields().values()
-    column_names = [
-        *(name for names in labelled for name in ([names] if isinstance(names, str) else names)),
-        *(run.cells.labels or ()),
-    ]
-    schema = inspect_schema(
-        arguments.source(run),
-        column_names,
-        trusted=trust,
-        record_format=arguments.record_format(run),
-        look_at_times=not arguments.is_presence_private(run)
-        and run.format.time_format is None
-        and run.columns.time is None,
-    )
-    return draft_run_file(run, schema)
 
 
 def finding_lines(checks: ValueChecks, value_unit: str) -> list[str]:

@@ -25,7 +25,7 @@ from hexveil.ledger.databases import MEMORY, Engine, connect_existing, describe_
 from hexveil.ledger.promises import booked_epsilon
 from hexveil.ledger.verification import verify as verified
 from hexveil.publishing import signing
-from hexveil.publishing.pinned_unit import PRIVATE
+from hexveil.publishing.booking import PRIVATE
 from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
@@ -248,11 +248,11 @@ def overview_rows(summary: Overview, location: str) -> list[Row]:
     head, chain = summary.head.entry, summary.head.chain
     rows: list[Row] = [("Ledger", f"{location}: {head:,} events; the last has hash {chain}")]
     for status in summary.accounts:
-        rows += ["", *_account_rows(status)]
+        rows += ["", *account_rows(status)]
     return rows if summary.accounts else [*rows, "", ("Account", "none yet")]
 
 
-def _account_rows(status: AccountStatus) -> list[Row]:
+def account_rows(status: AccountStatus) -> list[Row]:
     """Return rows about an account; the window's number always with the lifetime's."""
     spend, this = status.spend, f" in {status.spend.label}" if status.spend.label else ""
     states = ", ".join(f"{many:,} {state}" for state, many in status.releases.items())

@@ -320,7 +320,7 @@ def _published(
     run, account, place, request = planned.run, series.account, series.place, target.request
     day, book = str(run.select.dates[0]), Ledger(**account)
     extras = folder_extras(run, f"{place.folder}/{target.path}")
-    if pointer is not None and pointer.request == request and place.exists(pointer):
+    if pointer is not None and pointer.request == request and place.has_folder(pointer):
         damage = place.find_damage(pointer, signer_of(run))
         why = f"{pointer.path}: {', '.join(damage)}"
         if damage:

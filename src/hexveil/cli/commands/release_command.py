@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +19,6 @@ from hexveil.publishing import check_writable
 from hexveil.report import read_context
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from hexveil.cli import declarations
     from hexveil.cli.output.formatting import Row
     from hexveil.publishing import Release
@@ -123,23 +123,56 @@ def end_rows(
     ]
 
 
+@dataclass(frozen=True)
+class Preview:
+    """What a release would book; nothing is booked, drawn or written.
+
+    Attributes
+    ----------
+    planned : PlannedRelease
+        As it would be made.
+    price, remaining : Fraction
+        Nothing, if the request was answered before.
+    text : str
+        The booking in words.
+    """
+
+    planned: PlannedRelease
+    replayed: bool
+    price: Fraction
+    remaining: Fraction
+    text: str
+
+    @classmethod
+    def of(cls, planned: PlannedRelease, account: dict[str, Any]) -> Preview:
+        """Return what a release would book, by a ledger that may be still to be made."""
+        is_new = receipts.known_spend(account) is None
+        # A new ledger is opened in memory: on disk it would register the data set and make a key.
+        in_memory = {name: given for name, given in account.items() if name != "key"}
+        book = Ledger(**(in_memory | {"url": MEMORY} if is_new else account))
+        used, replayed = planned.preview(book)
+        price, remaining = 0 * used.plan.epsilon if replayed else used.plan.epsilon, book.remaining
+        text = _booking_text(used, price, remaining, is_new=is_new, replayed=replayed)
+        return cls(used, replayed, price, remaining, text)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the budget of every unit allows it."""
+        return bool(self.price <= self.remaining)
+
+
 def _preview(
     planned: PlannedRelease, account: dict[str, Any], warning: Row, *, as_json: bool
 ) -> None:
     """Print the booking and the files of a release; nothing is booked, drawn or written."""
-    is_new = receipts.known_spend(account) is None
-    # A new ledger is opened in memory: on disk it would register the data set and make a key.
-    in_memory = {name: given for name, given in account.items() if name != "key"} | {"url": MEMORY}
-    book = Ledger(**(in_memory if is_new else account))
-    used, replayed = planned.preview(book)
-    price, remaining = 0 * used.plan.epsilon if replayed else used.plan.epsilon, book.remaining
-    run, is_private = planned.run, arguments.is_presence_private(planned.run)
+    preview = Preview.of(planned, account)
+    used, run, is_private = preview.planned, planned.run, arguments.is_presence_private(planned.run)
     place, names = shared_steps.resolve_path(run, Path(run.release.out)), used.file_names()
     formatting.show(
         lambda: [
             *used.price_rows(),
             warning,
-            ("Ledger", _booking_text(used, price, remaining, is_new=is_new, replayed=replayed)),
+            ("Ledger", preview.text),
             ("Would write", f"{place}: {', '.join(names)}"),
             ("Dry run", f"nothing was {'read, ' * is_private}booked, drawn or written."),
         ],
@@ -147,10 +180,10 @@ def _preview(
             used.plan_json()
             | {
                 "dry_run": True,
-                "replayed": replayed,
-                "would_book": float(price),
-                "remaining": float(remaining),
-                "fits": bool(price <= remaining),
+                "replayed": preview.replayed,
+                "would_book": float(preview.price),
+                "remaining": float(preview.remaining),
+                "fits": preview.fits,
                 "files": [str(place / name) for name in names],
             }
         ),

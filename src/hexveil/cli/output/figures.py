@@ -22,7 +22,7 @@ from hexveil.base.work_share import parts_of_work
 from hexveil.cli.output import formatting
 from hexveil.planning.alternatives import alternative, at_loss
 from hexveil.planning.distribution.distribution_plan import USELESS_ERROR
-from hexveil.publishing.value_columns import column_prefixes
+from hexveil.publishing.components import column_prefixes
 from hexveil.report import figure_style
 from hexveil.simulation.own_cells import STAMP, is_private
 

@@ -19,12 +19,12 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -39,13 +39,15 @@ from hexveil.publishing import receipt
 from hexveil.publishing.archive.archive_catalogue import update_catalogue
 from hexveil.publishing.archive.archive_listing import (
     DAY_NAME,
+    LATEST,
     ArchiveFiles,
     CurrentRelease,
     LedgerPosition,
     list_damage,
+    open_file_system,
     to_json,
 )
-from hexveil.publishing.archive.folder_names import folder_name
+from hexveil.publishing.archive.folder_names import folder_names
 from hexveil.publishing.folder import check_writable
 from hexveil.publishing.memory import stored_day
 from hexveil.publishing.memory.history import History
@@ -53,48 +55,31 @@ from hexveil.publishing.memory.stored_day import EarlierRelease
 from hexveil.publishing.signing import SigningKey
 
 _Parsed = TypeVar("_Parsed")
-LATEST = "latest.json"
 LEDGER = "ledger.json"
 _LEDGER_NOTE = "note of a ledger's event"
-_HISTORY_NOTE = "note of earlier releases"
 _MANIFEST = "manifest.json"
 HISTORY = ".history.json"
 """Ending of the note of the releases that one rests on, beside its folder."""
 _NAMING = ("cell", "hexagon", "slot")
-_MAX_NAME = 255
-"""Letters that a folder's name can have."""
-_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True)
-class Archive:
+class Archive(ArchiveFiles):
     """The releases of one data set.
 
     Attributes
     ----------
-    address : str
-        The archive as the user named it, for messages.
     files : pyarrow.fs.FileSystem
     root : str
         Folder of the data set in the file system.
+    address : str
+        The archive as the user named it, for messages.
     scratch : str, optional
         Where files are made before they are uploaded: see `hexveil.base.scratch`.
     """
 
     address: str
-    files: Any
-    root: str
     scratch: str | None = None
-
-    @property
-    def place(self) -> ArchiveFiles:
-        """The files of the data set."""
-        return ArchiveFiles(self.files, self.root)
-
-    @property
-    def local(self) -> bool:
-        """Whether folders can be renamed."""
-        return self.place.local
 
     @property
     def folder(self) -> str:
@@ -148,11 +133,7 @@ class Archive:
         for release in releases:
             if release is not None:
                 positions[f"{self.address} ({release.path})"] = self.ledger_position(release)
-        return {
-            name: ledger_position
-            for name, ledger_position in positions.items()
-            if ledger_position is not None
-        }
+        return {name: one for name, one in positions.items() if one is not None}
 
     def ledger_position(self, release: CurrentRelease) -> LedgerPosition | None:
         """Return the ledger position of a release; None if it is missing, or cost nothing."""
@@ -166,7 +147,7 @@ class Archive:
 
     def remember(self, ledger_position: LedgerPosition) -> None:
         """Store the last ledger event of any release here, which reveals an older ledger."""
-        with self._locked():
+        with self._translate_errors(), self.locked():
             previous = self._read_json(LEDGER, _LEDGER_NOTE, LedgerPosition.parse)
             # Never backwards: an older ledger must stay detectable.
             if previous is None or previous.entry < ledger_position.entry:
@@ -175,22 +156,22 @@ class Archive:
     def _read_json(self, path: str, kind: str, parse: Callable[[Any], _Parsed]) -> _Parsed | None:
         """Return the parsed content of a JSON file; None if there is no such file."""
         with self._translate_errors():
-            content = self.place.read(path, limit=math.inf)
+            content = self.read(path, limit=math.inf)
         if content is None:
             return None
         with suppress(ValueError, KeyError, TypeError):  # an error that holds the text is not shown
             return parse(json.loads(content))
-        raise StorageError(f"{self.place.full(path)} is no {kind}; restore it.")
+        raise StorageError(f"{self.full(path)} is no {kind}; restore it.")
 
     def is_complete(self, release: CurrentRelease) -> bool:
         """Return whether a release's folder is complete."""
         with self._translate_errors():
-            return self.place.has(release.path, receipt.NAME)
+            return self.has(release.path, receipt.NAME)
 
-    def exists(self, release: CurrentRelease) -> bool:
+    def has_folder(self, release: CurrentRelease) -> bool:
         """Return whether a release's folder exists, complete or not."""
         with self._translate_errors():
-            return self.place.below(release.path).exists()
+            return self.below(release.path).exists()
 
     def find_damage(
         self, release: CurrentRelease, signer: SigningKey | None = None
@@ -203,11 +184,8 @@ class Archive:
         signer : SigningKey, optional
             The key that must have signed the folder.
         """
+        read = partial(self.read, release.path, limit=math.inf)
         with self._translate_errors():
-
-            def read(name: str) -> bytes | None:
-                return self.place.read(release.path, name, limit=math.inf)
-
             return tuple(dict.fromkeys(list_damage(read, signer)))
 
     def restore(self, release: CurrentRelease, write: Callable[[Path], object]) -> None:
@@ -219,15 +197,15 @@ class Archive:
         if not self.local:
             with self._translate_errors():
                 if self.is_complete(release):
-                    self.files.delete_file(self.place.full(release.path, receipt.NAME))
+                    self.files.delete_file(self.full(release.path, receipt.NAME))
             self._upload_release(release, write)
             return
-        place = Path(self.place.full(release.path))
+        place = Path(self.full(release.path))
         new, old = atomic_files.temporary_name(place), atomic_files.temporary_name(place)
         # Written before the lock: drawing files takes long, and other days may be published
         # meanwhile.
         write(new)
-        with self._locked(), self._translate_errors():
+        with self._translate_errors(), self.locked():
             place.rename(old)
             new.rename(place)
             atomic_files.fsync(place.parent)
@@ -244,7 +222,7 @@ class Archive:
         """
         if not self.local or self.is_complete(release):
             return
-        place = Path(self.place.full(release.path))
+        place = Path(self.full(release.path))
         if place.exists():
             raise InputError(
                 f"{place} exists without its {receipt.NAME}, so it is incomplete; move it away and "
@@ -259,18 +237,17 @@ class Archive:
         `write` gets the name of a new local folder and writes the release there.
         """
         if self.local:
-            self._write_locally(release, Path(self.place.full(release.path)), write)
+            self._write_locally(release, write)
         elif not self.is_complete(release):
             self._upload_release(release, write)
 
-    def _write_locally(
-        self, release: CurrentRelease, place: Path, write: Callable[[Path], object]
-    ) -> None:
+    def _write_locally(self, release: CurrentRelease, write: Callable[[Path], object]) -> None:
         # Leftovers of all days are removed: a stopped day may never be requested again.
         for folder in (Path(self.root), *Path(self.root).glob("*/")):
             atomic_files.remove_stale(folder)
         if self.is_complete(release):
             return
+        place = Path(self.full(release.path))
         with self._translate_errors():
             place.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -287,9 +264,9 @@ class Archive:
             # The receipt is uploaded last: a folder with one is complete.
             names = sorted(path.name for path in folder.iterdir() if path.name != receipt.NAME)
             with self._translate_errors():
-                self.files.create_dir(self.place.full(release.path), recursive=True)
+                self.files.create_dir(self.full(release.path), recursive=True)
                 for name in (*names, receipt.NAME):
-                    self._upload(folder / name, self.place.full(release.path, name))
+                    self._upload(folder / name, self.full(release.path, name))
 
     def _upload(self, file: Path, path: str) -> None:
         with file.open("rb") as source, self.files.open_output_stream(path) as sink:
@@ -310,10 +287,10 @@ class Archive:
         release, noted = self.current(day), None
         if release is not None:
             note = f"{release.path}{HISTORY}"
-            noted = self._read_json(note, _HISTORY_NOTE, stored_day.parse_note)
+            noted = self._read_json(note, "note of earlier releases", stored_day.parse_note)
         if release is None or noted is None:
             with self._translate_errors():
-                days = [one for one in self.place.folders(DAY_NAME) if one < day]
+                days = [one for one in self.folders(DAY_NAME) if one < day]
             pointers = [self.current(one) for one in days[-MOST_DAYS:]]
             read = [self._earlier(one.path) for one in pointers if one is not None]
             return History(date.fromisoformat(day), tuple(one for one in read if one))
@@ -323,7 +300,7 @@ class Archive:
             one = self._earlier(path)
             if one is None or one.identity() != entry:
                 raise StorageError(
-                    f"{self.place.full(path)} is not as it was when {release.path} was made from "
+                    f"{self.full(path)} is not as it was when {release.path} was made from "
                     "it; publish its day again, which restores it."
                 )
             found.append(one)
@@ -340,16 +317,14 @@ class Archive:
         """Return the release in a folder; None if it has no memory, or is damaged."""
         with self._translate_errors():
             manifest, memory, table = (
-                self.place.read(path, name, limit=math.inf)
+                self.read(path, name, limit=math.inf)
                 for name in (_MANIFEST, stored_day.FILE, "cells.parquet")
             )
         if manifest is None or memory is None or table is None:
             return None
         with suppress(ValueError, KeyError, TypeError, pa.ArrowException):
             file = pa.parquet.ParquetFile(pa.BufferReader(table))
-            names = [
-                name for name in ("cell", "hexagon", "slot") if name in file.schema_arrow.names
-            ]
+            names = [name for name in _NAMING if name in file.schema_arrow.names]
             return stored_day.read_earlier(json.loads(manifest), file.read(names), memory)
         return None
 
@@ -360,7 +335,7 @@ class Archive:
 
     def advance_newest(self, release: CurrentRelease) -> None:
         """Write the data set's pointer if it does not name this release or a later day."""
-        with self._locked():
+        with self._translate_errors(), self.locked():
             newest = self.current()
             # Days can be published in any order: late ones must not become the newest.
             if newest is None or (newest.day <= release.day and newest != release):
@@ -372,18 +347,9 @@ class Archive:
             above, slash, _ = self.root.rpartition("/")
             return update_catalogue(ArchiveFiles(self.files, above or slash), self.folder)
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Lock out other publishers of the data set for a moment, where there are locks."""
-        with ExitStack() as stack:
-            if self.local:
-                with self._translate_errors():
-                    stack.enter_context(atomic_files.exclusive_lock(Path(self.root)))
-            yield
-
     def _write(self, path: str, text: str) -> None:
         with self._translate_errors():
-            self.place.write(path, text.encode())
+            self.write(path, text.encode())
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:
@@ -403,8 +369,7 @@ class Archive:
 def open_archive(address: str, dataset: str, scratch: str | None = None) -> Archive:
     """Return the archive of a data set: a folder that no other data set has.
 
-    An older version named folders by another rule, under which two names could collide. The data
-    set whose releases such a folder holds goes on in it.
+    A folder of an older rule goes on with the data set whose releases it holds.
 
     Parameters
     ----------
@@ -421,12 +386,9 @@ def open_archive(address: str, dataset: str, scratch: str | None = None) -> Arch
     StorageError
         If the folder holds releases of another data set, or cannot be looked up.
     """
-    files, root = _open_file_system(address)
-    # Folders of the older rule stay in use: their addresses were published.
-    older = _UNSAFE.sub("-", dataset).strip(".-") or "dataset"
-    name_by_rule = folder_name(dataset)
-    for name in (older, name_by_rule) if len(older) <= _MAX_NAME else (name_by_rule,):
-        place = Archive(address, files, f"{root}/{name}", scratch)
+    files, root = open_file_system(address)
+    for name in folder_names(dataset):
+        place = Archive(files, f"{root}/{name}", address, scratch)
         holder = place.dataset()
         if holder == dataset:
             return place
@@ -436,17 +398,3 @@ def open_archive(address: str, dataset: str, scratch: str | None = None) -> Arch
             "because each data set needs its own."
         )
     return place
-
-
-def _open_file_system(address: str) -> tuple[Any, str]:
-    """Return the file system of a folder or an address, and its path there."""
-    if "://" not in address:
-        return pa.fs.LocalFileSystem(), Path(address).absolute().as_posix()
-    try:
-        files, root = pa.fs.FileSystem.from_uri(address)
-    except (pa.ArrowInvalid, OSError, ValueError) as error:
-        raise InputError(
-            f"{address} cannot be opened as a place for maps ({type(error).__name__}); name a "
-            "folder, or an address such as s3://bucket/maps."
-        ) from None
-    return files, root.rstrip("/")

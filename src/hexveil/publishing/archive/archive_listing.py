@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.fs
 
 from hexveil.base import atomic_files
+from hexveil.base.errors import InputError
 from hexveil.publishing import receipt, signing
 from hexveil.publishing.catalogue.metadata_files import DCAT, ITEM
 from hexveil.publishing.signing import SigningKey
@@ -318,3 +319,17 @@ def _compare(read: Reader, checksums: dict[str, str]) -> Iterator[str]:
 
 def _digest(content: bytes) -> str:
     return receipt.stream_digest(io.BytesIO(content))
+
+
+def open_file_system(address: str) -> tuple[Any, str]:
+    """Return the file system of a folder or an address, and its path there."""
+    if "://" not in address:
+        return pa.fs.LocalFileSystem(), Path(address).absolute().as_posix()
+    try:
+        files, root = pa.fs.FileSystem.from_uri(address)
+    except (pa.ArrowInvalid, OSError, ValueError) as error:
+        raise InputError(
+            f"{address} cannot be opened as a place for maps ({type(error).__name__}); name a "
+            "folder, or an address such as s3://bucket/maps."
+        ) from None
+    return files, root.rstrip("/")

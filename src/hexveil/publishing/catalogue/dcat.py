@@ -12,11 +12,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from hexveil.publishing.catalogue.data_files import DataFile
 from hexveil.publishing.catalogue.holder_statements import THEMES
 from hexveil.publishing.catalogue.release_description import (
     Box,
     Coverage,
-    DataFile,
     PrivacyStatement,
     ReleaseDescription,
     instant_text,

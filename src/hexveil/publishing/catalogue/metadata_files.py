@@ -18,9 +18,9 @@ import pyarrow as pa
 
 from hexveil.base.csv_safety import escape_formula
 from hexveil.publishing.catalogue import dcat
+from hexveil.publishing.catalogue.data_files import DataFile
 from hexveil.publishing.catalogue.release_description import (
     ColumnDescription,
-    DataFile,
     ReleaseDescription,
     describe_release,
     instant_text,

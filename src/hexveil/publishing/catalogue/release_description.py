@@ -21,6 +21,7 @@ from hexveil.base import hexagons
 from hexveil.model.cells import DAY, slot_seconds
 from hexveil.model.time_zones import zone
 from hexveil.publishing.archive.folder_names import folder_name
+from hexveil.publishing.catalogue.data_files import DataFile, listed_files
 from hexveil.records.sources.versions import NOT_DECLARED
 from hexveil.report.manifest_view import common_unit, format_heading, spoken_value
 from hexveil.report.origin import clock_name, days_of, stated_days
@@ -360,71 +361,3 @@ def _clock(manifest: dict[str, Any]) -> zoneinfo.ZoneInfo | None:
 
 def _midnight(day: date, clock: zoneinfo.ZoneInfo) -> datetime:
     return datetime.combine(day, datetime.min.time(), clock).astimezone(UTC)
-
-
-TILES = "cells.pmtiles"
-
-
-@dataclass(frozen=True)
-class DataFile:
-    """A file of a release that portals list.
-
-    Attributes
-    ----------
-    name : str
-        In the folder.
-    key : str
-        Short name inside a description.
-    media_type : str
-        By IANA, or by the format's own specification.
-    title : str
-    role : str
-        "data", "metadata" or "overview", as in STAC.
-    eu_format : str
-        Code of the EU's file types; "" where it has none.
-    """
-
-    name: str
-    key: str
-    media_type: str
-    title: str
-    role: str = "data"
-    eu_format: str = ""
-
-
-FILES = (
-    DataFile(
-        "cells.parquet",
-        "parquet",
-        "application/vnd.apache.parquet",
-        "Table of cells, Parquet",
-        eu_format="PARQUET",
-    ),
-    DataFile("cells.csv", "csv", "text/csv", "Table of cells, CSV", eu_format="CSV"),
-    DataFile(
-        "cells.geojson",
-        "geojson",
-        "application/geo+json",
-        "Map of cells, GeoJSON",
-        eu_format="GEOJSON",
-    ),
-    DataFile(TILES, "pmtiles", "application/vnd.pmtiles", "Map of cells, vector tiles (PMTiles)"),
-    DataFile("report.html", "report", "text/html", "Page with map and table", "overview", "HTML"),
-    DataFile(
-        "manifest.json",
-        "manifest",
-        "application/json",
-        "Guarantee and origin of each number, for programs",
-        "metadata",
-        "JSON",
-    ),
-    DataFile(
-        "README.txt", "readme", "text/plain", "Guarantee and columns, in words", "metadata", "TXT"
-    ),
-)
-"""In the order in which they are listed."""
-
-
-def listed_files(names: frozenset[str]) -> tuple[DataFile, ...]:
-    """Return the files that portals list, of those that a folder has."""
-    return tuple(file for file in FILES if file.name in names)

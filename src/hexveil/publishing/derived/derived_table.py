@@ -23,11 +23,11 @@ from hexveil.base import atomic_files, csv_safety
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.optional_packages import require_package
 from hexveil.base.work_share import WRITING, tell_share
-from hexveil.publishing import places
+from hexveil.publishing.components import column_prefixes
+from hexveil.publishing.estimates import places
+from hexveil.publishing.estimates.places import with_places
 from hexveil.publishing.folder import round_to_intervals
 from hexveil.publishing.markup import document
-from hexveil.publishing.places import with_places
-from hexveil.publishing.value_columns import column_prefixes
 from hexveil.report import read_context
 from hexveil.report.derived_page import render_derived, template_values
 

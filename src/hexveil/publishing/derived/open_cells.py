@@ -34,8 +34,8 @@ from hexveil.mechanisms.presence.count_map import COUNT_MAP
 from hexveil.mechanisms.presence.presence_decoding import weight_interval
 from hexveil.publishing.derived.cell_numbers import CellNumbers
 from hexveil.publishing.derived.release_source import ReleaseSource
-from hexveil.publishing.presence.presence_manifest import GAUSSIAN, stage_law, stated_ranges
-from hexveil.publishing.presence.presence_table import ENDS, has_shapes
+from hexveil.publishing.kinds.presence_manifest import GAUSSIAN, stage_law, stated_ranges
+from hexveil.publishing.kinds.presence_table import ENDS, has_shapes
 from hexveil.report.manifest_view import ManifestView
 
 USERS = "users"

@@ -15,14 +15,15 @@ from hexveil.accounting.noise_law import law_at
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.publishing import receipt
-from hexveil.publishing.components import PRESENCE, statements
+from hexveil.publishing.components import statements
 from hexveil.publishing.derived.cell_numbers import CellNumbers
-from hexveil.publishing.places import without_places
-from hexveil.publishing.presence.presence_table import OPEN
+from hexveil.publishing.estimates.places import without_places
+from hexveil.publishing.kinds.guarantee import PRESENCE
+from hexveil.publishing.kinds.presence_table import OPEN
 from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.verification.verify import load
 from hexveil.report.accuracy_text import CUT_OFF
-from hexveil.report.manifest_view import ManifestView
+from hexveil.report.manifest_view import ManifestView, numbers_of
 from hexveil.report.origin import describe_origin
 
 BOUND_PER_MEAN = 1.959964 * math.sqrt(math.pi / 2.0)
@@ -83,7 +84,7 @@ class ReleaseSource:
                 f"the release of {self.identity['dataset']} has no column {name!r}, from which "
                 "this would be computed: an earlier version of hexveil wrote it; publish it again."
             )
-        return np.asarray(self.table[name].to_numpy(), dtype=np.float64)
+        return numbers_of(self.table, name)
 
     def require(self, statistic: str) -> None:
         """Refuse the prefix of a statistic that was not released with an interval."""

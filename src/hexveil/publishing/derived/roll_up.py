@@ -25,7 +25,6 @@ from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.presence.count_map import COUNT_MAP
 from hexveil.model.statistic_terms import column_of
-from hexveil.publishing.components import PRESENCE
 from hexveil.publishing.derived.cell_numbers import CellNumbers, average_cells
 from hexveil.publishing.derived.cell_pairs import check_names, check_open
 from hexveil.publishing.derived.coarser_cells import CoarserGrid, group_cells
@@ -50,6 +49,7 @@ from hexveil.publishing.derived.release_source import (
     open_sources,
 )
 from hexveil.publishing.estimates.table import name_columns
+from hexveil.publishing.kinds.guarantee import PRESENCE
 from hexveil.publishing.published_numbers import Release
 from hexveil.report.manifest_view import ManifestView, is_share, noun
 from hexveil.report.templates import render_sentence

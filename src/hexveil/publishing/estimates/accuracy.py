@@ -3,7 +3,30 @@
 The typical error of a statistic is the mean over cells of its expected absolute error. Where the
 release has a posterior, that error is estimated from the noisy numbers; elsewhere it is the
 planning error, which is known before anything is drawn. How much the cells differ is estimated from
-the noisy numbers (publishing/estimates/quality_grades.py): an error says something only beside it.
+the noisy numbers (publishing/estimates/accuracy.py): an error says something only beside it.
+
+Quality grades of cells: against the bounds, or against how much the cells of the map differ.
+
+Within public bounds a cell is graded by its 95% bound, as a share of the range of the statistic.
+Under a private range that share says little: noise is small there because averages are alike, and a
+number of small noise may still not tell one cell from another. So half of the published 95%
+interval is compared with the standard deviation between cells, which is estimated from the noisy
+numbers: from the posterior where there is one, else by the method of moments. With a normal law of
+the cells' averages an interval that knows only the map's average has a half width of 1.96 such
+deviations. A cell is
+
+- good, where the half width is at most `GOOD_DEVIATIONS`: the release explains about three quarters
+  of the variance of the cell's average;
+- caution, where it is at most `CAUTION_DEVIATIONS`: it explains about a fifth or more; or where
+  the cell's range holds less than half of its users' averages, by the law fitted to them, since
+  what such a range cuts off is known by the model alone;
+- noise, where it is wider: the interval tells little beyond the map's average;
+- cut off, whatever its interval, where the number lies at an end of its range
+  (`posterior_estimates`), unless the 95% bound of its noise alone is wider than caution.
+
+A map of one cell has no deviation between cells, and is graded against the bounds.
+
+Post-processing of noisy numbers and public facts: it costs no privacy.
 """
 
 from __future__ import annotations
@@ -12,15 +35,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.publishing.estimates.quality_grades import beats_constant
-from hexveil.publishing.estimates.table import deviation_of
-from hexveil.report.accuracy_text import GRADES, describe_assumption, describe_memory
+from hexveil.accounting.noise_law import LAPLACE, NoiseLaw
+from hexveil.base.arrays import Bools, Floats
+from hexveil.mechanisms.presence.map_refinement import variance_between
+from hexveil.report.accuracy_text import (
+    CAUTION_DEVIATIONS,
+    GOOD_DEVIATIONS,
+    GRADES,
+    MEAN_ABS_NORMAL,
+    describe_assumption,
+    describe_memory,
+)
+from hexveil.report.manifest_view import numbers_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyarrow import Table
 
-    from hexveil.accounting.noise_law import NoiseLaw
-    from hexveil.base.arrays import Floats
     from hexveil.planning.moment_component import MomentComponent
     from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
 
@@ -75,7 +107,7 @@ def typical_error(table: Table, name: str) -> float | None:
     """Return the mean over cells of a statistic's expected absolute error; None for a root."""
     for key in (f"{name}_expected_error", f"{name}_error"):
         if key in table.column_names:
-            errors = _column(table, key)
+            errors = numbers_of(table, key)
             return float(np.sum(errors) / errors.size)
     return None
 
@@ -93,9 +125,158 @@ def between_cells(
     if f"{name}_noisy" not in table.column_names:
         return None
     keys = ("noisy", "scale", "bias", "bound95")
-    columns = {key: _column(table, f"{name}_{key}") for key in keys}
+    columns = {key: numbers_of(table, f"{name}_{key}") for key in keys}
     return deviation_of(name, columns, posterior, law)
 
 
-def _column(table: Table, name: str) -> Floats:
-    return np.asarray(table[name].to_numpy(), dtype=np.float64)
+GOOD, CAUTION = 10, 4
+"""A bound within range/10 is good, within range/4 a caution; beyond, or a constant, is noise."""
+AS_WELL = 0.9
+"""Part of the error of one number for all cells from which on a map says no more: estimates that
+borrow from all cells are never off by more than one number, so that only nearly as much shows."""
+
+
+def grade(bound: Floats, width: Floats, informative: Bools) -> list[str]:
+    """Return each cell's quality, from its bound and the range of the statistic."""
+    return _name_grades(bound, width / GOOD, width / CAUTION, informative)
+
+
+def grade_against_map(
+    interval: tuple[Floats, Floats], deviation: float, informative: Bools
+) -> list[str]:
+    """Return each cell's quality, from its interval and the deviation between cells.
+
+    Parameters
+    ----------
+    interval : pair of ndarray of float, shape (n_cells,)
+        Ends of the 95% intervals, before those of cells that are cut off are widened.
+    deviation : float
+        Standard deviation between cells.
+    informative : ndarray of bool, shape (n_cells,)
+        False for cells with a number that says nothing of them.
+
+    Examples
+    --------
+    >>> ends = np.array([0.0, 0.0, 0.0]), np.array([4.0, 6.0, 8.0])
+    >>> grade_against_map(ends, 2.0, np.full(3, True))
+    ['good', 'caution', 'noise']
+    """
+    half_width = (interval[1] - interval[0]) / 2.0
+    good, caution = GOOD_DEVIATIONS * deviation, CAUTION_DEVIATIONS * deviation
+    return _name_grades(half_width, good, caution, informative)
+
+
+def grade_intervals(
+    half_width: Floats, between: float | None, width: float, informative: Bools
+) -> list[str]:
+    """Return each cell's quality by half its interval: against the map, or the statistic's range.
+
+    Parameters
+    ----------
+    half_width : ndarray of float, shape (n_cells,)
+    between : float or None
+        Standard deviation between cells; None for a map of one cell.
+    width : float
+        Range of the statistic.
+    informative : ndarray of bool, shape (n_cells,)
+        False for cells with a number that says nothing of them.
+    """
+    if between is None:
+        return grade(half_width, np.full(half_width.size, width), informative)
+    return grade_against_map((-half_width, half_width), between, informative)
+
+
+def beats_constant(typical_error: float | None, deviation: float | None) -> bool | None:
+    """Return whether a map says more than one number for all of its cells; None if not known.
+
+    One number misses normal averages by 0.8 of their deviation. A map that is off by nearly as much
+    says no more, even where planning assumed that cells differ by more.
+
+    Parameters
+    ----------
+    typical_error : float or None
+        Mean over cells of the expected absolute error.
+    deviation : float or None
+        Standard deviation between cells, estimated from the noisy numbers.
+
+    Examples
+    --------
+    >>> beats_constant(0.96, 0.86), beats_constant(0.4, 0.86), beats_constant(None, 0.86)
+    (False, True, None)
+    """
+    if typical_error is None or deviation is None:
+        return None
+    return typical_error < AS_WELL * MEAN_ABS_NORMAL * deviation
+
+
+def _name_grades(
+    size: Floats, good: Floats | float, caution: Floats | float, informative: Bools
+) -> list[str]:
+    flags = np.where(size <= good, "good", np.where(size <= caution, "caution", "noise"))
+    return [str(flag) for flag in np.where(informative, flags, "noise")]
+
+
+def noise_variance(
+    statistic: str, scale: Floats, bias: Floats, bound95: Floats, law: NoiseLaw = LAPLACE
+) -> Floats:
+    """Return the variance of the noise of each cell, from its published columns.
+
+    That of a variance has the noise of the average in it, with as large a share as the bound has.
+    """
+    if statistic == "variance":
+        scale = (bound95 - bias) / law.paired_limit95
+    return np.asarray(law.variance * scale**2)
+
+
+def deviation_between_cells(number: Floats, variance: Floats) -> float | None:
+    """Return the standard deviation of true numbers between cells, by the method of moments.
+
+    See `variance_between` (Paule and Mandel 1982, J. Res. Natl. Bur. Stand. 87, 377-385).
+
+    Parameters
+    ----------
+    number, variance : ndarray of float, shape (n_cells,)
+        Noisy numbers and the variance of their noise; cells with variance 0 are constants, and do
+        not count.
+
+    Returns
+    -------
+    float or None
+        None where fewer than two cells count.
+
+    Examples
+    --------
+    >>> round(deviation_between_cells(np.array([1.0, 5.0, 9.0]), np.full(3, 7.0)), 6)
+    3.0
+    >>> deviation_between_cells(np.array([1.0, 1.1]), np.full(2, 7.0))
+    0.0
+    """
+    y, v = number[variance > 0], variance[variance > 0]
+    if y.size < 2:
+        return None
+    return float(np.sqrt(variance_between(y, v)))
+
+
+def deviation_of(
+    name: str,
+    columns: Mapping[str, Any],
+    posterior: PosteriorEstimates | None,
+    law: NoiseLaw = LAPLACE,
+) -> float | None:
+    """Return the standard deviation of a statistic between cells; None for a map of one cell.
+
+    Parameters
+    ----------
+    name : "mean" or "variance"
+    columns : mapping of str to ndarray of float, shape (n_cells,)
+        Columns of the statistic, without its name.
+    posterior : PosteriorEstimates, optional
+        Of the mean, whose deviation is that of its posterior.
+    law : NoiseLaw
+        Of the noise.
+    """
+    if name == "mean" and posterior is not None:
+        return posterior.deviation
+    scale, bias, bound95 = (np.asarray(columns[key]) for key in ("scale", "bias", "bound95"))
+    noise = noise_variance(name, scale, bias, bound95, law)
+    return deviation_between_cells(np.asarray(columns["noisy"]), noise)

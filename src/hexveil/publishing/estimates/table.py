@@ -1,4 +1,6 @@
-"""The released table: a row per cell, made from noisy numbers and public facts only.
+"""Columns of a release: their names, and their descriptions by templates/columns.txt.
+
+The released table: a row per cell, made from noisy numbers and public facts only.
 
 Each statistic has its own columns, named after it. The standard deviation is the root of the
 variance: its interval holds the true one whenever the variance's does, so it needs no noise.
@@ -11,18 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from hexveil.accounting.noise_law import LAPLACE, NoiseLaw
 from hexveil.base.errors import InputError
-from hexveil.publishing.estimates.quality_grades import (
-    deviation_between_cells,
-    grade,
-    grade_against_map,
-    noise_variance,
-)
-from hexveil.publishing.estimates.released_columns import ALL_COLUMNS, describe_column, split_column
+from hexveil.publishing.estimates.accuracy import deviation_of, grade, grade_against_map
 from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.report.manifest_view import RANGE
-from hexveil.report.templates import squared
+from hexveil.report.templates import render_sentence, squared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -36,6 +31,83 @@ if TYPE_CHECKING:
     from hexveil.planning.moment_component import MomentComponent
     from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
     from hexveil.smoothing import Smoothed
+
+PLACE = ("cell", "hexagon", "slot", "slot_end", "starts_at_utc", "users", "records")
+NOISED = ("noisy", "raw", "scale", "bias", "error", "bound95", "low", "high", "quality")
+ROOT = ("raw", "bound95", "low", "high", "quality")
+"""A standard deviation has no noise of its own, so it has neither scale nor bias."""
+STATISTICS = {"mean": NOISED, "variance": NOISED, "sd": ROOT}
+POSTERIOR = ("mean_estimate", "mean_expected_error")
+"""Columns of means under a private range that have a posterior
+(publishing/estimates/posterior_estimates.py)."""
+TODAY = ("mean_today", "mean_today_low", "mean_today_high")
+"""Columns of means that remember earlier releases (publishing/memory/): the day alone."""
+COLUMNS = (*PLACE, *(f"{name}_{key}" for name, keys in STATISTICS.items() for key in keys))
+"""Columns of releases within public bounds, without smoothed estimates; those that no step made are
+absent."""
+SMOOTHED = tuple(f"{name}_smoothed" for name in STATISTICS)
+ALL_COLUMNS = frozenset((*COLUMNS, *POSTERIOR, *TODAY, *SMOOTHED))
+_TEMPLATE = "columns.txt"
+
+
+def split_column(name: str) -> tuple[str, str]:
+    """Return the statistic and the key of a released column; two empty texts for other columns.
+
+    Examples
+    --------
+    >>> split_column("mean_raw"), split_column("users"), split_column("mean_of_travel")
+    (('mean', 'raw'), ('', ''), ('', ''))
+    """
+    # A label column may begin like a statistic: the whole name decides.
+    if name not in ALL_COLUMNS or name in PLACE:
+        return "", ""
+    statistic, _, key = name.partition("_")
+    return statistic, key
+
+
+def describe_column(
+    name: str,
+    strategy: str = "",
+    *,
+    smoothed: bool = False,
+    staged: bool = False,
+    posterior: bool = False,
+    gaussian: bool = False,
+) -> str:
+    """Return the description of a column.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column; any name but those of a release is that of a label.
+    strategy : str
+        Strategy of the private clipping range, as in the manifest; "" within public bounds.
+    smoothed : bool
+        Whether the release has smoothed estimates.
+    staged : bool
+        Whether every cell is published by a mechanism of one cell.
+    posterior : bool
+        Whether the interval of the average is that of its posterior.
+    gaussian : bool
+        Whether the noise is Gaussian, under a δ.
+
+    Examples
+    --------
+    >>> describe_column("mean_raw"), describe_column("route")
+    ('average with its noise, clamped to the bounds', 'public label of the cell')
+    """
+    statistic, key = split_column(name)
+    if not statistic:
+        return render_sentence(_TEMPLATE, "place", name=name)
+    return render_sentence(
+        _TEMPLATE,
+        f"gaussian_{key}" if gaussian and key in ("scale", "bound95") else key,
+        statistic=statistic,
+        strategy=strategy,
+        smoothed=smoothed,
+        staged=staged,
+        posterior=posterior and statistic == "mean",
+    )
 
 
 def build_table(
@@ -224,31 +296,6 @@ def _grade_against_map(
             if name == "variance" and "sd" in by_statistic:
                 by_statistic["sd"]["quality"] = columns["quality"]
     return loud
-
-
-def deviation_of(
-    name: str,
-    columns: Mapping[str, Any],
-    posterior: PosteriorEstimates | None,
-    law: NoiseLaw = LAPLACE,
-) -> float | None:
-    """Return the standard deviation of a statistic between cells; None for a map of one cell.
-
-    Parameters
-    ----------
-    name : "mean" or "variance"
-    columns : mapping of str to ndarray of float, shape (n_cells,)
-        Columns of the statistic, without its name.
-    posterior : PosteriorEstimates, optional
-        Of the mean, whose deviation is that of its posterior.
-    law : NoiseLaw
-        Of the noise.
-    """
-    if name == "mean" and posterior is not None:
-        return posterior.deviation
-    scale, bias, bound95 = (np.asarray(columns[key]) for key in ("scale", "bias", "bound95"))
-    noise = noise_variance(name, scale, bias, bound95, law)
-    return deviation_between_cells(np.asarray(columns["noisy"]), noise)
 
 
 def _smooth(estimate: Smoothed) -> dict[str, Any]:

@@ -24,8 +24,8 @@ import pyarrow.csv
 
 from hexveil.base import csv_safety
 from hexveil.base.errors import HexveilError
-from hexveil.publishing import places
 from hexveil.publishing.catalogue import metadata_files
+from hexveil.publishing.estimates import places
 from hexveil.publishing.folder import PAGE, derive_texts, round_to_intervals
 from hexveil.publishing.verification import untrusted_files
 from hexveil.publishing.verification.table_checks import (
@@ -33,7 +33,7 @@ from hexveil.publishing.verification.table_checks import (
     is_same_version,
     without_geometry,
 )
-from hexveil.report.background import MAX_CONTEXT_BYTES
+from hexveil.report.geography.background import MAX_CONTEXT_BYTES
 from hexveil.report.payload import script_json
 
 Json = dict[str, Any]

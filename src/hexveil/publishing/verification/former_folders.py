@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.publishing import receipt, signing
 from hexveil.publishing.catalogue import metadata_files
-from hexveil.publishing.components import statements
+from hexveil.publishing.components import column_prefixes, join_tables, statements
 from hexveil.publishing.manifest import SCHEMA_VERSION
 from hexveil.publishing.part_kinds import own_columns
-from hexveil.publishing.value_columns import column_prefixes, join_tables
 from hexveil.publishing.verification import file_comparison
-from hexveil.publishing.verification.checked_files import CheckedFiles
+from hexveil.publishing.verification.untrusted_files import CheckedFiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.learning.remembering import estimate_day
-from hexveil.publishing.estimates.released_columns import TODAY
+from hexveil.publishing.estimates.table import TODAY
 from hexveil.publishing.memory.history import is_narrower
 from hexveil.publishing.memory.stored_day import (
     FILE,
@@ -24,7 +24,7 @@ from hexveil.publishing.memory.stored_day import (
     places_of,
     unpack,
 )
-from hexveil.publishing.verification.table_checks import column
+from hexveil.report.manifest_view import numbers_of
 
 TOLERANCE = 1e-6
 """Relative: the last digits differ between processors."""
@@ -78,11 +78,12 @@ def _check_estimates(rows: Any, table: pa.Table, stated: Mapping[str, Any]) -> I
     lower, upper = bounds
     day = unpack(rows, places_of(table), stated["memory"], (lower, upper))
     remembered = estimate_day(day, forecast)
-    today, low, high = (column(table, name) for name in TODAY)
+    today, low, high = (numbers_of(table, name) for name in TODAY)
     used = is_narrower((remembered.low, remembered.high), (low, high))
     for name, alone in (("estimate", today), ("low", low), ("high", high)):
         expected = np.where(used, getattr(remembered, name), alone)
-        if not np.allclose(column(table, f"mean_{name}"), expected, rtol=TOLERANCE, atol=TOLERANCE):
+        shown = numbers_of(table, f"mean_{name}")
+        if not np.allclose(shown, expected, rtol=TOLERANCE, atol=TOLERANCE):
             yield f"mean_{name} is not that of the forecast and of the day's own number."
     if not ((low <= today + TOLERANCE) & (today <= high + TOLERANCE)).all():
         yield "mean_today is outside mean_today_low and mean_today_high."

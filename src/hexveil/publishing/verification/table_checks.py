@@ -6,9 +6,10 @@ this version of hexveil wrote.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,19 +17,20 @@ import pyarrow as pa
 
 from hexveil.base import hexagons
 from hexveil.base.arrays import Floats
-from hexveil.publishing import places
-from hexveil.publishing.places import with_places, without_places
+from hexveil.publishing.estimates import places
+from hexveil.publishing.estimates.places import with_places, without_places
+from hexveil.report.manifest_view import numbers_of
 
 Json = dict[str, Any]
 
+# Exceptions of reading files that a stranger wrote.
+READ_ERRORS = (
+    OSError, pa.ArrowException, ValueError, TypeError, LookupError, ArithmeticError,
+    RecursionError, MemoryError,
+)  # fmt: skip
 TOLERANCE = 1e-9
 PLACE_TOLERANCE = 1e-9
 """Degrees, a tenth of a millimetre, by which versions of H3 may differ."""
-
-
-def column(table: pa.Table, name: str) -> Floats:
-    """Return a column of numbers."""
-    return np.asarray(table[name].to_numpy(), dtype=np.float64)
 
 
 def is_close(numbers: Floats, expected: Floats) -> bool:
@@ -134,7 +136,7 @@ def _check_outlines(table: pa.Table, manifest: Json) -> Iterator[str]:
         without_places(without_geometry(table), manifest), manifest, geography=False
     )
     for name in {"lat", "lon"}.intersection(table.column_names):
-        if not np.allclose(column(table, name), column(placed, name), rtol=0.0, atol=1e-5):
+        if not np.allclose(numbers_of(table, name), numbers_of(placed, name), rtol=0.0, atol=1e-5):
             yield f"{name} is not that of the hexagons."
 
 
@@ -146,3 +148,14 @@ def _is_same_outline(outline: bytes, expected: bytes) -> bool:
         np.frombuffer(data[13:], dtype="<f8") for data in (outline, expected)
     )
     return bool(np.allclose(corners, expected_corners, rtol=0, atol=PLACE_TOLERANCE))
+
+
+def until_error(problems: Iterable[str], sentence: str) -> list[str]:
+    """Return problems as far as a stranger's numbers let them be found, or none and all is well."""
+    issues: list[str] = []
+    # Hostile numbers may be of any size.
+    with contextlib.suppress(*READ_ERRORS), np.errstate(all="ignore"):
+        for problem in problems:
+            issues.append(problem)  # noqa: PERF402  those before an error are kept
+        return issues
+    return [*issues, sentence]

@@ -11,46 +11,51 @@ release (its holder can check the receipt's chain hash).
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import FOLDER_CHECK, tell_share
 from hexveil.publishing import receipt, signing
 from hexveil.publishing.catalogue import metadata_files
-from hexveil.publishing.catalogue.release_description import TILES
-from hexveil.publishing.components import epsilon_spent, statements, statements_of_whole
+from hexveil.publishing.catalogue.data_files import TILES
+from hexveil.publishing.components import (
+    column_prefixes,
+    epsilon_spent,
+    join_tables,
+    statements,
+    statements_of_whole,
+)
 from hexveil.publishing.markup import clean
 from hexveil.publishing.memory import stored_day
 from hexveil.publishing.part_kinds import kind_of, own_columns, split_by_column
 from hexveil.publishing.published_numbers import Release
-from hexveil.publishing.value_columns import column_prefixes, join_tables
 from hexveil.publishing.verification import (
     file_comparison,
     former_folders,
     memory_checks,
     untrusted_files,
 )
-from hexveil.publishing.verification.checked_files import (
+from hexveil.publishing.verification.table_checks import (
+    READ_ERRORS,
+    check_columns,
+    check_places,
+    is_same_version,
+    until_error,
+    without_geometry,
+)
+from hexveil.publishing.verification.untrusted_files import (
     MAX_PROBLEMS,
     NOT_SIGNED,
     CheckedFiles,
     check_schema,
     read_json,
-)
-from hexveil.publishing.verification.table_checks import (
-    check_columns,
-    check_places,
-    is_same_version,
-    without_geometry,
 )
 from hexveil.publishing.verification.whole_checks import (
     check_together,
@@ -61,11 +66,6 @@ from hexveil.publishing.verification.whole_checks import (
 Json = dict[str, Any]
 Described = tuple[tuple[str, ...], tuple[str, ...]]
 
-# Exceptions of reading files that a stranger wrote.
-_READ_ERRORS = (
-    OSError, pa.ArrowException, ValueError, TypeError, LookupError, ArithmeticError,
-    RecursionError, MemoryError,
-)  # fmt: skip
 TABLE_FILES = ("cells.parquet", "cells.csv", "cells.geojson")
 REQUIRED_FILES = frozenset(
     {"cells.parquet", "cells.csv", "manifest.json", "README.txt", "report.html"}
@@ -305,7 +305,7 @@ class FolderCheck:
             table = self._read_table()
         except untrusted_files.ImplausibleError as error:
             return [f"cells.parquet {error}."]
-        except _READ_ERRORS:
+        except READ_ERRORS:
             return ["cells.parquet cannot be read."]
         return until_error(
             self._differences(table), "the tables and manifest.json cannot be compared."
@@ -326,7 +326,7 @@ class FolderCheck:
             tell_share(FOLDER_CHECK, share)
             try:
                 yield from compared(self.folder, table)
-            except _READ_ERRORS:
+            except READ_ERRORS:
                 yield f"cells.{compared.__name__.removeprefix('compare_')} cannot be read."
         tell_share(FOLDER_CHECK, 0.9)
         if not self.is_former:
@@ -390,14 +390,3 @@ class FolderCheck:
         several = len(self.manifest["components"]) > 1
         rows = grid.get("cells") or len(set(named) if several else named)
         return untrusted_files.read_table(self.folder / "cells.parquet", rows, texts, types)
-
-
-def until_error(problems: Iterable[str], sentence: str) -> list[str]:
-    """Return problems as far as a stranger's numbers let them be found, or none and all is well."""
-    issues: list[str] = []
-    # Hostile numbers may be of any size.
-    with contextlib.suppress(*_READ_ERRORS), np.errstate(all="ignore"):
-        for problem in problems:
-            issues.append(problem)  # noqa: PERF402  those before an error are kept
-        return issues
-    return [*issues, sentence]

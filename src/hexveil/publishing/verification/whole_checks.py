@@ -13,16 +13,17 @@ from fractions import Fraction
 from typing import Any
 
 from hexveil.accounting.promise import of_amount, summed
-from hexveil.publishing.components import column_names, is_private
-from hexveil.publishing.part_kinds import KINDS
-from hexveil.publishing.promise_section import epsilon_text
-from hexveil.publishing.verification.guarantee_checks import (
+from hexveil.publishing.components import column_names
+from hexveil.publishing.kinds.guarantee import (
     TOLERANCE,
     added_losses,
     check_guarantee,
     check_spent,
     delta_of,
+    epsilon_text,
+    is_private,
 )
+from hexveil.publishing.part_kinds import KINDS
 
 Json = dict[str, Any]
 

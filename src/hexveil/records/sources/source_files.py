@@ -191,7 +191,7 @@ def resolve_spark_source(source: object) -> Files | MemoryTable | Frame | Remote
 def _refuse_name_of_table(source: object) -> None:
     if not isinstance(source, str) or not _TABLE.fullmatch(source):
         return
-    if _kind(Path(source)) is None and not Path(source).exists():
+    if kind_of(Path(source)) is None and not Path(source).exists():
         raise InputError(
             f"source: there is no file {source!r}; for a table of Spark's catalog pass "
             f"spark.table({source!r})."
@@ -236,7 +236,7 @@ def _matching_files(name: str) -> list[str]:
     path = Path(name)
     if path.is_dir():
         _refuse_tables(path)
-        candidates = (p for p in path.rglob("*") if p.is_file() and _kind(p) is not None)
+        candidates = (p for p in path.rglob("*") if p.is_file() and kind_of(p) is not None)
         # Writers of Parquet leave markers and checksums of such names beside the data.
         paths = [str(p) for p in candidates if not p.name.startswith((".", "_"))]
         if not paths:
@@ -246,7 +246,7 @@ def _matching_files(name: str) -> list[str]:
             )
         paths = [p for p in paths if not p.lower().endswith(_NOTES)] or paths
         records = [p for p in paths if not p.lower().removesuffix(".gz").endswith(_SHARED_SUFFIXES)]
-        others = any(_kind(Path(p)) != "gtfs-realtime" for p in records)
+        others = any(kind_of(Path(p)) != "gtfs-realtime" for p in records)
         return sorted(records if others else paths)
     if path.exists():
         return [name]
@@ -284,7 +284,8 @@ def is_collection(path: str) -> bool:
     return path.lower().removesuffix(".gz").endswith(".geojson")
 
 
-def _kind(path: Path) -> FileKind | None:
+def kind_of(path: Path) -> FileKind | None:
+    """Return the kind of a file of records by its name; None for any other file."""
     name = path.name.lower()
     suffix = Path(name.removesuffix(".gz").removesuffix(".zst")).suffix
     kind = _SUFFIXES.get(suffix)
@@ -297,7 +298,7 @@ def _kind(path: Path) -> FileKind | None:
 def _files(label: str, paths: list[str], *, enumerated: bool) -> Files:
     kinds = set()
     for path in paths:
-        kind = _kind(Path(path))
+        kind = kind_of(Path(path))
         if kind is None:
             raise InputError(
                 f"source: {safe_path(path, paths)} is not a kind of file that is read; use "
@@ -342,7 +343,7 @@ def check_compressed(path: str, among: Sequence[str], times: int) -> None:
     times : int
         How many times its size the file may unpack to.
     """
-    if is_packed(path) and _kind(Path(path)) != "csv":
+    if is_packed(path) and kind_of(Path(path)) != "csv":
         open_safely(path, among, lambda: _decompress(path, among, times))
 
 

@@ -8,25 +8,21 @@ presence are open was decided by noisy numbers.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from hexveil.base.arrays import Bools, Floats, Ints
-from hexveil.base.errors import InputError
+from hexveil.base.errors import InputError, suggest
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.report.accuracy_text import CUT_OFF
-from hexveil.report.geography import projected_rings
-from hexveil.report.manifest_view import RANGE, ManifestView, column_prefixes
+from hexveil.report.geography.projection import projected_rings
+from hexveil.report.manifest_view import RANGE, ManifestView, column_prefixes, numbers_of
 from hexveil.report.payload import colour_ends, slot_text
 
 MAX_BARS = 40
 """Cells of labels that a picture has; with more, those with the most records are shown."""
-MAX_LISTED = 12
-"""Names that a message lists."""
 NOISE = "noise"
 GRADES = ("caution", CUT_OFF, NOISE)
 """Grades that a legend explains."""
@@ -166,16 +162,8 @@ def select_slot(table: pa.Table, slot: str | None, weights: Floats) -> str | Non
     if slot is None:
         return str(names[np.argmax(np.bincount(position, weights))])
     if slot not in names:
-        raise InputError(f"the release has no slot {slot!r}; {_suggest(str(slot), names.tolist())}")
+        raise InputError(f"the release has no slot {slot!r}; {suggest(str(slot), names.tolist())}")
     return slot
-
-
-def _suggest(name: str, names: Sequence[str]) -> str:
-    similar = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-    listing = ", ".join(map(repr, names[:MAX_LISTED]))
-    if len(names) > MAX_LISTED:
-        listing += f" and {len(names) - MAX_LISTED} more"
-    return f"did you mean {similar[0]!r}?" if similar else f"it has {listing}."
 
 
 def _rows_of(table: pa.Table, slot: str | None) -> Ints:
@@ -189,19 +177,15 @@ def _intervals(
     table: pa.Table, view: ManifestView, name: str, statistic: str
 ) -> tuple[Floats, Floats, Floats]:
     """Return a column and the ends of its intervals, which are the column where it has none."""
-
-    def column(of: str) -> Floats:
-        return np.asarray(table[of].to_numpy(), dtype=np.float64)
-
-    value, key = column(name), name.removeprefix(f"{statistic}_")
+    value, key = numbers_of(table, name), name.removeprefix(f"{statistic}_")
     low = high = value
     if f"{name}_low" in table.column_names:
-        low, high = column(f"{name}_low"), column(f"{name}_high")
+        low, high = numbers_of(table, f"{name}_low"), numbers_of(table, f"{name}_high")
     elif statistic and key == "raw":
         # Where estimates were smoothed, the ends in the table are not about the raw number.
         low, high = view.bound_limits(table)
     elif statistic and key in ("estimate", "smoothed") and view.estimator(table):
-        low, high = column(f"{statistic}_low"), column(f"{statistic}_high")
+        low, high = numbers_of(table, f"{statistic}_low"), numbers_of(table, f"{statistic}_high")
     return value, np.where(np.isnan(low), value, low), np.where(np.isnan(high), value, high)
 
 

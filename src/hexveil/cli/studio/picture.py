@@ -1,0 +1,85 @@
+"""Hexagons of a proposed map, coloured by how far their averages are expected to be off."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.base import hexagons
+from hexveil.cli.output import formatting
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from hexveil.base.arrays import Floats
+    from hexveil.cli.guided import Offer
+
+SHARES = (0.25, 0.5, 0.75, 1.0)
+"""Ends of the grades, as parts of what one number for the whole map is off by."""
+WIDTH = 600.0
+HIGHEST = 1.25
+"""Height of a picture at most, in widths."""
+MOST = 3_000
+"""Hexagons that are drawn at most."""
+
+
+@dataclass(frozen=True)
+class Grades:
+    """Grades of expected errors, common to all proposed maps.
+
+    Attributes
+    ----------
+    ends : tuple of float
+        Upper ends of the grades, in value units; the last grade has none.
+    legend : list of str
+        In words.
+    """
+
+    ends: tuple[float, ...]
+    legend: list[str]
+
+
+def grades_of(offers: Sequence[Offer], unit: str) -> Grades:
+    """Return the grades for some maps."""
+    baseline = max(offer.baseline_error for offer in offers)
+    ends = tuple(share * baseline for share in SHARES)
+    texts = [formatting.measured(float(f"{end:.2g}"), unit) for end in ends]
+    legend = [f"up to ± {texts[0]}", *(f"to {text}" for text in texts[1:])]
+    return Grades(ends, [*legend, "more: one number for the whole map says as much"])
+
+
+def picture(offer: Offer, grades: Grades, unit: str) -> dict[str, object]:
+    """Return the size of the picture, and of each hexagon its outline, grade and text."""
+    hexagon, errors = _drawn(offer)
+    rings = [np.array(hexagons.outline(int(index))) for index in hexagon]
+    points = np.concatenate(rings)
+    stretch = math.cos(math.radians(float(points[:, 1].mean())))
+    low, high = points.min(axis=0), points.max(axis=0)
+    span = (high - low) * (stretch, 1.0)
+    # The larger of both fits; the smallest area still has a size.
+    factor = min(WIDTH / max(span[0], 1e-6), HIGHEST * WIDTH / max(span[1], 1e-6))
+    width, height = (max(float(side), 1.0) for side in span * factor)
+    levels = np.searchsorted(grades.ends, errors, side="left")
+    shapes = []
+    for ring, error, level in zip(rings, errors, levels, strict=True):
+        x = (ring[:, 0] - low[0]) * stretch * factor
+        y = (high[1] - ring[:, 1]) * factor
+        outline = "L".join(f"{a:.1f} {b:.1f}" for a, b in zip(x, y, strict=True))
+        text = f"± {formatting.measured(float(f'{error:.2g}'), unit)}"
+        shapes.append((f"M{outline}Z", int(level), text))
+    return {"width": f"{width:.0f}", "height": f"{height:.0f}", "shapes": shapes}
+
+
+def _drawn(offer: Offer) -> tuple[NDArray[np.uint64], Floats]:
+    """Return the hexagons that are drawn, with their errors: of too many, those around them."""
+    hexagon, errors = offer.hexagon, offer.error
+    while hexagon.size > MOST:
+        around = hexagons.parents(hexagon, hexagons.resolution_of(int(hexagon[0])) - 1)
+        hexagon, row = np.unique(around, return_inverse=True)
+        errors = np.bincount(row, weights=errors) / np.bincount(row)
+    return hexagon, errors

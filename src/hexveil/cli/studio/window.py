@@ -1,0 +1,419 @@
+"""What one window of the studio has chosen so far, from a file to a release.
+
+A step takes the form of its page and names the next; pages are made of names, types, counts that
+are public, and plans. What a map costs and does is what the commands do: the steps call them.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import threading
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hexveil.base.errors import InputError
+from hexveil.cli import guided
+from hexveil.cli.commands import ledger_command
+from hexveil.cli.commands.release_command import Preview, destination, end_rows
+from hexveil.cli.output import formatting
+from hexveil.cli.output.plan_text import map_rows
+from hexveil.cli.output.price_text import missing_range_row
+from hexveil.cli.planned_release import PlannedRelease, plan_release, write
+from hexveil.cli.studio.picture import grades_of, picture
+from hexveil.config import Run, arguments, load
+from hexveil.config.column_guessing import nameable_columns
+from hexveil.ledger import inspection
+from hexveil.ledger.databases import connect_existing
+from hexveil.ledger.promises import booked_epsilon
+from hexveil.publishing.dossier import dossier
+from hexveil.records.sources.source_files import kind_of
+from hexveil.report.promise_wording import promise
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hexveil.cli.output.formatting import Row
+    from hexveil.config.run_file import Key
+    from hexveil.records.sources.schema_preview import SourceSchema
+    from hexveil.report.promise_wording import Protect
+
+    Form = dict[str, str]
+
+STEPS = {
+    "file": "Records",
+    "questions": "Questions",
+    "maps": "Map",
+    "confirm": "Confirm",
+    "done": "Published",
+}
+"""Pages in their order, with their names."""
+DEPTH, MOST = 3, 500
+"""Folders below the chosen one that are looked into; files that are listed."""
+ROLES = {
+    "user": "Vehicle",
+    "value": "Value",
+    "time": "Time",
+    "lat": "Latitude",
+    "lon": "Longitude",
+    "location": "Latitude and longitude in one column",
+}
+UNITS = {
+    "user": "all readings of a vehicle together",
+    "user-week": "the readings of a vehicle in one week",
+    "user-day": "the readings of a vehicle on one day",
+}
+SLIDERS = {
+    ("plan", "epsilon"): [Fraction(number, 10) for number in range(1, 51)],
+    ("ledger", "budget"): [Fraction(number, 2) for number in range(1, 101)],
+}
+"""Values that a slider has, at even steps."""
+CHOICES = ("stated", "look", "drafted", "run", "offers", "planned", "preview", "published")
+"""What a window knows, in the order in which it is chosen."""
+_WORK = threading.Lock()
+"""One window reads, plans or releases at a time: each may take all memory it is allowed."""
+
+
+class Window:
+    """The choices of one window; whoever uses it holds its lock."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.lock = threading.Lock()
+        self.files = ("page", "dossier.md", "run-file.toml")
+        """Names of what can be had of the release."""
+        self._typed: Form = {}
+        self._words = ""
+        self._forget("stated")
+
+    def _forget(self, since: str) -> None:
+        """Forget what was chosen from a step on."""
+        for name in CHOICES[CHOICES.index(since) :]:
+            setattr(self, f"_{name}", [] if name == "offers" else None)
+
+    _stated: Run | None
+    _look: SourceSchema | None
+    _drafted: Run | None
+    _run: Run | None
+    _offers: list[guided.Offer]
+    _planned: PlannedRelease | None
+    _preview: dict[str, Any] | None
+    _published: dict[str, Any] | None
+
+    def is_open(self, step: str) -> bool:
+        """Return whether a page can be shown: what it is about has been chosen."""
+        needs = {
+            "questions": "drafted",
+            "maps": "offers",
+            "confirm": "preview",
+            "done": "published",
+        }
+        return step == "file" or bool(getattr(self, f"_{needs[step]}"))
+
+    def take(self, step: str, form: Form) -> str:
+        """Take the form of a step, and return the next.
+
+        Raises
+        ------
+        HexveilError
+            With what to do instead; nothing was chosen or spent then.
+        """
+        with _WORK:
+            return str(getattr(self, f"_take_{step}")(form))
+
+    def view(self, step: str) -> dict[str, Any]:
+        """Return what the page of a step shows."""
+        values: dict[str, Any] = getattr(self, f"_view_{step}")()
+        return values
+
+    # ---- records ----
+
+    def _view_file(self) -> dict[str, Any]:
+        names = list(record_files(self.folder))
+        return {"files": names[:MOST], "more": len(names) > MOST}
+
+    def _take_file(self, form: Form) -> str:
+        # By its name in the list: no other path reaches the file system.
+        name = form.get("file", "")
+        if name not in record_files(self.folder):
+            raise InputError("choose one of the files that are listed.")
+        fields: dict[Key, object] = {}
+        if form.get("protect") == "presence":
+            # Counts of a reading are for its holder's terminal, and not for a studio's.
+            fields = {("privacy", "protect"): "presence", ("privacy", "quiet_records"): True}
+        self._begin(load(name, fields))
+        return "questions"
+
+    def _begin(self, stated: Run) -> None:
+        look = guided.look_at_columns(stated)
+        drafted = guided.drafted(stated, look)
+        self._forget("stated")
+        self._typed, self._stated, self._look, self._drafted = {}, stated, look, drafted
+
+    # ---- columns and questions ----
+
+    def _view_questions(self) -> dict[str, Any]:
+        stated, drafted = _required(self._stated), _required(self._drafted)
+        columns = [(name, kind.name) for name, kind in nameable_columns(_required(self._look))]
+        columns_stated = stated.columns.explicit_fields()
+        return {
+            "recognised": guided.recognised(drafted),
+            "missing": _missing(drafted),
+            "columns": columns,
+            "roles": [(role, text, columns_stated.get(role, "")) for role, text in ROLES.items()],
+            "questions": [self._field(question) for question in self._questions()],
+            "protects_presence": arguments.is_presence_private(stated),
+            "units": UNITS,
+        }
+
+    def _questions(self) -> list[guided.Question]:
+        return guided.open_questions(_required(self._stated), _required(self._drafted))
+
+    def _field(self, question: guided.Question) -> dict[str, Any]:
+        """Return a question as its page asks it."""
+        name = ".".join(question.key)
+        drafted = _required(self._drafted)
+        proposal = question.proposal(drafted) or ""
+        field: dict[str, Any] = {
+            "name": name,
+            "text": question.text,
+            "reason": question.reason,
+            "value": self._typed.get(name, proposal),
+        }
+        if name == "values.bounds":
+            low_high, unit = guided.range_of(proposal) if proposal else (",", "")
+            ends = dict(zip(("low", "high"), low_high.split(","), strict=True)) | {
+                "unit": unit or arguments.value_unit_of(drafted)
+            }
+            field |= {end: self._typed.get(end, text) for end, text in ends.items()}
+        if question.key in SLIDERS:
+            steps = SLIDERS[question.key]
+            field["slider"] = {
+                "low": f"{float(steps[0]):g}",
+                "high": f"{float(steps[-1]):g}",
+                "step": f"{float(steps[1] - steps[0]):g}",
+                "texts": [
+                    f"epsilon {float(one):g}: a factor of at most {formatting.factor(float(one))}"
+                    for one in steps
+                ],
+            }
+        return field
+
+    def _take_questions(self, form: Form) -> str:
+        if "columns" in form:
+            return self._take_columns(form)
+        self._typed = form
+        self._forget("run")
+        run, refused = _required(self._drafted), []
+        guided.check_columns(run)
+        for question in self._questions():
+            answer = form.get(".".join(question.key), "")
+            if question.key == ("values", "bounds"):
+                low, high, unit = (form.get(name, "").strip() for name in ("low", "high", "unit"))
+                answer = f"{low},{high} {unit}"
+            try:
+                run = guided.answered(run, question, answer)
+            except InputError as error:
+                refused.append(f"{question.text}: {error}")
+        if refused:
+            raise InputError(" ".join(refused))
+        stem = _free(str(run.ledger.dataset))
+        self._run = run = run.with_fields("release", out=f"{stem}-map")
+        destination(run)
+        if arguments.has_places(run):
+            self._offers = guided.offers_of(run)
+            return "maps"
+        self._plan(run)
+        return "confirm"
+
+    def _take_columns(self, form: Form) -> str:
+        """Begin again with the columns that were named."""
+        names = {name for name, _ in nameable_columns(_required(self._look))}
+        columns = {role: form[role] for role in ROLES if form.get(role) in names}
+        self._begin(_required(self._stated).with_section("columns", columns))
+        return "questions"
+
+    # ---- grids ----
+
+    def _view_maps(self) -> dict[str, Any]:
+        run = _required(self._run)
+        unit = arguments.value_unit_of(run)
+        grades = grades_of(self._offers, unit)
+        return {
+            "maps": [
+                {
+                    "words": offer.words,
+                    "chosen": offer.is_balanced,
+                    "picture": picture(offer, grades, unit),
+                }
+                for offer in self._offers
+            ],
+            "legend": grades.legend,
+            "protects_presence": arguments.is_presence_private(run),
+        }
+
+    def _take_maps(self, form: Form) -> str:
+        number = form.get("map", "")
+        if number not in map(str, range(len(self._offers))):
+            raise InputError("choose one of the maps.")
+        offer = self._offers[int(number)]
+        self._words = offer.words
+        self._plan(offer.applied_to(_required(self._run)))
+        return "confirm"
+
+    def _plan(self, run: Run) -> None:
+        self._forget("planned")
+        planned = plan_release(run)
+        self._preview = self._described(planned, Preview.of(planned, destination(run)[1]))
+        self._planned = planned
+
+    # ---- price, release ----
+
+    def _described(self, planned: PlannedRelease, preview: Preview) -> dict[str, Any]:
+        """Return what is confirmed: promise, map and booking, and details of the plan."""
+        rows = [
+            *preview.planned.price_rows(),
+            missing_range_row(planned.run, planned.plan),
+            *([] if planned.plan.is_declared else map_rows(planned.plan)),
+        ]
+        unit, delta = planned.facts.privacy_unit, planned.plan.delta
+        protect: Protect = "presence" if planned.plan.is_declared else "values"
+        brief: list[Row] = [
+            ("Promise", promise(unit, planned.plan.epsilon, protect=protect, delta=delta)),
+            ("Map", self._words),
+            ("Ledger", preview.text),
+        ]
+        return {
+            "brief": _texts(brief),
+            "rows": _texts(rows),
+            "sentence": guided.price_words(planned.run),
+            "fits": preview.fits,
+        }
+
+    def _view_confirm(self) -> dict[str, Any]:
+        return {**_required(self._preview), "account": self._account()}
+
+    def _take_confirm(self, form: Form) -> str:
+        # A form that is sent twice finds the release of the first.
+        if self._published is not None:
+            return "done"
+        if form.get("confirmed") != "yes":
+            raise InputError("nothing was spent: tick the box to confirm.")
+        planned = _required(self._planned)
+        if not _required(self._preview)["fits"]:
+            raise InputError("nothing was spent: the budget does not allow this map.")
+        run = planned.run
+        folder, account = destination(run)
+        file = Path(f"{str(run.release.out).removesuffix('-map')}.toml")
+        if not file.exists():
+            guided.saved(run, file)
+        book = planned.open_ledger(account)
+        used = planned if book is None else planned.as_booked(book)
+        published, book = used.publish(account, book)
+        written = write(run, published, folder)
+        self._published = {
+            "rows": _texts(end_rows(used, published, written, book)),
+            "folder": folder,
+            "file": file,
+            "names": [path.name for path in written],
+        }
+        self._planned = None  # with its sums
+        return "done"
+
+    def _view_done(self) -> dict[str, Any]:
+        published = _required(self._published)
+        folder, file = shlex.quote(str(self.folder)), published["file"]
+        daily = f"hexveil publish {file} --date $(date -d yesterday +%F) --out maps"
+        return {
+            "rows": published["rows"],
+            "file": str(file),
+            "folder": str(published["folder"]),
+            "names": published["names"],
+            "daily": daily,
+            "dated": _required(self._run).select.dates is not None,
+            "cron": f"30 6 * * *  cd {folder} && {daily}".replace("%", "\\%"),
+            "account": self._account(),
+        }
+
+    def _account(self) -> dict[str, Any] | None:
+        """Return the account of the data set as a statement; None while there is no ledger."""
+        ledger = _required(self._run).ledger
+        try:
+            engine = connect_existing(ledger.url)
+            (status,) = inspection.overview(engine, ledger.dataset).accounts
+        except InputError:
+            return None
+        events = inspection.history(engine, ledger.dataset)
+        lines = [
+            (event.at, event.dataset, formatting.price(float(booked_epsilon(event.body))))
+            for event in events
+            if event.kind == "reserved"
+        ]
+        spent, budget = float(status.spend.window), float(status.account.budget)
+        rows = _texts(ledger_command.account_rows(status))
+        return {"rows": rows, "lines": lines, "spent": spent, "budget": budget}
+
+    def file(self, kind: str, path: list[str]) -> tuple[str, bytes]:
+        """Return the type and the bytes of a file of the release."""
+        published = self._published
+        if published is not None and kind == "dossier.md":
+            return "text/plain", dossier(published["folder"]).to_markdown().encode()
+        if published is not None and kind == "run-file.toml":
+            return "text/plain", published["file"].read_bytes()
+        if published is None or path != ["report.html"]:
+            raise InputError("there is no such file here.")
+        return "text/html", (published["folder"] / path[0]).read_bytes()
+
+
+def record_files(folder: Path) -> Iterator[str]:
+    """Yield the files of records in a folder and below it, by name; links that leave it are not.
+
+    Folders of releases are left out.
+    """
+    for place, inner, names in os.walk(folder):
+        inside = Path(place).relative_to(folder)
+        inner[:] = sorted(
+            name
+            for name in inner
+            if len(inside.parts) < DEPTH
+            and not name.startswith(".")
+            and not Path(place, name, "manifest.json").exists()
+        )
+        for name in sorted(names):
+            path = Path(place, name)
+            is_record = kind_of(path) is not None and not name.lower().endswith(".txt")
+            is_inside = path.is_file() and path.resolve().is_relative_to(folder)
+            if is_record and is_inside and not name.startswith("."):
+                yield str(inside / name)
+
+
+def _free(stem: str) -> str:
+    """Return a stem of which neither a run file nor a map exists."""
+    number, name = 1, stem
+    while Path(f"{name}.toml").exists() or Path(f"{name}-map").exists():
+        number += 1
+        name = f"{stem}-{number}"
+    return name
+
+
+def _missing(drafted: Run) -> str:
+    """Return which columns were not recognised, in words; nothing if all were."""
+    try:
+        guided.check_columns(drafted)
+    except InputError as error:
+        return str(error).partition(":")[0]
+    return ""
+
+
+def _texts(rows: list[Row]) -> list[tuple[str, str]]:
+    """Return rows with a text, as pairs of label and text."""
+    pairs = [("", row) if isinstance(row, str) else row for row in rows]
+    return [(label, text) for label, text in pairs if text]
+
+
+def _required(choice: Any) -> Any:  # noqa: ANN401  what was chosen
+    """Return what was chosen earlier; refuse a form that came without it."""
+    if choice is None:
+        raise InputError("begin with the records.")
+    return choice

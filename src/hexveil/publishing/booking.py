@@ -1,0 +1,245 @@
+"""What a release books, for whom and under which name: of both privacy models.
+
+Where occupancy is public the loss of each unit is booked, with the plan, which comes back when the
+request is repeated. Under private presence the loss of any unit is booked, present or not: which
+units there are is private, so none is named. Balance, facts, stages and their sizes are the same
+whatever the records are.
+
+The ledger is the journal of a release: each stage is drawn once, and stored before the next. What a
+stage costs was authorised before (`hexveil.mechanisms.contract.Meter`). A stage that was begun and
+has no row is lost: the ledger refuses to begin it again.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+import numpy as np
+
+from hexveil.base.deferred_interrupts import defer_interrupts
+from hexveil.base.rational import round_up
+from hexveil.ledger import hash_losses
+from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns, DeclaredFacts
+from hexveil.model.public_metadata import PublicMetadata
+from hexveil.planning.serialization import plan_codec
+from hexveil.publishing.kinds.presence_manifest import presence_request, request_name
+from hexveil.publishing.manifest import fingerprint, request_of
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from hexveil.accounting.promise import Promise
+    from hexveil.base.arrays import Floats
+    from hexveil.ledger import Ledger
+    from hexveil.ledger.unit_losses import Losses
+    from hexveil.mechanisms.contract import StagedPlan
+    from hexveil.model.declared_grid import DeclaredFacts
+    from hexveil.planning.plan import Plan
+    from hexveil.records.column_datasets import ColumnDatasets, PrivateColumns, PrivateDataset
+    from hexveil.records.dataset import Dataset
+
+    ReleasableDataset: TypeAlias = Dataset | ColumnDatasets
+    AnyDataset: TypeAlias = ReleasableDataset | PrivateDataset | PrivateColumns
+    from collections.abc import Callable, Mapping
+
+    from hexveil.base.arrays import Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Charge:
+    """What the ledger books for a release, and what its stages are metered by.
+
+    Attributes
+    ----------
+    name : str
+        Of the request.
+    facts : dict of str to str
+        The request in words.
+    losses : Losses
+        Of each unit, by its hash.
+    metered : ndarray of float
+        Losses that the stages may add up to, of each unit or of any.
+    balance : BalanceKey
+    plan : bytes
+    delta : Fraction
+    """
+
+    name: str
+    facts: dict[str, str]
+    losses: Losses
+    metered: Floats
+    balance: BalanceKey
+    plan: bytes
+    delta: Fraction
+
+
+def identify_request(
+    dataset: AnyDataset | None, plan: Plan, account: str
+) -> tuple[str, dict[str, str]]:
+    """Return the name of a request, and the request in words; equal requests replay.
+
+    Parameters
+    ----------
+    dataset : dataset or None
+        Under private presence the plan has all facts.
+    plan : plan
+    account : str
+        Name of the data set in the ledger.
+    """
+    if plan.is_declared:
+        facts = presence_request(account, plan)
+        return request_name(facts), facts
+    facts = request_of(account, cast("ReleasableDataset", dataset).public, plan)
+    return fingerprint(facts), facts
+
+
+def charge_of(dataset: AnyDataset, plan: Plan, stages: StagedPlan, ledger: Ledger) -> Charge:
+    """Return what is booked for a release of a plan."""
+    name, facts = identify_request(dataset, plan, ledger.dataset)
+    if plan.is_declared:
+        declared = cast("DeclaredFacts | DeclaredColumns", dataset.public)
+        return any_unit_charge(stages, plan.promise, facts, ledger, balance_of(declared))
+    counted = cast("ReleasableDataset", dataset)
+    units, public = counted.units, counted.public
+    assert units is not None  # noqa: S101  see release_checks
+    losses, periods = stages.losses(), units.periods()
+    hashed = hash_losses(
+        units.ids(), losses, ledger.key, max_loss=plan.booked_limit, periods=periods
+    )
+    dropped = public.identity.get("drop_values", "")
+    balance = BalanceKey(unit_of(public), (), public.id_space, dropped)
+    encoded = ledger.plan_of(name) or plan_codec.encode(plan)
+    return Charge(name, facts, hashed, losses, balance, encoded, plan.delta)
+
+
+def any_unit_charge(
+    stages: StagedPlan,
+    promise: Promise,
+    facts: dict[str, str],
+    ledger: Ledger,
+    balance: BalanceKey | None = None,
+) -> Charge:
+    """Return what is booked for any unit, present or not.
+
+    A unit of a day or a week is booked on each declared day or week: any unit of it may be there.
+    """
+    losses, balance = stages.losses(), balance or BalanceKey()
+    times = len(balance.periods)
+    hashed = hash_losses(
+        [ANY_UNIT] * times, np.repeat(losses, times), ledger.key,
+        max_loss=promise.amount, periods=balance.periods,
+    )  # fmt: skip
+    # What is metered is what was booked, not what the stages say of themselves.
+    metered = np.minimum(losses, round_up(promise.amount))
+    encoded = json.dumps(facts, sort_keys=True).encode()
+    return Charge(request_name(facts), facts, hashed, metered, balance, encoded, promise.delta)
+
+
+PRIVATE = "presence is private"
+PRIVACY_UNIT = f"user; {PRIVATE}"
+"""Unit that an account pins: releases of the other model are refused in it, and the reverse."""
+ANY_UNIT = b"any unit, present or not"
+_NO_CLOCK = ("none", "not usable")
+_EPOCH = date(1970, 1, 1)
+_THURSDAY = 3
+"""Days from the Monday before 1970-01-01 to it."""
+
+
+def unit_of(facts: PublicMetadata | DeclaredFacts | ColumnFacts) -> str:
+    """Return the privacy unit as the text that an account pins.
+
+    A day by one clock overlaps two days by another, and a reading may count in both: losses of
+    units by one clock say nothing about units by the other. Days of units follow the clock of
+    slots. Where some times have no offset and are read on another clock, that clock decides the
+    day of a reading as well, so it is named; where all times have an offset it is not.
+    The text is "user", "user-day (Europe/Warsaw)" or "user-week (Asia/Kolkata; times
+    without an offset: UTC)".
+    """
+    if facts.privacy_unit == "user":
+        return facts.privacy_unit
+    clock = facts.identity.get("timezone", "none")
+    clock_text = "clock not named" if clock == "none" else clock
+    other_clock = facts.identity.get("naive_times", "none")
+    # Times that all have an offset are instants: no second clock decides their day.
+    if other_clock not in (*_NO_CLOCK, clock):
+        clock_text += f"; times without an offset: {other_clock}"
+    return f"{facts.privacy_unit} ({clock_text})"
+
+
+@dataclass(frozen=True)
+class BalanceKey:
+    """Units of a booking under private presence: public, and the same for any records.
+
+    Attributes
+    ----------
+    unit : str
+        The privacy unit as the account pins it.
+    periods : tuple of str
+        Declared days, or first days of weeks; one empty text where the unit is a user.
+    id_space, missing_values : str
+        Name of what an id names, and codes of missing readings; "" if not known.
+    """
+
+    unit: str = PRIVACY_UNIT
+    periods: tuple[str, ...] = ("",)
+    id_space: str = ""
+    missing_values: str = ""
+
+
+def balance_of(facts: DeclaredFacts | DeclaredColumns) -> BalanceKey:
+    """Return the units of a booking: any unit, on its declared days or weeks.
+
+    Units of a day begin by a clock, which is part of what the account pins (`unit_of`).
+    """
+    if isinstance(facts, DeclaredColumns):
+        return balance_of(facts.leading)  # days and clock are common to all columns
+    unit, codes = f"{unit_of(facts)}; {PRIVATE}", facts.identity.get("drop_values", "")
+    if facts.privacy_unit == "user" or facts.days is None:
+        return BalanceKey(unit, ("",), facts.id_space, codes)
+    first_day, last_day = facts.days
+    if facts.privacy_unit == "user-day":
+        days = range(first_day, last_day + 1)
+    else:
+        # Weeks begin on Mondays, as for units that are counted.
+        days = range(first_day - (first_day + _THURSDAY) % 7, last_day + 1, 7)
+    periods = tuple((_EPOCH + timedelta(day)).isoformat() for day in days)
+    return BalanceKey(unit, periods, facts.id_space, codes)
+
+
+class LedgerJournal:
+    """Rows of a booking in the ledger, under its lock (`Ledger.drawing`).
+
+    Parameters
+    ----------
+    ledger : Ledger
+    request : str
+    """
+
+    def __init__(self, ledger: Ledger, request: str) -> None:
+        self._ledger, self._request = ledger, request
+
+    def stored(self, name: str, entries: int) -> Ints | None:  # noqa: ARG002  see Journal.stored
+        """Return the row of a stage, or None if there is none yet."""
+        booking = self._ledger.find(self._request)
+        return None if booking is None else rows_of(booking.stages).get(name)
+
+    def draw_once(self, name: str, entries: int, draw: Callable[[], Ints]) -> Ints:
+        """Mark the stage as begun, draw, store the row durably, and return it as stored."""
+        # Between mark and row an interruption would lose the draw, and its epsilon with it.
+        with defer_interrupts():
+            entry = self._ledger.begin_draw(self._request, name, entries)
+            try:
+                # Its space was reserved with the mark: a full disk must not lose what was drawn.
+                row = draw()
+                self._ledger.store(self._request, entry, row[0])
+            finally:
+                self._ledger.free_space(entry)
+        return row
+
+
+def rows_of(stages: Mapping[str, tuple[int, ...]]) -> dict[str, Ints]:
+    """Return the stored rows of a booking, shape (1, entries) each."""
+    return {name: np.array([row], dtype=np.int64) for name, row in stages.items()}

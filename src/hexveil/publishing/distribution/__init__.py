@@ -1,1 +1,0 @@
-"""Publishing of quantiles, shares and histograms: booked, drawn once, decoded, written."""

@@ -1,0 +1,380 @@
+"""The table of a release with quantiles, shares or histograms: a row per cell. Public.
+
+Means and variances have the columns that they have in every release. Each statistic of the
+distribution has `s_estimate`, its 95% interval `s_low` to `s_high`, `s_error`, the expected
+absolute error, and `s_quality`; all of them by a model of cells' shapes.
+
+**Estimates.** Post-processing of noisy numbers and public facts: it costs no privacy. All
+statistics of a cell are those of one tilted shape, so they agree: quantiles rise with their level,
+shares lie from 0 to 1 and fall with their threshold, and a histogram adds up to 1. A quantile in an
+end bin means "at or beyond the bound", since values beyond the bounds count there.
+
+Intervals are those of draws around each cell's tilt. Their variance is that of the fit times
+an inflation: shapes of cells are not exactly tilts of the pooled one. Constants were chosen on
+tuning sets (benchmarks/distributions.py).
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from hexveil.accounting.promise import PARTS
+from hexveil.base.errors import InputError
+from hexveil.base.rational import decimal_text
+from hexveil.mechanisms.distribution.pooled_shape import BinnedMap, PooledShape
+from hexveil.mechanisms.distribution.shape_statistics import (
+    CellEstimates,
+    PooledRankScores,
+    ShapeStatistics,
+    between_cells,
+    cell_statistics,
+)
+from hexveil.mechanisms.distribution.tilt_estimation import (
+    TiltFit,
+    fit_bins,
+    solve_tilts,
+    tilt_to_means,
+)
+from hexveil.model.statistic_terms import Histogram, Quantile, Share, Term, column_names, half_bin
+from hexveil.planning.distribution.distribution_components import (
+    MOMENTS,
+    SCORES,
+    SHAPE,
+    IndicatorPlan,
+    weight_variance,
+)
+from hexveil.planning.moment_tables import with_outputs
+from hexveil.publishing.estimates.accuracy import (
+    beats_constant,
+    count_grades,
+    grade_intervals,
+    typical_error,
+)
+from hexveil.publishing.estimates.decoded_moments import (
+    DecodedMoments,
+    decode_moments,
+    groupings_of,
+)
+from hexveil.publishing.estimates.posterior_estimates import estimate_outputs
+from hexveil.publishing.estimates.table import describe_column, described_table, name_counted_cells
+from hexveil.report.accuracy_text import describe_assumption
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from hexveil.base.arrays import Floats
+    from hexveil.mechanisms.stage_data import Outputs
+    from hexveil.model.public_metadata import FineBins, PublicMetadata, ValueLattice
+    from hexveil.planning.distribution.distribution_plan import DistributionComponent
+    from hexveil.planning.moment_component import MomentComponent
+
+
+KEYS = ("estimate", "low", "high", "error", "quality")
+_MEANINGS = {
+    "estimate": "{}, estimated by a model of the cell's distribution",
+    "low": "lower end of the 95% interval of {}, by that model",
+    "high": "upper end of the 95% interval of {}, by that model",
+    "error": "expected absolute error of the estimate of {}, by that model",
+    "quality": (
+        "of {}: good (half of the 95% interval is at most the standard deviation between cells in "
+        "manifest.json), caution (at most 1.75 of them) or noise (wider: little beyond the map); "
+        "in a release of one cell against a tenth and a quarter of the range"
+    ),
+}
+
+
+def released_columns(terms: tuple[Term, ...]) -> tuple[str, ...]:
+    """Return the names of all columns of these statistics, in order."""
+    prefixes = [prefix for term in terms for prefix in column_names(term)]
+    return tuple(f"{prefix}_{key}" for prefix in prefixes for key in KEYS)
+
+
+def check_label_columns(facts: PublicMetadata, terms: tuple[Term, ...]) -> None:
+    """Refuse label columns with names that the statistics need for themselves."""
+    reserved = sorted(set(released_columns(terms)) & set(facts.cells.labels))
+    if reserved:
+        raise InputError(
+            f"the label column {reserved[0]!r} has the name of a column of this release; give it "
+            "another name in the records."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class DecodedDistribution:
+    """Published numbers of a plan of distributions.
+
+    Attributes
+    ----------
+    outputs : Outputs
+        Noisy numbers of all stages, of which all others are made.
+    table : pyarrow.Table
+        A row per cell, with descriptions and units in its metadata.
+    moments : DecodedMoments or None
+        Means and variances in it.
+    scores : Plan or None
+        Plan of mean scores, with what its private stages released.
+    accuracy : list of dict
+        The manifest's statement, an entry for each prefix of columns.
+    """
+
+    outputs: Outputs
+    table: pa.Table
+    moments: DecodedMoments | None
+    scores: MomentComponent | None
+    accuracy: list[dict[str, Any]]
+
+
+def decode_release(plan: DistributionComponent, outputs: Outputs) -> DecodedDistribution:
+    """Return the released numbers of stored outputs; post-processing, without sums."""
+    moments, facts = _moments(plan, outputs), plan.facts
+    table = _named_cells(plan) if moments is None else moments.table
+    means = None if moments is None or "mean" not in plan.moments else _means(moments.table)
+    accuracy = [] if moments is None else list(moments.accuracy)
+    estimates = decode_distribution(plan, outputs, means)
+    for prefix, subject, is_value in describe_terms(plan.terms, facts.lattice):
+        one, width = estimates[prefix], float(facts.lattice.span) if is_value else 1.0
+        half = half_bin(facts.lattice) if is_value else 0.0
+        between = deviation_of_estimates(one.estimate, one.error, half)
+        columns = {name: pa.array(getattr(one, name)) for name in KEYS[:-1]}
+        columns["quality"] = pa.array(grade_estimates(one.low, one.high, between, width))
+        for key, column in columns.items():
+            metadata = {"description": _MEANINGS[key].format(subject)}
+            if is_value and facts.value_unit and key != "quality":
+                metadata["unit"] = facts.value_unit
+            field = pa.field(f"{prefix}_{key}", column.type, metadata=metadata)
+            table = table.append_column(field, column)
+        accuracy.append(estimate_accuracy(table, prefix, between))
+    return DecodedDistribution(outputs, table, moments, _score_plan(plan, outputs), accuracy)
+
+
+def deviation_of_estimates(estimate: Floats, error: Floats, half: float) -> float | None:
+    """Return the standard deviation between cells: see `between_cells`; None of one cell."""
+    return None if estimate.size == 1 else float(between_cells(estimate, error, half))
+
+
+def grade_estimates(low: Floats, high: Floats, between: float | None, width: float) -> list[str]:
+    """Return each cell's quality: against the other cells, or of one cell against the range."""
+    informative = np.full(low.size, fill_value=True)
+    return grade_intervals((high - low) / 2.0, between, width, informative)
+
+
+def estimate_accuracy(table: pa.Table, prefix: str, between: float | None) -> dict[str, Any]:
+    """Return the manifest's statement on the accuracy of a prefix of columns."""
+    error = typical_error(table, prefix)
+    return {
+        "statistic": prefix,
+        "typical_error": error,
+        "basis": "posterior",
+        "between_cells": between,
+        "beats_constant": beats_constant(error, between),
+        "graded_by": "bounds" if between is None else "map",
+        "grades": count_grades(table, prefix),
+        "assumption": describe_assumption("distribution"),
+    }
+
+
+def _moments(plan: DistributionComponent, outputs: Outputs) -> DecodedMoments | None:
+    if plan.moment_plan is None:
+        return None
+    component = plan.stages().component(MOMENTS)
+    own = component.outputs(outputs)
+    return decode_moments(plan.moment_plan, component.plan, own, plan.facts)
+
+
+def _score_plan(plan: DistributionComponent, outputs: Outputs) -> MomentComponent | None:
+    if plan.score_plan is None:
+        return None
+    component = plan.stages().component(SCORES)
+    allocation: Any = component.plan
+    return with_outputs(plan.score_plan, allocation, component.outputs(outputs))
+
+
+def _means(table: pa.Table) -> CellEstimates:
+    """Return the published means, before clipping where there is such an estimate."""
+    middle = "estimate" if "mean_estimate" in table.column_names else "raw"
+    error = "expected_error" if middle == "estimate" else "error"
+    keys = (middle, "low", "high", error)
+    return CellEstimates(*(table[f"mean_{key}"].to_numpy() for key in keys))
+
+
+def _named_cells(plan: DistributionComponent) -> pa.Table:
+    """Return the table of cells and public counts alone."""
+    columns = name_counted_cells(plan.facts, plan.occupancy)
+    return described_table(columns, lambda name: (describe_column(name), ""), plan.facts.value)
+
+
+def describe_terms(terms: Sequence[Term], lattice: ValueLattice) -> Iterator[tuple[str, str, bool]]:
+    """Yield prefix and subject of the columns of statistics, and whether they are values."""
+    for term in terms:
+        for prefix, subject in zip(column_names(term), describe_term(term, lattice), strict=True):
+            yield prefix, subject, isinstance(term, Quantile)
+
+
+def limits_of(
+    moments: Sequence[str], terms: Sequence[Term], lattice: ValueLattice
+) -> dict[str, tuple[float, float]]:
+    """Return the least and largest value of each column of averages, and of these statistics."""
+    bounds = float(lattice.lower), float(lattice.upper)
+    return dict.fromkeys(moments, bounds) | {
+        name: bounds if is_value else (0.0, 1.0)
+        for name, _, is_value in describe_terms(terms, lattice)
+    }
+
+
+def describe_term(term: Term, lattice: ValueLattice) -> list[str]:
+    """Return the subject of each column of a statistic, in words."""
+    match term:
+        case Quantile(level):
+            return [f"the value that {decimal_text(100 * level)}% of the records do not exceed"]
+        case Share(sign, threshold):
+            words = {"<": "below", "<=": "at or below", ">": "above", ">=": "at or above"}[sign]
+            return [f"the share of records {words} {decimal_text(threshold)}"]
+        case Histogram():
+            ends = [0, *term.edges(lattice).tolist()]
+            values = [decimal_text(lattice.lower + end * lattice.quantum) for end in ends]
+            first = [f"the share of records from {values[0]} to {values[1]}"]
+            pairs = itertools.pairwise(values[1:])
+            return first + [f"the share of records above {a} and up to {b}" for a, b in pairs]
+
+
+# ---- estimates ----
+
+BIN_INFLATION, RANK_INFLATION = 4.0, 1.5
+"""Factor of the variance of tilts in intervals: shapes of cells are not exactly tilts."""
+GAUSSIAN_BIN_INFLATION = 6.0
+"""The same of bins under a δ, where the noise is less and the misfit of tilts counts for more."""
+SHAPE_VARIANCE = (0.0, 0.25, 0.2)
+"""Variance between cells of what a mean rank does not say: of each Legendre term."""
+LEAST_VARIANCE = 1e-6
+"""Least variance of the first tilt by ranks."""
+Z95 = 1.959964
+
+
+def decode_distribution(
+    plan: DistributionComponent, outputs: Outputs, means: CellEstimates | None = None
+) -> dict[str, CellEstimates]:
+    """Return the estimates of every statistic of the distribution, by column.
+
+    A histogram has a column for each of its bins, numbered from the lowest.
+
+    Parameters
+    ----------
+    plan : DistributionComponent
+    outputs : Outputs
+        Of all stages.
+    means : CellEstimates, optional
+        Means that are published beside it.
+    """
+    if isinstance(plan.component, IndicatorPlan):
+        return {plan.component.share.column: _scores(plan, outputs)}
+    stages = plan.stages()
+    component, facts = stages.component(SHAPE), plan.facts
+    measured, own = component.plan, component.outputs(outputs)
+    if isinstance(measured, BinnedMap):
+        pooled, inflation = measured.shape, GAUSSIAN_BIN_INFLATION if plan.delta else BIN_INFLATION
+        shares, groups = pooled.shares(own), facts.cells.groupings()
+        weight, off = weight_variance(measured.weights)
+        variance = (measured.law.number_deviation / PARTS / weight) ** 2 + off
+        bins, place = measured.noisy_bins(own), measured.place(own)
+        fit = fit_bins(shares, bins, place, weight, variance, groups)
+        fit = TiltFit(fit.alpha, inflation * fit.covariance)
+    else:
+        scores = stages.component(SCORES).scores
+        # See DistributionComponent.
+        assert isinstance(measured, PooledShape)  # noqa: S101
+        assert isinstance(scores, PooledRankScores)  # noqa: S101
+        pooled, inflation, shares = measured, RANK_INFLATION, measured.shares(own)
+        fit = _rank_tilts(shares, scores.points.ranks(shares), _scores(plan, outputs))
+    assert facts.bins is not None  # noqa: S101  see plan_distribution
+    statistics = ShapeStatistics(facts.bins, facts.lattice, plan.terms)
+    made = cell_statistics(
+        statistics,
+        shares,
+        fit,
+        inflation,
+        pooled.measured_place(own),
+        pooled.even_shares(own),
+        None if means is None else _adjusted(plan, facts.bins, means),
+    )
+    return {name: made.at((slice(None), i)) for i, name in enumerate(statistics.columns)}
+
+
+def _rank_tilts(shares: Floats, ranks: Floats, mean: CellEstimates) -> TiltFit:
+    """Return tilts of one term, from the ranks of fine bins and the released mean ranks."""
+    middle, low, high = (
+        solve_tilts(shares, ranks, x) for x in (mean.estimate, mean.low, mean.high)
+    )
+    # Both ends are the steepest tilt where no tilt attains the interval: draws need some variance.
+    variance = np.maximum(RANK_INFLATION * ((high - low) / (2.0 * Z95)) ** 2, LEAST_VARIANCE)
+    n_terms = len(SHAPE_VARIANCE)
+    covariance = np.tile(np.diag(SHAPE_VARIANCE), (middle.size, 1, 1))
+    covariance[:, 0, 0] += variance
+    alpha = np.zeros((middle.size, n_terms))
+    alpha[:, 0] = middle
+    return TiltFit(alpha, covariance)
+
+
+def _scores(plan: DistributionComponent, outputs: Outputs) -> CellEstimates:
+    """Return the estimated mean scores of cells, before clipping where there is a posterior."""
+    component, scored = plan.stages().component(SCORES), plan.score_plan
+    allocation: Any = component.plan
+    assert scored is not None  # noqa: S101  of ranks and indicators
+    own = component.outputs(outputs)
+    # Mean ranks and shares are averages: cells take after those that share a label, as means do.
+    # As for bins, only where cells have several: parents of hexagons alone gained nothing there.
+    cells = plan.facts.cells
+    effects = groupings_of(cells) if cells.groupings() else ()
+    posterior = estimate_outputs(allocation, own, effects)
+    if posterior is not None:
+        return CellEstimates(
+            posterior.estimate, posterior.low, posterior.high, posterior.expected_error
+        )
+    model = with_outputs(scored, allocation, own).error_models["mean"]
+    (mean,) = allocation.decode(own)
+    raw = np.clip(mean.estimate[0], scored.lower, scored.upper)
+    low = np.maximum(raw - model.bound95, scored.lower)
+    high = np.minimum(raw + model.bound95, scored.upper)
+    return CellEstimates(raw, low, high, model.error)
+
+
+def _adjusted(
+    plan: DistributionComponent, bins: FineBins, mean: CellEstimates
+) -> Callable[[slice, Floats, Floats], tuple[Floats, Floats]]:
+    """Return the change of shapes to those with the means that are published beside them."""
+    lattice = plan.facts.lattice
+    middles = (bins.starts + bins.ends) / (2.0 * float(lattice.span_quanta))
+    lower, span = float(lattice.lower), float(lattice.span)
+
+    def with_means(own: Floats, target: Floats) -> Floats:
+        parts = np.clip((target - lower) / span, middles[0], middles[-1])
+        return tilt_to_means(own, middles, parts)
+
+    def adjusted(rows: slice, middle: Floats, drawn: Floats) -> tuple[Floats, Floats]:
+        own, own_drawn = (lower + span * (shares @ middles) for shares in (middle, drawn))
+        target = _joined_means(plan, own, own_drawn.std(axis=0), mean.at(rows))
+        # Draws keep their own spread: errors of both are not independent, as both come of the same
+        # few vehicles, and intervals of half the variance held too rarely on the tuning sets.
+        return with_means(middle, target), with_means(drawn, own_drawn + target - own)
+
+    return adjusted
+
+
+def _joined_means(
+    plan: DistributionComponent, own: Floats, own_deviation: Floats, mean: CellEstimates
+) -> Floats:
+    """Return the means that shapes are tilted to.
+
+    Shapes have means of their own, and means were released beside them: both count by their
+    precision. Beside a histogram the released means count alone, so that they lie within its reach.
+    """
+    if any(isinstance(term, Histogram) for term in plan.terms):
+        return mean.estimate
+    precision = np.maximum((mean.high - mean.low) / (2.0 * Z95), 1e-12) ** -2
+    own_precision = np.maximum(own_deviation, 1e-12) ** -2
+    joined = (precision * mean.estimate + own_precision * own) / (precision + own_precision)
+    return np.asarray(joined)

@@ -1,0 +1,176 @@
+"""The guarantee and the losses of a release as its manifest states them, and their checks.
+
+Facts that are stated twice have to agree: `epsilon_spent` is `losses.max`, rounded up; the factor
+is e to that power; promise, neighbours, assumptions and limits are those of model, unit and loss.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hexveil.base.rational import decimal_text
+from hexveil.report.promise_wording import (
+    PURE,
+    Protect,
+    assumptions,
+    neighbours,
+    not_protected,
+    one_of_columns,
+    probability_factor,
+    promise,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from hexveil.base.arrays import Floats
+    from hexveil.planning.component import PlanComponent
+    from hexveil.planning.plan import Plan
+
+Json = dict[str, Any]
+
+PRESENCE: Protect = "presence"
+TOLERANCE = 1e-9
+LEAST_DELTA = Fraction(1, 10**300)
+"""Smallest δ whose ε can be computed."""
+
+
+def promise_section(
+    unit: str,
+    requested: str,
+    spent: str,
+    *,
+    dropped: str,
+    protect: Protect,
+    delta: Fraction = PURE,
+    together: Mapping[str, Any] | None = None,
+) -> Json:
+    """Return the section of a manifest about the promise, in the words of its privacy model.
+
+    Parameters
+    ----------
+    unit : str
+        The privacy unit.
+    requested, spent : str
+        Decimal text of ε.
+    dropped : str
+        Values that mean no reading.
+    protect : str
+    delta : Fraction
+        0 of a pure promise.
+    together : mapping, optional
+        Of one of several value columns: all `columns`, and `epsilon_spent` over them.
+    """
+    factor = probability_factor(Fraction(spent))
+    texts = assumptions(unit, dropped, protect=protect, delta=delta)
+    if together:
+        total = Fraction(together["epsilon_spent"])
+        texts.append(one_of_columns(together["columns"], total, delta, protect=protect))
+    return {
+        "protect": protect,
+        "privacy_unit": unit,
+        "promise": promise(unit, Fraction(spent), protect=protect, delta=delta),
+        "neighbours": neighbours(unit, protect=protect),
+        "epsilon_requested": requested,
+        "epsilon_spent": spent,
+        "probability_factor": factor if math.isfinite(factor) else None,  # JSON has no infinity
+        **({"delta": decimal_text(delta)} if delta else {}),
+        "assumptions": texts,
+        "not_protected": not_protected(protect=protect),
+    }
+
+
+def epsilon_text(epsilon: Fraction) -> str:
+    """Return ε as decimal text of at most 12 places, rounded up."""
+    # Up, because a stated loss must not be below the real one.
+    return decimal_text(Fraction(math.ceil(epsilon * 10**12), 10**12))
+
+
+def requested_text(requested: Fraction, spent: Fraction) -> str:
+    """Return the requested ε as decimal text."""
+    # What errors cost is a double, of which the exact text is a ratio that nobody reads.
+    return epsilon_text(spent) if requested == spent else decimal_text(requested)
+
+
+def loss_section(plan: PlanComponent | Plan) -> Json:
+    """Return the section of a manifest about the losses of units."""
+    losses = plan.user_losses
+    return {
+        "units": int(losses.size),
+        "max": float(losses.max()),
+        "p99": float(np.quantile(losses, 0.99)),
+        "p90": float(np.quantile(losses, 0.9)),
+        "median": float(np.median(losses)),
+        "mean": float(losses.mean()),
+        "at_zero": int((losses == 0).sum()),
+        **square_section(plan.booked_losses, plan.delta),
+    }
+
+
+def square_section(booked: Floats, delta: Fraction) -> Json:
+    """Return the losses as squares of μ, under a δ: those add up over cells and releases."""
+    if not delta:
+        return {}
+    return {"squared_mu": {"max": float(booked.max()), "mean": float(booked.mean())}}
+
+
+# ---- checks ----
+
+
+def is_private(manifest: Mapping[str, Any]) -> bool:
+    """Return whether presence is private in a release."""
+    return bool(manifest["guarantee"]["protect"] == PRESENCE)
+
+
+def delta_of(manifest: Json) -> Fraction:
+    """Return the δ that a manifest states; 0 of a pure promise."""
+    return Fraction(manifest["guarantee"].get("delta", 0))
+
+
+def added_losses(manifest: Json) -> Json:
+    """Return the figures of losses that add up over cells and releases: of ε, or squares of μ."""
+    losses: Json = manifest["losses"]
+    return losses["squared_mu"] if delta_of(manifest) else losses
+
+
+def check_delta(manifest: Json, units: int) -> Iterator[str]:
+    """Yield if δ is none that a release of so many units has."""
+    delta = delta_of(manifest)
+    if (delta and not LEAST_DELTA <= delta < 1) or delta * units >= 1:
+        yield "guarantee/delta is not above 0 and below one over the number of units."
+
+
+def check_spent(manifest: Json) -> Iterator[str]:
+    """Yield contradictions between the epsilon spent, the epsilon requested, and the losses."""
+    guarantee, losses = manifest["guarantee"], manifest["losses"]
+    spent = Fraction(guarantee["epsilon_spent"])
+    if guarantee["epsilon_spent"] != epsilon_text(Fraction(losses["max"])):
+        yield "epsilon_spent is not the largest loss, rounded up."
+    if spent > Fraction(guarantee["epsilon_requested"]) + Fraction(1, 10**11):
+        yield "more was spent than asked for."
+    order = [losses[key] for key in ("median", "p90", "p99", "max") if key in losses]
+    if order != sorted(order) or losses["mean"] > losses["max"] * (1.0 + TOLERANCE):
+        yield "the quantiles of the losses are not in order."
+
+
+def check_guarantee(manifest: Json) -> Iterator[str]:
+    """Yield if the factor or a sentence is not that of this model, unit and loss."""
+    stated = manifest["guarantee"]
+    expected = promise_section(
+        *(stated[key] for key in ("privacy_unit", "epsilon_requested", "epsilon_spent")),
+        dropped=manifest["components"][0]["selection"].get("drop_values", "none"),
+        protect=stated["protect"],
+        delta=delta_of(manifest),
+        together=manifest.get("columns_together"),
+    )
+    for key, value in expected.items():
+        same = stated.get(key) == value
+        # The last digit of a power differs between processors.
+        if key == "probability_factor" and None not in (stated[key], value):
+            same = math.isclose(stated[key], value, rel_tol=TOLERANCE)
+        if not same:
+            yield f"guarantee/{key} is not that of this model and loss."

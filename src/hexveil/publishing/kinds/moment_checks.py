@@ -1,0 +1,386 @@
+"""Checks of a release of means and variances: its table, its numbers and statements, its losses.
+
+Figures that a manifest states twice, or that follow from others, have to agree: the epsilon that
+was requested is that of the plan, and with the bounds it makes the noise floor; counts of users and
+records add up to those stated, and records to what the rules left; the gap is that of the lower
+bound.
+
+Checks of the numbers of means and variances: against the manifest, and against each other.
+
+Typical errors, counts of grades, and deviations between cells by moments are computed anew; so are
+grades against the map. A posterior cannot be: users' weights are in no folder.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from hexveil.accounting.error_model import gaussian_noise_floor, noise_floor, predicted_bound
+from hexveil.accounting.gaussian_composition import calibrated_square
+from hexveil.accounting.noise_law import NoiseLaw
+from hexveil.base.arrays import Floats
+from hexveil.base.rational import decimal_text
+from hexveil.base.work_share import FOLDER_CHECK, tell_share
+from hexveil.publishing.estimates.accuracy import (
+    beats_constant,
+    between_cells,
+    count_grades,
+    grade,
+    grade_against_map,
+    typical_error,
+)
+from hexveil.publishing.estimates.table import cells_cut_off
+from hexveil.publishing.kinds import loss_checks
+from hexveil.publishing.kinds.guarantee import epsilon_text
+from hexveil.publishing.kinds.moment_manifest import occupancy_section
+from hexveil.publishing.kinds.recomputed_losses import ReleaseStatements, StatedStatistic
+from hexveil.publishing.verification.table_checks import TOLERANCE, check_filled, is_close
+from hexveil.report.accuracy_text import CUT_OFF
+from hexveil.report.manifest_view import RANGE, numbers_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    Json = dict[str, Any]
+
+KEPT = {"cells before selection", "cells left out by selection", "records left"}
+"""Counts of rules that are of no records which were left out."""
+EXCLUSIVE = (
+    *("without ", "outside the ", "unparsable", "with an id that is no exact"),
+    *("repeats of a user and time", "values that mean no reading"),
+)
+"""Beginnings of the names of counts of records that one rule each left out."""
+
+
+def check_counted_cells(table: pa.Table, manifest: Json) -> Iterator[str]:
+    """Yield columns with gaps, and cells that are not those of the manifest, in its order."""
+    yield from check_filled(table)
+    # Order matters: the manifest lists scales and biases by position.
+    if table["cell"].to_pylist() != [cell["cell"] for cell in manifest["cells"]]:
+        yield "cells.parquet does not have the cells of manifest.json, in that order."
+
+
+def check_moments(table: pa.Table, manifest: Json) -> Iterator[str]:
+    """Yield numbers and statements that do not follow from each other."""
+    stated = ReleaseStatements.from_release(manifest, table)
+    yield from check_moment_numbers(table, stated)
+    yield from check_counts(table, manifest)
+    tell_share(FOLDER_CHECK, 0.8)
+    yield from loss_checks.find_problems(stated)
+
+
+def check_moment_numbers(table: pa.Table, stated: ReleaseStatements) -> Iterator[str]:
+    """Yield numbers that do not follow from each other; also of a part of a release."""
+    yield from check_numbers(table, stated)
+    yield from _check_requested(stated.manifest)
+    yield from _check_support(table, stated.manifest)
+    yield from _check_gap(stated.manifest)
+
+
+def describe_moments(manifest: Json, table: pa.Table) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the figures that were recomputed and agree, and those that could not be, in words."""
+    stated = ReleaseStatements.from_release(manifest, table)
+    return (*loss_checks.describe_losses(stated),), (*loss_checks.describe_unknown(stated),)
+
+
+def check_counts(table: pa.Table, manifest: Json) -> Iterator[str]:
+    """Yield if counts of users and records are not those stated, or those of the rules."""
+    users, records = (table[name].to_numpy() for name in ("users", "records"))
+    if manifest["occupancy"] != occupancy_section(users, records):
+        yield "occupancy is not the sum of users and records over the cells."
+    if (users < 1).any() or (records < users).any():
+        yield "a cell has fewer records than users, or no users."
+    rules = manifest["rules"]
+    first_rule = next(iter(rules), None)
+    if first_rule != "records read" or not rules.keys() >= KEPT:
+        return
+    if rules["records left"] != int(records.sum()):
+        yield "rules/records left is not the sum of the records of the cells."
+    left_out = {name: n for name, n in rules.items() if name not in KEPT and name != first_rule}
+    n_exclusive = sum(n for name, n in left_out.items() if name.startswith(EXCLUSIVE))
+    # Counts that this version does not know may be of records that were kept.
+    upper_limit = rules[first_rule] - n_exclusive
+    lower_limit = upper_limit - sum(left_out.values()) + n_exclusive
+    if rules["cells left out by selection"]:
+        lower_limit = 0
+    if not lower_limit <= rules["records left"] <= upper_limit:
+        yield "the counts of rules do not add up to the records read."
+    n_cells = rules["cells before selection"] - rules["cells left out by selection"]
+    if n_cells != table.num_rows:
+        yield "the counts of cells in rules are not those of the table."
+
+
+def _check_requested(manifest: Json) -> Iterator[str]:
+    """Yield if the epsilon that was requested is not that of the plan's request."""
+    guarantee, stated = manifest["guarantee"], manifest["plan"]["request"]["epsilon"]
+    # Of targets, what they cost.
+    requested = Fraction(guarantee["epsilon_spent"] if stated is None else stated)
+    if guarantee["epsilon_requested"] not in (decimal_text(requested), epsilon_text(requested)):
+        yield "guarantee/epsilon_requested is not that of the request."
+
+
+def _check_support(table: pa.Table, manifest: Json) -> Iterator[str]:
+    """Yield if the noise floor, or the number of useful cells, is not that of the cells."""
+    plan, bounds, delta = manifest["plan"], manifest["bounds"], manifest["guarantee"].get("delta")
+    epsilon = Fraction(manifest["guarantee"]["epsilon_requested"])
+    width = float(Fraction(bounds["upper"]) - Fraction(bounds["lower"]))
+    sizes = width, table.num_rows, manifest["losses"]["units"]
+    floor = 0.0
+    if delta:
+        floor = gaussian_noise_floor(*sizes, float(calibrated_square(epsilon, Fraction(delta))))
+    elif epsilon:
+        floor = noise_floor(*sizes, float(epsilon))
+    if not math.isclose(plan["noise_floor"], floor, rel_tol=TOLERANCE):
+        yield "plan/noise_floor is not that of bounds, cells, units and epsilon."
+    primary = next(
+        (name for name in ("mean", "variance") if f"{name}_error" in table.column_names), None
+    )
+    if primary is not None:
+        errors = table[f"{primary}_error"].to_numpy()
+        if plan["cells_better_than_constant"] != int((errors < plan["baseline_error"]).sum()):
+            yield "plan/cells_better_than_constant is not the number of such cells."
+
+
+def _check_gap(manifest: Json) -> Iterator[str]:
+    """Yield if the gap is not that of the lower bound."""
+    plan = manifest["plan"]
+    lower, gap = plan["lower_bound"], plan["gap"]
+    if (lower is None) != (gap is None):
+        yield "plan/gap and plan/lower_bound do not belong together."
+        return
+    key = {"mean error": "mean_error", "max error": "max_error"}.get(plan["certifies"] or "")
+    value = plan[key] if key else manifest["losses"]["max"]
+    if lower is None or isinstance(value, dict):
+        return
+    expected = (value - lower) / value if value else 0.0
+    if not math.isclose(gap, expected, rel_tol=1e-6, abs_tol=TOLERANCE):
+        yield "plan/gap is not that of plan/lower_bound."
+
+
+NOISE = "noise"
+ROUNDING_SHARE = 2.0**-49
+"""Largest relative rounding of a number on its grid."""
+DEVIATION_TOLERANCE = 1e-6
+"""Relative difference of two deviations by moments: near 0 a root magnifies rounding."""
+
+
+def check_numbers(table: pa.Table, stated: ReleaseStatements) -> Iterator[str]:
+    """Yield numbers that differ from the manifest's, or do not follow from each other."""
+    for statistic in stated.statistics.values():
+        if statistic.name in stated.manifest["plan"]["statistics"]:
+            yield from _check_stated(table, statistic)
+            yield from _check_derived(table, stated, statistic)
+    if "sd" in stated.manifest["plan"]["statistics"]:
+        yield from _check_roots(table, stated)
+    yield from _check_errors(table, stated)
+    yield from _check_cut_off(table, stated.manifest)
+    yield from check_accuracy(table, stated.manifest, stated.law)
+
+
+def _check_stated(table: pa.Table, statistic: StatedStatistic) -> Iterator[str]:
+    """Yield columns of a statistic that differ from the manifest."""
+    for key in ("scale", "bias", "bound95"):
+        if not is_close(numbers_of(table, f"{statistic.name}_{key}"), getattr(statistic, key)):
+            yield f"{statistic.name}_{key} is not what manifest.json says."
+    if not is_on_grid(numbers_of(table, f"{statistic.name}_noisy"), statistic):
+        yield f"{statistic.name}_noisy has a number that is not on the grid of manifest.json."
+
+
+def is_on_grid(noisy: Floats, statistic: StatedStatistic) -> bool:
+    """Return whether numbers are a start and whole steps, up to the precision of doubles."""
+    distance = noisy - statistic.start
+    n_steps = np.divide(
+        distance, statistic.step, out=np.zeros_like(distance), where=statistic.step > 0
+    )
+    on_grid = ~np.isnan(statistic.step)  # estimates of a cell may lie on a curve and on no grid
+    error = np.where(
+        statistic.step > 0, np.abs(distance - np.round(n_steps) * statistic.step), np.abs(distance)
+    )
+    tolerance = ROUNDING_SHARE * (np.abs(noisy) + np.abs(statistic.start))
+    return bool((error <= tolerance)[on_grid].all())
+
+
+def _graded_bound(stated: ReleaseStatements, statistic: StatedStatistic, error: Floats) -> Floats:
+    """Return the bound by which cells are graded: by a prediction where mechanisms have one."""
+    if not stated.has_cell_stages:
+        return statistic.bound95
+    return predicted_bound(error, statistic.bound95)
+
+
+def _check_derived(
+    table: pa.Table, stated: ReleaseStatements, statistic: StatedStatistic
+) -> Iterator[str]:
+    """Yield columns that do not follow from the noisy numbers, the scale and the bias."""
+    name, is_smoothed = statistic.name, f"{statistic.name}_smoothed" in table.column_names
+    low, high = _limits(stated, name)
+    raw = np.clip(numbers_of(table, f"{name}_noisy"), low, high)
+    if not is_close(numbers_of(table, f"{name}_raw"), raw):
+        yield f"{name}_raw is not {name}_noisy clamped to the bounds."
+    if stated.has_no_range:
+        stated_error = numbers_of(table, f"{name}_error")
+        # Predictions of errors cannot be recomputed: a mechanism with stages has them.
+        if not stated.has_cell_stages and not is_close(
+            stated_error, statistic.bias + statistic.scale * stated.law.mean_absolute
+        ):
+            yield f"{name}_error is not bias and scale."
+        has_noise = statistic.scale > 0
+        # Grades follow from the public bound, so they can be recomputed.
+        flags = np.array(
+            grade(_graded_bound(stated, statistic, stated_error), high - low, has_noise)
+        )
+        # A constant has its own rule for cells whose statistic is known beforehand.
+        if (flags != table[f"{name}_quality"].to_numpy())[has_noise].any():
+            yield f"{name}_quality is not that of its bound."
+        if not is_smoothed:
+            ends = (
+                np.maximum(raw - statistic.bound95, low),
+                np.minimum(raw + statistic.bound95, high),
+            )
+            if not all(map(is_close, _interval(table, name), ends)):
+                yield f"{name}_low and {name}_high are not {name}_raw and its bound."
+    below, above = _interval(table, name)
+    if is_smoothed:
+        middle = numbers_of(table, f"{name}_smoothed")
+        if ((middle < below - TOLERANCE) | (middle > above + TOLERANCE)).any():
+            yield f"{name}_smoothed is outside {name}_low and {name}_high."
+    if (below > above).any() or not (
+        (low - TOLERANCE <= below) & (above <= high + TOLERANCE)
+    ).all():
+        yield f"{name}_low and {name}_high are no interval within the bounds."
+
+
+def _check_roots(table: pa.Table, stated: ReleaseStatements) -> Iterator[str]:
+    """Yield columns of the standard deviation that are not roots of the variance's."""
+    low, high = _interval(table, "sd")
+    raw, largest = numbers_of(table, "sd_raw"), stated.span * RANGE["sd"]
+    if (low > high).any() or not ((low >= 0) & (high <= largest * (1.0 + TOLERANCE))).all():
+        yield "sd_low and sd_high are no interval within the bounds."
+    if "variance" in stated.manifest["plan"]["statistics"]:
+        squares = [numbers_of(table, f"variance_{key}") for key in ("raw", "low", "high")]
+        if not all(map(is_close, (raw, low, high), map(np.sqrt, np.maximum(squares, 0.0)))):
+            yield "sd_raw, sd_low and sd_high are not the roots of the variance's."
+    if "sd_smoothed" not in table.column_names:
+        farthest, bound = np.maximum(raw - low, high - raw), numbers_of(table, "sd_bound95")
+        # A cell that its range may have cut off reaches to a limit of all roots, beyond the bound.
+        reaches = (low <= 0.0) | (high >= largest * (1.0 - TOLERANCE))
+        if not is_close(np.where(reaches, np.minimum(bound, farthest), farthest), bound):
+            yield "sd_bound95 is not the distance from sd_raw to its ends."
+
+
+def _check_errors(table: pa.Table, stated: ReleaseStatements) -> Iterator[str]:
+    """Yield if the largest or the average error is not that of the cells."""
+    plan = stated.manifest["plan"]
+    names = [name for name in stated.statistics if f"{name}_error" in table.column_names]
+    if len(names) < len(stated.statistics):
+        return  # where the root alone is published, errors of the variance are not in the table
+    errors = {name: numbers_of(table, f"{name}_error") for name in names}
+    for key, over in (("max_error", np.max), ("mean_error", np.mean)):
+        planned = plan[key]
+        recomputed = {name: float(over(errors[name])) for name in names}
+        if not isinstance(planned, dict):
+            planned, recomputed = (
+                {"": planned},
+                {"": float(over(np.sum(list(errors.values()), axis=0)))},
+            )
+        if set(planned) != set(recomputed) or not all(
+            math.isclose(planned[name], recomputed[name], rel_tol=TOLERANCE) for name in recomputed
+        ):
+            yield f"{key} of the plan is not that of the cells."
+
+
+def _check_cut_off(table: pa.Table, manifest: Json) -> Iterator[str]:
+    """Yield if the table has another number of cells cut off than the manifest says."""
+    counts = {entry["statistic"]: entry["cells"] for entry in manifest["cut_off"]}
+    graded = {f"{name}_quality" for name in counts} <= set(table.column_names)
+    if graded and cells_cut_off(table, tuple(counts)) != counts:
+        yield "cells.parquet does not have as many cells cut off as manifest.json says."
+
+
+def _limits(stated: ReleaseStatements, name: str) -> tuple[Floats, Floats]:
+    """Return the limits of a statistic."""
+    if name == "mean":
+        return stated.lower, stated.upper
+    return np.zeros_like(stated.span), stated.span**2 * RANGE["variance"]
+
+
+def _interval(table: pa.Table, name: str) -> tuple[Floats, Floats]:
+    return numbers_of(table, f"{name}_low"), numbers_of(table, f"{name}_high")
+
+
+def check_accuracy(table: pa.Table, manifest: Json, law: NoiseLaw) -> Iterator[str]:
+    """Yield differences of the statement on accuracy from the table."""
+    statements = manifest["accuracy"]
+    if [entry["statistic"] for entry in statements] != manifest["plan"]["statistics"]:
+        yield "the accuracy in manifest.json is not that of the statistics of the plan."
+        return
+    for statement in statements:
+        yield from _check_statement(table, statement, law)
+    if "mean_estimate" in table.column_names:
+        yield from _check_estimates(table)
+
+
+def _check_statement(table: pa.Table, statement: Json, law: NoiseLaw) -> Iterator[str]:
+    name = statement["statistic"]
+    if statement["grades"] != count_grades(table, name):
+        yield f"cells.parquet does not have the grades of {name} that manifest.json counts."
+    if not is_same(statement["typical_error"], typical_error(table, name), TOLERANCE):
+        yield f"the typical error of {name} is not that of the cells."
+    has_posterior = f"{name}_estimate" in table.column_names
+    if (statement["basis"] == "posterior") != has_posterior:
+        yield f"the basis of the typical error of {name} is not that of the table."
+        return
+    between = statement["between_cells"]
+    if not has_posterior and not is_same(
+        between, between_cells(table, name, None, law), DEVIATION_TOLERANCE
+    ):
+        yield f"the deviation of {name} between cells is not that of its noisy numbers."
+    if statement["beats_constant"] != beats_constant(statement["typical_error"], between):
+        yield f"accuracy/beats_constant of {name} is not that of its error and its deviation."
+    if statement["graded_by"] == "map":
+        yield from _check_grades(table, name, between)
+
+
+def _check_grades(table: pa.Table, name: str, between: float | None) -> Iterator[str]:
+    """Yield if a grade is not that of the cell's interval, or a root's not that of its square."""
+    grades = np.array(table[f"{name}_quality"].to_pylist())
+    if name == "sd":
+        squares = "variance_quality"
+        if squares in table.column_names and grades.tolist() != table[squares].to_pylist():
+            yield "sd_quality is not variance_quality."
+        return
+    if between is None:
+        yield f"{name} is graded against a deviation that manifest.json does not state."
+        return
+    interval = numbers_of(table, f"{name}_low"), numbers_of(table, f"{name}_high")
+    is_noised = numbers_of(table, f"{name}_scale") > 0
+    expected = np.array(grade_against_map(interval, between, is_noised))
+    # The interval of a cell that is cut off was widened after it was graded; a constant is noise,
+    # and so is a cell with noise that alone is too wide, whatever its interval.
+    judged = is_noised & (grades != CUT_OFF) & (grades != NOISE)
+    # Of a posterior: a range that is tight against the spread within a cell makes good a caution.
+    if f"{name}_estimate" in table.column_names:
+        judged &= ~((grades == "caution") & (expected == "good"))
+    if (grades != expected)[judged].any():
+        yield f"{name}_quality is not that of its interval."
+
+
+def _check_estimates(table: pa.Table) -> Iterator[str]:
+    """Yield estimates outside their intervals, and errors that none can have."""
+    estimate, low, high = (numbers_of(table, f"mean_{key}") for key in ("estimate", "low", "high"))
+    if ((estimate < low - TOLERANCE) | (estimate > high + TOLERANCE)).any():
+        yield "mean_estimate is outside mean_low and mean_high."
+    if (numbers_of(table, "mean_expected_error") < 0).any():
+        yield "mean_expected_error is negative."
+
+
+def is_same(stated: float | None, expected: float | None, tolerance: float) -> bool:
+    """Return whether a number is the one expected, or both are missing."""
+    if stated is None or expected is None:
+        return stated is expected
+    return math.isclose(stated, expected, rel_tol=tolerance, abs_tol=tolerance)

@@ -1,0 +1,316 @@
+"""The released table of a map with private presence: a row for every declared cell.
+
+Made from released numbers and declared facts alone. Numbers of closed cells are null, but for the
+smoothed average: which cells are closed was decided by noisy numbers.
+
+Each statistic `s` of a distribution has `s`, `s_low`, `s_high` and its grade `s_quality`, a
+histogram these for each of its bins; `quality` is that of the first statistic.
+
+Accuracy as the manifest states it: how much open cells differ is estimated from noisy numbers and
+their noise, never from published intervals: these are widened for weights, clipping and bounds. Of
+averages by the method of moments, as in the other privacy model; of distributions by the spread of
+their tilts.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from hexveil.base.errors import InputError
+from hexveil.mechanisms.distribution.shape_statistics import MEAN
+from hexveil.mechanisms.presence.count_map import COUNT_MAP, decode_counts
+from hexveil.model.statistic_terms import column_names, parse_statistics
+from hexveil.publishing.estimates.accuracy import beats_constant, grade_intervals
+from hexveil.publishing.estimates.table import described_table, name_columns
+from hexveil.publishing.kinds.distribution_table import describe_terms, limits_of
+from hexveil.report.accuracy_text import CUT_OFF
+from hexveil.report.templates import render_sentence
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from hexveil.base.arrays import Floats
+    from hexveil.mechanisms.presence.presence_decoding import ReleasedMap
+    from hexveil.mechanisms.stage_data import Outputs
+    from hexveil.model.cells import CellTable
+    from hexveil.model.public_metadata import ValueLattice
+    from hexveil.planning.presence.presence_request import PresenceRequest
+
+    Statement = dict[str, Any]
+
+OPEN, SMOOTHED = "is_open", "mean_smoothed"
+USERS, USERS_GRADE = "users", "users_quality"
+ENDS, GRADE = ("", "_low", "_high"), "_quality"
+COUNTS = ("users", "users_low", "users_high", "quality", "users_noisy")
+WEIGHTS = ("quality", "weight", "weight_low", "weight_high", "weight_noisy")
+MEANS = (
+    *("mean", "mean_low", "mean_high"),
+    *WEIGHTS[:-1],
+    *(SMOOTHED, "weight_noisy", "balance_noisy"),
+    *("mean_centre", "mean_range_low", "mean_range_high"),
+)
+"""Columns of averages alone. Noisy numbers, that averages and weights are made of, are neither cut
+at 0 nor clipped."""
+BESIDE = tuple(USERS_GRADE if name == "quality" else name for name in COUNTS)
+"""Columns of numbers of units beside other statistics, whose grade is `quality`."""
+PLACE = ("cell", "hexagon", "slot", "slot_end", "starts_at_utc")
+CLOSED = "closed"
+MIN_COMPARED = 3
+"""Open cells from which on cells are compared with each other."""
+GOOD_SHARE, CAUTION_SHARE = 0.25, 1.0
+"""Half width of the interval of a number of units, as a share of it, that is good or a caution."""
+_TEMPLATE = "presence/columns.txt"
+_SLACK = 1e-9
+_SHAPE = re.compile(
+    r"(p\d{1,2}(_\d{1,6})?|share_(below|at_most|above|at_least)_[\w-]+|histogram_\d\d)(_low|_high)?"
+)
+_MEANINGS = {
+    "": "{}, estimated from noisy numbers by a model of the distribution of the cell; empty where "
+    "the cell is closed",
+    "_low": "lower end of the 95 percent interval of {}, by that model",
+    "_high": "upper end of the 95 percent interval of {}, by that model",
+    GRADE: "quality of {}: good, caution or noise, by the width of the interval; closed where "
+    "nothing is published",
+}
+
+
+# ---- columns ----
+
+
+def has_shapes(statistics: Sequence[str]) -> bool:
+    """Return whether a release has quantiles, shares or a histogram."""
+    return not set(statistics) <= {MEAN, USERS}
+
+
+def map_statistics(statistics: Sequence[str]) -> tuple[str, ...]:
+    """Return the statistics of the map: all but numbers of units.
+
+    Examples
+    --------
+    >>> map_statistics(("p50", "users"))
+    ('p50',)
+    """
+    return tuple(statistic for statistic in statistics if statistic != USERS)
+
+
+def estimated_columns(statistics: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of estimates of a map, in order: all but numbers of units.
+
+    Examples
+    --------
+    >>> estimated_columns(("mean", "p85", "share>=50", "users")), estimated_columns(("users",))
+    (('mean', 'p85', 'share_at_least_50'), ())
+    """
+    if not (mapped := map_statistics(statistics)):
+        return ()
+    moments, terms = parse_statistics(mapped)
+    return (*moments, *(name for term in terms for name in column_names(term)))
+
+
+def columns_of(statistics: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of these statistics, after the cell and whether it is open."""
+    estimated = estimated_columns(statistics)
+    if not estimated:
+        return COUNTS
+    columns: tuple[str, ...] = MEANS
+    if has_shapes(statistics):
+        columns = (*(f"{name}{end}" for name in estimated for end in (*ENDS, GRADE)), *WEIGHTS)
+    return (*columns, *BESIDE) if USERS in statistics else columns
+
+
+def reserves(name: str) -> bool:
+    """Return whether no label may have a name, as statistics of distributions need it.
+
+    Examples
+    --------
+    >>> reserves("p85_quality"), reserves("p99_9_low"), reserves("air_quality"), reserves("p")
+    (True, True, False, False)
+    """
+    graded = name.removesuffix(GRADE)
+    return name == f"{MEAN}{GRADE}" or _SHAPE.fullmatch(graded) is not None
+
+
+def check_label_names(cells: CellTable) -> None:
+    """Refuse label columns with names that the released table needs for itself."""
+    needed = {*PLACE, OPEN, *COUNTS, *BESIDE, *MEANS}
+    reserved = [name for name in cells.labels if name in needed or reserves(name)]
+    if reserved and list(cells.labels) != ["cell"]:
+        raise InputError(
+            f"the label column {reserved[0]!r} has the name of a released column; rename it in the "
+            "records."
+        )
+
+
+def describe(name: str) -> str:
+    """Return the description of a column.
+
+    Examples
+    --------
+    >>> describe("route")
+    'public label of the cell'
+    """
+    return render_sentence(_TEMPLATE, "column", name=name)
+
+
+# ---- a release ----
+
+
+def decode_outputs(request: PresenceRequest, outputs: Outputs) -> ReleasedMap:
+    """Return the map of the outputs of all stages, in value units. Post-processing."""
+    if not request.has_map:
+        return request.count_allocation().decode(outputs)
+    of_map, lattice = request.of_map, request.lattice
+    if request.terms:
+        groups = request.grid.table.groupings()
+        decoded = of_map.shape_allocation().decode(outputs, request.measured, groups)
+    else:
+        decoded = of_map.mean_allocation().decode(outputs)
+        decoded = decoded.in_units(float(lattice.lower), float(lattice.span))
+    if not request.count_share:
+        return decoded
+    noisy, law = outputs[COUNT_MAP][0], request.count_allocation().law
+    return decoded.beside(decode_counts(noisy, law, decoded.is_open))
+
+
+def released_table(
+    request: PresenceRequest, decoded: ReleasedMap, value: str = "value", value_unit: str = ""
+) -> pa.Table:
+    """Return the table of a decoded map, with descriptions and units of measure.
+
+    Parameters
+    ----------
+    request : PresenceRequest
+    decoded : ReleasedMap
+    value, value_unit : str
+        Name of the value column, and its unit of measure.
+    """
+    between = stated_deviations(map_accuracy(decoded))
+    made = {name: pa.array(column, from_pandas=True) for name, column in decoded.columns.items()}
+    made |= grade_columns(request.names, request.lattice, decoded.columns, between, decoded.is_open)
+    columns = name_columns(request.grid.table) | {OPEN: decoded.is_open}
+    columns |= {name: made[name] for name in columns_of(request.names)}
+    described = [*describe_terms(request.terms, request.lattice)]
+    if described and request.has_mean:
+        described.append((MEAN, "the average of the records", True))
+    subjects = {
+        f"{prefix}{end}": (words.format(text), is_value and end != GRADE)
+        for prefix, text, is_value in described
+        for end, words in _MEANINGS.items()
+    }
+
+    def describe_field(name: str) -> tuple[str, str]:
+        text, is_value = subjects.get(name) or (describe(name), name.startswith("mean"))
+        return text, value_unit if is_value else ""
+
+    return described_table(columns, describe_field, value)
+
+
+def map_accuracy(decoded: ReleasedMap) -> list[Statement]:
+    """Return the manifest's statement on accuracy, an entry for each column of estimates."""
+    statements = []
+    for name, errors in decoded.error.items():
+        own = errors[decoded.is_open]
+        error = float(np.mean(own)) if own.size else None
+        between = decoded.between[name] if own.size >= MIN_COMPARED else None
+        statements.append(
+            {
+                "statistic": name,
+                "typical_error": error,
+                "between_cells": between,
+                "beats_constant": beats_constant(error, between),
+            }
+        )
+    return statements
+
+
+def stated_deviations(statements: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
+    """Return the deviation between cells of each column, by statements on accuracy."""
+    return {statement["statistic"]: statement["between_cells"] for statement in statements}
+
+
+# ---- grades ----
+
+
+def grade_columns(
+    statistics: Sequence[str],
+    lattice: ValueLattice,
+    numbers: Mapping[str, Floats],
+    between: Mapping[str, float | None],
+    is_open: NDArray[np.bool_],
+) -> dict[str, list[str]]:
+    """Return the columns of grades, from released numbers alone.
+
+    Parameters
+    ----------
+    statistics : sequence of str
+    lattice : ValueLattice
+    numbers : mapping of str to ndarray of float, shape (n_cells,)
+        Columns of estimates and of their ends, in value units.
+    between : mapping of str to float or None
+        Standard deviation of each estimate between cells, by the manifest.
+    is_open : ndarray of bool, shape (n_cells,)
+    """
+    graded = {}
+    if USERS in statistics:
+        low, units, high = (numbers[f"{USERS}{end}"] for end in ("_low", "", "_high"))
+        graded[USERS_GRADE] = grade_counts(low, high, units, is_open)
+    first, *_ = estimated_columns(statistics) or (USERS,)
+    if has_shapes(statistics):
+        limits = limits_of(*parse_statistics(map_statistics(statistics)), lattice)
+        for name, (least, largest) in limits.items():
+            ends = numbers[f"{name}_low"], numbers[f"{name}_high"]
+            width = largest - least
+            graded[f"{name}{GRADE}"] = grade_estimates(*ends, between[name], width, is_open)
+    elif first == MEAN:
+        bounds = float(lattice.lower), float(lattice.lower) + float(lattice.span)
+        graded[f"{MEAN}{GRADE}"] = _grade_means(numbers, between[MEAN], bounds, is_open)
+    return graded | {"quality": graded[f"{first}{GRADE}"]}
+
+
+def grade_estimates(
+    low: Floats, high: Floats, between: float | None, span: float, is_open: NDArray[np.bool_]
+) -> list[str]:
+    """Return the quality of estimates; closed cells are closed.
+
+    Half of each interval is compared with the standard deviation between open cells that
+    manifest.json states; without one, with the bounds.
+    """
+    half = np.where(is_open, (high - low) / 2.0, np.inf)
+    return _with_closed(grade_intervals(half, between, span, is_open), is_open)
+
+
+def _grade_means(
+    columns: Mapping[str, Floats],
+    between: float | None,
+    bounds: tuple[float, float],
+    is_open: NDArray[np.bool_],
+) -> list[str]:
+    """Return the quality of averages: by their intervals, and cut off where an end is unknown.
+
+    An end is unknown where the interval extends to a bound that the clipping range does not reach.
+    """
+    low, high = columns["mean_low"], columns["mean_high"]
+    slack = _SLACK * (bounds[1] - bounds[0])
+    is_unknown = (low <= bounds[0] + slack) & (columns["mean_range_low"] > bounds[0] + slack)
+    is_unknown |= (high >= bounds[1] - slack) & (columns["mean_range_high"] < bounds[1] - slack)
+    grades = np.array(grade_estimates(low, high, between, bounds[1] - bounds[0], is_open))
+    return [str(grade) for grade in np.where(is_unknown, CUT_OFF, grades)]
+
+
+def grade_counts(low: Floats, high: Floats, units: Floats, is_open: NDArray[np.bool_]) -> list[str]:
+    """Return the quality of numbers of units: half of the interval, as a share of the number."""
+    share = np.divide(
+        (high - low) / 2.0, units, out=np.full(units.size, np.inf), where=is_open & (units > 0)
+    )
+    grades = np.select([share <= GOOD_SHARE, share <= CAUTION_SHARE], ["good", "caution"], "noise")
+    return _with_closed(grades.tolist(), is_open)
+
+
+def _with_closed(grades: list[str], is_open: NDArray[np.bool_]) -> list[str]:
+    return [one if is_there else CLOSED for one, is_there in zip(grades, is_open, strict=True)]

@@ -1,1 +1,0 @@
-"""Releases with private presence: booked for any unit, present or not."""

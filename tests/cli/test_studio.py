@@ -1,0 +1,286 @@
+"""`hexveil studio` by its requests: who is let in, what is shown, and that one release is made."""
+
+import html
+import http.client
+import re
+import threading
+import tomllib
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlencode
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hexveil as hv
+from hexveil.cli import guided
+from hexveil.cli.studio.server import server_of
+
+ANSWERS = {
+    "low": "0", "high": "65", "unit": "km/h", "cells.timezone": "Asia/Kolkata",
+    "read.privacy_unit": "user", "plan.epsilon": "1", "ledger.budget": "2",
+}  # fmt: skip
+HOSTILE = "<script>alert('1')</script>"
+
+
+class Window:
+    """A window of a browser, by its requests."""
+
+    def __init__(self, server):
+        self.server = server
+        self.headers = {"Host": server.host, "Origin": f"http://{server.host}"}
+        self.place = self.follow(f"/{server.token}/")
+
+    def ask(self, path, form=None, **headers):
+        """Return status, headers and text of an answer."""
+        connection = http.client.HTTPConnection(self.server.host, timeout=60)
+        body = None if form is None else urlencode(form)
+        method, sent = ("GET" if form is None else "POST"), self.headers | headers
+        connection.putrequest(method, path, skip_host=True)
+        for name, value in sent.items():
+            if value is not None:
+                connection.putheader(name, value)
+        if body is not None:
+            connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders(None if body is None else body.encode())
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        return answer.status, answer.headers, text
+
+    def follow(self, path, form=None):
+        """Return where an answer leads."""
+        status, headers, text = self.ask(path, form)
+        assert status == 303, words_of(text)
+        return headers["Location"]
+
+    def step(self, **form):
+        """Send the form of the page, and go where that leads."""
+        self.place = self.follow(self.place, form)
+        return self.show()
+
+    def show(self, name=None):
+        """Return the text of the page, or of another of this window."""
+        place = self.place if name is None else self.place.rpartition("/")[0] + "/" + name
+        status, _, text = self.ask(place)
+        assert status == 200, words_of(text)
+        return text
+
+    def refused(self, **form):
+        """Return what the page says to a form that is refused."""
+        status, _, text = self.ask(self.place, form)
+        assert status == 400, words_of(text)
+        return html.unescape(re.search(r'role="alert">(.*?)</p>', text, re.DOTALL)[1])
+
+
+def words_of(text):
+    """Return the text of a page without its tags."""
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", text)).split())
+
+
+@pytest.fixture
+def server(fleet, capfd):
+    """Serve the folder of a fleet; nothing is printed meanwhile."""
+    with server_of(fleet) as serving:
+        thread = threading.Thread(target=serving.serve_forever)
+        thread.start()
+        yield serving
+        serving.shutdown()
+        thread.join()
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.fixture
+def window(server):
+    """Open a window."""
+    return Window(server)
+
+
+def to_maps(window, **changes):
+    """Go from the records to the proposed maps."""
+    window.step(file="buses.parquet", protect="values")
+    return window.step(**ANSWERS | changes)
+
+
+def test_only_the_address_is_open(window):
+    """Token, host and origin are checked at each request; pages run one script and load nothing."""
+    place, host = window.place, window.server.host
+    wrong = place.replace(window.server.token, window.server.token[::-1])
+    foreign = {"Host": f"evil.example:{host.partition(':')[2]}"}
+    assert window.ask(wrong)[0] == window.ask("/")[0] == window.ask("//x")[0] == 403
+    assert window.ask(place, **foreign)[0] == window.ask(place, Host=None)[0] == 403
+    assert window.ask(place, Host="localhost" + host[9:])[0] == 403
+    form = {"file": "buses.parquet", "protect": "values"}
+    for origin in (None, "null", "http://evil.example", f"https://{host}"):
+        assert window.ask(place, form, Origin=origin)[0] == 403
+    assert window.ask(place, {"file": "x" * 70_000})[0] == 413
+    status, headers, text = window.ask(place)
+    assert status == 200
+    assert (
+        "default-src 'none'; style-src 'self'; script-src 'self'"
+        in headers["Content-Security-Policy"]
+    )
+    assert "unsafe" not in headers["Content-Security-Policy"]
+    assert headers["Referrer-Policy"] == "same-origin"
+    assert not re.search(r"<style|style=|<script(?! src)| on\w+=", text)
+    assert "window.server" not in text
+    assert window.server.server_address[0] == "127.0.0.1"
+
+
+def test_no_path_leaves_the_folder(window, fleet, tmp_path_factory):
+    """Files are chosen from a list: neither a link nor a path reaches another."""
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "secret.csv").write_text("bus,speed\n4711,3\n")
+    (fleet / "link.csv").symlink_to(outside / "secret.csv")
+    (fleet / "linked").symlink_to(outside)
+    (fleet / "day").mkdir()
+    (fleet / "day" / "own.csv").write_text("bus,speed\n4711,3\n")
+    page = window.show()
+    assert "day/own.csv" in page
+    assert "secret" not in page
+    assert "link" not in words_of(page)
+    for name in ("link.csv", "linked/secret.csv", str(outside / "secret.csv"), "../x.csv", ""):
+        assert "listed" in window.refused(file=name, protect="values")
+    for path in ("page/../../buses.parquet", "page/%2e%2e%2fbuses.parquet", "page/report.html"):
+        status, _, text = window.ask(f"{window.place.rpartition('/')[0]}/{path}")
+        assert (status, "PAR1" in text) == (400, False)
+    assert window.ask(f"/{window.server.token}/..%2f..%2fserver.py")[0] == 303
+
+
+def test_hostile_names_are_text(window, fleet):
+    """Names of files and columns are shown as they are; types with them, and never a value."""
+    rows = {HOSTILE: ["4711"] * 3, 'a" onload="x': [47.11] * 3, "{{ 7*7 }}": ["secret"] * 3}
+    pq.write_table(pa.table(rows), fleet / f"{HOSTILE[:8]}.parquet")
+    page = window.show()
+    assert html.escape(HOSTILE[:8]) in page
+    assert HOSTILE[:8] not in page
+    page = window.step(file=f"{HOSTILE[:8]}.parquet", protect="values")
+    assert HOSTILE not in page
+    assert 'a" onload' not in page
+    text = words_of(page)
+    assert f"{HOSTILE} text" in text
+    assert "{{ 7*7 }} text" in text
+    assert not re.search("4711|47.11|secret", page)
+    assert "no column is called like" in window.refused(**ANSWERS)
+    page = window.step(columns="yes", user=HOSTILE, lat="no such")
+    assert f"Vehicle {HOSTILE} Value" in words_of(page)
+
+
+def test_answers_are_checked(window):
+    """What is wrong is said at each question, and what was typed stays."""
+    page = window.step(file="buses.parquet", protect="values")
+    assert "factor of at most 2.72" in html.unescape(page)
+    assert {"100", "km/h"} <= set(re.findall(r'value="([^"]*)"', page))
+    wrong = {"cells.timezone": "Kolkata", "high": "-1", "read.privacy_unit": "bus"}
+    said = window.refused(**ANSWERS | wrong)
+    assert "Smallest and largest value" in said
+    assert "Time zone of the map" in said
+    assert "one of user, user-day, user-week" in said
+    assert 'value="Kolkata"' in window.show()
+    # Pages of later steps are not there yet.
+    for step in ("maps", "confirm", "done"):
+        top = window.place.rpartition("/")[0]
+        assert window.follow(f"{top}/{step}") == f"{top}/file"
+
+
+@pytest.mark.slow
+def test_a_map_is_made_once(window, fleet):
+    """Maps are shown before anything is spent; two confirmations are one release."""
+    page = to_maps(window)
+    offers = guided.offers_of(window.server.windows[window.place.split("/")[2]]._run)
+    assert [offer.words for offer in offers] == [
+        words_of(text) for text in re.findall(r"</svg>\s*<span>(.*?)</span>", page)
+    ]
+    drawings = re.findall(r"<svg class.*?</svg>", page, re.DOTALL)
+    for offer, drawing in zip(offers, drawings, strict=True):
+        assert drawing.count("<path") == offer.hexagon.size
+        assert f"± {float(f'{offer.error.max():.2g}'):g} km/h" in words_of(drawing)
+    page = words_of(window.step(map="0"))
+    assert "would book 1 for the most exposed unit, in a new ledger with a budget of 2" in page
+    assert "tick the box" in window.refused()
+    assert sorted(path.name for path in fleet.iterdir()) == ["buses.parquet"]
+    with ThreadPoolExecutor() as pool:
+        sent = [pool.submit(window.follow, window.place, {"confirmed": "yes"}) for _ in range(3)]
+        (window.place,) = {answer.result() for answer in sent}
+    assert window.place.endswith("done")
+    page = words_of(window.show())
+    assert "hexveil publish buses.toml --date" in page
+    assert "1 was booked before any noise was drawn" in page
+    assert hv.verify(fleet / "buses-map")["dataset"]["name"] == "buses"
+    assert tomllib.loads((fleet / "buses.toml").read_text())["values"]["bounds"] == [0, 65]
+    assert hv.Ledger(fleet / "ledger.sqlite", dataset="buses").spend().window == 1
+    _, headers, report = window.ask(window.place.replace("done", "page/report.html"))
+    assert report == (fleet / "buses-map" / "report.html").read_text()
+    assert headers["Content-Security-Policy"] == "sandbox allow-scripts allow-downloads"
+    assert "privacy unit" in window.show("dossier.md")
+    assert window.show("run-file.toml") == (fleet / "buses.toml").read_text()
+    # The same answers in another window are the same request.
+    other = Window(window.server)
+    assert "ledger.budget" not in to_maps(other)
+    other.step(map="0")
+    assert "the same numbers again, at no cost" in words_of(other.step(confirmed="yes"))
+    assert (fleet / "buses-2-map" / "cells.csv").read_text() == (
+        fleet / "buses-map" / "cells.csv"
+    ).read_text()
+
+
+@pytest.mark.slow
+def test_windows_do_not_mix(window, fleet):
+    """What one window chose is not what another has."""
+    other = Window(window.server)
+    to_maps(window)
+    other.step(file="buses.parquet", protect="values")
+    assert window.place.endswith("maps")
+    assert other.place.endswith("questions")
+    assert "refuses" not in other.refused(**ANSWERS | {"plan.epsilon": "-1"})
+    assert "epsilon 1 (factor 2.72) of a budget of 2" in words_of(window.step(map="1"))
+    assert other.follow(other.place.replace("questions", "confirm")).endswith("file")
+    # A window of an earlier start begins anew.
+    assert other.follow(f"/{other.server.token}/elsewhere/file") == f"/{other.server.token}/"
+
+
+@pytest.mark.slow
+def test_a_budget_that_is_used_up_is_said_before(window):
+    """The page of a map that the budget does not allow has no button."""
+    to_maps(window, **{"plan.epsilon": "2", "ledger.budget": "1"})
+    page = window.step(map="0")
+    assert "The budget does not allow this map" in page
+    assert "<button" not in page
+    assert "nothing was spent" in window.refused(confirmed="yes")
+
+
+@pytest.mark.slow
+def test_private_presence_follows_from_declarations(window, fleet):
+    """Area, fleet and days are declared; maps are alike everywhere, and no record is read."""
+    page = window.step(file="buses.parquet", protect="presence")
+    assert "limits of a city" in page
+    area = {"cells.area": "72.7, 21.0, 73.2, 21.6", "privacy.fleet": "2000"}
+    days = {"select.dates": "2022-01-01, 2022-01-01"}
+    assert "four numbers" in window.refused(**ANSWERS | area | days | {"cells.area": "a.geojson"})
+    # Its records are gone: only a release needs them.
+    (fleet / "buses.parquet").rename(fleet / "away")
+    page = window.step(**ANSWERS | area | days)
+    assert "no record" not in page
+    for drawing in re.findall(r"<svg class.*?</svg>", page, re.DOTALL):
+        assert len(set(re.findall("<title>(.*?)</title>", drawing))) == 1
+    coarsest = str(page.count("<svg class") - 1)
+    assert "for any unit, present or not" in words_of(window.step(map=coarsest))
+    (fleet / "away").rename(fleet / "buses.parquet")
+    assert "remove the line dates" in words_of(window.step(confirmed="yes"))
+    assert hv.verify(fleet / "buses-map")["guarantee"]["privacy_unit"] == "user"
+
+
+def test_texts_of_unexpected_errors_are_hidden(window, monkeypatch):
+    """An error of a library could hold a value: its type alone is named."""
+
+    def fail(*_):
+        raise ValueError("4711")
+
+    monkeypatch.setattr(guided, "look_at_columns", fail)
+    status, _, text = window.ask(window.place, {"file": "buses.parquet", "protect": "values"})
+    assert (status, "ValueError" in text, "4711" in text) == (500, True, False)
+
+
+def test_the_command_names_its_folder(refuse, fleet):
+    """A folder that there is not is refused."""
+    assert "there is no folder elsewhere" in refuse("studio elsewhere --no-browser").err

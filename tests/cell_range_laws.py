@@ -20,8 +20,8 @@ from hexveil.mechanisms.looks.clipped_mean import CellLattice
 from hexveil.mechanisms.looks.pooled_means import HISTOGRAM, FirstRange
 from hexveil.mechanisms.looks.weighted_mean import WeightedMean
 from hexveil.mechanisms.stage_data import Outputs
-from hexveil.model.pair_columns import ListedWeights
 from hexveil.smoothing.range_selection import SelectedRanges
+from listed_weights import ListedWeights
 from stage_laws import ExactLoss, Problem
 
 WIDE = 600
@@ -83,11 +83,10 @@ def allocation_of(occupancy, weight, noise, steps, *, lower=0.0, quantum=1.0, **
     )
     plan = {
         "histogram_promise": Pure(Fraction(1, 2)),
-        "spread_epsilon": Fraction(1, 4),
         "first_share": Fraction(3, 10),
         "select": AboveCentre(),
     } | changed
-    pooled = plan["histogram_promise"].amount + plan["spread_epsilon"]
+    pooled = plan["histogram_promise"].amount
     return CellRangeStages(
         mean=mean,
         lattice=lattice,

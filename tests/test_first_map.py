@@ -1,4 +1,4 @@
-"""The page "Publish your first map" does what it says: its commands run, in order, as printed."""
+"""The page "A first map in five minutes" does what it says: its commands run as printed."""
 
 import contextlib
 import io

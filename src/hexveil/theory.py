@@ -29,7 +29,6 @@ from hexveil.accounting.pseudo_user_caps import (
     surrogate_objective,
 )
 from hexveil.accounting.pseudo_users import PseudoUsers, best_fit, wrap_around
-from hexveil.accounting.residual_cap import CellCaps, cap_after_suppression
 from hexveil.accounting.sensitivity import (
     contribution_weights,
     mean_sensitivity,
@@ -44,14 +43,12 @@ from hexveil.accounting.sensitivity import (
 from hexveil.accounting.suppression_stages import SuppressionStage
 
 __all__ = [
-    "CellCaps",
     "Clipping",
     "PseudoUsers",
     "Suppression",
     "SuppressionStage",
     "best_fit",
     "best_offset",
-    "cap_after_suppression",
     "capped_total",
     "clip_user",
     "clipping_bias",

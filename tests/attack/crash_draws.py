@@ -13,7 +13,7 @@ from hexveil.ledger import Ledger
 from hexveil.mechanisms import noise
 
 FILE = "draws.log"
-STAGES = {"histogram", "spread", "first look", "cells"}
+STAGES = {"histogram", "first look", "cells"}
 """Stages of which each is drawn by one call of the door."""
 
 

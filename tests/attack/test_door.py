@@ -36,10 +36,9 @@ MEASURES = {
     "mechanisms/looks/weighted_mean.py", "mechanisms/looks/weighted_variance.py",
     "mechanisms/private_quantile.py",
     "mechanisms/looks/pooled_means.py", "mechanisms/looks/cell_stages.py",
-    "mechanisms/looks/pair_votes.py",
+    "mechanisms/looks/pair_votes.py", "mechanisms/looks/remembered_ranges.py",
     "mechanisms/presence/shape_allocation.py",
     "mechanisms/per_cell_allocation.py",
-    "mechanisms/cell_plans.py",
     "mechanisms/contract.py", "mechanisms/stage_data.py",
     "mechanisms/presence/any_unit.py", "mechanisms/presence/contribution.py",
     "mechanisms/presence/count_map.py",
@@ -54,13 +53,12 @@ STUDIES = {
 """Studies of records that are one's own, or invented; nothing of them is a release."""
 TAKERS = {
     "measure", "values", "execute", "_prepared", "total_over_units",
-    "tally", "tally_by", "total", "sums", "_with_bins",
+    "tally", "total", "sums", "_with_bins",
 }  # fmt: skip
 """Functions of mechanisms that are given private sums; studies of one cell have their own."""
 KERNELS = {
     "map_cells", "map_bins", "_beside", "__init__", "_measure", "_tally_means",
-    "_tally_distances",
-    "measured_integers", "_scored", "_cell_bins", "_pooled_bins",
+    "_scored", "_cell_bins", "_pooled_bins",
 }  # fmt: skip
 """Functions that are given the sums, or the counts by bin, of a block of pairs."""
 HOLDERS = "combined_stages", "binned_stage"

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from attack.exact_law import EXACT, Heard, Oracle, choice, door, new_book
-from hexveil.mechanisms.presence.contribution import NO_CAP
 from hexveil.model.cells import Labels
 from hexveil.model.declared_grid import DeclaredGrid
 from hexveil.model.private_pairs import PrivatePairs
@@ -30,13 +29,13 @@ TERMS = parse_statistics(("p85", "share<20"))[1]
 BINS = fine_bins(LATTICE, TERMS)
 SHAPES = {"terms": TERMS, "bins": BINS, "has_mean": False}
 REQUESTS = {
-    "three stages": PresenceRequest(GRID, LATTICE, FleetDeclaration(2000), 2, NO_CAP),
+    "three stages": PresenceRequest(GRID, LATTICE, FleetDeclaration(2000), 2, 0),
     "capped": PresenceRequest(GRID, LATTICE, FleetDeclaration(2000), 2),
     "one shot": PresenceRequest(GRID, LATTICE, FleetDeclaration(500), 2),
     "counts": PresenceRequest(
         GRID, LATTICE, FleetDeclaration(500, cells_per_unit=2), 2, count_share=Fraction(1)
     ),
-    "shapes": PresenceRequest(GRID, LATTICE, FleetDeclaration(2000), 2, NO_CAP, **SHAPES),
+    "shapes": PresenceRequest(GRID, LATTICE, FleetDeclaration(2000), 2, 0, **SHAPES),
     "capped shapes": PresenceRequest(GRID, LATTICE, FleetDeclaration(2000), 2, **SHAPES),
 }
 OTHERS = [(0, 0, 3, 90), (1, 0, 1, 10), (1, 1, 5, 250), (2, 2, 2, 60)]

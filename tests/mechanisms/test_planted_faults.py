@@ -15,7 +15,7 @@ import pytest
 import hexveil as hv
 from hexveil import Occupancy
 from hexveil.base.errors import HexveilError
-from hexveil.mechanisms.per_cell_allocation import PerCell
+from hexveil.mechanisms.per_cell_allocation import PerCell, PlannedCells
 from hexveil.mechanisms.private_quantile import PrivateQuantile
 from hexveil.mechanisms.single_cell.array_averaging import PseudoUserMeans, UserSums
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, MapProblem
@@ -152,13 +152,13 @@ def test_cells_of_a_user_that_are_not_added_up_are_found(monkeypatch):
     allocation = PerCell(hv.mechanisms.Baseline()).allocate(problem, Fraction(1))
     assert holds(data, allocation, 1)
 
-    def largest(pairs, terms):
-        parts = [terms[:, pairs.user == k].max(axis=1) for k in range(pairs.n_users)]
-        return np.arange(pairs.n_users), *np.array(parts).T
+    def largest(self, parts):
+        terms = np.concatenate(list(parts))
+        return np.array([terms[occupancy.user == k].max() for k in range(3)])
 
     booked_less = replace(allocation)
     with monkeypatch.context() as patch:
-        patch.setattr("hexveil.mechanisms.cell_plans._sums_of_users", largest)
+        patch.setattr(PlannedCells, "sum_parts", largest)
         assert booked_less.losses().max() < allocation.losses().max()
     with pytest.raises(HexveilError, match="more than was booked"):
         holds(data, booked_less, 1)

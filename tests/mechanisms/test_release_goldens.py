@@ -18,13 +18,13 @@ from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.model.pair_columns import (
     WEIGHT_RESOLUTION,
     FactoredWeights,
-    ListedWeights,
     SuppressedPairs,
 )
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.moment_tables import allocation_of
 from hexveil.planning.serialization import codec
 from hexveil.publishing.pipeline import private_sums
+from listed_weights import ListedWeights
 from publishing.setting import dataset_of, plan_of
 
 GOLDENS = json.loads(Path(__file__).with_name("release_goldens.json").read_text("utf-8"))

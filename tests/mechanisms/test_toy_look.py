@@ -17,9 +17,9 @@ from hexveil.mechanisms.looks.kinds import (
 )
 from hexveil.mechanisms.looks.weighted_mean import WeightedMean
 from hexveil.mechanisms.stage_data import Decoded
-from hexveil.model.pair_columns import ListedWeights
 from hexveil.planning.serialization import codec
 from hexveil.planning.serialization.plan_codec import decode, encode
+from listed_weights import ListedWeights
 from publishing.setting import dataset_of
 
 

@@ -51,21 +51,6 @@ def test_the_share_of_the_histogram_falls_with_votes(votes, epsilon):
     assert share <= max(rough + Fraction(1, 1000), Fraction(8, 100))
 
 
-@examples(100)
-@given(
-    st.fractions(min_value=0, max_value=10**6, max_denominator=1000),
-    st.fractions(min_value=Fraction(1, 100), max_value=20, max_denominator=1000),
-)
-def test_a_spread_that_would_be_dear_is_not_measured(votes, epsilon):
-    """Its share is 1.5 to 8 percent, or nothing."""
-    share = cell_ranges.spread_share(votes, epsilon)
-    assert share == 0 or Fraction(15, 1000) <= share <= Fraction(8, 100)
-    if share:
-        assert share >= 16 / (Fraction(3, 10) * votes * epsilon)
-    else:
-        assert not votes or 16 / (Fraction(3, 10) * votes * epsilon) > Fraction(79, 1000)
-
-
 # ---- losses ----
 
 
@@ -93,13 +78,10 @@ def test_losses_are_those_of_all_stages(kind, statistics, occupancy, epsilon):
     assert plan.l0_epsilon >= plan.epsilon * (1 - Fraction(1, 10**12))
 
 
-def test_a_share_that_leaves_nothing_for_the_cells_is_refused():
-    """The spread within cells is paid as well."""
+def test_a_share_is_that_of_the_histogram():
+    """What is asked for is spent on it, and the rest on the cells."""
     crowd = hv.Occupancy.from_dense(np.ones((4000, 2), dtype=int))
-    assert decisions(planned(crowd)).spread_epsilon
     assert decisions(planned(crowd, range_share="0.3")).histogram_loss == Fraction(3, 10)
-    with pytest.raises(InputError, match="leaves nothing for the cells"):
-        planned(crowd, range_share="0.99")
 
 
 # ---- errors ----
@@ -118,7 +100,7 @@ def test_errors_are_those_of_the_assumed_width_before_a_release():
 def released(plan, moved, lower, upper):
     """Return the plan with ranges that a release might choose, of 600 quanta."""
     arrays = map(np.array, (moved, lower, upper))
-    outputs = CellRangeOutputs((5, 9), 14, PooledChoice(50, 350, 200, 90, 90), None, *arrays, 600)
+    outputs = CellRangeOutputs((5, 9), 14, PooledChoice(50, 350, 200, 90, 90), *arrays, 600)
     clipping = replace(decisions(plan), outputs=outputs)
     return plan.changed(allocation=replace(plan.allocation, clipping=clipping))
 

@@ -6,12 +6,8 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import hexveil as hv
-from hexveil import theory
-from hexveil.accounting import heavy_users
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.looks.user_weights import DISTRIBUTED_ITERATIONS
 from hexveil.planning.alternatives import compare_mechanisms
@@ -22,7 +18,6 @@ from hexveil.planning.optimizers import mean_error, pair_sums
 from hexveil.planning.optimizers.mean_error import DISTRIBUTED_SEARCH, FULL_SEARCH
 from hexveil.planning.serialization.plan_codec import encode, pack_decisions
 from stores import distributed, stored
-from strategies import occupancies
 
 BOUNDS, BOTH = (0, 60), ("mean", "variance")
 DELTA = {"epsilon": 2, "delta": "1e-6"}
@@ -46,11 +41,6 @@ RANGED = {
     "one range": {"epsilon": 2, "clipping_range": "private"},
     "ranges, delta": DELTA | {"clipping_range": "per-cell"},
     "one range, delta": DELTA | {"clipping_range": "private", "statistics": BOTH},
-}
-SUPPRESSED = {
-    "mean": {"epsilon": 2},
-    "both": {"epsilon": "0.3", "statistics": BOTH},
-    "target": {"target_error": 20},
 }
 SUMS_PER_EVALUATION, SUMS_OF_A_PLAN = 8, 40
 """Sums of pairs that one evaluation of the error asks for at most, and all that the rest asks."""
@@ -192,48 +182,6 @@ def test_comparisons_are_those_of_pairs_at_hand():
             for name, value in expected.items():
                 number = isinstance(value, float)
                 assert found[name] == (pytest.approx(value, rel=1e-3) if number else value), name
-
-
-@pytest.mark.parametrize("fetched", [2**18, 10, 60])
-@pytest.mark.parametrize("name", SUPPRESSED)
-def test_users_are_suppressed_as_at_hand(name, fetched, monkeypatch):
-    """However few users are fetched first: the same pairs, caps, noise, losses and errors."""
-    monkeypatch.setattr(heavy_users, "FETCHED_PAIRS", fetched)
-    monkeypatch.setattr(heavy_users, "GROWTH", 2)
-    whole = fleet(2, users=60, cells=9)
-    here, there = (
-        planned(one, method="clip-user", **SUPPRESSED[name])
-        for one in (whole, distributed(whole, 40))
-    )
-    assert encode(there) == encode(here)
-    np.testing.assert_array_equal(there.losses(), here.losses())
-    assert (there.epsilon, there.l0_epsilon) == (here.epsilon, here.l0_epsilon)
-    np.testing.assert_array_equal(there.objective_errors(), here.objective_errors())
-    monkeypatch.setattr(heavy_users, "MOST_PAIRS", 11)
-    if fetched == 10:
-        with pytest.raises(InputError, match=r"at most 11 are fetched .* Use method .joint."):
-            planned(distributed(whole, 40), method="clip-user", **SUPPRESSED[name])
-
-
-@pytest.mark.parametrize("error", ["sum", "separate"])
-@given(occupancies(users=7, cells=5), st.integers(1, 12), st.integers(1, 8))
-def test_a_run_over_blocks_is_that_over_pairs_at_hand(error, occupancy, fetched, room):
-    """Stages, K, the exempt cell, errors and suppressed pairs of any occupancy."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(heavy_users, "FETCHED_PAIRS", fetched)
-        patch.setattr(heavy_users, "GROWTH", 1)
-        for unfinished, exempt in (("undo", "smallest"), ("keep", "none")):
-            options = {"unfinished_stage": unfinished, "exempt": exempt}
-            here, there = (
-                theory.clip_user(one, 5, "0.2", error=error, **options)
-                for one in (occupancy, distributed(occupancy, room))
-            )
-            for name in ("stages", "degradation", "exempt", "bound"):
-                assert getattr(there, name) == getattr(here, name)
-            for name in ("cell", "user"):
-                np.testing.assert_array_equal(*(getattr(o.suppressed, name) for o in (there, here)))
-            np.testing.assert_array_equal(there.mean_errors, here.mean_errors)
-            np.testing.assert_array_equal(there.variance_errors, here.variance_errors)
 
 
 @pytest.mark.parametrize("name", RANGED)

@@ -17,8 +17,9 @@ from hexveil.mechanisms.looks.user_weights import (
     find_user_weights,
     max_bias,
 )
-from hexveil.model.pair_columns import WEIGHT_RESOLUTION, ListedWeights
+from hexveil.model.pair_columns import WEIGHT_RESOLUTION
 from hexveil.planning.optimizers import pair_sums
+from listed_weights import ListedWeights
 
 PRIOR = UserMeanPrior(0.3, 0.1)
 

@@ -25,7 +25,7 @@ from hexveil.mechanisms.looks.user_weights import (
     max_bias,
 )
 from hexveil.mechanisms.stage_data import centre_and_radius
-from hexveil.model.pair_columns import ListedWeights
+from listed_weights import ListedWeights
 from publishing.setting import dataset_of
 
 CROWD = hv.Occupancy.from_dense([[1, 2]] * 150 + [[3, 0]] * 50 + [[0, 40]])

@@ -9,16 +9,13 @@ import pytest
 
 import hexveil as hv
 from hexveil.base.errors import HexveilError, InputError
-from hexveil.mechanisms import REGISTRY, noise, per_cell_allocation
+from hexveil.mechanisms import noise
 from hexveil.mechanisms.contract import MemoryJournal, execute
-from hexveil.mechanisms.looks.pair_votes import SPREAD_POINTS
 from hexveil.mechanisms.looks.pooled_means import BINS
-from hexveil.mechanisms.sensitivity_report import LaplaceNoise, Meter, NoisyMax
+from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.pair_columns import SuppressedPairs
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.alternatives import explain_absence
-from hexveil.planning.cell_mechanisms import SavedStages
 from hexveil.planning.distribution.distribution_components import BinPlan, score_metadata
 from hexveil.planning.feasibility.capacity import propose_runs
 from hexveil.planning.optimizers import pair_sums
@@ -29,7 +26,7 @@ from hexveil.publishing.verification.verify import find_problems
 from hexveil.records.dataset import Dataset, DistributedSums
 from publishing.releases import statements_of
 from publishing.setting import dataset_of, hexagons
-from publishing.test_cell_mechanisms import MECHANISMS, fleet
+from publishing.test_cell_mechanisms import fleet
 from stores import STORES, distributed_dataset, stored
 
 SCALE = ValueLattice.of((0, 10), "0.5")
@@ -42,8 +39,6 @@ ASKED = {
     "per-cell": {"epsilon": 2, "method": "per-cell"},
     "both": {"statistics": BOTH},
     "both, composed": {"statistics": BOTH, "method": "equal-split"},
-    "suppressed": {"epsilon": 2, "method": "clip-user"},
-    "suppressed, both": {"method": "clip-user", "statistics": BOTH},
     "sd": {"statistics": ("sd",)},
     "range": RANGE,
     "range, both": RANGE | {"statistics": BOTH},
@@ -207,40 +202,6 @@ def test_counts_by_bin_are_apportioned_alike(counted, estimator, room, delta):
     assert_same_numbers(run(there, made), run(counted, here))
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_cells_planned_apart_are_those_of_one_machine(mechanism):
-    """Losses, errors, whole numbers before noise, scales, estimates and ranges, to the last bit."""
-    predicts = mechanism == "Auto(trials=16)"
-    whole = fleet(n_cells=2 if predicts else 5)
-    # Predictions take long, and the search for the common loss is the same for all.
-    asked = {"mechanism": mechanism, "method": "equal-split" if predicts else "per-cell"}
-    here = planned(whole, **asked)
-    given, outputs, (mean,) = run(whole, here)
-    ranges = here.stages().released_ranges(outputs)
-    for store, room in (("runs", 30), ("elsewhere", 1), ("elsewhere", 10_000))[predicts:]:
-        with stored(whole, store, room) as data:
-            there = planned(data, **asked)
-            assert there.table.equals(here.table)
-            assert there.users.equals(here.users)
-            assert (there.cell_epsilon, there.l0_epsilon) == (here.cell_epsilon, here.l0_epsilon)
-            numbers, rows, (same,) = run(data, there)
-            assert there.stages().released_ranges(outputs) == ranges
-        for pair, other in zip(numbers, given, strict=True):
-            for one, also in zip(pair, other, strict=True):
-                np.testing.assert_array_equal(one, also, strict=True)
-        assert {name: row.tolist() for name, row in rows.items()} == {
-            name: row.tolist() for name, row in outputs.items()
-        }
-        np.testing.assert_array_equal(same.estimate, mean.estimate)
-        np.testing.assert_array_equal(same.grid.step, mean.grid.step)
-
-
-def test_every_mechanism_of_a_cell_is_compared():
-    """Those left out above choose a cap by rank, and are planned by caps of all cells at once."""
-    compared = {mechanism.split("(")[0] for mechanism in MECHANISMS}
-    assert compared == REGISTRY.keys() - {"Baseline", "OptimalClipping"}
-
-
 RELEASED = {
     "moments": {"statistics": BOTH, "clipping_range": "bounds"},
     "moments, delta": DELTA | {"statistics": BOTH, "clipping_range": "bounds"},
@@ -304,27 +265,11 @@ def test_what_comes_to_the_driver_is_bounded_by_cells_and_users(
     # Three columns of a cell or a user, a digest per cell, and a row of votes per block.
     most = 8 * max(
         4 * occupancy.n_cells, 3 * occupancy.n_users,
-        store.blocks * (max(*BINS, len(SPREAD_POINTS)) + 2),
+        store.blocks * (max(BINS) + 2),
     )  # fmt: skip
     sizes = dict(sorted(store.received, key=lambda noted: noted[1]))
     assert sizes.pop("_fetched") <= 2 * sample * 3 * 8
     assert max(sizes.values()) <= most < 8 * occupancy.n_pairs / 2
-
-
-@pytest.mark.slow
-def test_answers_about_cells_planned_apart_are_bounded():
-    """By cells, users of blocks and candidates, not by pairs."""
-    counts = np.random.default_rng(9).poisson(3, (400, 12)) + 1
-    whole = dataset_of(counts, 30 * hv.Occupancy.from_dense(counts).n)
-    there = distributed_dataset(whole, 1900)
-    asked = {"mechanism": "FixedQuantile(candidates=16)", "method": "equal-split"}
-    made, store = planned(there, **asked), there.occupancy.store
-    store.received.clear()
-    assert_same_numbers(run(there, made.anew()), run(whole, planned(whole, **asked)))
-    largest = max(size for _, size in store.received)
-    # A user and two sums in each block; of cells two choices with their scores.
-    expected = max(20 * 400 * store.blocks, 8 * 12 * 2 * (17 + 1))
-    assert largest <= expected < 8 * counts.size
 
 
 # ---- plans and advice ----
@@ -354,17 +299,15 @@ def test_the_adviser_predicts_what_it_does_at_hand():
 
 @pytest.mark.parametrize(
     "name",
-    ["joint", "range", "cell ranges", "delta, cell ranges", "suppressed"],
+    ["joint", "range", "cell ranges", "delta, cell ranges"],
 )
 def test_a_saved_plan_has_no_pairs_and_goes_with_its_records(name, tmp_path):
-    """The folder has no counts of pairs, but suppressed ones; only its records fit it."""
+    """The folder has no counts of pairs; only its records fit it."""
     there, other = (distributed_dataset(records(seed), 30) for seed in (0, 1))
     made = planned(there, **ASKED[name])
     folder = made.save(tmp_path / "plan")
     saved = unpack_bytes((folder / "arrays.bin").read_bytes())[1]
     assert not any(one.startswith("occupancy") for one in saved)
-    suppressed = saved.get("allocation.suppressed_pairs.cell", np.zeros(0))
-    assert ("suppressed" in name) == (suppressed.size > 0)
     for read in (
         hv.Plan.load(folder, there.occupancy),
         plan_codec.decode(plan_codec.encode(made), made),
@@ -373,7 +316,7 @@ def test_a_saved_plan_has_no_pairs_and_goes_with_its_records(name, tmp_path):
         np.testing.assert_array_equal(read.losses(), made.losses())
     # The ledger has a number per user and one per cell, never per pair.
     sizes = {array.size for array in plan_codec.pack_decisions(made)[1].values()}
-    assert sizes - {suppressed.size} == {there.occupancy.n_cells, there.occupancy.n_users}
+    assert sizes == {there.occupancy.n_cells, there.occupancy.n_users}
     with pytest.raises(InputError, match=r"hv.Plan.load\(folder, dataset.occupancy\)"):
         hv.Plan.load(folder)
     for wrong in (other.occupancy, records().occupancy):
@@ -389,15 +332,13 @@ def test_a_saved_plan_has_no_pairs_and_goes_with_its_records(name, tmp_path):
     [
         ({"statistics": "p50", "estimator": "bins"}, 0.1, 0),
         ({"statistics": "p50", "estimator": "bins"}, 0.5, 1),
-        ({"mechanism": "Levy(gamma=1)", "method": "per-cell"}, 0.2, 0),
-        ({"mechanism": "Levy(gamma=1)", "method": "per-cell"}, 0.7, 1),
     ],
 )
 def test_stages_in_blocks_that_cost_more_than_was_booked_are_not_drawn(
     counted, asked, part, stages
 ):
-    """The meter refuses the shape or choice, or what follows once that was drawn."""
-    there = distributed_dataset(fleet() if "mechanism" in asked else counted, 30)
+    """The meter refuses the shape, or what follows once that was drawn."""
+    there = distributed_dataset(counted, 30)
     plan, journal = planned(there, **asked), MemoryJournal()
     meter = Meter(part * plan.stages().losses())
     with pytest.raises(HexveilError, match="more than was booked"):
@@ -405,38 +346,18 @@ def test_stages_in_blocks_that_cost_more_than_was_booked_are_not_drawn(
     assert len(journal.rows) == stages
 
 
-def test_a_request_that_blocks_were_not_asked_about_has_no_bound():
-    """Less noise than the losses were computed for, or noise of another kind, is refused."""
-    there = distributed_dataset(fleet(), 30)
-    plan = planned(there, mechanism="AKMV(candidates=32)", method="per-cell")
-    stage = plan.stages().next_stage({})
-    (request, *_), (report, *others) = stage.noise({}), stage.sensitivity({})
-    loss = partial(report.loss_lower_bound, n_users=there.occupancy.n_users)
-    assert (loss(request) > 0).any()
-    assert not any(own.loss_lower_bound(request, 1).any() for own in others)
-    for wrong in (NoisyMax(request.scale * 0.99), LaplaceNoise(np.array([request.scale]))):
-        assert np.isinf(loss(wrong)).all()
-
-
-def test_refusals_of_blocks_are_those_of_one_machine(monkeypatch):
-    """A cap that fills no array, a foreign choice, other stages, too many candidates, all pairs."""
-    whole = fleet()
-    there, asked = distributed_dataset(whole, 30), {"method": "equal-split"}
-    for data in (whole, there):
-        with pytest.raises(InputError, match="no array is filled"):
-            planned(data, mechanism='ArrayAveraging("wrap_around", 100000)', **asked)
-    plan = planned(there, mechanism="Auto(trials=2)", **asked)
-    saved = SavedStages.of(plan.allocation.clipping)
-    with pytest.raises(InputError, match="has a choice that"):
-        replace(saved, choices=("[1]",) * 3).restored(plan.problem, plan.allocation)
-    with pytest.raises(InputError, match="come out otherwise in this version"):
-        replace(saved, stages="0" * 64).restored(plan.problem, plan.allocation)
-    assert explain_absence(plan) is None
-    with pytest.raises(InputError, match="in one machine's memory"):
-        plan.pair_losses()
-    monkeypatch.setattr(per_cell_allocation, "MOST_SCORES", 64)
-    with pytest.raises(InputError, match=r"66 candidates together.* fewer candidates"):
-        planned(there, mechanism="AKMV(candidates=21)", **asked)
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"mechanism": "Levy(gamma=1)", "method": "per-cell"},
+        {"mechanism": "Auto(trials=2)", "method": "equal-split"},
+        {"method": "clip-user"},
+    ],
+)
+def test_methods_of_pairs_at_hand_refuse_others(asked):
+    """The papers' mechanisms of one cell, and CLIP-USER, say what to use instead."""
+    with pytest.raises(InputError, match=r"in one machine's memory: use method .joint."):
+        planned(distributed_dataset(fleet(), 30), **asked)
 
 
 @pytest.mark.parametrize("name", ["range", "cell ranges", "delta, range"])

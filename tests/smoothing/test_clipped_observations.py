@@ -11,10 +11,10 @@ from scipy import integrate
 
 from examples import examples
 from hexveil.model.occupancy import LocalOccupancy
-from hexveil.model.pair_columns import ListedWeights
 from hexveil.smoothing import user_mean_law
 from hexveil.smoothing.clipped_posterior import log_likelihood, model_look
 from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanLaw, invert_rows
+from listed_weights import ListedWeights
 from smoothing.clipped_cells import BOUNDS, even_design
 
 deviations = st.floats(0.5, 20.0)

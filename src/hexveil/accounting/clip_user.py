@@ -1,7 +1,6 @@
 """CLIP-USER: fewer cells per user, at no larger worst-case error.
 
-Source: COMP Algorithm 1 and sections V-B, VI-A.3, as corrected by ERRATA 1 and 2. A cap per cell
-after it is in `suppression_cap`.
+Source: COMP Algorithm 1 and sections V-B, VI-A.3, as corrected by ERRATA 1 and 2.
 Neighbours: all values of one user, in all its cells at once, change within the bounds; users and
 counts are public, so everything here costs no privacy.
 Symbols of one cell: m samples of a user, N their sum, Γ contributed samples of a user, n their sum,
@@ -32,12 +31,11 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from hexveil.accounting.heavy_users import SuppressionCounts, SuppressionSource
 from hexveil.accounting.suppression_stages import TIE, CellError, SuppressionRun, SuppressionStage
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_positive_fraction
-from hexveil.model.occupancy import Occupancy
+from hexveil.model.occupancy import LocalOccupancy, Occupancy
 from hexveil.model.pair_columns import SuppressedPairs
 
 ErrorKind = Literal["sum", "separate"]
@@ -53,7 +51,7 @@ class Suppression:
     ----------
     occupancy : Occupancy
     suppressed : SuppressedPairs
-        Pairs of which nothing contributes: a list of them where pairs are distributed.
+        Pairs of which nothing contributes.
     degradation : int
         K, the most cells that a user still occupies: the release loses at most K ε (COMP
         Proposition V.1; ERRATA 3 gives the loss itself).
@@ -68,7 +66,7 @@ class Suppression:
     stages : tuple of Stage
     """
 
-    occupancy: Occupancy
+    occupancy: LocalOccupancy
     suppressed: SuppressedPairs
     degradation: int
     mean_errors: Floats
@@ -81,8 +79,7 @@ class Suppression:
     @property
     def contributions(self) -> Ints:
         """Contributed samples of each (cell, user) pair at hand; 0 where suppressed."""
-        local = self.occupancy.local()
-        return np.where(self.suppressed.of(local), 0, local.n)
+        return np.where(self.suppressed.of(self.occupancy), 0, self.occupancy.n)
 
     @property
     def contributing_pairs(self) -> Bools:
@@ -106,7 +103,7 @@ class Suppression:
 
 
 def clip_user(  # noqa: PLR0913  a public door: keyword-only
-    occupancy: Occupancy | SuppressionSource,
+    occupancy: Occupancy,
     span: float,
     epsilon: Number,
     *,
@@ -125,7 +122,7 @@ def clip_user(  # noqa: PLR0913  a public door: keyword-only
     Parameters
     ----------
     occupancy : Occupancy
-        Public counts; or their source, which several runs share.
+        Public counts, of pairs at hand.
     span : float
         U, the width of the bounds, in value units.
     epsilon : int, str, Decimal, Fraction or float
@@ -164,33 +161,31 @@ def clip_user(  # noqa: PLR0913  a public door: keyword-only
     >>> done.stages[0]
     SuppressionStage(degree=2, users=1, suppressed=1, finished=True)
     """
-    source = occupancy if isinstance(occupancy, SuppressionSource) else SuppressionSource(occupancy)
+    counts = occupancy.local()
     cell_loss = float(to_positive_fraction(epsilon, "epsilon"))
     width = float(to_positive_fraction(span, "span"))
     _check_words(error, unfinished_stage, exempt)
-    occupancy = source.occupancy
-    if not occupancy.n_pairs:
+    if not counts.n_pairs:
         raise InputError("the occupancy is empty: CLIP-USER needs at least one cell.")
     # Errors are reported in value units; only the comparison is in shares of the targets.
-    cell_error, whole = CellError.of(width, cell_loss, None), _whole_cells(occupancy)
+    cell_error, whole = CellError.of(width, cell_loss, None), _whole_cells(counts)
     limits = _limits(cell_error.parts(*whole), error, bound, targets)
     shares = limits if isinstance(limits, tuple) else None
     measure = CellError.of(width, cell_loss, shares)
     untouched = _exempt(measure.errors(*whole)) if exempt == "smallest" else None
     limit = 1.0 if isinstance(limits, tuple) else limits
-    counts, rows, stages = _run(source, measure, limit, untouched)
+    run = SuppressionRun(counts, measure, limit, untouched)
+    stages = tuple(run.stages())
     undone = stages[-1].suppressed if unfinished_stage == "undo" else 0
-    gone = np.array(rows[: len(rows) - undone], dtype=np.int64)
+    gone = np.array(run.suppressed[: len(run.suppressed) - undone], dtype=np.int64)
     remaining = counts.n.copy()
     remaining[gone] = 0
     degree = counts.cells_per_user - np.bincount(counts.user[gone], minlength=counts.n_users)
-    # Of distributed pairs users of fewer cells than all that are here may have the most left.
-    others = _most_cells_below(occupancy, stages)
     errors = cell_error.parts(*_remaining_cells(counts, remaining, gone))
     return Suppression(
-        occupancy,
-        source.suppressed(gone),
-        max(int(degree.max()), others),
+        counts,
+        SuppressedPairs.of_rows(counts, counts.cell[gone], counts.user[gone]),
+        int(degree.max()),
         *errors,
         error,
         limits,
@@ -204,26 +199,6 @@ def initial_errors(occupancy: Occupancy, span: float, epsilon: Number) -> tuple[
     measure = CellError.of(float(span), float(to_positive_fraction(epsilon, "epsilon")), None)
     mean, variance = measure.parts(*_whole_cells(occupancy))
     return float(mean.max()), float(variance.max())
-
-
-def _run(
-    source: SuppressionSource, measure: CellError, limit: float, exempt: int | None
-) -> tuple[SuppressionCounts, list[int], tuple[SuppressionStage, ...]]:
-    """Return the counts of a whole run, its suppressed pairs in order, and its stages."""
-    counts, least = source.first()
-    while True:
-        run = SuppressionRun(counts, measure, limit, exempt)
-        stages = tuple(run.stages(least))
-        if least == 1 or not stages[-1].finished:
-            return counts, run.suppressed, stages
-        # What the run would do next depends on users that are not here: again, with more.
-        counts, least = source.more()
-
-
-def _most_cells_below(occupancy: Occupancy, stages: tuple[SuppressionStage, ...]) -> int:
-    """Return the most cells of users that no stage treated; 0 without any."""
-    cells = occupancy.cells_per_user
-    return int(cells.max(where=cells < stages[-1].degree, initial=0))
 
 
 def _check_words(error: str, unfinished_stage: str, exempt: str) -> None:
@@ -243,7 +218,7 @@ def _whole_cells(occupancy: Occupancy) -> tuple[Ints, Ints, Ints]:
 
 
 def _remaining_cells(
-    counts: SuppressionCounts, remaining: Ints, gone: Ints
+    counts: LocalOccupancy, remaining: Ints, gone: Ints
 ) -> tuple[Ints, Ints, Ints]:
     """Return n, the largest Γ and N of each cell once some pairs are suppressed."""
     records = counts.records_per_cell

@@ -8,12 +8,6 @@ a user, K arrays, w(A) the filled places of an array.
 Users are taken in non-increasing order of m, equal ones in the order given. A *piece* is what one
 user has in one array: one piece per user under BESTFIT, at most two under WRAPAROUND, none for a
 user whose samples all fall in WRAPAROUND's last, unfilled array, which is deleted.
-
-Why BESTFIT is near-linear here. While users of one size s are placed, the fullest array that fits
-them stays the fullest until it can take no more: its free room only shrinks, and every other
-array has at least the room it had or less than s. So a whole run of neighbouring arrays with
-equal room is filled by one step, and a size splits at most one run: there are about as many steps
-as distinct sizes, not as users.
 """
 
 from bisect import bisect_left, insort
@@ -26,8 +20,6 @@ from numpy.typing import ArrayLike
 from hexveil.accounting.sensitivity import check_counts
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
-
-Placed = list[tuple[int, int, int]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,12 +165,9 @@ def best_fit(counts: ArrayLike, cap: int) -> PseudoUsers:
     """
     m, length = check_counts(counts), check_cap(cap)
     capped = np.minimum(m, length)
-    order = _by_size(m)
-    ranked = capped[order]
-    edges = np.flatnonzero(np.diff(ranked, prepend=0, append=0))
-    n_arrays, placed = _place(ranked[edges[:-1]].tolist(), np.diff(edges).tolist(), length)
-    home = np.empty_like(capped)
-    home[order] = _unfold(placed)
+    order, home = _by_size(m), np.empty_like(capped)
+    home[order] = arrays = _place(capped[order].tolist(), length)
+    n_arrays = max(arrays) + 1
     return _grouping(length, n_arrays, home, (np.arange(m.size), home, capped))
 
 
@@ -225,65 +214,26 @@ def _sum_by(user: Ints, terms: Floats, n_users: int) -> Floats:
     return np.asarray(np.bincount(user, weights=terms, minlength=n_users), dtype=np.float64)
 
 
-class _Rooms:
-    """Open arrays by free room: runs [start, stop) of neighbours with equal room."""
-
-    def __init__(self) -> None:
-        self.rooms: list[int] = []  # ascending
-        self.runs: dict[int, list[tuple[int, int]]] = {}  # heaps, least index first
-
-    def add(self, room: int, start: int, stop: int) -> None:
-        """Note the run, unless it is empty or full."""
-        if start == stop or not room:
-            return
-        if room not in self.runs:
-            self.runs[room] = []
-            insort(self.rooms, room)
-        heappush(self.runs[room], (start, stop))
-
-    def take(self, size: int) -> tuple[int, int, int] | None:
-        """Return (room, start, stop) of the least run with the least room >= size, if any."""
-        index = bisect_left(self.rooms, size)
-        if index == len(self.rooms):
-            return None
-        room = self.rooms[index]
-        start, stop = heappop(self.runs[room])
-        if not self.runs[room]:
-            del self.runs[room], self.rooms[index]
-        return room, start, stop
-
-
-def _place(sizes: list[int], users: list[int], cap: int) -> tuple[int, Placed]:
-    """Return the number of arrays, and (start, each, n): `each` users into n arrays from start.
-
-    `sizes` are distinct and descending; the users of the result follow one another.
-    """
-    open_runs, n_arrays, placed = _Rooms(), 0, []
-    for size, count in zip(sizes, users, strict=True):
-        remaining = count
-        while remaining:
-            run = open_runs.take(size)
-            if run is None:
-                run = (cap, n_arrays, n_arrays - (-remaining // (cap // size)))
-                n_arrays = run[2]
-            room, start, stop = run
-            per_array = room // size
-            full = min(stop - start, remaining // per_array)
-            remainder = remaining - full * per_array if start + full < stop else 0
-            if full:
-                placed.append((start, per_array, full))
-                open_runs.add(room - per_array * size, start, start + full)
-            if remainder:
-                placed.append((start + full, remainder, 1))
-                open_runs.add(room - remainder * size, start + full, start + full + 1)
-            open_runs.add(room, start + full + (remainder > 0), stop)
-            remaining -= full * per_array + remainder
-    return n_arrays, placed
-
-
-def _unfold(placed: Placed) -> Ints:
-    """Return the array of each user, in the order of placement."""
-    start, copies, n = np.array(placed, dtype=np.int64).T
-    preceding = np.cumsum(n) - n
-    arrays = np.arange(n.sum()) + np.repeat(start - preceding, n)
-    return np.repeat(arrays, np.repeat(copies, n))
+def _place(sizes: list[int], cap: int) -> list[int]:
+    """Return the array of each user, of descending sizes."""
+    # Open arrays by free room: rooms ascending, of each a heap, the least index first.
+    rooms: list[int] = []
+    arrays: dict[int, list[int]] = {}
+    home, n_arrays = [], 0
+    for size in sizes:
+        place = bisect_left(rooms, size)
+        if place == len(rooms):
+            room, array, n_arrays = cap, n_arrays, n_arrays + 1
+        else:
+            room = rooms[place]
+            array = heappop(arrays[room])
+            if not arrays[room]:
+                del arrays[room], rooms[place]
+        home.append(array)
+        left = room - size
+        if left and left not in arrays:
+            arrays[left] = []
+            insort(rooms, left)
+        if left:
+            heappush(arrays[left], array)
+    return home

@@ -24,9 +24,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hexveil.accounting.heavy_users import SuppressionCounts
 from hexveil.accounting.sensitivity import variance_share
 from hexveil.base.arrays import Floats, Ints
+from hexveil.model.occupancy import LocalOccupancy
 
 Candidate = tuple[int, int, int]  # cell, count, pair
 
@@ -65,7 +65,7 @@ class SuppressionRun:
     """One execution: remaining records per user, and the suppressed pairs in order."""
 
     def __init__(
-        self, occupancy: SuppressionCounts, measure: "CellError", limit: float, exempt: int | None
+        self, occupancy: LocalOccupancy, measure: "CellError", limit: float, exempt: int | None
     ) -> None:
         self._occupancy, self._cells = occupancy, RemainingCounts(occupancy)
         self._measure, self._limit = measure, limit * (1.0 + TIE)
@@ -79,18 +79,12 @@ class SuppressionRun:
         self._base, self._slope, self._top, self._peak = np.array(lines).T.copy()
         self.suppressed: list[int] = []
 
-    def stages(self, least: int = 1) -> Iterator[SuppressionStage]:
-        """Run and report the stages until one halts: at the latest, the last users of cells.
-
-        Parameters
-        ----------
-        least : int
-            Fewest cells of users whose pairs are all among the counts: the last stage.
-        """
+    def stages(self) -> Iterator[SuppressionStage]:
+        """Run and report the stages until one halts: at the latest, the last users of cells."""
         degree = self._occupancy.cells_per_user
         order = np.argsort(-degree, kind="stable")
         rising = -degree[order]
-        for d in range(int(degree.max()), least - 1, -1):
+        for d in range(int(degree.max()), 0, -1):
             users = np.sort(order[: np.searchsorted(rising, -d, side="right")])
             suppressed = self._treated(users.tolist())
             self.suppressed += suppressed
@@ -260,7 +254,7 @@ class RemainingCounts:
     all suppressions together cost no more than the pairs there are.
     """
 
-    def __init__(self, occupancy: SuppressionCounts) -> None:
+    def __init__(self, occupancy: LocalOccupancy) -> None:
         order = np.lexsort((-occupancy.n, occupancy.cell))
         place = np.empty(order.size, dtype=np.int64)
         place[order] = np.arange(order.size)

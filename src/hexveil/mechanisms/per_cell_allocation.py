@@ -1,56 +1,43 @@
-"""Cells planned apart: a mechanism of one cell on every cell of a map.
+"""Cells planned apart: a mechanism of one cell on every cell of a map whose pairs are at hand.
 
 Stage k of the map is the k-th stage of every cell that has one: one row of the journal, and one
-call for the noise of all sums. Cells may differ in mechanism (`Auto`). Each question goes to blocks
-of whole cells, in memory or elsewhere, which make the plans of their cells (`cell_plans`). What
-returns is a figure per cell; per stage one whole number of each sum, or the scores of each choice;
-and users' losses, summed over each block in whole parts (`accounting/moves.py`): exact, wherever
-blocks begin. Noise is drawn here, once; blocks draw nothing.
+call for the noise of all sums. Cells may differ in mechanism (`Auto`).
 
 Neighbours: all values of one user, in all its cells at once, change within the bounds.
-Sensitivity: that of each cell's own stage, computed from the cell's counts in its block.
+Sensitivity: that of each cell's own stage, computed from the cell's counts.
 Loss: that of a user is the sum over its cells, since cells have independent noise and each cell's
-loss holds whatever its earlier stages found (adaptive composition). One common loss of every cell
-is searched by bisection, so that the most exposed user stays within ε by exact accounting. The
-meter gets the sum at the scales of a row with the first request of the row, nothing with the
-others; a request of another scale than was asked about has no bound, and is refused.
+loss holds whatever its earlier stages found (adaptive composition). Losses are summed in whole
+parts (`accounting/moves.py`). One common loss of every cell is searched by bisection, so that the
+most exposed user stays within ε by exact accounting. The meter gets the sum over a row with the
+first request of the row, nothing with the others; a request of another scale has no bound, and is
+refused.
 Source: the mechanism of the cell.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from hexveil.accounting.moves import LossParts
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
-from hexveil.base.read_only import read_only
-from hexveil.mechanisms import cell_plans
-from hexveil.mechanisms.cell_plans import (
-    CellFigures,
-    CellPlans,
-    Column,
-    Columns,
-    PlanWork,
-    figure_columns,
-)
+from hexveil.base.read_only import ReadOnlyArrays, read_only
 from hexveil.mechanisms.contract import DONE, DrawnRow, Stage
-from hexveil.mechanisms.sensitivity_report import (
-    LaplaceNoise,
-    NoiseRequest,
-    NoisyMax,
-    SensitivityReport,
+from hexveil.mechanisms.sensitivity_report import NoiseRequest, SensitivityReport, scales_of
+from hexveil.mechanisms.single_cell.cell_allocation import (
+    CellAllocation,
+    CellProblem,
+    MapProblem,
+    ReleasedRange,
 )
-from hexveil.mechanisms.single_cell.cell_allocation import MapProblem, ReleasedRange
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
-from hexveil.mechanisms.stage_data import Measured, Outputs, PrivateSums, Scores, Values
+from hexveil.mechanisms.stage_data import Measured, Outputs, PrivateSums, ProvenError
 
 BISECTIONS = 16
 SPENT = 1 - 2.0**-20
@@ -58,8 +45,45 @@ SPENT = 1 - 2.0**-20
 PROPORTION = 1 - 2.0**-24
 """A guess stays so much below the limit, since losses round up."""
 NOTHING = read_only(np.zeros(1))
-MOST_SCORES = 2**26
-"""Scores of all cells' choices in one stage: half a gigabyte."""
+
+
+@dataclass(frozen=True, eq=False)
+class CellFigures(ReadOnlyArrays):
+    """Figures of the plans of all cells.
+
+    Attributes
+    ----------
+    scale, bias, bound95 : ndarray of float, shape (n_cells,)
+        Error of the estimate for bounds of width 1; the bias is 1 where none is proven.
+    proven : ndarray of bool, shape (n_cells,)
+        Whether the bias is a proven worst case.
+    grid_start, grid_step : ndarray of float, shape (n_cells,)
+        Where estimates can lie, in quanta; no numbers where on a curve of integers.
+    n_stages : ndarray of int64, shape (n_cells,)
+    """
+
+    scale: Floats
+    bias: Floats
+    bound95: Floats
+    proven: Bools
+    grid_start: Floats
+    grid_step: Floats
+    n_stages: Ints
+
+    @classmethod
+    def of(cls, plans: Iterable[CellAllocation]) -> CellFigures:
+        """Return the figures of plans."""
+        rows = []
+        for plan in plans:
+            error, grid = plan.error(1.0), plan.grid()
+            proven = isinstance(error, ProvenError)
+            bias = float(error.bias[0]) if isinstance(error, ProvenError) else 1.0
+            ends = (np.nan,) * 2 if grid is None else (float(grid.start[0]), float(grid.step[0]))
+            figures = float(error.scale[0]), bias, float(error.bound95[0]), proven, *ends
+            rows.append((*figures, len(plan.stages)))
+        scale, bias_column, bound95, is_proven, start, step, stages = np.array(rows, float).T
+        found = scale, bias_column, bound95, is_proven.astype(bool), start, step
+        return cls(*found, stages.astype(np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,18 +106,22 @@ class PlannedCells:
     choices: tuple[str, ...]
 
     @cached_property
-    def plans(self) -> CellPlans:
-        """Facts of all cells, from which blocks make plans."""
-        problem = self.problem
-        return CellPlans(
-            self.mechanism,
-            problem.lower,
-            problem.quantum,
-            problem.span,
-            self.cell_epsilon,
-            np.array(self.choices, dtype=np.str_),
-            kept={} if problem.occupancy.is_local else None,
-        )
+    def rows(self) -> list[slice]:
+        """Pairs of each cell; refused of pairs that are not at hand."""
+        return [slice(*ends) for ends in pairwise(self.problem.occupancy.local().start.tolist())]
+
+    def facts(self) -> Iterator[CellProblem]:
+        """Yield the public facts of each cell."""
+        problem, counts = self.problem, self.problem.occupancy.local().n
+        for rows in self.rows:
+            yield CellProblem(counts[rows], problem.lower, problem.quantum, problem.span)
+
+    @cached_property
+    def plans(self) -> list[CellAllocation]:
+        """Plan of each cell."""
+        chosen = zip(self.facts(), self.choices, strict=True)
+        allocate, epsilon = self.mechanism.allocate_chosen, self.cell_epsilon
+        return [allocate(cell, epsilon, choice) for cell, choice in chosen]
 
     @cached_property
     def parts(self) -> LossParts:
@@ -101,133 +129,95 @@ class PlannedCells:
         most = int(self.problem.occupancy.cells_per_user.max())
         return LossParts.of_cells(self.cell_epsilon, most)
 
-    def ask(
-        self, work: Callable[..., Columns], n_columns: int, outputs: tuple[Ints, ...] = ()
-    ) -> Columns:
-        """Return the columns of a function of `cell_plans`, of the blocks in order.
-
-        Raises
-        ------
-        InputError
-            If a block refuses it.
-        """
-        asked = partial(work, plans=replace(self.plans, outputs=outputs))
-        told = partial(cell_plans.with_refusal, work=asked, n_columns=n_columns)
-        return _accepted(self.problem.occupancy.map_cells(told))
-
-    def map_plans(self, work: PlanWork, n_columns: int) -> Columns:
-        """Return the columns that a function of a module makes of the plans of all cells."""
-        return self.ask(partial(cell_plans.map_plans, work=work), n_columns)
-
-    def sum_over_users(
-        self, work: Callable[..., Columns], n_columns: int, outputs: tuple[Ints, ...] = ()
-    ) -> tuple[Ints, ...]:
-        """Return sums of parts of each user."""
-        occupancy = self.problem.occupancy
-        totals = tuple(np.zeros(occupancy.n_users, dtype=np.int64) for _ in range(n_columns))
-        asked = partial(work, plans=replace(self.plans, outputs=outputs), parts=self.parts)
-        told = partial(cell_plans.with_refusal, work=asked, n_columns=n_columns + 1)
-        # Block by block: where blocks are on disk, one answer is in memory at a time.
-        for answer in occupancy.each("cells", told):
-            users, *sums = _accepted(answer)
-            for total, column in zip(totals, sums, strict=True):
-                np.add.at(total, users, column)
-        return totals
-
     @cached_property
     def figures(self) -> CellFigures:
-        """Figures of all cells' plans.
-
-        Raises
-        ------
-        InputError
-            If their private choices have more scores than come to one machine.
-        """
-        figures = CellFigures(*self.map_plans(figure_columns, 10))
-        n_scores = int(figures.n_scores.sum())
-        if n_scores > MOST_SCORES and self.plans.kept is None:
-            raise InputError(
-                f"the private choices of all cells have {n_scores:,} candidates together, and "
-                f"scores of at most {MOST_SCORES:,} come to one machine from pairs that stay "
-                "elsewhere: give the mechanism fewer candidates, like AKMV(candidates=256), or "
-                "take larger cells."
-            )
-        return figures
-
-    def table(self, number: int, row: Column) -> Column:
-        """Return a row of a stage as a table with a row per cell; nothing where it has less."""
-        entries = self.figures.entry_table[:, number]
-        table = np.zeros((entries.size, int(entries.max())), dtype=row.dtype)
-        table[np.arange(table.shape[1]) < entries[:, None]] = row
-        return table
-
-    def output_tables(self, outputs: Outputs, n_stages: int) -> tuple[Ints, ...]:
-        """Return the rows of the first stages as tables with a row per cell."""
-        # A release is a batch of one.
-        return tuple(self.table(k, outputs[stage_name(k)][0]) for k in range(n_stages))
+        """Figures of all cells' plans."""
+        return CellFigures.of(self.plans)
 
     def names(self, mechanism: CellMechanism) -> list[str]:
         """Return the name of the mechanism of each cell, where one may choose another."""
         return [mechanism.chosen_name(choice) for choice in self.choices]
 
+    # ---- losses ----
+
     def losses(self) -> Floats:
         """Return each user's loss over all its cells, rounded up."""
-        return self._losses[0]
+        return self._losses
+
+    @cached_property
+    def _losses(self) -> Floats:
+        return self._sum(plan.losses() for plan in self.plans)
 
     def claimed_losses(self) -> Floats:
         """Return each user's loss if each cell costs all whom it costs anything its largest."""
-        return self._losses[1]
-
-    @cached_property
-    def _losses(self) -> tuple[Floats, ...]:
-        return self._sum_kinds((cell_plans.LOSS, cell_plans.CLAIM))
+        losses = (plan.losses() for plan in self.plans)
+        return self._sum(np.where(one > 0, one.max(), 0.0) for one in losses)
 
     def stage_costs(self) -> dict[str, tuple[int, float]]:
         """Return by name of a stage its cells, and the loss of the user whom it costs most."""
-        names = self.figures.stage_names.tolist()
-        kinds = tuple(dict.fromkeys(names))
-        losses = self._sum_kinds(kinds) if kinds else ()
-        largest = (float(own.max()) for own in losses)
-        return {kind: (names.count(kind), own) for kind, own in zip(kinds, largest, strict=True)}
+        names = [stage.name for plan in self.plans for stage in plan.stages]
+        costs = {}
+        for name in dict.fromkeys(names):
+            own = ([one for one in plan.stages if one.name == name] for plan in self.plans)
+            losses = (
+                sum((stage.losses() for stage in stages), np.zeros(plan.cell.counts.size))
+                for plan, stages in zip(self.plans, own, strict=True)
+            )
+            costs[name] = (names.count(name), float(self._sum(losses).max()))
+        return costs
 
-    def _sum_kinds(self, kinds: tuple[str, ...]) -> tuple[Floats, ...]:
-        sums = self.sum_over_users(partial(cell_plans.sum_losses, kinds=kinds), len(kinds))
-        return tuple(read_only(self.parts.upper_bounds(parts)) for parts in sums)
+    def _sum(self, losses: Iterable[Floats]) -> Floats:
+        """Return each user's sum over its cells, rounded up."""
+        parts = self.sum_parts(map(self.parts.rounded_up, losses))
+        bounds: Floats = read_only(self.parts.upper_bounds(parts))
+        return bounds
+
+    def sum_parts(self, parts: Iterable[Ints]) -> Ints:
+        """Return each user's sum of parts of losses, of the pairs of all cells in order."""
+        occupancy = self.problem.occupancy.local()
+        total = np.zeros(occupancy.n_users, dtype=np.int64)
+        np.add.at(total, occupancy.user, np.concatenate(list(parts)))
+        return total
+
+    # ---- stages ----
 
     @property
     def n_stages(self) -> int:
         """Stages of the map, as many as the cell with the most has."""
-        return int(self.figures.entry_table.shape[1])
+        return int(self.figures.n_stages.max())
 
     def next_stage(self, earlier: Outputs) -> Stage | None:
         """Return the next stage of the map."""
         return MapStage(self, earlier) if len(earlier) < self.n_stages else DONE
 
+    def outputs(self, earlier: Outputs) -> list[Outputs]:
+        """Return the outputs of each cell, under the names of its own stages."""
+        made = [Outputs()] * len(self.plans)
+        for number, row in enumerate(earlier.values()):
+            begin = 0
+            for cell, plan in enumerate(self.plans):
+                if number < len(plan.stages):
+                    stage = plan.stages[number]
+                    end = begin + stage.entries
+                    own = row[:, begin:end]
+                    made[cell] = made[cell].extended(stage.name, stage.entries, own)
+                    begin = end
+        return made
+
     def estimates(self, outputs: Outputs) -> Floats:
         """Return the estimates of all cells in quanta, shape (1, n_cells)."""
-        return np.asarray(self._decoded(outputs)[0][None])
+        cells = zip(self.plans, self.outputs(outputs), strict=True)
+        return np.array([[float(plan.estimate(own)[0]) for plan, own in cells]])
 
     def released_ranges(self, outputs: Outputs) -> tuple[ReleasedRange | None, ...]:
         """Return the released choices of each cell, in quanta."""
-        _, names, *ends = self._decoded(outputs)
-        rows = zip(names.tolist(), *(column.tolist() for column in ends), strict=True)
-        return tuple(ReleasedRange(*row) if row[0] else None for row in rows)
-
-    def _decoded(self, outputs: Outputs) -> Columns:
-        return self.ask(cell_plans.estimated_cells, 5, self.output_tables(outputs, self.n_stages))
+        cells = zip(self.plans, self.outputs(outputs), strict=True)
+        return tuple(plan.released_range(own) for plan, own in cells)
 
 
 def stage_name(number: int) -> str:
     """Return the name of a stage's row."""
     return f"stage {number}"
-
-
-def _accepted(answer: Columns) -> Columns:
-    """Return the columns of an answer; raise InputError if a block refuses."""
-    refusals, *columns = answer
-    if refusals.size:
-        raise InputError(str(refusals[0]))
-    return tuple(columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,114 +226,77 @@ class RowMoves(SensitivityReport):
 
     Attributes
     ----------
-    selects : bool
-    scales : ndarray of float, shape (n,)
-        Noise of the request that was asked about.
+    request : NoiseRequest
+        That the losses are of.
     losses : ndarray of float, shape (n_users,) or (1,)
         Losses by all requests of the stage for the first of them, nothing for the others.
     """
 
-    selects: bool
-    scales: Floats
+    request: NoiseRequest
     losses: Floats
 
     def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:
-        """Return each user's loss, rounded down; infinity for a request that was not asked."""
-        if isinstance(request, NoisyMax):
-            same = self.selects and np.array_equal(self.scales, [request.scale])
-        else:
-            same = (
-                isinstance(request, LaplaceNoise)
-                and not self.selects
-                and np.array_equal(self.scales, np.ravel(request.scales))
-            )
+        """Return each user's loss, rounded down; infinity for another request."""
+        same = type(request) is type(self.request) and np.array_equal(
+            scales_of(request), scales_of(self.request)
+        )
         return self.losses if same else np.full(n_users, np.inf)
 
 
 @dataclass(frozen=True, eq=False)
 class MapStage(DrawnRow):
-    """The stage after some outputs of every cell that has one, measured in blocks."""
+    """The stage after some outputs of every cell that has one, cell after cell."""
 
     cells: PlannedCells
     earlier: Outputs
 
     @property
-    def number(self) -> int:
-        """Stages before it."""
-        return len(self.earlier)
-
-    @property
     def name(self) -> str:
         """Name of its row."""
-        return stage_name(self.number)
+        return stage_name(len(self.earlier))
+
+    @cached_property
+    def stages(self) -> list[tuple[slice, Stage, Outputs]]:
+        """Pairs, stage and outputs before it, of each cell that has one."""
+        number, cells = len(self.earlier), self.cells
+        every = zip(cells.rows, cells.plans, cells.outputs(self.earlier), strict=True)
+        return [
+            (rows, plan.stages[number], own)
+            for rows, plan, own in every
+            if number < len(plan.stages)
+        ]
 
     @property
     def entries(self) -> int:
         """Integers of all cells."""
-        return int(self.cells.figures.entry_table[:, self.number].sum())
-
-    @cached_property
-    def requests(self) -> tuple[Bools, Floats]:
-        """Whether each number of the row is a choice, and its scale."""
-        # Noise, sensitivity and integers of a stage need them: blocks are asked once.
-        selects, scales = self.cells.ask(cell_plans.stage_requests, 2, self._outputs)
-        return read_only(selects), read_only(scales)
+        return sum(stage.entries for _, stage, _ in self.stages)
 
     def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  its own
-        """Return the noise of the row: a request for each choice, and for each run of sums."""
-        selects, scales = self.requests
-        return tuple(
-            NoisyMax(float(scales[begin])) if selects[begin] else LaplaceNoise(scales[begin:end])
-            for begin, end in _queries(selects)
-        )
+        """Return the noise of each cell's stage."""
+        return tuple(request for _, stage, own in self.stages for request in stage.noise(own))
 
-    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
+    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:
         """Return the losses of users by all numbers of the row, with the first request."""
-        selects, scales = self.requests
-        by_cell = partial(self.cells.table, self.number)
-        work = partial(cell_plans.sum_moves, selects=by_cell(selects), scales=by_cell(scales))
-        (parts,) = self.cells.sum_over_users(work, 1, self._outputs)
-        losses = self.cells.parts.lower_bounds(parts)
+        occupancy, parts = self.cells.problem.occupancy.local(), self.cells.parts
+        terms = np.zeros(occupancy.n_pairs, dtype=np.int64)
+        for rows, stage, own in self.stages:
+            for request, report in zip(stage.noise(own), stage.sensitivity(own), strict=True):
+                losses = report.loss_lower_bound(request, rows.stop - rows.start)
+                terms[rows] += parts.rounded_down(losses)
+        losses = parts.lower_bounds(self.cells.sum_parts([terms]))
+        requests = self.noise(earlier)
         return tuple(
-            RowMoves(bool(selects[begin]), scales[begin:end], NOTHING if position else losses)
-            for position, (begin, end) in enumerate(_queries(selects))
+            RowMoves(request, NOTHING if place else losses)
+            for place, request in enumerate(requests)
         )
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Measured, ...]:  # noqa: ARG002
         """Return each cell's integers. PRIVATE."""
-        plans = replace(self.cells.plans, outputs=self._outputs)
-        work = partial(cell_plans.measured_integers, plans=plans)
-        row = sums.map_cells(self.cells.problem.occupancy, work)[0]
-        return tuple(_measured(row, self.requests[0]))
-
-    @property
-    def _outputs(self) -> tuple[Ints, ...]:
-        return self.cells.output_tables(self.earlier, self.number)
-
-
-def _queries(selects: Bools) -> Iterator[tuple[int, int]]:
-    """Yield the numbers of a row that share a request: each choice, and each run of sums."""
-    begins = np.flatnonzero(selects | np.concatenate(([True], selects[:-1])))
-    yield from pairwise([*begins.tolist(), selects.size])
-
-
-def _measured(row: Ints, selects: Bools) -> Iterator[Measured]:
-    """Yield measured queries, from the row of `cell_plans.measured_integers`. PRIVATE."""
-    place = 0
-    for begin, end in _queries(selects):
-        if not selects[begin]:
-            yield Values(row[None, place : place + end - begin])
-            place += end - begin
-            continue
-        size = int(row[place])
-        n_runs, place = abs(size), place + 1
-        scores = row[None, place : place + n_runs]
-        place += n_runs
-        sizes: Any = np.ones((1, n_runs), dtype=np.int64)
-        if size > 0:
-            sizes = row[None, place : place + n_runs]
-            place += n_runs
-        yield Scores(scores, sizes)
+        return tuple(
+            one
+            for rows, stage, own in self.stages
+            for one in stage.measure(PrivateSums(sums.total[:, rows]), own)
+        )
 
 
 @dataclass(frozen=True)
@@ -405,6 +358,11 @@ class PerCell:
         """Return the choice of each cell; cells of the same counts share theirs."""
         if type(self.mechanism).choose is CellMechanism.choose:
             return ("",) * problem.occupancy.n_cells
-        undecided = PlannedCells(problem, self.mechanism, cell_epsilon, ())
-        (choices,) = undecided.ask(cell_plans.choose_cells, 1)
-        return tuple(choices.tolist())
+        known: dict[bytes, str] = {}
+        choices = []
+        for cell in PlannedCells(problem, self.mechanism, cell_epsilon, ()).facts():
+            counts = cell.counts.tobytes()
+            if counts not in known:
+                known[counts] = self.mechanism.choose(cell, cell_epsilon)
+            choices.append(known[counts])
+        return tuple(choices)

@@ -63,8 +63,8 @@ class DistributedOccupancy(Occupancy):
         """Refuse: nothing may depend on whether a driver happens to have room for all pairs."""
         raise InputError(
             f"this needs all {self.n_pairs:,} pairs of cells and users in one machine's memory: "
-            'use method "joint", with any clipping_range, or "per-cell" or "equal-split", or, '
-            f"{self.remedy}."
+            'use method "joint", with any clipping_range, or the mechanism OptimalClipping with '
+            f'method "per-cell" or "equal-split", or, {self.remedy}.'
         )
 
     def each(self, whole: WholeGroup, work: Callable[[Pairs], T]) -> Iterable[T]:

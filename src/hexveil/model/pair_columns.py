@@ -122,33 +122,6 @@ class FactoredWeights(Weights):
 
 
 @dataclass(frozen=True, eq=False)
-class ListedWeights(Weights):
-    """Weights of pairs at hand as plans listed them before December 2026.
-
-    Attributes
-    ----------
-    occupancy : LocalOccupancy
-    weight : ndarray of int64, shape (n_pairs,)
-    """
-
-    occupancy: Occupancy
-    weight: Ints
-
-    @property
-    def column(self) -> PairColumn:
-        """The weights as kernels take them: see `Weights.column`."""
-        return _Listed(self.weight)
-
-    def is_sound(self) -> bool:
-        """Return whether every cell has a weight, and none is negative or too large."""
-        return self._are_in_range()
-
-    def fits(self, occupancy: Occupancy) -> bool:
-        """Return whether there is a weight per pair."""
-        return self.weight.size == occupancy.n_pairs
-
-
-@dataclass(frozen=True, eq=False)
 class _Factored:
     """Weights made of factors of users and totals of cells."""
 
@@ -172,17 +145,6 @@ class _Factored:
         # Of factors that no search makes, which `is_sound` refuses: still whole numbers.
         sane = np.fmax(np.fmin(weight, 2.0), -2.0)
         return np.asarray(np.floor(sane * WEIGHT_RESOLUTION), dtype=np.int64)
-
-
-@dataclass(frozen=True, eq=False)
-class _Listed:
-    """Weights of pairs at hand, one by one."""
-
-    weight: Ints
-
-    def of(self, pairs: Pairs) -> Ints:
-        """Return the weight of each pair."""
-        return self.weight[pairs.rows]
 
 
 def _sums_and_extremes(pairs: Pairs, *, weights: PairColumn) -> tuple[Ints, ...]:

@@ -16,7 +16,6 @@ import dataclasses
 import hashlib
 import json
 from fractions import Fraction
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,9 +42,7 @@ from hexveil.planning.allocation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Iterator
 
     from hexveil.base.arrays import Floats
 
@@ -193,50 +190,28 @@ def _allocation(
 def predicted_errors(cells: PlannedCells) -> Floats:
     """Return each cell's mean absolute error under the prior of `Auto`, for bounds of width 1."""
     trials = max(min(PREDICTION_TRIALS, MAX_TRIALS // len(cells.choices)), FEWEST_TRIALS)
-    (errors,) = cells.map_plans(partial(_predict_errors, trials=trials), 1)
-    return errors
-
-
-def _predict_errors(
-    plans: Iterable[CellAllocation], choices: Sequence[str], trials: int
-) -> tuple[Floats]:
     known: dict[tuple[bytes, str], float] = {}
     errors = []
-    for plan, choice in zip(plans, choices, strict=True):
+    for plan, choice in zip(cells.plans, cells.choices, strict=True):
         # Small cells of a map have often the same counts: one simulation serves them all.
         key = plan.cell.counts.tobytes(), choice
         if key not in known:
             (prediction,) = compare_candidates([CellPlan(plan)], plan.cell, UNIFORM, trials)
             known[key] = prediction.mae / plan.cell.width
         errors.append(known[key])
-    return (np.array(errors),)
+    return np.array(errors)
 
 
 # ---- digests ----
 
 
 def digest(cells: PlannedCells) -> str:
-    """Return the SHA-256 of all public numbers that decide draws, losses and estimates.
-
-    Of pairs that stay elsewhere it is over the digests of cells.
-    """
+    """Return the SHA-256 of all public numbers that decide draws, losses and estimates."""
     total = hashlib.sha256()
-    is_local = cells.problem.occupancy.is_local
-    (numbers,) = cells.map_plans(partial(_joined_numbers, digested=not is_local), 1)
-    total.update(numbers.tobytes())
+    for plan in cells.plans:
+        for number in _public_numbers(plan):
+            total.update(number)
     return total.hexdigest()
-
-
-def _joined_numbers(
-    plans: Iterable[CellAllocation],
-    choices: Sequence[str],  # noqa: ARG001  as of all functions of plans
-    *,
-    digested: bool,
-) -> tuple[NDArray[np.uint8]]:
-    """Return each cell's public numbers, or their SHA-256, one after another."""
-    numbers = (b"".join(_public_numbers(plan)) for plan in plans)
-    parts = (hashlib.sha256(one).digest() if digested else one for one in numbers)
-    return (np.frombuffer(b"".join(parts), dtype=np.uint8),)
 
 
 def _public_numbers(value: Any) -> Iterator[bytes]:  # noqa: ANN401  fields of any stage

@@ -14,7 +14,6 @@ import numpy as np
 
 from hexveil.accounting.clip_user import clip_user, initial_errors
 from hexveil.accounting.error_model import has_single_record
-from hexveil.accounting.heavy_users import SuppressionSource
 from hexveil.accounting.promise import Promise, Pure, check_units, promised
 from hexveil.base.arrays import Floats
 from hexveil.base.blas_threads import single_blas_thread
@@ -183,14 +182,14 @@ def _clip_user(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
     occupancy, span, request = problem.occupancy, problem.span, problem.request
     if span.min() < span.max():
         raise InputError('method "clip-user" needs the same bounds in every cell.')
-    cell_loss, width, source = epsilon, float(span[0]), SuppressionSource(occupancy)
+    cell_loss, width = epsilon, float(span[0])
     nobody = SuppressedPairs.nothing(occupancy)
     allocations = [allocate_independently(occupancy, span, request, cell_loss, nobody)]
     for _ in parts_of_work(SEARCH, range(SUPPRESSION_ROUNDS)):
         targets = _initial_errors(problem, cell_loss)
         if targets == (math.inf, math.inf):  # only variances of one record
             return allocate_independently(occupancy, span, request, cell_loss)
-        suppression = clip_user(source, width, cell_loss, error="separate", targets=targets)
+        suppression = clip_user(occupancy, width, cell_loss, error="separate", targets=targets)
         allocation = allocate_independently(
             occupancy, span, request, cell_loss, suppression.suppressed
         )

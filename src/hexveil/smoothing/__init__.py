@@ -3,8 +3,7 @@
 `smooth` takes plain arrays of released numbers and noise scales, and effects of cells;
 `group_hexagons` and `group_labels` build the effects of the two kinds of cells, `group_user_counts`
 that of cells with similar numbers of users, `correlate_along_axis` and `correlate_across_edges`
-correlated ones of any other kind. `ClippingRange` and `skewness_bias` model the bias of
-clipping.
+correlated ones of any other kind.
 """
 
 from hexveil.smoothing.cell_groupings import (
@@ -15,11 +14,9 @@ from hexveil.smoothing.cell_groupings import (
     group_labels,
     group_user_counts,
 )
-from hexveil.smoothing.posterior import ClippingRange, skewness_bias
 from hexveil.smoothing.shrinkage import Smoothed, smooth
 
 __all__ = [
-    "ClippingRange",
     "RandomEffect",
     "Smoothed",
     "correlate_across_edges",
@@ -27,6 +24,5 @@ __all__ = [
     "group_hexagons",
     "group_labels",
     "group_user_counts",
-    "skewness_bias",
     "smooth",
 ]

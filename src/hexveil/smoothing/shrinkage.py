@@ -6,7 +6,7 @@ cell's users. Deviations and independent effects are Student t with four degrees
 or group that differs hugely from all others keeps its number; effects correlated along an axis or
 over edges are normal. Variances come from the numbers (`fit`), intervals from each cell's
 posterior (`posterior`). Bias cannot be separated from signal: estimates are fitted as if there
-were none, and intervals are then widened for it (`bias`).
+were none, and intervals are then widened for it.
 Post-processing: a function of what is public already, without randomness; it costs no privacy.
 The intervals are the model's: their coverage holds on average over cells of maps like the model,
 not for every dataset and not for each cell.
@@ -25,7 +25,6 @@ from hexveil.base.errors import InputError
 from hexveil.smoothing.cell_groupings import RandomEffect, drop_uninformative
 from hexveil.smoothing.mixed_model import Design, FittedModel, fit_model
 from hexveil.smoothing.posterior import (
-    ClippingRange,
     half_distinguishable_factor,
     posterior_quantiles,
 )
@@ -86,7 +85,6 @@ def smooth(  # noqa: PLR0913  a public door, most of it by keyword
     effective_users: ArrayLike = 1.0,
     worst_bias: ArrayLike = 0.0,
     typical_bias: ArrayLike | None = None,
-    clipping_range: ClippingRange | None = None,
     lower: ArrayLike = -np.inf,
     upper: ArrayLike = np.inf,
     gaussian: bool = False,
@@ -109,8 +107,6 @@ def smooth(  # noqa: PLR0913  a public door, most of it by keyword
     typical_bias : array_like of float, optional
         Standard deviation of the bias; `TYPICAL_BIAS_SHARE` of the worst where not given. It
         widens intervals and leaves estimates alone.
-    clipping_range : ClippingRange, optional
-        The range that user averages were clipped to.
     lower, upper : array_like of float
         Limits of the true numbers.
     gaussian : bool
@@ -151,7 +147,7 @@ def smooth(  # noqa: PLR0913  a public door, most of it by keyword
     z = np.where(b > 0, (y - centre) / unit, 0.0)
     fitted = fit_model(design, z, b / unit, prior_width, gaussian=gaussian)
     points = _widen_for_bias(
-        centre + unit * posterior_quantiles(fitted, z, b / unit, prior_width), t, clipping_range
+        centre + unit * posterior_quantiles(fitted, z, b / unit, prior_width), t
     )
     # True numbers cannot lie beyond the bounds: clamping narrows intervals at no risk.
     points = np.clip(points, low[:, None], high[:, None])
@@ -169,7 +165,7 @@ def smooth(  # noqa: PLR0913  a public door, most of it by keyword
         ),
         deviations=deviations,
         left_out=tuple(left_out),
-        widened=bool(t.any()) or clipping_range is not None,
+        widened=bool(t.any()),
     )
 
 
@@ -180,14 +176,9 @@ def _prior_width(effective_users: Floats) -> Floats:
     return np.asarray(np.median(effective_users) / effective_users)
 
 
-def _widen_for_bias(
-    points: Floats, bias_sd: Floats, clipping_range: ClippingRange | None
-) -> Floats:
+def _widen_for_bias(points: Floats, bias_sd: Floats) -> Floats:
     """Return low, middle and high of each cell, widened for a bias of a standard deviation."""
     low, middle, high = points.T
-    if clipping_range is not None:
-        low = np.minimum(clipping_range.invert(low), middle)
-        high = np.maximum(clipping_range.invert(high), middle)
     bias_half_width = BIAS_SDS * bias_sd
     ends = (
         middle - np.hypot(middle - low, bias_half_width),

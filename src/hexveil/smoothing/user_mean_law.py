@@ -76,10 +76,10 @@ class CellDesign(ReadOnlyArrays):
 
         Examples
         --------
-        >>> from hexveil.model.pair_columns import ListedWeights
+        >>> from hexveil.model.pair_columns import FactoredWeights
         >>> from hexveil.model.occupancy import LocalOccupancy
         >>> crowd = LocalOccupancy.from_dense([[3], [1]])
-        >>> CellDesign.of(ListedWeights(crowd, np.array([1, 1]))).difference
+        >>> CellDesign.of(FactoredWeights(crowd, np.array([1 / 3, 1]), np.array([0.5]))).difference
         array([0.5])
         """
         records = weight.occupancy.records_per_cell
@@ -179,7 +179,7 @@ class UserMeanSpread:
     centre: float
     below: float
     above: float
-    within: float | None
+    within: float | None = None
 
     def pooled(self, span: float) -> float:
         """Return the mean of both deviations."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 CITY = "--users 300 --days 28 --interval 5min --out city.parquet --streets streets.geojson"
-"""Options of `hexveil simulate`; the same records as on the page "Publish your first map"."""
+"""Options of `hexveil simulate`: the records of the page "A first map in five minutes"."""
 
 BUSES = """\
 source = "city.parquet"

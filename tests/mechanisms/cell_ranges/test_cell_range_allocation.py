@@ -127,7 +127,7 @@ def test_looks_are_those_of_the_release():
 def first_outputs(steps, lower, upper):
     """Return outputs of the pooled stages with this first range, of 8 bins."""
     row = [0] * 8 + [lower, upper, steps // 2, steps // 4, steps // 4]
-    return Outputs({HISTOGRAM: np.array([row]), "spread": np.array([[0]])})
+    return Outputs({HISTOGRAM: np.array([row])})
 
 
 class Quantised(FirstRanges):
@@ -256,12 +256,10 @@ def test_too_fine_a_second_look_is_refused_before_it_is_drawn():
     assert "cells" not in journal.rows
 
 
-@pytest.mark.parametrize(
-    ("first_share", "histogram", "spread"), [(0, 1, 0), (1, 1, 0), (0.5, 0, 0), (0.5, 1, -1)]
-)
-def test_plans_without_a_proof_are_refused(first_share, histogram, spread):
+@pytest.mark.parametrize(("first_share", "histogram"), [(0, 1), (1, 1), (0.5, 0)])
+def test_plans_without_a_proof_are_refused(first_share, histogram):
     """Shares for which the stated loss would not hold."""
-    shares = map(Fraction, (histogram, spread, first_share))
+    shares = map(Fraction, (histogram, first_share))
     with pytest.raises(InputError, match="shares of epsilon"):
         PerCellRange(*shares, tiny_map()[1].mean.weight).check()
 

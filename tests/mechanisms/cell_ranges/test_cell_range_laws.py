@@ -8,12 +8,12 @@ import pytest
 
 from cell_range_laws import All, ExactCellRangeLoss, is_sound, tiny_map
 from hexveil.accounting.promise import PARTS, Pure
-from hexveil.mechanisms.looks import cell_looks, cell_stages, pair_votes, pooled_means
+from hexveil.mechanisms.looks import cell_looks, pair_votes, pooled_means
 from hexveil.mechanisms.looks.cell_looks import FirstLookStage, GradualLaplace
 from hexveil.mechanisms.looks.kinds import ReleaseAllocation
 from hexveil.mechanisms.looks.weighted_mean import WeightedMean
 
-FREE = {"histogram_promise": Pure(Fraction(1, 1000)), "spread_epsilon": Fraction(0)}
+FREE = {"histogram_promise": Pure(Fraction(1, 1000))}
 """Pooled choices that cost next to nothing: the loss is that of the cells."""
 THREE_USERS = {"counts": (1, 1, 1, 1), "user": (0, 1, 0, 2), "cell": (0, 0, 1, 1)}
 CASES = {
@@ -25,11 +25,8 @@ CASES = {
     "little noise": ({**FREE, "noise": (0.3, 0.4)}, True, 0.98),
     "much noise": ({**FREE, "noise": (9.0, 11.0)}, True, 0.98),
     "all stages": ({}, True, 0.75),
-    "dear choices": (
-        {"histogram_promise": Pure(Fraction(3)), "spread_epsilon": Fraction(2)}, True, 0.4,
-    ),
     "histogram alone": (
-        {"histogram_promise": Pure(Fraction(3)), "spread_epsilon": Fraction(0)}, True, 0.8,
+        {"histogram_promise": Pure(Fraction(3))}, True, 0.8,
     ),
     "several records": ({**FREE, "counts": (2, 1, 2)}, True, 0.99),
     "three users": ({**FREE, **THREE_USERS, "weight": (1, 2, 2, 1)}, True, 0.99),
@@ -122,7 +119,6 @@ def half_reported(old):
     return report
 
 
-SPREAD_ALONE = {**FREE, "spread_epsilon": Fraction(2)}
 HISTOGRAM_ALONE = {**FREE, "histogram_promise": Pure(Fraction(2))}
 FAULTS = {
     # a change of one function, and the problem
@@ -155,23 +151,14 @@ FAULTS = {
     "values that move votes counted as if they came and went": (
         pooled_means, "two_bins", half_reported, HISTOGRAM_ALONE,
     ),
-    "votes of distances understated": (
-        cell_stages, "within_cell_spread",
-        lambda old: lambda *args: replace(old(*args), user_votes=old(*args).user_votes // 3),
-        SPREAD_ALONE,
-    ),
-    "spread at half of its scale": (
-        pair_votes, "selection_scale",
-        lambda old: lambda votes, epsilon: old(votes, epsilon) / 2, SPREAD_ALONE,
-    ),
     "a tenth of the loss not booked": (
         ReleaseAllocation, "losses", lambda old: lambda self: 0.9 * old(self), FREE,
     ),
 }  # fmt: skip
 
 
-SLOW = {"votes of a whole user in each of its cells", "votes of distances understated"}
-SLOW |= {"spread at half of its scale", "zero too often", "finer numbers of moved cells stored"}
+SLOW = {"votes of a whole user in each of its cells"}
+SLOW |= {"zero too often", "finer numbers of moved cells stored"}
 
 
 @pytest.mark.parametrize(

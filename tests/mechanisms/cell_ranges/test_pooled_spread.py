@@ -1,6 +1,5 @@
-"""The pooled histogram, the first range that follows from it, and the spread within cells."""
+"""The pooled histogram, and the first range that follows from it."""
 
-import math
 from fractions import Fraction
 
 import numpy as np
@@ -8,20 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cell_range_laws import allocation_of
 from examples import examples
 from hexveil import Occupancy
 from hexveil.accounting.noise_law import Laplace
 from hexveil.accounting.promise import PARTS, Pure
 from hexveil.mechanisms import pooled_law
-from hexveil.mechanisms.looks.pair_votes import (
-    WeightedVotes,
-    partners,
-    spread_points,
-    votes_of_distances,
-    within_cell_deviation,
-    within_cell_spread,
-)
+from hexveil.mechanisms.looks.pair_votes import WeightedVotes
 from hexveil.mechanisms.looks.pooled_means import (
     FirstRange,
     PooledChoice,
@@ -32,9 +23,8 @@ from hexveil.mechanisms.looks.pooled_means import (
     wider_range,
 )
 from hexveil.mechanisms.pooled_law import PooledLaw
-from hexveil.mechanisms.stage_data import Outputs, PrivateSums, Values
-from hexveil.model.pair_columns import ListedWeights
-from stage_laws import candidate_scores
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums
+from listed_weights import ListedWeights
 
 STEPS = 40
 
@@ -84,69 +74,19 @@ def test_no_user_has_more_than_its_votes(drawn):
     assert by_user.max() >= PARTS - 2 * occupancy.n_cells - 1
 
 
-@examples(100)
-@given(maps())
-def test_partners_are_a_permutation_of_each_cell(drawn):
-    """Each pair has a partner in its cell, another one if there is one, and is one's partner."""
-    occupancy = drawn[0]
-    partner, alone = partners(occupancy), occupancy.users_per_cell[occupancy.cell] == 1
-    assert (occupancy.cell[partner] == occupancy.cell).all()
-    assert sorted(partner.tolist()) == list(range(occupancy.n_pairs))
-    assert ((partner == np.arange(occupancy.n_pairs)) == alone).all()
-    mutual = partner[partner] == np.arange(occupancy.n_pairs)
-    assert (occupancy.users_per_cell[occupancy.cell[mutual]] <= 2).all()
-
-
-def within_cell_votes(weight):
-    """Return the votes that each user moves in the choice of the spread."""
-    stage = within_cell_spread(weight, 12, Fraction(1))
-    return np.zeros(1) if stage is None else stage.user_votes
-
-
 @examples(200)
 @given(maps())
 def test_no_neighbour_moves_more_than_its_votes(drawn):
-    """Bins move together by twice a user's votes at most, and costs of the spread by its votes."""
+    """Bins move together by twice a user's votes at most, and the loss is nearly all used."""
     occupancy, weight, one, other = drawn
-    both = PrivateSums(np.stack([one, other]))
-    assert (within_cell_votes(weight) <= PARTS).all()
-    stages = [
-        PooledMeans.of(weight, STEPS, Pure(Fraction(1))).histogram,
-        within_cell_spread(weight, 12, Fraction(1)),
-    ]
+    stage = PooledMeans.of(weight, STEPS, Pure(Fraction(1))).histogram
+    (measured,) = stage.measure(PrivateSums(np.stack([one, other])), Outputs())
+    (report,) = stage.sensitivity(Outputs())
     moved_user = np.unique(occupancy.user[one != other])
-    for stage in filter(None, stages):
-        (measured,), (report,) = stage.measure(both, Outputs()), stage.sensitivity(Outputs())
-        if isinstance(measured, Values):
-            moved = np.abs(np.diff(measured.integers, axis=0)).sum()
-        else:
-            moved = np.abs(np.diff(candidate_scores(measured), axis=0)).max()
-        assert moved <= report.by[np.isin(report.user, moved_user)].sum()
-        (request,) = stage.noise(Outputs())
-        spent = report.loss_lower_bound(request, occupancy.n_users)
-        assert 0.99 <= spent.max() <= 1
-
-
-def test_pairs_that_are_alone_do_not_vote():
-    """A map of single users has no distances to compare."""
-    occupancy = Occupancy.from_dense([[1, 0], [0, 2]])
-    assert within_cell_spread(ListedWeights(occupancy, np.array([1, 1])), 12, Fraction(1)) is None
-
-
-def test_distances_are_those_of_user_means():
-    """In a cell of three users each mean is compared with the next; of two, with the other."""
-    occupancy = Occupancy.from_dense([[2, 1], [1, 3], [1, 0]])
-    stage = within_cell_spread(ListedWeights(occupancy, np.ones(5, int)), 24, Fraction(1))
-    sums = PrivateSums(np.array([2 * 10 + 1, 13, 30, 7, 3 * 9]))  # means 10, 13, 30 and 7, 9
-    votes = stage.votes.distance_votes
-    points = spread_points(24)
-    (measured,) = stage.measure(sums, Outputs())
-    expected = votes_of_distances(weighted_votes(stage.votes.weights), partners(occupancy))
-    assert votes == expected.sum()
-    tally = np.zeros(points.size + 1, dtype=int)
-    np.add.at(tally, points.places(np.array([[3, 17, 20, 2, 2]]))[0], expected)
-    cost = np.abs(np.cumsum(tally)[:-1] - stage.target)
-    assert measured.scores.argmax() == cost.argmin()
+    moved = np.abs(np.diff(measured.integers, axis=0)).sum()
+    assert moved <= report.by[np.isin(report.user, moved_user)].sum()
+    (request,) = stage.noise(Outputs())
+    assert 0.99 <= report.loss_lower_bound(request, occupancy.n_users).max() <= 1
 
 
 @pytest.mark.parametrize("steps", [1, 2, 5, 40, 10_000])
@@ -179,41 +119,6 @@ def test_decisions_are_whole_and_have_a_width():
         5,
         5,
     ]
-
-
-def test_points_of_the_spread_are_geometric():
-    """They go up to 2.5 deviations, in equal ratios, as far down as quanta allow."""
-    points = spread_points(4000).quanta
-    assert points[-1] == 10_000
-    assert points.size == 33
-    assert np.diff(np.log(points)) == pytest.approx(6 / 32 * math.log(2), abs=0.01)
-    assert spread_points(1).quanta.tolist() == [1, 2, 3]
-
-
-def test_the_spread_within_cells_is_measured_where_cells_differ():
-    """Of 150 cells that lie far apart the deviation within cells comes out to within a fifth."""
-    rng = np.random.default_rng(5)
-    present = rng.random((600, 150)) < 0.02
-    present[np.arange(600), np.arange(600) % 150] = True
-    occupancy = Occupancy.from_dense(3 * present)
-    steps, inside = 100_000, 2_000.0
-    centre = rng.uniform(20_000, 80_000, 150)[occupancy.cell]
-    means = np.clip(rng.normal(centre, inside), 0, steps)
-    sums = PrivateSums((means * occupancy.n).astype(np.int64))
-    weights = ListedWeights(occupancy, np.ones(occupancy.n_pairs, int))
-    stage = within_cell_spread(weights, 24_000, Fraction(1))
-    (scores,) = stage.measure(sums, Outputs())
-    best = spread_points(24_000).points(np.array([scores.scores[0].argmax()]))
-    assert within_cell_deviation(int(best[0])) == pytest.approx(inside, rel=0.2)
-
-
-def test_a_map_of_single_users_skips_the_spread():
-    """The stage after the quantiles is then the first look, and the spread is not known."""
-    occupancy = Occupancy.from_dense([[1, 0], [0, 2]])
-    allocation = allocation_of(occupancy, [1, 1], (1.0, 1.0), STEPS)
-    outputs = Outputs({"histogram": np.array([[0, 0, 4, 36, 20, 12, 12]])})
-    assert allocation.next_stage(outputs).name == "first look"
-    assert allocation.user_mean_spread(outputs).within is None
 
 
 TOP = 64.0

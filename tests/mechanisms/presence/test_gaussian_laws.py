@@ -27,7 +27,6 @@ from hexveil.mechanisms.contract import DONE, MemoryJournal, execute
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.presence import contribution, shape_allocation
 from hexveil.mechanisms.presence.any_unit import L2, AnyUnit, PresenceSums, norm_of
-from hexveil.mechanisms.presence.contribution import PrivateCap
 from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation
 from hexveil.mechanisms.presence.presence_allocation import OneShot, PresenceAllocation, ThreeStages
 from hexveil.mechanisms.presence.presence_decoding import weight_interval
@@ -45,9 +44,7 @@ FORMS = {
     "one shot": OneShot(),
     "three stages": ThreeStages(),
     "bins": ShapeForm(Fraction("0.3"), Fraction(0), n_wide=2, n_narrow=0, n_quantiles=2),
-    "priced bins": ShapeForm(
-        Fraction("0.1"), n_wide=4, n_narrow=4, n_quantiles=2, cap=PrivateCap()
-    ),
+    "priced bins": ShapeForm(Fraction("0.1"), n_wide=4, n_narrow=4, n_quantiles=2, cap=2),
 }
 
 

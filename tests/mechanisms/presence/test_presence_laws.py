@@ -18,7 +18,7 @@ from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.contract import NoisyTotals
 from hexveil.mechanisms.presence import contribution, shape_allocation
-from hexveil.mechanisms.presence.contribution import CellWindow, DeclaredCap, PrivateCap
+from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation
 from hexveil.mechanisms.presence.presence_allocation import OneShot, PresenceAllocation, ThreeStages
 from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation, ShapeForm
@@ -36,17 +36,15 @@ SHARES = {
     "coarse_share": Fraction("0.3"),
     "residual_share": Fraction("0.1"),
 }
-PRIVATE = "three stages, private cap"
 FORMS = {
     "one shot": OneShot(),
-    "one shot, declared cap": OneShot(cap=DeclaredCap(2)),
+    "one shot, declared cap": OneShot(cap=2),
     "three stages": ThreeStages(**SHARES),
-    "three stages, declared cap": ThreeStages(**SHARES, cap=DeclaredCap(2)),
-    PRIVATE: ThreeStages(**SHARES, cap=PrivateCap(share=Fraction("0.1"))),
+    "three stages, declared cap": ThreeStages(**SHARES, cap=2),
     "bins": ShapeForm(Fraction("0.3"), Fraction(0), n_wide=2, n_narrow=0, n_quantiles=2),
     "refined bins": ShapeForm(Fraction("0.3"), Fraction(0), n_wide=2, n_narrow=2, n_quantiles=2),
     "priced bins": ShapeForm(
-        Fraction("0.3"), Fraction("0.2"), n_wide=2, n_narrow=0, n_quantiles=2, cap=DeclaredCap(2)
+        Fraction("0.3"), Fraction("0.2"), n_wide=2, n_narrow=0, n_quantiles=2, cap=2
     ),
 }
 STEPS = {"one shot": 1, "bins": 1, "three stages": 40}
@@ -83,20 +81,15 @@ def is_sound(form, base=TWO_UNITS, **more):
 
 
 BASES = {"nobody": NOBODY, "two": TWO_UNITS, "lopsided": LOPSIDED}
-WORLDS = [
-    (form, base) for form in FORMS for base in BASES if "bins" not in form and form != PRIVATE
-]
+WORLDS = [(form, base) for form in FORMS for base in BASES if "bins" not in form]
 BINNED = [(form, base) for form in FORMS for base in ("nobody", "two") if "bins" in form]
 
 
-@pytest.mark.parametrize(("form", "base"), [*WORLDS, *BINNED, (PRIVATE, "one cell")])
+@pytest.mark.parametrize(("form", "base"), [*WORLDS, *BINNED])
 def test_no_unit_loses_more_than_epsilon(form, base):
     """With many sets of records of a unit, all paths of all outcomes stay below ε."""
-    if form == PRIVATE:
-        found = exact_loss(form, TWO_UNITS[::2], step=2, n_cells=1)
-    else:
-        step = next((step for name, step in STEPS.items() if form.startswith(name)), 5)
-        found = exact_loss(form, BASES[base], step=step)
+    step = next((step for name, step in STEPS.items() if form.startswith(name)), 5)
+    found = exact_loss(form, BASES[base], step=step)
     assert found.paths >= 8
     assert found.worst <= float(EPSILON) * (1 + 1e-9)
     # A unit alone moves the numbers of the last stage by nearly the sensitivity that is stated.
@@ -107,16 +100,16 @@ def test_no_unit_loses_more_than_epsilon(form, base):
 
 def worlds_in_turn():
     """Return forms, records and openings, each with each other one once; in the long form all."""
-    staged = ("three stages", "three stages, declared cap", PRIVATE)
+    staged = ("three stages", "three stages, declared cap")
     worlds = itertools.product(staged, (NOBODY, TWO_UNITS, LOPSIDED), (None, 1.0, 0.01))
-    turns = (sum(divmod(n, 3)) + n // 9 for n in range(27))
+    turns = (sum(divmod(n, 3)) + n // 9 for n in range(18))
     return [one for one, turn in zip(worlds, turns, strict=True) if LONG or turn % 3 == 0]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("form", "base", "false_openings"), worlds_in_turn())
 def test_three_stages_lose_at_most_epsilon_for_every_third_set(form, base, false_openings):
-    """The same for every third set of records of a unit, with a private cap and without closing."""
+    """The same for every third set of records of a unit, with a cap and without closing."""
     found = exact_loss(form, base, step=3, false_openings=false_openings)
     assert found.worst <= float(EPSILON) * (1 + 1e-9)
 
@@ -192,12 +185,6 @@ def closing_by_true_counts(window, pairs, span_quanta, norm):
     return np.concatenate([np.bincount(pairs.cell, h, true.size).astype(np.int64) for h in halves])
 
 
-def voting_by_pair(pairs, *, prices, norm, points):
-    """Return votes for the cap, of a unit with each of its pairs."""
-    places = points.places(contribution.priced_records(pairs, prices))
-    return PARTS * np.bincount(places, minlength=points.size + 1)
-
-
 def rounded_apart(group, place, count, weight):
     """Return parts of which each is rounded up by itself: a twin of `apportion`."""
     n = np.bincount(group, count)[group]
@@ -235,10 +222,6 @@ FAULTS = {
 } | {
     "cells closed by true counts": (
         "one shot", TWO_UNITS, {}, CellWindow, "halves", lambda old: closing_by_true_counts,
-    ),
-    "votes for the cap by pair": (
-        PRIVATE, TWO_UNITS, {"step": 200}, contribution, "_votes_of_totals",
-        lambda old: voting_by_pair,
     ),
     "votes of a unit for each of its pairs": (
         "three stages", TWO_UNITS, {"step": 40}, contribution, "_even_votes",
@@ -288,7 +271,7 @@ def test_planted_faults_are_found(fault, monkeypatch):
     ("form", "more"),
     [
         ("one shot", {}),
-        pytest.param(PRIVATE, {"step": 200}, marks=pytest.mark.slow),
+        pytest.param("three stages", {"step": 40}, marks=pytest.mark.slow),
         ("bins", BINS),
     ],
 )

@@ -15,7 +15,7 @@ from hexveil.mechanisms.contract import MemoryJournal, execute, replay
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.pooled_law import BeyondRange, Excess
 from hexveil.mechanisms.presence.any_unit import PresenceSums
-from hexveil.mechanisms.presence.contribution import CellWindow, PrivateCap
+from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.count_map import CountAllocation
 from hexveil.mechanisms.presence.presence_allocation import (
     WIDE_PART,
@@ -38,7 +38,6 @@ SPAN, N_CELLS, USED = 1000, 40, 30
 FORMS = {
     "one shot": OneShot(),
     "three stages": ThreeStages(),
-    "capped": ThreeStages(cap=PrivateCap()),
 }
 
 
@@ -94,7 +93,7 @@ def test_the_vetted_door_draws_it(fleet):
 
     Even where each draw is off by 17 scales (a chance below 1e-7 each) one cell of 30 closes.
     """
-    decoded = released(FORMS["capped"], fleet[0], 0, source=VettedNoise())
+    decoded = released(FORMS["three stages"], fleet[0], 0, source=VettedNoise())
     assert decoded.is_open[:USED].sum() >= USED - 2
 
 
@@ -129,7 +128,6 @@ def test_shares_add_up_to_epsilon():
         lambda: OneShot(range_share=Fraction(0)),
         lambda: ThreeStages(coarse_share=Fraction("0.9")),
         lambda: ThreeStages(residual_share=Fraction(-1, 10)),
-        lambda: ThreeStages(cap=PrivateCap(share=Fraction("0.8"))),
     ],
 )
 def test_shares_that_exceed_epsilon_are_refused(make):
@@ -207,29 +205,6 @@ def test_no_interval_is_a_point(centre):
     assert (made["mean_high"] - made["mean_low"] > 0.02).all()
     assert (made["mean_low"] <= made["mean"]).all()
     assert (made["mean"] <= made["mean_high"]).all()
-
-
-@pytest.mark.parametrize("form", ["one shot", "three stages"])
-def test_a_shaped_grid_has_an_average_for_every_cell(form):
-    """Closed cells of a grid of places and slots take after their row and column."""
-    rng = np.random.default_rng(9)
-    places, slots, units = 12, 6, 4000
-    unit = np.repeat(np.arange(units), 4)
-    place = np.minimum(rng.geometric(0.3, unit.size) - 1, places - 1)
-    cell = place * slots + rng.integers(0, slots, unit.size)
-    level = 0.3 + 0.03 * np.repeat(np.arange(places), slots) + 0.02 * np.tile(range(slots), places)
-    total = np.rint(SPAN * np.clip(level[cell] + rng.normal(0, 0.05, unit.size), 0, 1))
-    sums = PresenceSums(PrivatePairs(cell, unit, np.ones(unit.size), total))
-    plan = PresenceAllocation(
-        places * slots, SPAN, Fraction(2), FORMS[form], 0.1, (places, slots), typical_weight=50.0
-    )
-    noise = SimulatedNoise(np.random.default_rng(3), 1)
-    outputs = execute(plan, sums, noise, MemoryJournal(), Meter(plan.losses()))
-    decoded = plan.decode(outputs)
-    assert not decoded.is_open.all()
-    closed = ~decoded.is_open
-    constant = np.abs(level - np.median(level))
-    assert np.abs(decoded["mean_smoothed"] - level)[closed].mean() < 0.6 * constant[closed].mean()
 
 
 @pytest.mark.parametrize("weight", [0.0, 4.0, 9.0, 20.0])

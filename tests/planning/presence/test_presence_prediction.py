@@ -9,7 +9,6 @@ import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.presence.any_unit import PresenceSums
-from hexveil.mechanisms.presence.contribution import NO_CAP, DeclaredCap
 from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.cells import CellTable, Labels
@@ -92,8 +91,7 @@ def test_a_map_with_nothing_to_say_is_refused():
 def test_a_declared_cap_lowers_weights():
     """Units of fewer records than the cap weigh less, in proportion."""
     full, capped = (
-        predict_map(request(5000, is_in_use=True, **cap))
-        for cap in ({"cap": NO_CAP}, {"cap": DeclaredCap(400)})
+        predict_map(request(5000, is_in_use=True, **cap)) for cap in ({"cap": 0}, {"cap": 400})
     )
     assert capped.typical_weight == pytest.approx(full.typical_weight / 4)
 

@@ -7,7 +7,6 @@ import pytest
 
 from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.presence.contribution import NO_CAP, DeclaredCap, PrivateCap
 from hexveil.mechanisms.presence.presence_allocation import OneShot, ThreeStages
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_grid import DeclaredGrid, Polygon
@@ -34,43 +33,23 @@ def test_the_form_follows_the_declared_fleet():
     """A small fleet gets one shot, a large one three stages."""
     assert isinstance(request(999).form(), OneShot)
     assert isinstance(request(1000).form(), ThreeStages)
-    assert request(10_000, cap=PrivateCap()).form().cap == PrivateCap()
-    assert request(10, cap=DeclaredCap(50)).form().cap == DeclaredCap(50)
+    assert request(10_000).form().cap == 0
+    assert request(10, cap=50).form().cap == 50
 
 
 def test_histograms_of_a_large_fleet_are_cheap():
     """Shares of histograms fall with fleet and cells; all shares stay within one."""
-    forms = [request(n, MANY, epsilon="0.5", cap=NO_CAP).form() for n in (1000, 20_000, 10**6)]
+    forms = [request(n, MANY, epsilon="0.5", cap=0).form() for n in (1000, 20_000, 10**6)]
     spent = [form.range_share + form.residual_share for form in forms]
     assert spent == sorted(spent, reverse=True)
     assert spent[0] == Fraction("0.15")
     assert spent[-1] == Fraction("0.015")
     # Where cells are few, so is the noise of the map against that of a histogram of all cells.
-    assert request(10**6, cap=NO_CAP).form().residual_share == Fraction("0.1")
+    assert request(10**6, cap=0).form().residual_share == Fraction("0.1")
     assert all(
         0 < form.map_share == 1 - form.coarse_share - s
         for form, s in zip(forms, spent, strict=True)
     )
-
-
-def test_a_cap_follows_where_bias_outweighs_noise():
-    """Without a cap asked for, crowded cells of a large fleet get a private one, others none."""
-    assert isinstance(request(1000).form().cap, PrivateCap)
-    assert request(1000, epsilon="0.5").form().cap == NO_CAP
-    assert request(999, epsilon=10).form().cap == NO_CAP
-    assert request(10**6, cap=NO_CAP).form().cap == NO_CAP
-    assert request(10**6).form().cap.share < PrivateCap.share
-
-
-def test_the_shape_of_a_grid_reaches_the_plan():
-    """Places by slots, or combined labels, are smoothed along both; one dimension is not."""
-    hourly = DeclaredGrid.of_area(
-        Cells(6, "6h", "Europe/Warsaw", "pooled"), Polygon.of_box(20.5, 51.9, 21.4, 52.5)
-    )
-    assert request(2000, hourly).allocation().shape == (hourly.n_cells // 4, 4)
-    two = DeclaredGrid.of_labels(Labels("line", "hour"), [list("ab"), list("cde")])
-    assert request(2000, two).allocation().shape == (2, 3)
-    assert request(2000, AREA).allocation().shape == ()
 
 
 def test_only_an_area_is_tested_for_weight():
@@ -128,10 +107,8 @@ def test_counts_beside_averages_have_a_share_by_weight():
         (lambda: FleetDeclaration(2**40), "at most"),
         (lambda: FleetDeclaration(10, cells_per_unit=0), "cells_per_unit"),
         (lambda: request(10, epsilon=0), "epsilon"),
-        (lambda: request(10, cap=DeclaredCap(0)), "from 1 to"),
-        (lambda: request(10, cap=DeclaredCap(2**41)), "from 1 to"),
+        (lambda: request(10, cap=2**41), "from 1 to"),
         (lambda: request(10, epsilon="1e-12").allocation(), "epsilon is too small"),
-        (lambda: request(10, cap=PrivateCap()), "declared fleet of at least 1,000"),
         (lambda: kind_weights({"speed": 2}, KINDS), "must be a mapping"),
     ],
 )

@@ -9,7 +9,6 @@ import pytest
 import hexveil as hv
 from hexveil.base.errors import BudgetError, InputError
 from hexveil.ledger import hash_losses
-from hexveil.mechanisms.presence.contribution import NO_CAP
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.cells import Labels
 from hexveil.model.declared_grid import DeclaredGrid
@@ -31,7 +30,7 @@ LATTICE = ValueLattice.of((0, 60), "0.1")
 MANY, FEW = FleetDeclaration(2000, 100, 3), FleetDeclaration(500, 100, 3)
 TERMS = parse_statistics(("p50", "p85", "share<15"))[1]
 REQUESTS = {
-    "three stages": PresenceRequest(GRID, LATTICE, MANY, "1.5", NO_CAP),
+    "three stages": PresenceRequest(GRID, LATTICE, MANY, "1.5", 0),
     "one shot": PresenceRequest(GRID, LATTICE, FEW, "1.5"),
     "counts": PresenceRequest(GRID, LATTICE, MANY, "1.5", count_share=Fraction(1)),
     "shapes": PresenceRequest(
@@ -83,7 +82,7 @@ def test_numbers_are_near_the_truth(tmp_path, monkeypatch):
     """Averages in value units lie near those of the records, inside the stated intervals."""
     monkeypatch.setattr(pipeline, "VettedNoise", simulated)
     # Under a cap units may weigh less than one.
-    request = replace(REQUESTS["three stages"], cap=NO_CAP)
+    request = replace(REQUESTS["three stages"], cap=0)
     table = release_pairs(
         records(), request, source="May", ledger=ledger_of(tmp_path)
     ).table.to_pydict()

@@ -1,6 +1,5 @@
 """A data set whose pairs stay in Spark answers, plans and releases what one at hand does."""
 
-import contextlib
 from dataclasses import replace
 
 import numpy as np
@@ -115,27 +114,6 @@ def test_facts_and_sums_are_those_of_one_machine(elsewhere, here, tmp_path, monk
     assert shown.table.equals(hv.release(here, same, ledger=other, accept_noise=True).table)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mechanism", ["FixedQuantile(candidates=32)", "Auto(trials=16)"])
-def test_a_mechanism_of_one_cell_is_that_of_one_machine(elsewhere, here, mechanism):
-    """Others, and stages of saved plans, are in test_stored_releases.py."""
-    asked = {"epsilon": 6, "method": "equal-split", "mechanism": mechanism, "advise": False}
-    there, same = (hv.plan(one, statistics="mean", **asked) for one in (elsewhere, here))
-    assert there.table.equals(same.table)
-    assert there.users.equals(same.users)
-    assert_same_numbers(run(elsewhere, there), run(here, same))
-
-
-@pytest.mark.slow
-def test_a_refusal_by_counts_keeps_its_words_in_a_task(elsewhere):
-    """What a block says of public counts is told; what it says of sums is not."""
-    with pytest.raises(InputError, match="no array is filled"):
-        hv.plan(
-            elsewhere, epsilon=6, method="equal-split", statistics="mean", advise=False,
-            mechanism='ArrayAveraging("wrap_around", 100000)',
-        )  # fmt: skip
-
-
 def test_a_release_becomes_a_table_of_spark(spark, here, tmp_path):
     """Every column of the numbers is there, under its name."""
     plan = hv.plan(here, epsilon=6, advise=False)
@@ -197,31 +175,3 @@ def test_a_failure_in_a_task_shows_nothing(elsewhere, capfd):
 def _fails(pairs, sums):
     """Fail with what may not be seen."""
     raise ValueError(f"bus 3 has {SECRET}, {sums.total[:3]} of {pairs.n[:3]}")
-
-
-@pytest.mark.slow
-def test_users_are_suppressed_as_on_one_machine(spark, tmp_path):
-    """The same pairs, losses and whole numbers; others are in test_stored_plans.py."""
-    # Some users are in all cells, others in few: those in most cells are suppressed in some.
-    rows = [
-        {"bus": f"bus {user}", "route": f"route {cell}", "v": float((7 * user + 3 * cell + k) % 60)}
-        for user in range(40)
-        for cell in range(1 + user % 7 if user % 5 else 7)
-        for k in range(1 + user * cell % 4)
-    ]
-    table, asked = pa.Table.from_pylist(rows), ASKED | {"select": hv.Select(min_users=1)}
-    here = hv.read(table, **asked)
-    wanted = {"method": "clip-user", "epsilon": "2", "statistics": ("mean", "variance")}
-    with contextlib.closing(kept_in(spark, table, **asked)) as elsewhere:
-        _check_suppressed(elsewhere, here, wanted, tmp_path / "plan")
-
-
-def _check_suppressed(elsewhere, here, asked, folder):
-    """Compare the suppressed pairs, losses and whole numbers of a plan in Spark and at hand."""
-    there, same = (hv.plan(one, advise=False, **asked) for one in (elsewhere, here))
-    there = hv.Plan.load(there.save(folder), elsewhere.occupancy)
-    dropped = there.allocation.suppressed_pairs.of(here.occupancy)
-    assert dropped.any()
-    np.testing.assert_array_equal(dropped, same.allocation.suppressed_pairs.of(here.occupancy))
-    np.testing.assert_array_equal(there.losses(), same.losses())
-    assert_same_numbers(run(elsewhere, there), run(here, same))

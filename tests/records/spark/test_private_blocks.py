@@ -48,7 +48,7 @@ class Middle:
 
 
 STATISTICS = {
-    ("mean",): {"user_cap": "private"},
+    ("mean",): {"user_cap": 40},
     ("mean", "p50", "share>30"): {},
 }
 

@@ -25,10 +25,9 @@ import numpy as np
 
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, ErrorModel, WeightedMeanErrorModel
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
-from hexveil.accounting.promise import PARTS, Promise, choices_worth, of_amount
+from hexveil.accounting.promise import PARTS, Promise, of_amount
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
-from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.looks.cell_stages import (
     CellRangeOutputs,
     CellRangeStages,
@@ -46,11 +45,10 @@ from hexveil.mechanisms.looks.kinds import (
     misfit,
     weighted_losses,
 )
-from hexveil.mechanisms.looks.pair_votes import SPREAD_QUANTILE, WeightedVotes, distance_vote_ratio
+from hexveil.mechanisms.looks.pair_votes import WeightedVotes
 from hexveil.mechanisms.looks.pooled_means import HALF_WIDTH
 from hexveil.mechanisms.looks.user_weights import (
     ITERATIONS,
-    MIN_RANK_PRECISION,
     PRIOR_SD,
     expected_bias,
     expected_clipping_error,
@@ -78,10 +76,6 @@ MIN_HISTOGRAM_SHARE, USUAL_SHARE, MAX_HISTOGRAM_SHARE = (
 """Shares of ε for the histogram: at least, until it is precise, and at most."""
 FEW_VOTES, MANY_VOTES = 160, 480
 """Votes times epsilon of the histogram below which it is rough, and above which it is precise."""
-MIN_SPREAD_SHARE, MAX_SPREAD_SHARE = Fraction(15, 1000), Fraction(8, 100)
-"""Shares of ε for the spread; it is not measured where it would cost more."""
-MAX_SPREAD_SHARES = {LAPLACE: MAX_SPREAD_SHARE, GAUSSIAN: Fraction(1, 20)}
-"""Largest share of the promise for it."""
 CELLS_EXPECTED = {LAPLACE: 0.9, GAUSSIAN: 0.85}
 """Share of the promise that is expected to be left to the cells."""
 HISTOGRAM_WEIGHTS = 2
@@ -120,33 +114,7 @@ def histogram_share(votes: Fraction, epsilon: Fraction) -> Fraction:
     [0.2, 0.16, 0.08, 0.024]
     """
     rough, precise = (n / (votes * epsilon) for n in (FEW_VOTES, MANY_VOTES))
-    share = max(rough, min(precise, USUAL_SHARE), MIN_HISTOGRAM_SHARE)
-    return _thousandths_up(min(share, MAX_HISTOGRAM_SHARE))
-
-
-def spread_share(votes: Fraction, epsilon: Fraction) -> Fraction:
-    """Return the share of ε that the spread within cells takes; 0 where it is not measured.
-
-    Parameters
-    ----------
-    votes : Fraction
-        Votes of all distances, relative to what a user moves.
-    epsilon : Fraction
-
-    Examples
-    --------
-    >>> spread_share(Fraction(2000), Fraction(1)), spread_share(Fraction(300), Fraction(1))
-    (Fraction(27, 1000), Fraction(0, 1))
-    """
-    if not votes:
-        return Fraction(0)
-    needed = MIN_RANK_PRECISION / ((1 - SPREAD_QUANTILE) * votes * epsilon)
-    # One choice, not two: half of what a pair of quantiles needs.
-    share = _thousandths_up(needed / 2)
-    return Fraction(0) if share > MAX_SPREAD_SHARE else max(share, MIN_SPREAD_SHARE)
-
-
-def _thousandths_up(share: Fraction) -> Fraction:
+    share = min(max(rough, min(precise, USUAL_SHARE), MIN_HISTOGRAM_SHARE), MAX_HISTOGRAM_SHARE)
     # A share is printed and booked as a short exact number.
     return Fraction(math.ceil(share * 1000), 1000)
 
@@ -172,13 +140,9 @@ def plan_cell_ranges(
     iterations : int
         Of the search for weights; fewer of them are good enough for a prediction.
 
-    Raises
-    ------
-    InputError
-        If the share leaves nothing for the cells.
     """
     # What is left for the cells follows from the weights' votes; some less changes weights little.
-    law, delta = promise.law, promise.delta
+    law = promise.law
     expected = CELLS_EXPECTED[law] * float(promise.amount)
     prior = user_mean_prior(HALF_WIDTH)
     weights = find_user_weights(occupancy, expected, prior, iterations, law=law)
@@ -189,16 +153,8 @@ def plan_cell_ranges(
         pooled = min(promise.laplace_amount(wanted, HISTOGRAM_WEIGHTS), most)
     else:
         pooled = promise.part(share).amount
-    inside = epsilon * spread_share(distance_vote_ratio(weights.weight), epsilon)
-    # A pure loss that is too small for a choice finds ranges by luck: no more than a part.
-    inside = min(inside, promise.part(MAX_SPREAD_SHARES[law]).choices(1))
-    plan = PerCellRange(pooled, inside, FIRST_SHARE, weights.weight)
-    left = promise.amount - plan.shared(delta).amount
-    if left <= 0:
-        raise InputError(
-            f"range_share {decimal_text(share or Fraction(0))} leaves nothing for the cells: the "
-            f"spread of user means within cells takes {decimal_text(inside / epsilon)} of epsilon."
-        )
+    plan = PerCellRange(pooled, FIRST_SHARE, weights.weight)
+    left = promise.amount - pooled
     return plan, weights.noise * (expected / float(left)) ** (1.0 / law.power)
 
 
@@ -213,8 +169,6 @@ class PerCellRange(ClippingKind):
     ----------
     histogram_loss : Fraction
         Loss of every user by the pooled histogram; under a δ as a square of μ.
-    spread_epsilon : Fraction
-        Loss of every user by the spread within cells; 0 where it is not measured.
     first_share : Fraction
         Share of the cells' loss that the first look of a cell costs.
     weight : Weights
@@ -224,7 +178,6 @@ class PerCellRange(ClippingKind):
     """
 
     histogram_loss: Fraction
-    spread_epsilon: Fraction
     first_share: Fraction
     weight: Weights
     outputs: CellRangeOutputs | None = None
@@ -234,8 +187,8 @@ class PerCellRange(ClippingKind):
 
     def check(self) -> None:
         """Refuse numbers that no plan has: a stranger may have written them."""
-        shares = self.spread_epsilon >= 0 and 0 < self.first_share < 1
-        if self.histogram_loss <= 0 or not shares or self.outputs is not None:
+        share = 0 < self.first_share < 1
+        if self.histogram_loss <= 0 or not share or self.outputs is not None:
             raise InputError("its ranges have shares of epsilon, or outputs, that no plan has.")
 
     def released(self) -> CellRangeOutputs:
@@ -294,8 +247,7 @@ class PerCellRange(ClippingKind):
 
     def shared(self, delta: Fraction) -> Promise:
         """Return the loss of every user of the map: whoever is in it may move the histogram."""
-        spread = choices_worth(self.spread_epsilon, delta, 1)
-        return of_amount(self.histogram_loss + spread.amount, delta)
+        return of_amount(self.histogram_loss, delta)
 
     def losses(
         self,
@@ -308,7 +260,7 @@ class PerCellRange(ClippingKind):
         return weighted_losses(problem.occupancy, self.weight, (noise,), shared)
 
     def stages(self, plan: Planned, scale: ValueLattice) -> CellRangeStages:
-        """Return histogram, spread and looks at cells, on the lattice of the records."""
+        """Return histogram and looks at cells, on the lattice of the records."""
         lattice, steps, delta = lattice_of(plan, scale), scale.span_quanta, plan.request.delta
         lower, noise = float(lattice.lower_value[0]), plan.mean_noise
         selection = PosteriorRangeSelection(
@@ -330,7 +282,6 @@ class PerCellRange(ClippingKind):
             lattice,
             steps,
             plan.booked_losses,
-            self.spread_epsilon,
             self.first_share,
             selection,
             errors,
@@ -343,7 +294,7 @@ class PerCellRange(ClippingKind):
     # ---- what a release states ----
 
     def steps(self, plan: Planned, total: Fraction) -> list[PrivateStep]:
-        """Return the pooled histogram, the spread within cells, the first look and the cells.
+        """Return the pooled histogram, the first look and the cells.
 
         A cell that keeps its range spends what is listed for both of its steps on one number.
         """
@@ -364,20 +315,11 @@ class PerCellRange(ClippingKind):
         left = total - self.shared(delta).amount
         look = left * self.first_share
         ends = {"lower": in_units(first.lower), "upper": in_units(first.upper)}
-        made = [
+        return [
             PrivateStep("pooled_histogram", self.histogram_loss, pooled),
             PrivateStep("first_look", look, ends),
             PrivateStep("cells", left - look, {"moved": int(np.count_nonzero(outputs.moved))}),
         ]
-        if outputs.spread is not None:
-            within = {
-                "epsilon": self.spread_epsilon,
-                "quantile": decimal_text(SPREAD_QUANTILE),
-                "spread": span * outputs.spread / outputs.span_quanta,
-            }
-            cost = choices_worth(self.spread_epsilon, delta, 1).amount
-            made.insert(1, PrivateStep("within_spread", cost, within))
-        return made
 
     def cell_entries(self, plan: Planned) -> dict[str, list[Any]]:
         """Return the clipping range of each cell's last number, in value units."""
@@ -393,19 +335,13 @@ class PerCellRange(ClippingKind):
 
     def words(self, plan: Planned, price: Shown, part: Shown) -> str:  # noqa: ARG002
         """Return the price of the stages before the cells, and the inputs of each cell's range."""
-        spread = (
-            " The spread of users' averages within cells is estimated at "
-            f"{price(self.spread_epsilon)}."
-            if self.spread_epsilon
-            else ""
-        )
         return (
             "one for each cell. A histogram of all users' averages is released at "
             f"{part(self.histogram_loss)}; it gives the range of a first noisy look at every "
             "cell, and shows what ranges cut off. A cell then keeps that range, or is measured "
             "anew in a range around what was seen, with the "
             f"{float(1 - self.first_share):.0%} of its loss that are left: nobody loses more by "
-            f"either.{spread}"
+            "either."
         )
 
 

@@ -6,40 +6,38 @@ width 1, f the share of first looks; all numbers in quanta above the lower bound
 
 1. "histogram": votes of all user means in bins of equal width (`pooled_means`), and
    the first range and the spread of user means that follow from its noisy votes.
-2. "spread": a quantile of the distances between two user means of a cell; may be left out.
-3. "first look": of every cell y1 and y, a gradual release (`cell_looks`) of C in a range that
+2. "first look": of every cell y1 and y, a gradual release (`cell_looks`) of C in a range that
    follows from 1, with scales B = R ΣW r and B1 = B / f. From y1 of all cells and the outputs
    before, it is decided which cells keep the range and which move, and to which ranges. The row
    has y1 and the decisions, and y of the cells that keep it.
-4. "cells": of the cells that move, C in a range of R' quanta with noise of scale R' ΣW r / (1 - f).
+3. "cells": of the cells that move, C in a range of R' quanta with noise of scale R' ΣW r / (1 - f).
 
 Neighbours: all values of one user, in all its cells at once, change within the bounds; users and
-counts stay. Sensitivity: W R of a pair's cell, W R' in another range, exactly. Votes of 1 and 2:
-`pooled_means`, mechanisms/private_quantile.py.
-Loss: fix a transcript, that is all rows. Given the rows before it, the row of 3 has the probability
+counts stay. Sensitivity: W R of a pair's cell, W R' in another range, exactly. Votes of 1:
+`pooled_means`.
+Loss: fix a transcript, that is all rows. Given the rows before it, the row of 2 has the probability
 
     Π over kept cells of P(y | C) P(η = y1 - y)  ·  Π over moved cells of P(y1 | C),
 
 because which cells move is a function of the transcript. A user with W in a cell changes a factor
 of the first kind by at most W R / B = W / (r ΣW), and of the second by at most W R / B1 =
-f W / (r ΣW). Row 4 adds (1 - f) W / (r ΣW) for the latter. So a cell costs W / (r ΣW) whether it
-moves or not, in whatever range; with the losses of 1 and 2, which are charged to all users, that is
+f W / (r ΣW). Row 3 adds (1 - f) W / (r ΣW) for the latter. So a cell costs W / (r ΣW) whether it
+moves or not, in whatever range; with the loss of 1, which is charged to all users, that is
 the booked sum, in every transcript. Scales are rounded up. The meter counts W R / B for every cell
-before the first look is drawn, and at row 4 what exceeds the part that moved cells left over.
+before the first look is drawn, and at row 3 what exceeds the part that moved cells left over.
 
 Order and storage. The finer y of a cell that moves must never be stored, and drawing it again
 later, given y1, needs a law that no vetted sampler has. So the decision is made between the draw
 and the row, inside one draw of the journal: a crash before the row is stored loses the stage, which
 no journal draws again, and a crash afterwards finds y1, decisions and the kept y together. All that
-the decision needs is therefore public before: the spread within cells is measured without the
-centres of cells.
+the decision needs is therefore public before.
 
 Under (ε, δ) the histogram has Gaussian noise, and there are two looks with additive precisions
 (`GaussianCellStages`). With r a cell's deviation for a range of width 1 and all of the square of μ:
 
-3. "first look": of every cell y1 = C + noise of deviation R1 ΣW r / √f, C in the first range R1.
+2. "first look": of every cell y1 = C + noise of deviation R1 ΣW r / √f, C in the first range R1.
    From y1 of all cells and the outputs before, it is decided which cells move, and to which ranges.
-4. "cells": of every cell y2 = C' + noise of deviation R ΣW r / √(1 - f), C' in its range: a new one
+3. "cells": of every cell y2 = C' + noise of deviation R ΣW r / √(1 - f), C' in its range: a new one
    where it moves, else the first one again, with noise of its own.
 
 A cell that keeps its range publishes f y1 + (1 - f) y2, of variance (R1 ΣW r)²: as good as one
@@ -50,7 +48,7 @@ Neighbours: all values of one user, in all its cells at once, change within the 
 Sensitivity: W R of a pair's cell, exactly, in either look.
 Loss: squares of μ add up over stages, also where earlier outcomes chose the ranges
 (accounting/gaussian_composition.py): f (W / (r ΣW))² and (1 - f) (W / (r ΣW))², in whatever ranges.
-With the squares of the histogram and of the spread before, that is what is booked. Roots of shares
+With the square of the histogram before, that is what is booked. Roots of shares
 are rounded down, and so deviations up.
 Source: docs/understand/clipping-range.md; ERRATA 3 for the accounting.
 """
@@ -81,12 +79,6 @@ from hexveil.mechanisms.looks.cell_looks import (
     second_scales,
 )
 from hexveil.mechanisms.looks.clipped_mean import CELLS, check_room
-from hexveil.mechanisms.looks.pair_votes import (
-    SPREAD,
-    spread_points,
-    within_cell_deviation,
-    within_cell_spread,
-)
 from hexveil.mechanisms.looks.pooled_means import (
     N_DECIDED,
     FirstRange,
@@ -157,8 +149,6 @@ class CellRangeOutputs(ReadOnlyArrays):
         Votes of all users; public.
     pooled : PooledChoice
         The range of every cell's first look, and the spread of user means.
-    spread : int or None
-        The quantile of distances between two user means of a cell; None where not measured.
     moved : ndarray of bool, shape (n_cells,)
         Cells that were measured anew.
     lower, upper : ndarray of int64, shape (n_cells,)
@@ -170,7 +160,6 @@ class CellRangeOutputs(ReadOnlyArrays):
     votes: tuple[int, ...]
     total: int
     pooled: PooledChoice
-    spread: int | None
     moved: Bools
     lower: Ints
     upper: Ints
@@ -188,8 +177,6 @@ class CellRangeStages(RangeStages):
 
     Attributes
     ----------
-    spread_epsilon : Fraction
-        Loss of every user by the spread within cells; 0 where it is not measured.
     first_share : Fraction
         f: share of a cell's loss that its first number costs.
     select : PosteriorRangeSelection
@@ -197,21 +184,15 @@ class CellRangeStages(RangeStages):
         Returns the error model of the means for released ranges.
     """
 
-    spread_epsilon: Fraction
     first_share: Fraction
     select: PosteriorRangeSelection
     errors: Callable[[CellRangeOutputs], ErrorModel]
     n_decided: ClassVar[int] = N_DECIDED
 
     def next_stage(self, earlier: Outputs) -> Stage | None:
-        """Return the histogram and the spread, then the looks at cells."""
+        """Return the histogram, then the looks at cells."""
         if not earlier:
             return self.histogram
-        if FIRST_LOOK not in earlier and self.spread_epsilon and SPREAD not in earlier:
-            pooled = self.pooled(earlier)
-            spread = within_cell_spread(self.mean.weight, pooled.deviation, self.spread_epsilon)
-            if spread is not None:
-                return spread
         return self.next_look(earlier)
 
     def next_look(self, earlier: Outputs) -> Stage | None:
@@ -265,21 +246,13 @@ class CellRangeStages(RangeStages):
         """Return the first range, and the spread of all user means; in quanta."""
         return PooledChoice(*self.decided(outputs))
 
-    def spread_point(self, outputs: Outputs) -> int | None:
-        """Return the quantile of distances within cells in quanta; None where not measured."""
-        if SPREAD not in outputs:
-            return None
-        return int(spread_points(self.pooled(outputs).deviation).points(outputs[SPREAD][0])[0])
-
     def user_mean_spread(self, outputs: Outputs) -> UserMeanSpread:
-        """Return both spreads in value units."""
-        pooled, point = self.pooled(outputs), self.spread_point(outputs)
-        quantum = self.lattice.quantum
+        """Return the released spread in value units."""
+        pooled, quantum = self.pooled(outputs), self.lattice.quantum
         return UserMeanSpread(
             self.bounds[0] + quantum * float(pooled.centre),
             quantum * float(pooled.below),
             quantum * float(pooled.above),
-            None if point is None else quantum * within_cell_deviation(point),
         )
 
     def first_range(self, outputs: Outputs) -> tuple[int, int]:
@@ -298,7 +271,6 @@ class CellRangeStages(RangeStages):
             tuple(self.votes(outputs).tolist()),
             self.pooled_means.total,
             self.pooled(outputs),
-            self.spread_point(outputs),
             looks.moved,
             np.where(looks.moved, looks.lower, low),
             np.where(looks.moved, looks.upper, high),

@@ -11,7 +11,6 @@ the same in every range (`weighted_mean`, `cell_ranges`), and the choices cost a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -20,7 +19,7 @@ from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
 import numpy as np
 
 from hexveil.accounting import moves
-from hexveil.accounting.error_model import ErrorModel, WeightedMeanErrorModel
+from hexveil.accounting.error_model import ErrorModel
 from hexveil.accounting.moves import Currency, PairMoves
 from hexveil.accounting.promise import Promise, of_amount
 from hexveil.base.arrays import Floats, Ints
@@ -38,12 +37,9 @@ from hexveil.model.pair_columns import Weights
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.allocation import PlanAllocation, PlanningProblem
 from hexveil.planning.request import ClippingRangeMode, Request
-from hexveil.smoothing import ClippingRange
 
 Rows = TypeVar("Rows", bound=PlanAllocation)
 Shown = Callable[[Fraction], str]
-SD_PER_MEAN_ABS = math.sqrt(math.pi / 2.0)
-"""Standard deviation of a centred normal variable, as a multiple of its mean absolute value."""
 
 
 class ReleaseAllocation(ReadOnlyArrays):
@@ -252,14 +248,6 @@ class ClippingKind(ReadOnlyArrays):
     def cut_off(self, plan: Planned, numbers: Mapping[str, Ints]) -> dict[str, CutOff]:  # noqa: ARG002
         """Return the cells that a released range cuts off, by statistic, from noisy integers."""
         return {}
-
-    def smoothing_bias(
-        self,
-        plan: Planned,  # noqa: ARG002
-        error: WeightedMeanErrorModel,
-    ) -> tuple[Floats, ClippingRange | None]:
-        """Return the deviation of a statistic's bias, and a range that smoothing has to undo."""
-        return SD_PER_MEAN_ABS * error.unit * error.expected_bias, None
 
 
 class MapLosses(Protocol):

@@ -12,7 +12,6 @@ not fit costs accuracy, never privacy. Stages: `range_stages`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -33,7 +32,6 @@ from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.looks.kinds import (
-    SD_PER_MEAN_ABS,
     ClippingKind,
     Planned,
     PrivateStep,
@@ -46,7 +44,6 @@ from hexveil.mechanisms.looks.kinds import (
 )
 from hexveil.mechanisms.looks.range_stages import OneRangeStages
 from hexveil.mechanisms.looks.user_weights import (
-    PRIOR_SD,
     expected_bias,
     half_width_sd,
     max_bias,
@@ -65,7 +62,6 @@ from hexveil.model.pair_columns import Weights
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.allocation import PlanAllocation, PlanningProblem
 from hexveil.planning.request import Request
-from hexveil.smoothing import ClippingRange, skewness_bias
 
 MAX_WIDTH = 1e6
 """Widths, errors and radii of a range are below this, in spans."""
@@ -356,31 +352,6 @@ class PrivateRange(ClippingKind):
         if self.ends is None or self.span_quanta is None:
             raise InputError("the interval is found by a release, not before.")
         return self.ends, self.span_quanta
-
-    def smoothing_bias(
-        self, plan: Planned, error: WeightedMeanErrorModel
-    ) -> tuple[Floats, ClippingRange | None]:
-        """Return bias and range of means that were clipped to a single released range."""
-        ends = self.ends
-        if error.name != "mean" or ends is None:
-            return super().smoothing_bias(plan, error)
-        half_width = self.half_width_sd
-        width, span = error.unit[0], float(plan.span[0])
-        # The expected bias has both; that of clipping is modelled by the range, so it is taken out.
-        weights = SD_PER_MEAN_ABS * np.sqrt(
-            np.maximum(error.expected_bias**2 - self.clipping_error**2, 0.0)
-        )
-        # Nothing was clipped: users' averages are as wide as the prior says, not as the bounds.
-        if ends == (0, self.span_quanta):
-            return weights * min(width, 2.0 * half_width * PRIOR_SD * span), None
-        low, high = self._in_units(plan)
-        clipping_range = ClippingRange(
-            low if ends[0] > 0 else -math.inf,
-            high if ends[1] != self.span_quanta else math.inf,
-            width * user_mean_prior(half_width).within_cell_sd,
-        )
-        skewness = skewness_bias(float(self.quantiles[0]), float(self.widening))
-        return width * np.hypot(weights, skewness), clipping_range
 
 
 def _mean_share(plan: Planned) -> float:

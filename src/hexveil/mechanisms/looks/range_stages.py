@@ -231,7 +231,7 @@ class OneRangeStages(RangeStages):
         deviations = STANDARD_NORMAL.inv_cdf(1.0 - float(self.quantiles[0]))
         deviation = span * (above - below) / (2.0 * deviations * self.lattice_steps)
         centre = lower + span * (below + above) / (2.0 * self.lattice_steps)
-        return UserMeanSpread(centre, deviation, deviation, None)
+        return UserMeanSpread(centre, deviation, deviation)
 
     def decide(self, law: PooledLaw) -> Ints:
         """Return the quantiles, then the range."""

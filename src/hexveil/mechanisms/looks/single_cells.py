@@ -7,7 +7,7 @@ Sensitivity and loss: those of each cell's stages, added up over a user's cells
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
@@ -20,7 +20,7 @@ from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import Stage
 from hexveil.mechanisms.looks.kinds import ClippingKind, Planned, PrivateStep, ReleaseAllocation
 from hexveil.mechanisms.per_cell_allocation import PlannedCells
-from hexveil.mechanisms.single_cell.cell_allocation import CellAllocation, ReleasedRange
+from hexveil.mechanisms.single_cell.cell_allocation import ReleasedRange
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
 from hexveil.mechanisms.single_cell.clipped_user_sums import ThresholdMechanism
 from hexveil.mechanisms.stage_data import Decoded, EstimateGrid, Outputs
@@ -154,16 +154,11 @@ class CellLosses:
 
     def per_pair(self) -> Floats:
         """Return the loss of each pair at hand."""
-        self.cells.problem.occupancy.local()  # refuses others, and says what to do
-        return self.cells.map_plans(_join_losses, 1)[0]
+        return np.concatenate([plan.losses() for plan in self.cells.plans])
 
     def counted(self) -> float:
         """Return the loss that counting cells claims."""
         return float(self.cells.claimed_losses().max(initial=0.0))
-
-
-def _join_losses(plans: Iterable[CellAllocation], _: Sequence[str]) -> tuple[Floats]:
-    return (np.concatenate([plan.losses() for plan in plans]),)
 
 
 # ---- stages ----

@@ -30,14 +30,20 @@ The stages that release a map (`weight_map`) have these sums: every cell of the 
 noise, whether records lie in it or not. Prices, centres, ranges and cap were declared or released
 before, so stages compose adaptively: their losses add up (`mechanisms.contract`).
 
-**Votes** for where values lie, and for a cap on records. A unit votes with its positions relative
-to public centres: evenly over its pairs, or by its weights at public prices. For the private cap on
-units it votes once, with its priced records by octaves; the quantile is that of the law of the
-noisy bins (`pooled_law`), evenly within an octave.
+**Votes** for where values lie. A unit votes with its positions relative
+to public centres: evenly over its pairs, or by its weights at public prices.
 Sensitivity: the votes of a unit add up to at most P: floor(P / K) for each of K pairs, or weights
-limited by their sum; or P in one bin, if it has priced records in open cells. They follow from its
-own records alone.
+limited by their sum. They follow from its own records alone.
 Loss: that of the histogram (`looks.pooled_means`).
+
+**Centres and prices** of a fine map (`MapRefinement`) follow from the noisy coarse map: with W and
+D the noisy A + B and A - B of a cell, in units, and s the standard deviation of the noise of
+either, estimates are m + r q with m and r the middle and half the width of the range, q = D /
+max(W, s) within [-1, 1], of variance r² s² (1 + q²) / max(W, s)². Centres are these estimates,
+shrunk towards their common mean by the variance between cells (Paule and Mandel, 1982); cells
+without an estimate have the median of the fleet. Prices fall as 1 / max(W, floor), so that noise
+relative to weight is alike in all open cells; closed cells have price 0. All of it is stored in the
+row of the coarse map, since late digits of doubles differ between processors.
 
 Nothing overflows 64 bits: x_c <= 2^40, P x_c <= 2^60, Σ_c x_c <= 2^62 on a grid of at most 2^22
 cells, 2 w_c y_c <= 2^41. Sums over fewer than 2^32 units are exact in doubles; no machine holds
@@ -46,20 +52,20 @@ the records of more.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from fractions import Fraction
+import math
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, TypeAlias
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hexveil.accounting.noise_law import NoiseLaw
-from hexveil.accounting.promise import PARTS, Promise
+from hexveil.accounting.promise import PARTS
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import NoisyTotals
-from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.presence.any_unit import L1, AnyUnitPlan, Norm, any_unit_stage, norm_of
 from hexveil.mechanisms.private_quantile import ListedPoints
 from hexveil.mechanisms.stage_data import Outputs
@@ -210,109 +216,131 @@ def _even_votes(pairs: PrivatePairs) -> Ints:
 # ---- caps ----
 
 
-@dataclass(frozen=True)
-class NoCap:
-    """Every unit has its full weight, however few records it has."""
-
-    share: ClassVar[Fraction] = Fraction(0)
-
-
-@dataclass(frozen=True)
-class DeclaredCap:
-    """Units of fewer records than declared weigh less, in proportion.
-
-    Attributes
-    ----------
-    records : int
-        Declared; at least 1.
-    """
-
-    records: int
-    share: ClassVar[Fraction] = Fraction(0)
-
-
-@dataclass(frozen=True)
-class PrivateCap:
-    """As `DeclaredCap`, at a private quantile of the units' priced records.
-
-    Attributes
-    ----------
-    quantile, share : Fraction
-        Share of ε.
-    """
-
-    quantile: Fraction = Fraction("0.75")
-    share: Fraction = Fraction("0.05")
-
-
-CAPPED_WEIGHT = Fraction(1, 2)
-"""Part of the units' weight that a private cap is expected to leave: 0.4 to 0.65 on tuning sets."""
-NO_CAP = NoCap()
-UserCap: TypeAlias = NoCap | DeclaredCap | PrivateCap
-
-
-def cap_of(user_cap: int | str) -> UserCap:
-    """Return the cap on users: none, a private one, or a declared number of records.
+def cap_of(user_cap: int | str) -> int:
+    """Return the records from which on a unit weighs fully, as declared; 0 for none.
 
     Examples
     --------
     >>> cap_of("200"), cap_of("none")
-    (DeclaredCap(records=200), NoCap())
+    (200, 0)
     """
     if user_cap == "none":
-        return NO_CAP
-    if user_cap == "private":
-        return PrivateCap()
+        return 0
     try:
         records = int(user_cap)
     except (TypeError, ValueError):
         records = 0
     if isinstance(user_cap, bool) or records < 1:
         raise InputError(
-            'user_cap must be "none", "private", or the records from which on a unit weighs '
-            f"fully, got {user_cap!r}."
+            'user_cap must be "none", or the records from which on a unit weighs fully, got '
+            f"{user_cap!r}."
         )
-    return DeclaredCap(records)
-
-
-USER_CAP = "user cap"
-LEAST_OCTAVE, OCTAVES = -6, 26
-"""Caps lie from 2^-6 to 2^20 records of a typical price."""
-
-
-def _votes_of_totals(
-    pairs: PrivatePairs, *, prices: Ints, norm: Norm, points: ListedPoints
-) -> Ints:
-    """Return the votes of some units by place, those without priced records have none. PRIVATE."""
-    totals = norm.sizes(pairs, priced_records(pairs, prices))
-    return PARTS * np.bincount(points.places(totals[totals > 0]), minlength=points.size + 1)
-
-
-def private_cap(cap: PrivateCap, promise: Promise, prices: Ints, law: NoiseLaw) -> NoisyTotals:
-    """Return the stage of a private cap, which decides it in priced records.
-
-    The norm is that of the map that is capped; its whole promise has the cap's share.
-    """
-    noise, quantile = promise.part(cap.share).noise(), float(cap.quantile)
-    octaves = LEAST_OCTAVE + np.arange(OCTAVES + 1, dtype=np.float64)
-    caps = np.maximum(np.rint(middle_price(prices) * 2.0**octaves), 1.0).astype(np.int64)
-
-    def decide(votes: Ints) -> Ints:
-        # In octaves: half of what lies within one is below the root of two of its lower end.
-        octave = PooledLaw.of(np.arange(OCTAVES + 1.0), votes, noise).quantile(quantile)
-        records = middle_price(prices) * 2.0 ** (LEAST_OCTAVE + octave)
-        return np.array([max(round(records), 1)], dtype=np.int64)
-
-    points = ListedPoints(caps[1:-1])
-    votes = partial(_votes_of_totals, prices=prices, norm=norm_of(law), points=points)
-    stage = any_unit_stage(USER_CAP, OCTAVES, noise, votes)
-    return replace(stage, decide=decide, n_decided=1)
+    return records
 
 
 def middle_price(prices: Ints) -> int:
     """Return the middle price of the open cells, `MAX_PRICE` if there are none."""
     positive = np.sort(prices[prices > 0])
     return int(positive[positive.size // 2]) if positive.size else MAX_PRICE
+
+
+# ---- from a coarse map to prices and centres ----
+
+MAX_SHRINKAGE_STEPS = 60
+MIN_CELLS = 3
+"""Open cells below which their estimates are not compared: all get the median."""
+
+
+@dataclass(frozen=True)
+class MapRefinement:
+    """From a noisy coarse map to centres and prices.
+
+    Attributes
+    ----------
+    deviation : float
+        s, in parts.
+    threshold : int or None
+        Noisy weight, in parts, from which a cell is open; None opens every cell.
+    median : int
+        Of the fleet's values, in parts.
+    """
+
+    deviation: float
+    threshold: int | None
+    median: int
+
+    def centres_and_prices(self, window: CellWindow, noisy: Ints) -> tuple[Ints, Ints]:
+        """Return centre and price of each cell of the fine map, shape (n_cells,) each.
+
+        Parameters
+        ----------
+        window : CellWindow
+            Of the coarse map.
+        noisy : ndarray of int64, shape (2 n_cells,)
+        """
+        weight, difference = window.decode(noisy)
+        is_open = np.full(weight.size, fill_value=True)
+        if self.threshold is not None:
+            is_open = weight * PARTS >= self.threshold
+        middle, radius, sd = window.middle, window.radius, self.deviation / PARTS
+        centres = np.full(weight.size, float(self.median))
+        if is_open.sum() >= MIN_CELLS:
+            ratio = np.clip(difference / np.maximum(weight, sd), -1.0, 1.0)
+            variance = (1.0 + ratio**2) * (radius * sd / np.maximum(weight, sd)) ** 2
+            estimates = middle + radius * ratio
+            centres[is_open] = shrink_to_mean(estimates[is_open], variance[is_open])
+        return np.rint(np.clip(centres, 0, PARTS)).astype(np.int64), prices_of_weights(
+            weight, is_open
+        )
+
+
+def prices_of_weights(weight: Floats, is_open: NDArray[np.bool_]) -> Ints:
+    """Return MAX_PRICE for the smallest open weight, less for larger ones, 0 for closed cells."""
+    prices = np.zeros(weight.size, dtype=np.int64)
+    if is_open.any():
+        middle = max(float(np.median(weight[is_open])), 0.0)
+        # Below the root of a typical weight, a noisy weight says that it is small, not how small.
+        raised = np.maximum(weight[is_open], math.sqrt(middle + 1.0))
+        prices[is_open] = np.maximum(np.rint(MAX_PRICE * raised.min() / raised), 1.0)
+    return prices
+
+
+def shrink_to_mean(estimates: Floats, variances: Floats) -> Floats:
+    """Return estimates shrunk towards their mean, by the Paule-Mandel variance between them.
+
+    Examples
+    --------
+    >>> shrink_to_mean(np.array([0.0, 10.0, 20.0]), np.full(3, 1e9)).round(6).tolist()
+    [10.0, 10.0, 10.0]
+    >>> shrink_to_mean(np.array([0.0, 10.0, 20.0]), np.full(3, 1e-9)).round(6).tolist()
+    [0.0, 10.0, 20.0]
+    """
+    between = variance_between(estimates, variances)
+    precision = 1.0 / (variances + between)
+    mean = float((precision * estimates).sum() / precision.sum())
+    return np.asarray(mean + between / (between + variances) * (estimates - mean))
+
+
+def variance_between(estimates: Floats, variances: Floats) -> float:
+    """Return the variance between true values that explains the spread of noisy estimates.
+
+    It solves Σ (y - mean)² / (v + x) = n - 1 for x, with means of weights 1 / (v + x); 0 if noise
+    alone explains more.
+    """
+
+    def excess(between: float) -> float:
+        precision = 1.0 / (variances + between)
+        mean = (precision * estimates).sum() / precision.sum()
+        return float((precision * (estimates - mean) ** 2).sum()) - (estimates.size - 1)
+
+    if excess(0.0) <= 0.0:
+        return 0.0
+    # At this variance every term is below (n - 1) / n².
+    low, high = 0.0, float(np.ptp(estimates)) ** 2 * estimates.size + 1.0
+    for _ in range(MAX_SHRINKAGE_STEPS):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if excess(middle) > 0.0 else (low, middle)
+    return (low + high) / 2.0
 
 
 class CappedMap(AnyUnitPlan):
@@ -344,15 +372,6 @@ class CappedMap(AnyUnitPlan):
         """Return the price at which a declared cap counts records."""
         raise NotImplementedError
 
-    def cap_stage(self, earlier: Outputs) -> NoisyTotals | None:
-        """Return the stage of a private cap; None of other caps."""
-        if not isinstance(self.form.cap, PrivateCap):
-            return None
-        return private_cap(self.form.cap, self.promise, self.prices(earlier), self.law)
-
     def cap(self, outputs: Outputs) -> int:
         """Return the cap of the map, in priced records; 0 without one."""
-        if (stage := self.cap_stage(outputs)) is not None:
-            return int(stage.decisions(outputs)[0])
-        cap = self.form.cap
-        return cap.records * self.typical_price(outputs) if isinstance(cap, DeclaredCap) else 0
+        return self.form.cap * self.typical_price(outputs)  # type: ignore[no-any-return]

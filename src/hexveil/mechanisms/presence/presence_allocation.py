@@ -6,12 +6,11 @@
 | values | the same, in narrower bins where most values lie | the wide values |
 | coarse map | weight of each cell and side | a range from the values |
 | residuals | histogram of distances from the cells' centres | the coarse map |
-| user cap | quantile of the units' priced records | prices from the coarse map |
 | fine map | weight of each cell and side | a range of each cell, from the residuals |
 
-A one-shot map has no coarse map, so no residuals, no prices and no private cap: its range is that
-of the values. Which form is taken follows from declared numbers. Each stage sees the records,
-declared numbers and released numbers of the stages before, nothing else.
+A one-shot map has no coarse map, so no residuals and no prices: its range is that of the values.
+Which form is taken follows from declared numbers. Each stage sees the records, declared numbers and
+released numbers of the stages before, nothing else.
 
 Neighbours: all records of one privacy unit are added or removed.
 Sensitivity: stated by each stage (`looks.pooled_means`, `map_stage`).
@@ -32,7 +31,7 @@ import numpy as np
 
 from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS
-from hexveil.base.arrays import Floats, Ints
+from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import NoisyTotals, Stage
 from hexveil.mechanisms.pooled_law import (
@@ -47,19 +46,13 @@ from hexveil.mechanisms.pooled_law import (
     within_reach,
 )
 from hexveil.mechanisms.presence.contribution import (
-    CAPPED_WEIGHT,
     MAX_PRICE,
-    NO_CAP,
     CappedMap,
     CellWindow,
-    DeclaredCap,
-    NoCap,
-    PrivateCap,
-    UserCap,
+    MapRefinement,
     value_votes,
     weight_map,
 )
-from hexveil.mechanisms.presence.map_refinement import MapRefinement, NoisyLevels
 from hexveil.mechanisms.presence.presence_decoding import ReleasedMap, decode_map
 from hexveil.mechanisms.stage_data import Outputs
 
@@ -78,11 +71,12 @@ class OneShot:
     ----------
     range_share : Fraction
         Share of ε; the map has the others.
-    cap : NoCap or DeclaredCap
+    cap : int
+        Records from which on a unit has its full weight; 0 without a cap.
     """
 
     range_share: Fraction = Fraction("0.25")
-    cap: NoCap | DeclaredCap = NO_CAP
+    cap: int = 0
     coarse_share: ClassVar[Fraction] = Fraction(0)
 
     def __post_init__(self) -> None:
@@ -102,14 +96,15 @@ class ThreeStages:
     Attributes
     ----------
     range_share, coarse_share, residual_share : Fraction
-        Shares of ε; the fine map has what these and the cap leave.
-    cap : NoCap, DeclaredCap or PrivateCap
+        Shares of ε; the fine map has what these leave.
+    cap : int
+        Records from which on a unit has its full weight; 0 without a cap.
     """
 
     range_share: Fraction = Fraction("0.05")
     coarse_share: Fraction = Fraction("0.2")
     residual_share: Fraction = Fraction("0.1")
-    cap: UserCap = NO_CAP
+    cap: int = 0
 
     def __post_init__(self) -> None:
         """Refuse shares that would not add up to one."""
@@ -118,8 +113,7 @@ class ThreeStages:
     @property
     def map_share(self) -> Fraction:
         """Share of ε of the map that is published."""
-        stages = self.range_share + self.coarse_share + self.residual_share
-        return 1 - stages - self.cap.share
+        return 1 - self.range_share - self.coarse_share - self.residual_share
 
 
 def _check_shares(*shares: Fraction) -> None:
@@ -150,8 +144,6 @@ class PresenceAllocation(CappedMap):
     form : OneShot or ThreeStages
     false_openings : float or None
         Expected number of empty cells that are opened; None opens every cell.
-    shape : tuple of int
-        Dimensions of the grid, cells in C order; empty for one alone.
     delta : Fraction
         0 for a pure promise.
     typical_weight : float
@@ -163,7 +155,6 @@ class PresenceAllocation(CappedMap):
     epsilon: Fraction
     form: Form
     false_openings: float | None = 1.0
-    shape: tuple[int, ...] = ()
     delta: Fraction = Fraction(0)
     typical_weight: float = 1.0
 
@@ -239,9 +230,8 @@ class PresenceAllocation(CappedMap):
         # Cells that the coarse map closed stay closed; of the others the fine map decides.
         noisy = outputs[FINE_MAP][0]
         window, centres = self.fine_window(outputs), self.centres(outputs)
-        levels = self._levels(outputs, window) if self.shape else None
         cut = self._cut_off(outputs, window, centres)
-        return decode_map(window, noisy, self.law, cut, centres, self.threshold, levels)
+        return decode_map(window, noisy, self.law, cut, centres, self.threshold)
 
     def _cut_off(self, outputs: Outputs, window: CellWindow, centres: Ints) -> BeyondRange:
         """Return the excess beyond the ranges of the published map."""
@@ -254,22 +244,6 @@ class PresenceAllocation(CappedMap):
             window.high,
         )
 
-    def _levels(self, outputs: Outputs, window: CellWindow) -> Floats:
-        """Return levels of all cells, in parts; of cells without a price from the coarse map."""
-        published = self._noisy_levels(window, outputs[FINE_MAP][0], self.law)
-        if not self.form.coarse_share:
-            return published.smoothed(self.shape).levels(self.shape)
-        first, noisy = self._first_window(outputs), self._coarse_row(outputs)[0]
-        coarse = self._noisy_levels(first, noisy, self.coarse_law)
-        has_price = window.prices > 0
-        merged = published.above_noise().where(has_price, coarse.smoothed(self.shape))
-        return merged.levels(self.shape)
-
-    def _noisy_levels(self, window: CellWindow, noisy: Ints, law: NoiseLaw) -> NoisyLevels:
-        weight, difference = window.decode(noisy)
-        deviation = law.sum_deviation / PARTS
-        return NoisyLevels.of(weight, difference, window.middle, window.radius, deviation)
-
     # ---- stages ----
 
     def stages(self, earlier: Outputs) -> Iterator[Stage]:
@@ -279,8 +253,6 @@ class PresenceAllocation(CappedMap):
         if self.form.coarse_share:
             yield self._coarse_map(earlier)
             yield self._residuals(earlier)
-        if (cap := self.cap_stage(earlier)) is not None:
-            yield cap
         yield weight_map(FINE_MAP, self.fine_window(earlier), self.span_quanta, self.law)
 
     @property
@@ -351,7 +323,7 @@ class PresenceAllocation(CappedMap):
         window, median = self._first_window(earlier), self.median(earlier)
         # The threshold of the published map, not one of the coarse map's larger noise: an empty
         # cell that stays open takes nobody's weight, a used one that is closed is lost.
-        refined = MapRefinement(law.sum_deviation, self.threshold, median, self.shape)
+        refined = MapRefinement(law.sum_deviation, self.threshold, median)
 
         def decide(noisy: Ints) -> Ints:
             return np.concatenate(refined.centres_and_prices(window, noisy))
@@ -373,9 +345,8 @@ class PresenceAllocation(CappedMap):
     def _residuals(self, earlier: Outputs) -> NoisyTotals:
         """Return the stage that decides the ends of each cell's range."""
         noisy, centres, prices = self._coarse_row(earlier)
-        capped = float(CAPPED_WEIGHT) if isinstance(self.form.cap, PrivateCap) else 1.0
         floor = self.coarse_law.sum_deviation
-        weight = np.maximum(noisy[: self.n_cells] + noisy[self.n_cells :], floor) / PARTS * capped
+        weight = np.maximum(noisy[: self.n_cells] + noisy[self.n_cells :], floor) / PARTS
 
         def decide(distances: PooledLaw) -> Ints:
             ends, is_open = np.repeat([[0], [PARTS]], self.n_cells, axis=1), prices > 0

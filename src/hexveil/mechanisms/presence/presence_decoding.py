@@ -45,8 +45,7 @@ from hexveil.accounting.noise_law import LAPLACE, Gaussian, NoiseLaw
 from hexveil.accounting.promise import PARTS
 from hexveil.base.arrays import Floats, Ints
 from hexveil.mechanisms.pooled_law import BeyondRange
-from hexveil.mechanisms.presence.contribution import CellWindow
-from hexveil.mechanisms.presence.map_refinement import variance_between
+from hexveil.mechanisms.presence.contribution import CellWindow, variance_between
 
 MISS = 0.05
 """Probability that an interval does not cover."""
@@ -114,7 +113,6 @@ def decode_map(
     cut: BeyondRange,
     centres: Ints,
     threshold: int | None = None,
-    levels: Floats | None = None,
 ) -> ReleasedMap:
     """Return the map of noisy halves of weights.
 
@@ -130,8 +128,6 @@ def decode_map(
         What they were chosen around.
     threshold : int, optional
         Noisy weight in parts below which a cell is closed, where none was closed before.
-    levels : ndarray of float, shape (n_cells,), optional
-        Smoothed averages, in parts of the span.
     """
     weight, difference = window.decode(noisy)
     is_open, least = window.prices > 0, None
@@ -141,8 +137,7 @@ def decode_map(
     margin = law.opening_threshold(1, MISS / 2) / PARTS
     low, _ = ends = weight_interval(weight, law, 2, least, margin)
     *means, error = _averages(window, (weight, difference, low), law, cut, centres / PARTS, is_open)
-    if levels is None:
-        levels = np.where(is_open, PARTS * means[0], centres)
+    levels = np.where(is_open, PARTS * means[0], centres)
     columns = {
         **dict(zip(("mean", "mean_low", "mean_high"), np.clip(means, 0.0, 1.0), strict=True)),
         "balance_noisy": difference,

@@ -5,18 +5,17 @@
 | wide bins | pooled distribution over bins of equal width | bounds |
 | narrow bins | pooled distribution over bins at quantiles | the wide bins |
 | coarse weights | weight of each cell | - |
-| user cap | quantile of the units' priced records | prices from the coarse weights |
 | cell bins | weight of each cell by few bins, at quantiles and public thresholds | all of these |
 
-Small fleets have neither narrow bins nor coarse weights, so no prices and no private cap: which
-stages there are follows from declared numbers. Each stage sees the records, declared numbers and
-released numbers of the stages before, nothing else.
+Small fleets have neither narrow bins nor coarse weights, so no prices: which stages there are
+follows from declared numbers. Each stage sees the records, declared numbers and released numbers of
+the stages before, nothing else.
 
 Loss of all: ε, or (ε, δ) with noise of Gaussian law, for any unit, present or not: the shares of
 the stages add up to 1, whatever the outputs are (`accounting.promise`), by adaptive composition
 (`hexveil.mechanisms.contract`).
 
-Each stage but the cap has weights of bins, a unit's distribution in each cell as one contribution.
+Each stage has weights of bins, a unit's distribution in each cell as one contribution.
 A unit enters a cell with its weight w_c of `contribution`, within P = 2^20 over all
 cells in the norm of the noise's law (`noise_law`), divided over B bins by its own records there.
 With n records, C_j of them in the bins up to j, C_0 = 0 and C_B = n:
@@ -68,14 +67,11 @@ from hexveil.mechanisms.distribution.shape_statistics import (
 from hexveil.mechanisms.distribution.tilt_estimation import INFLATION, fit_cells
 from hexveil.mechanisms.presence.any_unit import L1, Norm, any_unit_stage, norm_of
 from hexveil.mechanisms.presence.contribution import (
-    NO_CAP,
     CappedMap,
-    PrivateCap,
-    UserCap,
     middle_price,
+    prices_of_weights,
     unit_weights,
 )
-from hexveil.mechanisms.presence.map_refinement import prices_of_weights
 from hexveil.mechanisms.presence.presence_decoding import (
     ReleasedMap,
     noisy_columns,
@@ -101,8 +97,8 @@ class ShapeForm:
         Bins of the pooled shape; no narrow ones are 0.
     n_quantiles : int
         Bins of a cell, without those that thresholds add.
-    cap : NoCap, DeclaredCap or PrivateCap
-        A private one needs coarse weights.
+    cap : int
+        Records from which on a unit has its full weight; 0 without a cap.
     """
 
     shape_share: Fraction = Fraction("0.15")
@@ -110,18 +106,16 @@ class ShapeForm:
     n_wide: int = 16
     n_narrow: int = 20
     n_quantiles: int = 4
-    cap: UserCap = NO_CAP
+    cap: int = 0
 
     def __post_init__(self) -> None:
-        if isinstance(self.cap, PrivateCap) and not self.coarse_share:
-            raise InputError("a private cap needs the coarse weights of a large fleet.")
         if not (self.shape_share > 0 and self.coarse_share >= 0 and self.map_share > 0):
             raise InputError("every stage of a map needs a share of epsilon above 0, of 1 in all.")
 
     @property
     def map_share(self) -> Fraction:
         """Share of the bins of cells."""
-        return 1 - self.shape_share - self.coarse_share - self.cap.share
+        return 1 - self.shape_share - self.coarse_share
 
 
 @dataclass(frozen=True)
@@ -270,8 +264,6 @@ class ShapeAllocation(CappedMap):
             yield self._narrow_bins(earlier)
         if self.form.coarse_share:
             yield self._coarse_weights(earlier)
-        if (cap := self.cap_stage(earlier)) is not None:
-            yield cap
         place, prices, capped = self.cell_place(earlier), self.prices(earlier), self.cap(earlier)
         yield _binned(CELL_BINS, prices, place, (self.n_cells, self.n_bins), self.law, capped)
 

@@ -309,7 +309,9 @@ def ways_out(plan: Plan, *, search: bool) -> str | None:
     with share_of_work(USABLE_GRID, 0.0, 0.5, SEARCH):
         needed = epsilon_needed(planned)
     coarser, facts = None, planned.facts
-    if search and planned.occupancy.is_local and not planned.delta:
+    # Constants alone cost nothing, on any grid.
+    is_searched = planned.occupancy.is_local and not planned.delta and planned.requested_epsilon > 0
+    if search and is_searched:
         with share_of_work(USABLE_GRID, 0.5, 1.0, OTHER_GRIDS, SEARCH, COUNTING):
             coarser = _finest_usable(planned)
     support = planned.support

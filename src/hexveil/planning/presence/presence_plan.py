@@ -268,8 +268,7 @@ def plan_presence(facts: DeclaredFacts, options: PlanArguments) -> PresenceCompo
         facts.lattice,
         declared,
         to_positive_fraction(options.epsilon, "epsilon"),
-        # Without a cap of the caller's own the request decides.
-        None if options.user_cap is None else cap_of(options.user_cap),
+        0 if options.user_cap is None else cap_of(options.user_cap),
         to_delta(options.delta),
         on_lattice(terms, facts.lattice),
         _bins(facts) if terms else None,

@@ -16,8 +16,8 @@ units, and clipping, bias a mean by about BIAS s; the n units of a cell weigh di
 records, which adds s / sqrt(n). The noise of the histogram by which ranges are chosen is in all
 cells alike, by about HISTOGRAM of the span for a deviation of as many votes as there are units: it
 matters where values fill a small part of the bounds. All are added in quadrature. A unit weighs 1,
-or its records over a declared cap, or CAPPED_WEIGHT under a private one; under Gaussian noise, in k
-cells alike, the root of k times as much. A cell opens with the probability that its weight and the
+or its records over a declared cap; under Gaussian noise, in k cells alike, the root of k times as
+much. A cell opens with the probability that its weight and the
 noise exceed the threshold (`accounting.noise_law`), in the coarse map and again in the fine one.
 
 **Distributions.** With s the standard deviation of the noise and B bins, a cumulative share is off
@@ -44,7 +44,6 @@ import numpy as np
 from hexveil.accounting.promise import PARTS
 from hexveil.base.rational import Number, to_positive_fraction
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
-from hexveil.mechanisms.presence.contribution import CAPPED_WEIGHT, DeclaredCap, PrivateCap
 from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation
 from hexveil.planning.feasibility.utility_test import StatisticError, shape_errors
 
@@ -327,11 +326,8 @@ def units_per_cell(request: PresenceRequest, share: Floats) -> Floats:
 
 def unit_weight(request: PresenceRequest) -> float:
     """Return the weight of a typical unit over all cells."""
-    capped = 1.0
-    if isinstance(request.cap, DeclaredCap):
-        capped = min(request.fleet.records_per_unit / request.cap.records, 1.0)
-    elif isinstance(request.user_cap, PrivateCap):
-        capped = float(CAPPED_WEIGHT)
+    records = request.fleet.records_per_unit
+    capped = min(records / request.cap, 1.0) if request.cap else 1.0
     return capped * request.even_weight
 
 

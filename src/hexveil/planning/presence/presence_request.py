@@ -22,7 +22,6 @@ from hexveil.base.items import items_of
 from hexveil.base.rational import to_positive_fraction
 from hexveil.mechanisms.distribution.pooled_shape import shape_bins
 from hexveil.mechanisms.distribution.shape_statistics import MEAN, ShapeStatistics
-from hexveil.mechanisms.presence.contribution import NO_CAP, DeclaredCap, PrivateCap, UserCap
 from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation
 from hexveil.mechanisms.presence.presence_allocation import (
     Form,
@@ -46,8 +45,6 @@ RESIDUAL_SHARE_CELLS, LEAST_RESIDUAL_SHARE = 4, Fraction("0.01")
 MAX_FLEET = 2**32
 MAX_DECLARED_CAP = 2**40
 """Its product with a price fits 64 bits."""
-CAPPED_CELL_WEIGHT = 60
-"""Declared units per cell times ε from which units of few records weigh less."""
 SHAPE_NEED, COARSE_NEED = 320, 7
 """Declared units, and units per cell, times ε at which these stages need no more than all of ε."""
 LEAST_SHARE, LEAST_SQUARES = Fraction("0.02"), Fraction("0.005")
@@ -106,9 +103,8 @@ class PresenceRequest:
     fleet : FleetDeclaration
     epsilon : Fraction
         Loss of any unit, present or not.
-    cap : NoCap, DeclaredCap or PrivateCap, optional
-        On units of the map. A private cap is for large fleets: the value of one unit decides
-        little there. Without one, `user_cap` follows from the declarations.
+    cap : int
+        Records from which on a unit of the map has its full weight; 0 without a cap.
     delta : Fraction, optional
         0, the default, for a pure promise; else below 1 / units.
     terms : tuple of Term, optional
@@ -127,7 +123,7 @@ class PresenceRequest:
     lattice: ValueLattice
     fleet: FleetDeclaration
     epsilon: Fraction
-    cap: UserCap | None = None
+    cap: int = 0
     delta: Fraction = PURE
     terms: tuple[Term, ...] = ()
     bins: FineBins | None = None
@@ -150,17 +146,10 @@ class PresenceRequest:
 
     def _check_cap(self) -> None:
         """Refuse a cap on users that the fleet cannot have."""
-        match self.cap:
-            case DeclaredCap(records) if not 1 <= records <= MAX_DECLARED_CAP:
-                raise InputError(
-                    f"a cap declares the records of a unit, from 1 to {MAX_DECLARED_CAP:,}."
-                )
-            case PrivateCap() if self.fleet.units < SMALL_FLEET:
-                raise InputError(
-                    f"a private cap needs a declared fleet of at least {SMALL_FLEET:,} units: of "
-                    "fewer its noise is larger than the bias that it removes. Declare a cap, or "
-                    "use none."
-                )
+        if not 0 <= self.cap <= MAX_DECLARED_CAP:
+            raise InputError(
+                f"a cap declares the records of a unit, from 1 to {MAX_DECLARED_CAP:,}."
+            )
 
     # ---- what is asked for ----
 
@@ -216,16 +205,6 @@ class PresenceRequest:
         cells = min(fleet.cells_per_unit, fleet.records_per_unit, self.grid.n_cells)
         return math.sqrt(cells) if self.delta else 1.0
 
-    @property
-    def user_cap(self) -> UserCap:
-        """The cap asked for; else a private one where bias outweighs noise, none elsewhere."""
-        if self.cap is not None:
-            return self.cap
-        of_map, units = self.of_map, self.fleet.units
-        if units < SMALL_FLEET or of_map.epsilon * units / self.grid.n_cells < CAPPED_CELL_WEIGHT:
-            return NO_CAP
-        return PrivateCap(share=of_map._histogram_share(1, PrivateCap.share))  # noqa: SLF001
-
     # ---- stages ----
 
     def allocation(self) -> PresenceStages:
@@ -255,7 +234,6 @@ class PresenceRequest:
             self.epsilon,
             form,
             self._false_openings,
-            self.grid.shape,
             self.delta,
             sure * self.even_weight * float(self.weight_per_cell),
         )
@@ -281,9 +259,8 @@ class PresenceRequest:
 
     def form(self) -> Form:
         """Return the stages: one shot for a small declared fleet, small shares for a large one."""
-        cap = self.user_cap
-        if self.fleet.units < SMALL_FLEET and not isinstance(cap, PrivateCap):
-            return OneShot(cap=cap)
+        if self.fleet.units < SMALL_FLEET:
+            return OneShot(cap=self.cap)
         largest = ThreeStages.residual_share
         # The noise of the residuals is in all cells alike.
         by_cells = min(Fraction(RESIDUAL_SHARE_CELLS, self.grid.n_cells), largest)
@@ -291,7 +268,7 @@ class PresenceRequest:
         return ThreeStages(
             range_share=self._histogram_share(2, ThreeStages.range_share),
             residual_share=residuals,
-            cap=cap,
+            cap=self.cap,
         )
 
     def shape_form(self) -> ShapeForm:
@@ -303,7 +280,7 @@ class PresenceRequest:
         noise_share = Fraction(math.sqrt(shape_share)) if self.delta else shape_share
         n_wide, n_narrow = shape_bins(units * epsilon * noise_share)
         coarse_share = Fraction(0)
-        if units >= SMALL_FLEET or isinstance(self.user_cap, PrivateCap):
+        if units >= SMALL_FLEET:
             coarse_share = self._needed(COARSE_NEED, weight * epsilon, ShapeForm.coarse_share)
         return ShapeForm(
             shape_share,
@@ -311,7 +288,7 @@ class PresenceRequest:
             n_wide=n_wide,
             n_narrow=n_narrow,
             n_quantiles=8 if weight * epsilon > FINER_FROM else 4,
-            cap=self.user_cap,
+            cap=self.cap,
         )
 
     @property

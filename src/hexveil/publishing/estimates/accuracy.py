@@ -37,7 +37,7 @@ import numpy as np
 
 from hexveil.accounting.noise_law import LAPLACE, NoiseLaw
 from hexveil.base.arrays import Bools, Floats
-from hexveil.mechanisms.presence.map_refinement import variance_between
+from hexveil.mechanisms.presence.contribution import variance_between
 from hexveil.report.accuracy_text import (
     CAUTION_DEVIATIONS,
     GOOD_DEVIATIONS,

@@ -8,6 +8,7 @@ numbers always give the same estimates.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
     from hexveil.planning.moment_component import MomentComponent
     from hexveil.publishing.memory.history import History
     from hexveil.smoothing import RandomEffect, Smoothed
+
+SD_PER_MEAN_ABS = math.sqrt(math.pi / 2.0)
+"""Standard deviation of a centred normal variable, as a multiple of its mean absolute value."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,9 +220,9 @@ def _smooth_statistic(
     size: Floats,
 ) -> Smoothed:
     error, mean = plan.error_models[name], name == "mean"
-    typical_bias, clipping_range = None, None
+    typical_bias = None
     if isinstance(error, WeightedMeanErrorModel):
-        typical_bias, clipping_range = plan.allocation.clipping.smoothing_bias(plan, error)
+        typical_bias = SD_PER_MEAN_ABS * error.unit * error.expected_bias
     estimate = smoothing.smooth(
         noisy,
         error.scale,
@@ -226,7 +230,6 @@ def _smooth_statistic(
         effective_users=size,
         worst_bias=error.bias,
         typical_bias=typical_bias,
-        clipping_range=clipping_range,
         lower=plan.lower if mean else 0.0,
         upper=plan.upper if mean else plan.span**2 * RANGE["variance"],
         gaussian=bool(plan.delta),

@@ -29,7 +29,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.pooled_law import BeyondRange, PooledLaw
 from hexveil.mechanisms.presence.any_unit import AnyUnit, AnyUnitPlan
-from hexveil.mechanisms.presence.contribution import CellWindow, DeclaredCap, PrivateCap
+from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.count_map import CountedAllocation
 from hexveil.mechanisms.presence.presence_allocation import RESIDUALS
 from hexveil.publishing.kinds.distribution_manifest import drawn_stages
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 LAPLACE, GAUSSIAN = "discrete Laplace", "discrete Gaussian"
 LARGEST_LOSS = 1e9
-STAGES_VERSION = "3"
+STAGES_VERSION = "4"
 """To be raised when a constant or the arithmetic of a stage changes; a test compares constants."""
 
 
@@ -152,14 +152,11 @@ def stage_law(plan: Mapping[str, Any], name: str = "") -> NoiseLaw | None:
 
 
 def _user_cap(plan: PresenceComponent) -> str:
-    """Return the cap on users as text: none, private, or the declared records."""
+    """Return the cap on users as text: none, or the declared records."""
     if not plan.request.has_map:
         return f"{plan.request.count_allocation().cell_cap} cells"
-    # The cap that is used: without one of the caller's own it follows from the declarations.
-    cap = plan.request.user_cap
-    if isinstance(cap, DeclaredCap):
-        return f"{cap.records} records"
-    return "private" if isinstance(cap, PrivateCap) else "none"
+    cap = plan.request.cap
+    return f"{cap} records" if cap else "none"
 
 
 def _stages(allocation: AnyUnitPlan, outputs: Outputs) -> Iterator[dict[str, Any]]:

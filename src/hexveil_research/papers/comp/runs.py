@@ -21,6 +21,7 @@ import numpy as np
 from hexveil import Occupancy, theory
 from hexveil.accounting.sensitivity import variance_share
 from hexveil.base.arrays import Floats, Ints
+from hexveil_research.papers.comp.residual_cap import cap_after_suppression
 from hexveil_research.papers.comp_setting import SPAN, comp_setting
 from hexveil_research.papers.study import Setting
 
@@ -116,10 +117,8 @@ def run(occupancy: Occupancy, span: float, epsilon: str) -> Run:
         largest=float(errors.max()),
         # Beyond rounding: a cell from which nothing is taken keeps its error.
         raised=int((errors > initial * (1 + 1e-9)).sum()),
-        capped=theory.cap_after_suppression(
-            occupancy, suppression.contributions, span, epsilon
-        ).max_error,
-        capped_halted=theory.cap_after_suppression(
+        capped=cap_after_suppression(occupancy, suppression.contributions, span, epsilon).max_error,
+        capped_halted=cap_after_suppression(
             occupancy, halted.contributions, span, epsilon
         ).max_error,
         plain_loss=exact_loss(occupancy, span, float(epsilon)),

@@ -61,7 +61,7 @@ def test_a_run_is_what_the_formulas_say():
     assert found.plain_loss <= found.counted
     assert found.capped <= found.largest
     kept = theory.clip_user(occupancy, SPAN, 1, unfinished_stage="keep").contributions
-    printed = theory.cap_after_suppression(occupancy, kept, SPAN, 1).max_error
+    printed = runs.cap_after_suppression(occupancy, kept, SPAN, 1).max_error
     assert found.capped_halted == pytest.approx(printed, rel=1e-12)
     assert found.capped_halted != found.capped
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from hexveil import Occupancy, theory
 from hexveil.base.errors import InputError
+from hexveil_research.papers.comp.residual_cap import cap_after_suppression
 from hexveil_research.papers.comp_setting import SPAN, comp_setting
 from strategies import occupancies
 
@@ -42,7 +43,7 @@ def test_no_whole_cap_is_better(counts, random, epsilon, span):
     kept = np.array([m if random.random() < 0.8 else 0 for m in counts])
     kept[0] = counts[0]
     occupancy = Occupancy.from_dense(counts[:, None])
-    done = theory.cap_after_suppression(occupancy, kept, span, epsilon)
+    done = cap_after_suppression(occupancy, kept, span, epsilon)
     least, cap = by_trial(kept, counts, span, epsilon)
     assert done.max_error == pytest.approx(least, rel=1e-12)
     assert done.caps.tolist() == [cap]
@@ -53,7 +54,7 @@ def test_no_whole_cap_is_better(counts, random, epsilon, span):
 def test_caps_after_clip_user_raise_no_error_and_no_degradation(occupancy, epsilon):
     """The largest kept count is among the caps, so no cell gets worse; nobody loses a cell."""
     suppressed = theory.clip_user(occupancy, 5, epsilon)
-    done = theory.cap_after_suppression(occupancy, suppressed.contributions, 5, epsilon)
+    done = cap_after_suppression(occupancy, suppressed.contributions, 5, epsilon)
     assert (done.errors <= suppressed.errors * (1 + 1e-12)).all()
     assert ((done.contributions > 0) == suppressed.contributing_pairs).all()
     for g in range(occupancy.n_cells):
@@ -67,7 +68,7 @@ def test_the_synthetic_setting_gains_more_with_a_heavier_hitter():
     for gamma in (3, 6, 9):
         occupancy = comp_setting(gamma, seed=0)
         suppressed = theory.clip_user(occupancy, SPAN, "0.1")
-        done = theory.cap_after_suppression(occupancy, suppressed.contributions, SPAN, "0.1")
+        done = cap_after_suppression(occupancy, suppressed.contributions, SPAN, "0.1")
         shares.append(done.max_error / suppressed.bound)
     assert 1 > shares[0] > shares[1] > shares[2]
 
@@ -85,4 +86,4 @@ def test_the_synthetic_setting_gains_more_with_a_heavier_hitter():
 def test_bad_kept_counts_are_refused_in_a_sentence(kept, message):
     """Missing, broken, beyond the count, negative, an emptied cell."""
     with pytest.raises(InputError, match=message):
-        theory.cap_after_suppression(Occupancy.from_dense([[1, 2], [3, 4]]), kept, 1.0, 1)
+        cap_after_suppression(Occupancy.from_dense([[1, 2], [3, 4]]), kept, 1.0, 1)

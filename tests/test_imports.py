@@ -38,7 +38,7 @@ TABLE = {
     # The public side: no record, no engine, no noise library.
     "accounting": Room(BASE, ("numpy",), (("scipy", "noise_law.py"),)),
     "theory": Room(("accounting",)),
-    "evaluation": Room(("mechanisms", "simulation")),
+    "evaluation": Room(("base", "mechanisms", "simulation"), ("numpy",)),
     "planning": Room(
         (*BASE, "accounting", "theory", "mechanisms", "smoothing"), ("numpy", "pyarrow", "scipy")
     ),

@@ -15,11 +15,10 @@ import pytest
 from typer import Context
 from typer.main import get_command
 
-from hexveil import mechanisms, theory
+from hexveil import evaluation, mechanisms, theory
 from hexveil.cli.app import app
 from hexveil.cli.options import assignments
 from hexveil.planning.request import Method
-from hexveil.simulation import value_distributions
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "understand" / "map-of-theory.md"
@@ -227,7 +226,7 @@ def misread(command):
     if values.get("--method", "joint") not in get_args(Method):
         wrong.append(values["--method"])
     if "--mechanism" in values:
-        read = value_distributions.mechanism if verb == "evaluate" else mechanisms.parse
+        read = evaluation.mechanism if verb == "evaluate" else mechanisms.parse
         read(values["--mechanism"])  # raises InputError
     return wrong
 

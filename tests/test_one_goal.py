@@ -15,7 +15,7 @@ import hexveil as hv
 from hexveil.config.arguments import plan_arguments, read_arguments
 from hexveil.config.loading import load
 from hexveil.mechanisms import Levy
-from hexveil.planning.goal import mechanism_text
+from hexveil.planning.component import mechanism_text
 from hexveil.publishing.kinds.presence_manifest import presence_request, request_name
 from hexveil.publishing.manifest import fingerprint, request_of
 

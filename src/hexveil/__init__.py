@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from hexveil.model.cells import Cells, Labels, OneCell
     from hexveil.model.occupancy import LocalOccupancy as Occupancy
     from hexveil.planning.api import plan
-    from hexveil.planning.feasibility.advice import GridTooFineWarning
     from hexveil.planning.feasibility.capacity import Capacity, capacity
+    from hexveil.planning.feasibility.recommendation import GridTooFineWarning
     from hexveil.planning.method_comparison import compare
     from hexveil.planning.plan import Plan
     from hexveil.planning.presence.presence_request import FleetDeclaration
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from hexveil.records.read import declare, read
     from hexveil.records.select import Select
     from hexveil.records.sources.record_format import RecordFormat
-    from hexveil.simulation.example import example
+    from hexveil.simulation.city import example
 
 __version__ = "0.2.0"
 
@@ -81,7 +81,7 @@ _HOMES = {
     "Ledger": "hexveil.ledger",
     "Occupancy": "hexveil.model.occupancy:LocalOccupancy",
     "Capacity": "hexveil.planning.feasibility.capacity",
-    "GridTooFineWarning": "hexveil.planning.feasibility.advice",
+    "GridTooFineWarning": "hexveil.planning.feasibility.recommendation",
     "Plan": "hexveil.planning.plan",
     "capacity": "hexveil.planning.feasibility.capacity",
     "compare": "hexveil.planning.method_comparison",
@@ -101,7 +101,7 @@ _HOMES = {
     "declare": "hexveil.records.read",
     "read": "hexveil.records",
     "FleetDeclaration": "hexveil.planning.presence.presence_request",
-    "example": "hexveil.simulation.example",
+    "example": "hexveil.simulation.city",
 }
 
 __all__ = [

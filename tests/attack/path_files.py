@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import hexveil as hv
-from hexveil.planning.goal import goal
+from hexveil.planning.component import goal
 from hexveil.planning.serialization.plan_codec import encode
 
 LOW, HIGH = -1000.0, 1000.0

@@ -8,7 +8,7 @@ import pytest
 import hexveil as hv
 from attack import leak_canaries as canaries
 from attack import leak_layouts as layouts
-from hexveil.planning.goal import goal
+from hexveil.planning.component import goal
 from hexveil.planning.serialization.plan_codec import encode
 from hexveil.publishing.manifest import fingerprint, request_of
 from hexveil.records.duckdb import session

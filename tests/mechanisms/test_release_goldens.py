@@ -21,7 +21,7 @@ from hexveil.model.pair_columns import (
     SuppressedPairs,
 )
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.moment_part import allocation_of
+from hexveil.planning.moment_tables import allocation_of
 from hexveil.planning.serialization import codec
 from hexveil.publishing.pipeline import private_sums
 from listed_weights import ListedWeights

@@ -24,14 +24,11 @@ from publishing.setting import dataset_of, labels
 BOTH = ("mean", "variance")
 GOALS = {
     "mean": {"epsilon": 1},
-    "variance": {"epsilon": 20, "statistics": ("variance",)},
     "both": {"epsilon": 20, "statistics": BOTH},
     "private": {"epsilon": 2, "clipping_range": "private"},
     "global, both": {"epsilon": 20, "clipping_range": "private", "statistics": BOTH},
     "cell ranges": {"epsilon": 2, "clipping_range": "per-cell"},
-    "auto": {"epsilon": 2, "clipping_range": "auto"},
     "target": {"target_error": "10%"},
-    "target on average": {"target_error": "10%", "objective": "mean"},
     "per-cell": {"epsilon": 1, "method": "per-cell"},
 }
 INVENTED = {"few cells": (40, 5), "fleet": (120, 12)}

@@ -35,7 +35,6 @@ COLUMNS = {
 }
 ELSEWHERE = {
     "cell ranges elsewhere": {"epsilon": 8, "clipping_range": "per-cell"},
-    "clip-user elsewhere": {"epsilon": 2, "method": "clip-user"},
 }
 KINDS = (*CITY, *RIDES, *COLUMNS, *ELSEWHERE)
 

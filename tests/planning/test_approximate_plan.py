@@ -56,8 +56,8 @@ from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning import methods
 from hexveil.planning.alternatives import describe_delta_gain
 from hexveil.planning.calibration import ErrorTargets
-from hexveil.planning.goal import goal
-from hexveil.planning.moment_part import allocation_of
+from hexveil.planning.component import goal
+from hexveil.planning.moment_tables import allocation_of
 from hexveil.planning.optimizers.mean_error import (
     ObjectiveWeights,
     cell_errors,
@@ -65,8 +65,7 @@ from hexveil.planning.optimizers.mean_error import (
     minimize_mean_error,
     weighted_errors,
 )
-from hexveil.planning.optimizers.minimax import minimize_loss
-from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
+from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales, minimize_loss
 from hexveil.publishing import pipeline
 from hexveil.publishing.dossier import dossier as render_dossier
 from hexveil.publishing.kinds import loss_checks

@@ -7,7 +7,7 @@ import hexveil as hv
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR
 from hexveil.base.errors import InputError
 from hexveil.planning.alternatives import compare_mechanisms, explain_absence
-from hexveil.planning.method_comparison import compare_methods, same_request, shrunk
+from hexveil.planning.method_comparison import compare_methods, shrunk
 from hexveil_research.papers.comp_setting import comp_setting
 from planning.kinds_of_plans import planned, records_of
 
@@ -30,12 +30,10 @@ def test_within_a_loss_every_method_has_a_line():
 
 def test_rows_are_judged_by_one_measure():
     """Two statistics under the other objective have no certificate, which is of another measure."""
-    plan = hv.plan(
-        hv.Occupancy.from_dense([[4, 1], [2, 3]] * 20), bounds=(0, 1), epsilon=4,
-        statistics=("mean", "variance"), advise=False,
-    )  # fmt: skip
-    average, largest = compare_methods(plan.single)[:2]
-    models = same_request(plan.single, "joint", "max").error_models
+    options = {"bounds": (0, 1), "epsilon": 4, "statistics": ("mean", "variance"), "advise": False}
+    counts = hv.Occupancy.from_dense([[4, 1], [2, 3]] * 20)
+    average, largest = compare_methods(hv.plan(counts, **options).single)[:2]
+    models = hv.plan(counts, objective="max", **options).error_models
     shares = [models[name].error / most for name, most in MAX_CONSTANT_ERROR.items()]
     assert largest.average == pytest.approx(np.mean(shares))
     assert (average.certifies, largest.certifies) == ("mean error", None)
@@ -77,15 +75,6 @@ def test_users_shrunk_are_those_not_kept_whole(statistics):
                 cut.add(int(user))
     assert shrunk(plan) == len(cut)
     assert 0 < len(cut) < occupancy.n_users
-
-
-def test_the_same_request_keeps_what_was_asked():
-    """Only method and objective change."""
-    plan = hv.plan(comp_setting(3, 0, cells=8), bounds=(0, 65), epsilon=2, advise=False)
-    other = same_request(plan.single, "per-cell", "max")
-    assert other.method == "per-cell"
-    assert (other.requested_epsilon, other.statistics) == (plan.requested_epsilon, plan.statistics)
-    assert same_request(plan.single, "joint", "mean") is plan.single
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from hypothesis import given
 
 import hexveil as hv
 from hexveil.base.errors import InputError, StorageError
-from hexveil.planning.goal import goal
+from hexveil.planning.component import goal
 from hexveil.planning.serialization.codec import MAGIC
 from hexveil.planning.serialization.plan_codec import decode, encode, made_by
 from planning.kinds_of_plans import KINDS, planned, records_of

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.planning.goal import goal, mechanism_text
+from hexveil.planning.component import goal, mechanism_text
 from hexveil.planning.serialization.plan_codec import decode, encode
 from planning.kinds_of_plans import records_of
 

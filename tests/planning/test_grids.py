@@ -15,14 +15,15 @@ from hexveil.base import hexagons
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.planning.feasibility import grids as grids_module
+from hexveil.planning.feasibility.capacity import propose_runs
 from hexveil.planning.feasibility.grids import (
     KeptCounts,
     counted,
     grids_to_try,
     label_levels,
     merged,
+    with_min_users,
 )
-from hexveil.planning.feasibility.proposals import propose_runs
 
 
 def sums(rows, min_users=1):
@@ -149,47 +150,46 @@ def test_labels_of_one_column_have_themselves():
     assert found.sentence == "no grid tried leaves a map of three cells, or of three hexagons."
 
 
-def test_no_grid_is_counted_twice():
+@pytest.mark.parametrize("room", [10**6, 250])
+def test_no_grid_is_counted_twice_while_there_is_room(room, monkeypatch):
     """Kept counts are those of counting; each grid is counted once for each privacy unit."""
     asked = []
 
     def counting(grids, unit):
         asked.extend((grid.resolution, unit) for grid in grids)
-        return recount(grids, unit)
+        return iter(recount(grids, unit))
 
+    monkeypatch.setattr(grids_module, "MOST_KEPT_PAIRS", room)
     kept = KeptCounts(counting)
     five, four, one = (replace(GRID, resolution=resolution) for resolution in (5, 4, 1))
-    found, nothing = kept((five, one), "user")
-    assert (found.occupancy.n_cells, found.cells.grid, nothing) == (4, five, None)
-    again = kept((four, five, five, one), "user")
-    assert [facts and facts.occupancy.n_cells for facts in again] == [1, 4, 4, None]
-    assert asked == [(5, "user"), (1, "user"), (4, "user")]
+    for grids in ((five, one), (four, five, one)):
+        for facts, plain in zip(kept(grids, "user"), recount(grids, "user"), strict=True):
+            assert (facts and facts.occupancy.fingerprint) == (
+                plain and plain.occupancy.fingerprint
+            )
+    again = [4] if room > 250 else [4, 5]  # those of resolution 5 have 800 pairs
+    assert [resolution for resolution, _ in asked] == [5, 1, *again]
     (days,) = kept((five,), "user-day")
     assert (days.privacy_unit, asked[-1]) == ("user-day", (5, "user-day"))
 
 
-def test_counts_that_memory_does_not_hold_are_read_back_from_a_file(monkeypatch):
-    """The same facts and pairs as those that were counted, which are counted once."""
-    asked = []
-
-    def counting(grids, unit):
-        asked.extend(grids)
-        return iter(recount(grids, unit))
-
-    grids = tuple(replace(GRID, resolution=resolution) for resolution in (6, 5, 1, 4))
-    monkeypatch.setattr(grids_module, "MOST_KEPT_PAIRS", 200)
-    monkeypatch.setattr(grids_module, "_BLOCK", 70)
-    kept = KeptCounts(counting)
-    counted_first = recount(grids, "user")
-    for _ in range(2):
-        for one, other in zip(counted_first, kept(grids, "user"), strict=True):
-            assert (one is None) == (other is None)
-            if one is not None:
-                assert one.occupancy.fingerprint == other.occupancy.fingerprint
-                assert one.cells.names() == other.cells.names()
-                assert (one.rules, one.privacy_unit) == (other.rules, other.privacy_unit)
-    assert asked == list(grids)
-    assert "private" not in repr(kept)
+def test_cells_below_the_smallest_number_of_users_are_left_out():
+    """As if the records had been read with it: cells, users and records of the rest."""
+    dense = np.array([[1, 0, 2, 0], [1, 3, 0, 0], [1, 1, 0, 4]])
+    facts = fleet(5)
+    table = CellTable(
+        facts.cells.grid,
+        hexagon=facts.cells.hexagon[:1].repeat(4) + np.arange(4, dtype=np.uint64),
+        slot=np.zeros(4, dtype=np.int64),
+    )
+    facts = replace(facts, occupancy=hv.Occupancy.from_dense(dense), cells=table)
+    assert with_min_users(facts, 1) is facts
+    assert with_min_users(facts, 4) is None
+    kept = with_min_users(facts, 2)
+    assert kept.cells.hexagon.tolist() == table.hexagon[:2].tolist()
+    expected = hv.Occupancy.from_dense(dense[:, :2])
+    for name in ("cell", "user", "n"):
+        assert getattr(kept.occupancy, name).tolist() == getattr(expected, name).tolist()
 
 
 def test_the_own_grid_of_a_data_set_is_not_counted_again():
@@ -210,9 +210,9 @@ def test_the_own_grid_of_a_data_set_is_not_counted_again():
     assert asked == [((7, 5), "user"), ((7, 6, 5), "user-day")]
 
 
-def spread(km, resolution, units=300):
+def spread(km, resolution, units=150):
     """Return facts of a fleet that is everywhere in a square of so many km, at a resolution."""
-    side = np.linspace(-0.5, 0.5, 60) * km / 111.0
+    side = np.linspace(-0.5, 0.5, 40) * km / 111.0
     lat, lon = (one.ravel() for one in np.meshgrid(52 + side, 21 + side / 0.62))
     found = np.unique(hexagons.of_places(pa.array(lat), pa.array(lon), resolution).to_numpy())
     table = CellTable(replace(GRID, resolution=resolution, timeslot=None), hexagon=found)
@@ -224,8 +224,7 @@ def spread(km, resolution, units=300):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("km", [3, 30, 300])
-@pytest.mark.parametrize("resolution", [2, 5, 8])
+@pytest.mark.parametrize(("km", "resolution"), [(3, 2), (30, 8), (300, 5)])
 def test_resolutions_follow_from_where_the_records_are(km, resolution):
     """Whatever the file says: from a map of a few hexagons to one beyond the finest usable."""
     found = spread(km, resolution)

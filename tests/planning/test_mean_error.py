@@ -1,4 +1,5 @@
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -156,30 +157,6 @@ def test_more_epsilon_never_means_more_average_error():
     assert all(b <= a * 1.001 for a, b in itertools.pairwise(errors))
 
 
-@pytest.mark.slow
-def test_the_bound_of_a_small_cell_is_the_same_run_by_run():
-    """Of one occupancy whose cells are split between runs, by both statistics."""
-    occupancy = hv.Occupancy.from_dense([[3, 1, 0], [1, 2, 2], [0, 1, 4], [1, 0, 0]])
-    check_run_by_run(occupancy, 2, BOTH)
-
-
-@pytest.mark.slow
-@given(occupancies(), st.sampled_from([0.3, 2, 9]), st.sampled_from([("mean",), BOTH]))
-@examples(20)
-def test_the_bound_is_the_same_run_by_run(occupancy, epsilon, statistics):
-    """From given multipliers it does not depend on how many pairs are looked at together."""
-    check_run_by_run(occupancy, epsilon, statistics)
-
-
-def check_run_by_run(occupancy, epsilon, statistics):
-    """Assert that the lower bound is the same in runs of three pairs as in one."""
-    one, other = (planned(occupancy, epsilon=epsilon, statistics=statistics) for _ in range(2))
-    with pytest.MonkeyPatch.context() as patch:
-        bound = one.with_lower_bound().lower_bound
-        patch.setattr("hexveil.planning.optimizers.mean_error_bound.BLOCK_PAIRS", 3)
-        assert other.with_lower_bound().lower_bound == pytest.approx(bound, rel=1e-9, abs=1e-12)
-
-
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=8), st.randoms())
 def test_pairs_in_the_order_of_prices(sizes, random):
     """Within each cell by price, equal ones as they stand."""
@@ -216,6 +193,14 @@ def test_smoothing_averages_the_answers_and_keeps_the_bound(occupancy, smoothing
     price = np.exp(np.random.default_rng(seed).normal(-2, 1, occupancy.n_users))
     total, losses = _answer(problem, weights, price, smoothing)
     assert total <= _answer(problem, weights, price, 0.0)[0]
+    # However many pairs are looked at together, of both statistics too.
+    both = replace(weights, variance=np.ones(occupancy.n_cells))
+    whole = _answer(problem, both, price, smoothing)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hexveil.planning.optimizers.mean_error_bound.BLOCK_PAIRS", 3)
+        blocks = _answer(problem, both, price, smoothing)
+    for answer, block_by_block in zip(whole, blocks, strict=True):
+        np.testing.assert_allclose(block_by_block, answer, rtol=1e-9, atol=1e-12)
     averages = np.zeros(occupancy.n_users)
     for begin, end in itertools.pairwise(local.start.tolist()):
         rows = begin + np.argsort(price[local.user[begin:end]], kind="stable")

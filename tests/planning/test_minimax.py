@@ -11,8 +11,7 @@ import plan_grid
 from examples import examples
 from hexveil import theory
 from hexveil.planning.calibration import ErrorTargets
-from hexveil.planning.optimizers.minimax import is_infeasible
-from hexveil.planning.optimizers.user_factors import ClippingProblem
+from hexveil.planning.optimizers.user_factors import ClippingProblem, is_infeasible
 from hexveil_research.papers.comp_setting import comp_setting
 from strategies import occupancies
 

@@ -71,7 +71,7 @@ def test_names_of_users_do_not_matter(occupancy):
     last = occupancy.n_users - 1
     turned = hv.Occupancy.from_coo(occupancy.cell, last - occupancy.user, occupancy.n)
     one, other = planned(occupancy), planned(turned)
-    assert np.array_equal(one.noise_scale_records, other.noise_scale_records)
+    assert np.array_equal(one.allocation.noise_scale_records, other.allocation.noise_scale_records)
     assert one.losses() == pytest.approx(other.losses()[::-1], rel=1e-12)
 
 
@@ -107,7 +107,7 @@ def test_plan_reads_no_value():
     public = PublicMetadata(occupancy, table, ValueLattice.of((0, 1), "0.1"))
     plan = hv.plan(Poisoned(public), epsilon=9, advise=False)
     assert plan.names == ("a", "b")
-    assert np.array_equal(plan.noise_scale_records, facts.noise_scale_records)
+    assert np.array_equal(plan.allocation.noise_scale_records, facts.allocation.noise_scale_records)
 
 
 def test_tables_hold_a_row_per_cell_and_user():

@@ -19,7 +19,7 @@ from examples import examples
 from hexveil.mechanisms import ThresholdMechanism
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.goal import goal
+from hexveil.planning.component import goal
 from hexveil.planning.plan import Plan
 from hexveil.planning.serialization import plan_codec
 from hexveil.publishing.manifest import fingerprint, request_of

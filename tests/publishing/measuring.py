@@ -9,7 +9,7 @@ from hexveil.mechanisms.looks.bounds import BoundedStages
 from hexveil.mechanisms.looks.clipped_mean import CELLS
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from hexveil.model.pair_bins import PairSums
-from hexveil.planning import moment_part
+from hexveil.planning import moment_tables
 from hexveil.publishing.pipeline import private_sums
 
 NOTHING = Outputs()
@@ -18,7 +18,7 @@ NOTHING = Outputs()
 @lru_cache(maxsize=8)
 def allocation_of(plan, scale):
     """Return the allocation of a plan, made once."""
-    return moment_part.allocation_of(plan, scale)
+    return moment_tables.allocation_of(plan, scale)
 
 
 class WatchedSums(PrivateSums):
@@ -70,7 +70,9 @@ def _measured(dataset, plan, where, name):
 
 def live_cells(plan, name="mean"):
     """Return the cells that are noised."""
-    noise = plan.noise_scale_records if name == "mean" else plan.allocation.variance_noise
+    noise = (
+        plan.allocation.noise_scale_records if name == "mean" else plan.allocation.variance_noise
+    )
     return np.flatnonzero(noise > 0)
 
 

@@ -7,10 +7,11 @@ import numpy as np
 import pyarrow as pa
 
 import hexveil as hv
+from hexveil.mechanisms.looks.bounds import WithinBounds
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.planning.allocation import PlanAllocation
-from hexveil.planning.moment_part import MomentPart
+from hexveil.planning.moment_component import MomentComponent
 from hexveil.planning.plan import Plan
 from hexveil.planning.request import Request
 from hexveil.publishing.components import statements, statements_of_whole
@@ -98,11 +99,11 @@ def plan_of(dataset, kept, noise=2.0, *, lower=None, upper=None, rows=None, **re
             {name: np.asarray(one).tolist() for name, one in (made | (rows or {})).items()}
         ),
     }
-    part = MomentPart(
+    part = MomentComponent(
         occupancy=dataset.occupancy,
         lower=np.broadcast_to(np.array(low, dtype=float), n_cells),
         upper=np.broadcast_to(np.array(high, dtype=float), n_cells),
-        allocation=PlanAllocation(**made | (rows or {})),
+        allocation=PlanAllocation(**{"clipping": WithinBounds()} | made | (rows or {})),
         request=Request(**asked | request),
         baseline_error=3.0,
         facts=dataset.public,

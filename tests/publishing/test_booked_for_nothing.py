@@ -68,7 +68,9 @@ def publish(bounds, quantum, asked, model, options):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::hexveil.planning.feasibility.advice.GridTooFineWarning")
+@pytest.mark.filterwarnings(
+    "ignore::hexveil.planning.feasibility.recommendation.GridTooFineWarning"
+)
 @examples(40)
 @given(requests())
 @example(((0, 10), 1, ("histogram",), "values", {"epsilon": "20", "delta": None}))

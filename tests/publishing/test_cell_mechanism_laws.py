@@ -15,7 +15,7 @@ from scipy import stats
 import hexveil as hv
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.moment_part import allocation_of
+from hexveil.planning.moment_tables import allocation_of
 from hexveil.planning.serialization import plan_codec
 from publishing.setting import dataset_of
 from stage_laws import ExactLoss, Problem

@@ -17,7 +17,7 @@ from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.pair_columns import SuppressedPairs
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.distribution.distribution_components import BinPlan, score_metadata
-from hexveil.planning.feasibility.proposals import propose_runs
+from hexveil.planning.feasibility.capacity import propose_runs
 from hexveil.planning.optimizers import pair_sums
 from hexveil.planning.serialization import plan_codec
 from hexveil.planning.serialization.codec import unpack_bytes

@@ -20,8 +20,8 @@ from hexveil.mechanisms import REGISTRY
 from hexveil.mechanisms.contract import DONE, NoisyTotals
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning import alternatives, method_comparison
+from hexveil.planning.component import PlainComponent, public_json
 from hexveil.planning.method_comparison import Comparison, ComparisonRow
-from hexveil.planning.part import PlainPart, public_json
 from hexveil.planning.serialization import codec, plan_codec
 from hexveil.publishing import part_kinds
 from hexveil.publishing.estimates.table import described_table, name_counted_cells
@@ -107,7 +107,7 @@ class TotalStages:
 
 
 @dataclass(frozen=True, eq=False)
-class TotalPart(PlainPart):
+class TotalPart(PlainComponent):
     """The total of each cell, within an ε."""
 
     facts: PublicMetadata
@@ -304,7 +304,7 @@ def test_a_statistic_that_books_too_little_draws_nothing(totals, tmp_path, monke
 
 # ---- no kind is asked for ----
 
-KINDS = r"(Plan|MomentPart|DistributionPart|PresencePart)\b"
+KINDS = r"(Plan|MomentComponent|DistributionComponent|PresenceComponent)\b"
 ASKED = re.compile(
     rf"isinstance\([^()]*[ (]{KINDS}|^\s*case [^:]*\b{KINDS}\(|hasattr\(plan", re.MULTILINE
 )

@@ -1,4 +1,4 @@
-"""Tests of `hexveil.simulation.value_distributions`: mean and spread of draws."""
+"""Tests of `hexveil.evaluation`: mean and spread of draws."""
 
 import math
 import re
@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import hexveil as hv
+from hexveil import evaluation
 from hexveil.mechanisms import REGISTRY
-from hexveil.simulation import value_distributions
 
 COUNTS = np.array([3, 1, 4])
 TRIALS = 20_000
@@ -72,14 +72,14 @@ def test_impossible_distributions_are_refused(make):
         make()
 
 
-# ---- Tests of `hexveil.simulation.value_distributions`: mechanisms and values from text ----
+# ---- Tests of `hexveil.evaluation`: mechanisms and values from text ----
 
 
 @pytest.mark.parametrize("name", REGISTRY)
 def test_every_mechanism_reads_its_own_name(name):
     """What a table calls a mechanism is read as that mechanism."""
-    default = value_distributions.mechanism(name)
-    assert value_distributions.mechanism(default.name) == default
+    default = evaluation.mechanism(name)
+    assert evaluation.mechanism(default.name) == default
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_every_mechanism_reads_its_own_name(name):
 )
 def test_options_are_read(made):
     """Numbers, words, by position and by name."""
-    assert value_distributions.mechanism(f"  {made.name} ") == made
+    assert evaluation.mechanism(f"  {made.name} ") == made
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_options_are_read(made):
 def test_anything_else_is_refused(text):
     """Wrong names, options and whatever would have to be evaluated: one sentence each."""
     with pytest.raises(hv.InputError) as error:
-        value_distributions.mechanism(text)
+        evaluation.mechanism(text)
     assert len(str(error.value)) < 600
 
 
@@ -148,7 +148,7 @@ def test_anything_else_is_refused(text):
 )
 def test_values_are_read(text, made):
     """A kind and its numbers, in the order of the distribution's parameters."""
-    assert value_distributions.values(text) == made
+    assert evaluation.values(text) == made
 
 
 @pytest.mark.parametrize(
@@ -167,4 +167,4 @@ def test_values_are_read(text, made):
 def test_wrong_values_are_refused(text, message):
     """The sentence says how the kind is written."""
     with pytest.raises(hv.InputError, match=re.escape(message)):
-        value_distributions.values(text)
+        evaluation.values(text)

@@ -18,9 +18,9 @@ from hexveil.cli.output.grid_text import cell_fields, fields_json
 from hexveil.config.run_file import toml_lines
 from hexveil.model.cells import OneCell
 from hexveil.planning.api import plan as make_plan
-from hexveil.planning.feasibility.advice import CommonGrid, choose_common_grids, common_grids
 from hexveil.planning.feasibility.capacity import assess_grids
 from hexveil.planning.feasibility.grids import OTHER_GRIDS
+from hexveil.planning.feasibility.recommendation import CommonGrid, choose, common_grids
 from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hexveil.cli.output.formatting import Row
     from hexveil.cli.output.grid_text import Changes
     from hexveil.config import Run
-    from hexveil.planning.moment_part import MomentPart
+    from hexveil.planning.moment_component import MomentComponent
 
     Proposal = tuple[CommonGrid, str]
 
@@ -99,7 +99,7 @@ def show_series(run: Run, days: Sequence[date], *, as_json: bool) -> None:
     )
 
 
-def _judge(run: Run, day: str) -> tuple[JudgedDay, MomentPart | None]:
+def _judge(run: Run, day: str) -> tuple[JudgedDay, MomentComponent | None]:
     """Return whether a day passes, and its plan if other grids are compared by its error."""
     try:
         of_day = run_of_day(run, day)
@@ -108,7 +108,7 @@ def _judge(run: Run, day: str) -> tuple[JudgedDay, MomentPart | None]:
         return JudgedDay(day, passes=False, why=str(error)), None
     if not planned.searches_grids:
         return JudgedDay(day, planned.refusal is None, planned.refusal or "planned"), None
-    component: MomentPart = planned.single
+    component: MomentComponent = planned.single
     support = component.support
     return JudgedDay(
         day, support.beats_constant, component.allocation.clipping.mode, support.cells,
@@ -121,7 +121,7 @@ def run_of_day(run: Run, day: str) -> Run:
     return run.with_fields("select", dates=(day, day))
 
 
-def _propose(run: Run, plans: Mapping[str, MomentPart]) -> Proposal | None:
+def _propose(run: Run, plans: Mapping[str, MomentComponent]) -> Proposal | None:
     """Return the finest grid, and a kind of range, that all days support; None without one.
 
     Of equally fine ones the kind that serves its worst day best.
@@ -142,19 +142,19 @@ def _propose(run: Run, plans: Mapping[str, MomentPart]) -> Proposal | None:
                     ).single,
                     grids=grids,
                     losses="none",
-                )
+                ).offers
                 for day, row in plans.items()
                 if row.facts is not None
             }
-            choices = choose_common_grids(common_grids(tables)) if grids else {}
+            choices = choose(common_grids(tables)) if grids else {}
             proposals += [(grid, kind) for name, grid in choices.items() if name == "finest"]
-    return max(proposals, key=lambda pair: (pair[0].cells, -pair[0].ratio), default=None)
+    return max(proposals, key=lambda pair: (pair[0].cells, -pair[0].relative_error), default=None)
 
 
 def fields_of(proposal: Proposal) -> Changes:
     """Return the fields of a run file that fix a series."""
     grid, kind = proposal
-    return cell_fields(grid.leading.grid) | {
+    return cell_fields(grid.grid) | {
         ("plan", "clipping_range"): kind,
         ("publish", "series"): "fixed",
     }

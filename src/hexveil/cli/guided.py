@@ -26,10 +26,9 @@ from hexveil.config.fields import option
 from hexveil.config.loading import FILL_IN, checked
 from hexveil.config.run_file import run_file_text
 from hexveil.config.run_file_template import draft_run_file
-from hexveil.planning.feasibility.advice import CommonGrid, choose_common_grids
-from hexveil.planning.feasibility.grids import counted
+from hexveil.planning.feasibility.grids import counted, with_min_users
 from hexveil.planning.feasibility.prediction import ErrorPredictor
-from hexveil.planning.feasibility.proposals import distinct, with_min_users
+from hexveil.planning.feasibility.recommendation import CommonGrid, choose, distinct
 from hexveil.records.sources.schema_preview import SourceSchema, inspect_schema
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from hexveil.cli.output.grid_text import Changes
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.feasibility.grid_assessment import GridAssessment
-    from hexveil.planning.moment_part import MomentPart
+    from hexveil.planning.moment_component import MomentComponent
 
 ROLES = {"user": "vehicle", "value": "value", "time": "time"}
 PLACES = ("location", "lat", "lon")
@@ -176,7 +175,7 @@ def _counted(run: Run) -> list[Offer]:
 
 
 def _counted_offer(
-    plan: MomentPart, facts: PublicMetadata, offer: GridAssessment, *, is_balanced: bool
+    plan: MomentComponent, facts: PublicMetadata, offer: GridAssessment, *, is_balanced: bool
 ) -> Offer:
     on_grid = next(counted(facts, (offer.grid,), offer.privacy_unit))
     remaining = None if on_grid is None else with_min_users(on_grid, offer.min_users)
@@ -200,7 +199,7 @@ def _declared(run: Run) -> list[Offer]:
     planned_release.plan_declared(run, planned_release.declare_run(run))
     plans = planned_release.comparable_plans(run)
     grids = [CommonGrid.declared(plan.components) for plan in plans]
-    proposals = choose_common_grids(tuple(grids))
+    proposals = choose(grids)
     if not proposals:
         raise InputError(
             "nothing was spent: no grid is expected to say more than one number for the whole map. "
@@ -208,13 +207,13 @@ def _declared(run: Run) -> list[Offer]:
         )
     offers = []
     for grid in dict.fromkeys(proposals.values()):
-        offer: Any = grid.leading
-        table, unit = offer.plan.facts.cells, offer.plan.facts.value_unit
+        offer: Any = next(iter(grid.assessments.values()))
+        table, unit = offer.declared.facts.cells, offer.declared.facts.value_unit
         hexagon = np.unique(table.hexagon)
         offers.append(
             Offer(
                 grid_text.cell_fields(offer.grid),
-                _offer_words(offer, hexagon.size, unit, offer.plan.prediction.map.open_cells),
+                _offer_words(offer, hexagon.size, unit, offer.declared.prediction.map.open_cells),
                 grid is proposals["balanced"],
                 offer.baseline_error,
                 hexagon,

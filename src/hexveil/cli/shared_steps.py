@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError
-from hexveil.base.work_share import PLANNING, SEARCH, part_of_work
+from hexveil.base.work_share import PLANNING, SEARCH
 from hexveil.config import arguments
 from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.model.statistic_terms import has_distribution
 from hexveil.planning import option_rules
 from hexveil.planning.api import plan as make_plan
-from hexveil.planning.feasibility.advice import USABLE_GRID, ways_out
-from hexveil.planning.feasibility.capacity import assess_grids
-from hexveil.planning.feasibility.grid_assessment import WEAKER_UNITS
+from hexveil.planning.feasibility.capacity import RunAdvice, assess_grids, propose_runs
 from hexveil.planning.feasibility.grids import (
     OTHER_GRIDS,
     KeptCounts,
@@ -27,7 +25,7 @@ from hexveil.planning.feasibility.grids import (
     most_cells_of,
     on_each_grid,
 )
-from hexveil.planning.feasibility.proposals import RunAdvice, propose_runs
+from hexveil.planning.feasibility.recommendation import USABLE_GRID, WEAKER_UNITS, ways_out
 from hexveil.planning.plan import Plan
 from hexveil.publishing.memory.history import forecast_cells
 from hexveil.records.progress import show_progress
@@ -41,7 +39,7 @@ if TYPE_CHECKING:
     from hexveil.model.declared_grid import ColumnFacts
     from hexveil.model.public_metadata import Unit
     from hexveil.planning.feasibility.capacity import Capacity
-    from hexveil.planning.moment_part import MomentPart
+    from hexveil.planning.moment_component import MomentComponent
     from hexveil.publishing.booking import ReleasableDataset
     from hexveil.publishing.memory.history import History
     from hexveil.records import Dataset
@@ -127,16 +125,14 @@ def read_releasable(run: Run) -> ReleasableDataset:
 def read_facts(run: Run) -> Any:  # noqa: ANN401  of one value column, or of several
     """Return the public facts of the run's records, which keep their counts on other grids."""
     if len(arguments.value_columns_of(run)) == 1:
-        return _keeping(run, read(run).public)
+        return _keeping(read(run).public)
     facts = cast("ColumnDatasets", read_releasable(run)).public
-    return replace(
-        facts, columns={n: _keeping(run, own_entry) for n, own_entry in facts.columns.items()}
-    )
+    return replace(facts, columns={name: _keeping(own) for name, own in facts.columns.items()})
 
 
-def _keeping(run: Run, facts: PublicMetadata) -> PublicMetadata:
+def _keeping(facts: PublicMetadata) -> PublicMetadata:
     """Return facts that keep their counts on other grids."""
-    recount = facts.recount and KeptCounts(facts.recount, run.read.scratch)
+    recount = facts.recount and KeptCounts(facts.recount)
     return facts if recount is None else replace(facts, recount=recount)
 
 
@@ -229,7 +225,7 @@ def describe_infeasibility(plan: Plan) -> str | None:
         return ways_out(plan, search=True)
 
 
-def certified(plan: MomentPart) -> MomentPart:
+def certified(plan: MomentComponent) -> MomentComponent:
     """Return the plan with its lower bound, which can take longer than the plan."""
     with show_progress("Computing the lower bound", SEARCH):
         return plan.with_lower_bound()
@@ -241,15 +237,14 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         return plan.to_json()
 
 
-def advise_run(run: Run, facts: PublicMetadata, epsilon: str) -> tuple[Capacity, RunAdvice]:
+def advise_run(run: Run, facts: PublicMetadata, epsilon: str) -> RunAdvice:
     """Return the capacity of the fleet at `epsilon`, and the runs that are proposed."""
-    with show_progress(OTHER_GRIDS):
-        with part_of_work(OTHER_GRIDS, 0, 2):
-            built, runs = proposed_runs(run, facts, epsilon)
-        return assess_grids(built, losses="planned"), runs
+    return proposed_runs(run, facts, epsilon)[1]
 
 
-def proposed_runs(run: Run, facts: PublicMetadata, epsilon: str) -> tuple[MomentPart, RunAdvice]:
+def proposed_runs(
+    run: Run, facts: PublicMetadata, epsilon: str
+) -> tuple[MomentComponent, RunAdvice]:
     """Return the plan with which other grids are compared at `epsilon`, and the proposed runs."""
     with show_progress(OTHER_GRIDS):
         built = _comparable_plan(run, facts, epsilon)
@@ -278,7 +273,7 @@ def assess_columns(
         }
 
 
-def grids_of(plans: Iterable[MomentPart]) -> tuple[Cells | Labels, ...]:
+def grids_of(plans: Iterable[MomentComponent]) -> tuple[Cells | Labels, ...]:
     """Return the grids to try of some plans, each once."""
     windows = (
         grids_to_try(plan.facts, most_cells=most_cells_of(plan)) for plan in plans if plan.facts
@@ -286,11 +281,11 @@ def grids_of(plans: Iterable[MomentPart]) -> tuple[Cells | Labels, ...]:
     return tuple(dict.fromkeys(grid for window in windows for grid in window))
 
 
-def _comparable_plan(run: Run, facts: PublicMetadata, epsilon: str) -> MomentPart:
+def _comparable_plan(run: Run, facts: PublicMetadata, epsilon: str) -> MomentComponent:
     """Return the plan at an ε with which other grids are compared."""
     # The range that is predicted to be best, unless the run file decides.
     options = {"clipping_range": "auto"} | grid_options(run)
-    plan: MomentPart = make_plan(facts, epsilon=epsilon, **options, advise=False).single
+    plan: MomentComponent = make_plan(facts, epsilon=epsilon, **options, advise=False).single
     return plan
 
 
@@ -313,7 +308,7 @@ def grid_options(run: Run) -> dict[str, Any]:
     return same
 
 
-def compare_grids(run: Run, plan: MomentPart, *, weaker: bool) -> Capacity | None:
+def compare_grids(run: Run, plan: MomentComponent, *, weaker: bool) -> Capacity | None:
     """Return the capacity on other grids for the plan's request.
 
     None if it costs nothing, or if all records are one cell: there is no grid to change.
@@ -328,4 +323,4 @@ def compare_grids(run: Run, plan: MomentPart, *, weaker: bool) -> Capacity | Non
     units = (facts.privacy_unit, *(_weaker_units(run, facts) if weaker else ()))
     with show_progress(OTHER_GRIDS):
         # Without the table only its sentence is shown.
-        return assess_grids(plan, privacy_units=units, losses="all" if weaker else "cheapest")
+        return assess_grids(plan, privacy_units=units, losses="all" if weaker else "planned")

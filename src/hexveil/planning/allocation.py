@@ -1,40 +1,189 @@
-"""Allocation of a plan: its rows, and the clipping of values. Public."""
+"""Allocation of a plan: caps and noise, per cell and per user, and the clipping. Public.
+
+The kinds of clipping (mechanisms/looks) read these rows, so that none of them is known here.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from hexveil.accounting.error_model import ErrorModel, has_single_record
-from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
-from hexveil.base.arrays import Floats
+from hexveil.accounting.error_model import (
+    MAX_CONSTANT_ERROR,
+    ErrorModel,
+    has_single_record,
+    span_in_quanta,
+)
+from hexveil.accounting.privacy_loss import VARIANCE_LATTICE, KeptRecords, clipped_by_caps
+from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
+from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms import ThresholdMechanism
-from hexveil.mechanisms.looks.bounds import WithinBounds
-from hexveil.mechanisms.looks.kinds import ClippingKind, misfit
 from hexveil.model.occupancy import Occupancy
-from hexveil.planning.plan_rows import PlanningProblem, PlanRows, full_factors, refuse_rows
+from hexveil.model.pair_columns import SuppressedPairs
+from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.request import Request
 
-WITHIN_BOUNDS = WithinBounds()
+ClippingKind: TypeAlias = Any
+"""One of the registered kinds of clipping."""
 BOUND_KINDS = (None, "loss", "max error", "mean error")
+MAX_ERROR = 1e6
+"""Predicted errors are below this, in spans."""
 
 
 @dataclass(frozen=True, eq=False)
-class PlanAllocation(PlanRows):
-    """Contribution cap of each user in each cell, the noise of each cell, and the kind of plan.
+class CellForecast(ReadOnlyArrays):
+    """Forecast of the cells of a map by earlier releases. Public.
 
     Attributes
     ----------
+    mean, deviation : ndarray of float, shape (n_cells,)
+        Of each cell's average, value units.
+    within : float
+        Standard deviation of user means within a cell, value units.
+    releases : tuple of str
+        Digests of the releases that it rests on.
+    """
+
+    mean: Floats
+    deviation: Floats
+    within: float
+    releases: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class PlanningProblem(ReadOnlyArrays):
+    """Public input of every method: counts, bounds and request.
+
+    Attributes
+    ----------
+    occupancy : Occupancy
+    span : ndarray of float, shape (n_cells,)
+        Width of each cell's bounds.
+    request : Request
+    facts : PublicMetadata or None
+        Where there are records: contributions are whole quanta of their lattice.
+    forecast : CellForecast or None
+        Where clipping ranges follow from earlier releases.
+    """
+
+    occupancy: Occupancy
+    span: Floats
+    request: Request
+    facts: PublicMetadata | None = None
+    forecast: CellForecast | None = None
+
+    def with_forecast(self, forecast: CellForecast) -> PlanningProblem:
+        """Return the problem with ranges by a forecast, where it would pay for ranges of means."""
+        request = self.request
+        is_free = request.clipping_range == "auto" and request.range_share is None
+        if not is_free or request.noised != ("mean",) or self.facts is None:
+            return self
+        if request.resolve_range(self.occupancy, request.epsilon) == "bounds":
+            return self
+        request = replace(request, history=forecast.releases)
+        return replace(self, request=request, forecast=forecast)
+
+    def within(self, epsilon: Fraction) -> PlanningProblem:
+        """Return the problem with a privacy loss in place of its epsilon or targets."""
+        return replace(self, request=self.request.within(epsilon))
+
+    def without_metadata(self) -> PlanningProblem:
+        """Return the problem of the bare counts: contributions may be fractions of quanta."""
+        return replace(self, facts=None)
+
+    def objective_errors(self, models: Mapping[str, ErrorModel]) -> Floats:
+        """Return the error of each cell that the objective is about.
+
+        The planning error of the one statistic; of both the largest (for objective "mean" the
+        average), as shares of the error of a constant.
+        """
+        request = self.request
+        if len(models) == 1:
+            (model,) = models.values()
+            return np.asarray(model.error)
+        unit = {"mean": self.span, "variance": self.span**2}
+        shares = np.stack([m.error / (unit[n] * MAX_CONSTANT_ERROR[n]) for n, m in models.items()])
+        over = shares.max if request.objective == "max" else shares.mean
+        return np.asarray(over(axis=0), dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class PlanAllocation(ReadOnlyArrays):
+    """Contribution cap of each user in each cell, the noise of each cell, and the clipping.
+
+    Attributes
+    ----------
+    mechanism : str
+        How one cell was planned.
+    contribution_cap : ndarray of int64, shape (n_cells,)
+        t: samples kept of a user for the mean; 0 publishes the middle of the bounds.
+    noise_scale_records : ndarray of float, shape (n_cells,)
+        r: the mean's Laplace scale is U r / N; 0 where nothing is kept.
+    variance_cap : ndarray of int64, shape (n_cells,)
+        The same for the variance; 0 publishes 1/8 of the squared span.
+    variance_noise : ndarray of float, shape (n_cells,)
+        The variance's Laplace scale as a part of U²; 0 where nothing is kept.
+    contribution_factor : ndarray of float, shape (n_users,)
+        What is kept of a user's samples in every cell, from 0 to 1: a multiple of 2^-30.
+    suppressed_pairs : SuppressedPairs or None
+        Pairs of which nothing is kept.
+    cell_epsilon : Fraction or None
+        The loss of one cell, where every cell has the same.
+    lower_bound : float or None
+        What no plan of the class can go below, rounded down.
+    bound_kind : str or None
+        What `lower_bound` is about: "loss", "max error" or "mean error".
     clipping : ClippingKind
         Kind of the plan (mechanisms/looks/kinds.py). Under a private range the mean's
         Laplace scale is the range's width times r / N; the noise of a cell with a range of its own
         is what it has if all of the loss goes to one number.
     """
 
-    clipping: ClippingKind = WITHIN_BOUNDS
+    mechanism: str
+    contribution_cap: Ints
+    noise_scale_records: Floats
+    variance_cap: Ints
+    variance_noise: Floats
+    contribution_factor: Floats
+    clipping: ClippingKind
+    suppressed_pairs: SuppressedPairs | None = None
+    cell_epsilon: Fraction | None = None
+    lower_bound: float | None = None
+    bound_kind: str | None = None
+
+    def mean_noise(self, problem: PlanningProblem) -> Floats:
+        """Return the Laplace scale of each cell's mean, for bounds or a range of width 1."""
+        return np.asarray(self.noise_scale_records / problem.occupancy.records_per_cell)
+
+    def kept(self, problem: PlanningProblem, statistic: str | None = None) -> KeptRecords:
+        """Return the records of each pair that count for a statistic.
+
+        Those of a mean are whole quanta where there are records. Without a statistic records count
+        wholly or not at all.
+        """
+        nothing, cap = np.zeros(problem.occupancy.n_cells), self.contribution_cap
+        quanta = nothing
+        if statistic == "variance":
+            cap = self.variance_cap
+        elif statistic == "mean" and problem.facts is not None:
+            quanta = span_in_quanta(problem.span, problem.facts)
+        return KeptRecords(cap, self.contribution_factor, quanta, self.suppressed_pairs)
+
+    def contributions(self, problem: PlanningProblem, statistic: str) -> Floats:
+        """Return the records of each pair that count for a statistic."""
+        return self.kept(problem, statistic).of(problem.occupancy.local())
+
+    def clipped_share(self, problem: PlanningProblem, statistic: str) -> Floats:
+        """Return the share of each cell's records that a statistic moves to the midpoint."""
+        work = partial(clipped_by_caps, kept=self.kept(problem, statistic))
+        share = problem.occupancy.map_cells(work) / problem.occupancy.records_per_cell
+        return np.asarray(share, dtype=np.float64)
 
     def check_against(self, occupancy: Occupancy, request: Request) -> None:
         """Refuse decisions that no plan has: a stranger may have written them.
@@ -63,7 +212,7 @@ class PlanAllocation(PlanRows):
             raise InputError("allocation.cell_epsilon must be above 0.")
         if self.bound_kind not in BOUND_KINDS:
             raise InputError(f"allocation.bound_kind {self.bound_kind!r} is the kind of no bound.")
-        self._check_kind(occupancy, request)
+        self.clipping.check_plan(self, occupancy, request)
 
     def _check_sizes(self, occupancy: Occupancy) -> None:
         """Refuse arrays without an entry for each cell, user or pair."""
@@ -77,21 +226,10 @@ class PlanAllocation(PlanRows):
         if any(size != needed for size, needed in sizes):
             raise InputError("it was made for other cells or users: an array has another length.")
 
-    def _check_kind(self, occupancy: Occupancy, request: Request) -> None:
-        """Refuse a plan of another kind than was requested, or for other statistics."""
-        asked, kind = request.clipping_range, self.clipping
-        # The variance of one record is known, so that such a map needs no range.
-        if asked == "private" and request.noised == ("variance",):
-            asked = "bounds" if bool(has_single_record(occupancy).all()) else asked
-        is_apart = request.method in {"per-cell", "equal-split"}
-        stages = is_apart and not isinstance(request.mechanism, ThresholdMechanism)
-        if asked not in {kind.mode, "auto"} or kind.has_stages != stages:
-            raise misfit()
-        kind.check_plan(self, occupancy, request)
-
     def booked(self, problem: PlanningProblem) -> Floats:
         """Return the booking of each user, rounded up: ε, or a square of μ under a δ."""
-        return self.clipping.losses(problem, self).per_user()
+        booked: Floats = self.clipping.losses(problem, self).per_user()
+        return booked
 
     def most_booked(self, problem: PlanningProblem) -> Fraction:
         """Return the booking of the most exposed user, rounded up."""
@@ -99,7 +237,8 @@ class PlanAllocation(PlanRows):
 
     def error_models(self, problem: PlanningProblem) -> dict[str, ErrorModel]:
         """Return the error model of each noised statistic, by its name."""
-        return self.clipping.error_models(problem, self)
+        models: dict[str, ErrorModel] = self.clipping.error_models(problem, self)
+        return models
 
     def with_noise_scaled(self, times: float) -> PlanAllocation:
         """Return the same rows with all noise times a factor, rounded up."""
@@ -136,3 +275,53 @@ def weighted_rows(
 def _up(values: Floats) -> Floats:
     # A product rounds to nearest, a scale must not be below it; 0 stays a constant.
     return np.where(values > 0, np.nextafter(values, np.inf), 0.0)
+
+
+def restored(
+    problem: PlanningProblem, allocation: PlanAllocation, bounds: tuple[Floats, Floats]
+) -> PlanAllocation:
+    """Return an allocation that a stranger may have written, for a problem of the same.
+
+    Raises
+    ------
+    InputError
+        If no plan has these.
+    """
+    occupancy, request, (lower, upper) = problem.occupancy, problem.request, bounds
+    per_cell = lower, upper, *(request.target or {}).values()
+    if any(array.shape != (occupancy.n_cells,) for array in per_cell):
+        raise InputError("it was made for other cells: bounds or targets have another length.")
+    rise = np.isfinite(lower) & np.isfinite(upper) & (lower < upper)
+    refuse_rows(~rise, "bounds do not rise")
+    if request.delta:
+        # What a δ goes with may be less than what the words of a plan say.
+        request.check_delta()
+    resolved: PlanAllocation = allocation.clipping.restored(problem, allocation)
+    asked, kind = request.clipping_range, resolved.clipping
+    # The variance of one record is known, so that such a map needs no range.
+    if asked == "private" and request.noised == ("variance",):
+        asked = "bounds" if bool(has_single_record(occupancy).all()) else asked
+    is_apart = request.method in {"per-cell", "equal-split"}
+    stages = is_apart and not isinstance(request.mechanism, ThresholdMechanism)
+    if asked not in {kind.mode, "auto"} or kind.has_stages != stages:
+        raise InputError("its interval and its request do not fit together.")
+    resolved.check_against(occupancy, request)
+    return resolved
+
+
+def cell_names(occupancy: Occupancy, facts: PublicMetadata | None) -> tuple[str, ...]:
+    """Return a name per cell: its number, where a bare occupancy has no names."""
+    if facts is not None:
+        return facts.cells.names()
+    return tuple(str(i) for i in range(occupancy.n_cells))
+
+
+def refuse_rows(wrong: Bools, fault: str) -> None:
+    """Raise InputError with a fault and the first row that has it, if any has."""
+    if wrong.any():
+        raise InputError(f"{fault} in row {int(np.argmax(wrong))}.")
+
+
+def full_factors(occupancy: Occupancy) -> Floats:
+    """Return factors that reduce nobody."""
+    return np.ones(occupancy.n_users)

@@ -26,26 +26,26 @@ from hexveil.mechanisms.single_cell.auto import PAPERS_MECHANISMS, Auto
 from hexveil.model.statistic_terms import Share
 from hexveil.planning import cell_mechanisms
 from hexveil.planning.methods import allocate
-from hexveil.planning.moment_part import MomentPart
+from hexveil.planning.moment_component import MomentComponent
 from hexveil.planning.plan_arguments import PlanArguments
-from hexveil.planning.request import WORTHWHILE, WithinEpsilon, usual_delta
+from hexveil.planning.request import WORTHWHILE, usual_delta
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from fractions import Fraction
 
     from hexveil.base.arrays import Floats
-    from hexveil.planning.distribution.distribution_plan import DistributionPart
-    from hexveil.planning.part import Part
+    from hexveil.planning.component import PlanComponent
+    from hexveil.planning.distribution.distribution_plan import DistributionComponent
 
 
-PartT = TypeVar("PartT", bound="Part")
+ComponentT = TypeVar("ComponentT", bound="PlanComponent")
 
 MOST_PAIRS = 200_000
 """Pairs up to which a second plan takes no more than some seconds."""
 
 
-def alternative(part: PartT, **changes: Any) -> PartT:  # noqa: ANN401  fields of a request
+def alternative(part: ComponentT, **changes: Any) -> ComponentT:  # noqa: ANN401  fields of a request
     """Return the part of the same request with some of its fields changed.
 
     Raises
@@ -53,10 +53,10 @@ def alternative(part: PartT, **changes: Any) -> PartT:  # noqa: ANN401  fields o
     InputError
         If what is then asked for cannot be planned.
     """
-    return cast("PartT", ALTERNATIVES[part.kind](part, changes))
+    return cast("ComponentT", ALTERNATIVES[part.kind](part, changes))
 
 
-def _other_moments(part: MomentPart, changes: Mapping[str, Any]) -> MomentPart:
+def _other_moments(part: MomentComponent, changes: Mapping[str, Any]) -> MomentComponent:
     request = replace(part.request, **changes)
     if request.delta:
         request.check_delta()
@@ -64,7 +64,9 @@ def _other_moments(part: MomentPart, changes: Mapping[str, Any]) -> MomentPart:
     return replace(part, allocation=allocation, request=request)
 
 
-def _other_distribution(part: DistributionPart, changes: Mapping[str, Any]) -> DistributionPart:
+def _other_distribution(
+    part: DistributionComponent, changes: Mapping[str, Any]
+) -> DistributionComponent:
     from hexveil.planning.distribution.plan_distribution import (  # noqa: PLC0415  for these alone
         plan_distribution,
     )
@@ -89,12 +91,12 @@ ALTERNATIVES: dict[str, Callable[[Any, Mapping[str, Any]], Any]] = {
 """How a part of each kind is planned with other fields of its request."""
 
 
-def at_loss(plan: MomentPart, loss: Fraction) -> MomentPart:
+def at_loss(plan: MomentComponent, loss: Fraction) -> MomentComponent:
     """Return the same request at another loss."""
     return alternative(plan, epsilon=loss, target=None)
 
 
-def describe_delta_gain(plan: MomentPart | DistributionPart) -> str | None:
+def describe_delta_gain(plan: MomentComponent | DistributionComponent) -> str | None:
     """Return the gain of a δ in one sentence; None where a plan has or can have none, or is large.
 
     Of several means and variances, the first one's; of a distribution, a share's.
@@ -153,7 +155,7 @@ class EstimatorErrors:
     moment_errors: dict[str, float] = field(default_factory=dict)
 
 
-def compare_estimators(plan: DistributionPart) -> tuple[EstimatorErrors, ...]:
+def compare_estimators(plan: DistributionComponent) -> tuple[EstimatorErrors, ...]:
     """Return the predicted errors of each way, the most accurate share first."""
     # A single share has a way of its own, which no option names.
     has_indicator = len(plan.terms) == 1 and isinstance(plan.terms[0], Share)
@@ -219,7 +221,7 @@ class MechanismRow:
     trouble: str | None = None
 
 
-def compare_mechanisms(plan: MomentPart) -> list[MechanismRow]:
+def compare_mechanisms(plan: MomentComponent) -> list[MechanismRow]:
     """Return each mechanism on the request of a plan, the least predicted error first.
 
     None where `explain_absence` names a reason.
@@ -234,9 +236,9 @@ def compare_mechanisms(plan: MomentPart) -> list[MechanismRow]:
     return sorted(rows, key=_sort_key)
 
 
-def explain_absence(plan: MomentPart) -> str | None:
+def explain_absence(plan: MomentComponent) -> str | None:
     """Return why mechanisms of one cell are not compared on a plan's request, or None."""
-    is_pure = isinstance(plan.request.limit, WithinEpsilon) and not plan.delta
+    is_pure = plan.request.target is None and not plan.delta
     if not is_pure or plan.request.noised != ("mean",):
         return "Mechanisms of one cell are compared for means within an epsilon only."
     if plan.occupancy.n_cells > MAX_CELLS:
@@ -252,7 +254,7 @@ def _sort_key(row: MechanismRow) -> float:
     return next((error for error in errors if error is not None), math.inf)
 
 
-def _row(plan: MomentPart, mechanism: CellMechanism) -> MechanismRow:
+def _row(plan: MomentComponent, mechanism: CellMechanism) -> MechanismRow:
     n_cells = plan.occupancy.n_cells
     if isinstance(mechanism, Auto) and n_cells > MAX_SLOW_CELLS:
         return MechanismRow(
@@ -266,7 +268,7 @@ def _row(plan: MomentPart, mechanism: CellMechanism) -> MechanismRow:
         return MechanismRow(mechanism.name, trouble=str(error))
 
 
-def _figures(plan: MomentPart) -> MechanismRow:
+def _figures(plan: MomentComponent) -> MechanismRow:
     model, cell_epsilon = plan.error_models["mean"], plan.cell_epsilon
     assert cell_epsilon is not None  # noqa: S101  every cell is planned at one loss
     # Plans within the bounds state worst cases; those with stages of their own predictions.
@@ -286,12 +288,12 @@ def _figures(plan: MomentPart) -> MechanismRow:
     )
 
 
-def _predicted_errors(plan: MomentPart) -> Floats | None:
+def _predicted_errors(plan: MomentComponent) -> Floats | None:
     """Return each cell's mean absolute error by the prior, for bounds of width 1.
 
     None where cells have bounds of their own.
     """
-    predicted = plan.allocation.clipping.predictions()
+    predicted: Floats | None = plan.allocation.clipping.predictions()
     if predicted is not None:
         return predicted
     try:

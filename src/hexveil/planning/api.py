@@ -1,28 +1,59 @@
-"""The public door of planning: arguments in, a plan out, and a warning if it says too little."""
+"""The public door of planning: arguments in, a plan out, and a warning if it says too little.
+
+One loss for several value columns is divided so that the weighted sum of predicted errors is least,
+each as a part of its column's span (of its square for variances; errors of shares as they are).
+Where the units most exposed in one column are less so in another, the exact sum of their losses
+leaves a rest, which the columns get in the same proportion. Under a δ squares of μ are divided in
+place of ε. With target errors nothing is divided: each column costs the least that meets its own.
+Under private presence any unit may have records in every column, so that the parts add up exactly.
+"""
 
 from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias
 
+from hexveil.accounting.gaussian_composition import to_delta
+from hexveil.accounting.promise import Promise, check_units, promised
 from hexveil.base.errors import InputError
+from hexveil.base.rational import to_positive_fraction
 from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns, DeclaredFacts
+from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning import option_rules
-from hexveil.planning.feasibility.advice import GridTooFineWarning, describe_repeats, ways_out
-from hexveil.planning.least_loss import part_within_predictions
+from hexveil.planning.calibration import within_predictions
+from hexveil.planning.component import PlanComponent
+from hexveil.planning.distribution import plan_distribution
+from hexveil.planning.feasibility.recommendation import (
+    GridTooFineWarning,
+    describe_repeats,
+    ways_out,
+)
+from hexveil.planning.methods import plan_moments
+from hexveil.planning.option_rules import by_column
 from hexveil.planning.plan import Facts, Plan
 from hexveil.planning.plan_arguments import PlanArguments
+from hexveil.planning.presence import presence_plan
 
-if TYPE_CHECKING:
-    from hexveil.model.occupancy import Occupancy
-    from hexveil.planning.part import HasFacts
+USED = Fraction(99, 100)
+"""Part of ε that the most exposed unit loses; below it ε is divided anew."""
 P = ParamSpec("P")
-Source: TypeAlias = "Occupancy | Facts | HasFacts[Facts]"
+
+
+class HasFacts(Protocol):
+    """Anything that carries public facts, such as a data set."""
+
+    @property
+    def public(self) -> Facts:
+        """All that a plan may see."""
+
+
+Source: TypeAlias = Occupancy | Facts | HasFacts
 
 
 def _with_options(
@@ -50,10 +81,10 @@ def plan(source: Source, **options: Any) -> Plan:  # noqa: ANN401  of `PlanArgum
 
     Only public facts enter: occupancy, bounds, the loss or the targets, and the prior. Nothing is
     spent. With quantiles, shares or histograms among the statistics the records were read with the
-    same statistics. Records that were read with several value columns get a part of each column
-    with all statistics, and one loss over all of them: within `epsilon`, or what the target errors
-    of each cost. Of records that were read with protect="presence" only what was declared enters.
-    Which options go together: docs/reference/options.md.
+    same statistics. Records that were read with several value columns get a component of each
+    column with all statistics, and one loss over all of them: within `epsilon`, or what the target
+    errors of each cost. Of records that were read with protect="presence" only what was declared
+    enters. Which options go together: docs/reference/options.md.
 
     Parameters
     ----------
@@ -95,53 +126,132 @@ def plan(source: Source, **options: Any) -> Plan:  # noqa: ANN401  of `PlanArgum
         repeats = describe_repeats(facts)
         if repeats is not None:
             warnings.warn(repeats, UserWarning, stacklevel=2)
-    return _advised(_plan_of(facts, stated), advise=stated.advise)
+    result = _plan_of(facts, stated)
+    for component in result.components.values():
+        component.refuse_undrawable()
+    # Without a search: looking for grids takes longer than the plan.
+    refusal = ways_out(result, search=False) if stated.advise else None
+    if refusal is not None:
+        warnings.warn(refusal, GridTooFineWarning, stacklevel=2)
+    return result
 
 
 def _plan_of(facts: Any, options: PlanArguments) -> Plan:  # noqa: ANN401  of any kind
     """Return the plan of public or declared facts, within checked options."""
-    # Loaded where they are used.
     if isinstance(facts, ColumnFacts):
-        from hexveil.planning.plan_columns import plan_columns  # noqa: PLC0415
-
-        return plan_columns(facts, options, part_of)
+        return _plan_columns(facts, options)
     if isinstance(facts, DeclaredColumns):
-        from hexveil.planning.plan_columns import plan_declared_columns  # noqa: PLC0415
-
-        return plan_declared_columns(facts, options)
-    return Plan.of(part_of(facts, options))
+        return _plan_declared_columns(facts, options)
+    return Plan.of(_component_of(facts, options))
 
 
-def part_of(facts: Any, options: PlanArguments) -> Any:  # noqa: ANN401  of one value column
-    """Return the part of a plan for the statistics of one value column."""
+def _component_of(facts: Any, options: PlanArguments) -> Any:  # noqa: ANN401  of one value column
+    """Return the component of a plan for the statistics of one value column."""
     is_private = isinstance(facts, DeclaredFacts)
     if options.target_error is not None and (is_private or options.has_distribution):
-        found, targets = part_within_predictions(partial(part_of, facts), options, facts.lattice)
+        component, targets = within_predictions(
+            partial(_component_of, facts), options, facts.lattice
+        )
         # Under private presence a plan is made again for each release: its stages are its request.
-        return found if is_private else replace(found, target_errors=targets)
+        return component if is_private else replace(component, target_errors=targets)
     if is_private:
         if isinstance(options.fleet, Mapping):
             raise InputError("fleet states one number, since there is one value column.")
-        from hexveil.planning.presence.presence_plan import plan_presence  # noqa: PLC0415
-
-        return plan_presence(facts, options)
+        return presence_plan.plan_presence(facts, options)
     if options.has_distribution:
-        from hexveil.planning.distribution.plan_distribution import (  # noqa: PLC0415
-            plan_distribution,
-        )
-
-        return plan_distribution(facts, options)
-    from hexveil.planning.plan_moments import plan_moments  # noqa: PLC0415
-
+        return plan_distribution.plan_distribution(facts, options)
     return plan_moments(facts, options)
 
 
-def _advised(made: Plan, *, advise: bool) -> Plan:
-    """Return a plan that can be drawn; warn if its map is predicted to say nothing."""
-    for component in made.components.values():
-        component.refuse_undrawable()
-    # Without a search: looking for grids takes longer than the plan.
-    refusal = ways_out(made, search=False) if advise else None
-    if refusal is not None:
-        warnings.warn(refusal, GridTooFineWarning, stacklevel=3)
-    return made
+# ---- several value columns ----
+
+
+def _plan_columns(facts: ColumnFacts, options: PlanArguments) -> Plan:
+    """Return a plan of several value columns within one ε, or within the targets of each."""
+    by_name = options.of_columns(facts.columns)
+    delta, edition = to_delta(options.delta), options.edition
+    check_units(delta, facts.n_units)
+    if options.epsilon is None:
+        components = {name: _component_of(facts.columns[name], by_name[name]) for name in by_name}
+        return Plan(facts, components, None, {}, edition)
+    weights, kinds = _split_weights(options.weights, [*facts.columns], plan_distribution.KINDS)
+    if kinds and not options.has_distribution:
+        raise InputError(
+            "weights of moments and distribution go with quantiles, shares or histograms in "
+            "statistics; others are by value column."
+        )
+    requested = to_positive_fraction(options.epsilon, "epsilon")
+    promise = promised(requested, delta)
+
+    def planned_column(column: str, part: Fraction) -> PlanComponent:
+        of_column = replace(by_name[column], epsilon=part, weights=kinds)
+        component: PlanComponent = _component_of(facts.columns[column], of_column)
+        return component
+
+    shares = _shares(promise, weights, planned_column)
+
+    def planned(times: Fraction) -> Plan:
+        components = {
+            column: planned_column(column, promise.part(share * times).planned)
+            for column, share in zip(weights, shares, strict=True)
+        }
+        return Plan(facts, components, requested, weights, edition)
+
+    column_plans = planned(Fraction(1))
+    if not 0 < column_plans.booked_limit < USED * promise.amount:
+        return column_plans
+    # Losses are about proportional to ε, so that the rest can be used; never beyond the promise.
+    larger = planned(promise.amount / column_plans.booked_limit * Fraction(999, 1000))
+    return larger if larger.booked_limit <= promise.amount else column_plans
+
+
+def _plan_declared_columns(facts: DeclaredColumns, options: PlanArguments) -> Plan:
+    """Return a plan of several value columns with private presence.
+
+    Statistics and cap are those of each column, the fleet perhaps, where not every unit measures
+    everything.
+    """
+    columns = [*facts.columns]
+    baseline = by_column("baseline_error", options.baseline_error, columns)
+    weights, kinds = _split_weights(options.weights, columns, presence_plan.KINDS)
+    total = to_positive_fraction(options.epsilon or 0, "epsilon")
+    fleets = by_column("fleet", options.fleet, columns, is_complete=True)
+
+    def planned(column: str, part: Fraction) -> PlanComponent:
+        declared = {"fleet": fleets[column], "baseline_error": baseline[column]}
+        of_column = replace(options, weights=kinds, epsilon=part, **declared)
+        return presence_plan.plan_presence(facts.columns[column], of_column)
+
+    promise = promised(total, to_delta(options.delta))
+    # Shares are of few digits: another processor divides ε alike, so that its request is the same.
+    epsilons = promise.epsilons(_shares(promise, weights, planned))
+    components = {
+        column: planned(column, part) for column, part in zip(weights, epsilons, strict=True)
+    }
+    return Plan(facts, components, total, weights, options.edition)
+
+
+def _shares(
+    promise: Promise,
+    weights: Mapping[str, Fraction],
+    planned: Callable[[str, Fraction], PlanComponent],
+) -> list[Fraction]:
+    """Return the share of each column, by the errors that they have at equal parts."""
+    equal = promise.part(Fraction(1, len(weights))).planned
+    errors = [planned(column, equal).relative_error for column in weights]
+    return promise.divide([*weights.values()], errors)
+
+
+def _split_weights(
+    weights: Mapping[str, Any] | None, names: Sequence[str], kinds: Sequence[str]
+) -> tuple[dict[str, Fraction], dict[str, Any] | None]:
+    """Return the weight of each value column, default 1, and weights of kinds of statistics."""
+    by_name = dict(weights or {})
+    unknown = set(by_name) - {*names, *kinds}
+    if unknown:
+        raise InputError(
+            f"weights has {min(unknown)!r}, which is no value column; name some of "
+            f"{', '.join(names)}, or {', '.join(kinds[:-1])} and {kinds[-1]}."
+        )
+    columns = {column: to_positive_fraction(by_name.get(column, 1), "weights") for column in names}
+    return columns, {name: by_name[name] for name in by_name if name not in names} or None

@@ -35,8 +35,8 @@ from hexveil.mechanisms.single_cell.cell_allocation import (
     MapProblem,
 )
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism, CellPlan
-from hexveil.planning.allocation import PlanAllocation
-from hexveil.planning.plan_rows import (
+from hexveil.planning.allocation import (
+    PlanAllocation,
     PlanningProblem,
     full_factors,
 )

@@ -22,17 +22,16 @@ from hexveil.planning.alternatives import (
     compare_estimators,
     compare_mechanisms,
 )
-from hexveil.planning.moment_part import MomentPart
+from hexveil.planning.moment_component import MomentComponent
 from hexveil.planning.plan import Plan
-from hexveil.planning.request import Method, Objective, WithinErrors
+from hexveil.planning.request import Method, Objective
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import Pairs
-    from hexveil.planning.distribution.distribution_plan import DistributionPart
     from hexveil.planning.request import ClippingRangeMode
 
 WAYS: tuple[tuple[Method, Objective], ...] = (
@@ -43,6 +42,8 @@ WAYS: tuple[tuple[Method, Objective], ...] = (
     ("equal-split", "max"),
 )
 """Methods and objectives that are compared."""
+APART = ("per-cell", "equal-split")
+"""Methods of which the request names the mechanism."""
 RANGES: tuple[ClippingRangeMode, ...] = ("bounds", "private", "per-cell")
 """Clipping ranges that are compared."""
 
@@ -160,8 +161,7 @@ def compare(plan: Plan) -> Comparison:
     return COMPARED[plan.single.kind](plan.single)
 
 
-def compare_moments(plan: MomentPart) -> Comparison:
-    """Return every method, clipping range and mechanism of one cell on a request."""
+def _compare_moments(plan: MomentComponent) -> Comparison:
     with share_of_work(COMPARING, 0.0, 0.5):
         methods = compare_methods(plan)
     with share_of_work(COMPARING, 0.5, 0.8):
@@ -170,39 +170,42 @@ def compare_moments(plan: MomentPart) -> Comparison:
         return Comparison(methods, ranges, compare_mechanisms(plan))
 
 
-def _compare_distribution(part: DistributionPart) -> Comparison:
-    return Comparison([], [], [], compare_estimators(part))
-
-
 COMPARED: dict[str, Callable[[Any], Comparison]] = {
-    "moments": compare_moments,
-    "distributions": _compare_distribution,
+    "moments": _compare_moments,
+    "distributions": lambda component: Comparison([], [], [], compare_estimators(component)),
 }
-"""Other ways to answer the request of a part, by kind."""
+"""Other ways to answer the request of a component, by kind."""
 
 
-def compare_methods(plan: MomentPart) -> list[ComparisonRow]:
-    """Return each method on the request of a plan; with targets, by its own objective alone."""
+def compare_methods(plan: MomentComponent) -> list[ComparisonRow]:
+    """Return each method on the request of a plan; with targets, by its own objective alone.
+
+    A private interval goes with the plan's own method and objective alone: others are planned
+    within the bounds.
+    """
     request = plan.request
     methods = WAYS
-    is_by_target = isinstance(request.limit, WithinErrors)
-    if is_by_target:
-        alternatives = [(method, request.objective) for method, _ in WAYS if method != "joint"]
+    if request.target is not None:
         # A target fixes the objective, so that each method appears once.
-        methods = (("joint", request.objective), *alternatives)
+        others = [(method, request.objective) for method, _ in WAYS if method != "joint"]
+        methods = (("joint", request.objective), *others)
     rows = []
     for method, objective in parts_of_work(COMPARING, methods):
-        row = ComparisonRow(method, objective)
-        rows.append(_completed(row, plan, partial(same_request, plan, method, objective)))
+        changes = {
+            "method": method,
+            "objective": objective,
+            "mechanism": request.mechanism if method in APART else OptimalClipping(),
+            "split": request.split if method != "joint" else None,
+            "clipping_range": "bounds",
+            "range_share": None,
+        }
+        is_planned = (method, objective) == (plan.method, request.objective)
+        rows.append(_row(plan, ComparisonRow(method, objective), {} if is_planned else changes))
     return rows
 
 
-def compare_ranges(plan: MomentPart) -> list[ComparisonRow]:
+def compare_ranges(plan: MomentComponent) -> list[ComparisonRow]:
     """Return each clipping range on the request of a plan; none if no private range goes with it.
-
-    Parameters
-    ----------
-    plan : MomentPart
 
     Examples
     --------
@@ -213,52 +216,28 @@ def compare_ranges(plan: MomentPart) -> list[ComparisonRow]:
     ['bounds', 'private', 'per-cell']
     """
     one_pair = np.ptp(plan.lower) == 0 and np.ptp(plan.upper) == 0
-    if plan.request.range_needs("private") is not None or not one_pair:
+    request = plan.request
+    if request.range_needs("private") is not None or not one_pair:
         return []
     rows = []
     for mode in parts_of_work(COMPARING, RANGES):
-        row = ComparisonRow(plan.method, plan.request.objective, clipping_range=mode)
-        rows.append(_completed(row, plan, partial(in_clipping_range, plan, mode)))
+        row = ComparisonRow(plan.method, request.objective, clipping_range=mode)
+        is_planned = mode in {request.clipping_range, plan.allocation.clipping.mode}
+        needs = None if is_planned else request.range_needs(mode)
+        share = None if mode == "bounds" else request.range_share
+        changes = {"clipping_range": mode, "range_share": share}
+        rows.append(
+            replace(row, trouble=f"it needs {needs}.")
+            if needs
+            else _row(plan, row, {} if is_planned else changes)
+        )
     return rows
 
 
-def in_clipping_range(plan: MomentPart, mode: ClippingRangeMode) -> MomentPart:
-    """Return the same request in another clipping range; raise InputError if it cannot be."""
-    if mode in {plan.request.clipping_range, plan.allocation.clipping.mode}:
-        return plan
-    share = None if mode == "bounds" else plan.request.range_share
-    if needs := plan.request.range_needs(mode):
-        raise InputError(f"it needs {needs}.")
-    return alternative(plan, clipping_range=mode, range_share=share)
-
-
-def same_request(plan: MomentPart, method: Method, objective: Objective) -> MomentPart:
-    """Return the same request by another method; raise InputError if it cannot do it.
-
-    A private interval goes with the plan's own method and objective alone.
-    """
-    # The plan itself, with its private range: below, it would be planned within the bounds.
-    if (method, objective) == (plan.method, plan.request.objective):
-        return plan
-    is_per_cell = method in ("per-cell", "equal-split")
-    return alternative(
-        plan,
-        method=method,
-        objective=objective,
-        mechanism=plan.request.mechanism if is_per_cell else OptimalClipping(),
-        split=plan.request.split if method != "joint" else None,
-        # Only the joint plan of least average error knows ranges.
-        clipping_range="bounds",
-        range_share=None,
-    )
-
-
-def _completed(
-    row: ComparisonRow, plan: MomentPart, planned: Callable[[], MomentPart]
-) -> ComparisonRow:
-    """Return a row with the figures of its plan, judged as the compared plan is."""
+def _row(plan: MomentComponent, row: ComparisonRow, changes: Mapping[str, Any]) -> ComparisonRow:
+    """Return a row with the figures of the changed request, judged as the compared plan is."""
     try:
-        result = planned().with_lower_bound()
+        result = (alternative(plan, **changes) if changes else plan).with_lower_bound()
     except InputError as error:
         return replace(row, trouble=str(error))
     errors = plan.problem.objective_errors(result.error_models)
@@ -273,13 +252,12 @@ def _completed(
         better=result.support.better,
     )
     # What is certified of two statistics is of the row's objective, which adds them up otherwise.
-    is_one_number = len(result.error_models) == 1
-    if not is_one_number and row.objective != plan.request.objective:
+    if len(result.error_models) > 1 and row.objective != plan.request.objective:
         return row
     return replace(row, certifies=result.bound_kind, lower_bound=result.lower_bound, gap=result.gap)
 
 
-def shrunk(plan: MomentPart) -> int:
+def shrunk(plan: MomentComponent) -> int:
     """Return how many users are not kept whole in some cell."""
     occupancy, rows = plan.occupancy, plan.allocation
     is_reduced = np.zeros(occupancy.n_users, dtype=bool)

@@ -1,4 +1,4 @@
-"""Methods by name: from a planning problem to the allocation that the request's method decides.
+"""Means and variances planned by the method of their request: from public facts to a component.
 
 Every method ends by calibrating its noise: the loss of the allocation is computed as the plan
 states it, and where it is above the request, all noise is scaled up by that ratio.
@@ -7,30 +7,92 @@ states it, and where it is above the request, all noise is scaled up by that rat
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from fractions import Fraction
+
+import numpy as np
 
 from hexveil.accounting.clip_user import clip_user, initial_errors
 from hexveil.accounting.error_model import has_single_record
 from hexveil.accounting.promise import Promise, Pure, check_units, promised
+from hexveil.base.arrays import Floats
 from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.errors import InputError
+from hexveil.base.rational import to_bounds
 from hexveil.base.work_share import SEARCH, parts_of_work
 from hexveil.mechanisms import ThresholdMechanism
 from hexveil.mechanisms.looks.cell_ranges import allocate_cell_ranges
 from hexveil.mechanisms.looks.range_search import allocate_with_range
 from hexveil.mechanisms.looks.remembered_ranges import allocate_remembered
+from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import SuppressedPairs
+from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning import cell_mechanisms
-from hexveil.planning.allocation import PlanAllocation
+from hexveil.planning.allocation import PlanAllocation, PlanningProblem, cell_names
 from hexveil.planning.calibration import fit_noise, least_allocation
+from hexveil.planning.feasibility.utility_test import default_baseline_error
+from hexveil.planning.moment_component import MomentComponent
 from hexveil.planning.optimizers import joint, per_cell
 from hexveil.planning.optimizers.per_cell import allocate_independently
-from hexveil.planning.plan_rows import PlanningProblem
-from hexveil.planning.request import WithinEpsilon, WithinErrors
+from hexveil.planning.plan_arguments import PlanArguments
 
 HALVINGS = 40
 SUPPRESSION_ROUNDS = 4
 """Suppressions that are compared, each at the cell loss to which the one before it led."""
+
+
+def plan_moments(source: Occupancy | PublicMetadata, options: PlanArguments) -> MomentComponent:
+    """Return a plan of means and variances for all cells together; see `hexveil.plan`.
+
+    Raises
+    ------
+    InputError
+        On a bad option, named.
+    """
+    facts = source if isinstance(source, PublicMetadata) else None
+    occupancy = source if facts is None else facts.occupancy
+    if not isinstance(occupancy, Occupancy):
+        raise InputError(
+            f"a plan is made for a data set or an occupancy, got {type(source).__name__}."
+        )
+    if not occupancy.n_cells:
+        raise InputError("there is no cell to plan.")
+    lower, upper = _bounds_of_cells(options.bounds, facts, occupancy)
+    # Checked before planning: a bad argument must not cost minutes first.
+    miss = default_baseline_error(lower, upper, options.baseline_error)  # type: ignore[arg-type]
+    request = options.request((upper - lower, cell_names(occupancy, facts)))
+    problem = PlanningProblem(occupancy, upper - lower, request, facts)
+    if options.history is not None:
+        problem = problem.with_forecast(options.history)
+    allocation = allocate(problem)
+    return MomentComponent(occupancy, lower, upper, allocation, problem.request, miss, facts)
+
+
+def _bounds_of_cells(
+    bounds: object, facts: PublicMetadata | None, occupancy: Occupancy
+) -> tuple[Floats, Floats]:
+    """Return lower and upper bound of each cell."""
+    if bounds is None:
+        if facts is None:
+            raise InputError("bounds are needed to plan a bare occupancy, like bounds=(0, 65).")
+        pairs = [(facts.lattice.lower, facts.lattice.upper)]
+    elif isinstance(bounds, Mapping):
+        if facts is None:
+            raise InputError("bounds by cell need a data set whose cells have names.")
+        names = facts.cells.names()
+        for name in names:
+            if name not in bounds:
+                raise InputError(f"bounds by cell leave out the cell {name}; give a pair for each.")
+        pairs = [to_bounds(bounds[name], f"bounds of {name}") for name in names]
+    else:
+        pairs = [to_bounds(bounds)]
+    if facts is not None:
+        for low, high in pairs:
+            facts.lattice.to_quanta(low, "lower bound")
+            facts.lattice.to_quanta(high, "upper bound")
+    ends = np.array([[float(low), float(high)] for low, high in pairs], dtype=np.float64)
+    full = np.broadcast_to(ends, (occupancy.n_cells, 2))
+    return full[:, 0].copy(), full[:, 1].copy()
 
 
 @single_blas_thread()
@@ -44,17 +106,16 @@ def allocate(problem: PlanningProblem) -> PlanAllocation:
     """
     request, occupancy = problem.request, problem.occupancy
     check_units(request.delta, occupancy.n_users)
-    match request.limit:
-        case WithinEpsilon(epsilon):
-            kind = "remembered" if problem.forecast else request.resolve_range(occupancy, epsilon)
-            return _BY_RANGE[kind](problem, promised(epsilon, request.delta))
-        case WithinErrors(targets) if request.method == "joint":
-            return joint.allocate_within_errors(problem, targets)
-        case WithinErrors(targets):
-            bare = problem.without_metadata()
-            return least_allocation(bare, targets, lambda epsilon: allocate(bare.within(epsilon)))[
-                1
-            ]
+    if request.epsilon is not None:
+        kind = (
+            "remembered" if problem.forecast else request.resolve_range(occupancy, request.epsilon)
+        )
+        return _BY_RANGE[kind](problem, promised(request.epsilon, request.delta))
+    targets = request.target or {}
+    if request.method == "joint":
+        return joint.allocate_within_errors(problem, targets)
+    bare = problem.without_metadata()
+    return least_allocation(bare, targets, lambda epsilon: allocate(bare.within(epsilon)))[1]
 
 
 def _within_bounds(problem: PlanningProblem, promise: Promise) -> PlanAllocation:

@@ -1,7 +1,7 @@
-"""Plan of a release: public facts, and a part for each value column under one promise.
+"""Plan of a release: public facts, and a component for each value column under one promise.
 
-A plan of one value column answers with the figures of its part. Whatever comes after a plan goes
-over its components and never asks of which kind they are (planning/part.py).
+A plan of one value column answers with the figures of its component. Whatever comes after a plan
+goes over its components and never asks of which kind they are (planning/component.py).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hexveil.base.optional_packages import require_package
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
 from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns, DeclaredFacts
 from hexveil.model.public_metadata import PublicMetadata
-from hexveil.planning.part import BookedStages, Part
+from hexveil.planning.component import BookedStages, PlanComponent
 from hexveil.planning.serialization.codec import plan_folder
 
 if TYPE_CHECKING:
@@ -38,16 +38,17 @@ Facts = PublicMetadata | ColumnFacts | DeclaredFacts | DeclaredColumns
 class Plan(BookedStages):
     """Plan of a release. Public; nothing is spent.
 
-    A plan of one value column has the figures of its part, too: of means and variances `method`,
-    `mechanism`, `table`, `users`, `error_models`, `support`, `lower_bound`, `gap`, `l0_epsilon`;
-    of quantiles, shares and histograms `estimator`, `table`, `component_epsilons()`; under private
-    presence `prediction`; of all `request`, `expected_error`, `statistic_errors`.
+    A plan of one value column has the figures of its component, too: of means and variances
+    `method`, `mechanism`, `table`, `users`, `error_models`, `support`, `lower_bound`, `gap`,
+    `l0_epsilon`; of quantiles, shares and histograms `estimator`, `table`,
+    `component_epsilons()`; under private presence `prediction`; of all `request`, `expected_error`,
+    `statistic_errors`.
 
     Attributes
     ----------
     facts : PublicMetadata, ColumnFacts, DeclaredFacts, DeclaredColumns or None
         None for a bare occupancy, which can be planned but not released.
-    components : mapping of str to Part
+    components : mapping of str to PlanComponent
         Statistics of each value column, in the order of the facts.
     requested_epsilon : Fraction or None
         Largest loss of a unit; None where target errors of several columns decide.
@@ -58,22 +59,22 @@ class Plan(BookedStages):
     """
 
     facts: Facts | None
-    components: Mapping[str, Part] = field(metadata={"word": "plans"})
+    components: Mapping[str, PlanComponent] = field(metadata={"word": "plans"})
     requested_epsilon: Fraction | None
     weights: Mapping[str, Fraction] = field(default_factory=dict)
     edition: str | None = None
     saved_as: ClassVar[str] = "ColumnPlans"
 
     @classmethod
-    def of(cls, component: Part) -> Plan:
+    def of(cls, component: PlanComponent) -> Plan:
         """Return the plan of one value column."""
         name = "" if component.facts is None else component.facts.value
         return cls(
             component.facts, {name: component}, component.requested_epsilon, {}, component.edition
         )
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  a figure of the part
-        """Return a figure of the only part."""
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  a figure of the component
+        """Return a figure of the only component."""
         # Not yet there while a copy is being made.
         components = self.__dict__.get("components", {})
         parts = list(components.values())
@@ -88,14 +89,9 @@ class Plan(BookedStages):
 
     @property
     def single(self) -> Any:  # noqa: ANN401  of any kind
-        """The part of a single value column."""
+        """The component of a single value column."""
         (component,) = self.components.values()
         return component
-
-    @property
-    def _parts(self) -> Mapping[str, Any]:
-        """Parts that are saved."""
-        return self.components
 
     @property
     def columns_facts(self) -> ColumnFacts | DeclaredColumns:
@@ -123,8 +119,8 @@ class Plan(BookedStages):
         """The plan of each value column as one of its own."""
         return {name: Plan.of(component) for name, component in self.components.items()}
 
-    def changed(self, **fields: Any) -> Plan:  # noqa: ANN401  of the part
-        """Return the plan of one value column with some fields of its part changed."""
+    def changed(self, **fields: Any) -> Plan:  # noqa: ANN401  of the component
+        """Return the plan of one value column with some fields of its component changed."""
         return Plan.of(replace(self.single, **fields))
 
     def anew(self) -> Plan:
@@ -143,18 +139,18 @@ class Plan(BookedStages):
 
     @property
     def delta(self) -> Fraction:
-        """δ of the promise, the same for all parts; 0 for a pure one."""
+        """δ of the promise, the same for all components; 0 for a pure one."""
         return next(iter(self.components.values())).delta
 
     @cached_property
     def booked_losses(self) -> Floats:
-        """Booking of each unit over all parts: its loss, or its square of μ."""
+        """Booking of each unit over all components: its loss, or its square of μ."""
         losses: Floats = self.single.booked_losses if self.is_single else super().booked_losses
         return losses
 
     @cached_property
     def user_losses(self) -> Floats:
-        """Loss of each unit over all parts, at `delta`, rounded up; shape (n_units,)."""
+        """Loss of each unit over all components, at `delta`, rounded up; shape (n_units,)."""
         losses: Floats = self.single.user_losses if self.is_single else super().user_losses
         return losses
 
@@ -194,7 +190,7 @@ class Plan(BookedStages):
 
     @property
     def refusal(self) -> str | None:
-        """The sentence that refuses a map with nothing to say; None where each part has."""
+        """The sentence that refuses a map with nothing to say; None where each component has."""
         refusals = ((name, component.refusal) for name, component in self.components.items())
         refused = next(((name, reason) for name, reason in refusals if reason), None)
         if refused is None or self.is_single:
@@ -329,10 +325,11 @@ class Plan(BookedStages):
         return cls(**fields | {"components": {column: components[column] for column in columns}})
 
     def fixed(self) -> dict[tuple[str, ...], Any]:
-        """Return by path all fields that are no decisions, also those of the parts."""
+        """Return by path all fields that are no decisions, also those of the components."""
         names = ("facts", "requested_epsilon", "weights", "edition")
         fixed: dict[tuple[str, ...], Any] = {(name,): getattr(self, name) for name in names}
-        for column, component in self._parts.items():
+        components: Any = self.components
+        for column, component in components.items():
             fixed |= {("plans", column, *path): value for path, value in component.fixed().items()}
         return fixed
 
@@ -344,7 +341,8 @@ class Plan(BookedStages):
         InputError
             Naming what does not fit.
         """
-        components, requested = self._parts, self.requested_epsilon
+        components: Any = self.components
+        requested = self.requested_epsilon
         facts: Any = self.facts
         for column, names in facts.columns.items():
             if components[column].occupancy.fingerprint != names.occupancy.fingerprint:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.plan_rows import CellForecast
+    from hexveil.planning.allocation import CellForecast
     from hexveil.planning.presence.presence_request import FleetDeclaration
 
 WORDS: dict[str, tuple[str, ...]] = {

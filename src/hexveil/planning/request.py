@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from hexveil.accounting.noise_law import NoiseLaw, law_at
 from hexveil.base.errors import InputError
-from hexveil.base.rational import Number, in_order, items_of, to_fraction
+from hexveil.base.rational import Number, in_order, items_of, to_fraction, to_positive_fraction
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms import ThresholdMechanism
 from hexveil.planning import option_rules
@@ -40,24 +40,6 @@ WORTHWHILE = 0.95
 STATISTICS = ("mean", "variance", "sd")
 """What can be published of a cell; sd is the root of the variance, at no further cost."""
 NOISED = {"mean": "mean", "variance": "variance", "sd": "variance"}
-
-
-@dataclass(frozen=True)
-class WithinEpsilon:
-    """Errors are made small within a privacy loss."""
-
-    epsilon: Fraction
-
-
-@dataclass(frozen=True, eq=False)
-class WithinErrors(ReadOnlyArrays):
-    """The privacy loss is made small within planning errors of each cell."""
-
-    targets: Mapping[str, Floats]
-
-
-Limit: TypeAlias = WithinEpsilon | WithinErrors
-"""Kinds of requests, by what is given."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,13 +117,6 @@ class Request(ReadOnlyArrays):
         """The statistics that noise is added to, each once, the mean first."""
         required = {NOISED[name] for name in self.statistics}
         return tuple(name for name in ("mean", "variance") if name in required)
-
-    @property
-    def limit(self) -> Limit:
-        """Given epsilon or targets: the kind of the request."""
-        if self.epsilon is None:
-            return WithinErrors(self.target or {})
-        return WithinEpsilon(self.epsilon)
 
     @property
     def target_ranges(self) -> list[dict[str, Any]]:
@@ -229,6 +204,23 @@ def split_of(split: Number | None) -> Fraction | None:
             f"rest), got {split}."
         )
     return share
+
+
+def kind_weights(
+    weights: Mapping[str, Number] | None, kinds: tuple[str, ...]
+) -> dict[str, Fraction]:
+    """Return the weight of each kind of statistics, 1 by default; refuse others.
+
+    Examples
+    --------
+    >>> weights = kind_weights({"distribution": 2}, ("moments", "distribution"))
+    >>> {kind: str(weight) for kind, weight in weights.items()}
+    {'moments': '1', 'distribution': '2'}
+    """
+    if weights is not None and (not isinstance(weights, Mapping) or set(weights) - set(kinds)):
+        example = f'{{"{kinds[-2]}": 1, "{kinds[-1]}": 2}}'
+        raise InputError(f"weights must be a mapping like {example}, got {weights!r}.")
+    return {kind: to_positive_fraction((weights or {}).get(kind, 1), "weights") for kind in kinds}
 
 
 def target_of(

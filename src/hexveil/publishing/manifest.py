@@ -17,7 +17,7 @@ from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_grid import ColumnFacts, DeclaredFacts
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-from hexveil.planning.goal import goal
+from hexveil.planning.component import goal
 from hexveil.planning.plan import Plan
 from hexveil.publishing.kinds.guarantee import (
     epsilon_text,

@@ -1,7 +1,8 @@
 """How each kind of part is published: its table, its component of the manifest, and their checks.
 
-The registry of kinds (planning/part.py): a new kind is a file, and a line here. Whatever writes,
-checks, describes or compares a release asks this table, and never of which kind a component is.
+The registry of kinds (planning/component.py): a new kind is a file, and a line here. Whatever
+writes, checks, describes or compares a release asks this table, and never of which kind a
+component is.
 manifest.schema.json has a part for each kind of component.
 """
 
@@ -15,9 +16,9 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.work_share import ESTIMATES, RELEASING, SEARCH, share_of_work
-from hexveil.planning.distribution.distribution_plan import DistributionPart
-from hexveil.planning.moment_part import MomentPart
-from hexveil.planning.presence.presence_plan import PresencePart
+from hexveil.planning.distribution.distribution_plan import DistributionComponent
+from hexveil.planning.moment_component import MomentComponent
+from hexveil.planning.presence.presence_plan import PresenceComponent
 from hexveil.publishing.components import split_table
 from hexveil.publishing.estimates.decoded_moments import decode_moments
 from hexveil.publishing.estimates.table import check_labels
@@ -125,7 +126,7 @@ def component_schema(kind: str, own: Json | None = None) -> Json:
 
 
 def _publish_moments(
-    component: MomentPart,
+    component: MomentComponent,
     facts: Any,  # noqa: ANN401
     stages: StagedPlan,
     outputs: Outputs,
@@ -145,7 +146,7 @@ def _publish_moments(
 
 
 def _publish_distribution(
-    component: DistributionPart, _facts: object, _stages: object, outputs: Outputs, *_: object
+    component: DistributionComponent, _facts: object, _stages: object, outputs: Outputs, *_: object
 ) -> Published:
     with share_of_work(RELEASING, 0.0, 0.8, ESTIMATES):
         decoded = decode_release(component, outputs)
@@ -153,7 +154,7 @@ def _publish_distribution(
 
 
 def _publish_presence(
-    component: PresencePart, _facts: object, _stages: object, outputs: Outputs, *_: object
+    component: PresenceComponent, _facts: object, _stages: object, outputs: Outputs, *_: object
 ) -> Published:
     request, facts = component.request, component.facts
     decoded = decode_outputs(request, outputs)
@@ -161,17 +162,17 @@ def _publish_presence(
     return table, presence_entry(component, outputs, map_accuracy(decoded)), None
 
 
-def _check_distribution(component: DistributionPart, facts: Any) -> None:  # noqa: ANN401
+def _check_distribution(component: DistributionComponent, facts: Any) -> None:  # noqa: ANN401
     check_labels(facts)
     check_label_columns(facts, component.terms)
 
 
 KINDS: dict[str, ComponentKind] = {
-    MomentPart.kind: ComponentKind(
+    MomentComponent.kind: ComponentKind(
         "values",
         _publish_moments,
         lambda _, facts: check_labels(facts),
-        partial(component_schema, MomentPart.kind),
+        partial(component_schema, MomentComponent.kind),
         lambda _: (),
         moment_manifest.typed_columns,
         moment_checks.check_counted_cells,
@@ -179,22 +180,22 @@ KINDS: dict[str, ComponentKind] = {
         moment_checks.describe_moments,
         readme="moments/readme.md",
     ),
-    DistributionPart.kind: ComponentKind(
+    DistributionComponent.kind: ComponentKind(
         "values",
         _publish_distribution,
         _check_distribution,
-        partial(component_schema, DistributionPart.kind),
+        partial(component_schema, DistributionComponent.kind),
         distribution_checks.check_statements,
         distribution_checks.typed_columns,
         moment_checks.check_counted_cells,
         distribution_checks.check_distribution,
         distribution_checks.describe_distribution,
     ),
-    PresencePart.kind: ComponentKind(
+    PresenceComponent.kind: ComponentKind(
         "presence",
         _publish_presence,
         lambda _, facts: check_label_names(facts.cells),
-        partial(component_schema, PresencePart.kind),
+        partial(component_schema, PresenceComponent.kind),
         presence_checks.check_declared_statements,
         presence_checks.typed_columns,
         presence_checks.check_declared_cells,

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from hexveil.ledger import Ledger
     from hexveil.mechanisms.distribution.combined_stages import CombinedStages
-    from hexveil.planning.part import Part
+    from hexveil.planning.component import PlanComponent
     from hexveil.planning.plan import Plan
     from hexveil.publishing.booking import AnyDataset, ReleasableDataset
     from hexveil.publishing.memory.history import History
@@ -69,10 +69,11 @@ def release(
 ) -> Release:
     """Publish a plan's numbers: book the loss, draw the noise once, return the release.
 
-    A request is its goal (planning/goal.py). The ledger keeps the first plan booked for a goal, and
-    a repeated request gets that plan and its numbers at no cost: on another processor, and from
-    another version of hexveil that plans better. To plan anew, and pay again, give the plan another
-    `edition`. A plan of constants alone costs nothing: nothing is booked, and no value is read.
+    A request is its goal (planning/component.py). The ledger keeps the first plan booked for a
+    goal, and a repeated request gets that plan and its numbers at no cost: on another processor,
+    and from another version of hexveil that plans better. To plan anew, and pay again, give the
+    plan another `edition`. A plan of constants alone costs nothing: nothing is booked, and no value
+    is read.
 
     Parameters
     ----------
@@ -274,7 +275,7 @@ def _decode(
 
 def _by_column(
     dataset: AnyDataset | None, draw: _Draw
-) -> tuple[dict[str, Any], list[tuple[Part, StagedPlan, Outputs]]]:
+) -> tuple[dict[str, Any], list[tuple[PlanComponent, StagedPlan, Outputs]]]:
     """Return the facts of each value column, as read; its part, and its stages and outputs."""
     plan = draw.plan
     if plan.is_single:
@@ -352,7 +353,7 @@ def sums_of(dataset: AnyDataset, plan: Plan) -> PrivateSums:
     return _of_component(dataset, plan.single)
 
 
-def _of_component(dataset: Dataset | PrivateDataset, component: Part) -> PrivateSums:
+def _of_component(dataset: Dataset | PrivateDataset, component: PlanComponent) -> PrivateSums:
     """Return the sums of one value column that the stages of a part measure. PRIVATE."""
     if isinstance(dataset, PrivateDataset):
         return PresenceSums(dataset.pairs)

@@ -9,7 +9,7 @@ from hexveil.base.rational import items_of
 from hexveil.ledger import Ledger
 from hexveil.ledger.promises import check_same_promise
 from hexveil.model.declared_grid import DeclaredColumns
-from hexveil.planning.feasibility.advice import ways_out
+from hexveil.planning.feasibility.recommendation import ways_out
 from hexveil.planning.plan import Plan
 from hexveil.publishing.components import check_prefixes
 from hexveil.publishing.estimates.decoded_moments import groupings_of
@@ -20,7 +20,7 @@ from hexveil.records.dataset import Dataset
 if TYPE_CHECKING:
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.part import Part
+    from hexveil.planning.component import PlanComponent
     from hexveil.publishing.booking import AnyDataset
 
 SMOOTHED = "smoothed"
@@ -82,7 +82,10 @@ def _pairs(plan: Plan, source: Any) -> list[tuple[Any, Any]]:  # noqa: ANN401  r
 
 
 def _check_column(
-    dataset: object, component: Part, ledger: Ledger | None, estimates: tuple[str, ...] | str
+    dataset: object,
+    component: PlanComponent,
+    ledger: Ledger | None,
+    estimates: tuple[str, ...] | str,
 ) -> Ledger:
     """Return the ledger of a release of one value column where occupancy is public."""
     if not isinstance(dataset, Dataset):

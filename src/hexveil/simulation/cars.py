@@ -16,20 +16,14 @@ falls in the rush hours, more in the centre than at the edge; cars differ, and r
 
 import datetime as dt
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
 
 from hexveil.base.arrays import Floats, Ints
 from hexveil.simulation import writing
-from hexveil.simulation.writing import Writer
 
 LATITUDE, LONGITUDE, ZONE = 21.2, 74.9, "Asia/Kolkata"
 """Of the city's centre, and of its clock: UTC+05:30 all year."""
@@ -41,7 +35,7 @@ UTC_OFFSET = 5.5 * 3600
 SCHEMA = pa.schema(
     [
         ("car", pa.string()),
-        ("time", pa.timestamp("s", "UTC")),
+        ("time", pa.timestamp("s", ZONE)),
         ("lat", pa.float64()),
         ("lon", pa.float64()),
         ("speed", pa.float64()),
@@ -49,19 +43,6 @@ SCHEMA = pa.schema(
 )
 _CITY, _HABITS, _DAY = range(3)
 """What a stream of random numbers is for; the first part of its key."""
-
-
-@contextmanager
-def _plain(path: Path, schema: pa.Schema, kind: Any) -> Iterator[Writer]:  # noqa: ANN401  pyarrow's
-    """Yield a writer of the columns as they are."""
-    with kind(path, schema) as writer:
-        yield writer.write_batch
-
-
-WRITERS = {
-    ".parquet": partial(_plain, kind=pyarrow.parquet.ParquetWriter),
-    ".csv": partial(_plain, kind=pyarrow.csv.CSVWriter),
-}
 
 
 @dataclass(frozen=True)
@@ -148,7 +129,7 @@ class CarCity:
         names = pa.array([f"C{begin + number:07d}" for number in range(n_cars)])
         columns = [
             names.take(pa.array(fixes.car)),
-            pa.array(seconds).cast(pa.timestamp("s", "UTC")),
+            pa.array(seconds).cast(pa.timestamp("s", ZONE)),
             pa.array(np.round(LATITUDE + north, 6)),
             pa.array(np.round(LONGITUDE + east / np.cos(np.radians(LATITUDE)), 6)),
             pa.array(np.round(speed, 1)),
@@ -156,7 +137,7 @@ class CarCity:
         return pa.record_batch(columns, schema=SCHEMA)
 
     def write(self, path: Path, progress: Callable[[int], None] = lambda _: None) -> CarStatistics:
-        """Write the records to a Parquet or CSV file; `progress` is told the batches done.
+        """Write the records to a file (see `City.write`); `progress` is told the batches done.
 
         Raises
         ------
@@ -173,7 +154,7 @@ class CarCity:
                 of_cars[name] += count
                 yield batch
 
-        writing.write(path, (SCHEMA, counted()), progress, WRITERS)
+        writing.write(path, (SCHEMA, counted()), progress)
         return _statistics(of_cars)
 
     def _stream(self, purpose: int, *key: int) -> np.random.Generator:

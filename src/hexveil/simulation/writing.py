@@ -7,10 +7,10 @@ record a line; .ndjson and .jsonl have a record a line and nothing else.
 """
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -24,29 +24,18 @@ from hexveil.base.errors import InputError, StorageError
 ZONE = "+05:30"
 """Of the city's clock, all year."""
 
-NUMBERS = ("trip_delay", "speed")
-"""Columns that CSV and JSON hold as numbers."""
-
 AT_ONCE = 25_000
 """Records that stand in memory as text."""
 
 
-class Writer(Protocol):
-    """Writer of successive batches."""
-
-    def __call__(self, batch: pa.RecordBatch) -> None:
-        """Write the records of a batch after those before."""
-
-
-Writers = Mapping[str, Callable[[Path, pa.Schema], AbstractContextManager[Writer]]]
-"""How each kind of file is written, by suffix."""
+Writer: TypeAlias = Callable[[pa.RecordBatch], object]
+"""Writes the records of a batch after those before."""
 
 
 def write(
     path: Path,
     records: tuple[pa.Schema, Iterable[pa.RecordBatch]],
     progress: Callable[[int], None],
-    writers: Writers | None = None,
 ) -> int:
     """Write all records to a file and return how many; `progress` is told the batches done.
 
@@ -59,9 +48,9 @@ def write(
     StorageError
         If the file cannot be written; then nothing of it stays.
     """
-    writers, (schema, batches) = writers or WRITERS, records
-    if path.suffix not in writers:
-        kinds = ", ".join(writers)
+    schema, batches = records
+    if path.suffix not in WRITERS:
+        kinds = ", ".join(WRITERS)
         raise InputError(f"{path.name}: the name of the file must end in one of {kinds}.")
     if path.is_dir():
         raise InputError(f"{path} is a folder; name a file.")
@@ -69,7 +58,7 @@ def write(
         raise InputError(f"there is no folder {path.parent}; make it, or name another.")
     rows = 0
     try:
-        opened = writers[path.suffix]
+        opened = WRITERS[path.suffix]
         with atomic_files.file(path) as temporary, opened(temporary, schema) as write_batch:
             for number, batch in enumerate(batches, start=1):
                 write_batch(batch)
@@ -155,13 +144,18 @@ def _array(path: Path, _: pa.Schema) -> Iterator[Writer]:
         file.write(b"\n]\n")
 
 
-WRITERS: Writers = {
+WRITERS: dict[str, Callable[[Path, pa.Schema], AbstractContextManager[Writer]]] = {
     ".parquet": _parquet,
     ".csv": _csv,
     ".ndjson": _lines,
     ".jsonl": _lines,
     ".json": _array,
 }
+"""How each kind of file is written, by suffix."""
+
+
+def _is_number(column: pa.Array) -> bool:
+    return bool(pa.types.is_floating(column.type) or pa.types.is_integer(column.type))
 
 
 def _texts(batch: pa.RecordBatch) -> dict[str, pa.Array]:
@@ -198,7 +192,7 @@ def _csv_table(batch: pa.RecordBatch) -> pa.RecordBatch:
         if name == "location":
             columns["location.type"] = batch["location"].field("type")
         key = "location.coordinates" if name == "location" else name
-        columns[key] = batch[name] if name in NUMBERS else text
+        columns[key] = batch[name] if _is_number(batch[name]) else text
     return pa.record_batch(columns)
 
 
@@ -215,7 +209,7 @@ def _objects(batch: pa.RecordBatch, prefix: str, suffix: str) -> pa.Array:
     """Return each record as a JSON object; nothing in the city's text needs an escape."""
     fragments: list[pa.Array | str] = [prefix + "{"]
     for name, text in _texts(batch).items():
-        value = text if name in NUMBERS else _between('"', text, '"')
+        value = text if _is_number(batch[name]) else _between('"', text, '"')
         if name == "location":
             value = _between('{"type": "Point", "coordinates": ', text, "}")
         comma = "" if len(fragments) == 1 else ", "

@@ -24,8 +24,8 @@ import numpy as np
 from hexveil import theory
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
+from hexveil.evaluation import Heterogeneous
 from hexveil.mechanisms.priors import Normal, draw_user_means
-from hexveil.simulation.value_distributions import Heterogeneous
 
 SPAN = 65.0
 """U, in km/h."""

@@ -1,11 +1,11 @@
 """Predictions on paper: from declarations, and near the errors of maps that meet them."""
 
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
+import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.presence.any_unit import PresenceSums
@@ -15,9 +15,7 @@ from hexveil.model.cells import CellTable, Labels
 from hexveil.model.declared_grid import DeclaredGrid
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.presence.presence_plan import divided, gain_of_delta, weights_of
 from hexveil.planning.presence.presence_prediction import (
-    predict,
     predict_counts,
     predict_map,
     traffic_shares,
@@ -113,40 +111,40 @@ def test_counts_are_off_by_their_noise_scale():
     assert "number of units" in few.refusal
 
 
-def gain(units, cells_per_unit, delta="0", n_cells=60):
-    """Return what a δ would gain for a fleet in so many cells each."""
+def planned(units, cells_per_unit, **options):
+    """Return the plan of a map of 60 cells for a fleet in so many cells each."""
+    names = tuple(map(str, range(60)))
+    facts = hv.declare(
+        user="car", value="speed", bounds=(0, 100), quantum="0.1", protect="presence",
+        cells=hv.Labels("line", values=names), statistics=options.get("statistics", "mean"),
+    )  # fmt: skip
     fleet = FleetDeclaration(units, 100, cells_per_unit)
-    grid = grid_of(n_cells, is_in_use=True)
-    asked = PresenceRequest(grid, LATTICE, fleet, 1, delta=Fraction(delta))
-    return gain_of_delta(asked)
+    return hv.plan(facts, epsilon=1, fleet=fleet, advise=False, **options)
 
 
 def test_a_delta_gains_where_units_are_in_many_cells():
     """By prediction: not for units in two cells, and the sentence says so; never above 1/n."""
-    assert not gain(5000, 2).is_worthwhile
-    assert "none would gain much" in gain(5000, 2).sentence
-    worth = gain(5000, 30)
-    assert worth.is_worthwhile
-    assert "if a unit is in 30 cells alike" in worth.sentence
-    assert "only if you set delta" in worth.sentence
-    assert gain(5000, 30, "1e-6") is None
+    assert "none would gain much" in planned(5000, 2).delta_sentence
+    worth = planned(5000, 30).delta_sentence
+    assert "if a unit is in 30 cells alike" in worth
+    assert "only if you set delta" in worth
+    assert planned(5000, 30, delta="1e-6").delta_sentence is None
     assert float(usual_delta(2**32)) * 2**32 <= 0.1
     with pytest.raises(InputError, match="1 / 5,000 units"):
-        gain(5000, 30, "0.001")
+        planned(5000, 30, delta="0.001")
+    with pytest.raises(InputError, match="beside other statistics"):
+        planned(5000, 30, weights={"users": 2}, statistics=("mean", "p50"))
 
 
 def test_a_delta_gains_for_numbers_of_units_beside_a_map():
     """Both errors are named, of the loss divided anew; a δ that was asked gains nothing more."""
-    fleet = FleetDeclaration(5000, 60, 30)
-    whole = PresenceRequest(grid_of(60, is_in_use=True), LATTICE, fleet, 1)
-    weights = weights_of(None, ("mean", "users"))
-    found = gain_of_delta(divided(whole, weights))
-    pure, with_delta = found.counts
-    assert with_delta < pure
-    assert f"(numbers of units: {with_delta:.2g} instead of {pure:.2g})" in found.sentence
-    approximate = divided(replace(whole, delta=Fraction(1, 10**6)), weights)
-    assert predict(approximate).counts.count_error == with_delta
-    assert gain_of_delta(approximate) is None
+    whole = planned(5000, 30, statistics=("mean", "users"))
+    approximate = planned(5000, 30, statistics=("mean", "users"), delta="1e-6")
+    pure, error = (plan.prediction.counts.count_error for plan in (whole, approximate))
+    assert error < pure
+    assert f"(numbers of units: {error:.2g} instead of {pure:.2g})" in whole.delta_sentence
+    assert whole.to_json()["with_delta"]["delta"] == 1e-6
+    assert approximate.to_json()["with_delta"] is None
 
 
 def test_a_delta_opens_more_cells():

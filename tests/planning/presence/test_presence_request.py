@@ -11,11 +11,12 @@ from hexveil.mechanisms.presence.presence_allocation import OneShot, ThreeStages
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_grid import DeclaredGrid, Polygon
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.presence.presence_plan import divided, weights_of
+from hexveil.planning.presence.presence_plan import KINDS, divided
 from hexveil.planning.presence.presence_request import (
     FleetDeclaration,
     PresenceRequest,
 )
+from hexveil.planning.request import kind_weights
 
 LABELS = DeclaredGrid.of_labels(Labels("cell"), [list("abcdefghij")])
 MANY = DeclaredGrid.of_labels(Labels("cell"), [[str(k) for k in range(400)]])
@@ -82,7 +83,7 @@ def test_counts_beside_averages_have_a_share_by_weight():
     """Both parts make up ε; the count's part rises with its weight, and falls with the fleet."""
 
     def share(units, weight=1, delta=0):
-        weights = weights_of({"users": weight}, ("mean", "users"))
+        weights = kind_weights({"users": weight}, KINDS)
         whole = replace(request(units, grid=AREA, epsilon=2), delta=Fraction(delta))
         made = divided(whole, weights)
         plan = made.allocation()
@@ -108,8 +109,7 @@ def test_counts_beside_averages_have_a_share_by_weight():
         (lambda: request(10, epsilon=0), "epsilon"),
         (lambda: request(10, cap=2**41), "from 1 to"),
         (lambda: request(10, epsilon="1e-12").allocation(), "epsilon is too small"),
-        (lambda: weights_of({"users": 2}, ("mean",)), "beside other statistics"),
-        (lambda: weights_of({"speed": 2}, ("mean", "users")), "must be a mapping"),
+        (lambda: kind_weights({"speed": 2}, KINDS), "must be a mapping"),
     ],
 )
 def test_wrong_declarations_are_refused(make, message):

@@ -12,7 +12,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.base.errors import InputError
-from hexveil.planning.feasibility.advice import GridTooFineWarning
+from hexveil.planning.feasibility.recommendation import GridTooFineWarning
 from hexveil.publishing import folder as folders
 from hexveil.publishing.dossier import dossier
 from hexveil.publishing.kinds.presence_checks import (

@@ -15,11 +15,12 @@ from hexveil.model.declared_grid import DeclaredGrid
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.model.statistic_terms import fine_bins, parse_statistics
-from hexveil.planning.presence.presence_plan import divided, weights_of
+from hexveil.planning.presence.presence_plan import KINDS, divided
 from hexveil.planning.presence.presence_request import (
     FleetDeclaration,
     PresenceRequest,
 )
+from hexveil.planning.request import kind_weights
 from hexveil.publishing import pipeline
 from hexveil.publishing.kinds.presence_manifest import identify, request_name
 from presence_laws import release_pairs
@@ -37,7 +38,7 @@ REQUESTS = {
     ),
 }
 REQUESTS["counted"] = divided(
-    PresenceRequest(GRID, LATTICE, MANY, "1.5"), weights_of(None, ("mean", "users"))
+    PresenceRequest(GRID, LATTICE, MANY, "1.5"), kind_weights(None, KINDS)
 )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.csv
 
+from hexveil import evaluation
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import tell_share
 from hexveil.cli import shared_steps
@@ -21,8 +22,7 @@ from hexveil.config import Run, arguments
 from hexveil.mechanisms import REGISTRY
 from hexveil.records.progress import show_progress
 from hexveil.report import figure_style
-from hexveil.simulation import own_cells, value_distributions
-from hexveil.simulation.cell_evaluation import evaluate as compare
+from hexveil.simulation import own_cells
 from hexveil.simulation.own_cells import read_counts, select_cell, some_cells
 
 if TYPE_CHECKING:
@@ -46,12 +46,12 @@ def evaluate(run: Run, options: declarations.EvaluateOptions) -> None:
         # Before the simulation, which may take minutes.
         own_cells.check_folder(options.out)
         figure_style.check_installed()
-    values = None if options.values is None else value_distributions.values(options.values)
-    mechanisms = [value_distributions.mechanism(text) for text in options.mechanism or REGISTRY]
+    values = None if options.values is None else evaluation.values(options.values)
+    mechanisms = [evaluation.mechanism(text) for text in options.mechanism or REGISTRY]
     # Counts, or records and a cell of them: PRIVATE then.
     studied, cell = of_records(run, options) if options.counts is None else of_file(run, options)
     with show_progress(COMPARING):
-        table = compare(
+        table = evaluation.evaluate(
             mechanisms=mechanisms,
             values=values,
             trials=options.trials,

@@ -17,8 +17,7 @@ from hexveil.base.errors import InputError
 from hexveil.cli import shared_steps
 from hexveil.cli.output import formatting, grid_text
 from hexveil.config import Run, arguments
-from hexveil.planning.feasibility.advice import CommonGrid, choose_common_grids, common_grids
-from hexveil.planning.feasibility.grid_assessment import Choice
+from hexveil.planning.feasibility.recommendation import Choice, CommonGrid, choose, common_grids
 from hexveil.records.read import read
 
 if TYPE_CHECKING:
@@ -85,15 +84,15 @@ def _inspect_records(
 ) -> None:
     """Print public metadata, grids and proposed runs; write the chosen run, if a file is named."""
     facts = shared_steps.read_facts(run)
-    table, advice = shared_steps.advise_run(run, facts, epsilon)
+    advice = shared_steps.advise_run(run, facts, epsilon)
     offers = {str(name): grid_text.changed_fields(item) for name, item in advice.proposals.items()}
     judged: Changes = {("plan", "epsilon"): epsilon, ("plan", "clipping_range"): "auto"}
     _write_chosen(run, offers, options.propose, choice, judged)
     if options.as_json:
         content = {"epsilon": epsilon, "advice": grid_text.advice_json(advice)}
-        typer.echo(json.dumps(_facts_json(facts, table) | content, indent=2))
+        typer.echo(json.dumps(_facts_json(facts, advice.table) | content, indent=2))
         return
-    grid_text.show_grids(table, facts, epsilon)
+    grid_text.show_grids(advice.table, facts, epsilon)
     formatting.print_rows(["", *grid_text.advice_rows(advice, facts.value_unit, epsilon)])
 
 
@@ -112,7 +111,13 @@ def _inspect_columns(
     columns: dict[str, PublicMetadata] = shared_steps.read_facts(run).columns
     portion = f"{float(epsilon) / len(columns):.6g}"
     tables = shared_steps.assess_columns(run, columns, portion)
-    proposals = _common(run, common_grids(tables), options.propose, choice, epsilon)
+    proposals = _common(
+        run,
+        common_grids({name: table.offers for name, table in tables.items()}),
+        options.propose,
+        choice,
+        epsilon,
+    )
     if options.as_json:
         content = {
             "epsilon": epsilon,
@@ -251,8 +256,8 @@ def _common(
     run: Run, grids: Sequence[CommonGrid], file: Path | None, choice: str, epsilon: str
 ) -> dict[str, CommonGrid]:
     """Return the grids proposed for all value columns, by choice; write a run of the chosen one."""
-    proposals = {str(name): grid for name, grid in choose_common_grids(tuple(grids)).items()}
-    offers = {name: grid_text.cell_fields(grid.leading.grid) for name, grid in proposals.items()}
+    proposals = {str(name): grid for name, grid in choose(grids).items()}
+    offers = {name: grid_text.cell_fields(grid.grid) for name, grid in proposals.items()}
     _write_chosen(run, offers, file, choice, {("plan", "epsilon"): epsilon})
     return proposals
 

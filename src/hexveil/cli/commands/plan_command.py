@@ -12,7 +12,7 @@ from hexveil.cli.output import formatting
 from hexveil.cli.output.plan_text import estimator_rows, map_rows
 from hexveil.cli.output.price_text import missing_range_row, price_rows
 from hexveil.config import Run, arguments
-from hexveil.planning.feasibility.advice import describe_repeats
+from hexveil.planning.feasibility.recommendation import describe_repeats
 from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hexveil.planning.alternatives import MechanismRow
     from hexveil.planning.feasibility.capacity import Capacity
     from hexveil.planning.method_comparison import Comparison, ComparisonRow
-    from hexveil.planning.moment_part import MomentPart
+    from hexveil.planning.moment_component import MomentComponent
     from hexveil.planning.plan import Plan
 
     Files = dict[str, list[Path]]
@@ -124,7 +124,7 @@ def _show_with_grids(
     run: Run, plan: Plan, options: declarations.PlanOptions, common: dict[str, Any]
 ) -> None:
     """Print a plan of means and variances, with other plans or grids beside it."""
-    component: MomentPart = plan.single
+    component: MomentComponent = plan.single
     facts = component.facts
     assert facts is not None  # noqa: S101  plans are made for records here
     comparison = _compare(plan) if options.compare else None
@@ -227,7 +227,7 @@ def _show_table(
     formatting.print_rows([("", text) for text in (*troubles, legend)])
 
 
-def _measure(plan: MomentPart, unit: str) -> str:
+def _measure(plan: MomentComponent, unit: str) -> str:
     """Return the unit of measure of the compared errors as text."""
     names = list(plan.error_models)
     if len(names) == 1:

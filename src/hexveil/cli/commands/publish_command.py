@@ -34,7 +34,7 @@ from hexveil.config.run_file import Key
 from hexveil.ledger import Ledger
 from hexveil.model.statistic_terms import has_distribution
 from hexveil.model.time_zones import zone
-from hexveil.planning.feasibility.advice import USABLE_GRID
+from hexveil.planning.feasibility.recommendation import USABLE_GRID
 from hexveil.publishing.archive.archive import Archive, open_archive
 from hexveil.publishing.archive.archive_listing import CurrentRelease, LedgerPosition
 from hexveil.records.progress import show_progress

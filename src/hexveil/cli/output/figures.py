@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from hexveil.planning.distribution.distribution_plan import DistributionPart
-    from hexveil.planning.moment_part import MomentPart
+    from hexveil.planning.distribution.distribution_plan import DistributionComponent
+    from hexveil.planning.moment_component import MomentComponent
     from hexveil.planning.plan import Plan
-    from hexveil.planning.presence.presence_plan import PresencePart
+    from hexveil.planning.presence.presence_plan import PresenceComponent
 
     Points = list[tuple[float, float]]
     Line = tuple[str, np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]
@@ -164,7 +164,7 @@ def _curve(priced: Callable[[Fraction], tuple[float, float]], points: int) -> Po
     return sorted((loss, error) for loss, error in curve if loss > 0)
 
 
-def _presence_curve(plan: PresencePart, unit: str) -> Curve:
+def _presence_curve(plan: PresenceComponent, unit: str) -> Curve:
     """Return prices and expected errors on paper."""
 
     def priced(times: Fraction) -> tuple[float, float]:
@@ -177,7 +177,7 @@ def _presence_curve(plan: PresencePart, unit: str) -> Curve:
     return Curve("private presence", _curve(priced, POINTS), error, label, (level, CONSTANT))
 
 
-def _share_curve(plan: DistributionPart, _: str) -> Curve:
+def _share_curve(plan: DistributionComponent, _: str) -> Curve:
     """Return prices and errors of a share of records; ε is divided as in the plan."""
     share_epsilon, shares_alone = plan.requested_epsilon, replace(plan, moments=())
     if plan.moment_plan is not None:
@@ -194,7 +194,7 @@ def _share_curve(plan: DistributionPart, _: str) -> Curve:
     )
 
 
-def _moment_curve(plan: MomentPart, unit: str) -> Curve:
+def _moment_curve(plan: MomentComponent, unit: str) -> Curve:
     """Return prices and planning errors."""
     names = list(plan.error_models)
     label = f"{'Largest' if plan.request.objective == 'max' else 'Average'} planning error"
@@ -210,7 +210,7 @@ def _moment_curve(plan: MomentPart, unit: str) -> Curve:
     return Curve(plan.method, points(plan), objective_error(plan, plan), label, level)
 
 
-def points(plan: MomentPart) -> Points:
+def points(plan: MomentComponent) -> Points:
     """Return prices and the errors of the plan's request at each."""
 
     def priced(times: Fraction) -> tuple[float, float]:
@@ -225,12 +225,12 @@ def points(plan: MomentPart) -> Points:
     return _curve(priced, POINTS)
 
 
-def _by_target(plan: MomentPart) -> bool:
+def _by_target(plan: MomentComponent) -> bool:
     """Return whether errors are relative to their targets."""
     return plan.request.target is not None and len(plan.error_models) > 1
 
 
-def objective_error(scaled: MomentPart, requested: MomentPart) -> float:
+def objective_error(scaled: MomentComponent, requested: MomentComponent) -> float:
     """Return the error under the objective of the requested plan."""
     errors = scaled.objective_errors()
     if _by_target(requested):

@@ -11,16 +11,16 @@ from hexveil.cli.output import formatting, plan_text
 from hexveil.cli.output.formatting import number_text
 from hexveil.config.run_file import Key, toml_lines
 from hexveil.model.cells import Cells, Labels
-from hexveil.planning.feasibility.proposals import RunAdvice, distinct
+from hexveil.planning.feasibility.recommendation import distinct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hexveil.cli.output.formatting import Row
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.feasibility.advice import CommonGrid
-    from hexveil.planning.feasibility.capacity import Capacity
+    from hexveil.planning.feasibility.capacity import Capacity, RunAdvice
     from hexveil.planning.feasibility.grid_assessment import GridAssessment
+    from hexveil.planning.feasibility.recommendation import CommonGrid
     from hexveil.planning.plan import Plan
 
     Changes = dict[Key, object]
@@ -265,12 +265,11 @@ def common_rows(
         )
         return [("No common grid", text)]
     rows: list[Row] = [f"Grids for all value columns at epsilon {epsilon}, as lines of a run file:"]
-    for grid in dict.fromkeys(proposals.values()):
-        choices = ", ".join(choice for choice, offer in proposals.items() if offer is grid)
+    for choices, grid in distinct(proposals):
         rows += [
             "",
             *_column_comment(choices, grid, units),
-            *toml_lines(cell_fields(grid.leading.grid)),
+            *toml_lines(cell_fields(grid.grid)),
         ]
     return [*rows, "", _HOW_TO_WRITE]
 
@@ -279,7 +278,7 @@ def _column_comment(choices: str, grid: CommonGrid, units: Mapping[str, str]) ->
     lines = [f"# {choices}:"]
     for column, offer in grid.assessments.items():
         # Of declared grids a prediction tells more; the errors below are of counted ones, too.
-        prediction = getattr(getattr(offer, "plan", None), "prediction", None)
+        prediction = None if offer.declared is None else offer.declared.prediction
         of_map, counts = (prediction.map, prediction.counts) if prediction else (None, None)
         if prediction is not None and of_map is None:
             lines.append(f"# {column}: {offer.cells:,} cells, {plan_text.count_text(counts)}")
@@ -302,7 +301,7 @@ def common_json(proposals: Mapping[str, CommonGrid]) -> dict[str, object]:
     """Return the proposed grids as JSON data, by choice."""
     return {
         choice: {
-            "fields": fields_json(cell_fields(grid.leading.grid)),
+            "fields": fields_json(cell_fields(grid.grid)),
             "cells": {column: offer.cells for column, offer in grid.assessments.items()},
             "errors": {column: offer.predicted_error for column, offer in grid.assessments.items()},
         }

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hexveil.cli.output.formatting import Row
-    from hexveil.planning.distribution.distribution_plan import DistributionPart
-    from hexveil.planning.moment_part import MomentPart
+    from hexveil.planning.distribution.distribution_plan import DistributionComponent
+    from hexveil.planning.moment_component import MomentComponent
     from hexveil.planning.plan import Plan
 
 FORMS = {
@@ -57,11 +57,11 @@ def map_rows(plan: Plan, *, coarse: Plan | None = None, warning: str | None = No
 # ---- quantiles, shares and histograms; several value columns ----
 
 
-def _statistics_row(plan: Plan | DistributionPart) -> Row:
+def _statistics_row(plan: Plan | DistributionComponent) -> Row:
     return ("Statistics", f"{', '.join(map(noun, plan.statistics))}.")
 
 
-def _distribution_rows(plan: DistributionPart, _: Plan | None) -> list[Row]:
+def _distribution_rows(plan: DistributionComponent, _: Plan | None) -> list[Row]:
     """Return rows about the statistics, how they are measured, and the expected errors."""
     unit = plan.facts.value_unit
     return [
@@ -78,7 +78,7 @@ def _column_rows(plan: Any, about: str) -> list[Row]:  # noqa: ANN401  of public
     return [("Expected error", f"{about}{_average_errors(plan, plan.facts.value_unit)}.")]
 
 
-def _average_errors(plan: MomentPart | DistributionPart, value_unit: str) -> str:
+def _average_errors(plan: MomentComponent | DistributionComponent, value_unit: str) -> str:
     """Return the expected errors of one value column, on average over cells.
 
     With target errors also the largest of a cell, which is what they limit.
@@ -158,8 +158,7 @@ def _paper_rows(plan: Any, about: str) -> list[Row]:  # noqa: ANN401  of declare
 
 
 def _paper_rows_alone(plan: Any, _: Plan | None) -> list[Row]:  # noqa: ANN401  as above
-    gain = plan.delta_gain
-    return [*_paper_rows(plan, ""), ("With a delta", None if gain is None else gain.sentence)]
+    return [*_paper_rows(plan, ""), ("With a delta", plan.delta_sentence)]
 
 
 # ---- means and variances ----
@@ -172,7 +171,7 @@ _PROPORTION = (
 """By how much the expected error depends on where values lie: measured ratios are within it."""
 
 
-def _moment_rows(plan: MomentPart, coarse: Plan | None) -> list[Row]:
+def _moment_rows(plan: MomentComponent, coarse: Plan | None) -> list[Row]:
     """Return rows about the expected error, how it comes about, and a coarser grid."""
     facts = plan.facts
     assert facts is not None  # noqa: S101  plans are made for records here
@@ -196,7 +195,7 @@ def _moment_rows(plan: MomentPart, coarse: Plan | None) -> list[Row]:
     ]
 
 
-def _errors(plan: MomentPart, unit: str) -> str:
+def _errors(plan: MomentComponent, unit: str) -> str:
     """Return the average and the largest planning error of each statistic."""
     sentences = []
     for name, statistic in plan.error_models.items():
@@ -210,20 +209,20 @@ def _errors(plan: MomentPart, unit: str) -> str:
     return "; ".join(sentences)
 
 
-def _amount_share(plan: MomentPart, amount: Fraction) -> str:
+def _amount_share(plan: MomentComponent, amount: Fraction) -> str:
     """Return the share of the loss that an amount of its currency takes."""
     if plan.delta:
         return f"{float(amount / plan.booked_limit):.3g} of the squared μ"
     return _epsilon_share(plan, amount)
 
 
-def _epsilon_share(plan: MomentPart, epsilon: Fraction) -> str:
+def _epsilon_share(plan: MomentComponent, epsilon: Fraction) -> str:
     """Return the epsilon of a step and its share of the total."""
     percent = 100 * float(epsilon / plan.requested_epsilon)
     return f"epsilon {price(float(epsilon))} ({percent:.3g}%)"
 
 
-def _certificate_row(plan: MomentPart) -> Row:
+def _certificate_row(plan: MomentComponent) -> Row:
     """Return the optimality gap of the plan within its class, if known."""
     gap = shared_steps.certified(plan).gap
     if gap is None:
@@ -235,7 +234,7 @@ def _certificate_row(plan: MomentPart) -> Row:
     return ("Near-optimal" if gap else "Optimal", text)
 
 
-def _useful_cells(plan: MomentPart, unit: str) -> str:
+def _useful_cells(plan: MomentComponent, unit: str) -> str:
     support = plan.support
     assumed = measured(support.baseline_error, unit_of(plan.primary_statistic.name, unit))
     if support.cells == 1:
@@ -249,7 +248,7 @@ def _useful_cells(plan: MomentPart, unit: str) -> str:
     )
 
 
-def _coarser(coarse: MomentPart, unit: str) -> str:
+def _coarser(coarse: MomentComponent, unit: str) -> str:
     grid = None if coarse.facts is None else coarse.facts.cells.grid
     name = f"resolution {grid.resolution}: " if isinstance(grid, Cells) else ""
     priced = f" at a price of {price(float(coarse.epsilon))}" if coarse.request.target else ""
@@ -261,7 +260,7 @@ def _coarser(coarse: MomentPart, unit: str) -> str:
     )
 
 
-def _mechanism(plan: MomentPart) -> str | None:
+def _mechanism(plan: MomentComponent) -> str | None:
     """Return the stages of a mechanism of one cell with their cost, and how sure its errors are."""
     if not plan.allocation.clipping.has_stages:
         return None
@@ -281,7 +280,7 @@ def _mechanism(plan: MomentPart) -> str | None:
     )
 
 
-def _worst_case(plan: MomentPart) -> str:
+def _worst_case(plan: MomentComponent) -> str:
     """Return the worst case of the error, on average over cells, where one is proven."""
     model = plan.error_models["mean"]
     if not isinstance(model, CellMechanismErrorModel) or not model.proven.all():
@@ -291,7 +290,7 @@ def _worst_case(plan: MomentPart) -> str:
     return f"Its worst case over all values is {worst} on average over cells."
 
 
-def _selected(plan: MomentPart) -> str:
+def _selected(plan: MomentComponent) -> str:
     """Return which mechanisms were selected for the cells, and for how many; nothing if itself."""
     counts = Counter(plan.cell_mechanisms)
     if list(counts) == [plan.mechanism]:

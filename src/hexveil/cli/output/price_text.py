@@ -10,7 +10,7 @@ from hexveil.accounting.gaussian_composition import square_epsilon
 from hexveil.base.rational import decimal_text
 from hexveil.cli.output.formatting import factor, grid_words, number_text, price
 from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns, DeclaredFacts
-from hexveil.planning.feasibility.advice import describe_repeats
+from hexveil.planning.feasibility.recommendation import describe_repeats
 from hexveil.report.promise_wording import promise
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hexveil.cli.output.formatting import Row
     from hexveil.config import Run
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.moment_part import MomentPart
+    from hexveil.planning.moment_component import MomentComponent
     from hexveil.planning.plan import Plan
 
     AnyFacts = PublicMetadata | ColumnFacts | DeclaredFacts | DeclaredColumns
@@ -102,7 +102,7 @@ def _constant_row(plan: Plan, facts: AnyFacts) -> Row:
     return ("Price", f"0 (epsilon): every cell publishes a constant, because {why}. {stated}")
 
 
-def _naive_row(plan: MomentPart) -> Row:
+def _naive_row(plan: MomentComponent) -> Row:
     """Return the price under naive accounting; of one cell there is nothing to count."""
     claimed = float(plan.l0_epsilon)
     text = (
@@ -144,7 +144,7 @@ def missing_range_row(run: Run, plan: Plan) -> Row:
     return ("Clipping range", text)
 
 
-def month_row(plan: MomentPart, facts: PublicMetadata) -> Row:
+def month_row(plan: MomentComponent, facts: PublicMetadata) -> Row:
     """Return the price of a month of releases, one a day."""
     issue = "map" if plan.occupancy.n_cells > 1 else "release"
     monthly = MONTH * float(plan.epsilon)

@@ -42,7 +42,7 @@ from hexveil.mechanisms.looks.kinds import (
 from hexveil.mechanisms.sensitivity_report import MappedMoves
 from hexveil.mechanisms.stage_data import Decoded, EstimateGrid, Outputs, PrivateSums
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.plan_rows import PlanningProblem, PlanRows
+from hexveil.planning.allocation import PlanAllocation, PlanningProblem
 
 ClippedStatistic: TypeAlias = ClippedMean | ClippedVariance
 """One statistic of every cell."""
@@ -119,7 +119,7 @@ class WithinBounds(ClippingKind):
     mode: ClassVar[Literal["bounds"]] = "bounds"
     basis: ClassVar[str] = "worst case"
 
-    def mean_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:
+    def mean_error(self, problem: PlanningProblem, rows: PlanAllocation) -> ErrorModel:
         """Return the error model of the means."""
         span, noise = problem.span, rows.mean_noise(problem)
         share, constant = (
@@ -128,7 +128,7 @@ class WithinBounds(ClippingKind):
         )
         return ErrorModel("mean", span, noise, share, constant, law=problem.request.law)
 
-    def variance_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:
+    def variance_error(self, problem: PlanningProblem, rows: PlanAllocation) -> ErrorModel:
         """Return the error model of the variances."""
         unit, noise, occupancy = problem.span**2, rows.variance_noise, problem.occupancy
         share, constant = (
@@ -138,7 +138,7 @@ class WithinBounds(ClippingKind):
         return ErrorModel("variance", unit, noise, share, constant, law=problem.request.law)
 
     def losses(
-        self, problem: PlanningProblem, rows: PlanRows, variance: ErrorModel | None = None
+        self, problem: PlanningProblem, rows: PlanAllocation, variance: ErrorModel | None = None
     ) -> StatedLosses:
         """Return the losses of the plan."""
         statistics = []
@@ -188,7 +188,7 @@ class WithinBounds(ClippingKind):
         return ClippedMean(problem.occupancy, lattice, noise, kept, error)
 
     def unclipped(
-        self, problem: PlanningProblem, rows: PlanRows, variance: ErrorModel | None
+        self, problem: PlanningProblem, rows: PlanAllocation, variance: ErrorModel | None
     ) -> Bools:
         """Return the cells whose users contribute all of their samples."""
         known = (
@@ -197,7 +197,7 @@ class WithinBounds(ClippingKind):
         return np.equal(known, 0.0)
 
 
-def _mean_moves(problem: PlanningProblem, rows: PlanRows) -> StatisticMoves:
+def _mean_moves(problem: PlanningProblem, rows: PlanAllocation) -> StatisticMoves:
     """Return how far each pair moves its cell's mean."""
     kept, noise = rows.kept(problem, "mean"), rows.noise_scale_records
     if problem.facts is None:

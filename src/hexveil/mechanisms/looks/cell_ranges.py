@@ -61,9 +61,8 @@ from hexveil.mechanisms.stage_data import Outputs, to_value_units
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import Weights
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.allocation import PlanAllocation, weighted_rows
+from hexveil.planning.allocation import PlanAllocation, PlanningProblem, weighted_rows
 from hexveil.planning.calibration import fit_noise
-from hexveil.planning.plan_rows import PlanningProblem, PlanRows
 from hexveil.planning.request import Request
 from hexveil.smoothing.user_mean_law import CellDesign
 
@@ -208,13 +207,13 @@ class PerCellRange(ClippingKind):
         """Return whether its weights are those of these cells and users."""
         return self.weight.fits(occupancy)
 
-    def check_plan(self, rows: PlanRows, occupancy: Occupancy, request: Request) -> None:  # noqa: ARG002
+    def check_plan(self, rows: PlanAllocation, occupancy: Occupancy, request: Request) -> None:  # noqa: ARG002
         """Refuse weights, noise or statistics that no such plan has."""
         check_weights(self.weight, rows)
         if request.noised != ("mean",):
             raise misfit()
 
-    def mean_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:
+    def mean_error(self, problem: PlanningProblem, rows: PlanAllocation) -> ErrorModel:
         """Return the error model of the means."""
         return self.mean_model(problem.span, rows.mean_noise(problem), problem.request.law)
 
@@ -242,7 +241,7 @@ class PerCellRange(ClippingKind):
             law=law,
         )
 
-    def variance_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:  # noqa: ARG002
+    def variance_error(self, problem: PlanningProblem, rows: PlanAllocation) -> ErrorModel:  # noqa: ARG002
         """Refuse variances."""
         raise InputError('clipping_range "per-cell" publishes the mean alone.')
 
@@ -253,7 +252,7 @@ class PerCellRange(ClippingKind):
     def losses(
         self,
         problem: PlanningProblem,
-        rows: PlanRows,
+        rows: PlanAllocation,
         variance: ErrorModel | None = None,  # noqa: ARG002  as of other kinds
     ) -> StatedLosses:
         """Return the losses of the plan."""

@@ -35,10 +35,10 @@ from hexveil.mechanisms.stage_data import ROOM, CutOff, Decoded, EstimateGrid, O
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import Weights
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.plan_rows import PlanningProblem, PlanRows
+from hexveil.planning.allocation import PlanAllocation, PlanningProblem
 from hexveil.planning.request import ClippingRangeMode, Request
 
-Rows = TypeVar("Rows", bound=PlanRows)
+Rows = TypeVar("Rows", bound=PlanAllocation)
 Shown = Callable[[Fraction], str]
 
 
@@ -96,7 +96,7 @@ class Planned(Protocol):
         """Public input."""
 
     @property
-    def allocation(self) -> PlanRows:
+    def allocation(self) -> PlanAllocation:
         """Rows."""
 
     @property
@@ -167,7 +167,7 @@ class ClippingKind(ReadOnlyArrays):
         """Return whether its arrays are those of these cells and users."""
         return True
 
-    def check_plan(self, rows: PlanRows, occupancy: Occupancy, request: Request) -> None:
+    def check_plan(self, rows: PlanAllocation, occupancy: Occupancy, request: Request) -> None:
         """Refuse numbers that no such plan has: a stranger may have written them.
 
         Raises
@@ -175,16 +175,16 @@ class ClippingKind(ReadOnlyArrays):
         InputError
         """
 
-    def error_models(self, problem: PlanningProblem, rows: PlanRows) -> dict[str, ErrorModel]:
+    def error_models(self, problem: PlanningProblem, rows: PlanAllocation) -> dict[str, ErrorModel]:
         """Return the error model of each noised statistic, by its name."""
         models = {"mean": self.mean_error, "variance": self.variance_error}
         return {name: models[name](problem, rows) for name in problem.request.noised}
 
-    def mean_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:
+    def mean_error(self, problem: PlanningProblem, rows: PlanAllocation) -> ErrorModel:
         """Return the error model of the means."""
         raise NotImplementedError
 
-    def variance_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:
+    def variance_error(self, problem: PlanningProblem, rows: PlanAllocation) -> ErrorModel:
         """Return the error model of the variances."""
         raise NotImplementedError
 
@@ -193,7 +193,7 @@ class ClippingKind(ReadOnlyArrays):
         return of_amount(Fraction(0), delta)
 
     def losses(
-        self, problem: PlanningProblem, rows: PlanRows, variance: ErrorModel | None = None
+        self, problem: PlanningProblem, rows: PlanAllocation, variance: ErrorModel | None = None
     ) -> MapLosses:
         """Return the losses of the plan.
 
@@ -318,7 +318,7 @@ def weighted_losses(
     return StatedLosses(PairMoves(occupancy, numbers, weight=weight.column), shared)
 
 
-def check_weights(weight: Weights, rows: PlanRows) -> None:
+def check_weights(weight: Weights, rows: PlanAllocation) -> None:
     """Refuse cells without weights or noise, and weights that leave 64 bits with sums."""
     if not weight.is_sound():
         raise InputError("it has weights that no plan has, or a cell without weights.")

@@ -60,7 +60,7 @@ from hexveil.mechanisms.stage_data import CutOff, Outputs, centre_and_radius, to
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import Weights
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.plan_rows import PlanningProblem, PlanRows
+from hexveil.planning.allocation import PlanAllocation, PlanningProblem
 from hexveil.planning.request import Request
 
 MAX_WIDTH = 1e6
@@ -131,7 +131,7 @@ class PrivateRange(ClippingKind):
         """Return whether its weights are those of these cells and users."""
         return self.weight.fits(occupancy)
 
-    def check_plan(self, rows: PlanRows, occupancy: Occupancy, request: Request) -> None:
+    def check_plan(self, rows: PlanAllocation, occupancy: Occupancy, request: Request) -> None:
         """Refuse weights, noise or a radius that no such plan has."""
         check_weights(self.weight, rows)
         has_variance = "variance" in request.noised
@@ -176,7 +176,7 @@ class PrivateRange(ClippingKind):
         bias, law = self.expected_bias(), problem.request.law
         return error_through_mean(half / radius, self.radius_sd, noise, bias, law)
 
-    def mean_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:
+    def mean_error(self, problem: PlanningProblem, rows: PlanAllocation) -> ErrorModel:
         """Return the error model of the means."""
         noise = rows.mean_noise(problem)
         return WeightedMeanErrorModel(
@@ -190,7 +190,7 @@ class PrivateRange(ClippingKind):
             law=problem.request.law,
         )
 
-    def variance_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:
+    def variance_error(self, problem: PlanningProblem, rows: PlanAllocation) -> ErrorModel:
         """Return the error model of the variances."""
         half, radius = self.half_width_and_radius()
         mean, square = rows.mean_noise(problem), rows.variance_noise
@@ -217,7 +217,7 @@ class PrivateRange(ClippingKind):
     def losses(
         self,
         problem: PlanningProblem,
-        rows: PlanRows,
+        rows: PlanAllocation,
         variance: ErrorModel | None = None,  # noqa: ARG002  as of other kinds
     ) -> StatedLosses:
         """Return the losses of the plan."""

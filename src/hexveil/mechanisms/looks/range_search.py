@@ -41,7 +41,7 @@ from hexveil.mechanisms.looks.user_weights import (
 )
 from hexveil.mechanisms.looks.weighted_variance import errors_without_noise, split_noise
 from hexveil.model.occupancy import Occupancy
-from hexveil.planning.allocation import PlanAllocation, weighted_rows
+from hexveil.planning.allocation import PlanAllocation, PlanningProblem, weighted_rows
 from hexveil.planning.calibration import fit_noise
 from hexveil.planning.optimizers.mean_error import (
     ObjectiveWeights,
@@ -49,7 +49,6 @@ from hexveil.planning.optimizers.mean_error import (
 )
 from hexveil.planning.optimizers.pair_sums import fetch_sample
 from hexveil.planning.optimizers.user_factors import ClippingProblem
-from hexveil.planning.plan_rows import PlanningProblem
 from hexveil.planning.request import Request
 
 QUANTILES = tuple(Fraction(n, 100) for n in (2, 5, 10, 15, 20))

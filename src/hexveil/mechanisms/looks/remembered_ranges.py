@@ -74,9 +74,8 @@ from hexveil.mechanisms.stage_data import (
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import Weights
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.allocation import PlanAllocation, weighted_rows
+from hexveil.planning.allocation import PlanAllocation, PlanningProblem, weighted_rows
 from hexveil.planning.calibration import fit_noise
-from hexveil.planning.plan_rows import PlanningProblem, PlanRows
 from hexveil.planning.request import Request
 from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
 
@@ -130,7 +129,7 @@ class RememberedRanges(ClippingKind):
         sizes = {self.lower.size, self.upper.size}
         return self.weight.fits(occupancy) and sizes == {occupancy.n_cells}
 
-    def check_plan(self, rows: PlanRows, occupancy: Occupancy, request: Request) -> None:  # noqa: ARG002
+    def check_plan(self, rows: PlanAllocation, occupancy: Occupancy, request: Request) -> None:  # noqa: ARG002
         """Refuse weights, noise or statistics that no such plan has."""
         check_weights(self.weight, rows)
         if request.noised != ("mean",) or not request.history:
@@ -141,7 +140,7 @@ class RememberedRanges(ClippingKind):
         """Width of each cell's range, as a part of the span."""
         return np.asarray((self.upper - self.lower) / self.span_quanta)
 
-    def mean_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:
+    def mean_error(self, problem: PlanningProblem, rows: PlanAllocation) -> ErrorModel:
         """Return the error model of the means."""
         noise, width = rows.mean_noise(problem), problem.span * self.width
         within = self.within / width
@@ -160,14 +159,14 @@ class RememberedRanges(ClippingKind):
             law=problem.request.law,
         )
 
-    def variance_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:  # noqa: ARG002
+    def variance_error(self, problem: PlanningProblem, rows: PlanAllocation) -> ErrorModel:  # noqa: ARG002
         """Refuse variances."""
         raise misfit()
 
     def losses(
         self,
         problem: PlanningProblem,
-        rows: PlanRows,
+        rows: PlanAllocation,
         variance: ErrorModel | None = None,  # noqa: ARG002  as of other kinds
     ) -> StatedLosses:
         """Return the losses of the plan."""

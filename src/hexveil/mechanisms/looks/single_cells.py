@@ -26,7 +26,7 @@ from hexveil.mechanisms.single_cell.clipped_user_sums import ThresholdMechanism
 from hexveil.mechanisms.stage_data import Decoded, EstimateGrid, Outputs
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.plan_rows import MAX_ERROR, PlanningProblem, PlanRows, refuse_rows
+from hexveil.planning.allocation import MAX_ERROR, PlanAllocation, PlanningProblem, refuse_rows
 from hexveil.planning.request import Request
 
 
@@ -54,7 +54,7 @@ class CellMechanisms(ClippingKind):
         """Return whether its predictions are those of these cells."""
         return self.predicted_error.size == occupancy.n_cells
 
-    def check_plan(self, rows: PlanRows, occupancy: Occupancy, request: Request) -> None:  # noqa: ARG002
+    def check_plan(self, rows: PlanAllocation, occupancy: Occupancy, request: Request) -> None:  # noqa: ARG002
         """Refuse predictions, or statistics, that no such plan has."""
         predicted = self.predicted_error
         sane = (predicted >= 0) & (predicted < MAX_ERROR)
@@ -62,7 +62,7 @@ class CellMechanisms(ClippingKind):
         if request.noised != ("mean",):
             raise InputError("it has a cell without noise for its variance.")
 
-    def mean_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:  # noqa: ARG002
+    def mean_error(self, problem: PlanningProblem, rows: PlanAllocation) -> ErrorModel:  # noqa: ARG002
         """Return the error model of the cells' means."""
         figures = self.cells.figures
         return CellMechanismErrorModel(
@@ -78,14 +78,14 @@ class CellMechanisms(ClippingKind):
             error_bound95=figures.bound95,
         )
 
-    def variance_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:  # noqa: ARG002
+    def variance_error(self, problem: PlanningProblem, rows: PlanAllocation) -> ErrorModel:  # noqa: ARG002
         """Refuse variances."""
         raise InputError("mechanisms of single cells publish the mean alone.")
 
     def losses(
         self,
         problem: PlanningProblem,  # noqa: ARG002  as of other kinds
-        rows: PlanRows,  # noqa: ARG002
+        rows: PlanAllocation,  # noqa: ARG002
         variance: ErrorModel | None = None,  # noqa: ARG002
     ) -> CellLosses:
         """Return the losses of the stages of all cells."""

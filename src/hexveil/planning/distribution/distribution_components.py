@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Floats, Ints
     from hexveil.model.occupancy import Occupancy, Pairs
     from hexveil.model.statistic_terms import Share, Term
-    from hexveil.planning.moment_part import MomentPart
+    from hexveil.planning.moment_component import MomentComponent
 
 MOMENTS, SHAPE, SCORES = "moments", "shape", "scores"
 SCORE_LATTICE = ValueLattice(Fraction(0), Fraction(1), Fraction(1, GRAIN))
@@ -85,18 +85,18 @@ class IndicatorPlan:
 
     Attributes
     ----------
-    plan : MomentPart
+    plan : MomentComponent
         Of scores from 0 to 1.
     share : Share
     """
 
-    plan: MomentPart
+    plan: MomentComponent
     share: Share
     estimator: ClassVar[str] = "indicator"
     epsilons: ClassVar[tuple[Fraction, ...]] = ()
 
     @property
-    def score_plan(self) -> MomentPart:
+    def score_plan(self) -> MomentComponent:
         """Plan of mean scores."""
         return self.plan
 
@@ -127,12 +127,12 @@ class RankPlan:
 
     Attributes
     ----------
-    plan : MomentPart
+    plan : MomentComponent
         Of scores from 0 to 1.
     shape_epsilon : Fraction
     """
 
-    plan: MomentPart
+    plan: MomentComponent
     shape_epsilon: Fraction
     estimator: ClassVar[str] = "ranks"
 
@@ -142,7 +142,7 @@ class RankPlan:
         return (self.shape_epsilon,)
 
     @property
-    def score_plan(self) -> MomentPart:
+    def score_plan(self) -> MomentComponent:
         """Plan of mean scores."""
         return self.plan
 
@@ -211,10 +211,10 @@ class BinPlan:
         return [Component(SHAPE, BinnedMap(shape, priced.prices, priced.floor, edges, epsilon))]
 
 
-DistributionComponent: TypeAlias = IndicatorPlan | RankPlan | BinPlan
+DistributionMeasure: TypeAlias = IndicatorPlan | RankPlan | BinPlan
 
 
-def _scored(plan: MomentPart, scores: BinScores) -> Component:
+def _scored(plan: MomentComponent, scores: BinScores) -> Component:
     """Return the component of mean scores."""
     return Component(SCORES, plan.stages(), scores)
 

@@ -26,23 +26,28 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
 from hexveil.model.statistic_terms import Estimator, Quantile, Share, Term, parse_statistics
+from hexveil.planning.component import (
+    PlainComponent,
+    delta_text,
+    edition_text,
+    public_json,
+    weights_text,
+)
 from hexveil.planning.distribution.distribution_components import (
     MOMENTS,
     SCORE_LATTICE,
     AskedDistribution,
-    DistributionComponent,
+    DistributionMeasure,
     score_metadata,
 )
 from hexveil.planning.feasibility.utility_test import StatisticError, shape_errors
-from hexveil.planning.goal import delta_text, edition_text, weights_text
-from hexveil.planning.part import PlainPart, public_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-    from hexveil.planning.moment_part import MomentPart
+    from hexveil.planning.moment_component import MomentComponent
 
 
 SHAPE_SHARE = Fraction(3, 20)
@@ -51,7 +56,7 @@ USELESS_ERROR = 0.115
 
 
 @dataclass(frozen=True, eq=False)
-class DistributionPart(PlainPart):
+class DistributionComponent(PlainComponent):
     """Quantiles, shares or histograms of one value column, perhaps with means beside them.
 
     Attributes
@@ -84,8 +89,8 @@ class DistributionPart(PlainPart):
     moments: tuple[str, ...]
     terms: tuple[Term, ...]
     requested_epsilon: Fraction
-    moment_plan: MomentPart | None
-    component: DistributionComponent
+    moment_plan: MomentComponent | None
+    component: DistributionMeasure
     weights: Mapping[str, Fraction] = field(default_factory=dict)
     edition: str | None = None
     requested_estimator: Estimator = "auto"
@@ -139,7 +144,7 @@ class DistributionPart(PlainPart):
             raise InputError("a weight or a part of its epsilon is not above 0.")
 
     def _check_part(
-        self, part: MomentPart | None, statistics: tuple[str, ...], lattice: ValueLattice
+        self, part: MomentComponent | None, statistics: tuple[str, ...], lattice: ValueLattice
     ) -> None:
         """Refuse a plan of a part for other statistics, bounds or records."""
         if (() if part is None else part.statistics) != statistics:
@@ -224,7 +229,7 @@ class DistributionPart(PlainPart):
         return self.component.estimator
 
     @property
-    def score_plan(self) -> MomentPart | None:
+    def score_plan(self) -> MomentComponent | None:
         """Plan of mean scores; None where bins are measured."""
         return self.component.score_plan
 

@@ -14,6 +14,7 @@ from hexveil.accounting.promise import Promise, check_units, promised
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_positive_fraction
 from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED, check_room
+from hexveil.model.public_metadata import PublicMetadata
 from hexveil.model.statistic_terms import (
     Estimator,
     Share,
@@ -24,35 +25,36 @@ from hexveil.model.statistic_terms import (
 )
 from hexveil.planning.distribution.distribution_components import (
     BinPlan,
-    DistributionComponent,
+    DistributionMeasure,
     IndicatorPlan,
     RankPlan,
     choose_prices,
     score_metadata,
 )
-from hexveil.planning.distribution.distribution_plan import SHAPE_SHARE, DistributionPart
+from hexveil.planning.distribution.distribution_plan import SHAPE_SHARE, DistributionComponent
 from hexveil.planning.feasibility.utility_test import default_baseline_error
+from hexveil.planning.methods import plan_moments
 from hexveil.planning.plan_arguments import PlanArguments
-from hexveil.planning.plan_moments import HasPublicMetadata, plan_moments, public_side
+from hexveil.planning.request import kind_weights
 
 if TYPE_CHECKING:
     from hexveil.model.occupancy import Occupancy
-    from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-    from hexveil.planning.moment_part import MomentPart
+    from hexveil.model.public_metadata import ValueLattice
+    from hexveil.planning.moment_component import MomentComponent
 
 KINDS = ("moments", "distribution")
 
 
 def plan_distribution(
-    source: Occupancy | PublicMetadata | HasPublicMetadata, options: PlanArguments
-) -> DistributionPart:
+    facts: Occupancy | PublicMetadata, options: PlanArguments
+) -> DistributionComponent:
     """Return a plan of quantiles, shares or histograms; see `hexveil.plan`.
 
     Only public facts enter: occupancy, bounds, thresholds and ε. Nothing is spent.
 
     Parameters
     ----------
-    source : Dataset or PublicMetadata
+    facts : PublicMetadata
         Of records read with the same statistics (`hexveil.read`), so that they are counted by bin.
     options : PlanArguments
         With at least one quantile, share or histogram.
@@ -62,13 +64,15 @@ def plan_distribution(
     InputError
         On a bad argument, or records that were read without bins for these statistics.
     """
-    _, facts = public_side(source)
-    if facts is None:
+    if not isinstance(facts, PublicMetadata):
         raise InputError(
             "quantiles, shares and histograms are planned for records as read, not for a bare "
             "occupancy."
         )
     moments, terms = parse_statistics(options.statistics or ())
+    weights = kind_weights(options.weights, KINDS)
+    if options.weights and not moments:
+        raise InputError("weights divide ε between moments and a distribution; ask for both.")
     miss: Any = options.baseline_error
     assert options.epsilon is not None  # noqa: S101  targets were searched for
     request = _Request(
@@ -76,7 +80,7 @@ def plan_distribution(
         moments,
         on_lattice(terms, facts.lattice),
         to_positive_fraction(options.epsilon, "epsilon"),
-        _weights(options.weights, moments),
+        weights,
         options.estimator or "auto",
         to_delta(options.delta),
         None if miss is None else _miss(facts.lattice, miss),
@@ -116,13 +120,13 @@ class _Request:
             )
         check_room(self.facts.occupancy.records_per_user)
 
-    def plan(self, edition: str | None) -> DistributionPart:
+    def plan(self, edition: str | None) -> DistributionComponent:
         """Return the plan with the loss split by prediction."""
         share = self._distribution_share() if self.moments else Fraction(1)
         whole = promised(self.epsilon, self.delta)
         moment_plan = self._moment_plan(whole.part(1 - share)) if self.moments else None
         component = self._component(whole.part(share))
-        return DistributionPart(
+        return DistributionComponent(
             self.facts,
             self.moments,
             self.terms,
@@ -146,17 +150,17 @@ class _Request:
         weights = [self.weights[kind] for kind in KINDS]
         return half.divide(weights, [moment_error, share_error])[1]
 
-    def _moment_plan(self, promise: Promise) -> MomentPart:
+    def _moment_plan(self, promise: Promise) -> MomentComponent:
         asked = PlanArguments(
             epsilon=promise.planned, delta=self.delta or None, statistics=self.moments
         )
         return plan_moments(self.facts, replace(asked, baseline_error=self.baseline_error))
 
-    def _component(self, promise: Promise) -> DistributionComponent:
+    def _component(self, promise: Promise) -> DistributionMeasure:
         only = self.terms[0]
         if self.estimator == "auto" and len(self.terms) == 1 and isinstance(only, Share):
             return IndicatorPlan(self._score_plan(promise), only)
-        components: list[DistributionComponent] = []
+        components: list[DistributionMeasure] = []
         if self.estimator != "bins":
             components.append(self._ranks(promise))
         if self.estimator != "ranks":
@@ -172,17 +176,6 @@ class _Request:
         priced = choose_prices(self.facts.occupancy, promised(bins, self.delta).noise(SUBSTITUTED))
         return BinPlan(priced, shape, bins)
 
-    def _score_plan(self, promise: Promise) -> MomentPart:
+    def _score_plan(self, promise: Promise) -> MomentComponent:
         asked = PlanArguments(epsilon=promise.planned, delta=self.delta or None)
         return plan_moments(score_metadata(self.facts), asked)
-
-
-def _weights(weights: Mapping[str, Number] | None, moments: tuple[str, ...]) -> dict[str, Fraction]:
-    """Return the weight of each kind of statistics."""
-    if weights is not None and (not isinstance(weights, Mapping) or set(weights) - set(KINDS)):
-        raise InputError(
-            f'weights must be a mapping like {{"moments": 1, "distribution": 2}}, got {weights!r}.'
-        )
-    if weights and not moments:
-        raise InputError("weights divide ε between moments and a distribution; ask for both.")
-    return {name: to_positive_fraction((weights or {}).get(name, 1), "weights") for name in KINDS}

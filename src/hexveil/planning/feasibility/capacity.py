@@ -1,59 +1,58 @@
-"""Capacity of a fleet: a table of grids, privacy units and predicted errors.
+"""Capacity of a fleet: a table of grids, privacy units and predicted errors; proposed runs.
 
-Errors are predicted (planning/feasibility/prediction.py). A grid whose error is certainly no
-smaller than one constant's is not planned at all: its error and its ε are then said to be above
-something.
+Three runs are proposed for the privacy unit that was asked for: the finest, the most accurate, and
+one in between, over resolutions, timeslots and smallest numbers of users. All of them are usable:
+their expected error is below that of one number for all cells
+(planning/feasibility/utility_test.py), and they have at least three cells, in three hexagons.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Literal, get_args
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, get_args
 
+import numpy as np
 import pyarrow as pa
 
 from hexveil.base.arrow_tables import html_table, paragraph
 from hexveil.base.errors import InputError
 from hexveil.base.optional_packages import require_package
-from hexveil.base.work_share import SEARCH, parts_of_work, share_of_work
-from hexveil.model.cells import Cells, Labels
+from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.model.public_metadata import PublicMetadata, Unit
-from hexveil.planning.feasibility.advice import epsilon_needed
 from hexveil.planning.feasibility.grid_assessment import (
-    MAX_EPSILON_RATIO,
     GridAssessment,
-    assess,
-    near_loss,
-    recommend,
-    recommendation_text,
+    Losses,
+    survey,
+    with_prediction,
 )
 from hexveil.planning.feasibility.grids import (
-    MIN_CELLS,
-    OTHER_GRIDS,
     counted,
     grids_to_try,
     most_cells_of,
-    on_each_grid,
+    of_pairs,
+    with_min_users,
 )
-from hexveil.planning.feasibility.prediction import UNDER, ErrorPredictor
+from hexveil.planning.feasibility.prediction import ErrorPredictor, epsilon_needed
+from hexveil.planning.feasibility.recommendation import (
+    Choice,
+    choose,
+    recommend,
+    recommendation_text,
+    removed_error,
+)
+from hexveil.planning.methods import plan_moments
 from hexveil.planning.plan_arguments import PlanArguments
-from hexveil.planning.plan_moments import HasPublicMetadata, plan_moments
-from hexveil.planning.request import Method, Objective, WithinEpsilon
+from hexveil.planning.request import Method, Objective
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hexveil.base.rational import Number
     from hexveil.mechanisms import ThresholdMechanism
-    from hexveil.planning.plan_data import MomentFigures
+    from hexveil.planning.moment_component import MomentComponent
     from hexveil.planning.request import ClippingRangeMode
-
-Losses = Literal["all", "planned", "cheapest", "none"]
-"""Grids for which losses that would do are searched: all, those that are not certainly too fine,
-the one that needs the least, which a sentence names, or none."""
 
 _COLUMNS = (
     ("privacy_unit", pa.string(), "privacy unit"),
@@ -146,7 +145,7 @@ def _error_text(offer: GridAssessment) -> str | None:
 
 
 def capacity(  # noqa: PLR0913  a public door
-    source: PublicMetadata | HasPublicMetadata,
+    source: Any,  # noqa: ANN401  a data set, or its public facts
     *,
     epsilon: Number,
     resolutions: Sequence[int] | None = None,
@@ -226,7 +225,7 @@ def capacity(  # noqa: PLR0913  a public door
 
 
 def assess_grids(
-    plan: MomentFigures,
+    plan: MomentComponent,
     *,
     privacy_units: Sequence[Unit] | None = None,
     grids: tuple[Cells | Labels, ...] | None = None,
@@ -236,13 +235,13 @@ def assess_grids(
 
     Parameters
     ----------
-    plan : MomentFigures
+    plan : MomentComponent
         Of a data set; its targets, if it has any, become what they cost.
     privacy_units : sequence of str, optional
         Default: the data set's privacy unit.
     grids : tuple of Cells or Labels, optional
         Default: those that fit the records and the fleet (`hexveil.planning.feasibility.grids`).
-    losses : "all", "planned", "cheapest" or "none"
+    losses : "all", "planned" or "none"
         Grids for which a loss is named: searches take longest.
 
     Raises
@@ -253,85 +252,149 @@ def assess_grids(
     facts = plan.facts
     if facts is None:
         raise InputError("grids are compared for a data set, not for a bare occupancy.")
-    if not isinstance(plan.request.limit, WithinEpsilon):
+    if plan.request.target is not None:
         plan = replace(plan, request=plan.request.within(plan.requested_epsilon))
-    has_grids = grids is not None
-    if grids is None:
-        grids = grids_to_try(facts, most_cells=most_cells_of(plan))
     units = (facts.privacy_unit,) if privacy_units is None else tuple(privacy_units)
     unknown = next((unit for unit in units if unit not in get_args(Unit)), None)
     if unknown is not None:
         raise InputError(
             f"privacy_unit must be one of {', '.join(get_args(Unit))}, got {unknown!r}."
         )
-    all_parts = len(units) + (1 if losses == "cheapest" else 0)
-    offers: list[GridAssessment] = []
-    for place, unit in enumerate(units):
-        work = partial(_assessed, plan, unit, losses)
-        portion = place / all_parts, (place + 1) / all_parts
-        offers += on_each_grid(facts, grids, unit, work, every=has_grids, part=portion)
-    if losses == "cheapest":
-        with share_of_work(OTHER_GRIDS, len(units) / all_parts, 1.0, SEARCH):
-            offers = _with_cheapest(plan, facts, offers)
+    offers = survey(plan, grids=grids, units=units, losses=losses)
     return Capacity(tuple(offers), float(plan.requested_epsilon), facts.privacy_unit)
 
 
-def _assessed(
-    plan: MomentFigures,
-    unit: Unit,
-    losses: Losses,
-    grid: Cells | Labels,
-    facts: PublicMetadata | None,
-) -> GridAssessment:
-    """Return the assessment of one grid, with the losses that are looked for."""
-    if facts is None:
-        return GridAssessment(grid, unit, baseline_error=plan.support.baseline_error, better=0)
-    offer = assess(plan, facts)
-    if losses in ("none", "cheapest") or (losses == "planned" and not offer.planned):
-        return offer
-    predictor, miss = ErrorPredictor(plan, facts), offer.baseline_error
-    if predictor.is_planned and losses == "all" and offer.predicted_error >= miss:
-        # What the plan itself names, not another search with another last digit.
-        needed = _near(plan, epsilon_needed(plan))
-    else:
-        needed = near_loss(predictor, offer, miss) if losses == "all" else None
-    halved = near_loss(predictor, offer, miss / 2.0)
-    return replace(offer, epsilon_needed=needed, epsilon_halved=halved)
+# ---- proposed runs ----
+
+MIN_USERS_FACTORS = (1, 2, 4)
+"""Multiples of the run's smallest number of users that are tried."""
+SEARCHED_MAPS = 2
+"""Maps for which the needed loss is searched, where no run is usable."""
+WEAKER_GAIN = 1.5
+"""Ratio of removed errors from which a privacy unit that promises less is named."""
+DOMINANT_SHARE = 1.0 / 3.0
+"""Share of all records from which one user is looked at as the cause of the noise."""
+DOMINANT_GAIN = 0.75
+"""Ratio of the error without that user to the error with it, at which the user is named."""
 
 
-def _with_cheapest(
-    plan: MomentFigures, facts: PublicMetadata, offers: Sequence[GridAssessment]
-) -> list[GridAssessment]:
-    """Return the offers with the loss that halves the error where that loss is least, or near.
+@dataclass(frozen=True)
+class RunAdvice:
+    """Proposed runs by choice, and why there are none or why noise is large.
 
-    One prediction at the least loss so far rules out a grid that needs more.
+    Attributes
+    ----------
+    table : Capacity
+        The grids that runs were chosen from, for the cells of the data set's own selection.
+    proposals : mapping of str to GridAssessment
+        By "finest", "balanced" and "accurate"; empty where no run is usable.
+    nearest : GridAssessment or None
+        Where no run is usable, the one that would be at the least loss that was found.
+    epsilon_needed : float or None
+        That loss; None if 100 is not enough.
+    dominant_share : float or None
+        Share of all records that come from one user, where the error is much smaller without it.
+    weaker : tuple of GridAssessment
+        Runs in between for privacy units that promise less, where they are much better.
     """
-    recommended = recommend(offers, facts.privacy_unit)
-    at_least = max(0 if recommended is None else recommended.cells, MIN_CELLS - 1)
-    order = sorted(
-        (
-            number
-            for number, item in enumerate(offers)
-            if item.privacy_unit == facts.privacy_unit and item.cells > at_least
-        ),
-        key=lambda number: (offers[number].epsilon_least, offers[number].relative_error),
+
+    table: Capacity
+    proposals: dict[Choice, GridAssessment]
+    nearest: GridAssessment | None
+    epsilon_needed: float | None
+    dominant_share: float | None
+    weaker: tuple[GridAssessment, ...] = ()
+
+
+def propose_runs(
+    plan: MomentComponent, *, min_users: int = 1, weaker_units: Sequence[Unit] = ()
+) -> RunAdvice:
+    """Return the proposed runs for a plan's request, from public metadata.
+
+    Nothing is spent. Errors are predicted for each grid around the plan's own and each of a few
+    smallest numbers of users; a prediction costs about a tenth of a plan.
+
+    Parameters
+    ----------
+    plan : MomentComponent
+        Of a data set whose records can be counted again.
+    min_users : int
+        Smallest number of users with which the data set was read; smaller ones are not tried.
+    weaker_units : sequence of str
+        Privacy units that promise less and are tried, too.
+
+    Raises
+    ------
+    InputError
+        If the data set cannot be counted on other grids.
+    """
+    facts = _facts_of(plan)
+    minimum = max(min_users, 1)
+    factors = tuple(minimum * factor for factor in MIN_USERS_FACTORS)
+    offers = survey(plan, min_users=factors, losses="planned")
+    of_table = tuple(one for one in offers if one.min_users == minimum or not one.cells)
+    table = Capacity(of_table, float(plan.requested_epsilon), facts.privacy_unit)
+    if isinstance(facts.cells.grid, OneCell):
+        return RunAdvice(table, {}, None, None, None)
+    proposals = choose(offers)
+    nearest, needed = (None, None) if proposals else _nearest(plan, offers)
+    enough = WEAKER_GAIN * max((removed_error(one) for one in offers if one.is_usable), default=0.0)
+    weaker = []
+    for unit in weaker_units:
+        best = choose(survey(plan, units=(unit,), min_users=(minimum,)))
+        # A weaker promise is named only if it buys a much better map.
+        if best and removed_error(best["balanced"]) > enough:
+            weaker.append(best["balanced"])
+    return RunAdvice(table, proposals, nearest, needed, dominant_share(plan), tuple(weaker))
+
+
+def _nearest(
+    plan: MomentComponent, offers: Sequence[GridAssessment]
+) -> tuple[GridAssessment | None, float | None]:
+    """Return the map that would be usable at the least loss, and that loss.
+
+    Only the maps of the least lower bounds are searched: a search costs as much as a plan.
+    """
+    maps = sorted((one for one in offers if one.is_map), key=lambda one: one.epsilon_least)
+    reached: list[tuple[float, GridAssessment]] = []
+    for offer in maps[:SEARCHED_MAPS]:
+        metadata = next(counted(_facts_of(plan), (offer.grid,), offer.privacy_unit))
+        remaining = None if metadata is None else with_min_users(metadata, offer.min_users)
+        assert remaining is not None  # noqa: S101  the run has cells
+        predictor = ErrorPredictor(plan, remaining)
+        # For the plan's own grid the number that the plan itself names.
+        needed = (
+            epsilon_needed(plan)
+            if predictor.is_planned
+            else predictor.epsilon_needed(offer.baseline_error)
+        )
+        judged = offer
+        if not offer.planned:
+            judged = with_prediction(offer, predictor.predict(plan.requested_epsilon))
+        reached.append((math.inf if needed is None else needed, judged))
+        del predictor, metadata, remaining  # with the pairs of its grid
+    if not reached:
+        return None, None
+    epsilon, nearest = min(reached, key=lambda pair: (pair[0], -pair[1].cells))
+    return nearest, None if math.isinf(epsilon) else epsilon
+
+
+def dominant_share(plan: MomentComponent) -> float | None:
+    """Return the share of records of one user without whom the error is much smaller, or None."""
+    facts = _facts_of(plan)
+    records = facts.occupancy.records_per_user
+    largest = int(np.argmax(records))
+    share = float(records[largest] / records.sum())
+    if share < DOMINANT_SHARE or records.size == 1 or not facts.occupancy.is_local:
+        return None
+    without = of_pairs(facts, facts.occupancy.local().user != largest)
+    error, less = (
+        ErrorPredictor(plan, counts).predict(plan.requested_epsilon).mean_error
+        for counts in (facts, without)
     )
-    found, minimum = list(offers), math.inf
-    for number in parts_of_work(SEARCH, order):
-        if offers[number].epsilon_least > minimum:
-            continue
-        metadata = next(counted(facts, (offers[number].grid,), facts.privacy_unit))
-        assert metadata is not None  # noqa: S101  the grid has cells
-        predictor, error = ErrorPredictor(plan, metadata), offers[number].baseline_error / 2.0
-        if minimum < math.inf and predictor.predict(Fraction(minimum)).mean_error > error * UNDER:
-            continue
-        needed = near_loss(predictor, offers[number], error)
-        found[number] = replace(offers[number], epsilon_halved=needed)
-        minimum = min(minimum, math.inf if needed is None else needed)
-    return found
+    return share if less < DOMINANT_GAIN * error else None
 
 
-def _near(plan: MomentFigures, epsilon: float | None) -> float | None:
-    """Return a loss unless it is none, or far away."""
-    far = MAX_EPSILON_RATIO * float(plan.requested_epsilon)
-    return None if epsilon is None or epsilon > far else epsilon
+def _facts_of(plan: MomentComponent) -> PublicMetadata:
+    assert plan.facts is not None  # noqa: S101  grids are surveyed for data sets
+    return plan.facts

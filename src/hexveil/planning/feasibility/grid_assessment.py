@@ -1,45 +1,55 @@
 """Assessment of grids: predicted errors of a plan's request on each, from public facts.
 
 A grid whose error is certainly no smaller than one constant's is not predicted at all: its error
-and its ε are then said to be above something (planning/feasibility/prediction.py).
+and its ε are then said to be above something (planning/feasibility/prediction.py). A declared grid
+is judged on paper, by the plan of its declarations.
 
 Smoothed estimates. By the prior, cells lie around one number with a standard deviation t, and a raw
 estimate around its cell with a standard deviation s. Where both are normal, the posterior mean
 misses sqrt(2/pi) / sqrt(1/t^2 + 1/s^2) on average: less than either. Laplace noise of scale b has
 the variance 2 b^2, and bias counts as it is; the raw error is a limit, as the normal formula
 exceeds it where noise is small.
-
-Recommendation of a grid: the finest with an error below half the baseline error.
-
-Finest is the one of most cells, among those for the privacy unit that was asked for: a weaker
-promise is never slipped in, though a second sentence says what it would allow. A map of one cell
-is no map, and is not proposed.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from hexveil.base.errors import InputError
 from hexveil.base.hexagons import across
 from hexveil.model.cells import Cells, Labels, slot_seconds
-from hexveil.planning.feasibility.grids import MIN_CELLS, MIN_HEXAGONS
-from hexveil.planning.feasibility.prediction import ErrorPredictor, prediction_of
+from hexveil.planning.feasibility.grids import (
+    MIN_CELLS,
+    MIN_HEXAGONS,
+    grids_to_try,
+    most_cells_of,
+    on_each_grid,
+    with_min_users,
+)
+from hexveil.planning.feasibility.prediction import (
+    ErrorPredictor,
+    epsilon_needed,
+    prediction_of,
+)
 from hexveil.theory import noise_floor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from hexveil.mechanisms.looks.range_search import ErrorPrediction
     from hexveil.model.public_metadata import PublicMetadata, Unit
-    from hexveil.planning.plan_data import MomentFigures
+    from hexveil.planning.moment_component import MomentComponent
+    from hexveil.planning.presence.presence_plan import PresenceComponent
 
 
-Choice = Literal["finest", "balanced", "accurate"]
-"""Proposed grids: of most cells, of least error, and one in between."""
+Losses = Literal["all", "planned", "none"]
+"""Grids for which losses that would do are searched: all, for both errors; those that are not
+certainly too fine, for half the baseline error; or none."""
 MEAN_ABS_NORMAL = math.sqrt(2.0 / math.pi)
 """Expected |x| of a standard normal x."""
 MAX_EPSILON_RATIO = 10.0
@@ -75,6 +85,8 @@ class GridAssessment:
         Different places of the cells; None for labels. One: a single number for the whole area.
     min_users : int
         Smallest number of users of a cell for which it is assessed.
+    declared : PresenceComponent or None
+        Plan of a declared grid.
     """
 
     grid: Cells | Labels
@@ -92,6 +104,21 @@ class GridAssessment:
     epsilon_least: float = 0.0
     hexagons: int | None = None
     min_users: int = 1
+    declared: PresenceComponent | None = None
+
+    @classmethod
+    def on_paper(cls, plan: PresenceComponent) -> GridAssessment:
+        """Return the assessment of a declared grid: averages or medians, or numbers of units."""
+        error, baseline_error, _ = plan.expected
+        return cls(
+            plan.facts.cells.grid,
+            plan.facts.privacy_unit,
+            cells=plan.facts.grid.n_cells,
+            predicted_error=error,
+            baseline_error=baseline_error,
+            planned=True,
+            declared=plan,
+        )
 
     @property
     def resolution(self) -> int | None:
@@ -116,12 +143,14 @@ class GridAssessment:
     @property
     def beats_constant(self) -> bool:
         """Whether the error is below that of one constant."""
+        if self.declared is not None:
+            return self.declared.refusal is None
         return self.planned and self.predicted_error < self.baseline_error
 
     @property
     def halved(self) -> bool:
         """Whether the error is below half of a constant's."""
-        return self.planned and self.predicted_error < self.baseline_error / 2.0
+        return self.beats_constant and self.relative_error < 0.5
 
     @property
     def description(self) -> str:
@@ -143,17 +172,18 @@ class GridAssessment:
     @property
     def is_usable(self) -> bool:
         """Whether raw estimates are expected to be a map, and better than one number for all."""
-        return self.cells >= MIN_CELLS and self.beats_constant
+        return self.is_map and self.beats_constant
 
     @property
     def relative_error(self) -> float:
-        """Predicted error as a part of the baseline error."""
-        return self.predicted_error / self.baseline_error
+        """Predicted error as a part of the baseline error; of a declared grid the largest.
 
-    @property
-    def printed_error(self) -> float:
-        """The error with the two digits that are printed: a later one decides nothing."""
-        return float(f"{self.predicted_error:.2g}")
+        Closed cells are off by the error of one constant, so that a grid on which few cells open
+        does not seem accurate.
+        """
+        if self.declared is not None:
+            return self.declared.prediction.relative_error
+        return self.predicted_error / self.baseline_error
 
     @property
     def fineness(self) -> tuple[float, ...]:
@@ -183,37 +213,100 @@ def fineness(grid: Cells | Labels) -> tuple[float, ...]:
     return float(grid.resolution), -seconds
 
 
-def assess(plan: MomentFigures, facts: PublicMetadata, *, min_users: int = 1) -> GridAssessment:
-    """Return the assessment of a plan's request on public facts, without losses that would do.
+def printed(error: float) -> float:
+    """Return an error with the two digits that are printed: a later one decides nothing."""
+    return float(f"{error:.2g}")
+
+
+# ---- the grids of a plan's request ----
+
+
+def survey(
+    plan: MomentComponent,
+    *,
+    grids: tuple[Cells | Labels, ...] | None = None,
+    units: Sequence[Unit] = (),
+    min_users: Sequence[int] = (1,),
+    losses: Losses = "none",
+) -> list[GridAssessment]:
+    """Return the assessment of each grid, privacy unit and smallest number of users.
 
     Parameters
     ----------
-    plan : MomentFigures
-    facts : PublicMetadata
-        Counted on the grid that is assessed.
-    min_users : int
-        With which they were selected.
+    plan : MomentComponent
+        Of a data set, within a loss.
+    grids : tuple of Cells or Labels, optional
+        Default: those that fit the records and the fleet; then what is the same map as another is
+        left out.
+    units : sequence of str
+        Privacy units; none for the data set's own.
+    min_users : sequence of int
+        Smallest numbers of users of a cell: for the first one losses are searched; others are
+        assessed where they leave other cells.
+    losses : "all", "planned" or "none"
+        Grids for which a loss is named: searches take longest.
+
+    Raises
+    ------
+    InputError
+        If the data set cannot be counted on them.
     """
-    predictor, requested = ErrorPredictor(plan, facts), plan.requested_epsilon
+    facts = plan.facts
+    if facts is None:
+        raise InputError("grids are compared for a data set, not for a bare occupancy.")
+    tried = grids_to_try(facts, most_cells=most_cells_of(plan)) if grids is None else grids
+    assessed: list[GridAssessment] = []
+    units = units or (facts.privacy_unit,)
+    for place, unit in enumerate(units):
+        work = partial(_on_grid, plan, unit, min_users, losses)
+        portion = place / len(units), (place + 1) / len(units)
+        results = on_each_grid(facts, tried, unit, work, every=grids is not None, part=portion)
+        assessed += [one for of_grid in results for one in of_grid]
+    return assessed
+
+
+def _on_grid(
+    plan: MomentComponent,
+    unit: Unit,
+    min_users: Sequence[int],
+    losses: Losses,
+    grid: Cells | Labels,
+    facts: PublicMetadata | None,
+) -> list[GridAssessment]:
+    """Return the assessments of one grid, which may have no cell left."""
+    if facts is None:
+        return [GridAssessment(grid, unit, baseline_error=plan.support.baseline_error, better=0)]
+    assessed: list[GridAssessment] = []
+    for minimum in min_users:
+        remaining = with_min_users(facts, minimum)
+        if remaining is not None and remaining.occupancy.n_cells not in {o.cells for o in assessed}:
+            predictor = ErrorPredictor(plan, remaining)
+            offer = assess(predictor, minimum)
+            searched = losses if not assessed else "none"
+            assessed.append(_with_losses(predictor, offer, searched))
+    return assessed
+
+
+def assess(predictor: ErrorPredictor, min_users: int = 1) -> GridAssessment:
+    """Return the assessment of a plan's request on public facts, without losses that would do."""
+    plan, facts, requested = predictor.plan, predictor.facts, predictor.plan.requested_epsilon
+    sizes = facts.occupancy.n_cells, facts.occupancy.n_users
     offer = GridAssessment(
         facts.cells.grid,
         facts.privacy_unit,
-        cells=facts.occupancy.n_cells,
-        users=facts.occupancy.n_users,
-        floor=noise_floor(
-            predictor.span, facts.occupancy.n_cells, facts.occupancy.n_users, float(requested)
-        ),
+        *sizes,
+        floor=noise_floor(predictor.span, *sizes, float(requested)),
         predicted_error=predictor.error_lower_bound(float(requested)),
         baseline_error=predictor.baseline_error,
         epsilon_least=predictor.epsilon_lower_bound(predictor.baseline_error / 2.0),
         hexagons=facts.cells.n_places,
         min_users=min_users,
     )
+    if predictor.is_planned:
+        return with_prediction(offer, prediction_of(plan.primary_statistic))
     # Above the constant already by the bound: planning could only confirm it.
-    if not (predictor.is_planned or offer.predicted_error < offer.baseline_error):
-        return offer
-    prediction = prediction_of(plan) if predictor.is_planned else predictor.predict(requested)
-    return with_prediction(offer, prediction)
+    is_too_fine = not offer.predicted_error < offer.baseline_error
+    return offer if is_too_fine else with_prediction(offer, predictor.predict(requested))
 
 
 def with_prediction(offer: GridAssessment, prediction: ErrorPrediction) -> GridAssessment:
@@ -227,15 +320,32 @@ def with_prediction(offer: GridAssessment, prediction: ErrorPrediction) -> GridA
     )
 
 
-def near_loss(predictor: ErrorPredictor, offer: GridAssessment, error: float) -> float | None:
-    """Return the loss at which the error would be this small; None where it is, or far away."""
-    if offer.planned and offer.predicted_error < error:
-        return None
+def _with_losses(
+    predictor: ErrorPredictor, offer: GridAssessment, losses: Losses
+) -> GridAssessment:
+    """Return an assessment with the losses at which its errors would be small enough.
+
+    None where they are, and beyond ten times the loss that was asked.
+    """
     maximum = MAX_EPSILON_RATIO * float(predictor.plan.requested_epsilon)
-    # Nobody pays ten times the loss: the search would be for nothing.
-    return (
-        None if predictor.epsilon_lower_bound(error) > maximum else predictor.epsilon_needed(error)
-    )
+
+    def searched(error: float) -> float | None:
+        if offer.planned and offer.predicted_error < error:
+            return None
+        # Nobody pays ten times the loss: the search would be for nothing.
+        if predictor.epsilon_lower_bound(error) > maximum:
+            return None
+        if predictor.is_planned and error == offer.baseline_error:
+            # What the plan itself names, not another search with another last digit.
+            needed = epsilon_needed(predictor.plan)
+            return None if needed is None or needed > maximum else needed
+        return predictor.epsilon_needed(error)
+
+    miss = offer.baseline_error
+    needed = searched(miss) if losses == "all" else None
+    is_searched = losses == "all" or (losses == "planned" and offer.planned)
+    halved = searched(miss / 2.0) if is_searched else None
+    return replace(offer, epsilon_needed=needed, epsilon_halved=halved)
 
 
 def smoothed_error(prediction: ErrorPrediction, baseline_error: float) -> float:
@@ -260,111 +370,3 @@ def smoothed_error(prediction: ErrorPrediction, baseline_error: float) -> float:
     error = MEAN_ABS_NORMAL * np.sqrt(variance * between / (variance + between))
     # Laplace noise far below the differences of cells: smoothing leaves the raw estimate as it is.
     return float(np.minimum(error, prediction.error).mean())
-
-
-WEAKER_UNITS: dict[Unit, tuple[Unit, ...]] = {
-    "user": ("user-week", "user-day"),
-    "user-week": ("user-day",),
-    "user-day": (),
-}
-"""Privacy units that promise less than each, the strongest first."""
-
-
-def recommend(offers: Iterable[GridAssessment], unit: Unit) -> GridAssessment | None:
-    """Return the offer of most cells that halves one constant's error; of equals, the better."""
-    halved = (one for one in offers if one.privacy_unit == unit and one.halved and one.is_map)
-    return max(halved, key=order_by_cells, default=None)
-
-
-def order_by_cells(offer: GridAssessment) -> tuple[float, float, tuple[float, ...]]:
-    """Return the order of grids; errors as printed: a last digit decides nothing."""
-    return offer.cells, -offer.printed_error, offer.fineness
-
-
-def cheapest(offers: Iterable[GridAssessment], unit: Unit) -> GridAssessment | None:
-    """Return the offer that would halve one constant's error at the least loss."""
-    with_epsilon = (
-        one
-        for one in offers
-        if one.privacy_unit == unit and one.epsilon_halved is not None and one.is_map
-    )
-    return min(
-        with_epsilon,
-        # At equal loss the finer grid says more.
-        key=lambda one: (one.epsilon_halved or 0.0, -one.cells, *(-f for f in one.fineness)),
-        default=None,
-    )
-
-
-def recommendation_text(offers: tuple[GridAssessment, ...], unit: Unit, epsilon: float) -> str:
-    """Return the recommendation in words, with the effect of a larger ε or a weaker unit."""
-    recommended = recommend(offers, unit)
-    if recommended is None:
-        sentences = [_nothing(offers, unit, epsilon)]
-    else:
-        finer = cheapest(
-            [assessment for assessment in offers if assessment.cells > recommended.cells], unit
-        )
-        sentences = [
-            f"proposed: {_describe(recommended)}.",
-            *([] if finer is None else [_describe_finer(finer)]),
-        ]
-    return " ".join([*sentences, *_weaker(offers, unit, recommended)])
-
-
-def _describe(offer: GridAssessment) -> str:
-    return (
-        f"{offer.description}, unit {offer.privacy_unit}: {offer.cells:,} cells, error "
-        f"{offer.predicted_error:.2g}, baseline error {offer.baseline_error:.2g}"
-    )
-
-
-def _figures(offer: GridAssessment) -> str:
-    return (
-        f"{offer.description} ({offer.cells:,} cells, error {offer.predicted_error:.2g}, "
-        f"baseline error {offer.baseline_error:.2g})"
-    )
-
-
-def _describe_finer(offer: GridAssessment) -> str:
-    return f"The finer {offer.description} ({offer.cells:,} cells) needs epsilon {_loss(offer)}."
-
-
-def _loss(offer: GridAssessment) -> str:
-    return f"{offer.epsilon_halved:g}"
-
-
-def _nothing(offers: tuple[GridAssessment, ...], unit: Unit, epsilon: float) -> str:
-    """Return that no grid is proposed, and the grid and the loss that would do."""
-    maps = [
-        assessment for assessment in offers if assessment.privacy_unit == unit and assessment.is_map
-    ]
-    if not maps:
-        return "no grid tried leaves a map of three cells, or of three hexagons."
-    sentence = f"no grid has an error below half the baseline at epsilon {epsilon:g}"
-    would = cheapest(maps, unit)
-    if would is None:
-        sentence += ", nor at ten times that."
-    else:
-        sentence += f"; {would.description} ({would.cells:,} cells) needs epsilon {_loss(would)}."
-    usable = max((one for one in maps if one.beats_constant), key=order_by_cells, default=None)
-    return (
-        sentence if usable is None else f"{sentence} The finest usable grid is {_figures(usable)}."
-    )
-
-
-def _weaker(
-    offers: tuple[GridAssessment, ...], unit: Unit, chosen: GridAssessment | None
-) -> list[str]:
-    """Return the finest grid of weaker units, if it is finer."""
-    cells = 0 if chosen is None else chosen.cells
-    finest_weaker = [
-        assessment
-        for weaker in WEAKER_UNITS[unit]
-        if (assessment := recommend(offers, weaker)) is not None
-    ]
-    # A weaker promise is named only if it buys a finer map.
-    best = max(finest_weaker, key=lambda assessment: assessment.cells, default=None)
-    if best is None or best.cells <= cells:
-        return []
-    return [f"With a weaker promise: {_describe(best)}."]

@@ -12,7 +12,7 @@ that were made elsewhere have no records, and there the cells of the data set ar
 
 from __future__ import annotations
 
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,9 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from hexveil.base import hexagons
-from hexveil.base import scratch as scratch_folder
 from hexveil.base.errors import InputError
-from hexveil.base.scratch import ColumnFile
 from hexveil.base.work_share import COUNTING, share_of_work
 from hexveil.model.cells import Cells, CellTable, Labels, OneCell, slot_seconds
 from hexveil.model.occupancy import LocalOccupancy
@@ -30,8 +28,9 @@ from hexveil.model.occupancy import LocalOccupancy
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from hexveil.base.arrays import Bools
     from hexveil.model.public_metadata import PublicMetadata, Recount, Unit
-    from hexveil.planning.plan_data import MomentFigures
+    from hexveil.planning.moment_component import MomentComponent
 
 T = TypeVar("T")
 
@@ -107,7 +106,7 @@ def grids_to_try(
     return tuple(replace(grid, resolution=r, timeslot=t) for r in resolutions for t in timeslots)
 
 
-def most_cells_of(plan: MomentFigures) -> float:
+def most_cells_of(plan: MomentComponent) -> float:
     """Return with how many cells a map of a plan's request may be usable at most, about."""
     baseline_share = plan.baseline_error / float(plan.upper.max() - plan.lower.min())
     return NARROWEST * float(plan.requested_epsilon) * plan.occupancy.n_users * baseline_share
@@ -193,16 +192,17 @@ def counted(
     InputError
         If another privacy unit is asked for and there are no records to count.
     """
-    if facts.recount is None and unit != facts.privacy_unit:
-        raise InputError(
-            f"what a fleet can support per {unit} is counted from records; this data set holds "
-            f"sums per {facts.privacy_unit} alone."
-        )
+    current = facts.cells.grid if unit == facts.privacy_unit else None
     if facts.recount is None:
+        if current is None:
+            raise InputError(
+                f"what a fleet can support per {unit} is counted from records; this data set holds "
+                f"sums per {facts.privacy_unit} alone."
+            )
         return (merged(facts, grid) for grid in grids if isinstance(grid, Labels))
-    own = facts.cells.grid if unit == facts.privacy_unit else None
-    others = facts.recount(tuple(grid for grid in grids if grid != own), unit)
-    return _with_own(facts, grids, own, iter(others))
+    others = iter(facts.recount(tuple(grid for grid in grids if grid != current), unit))
+    # The facts of the data set's own grid are at hand.
+    return (replace(facts, recount=None) if grid == current else next(others) for grid in grids)
 
 
 def on_each_grid(
@@ -285,17 +285,6 @@ def _map_of(facts: PublicMetadata) -> tuple[str, int | None] | None:
     return (facts.occupancy.fingerprint, facts.cells.n_places) if is_known else None
 
 
-def _with_own(
-    facts: PublicMetadata,
-    grids: tuple[Cells | Labels, ...],
-    own: Cells | Labels | None,
-    others: Iterator[PublicMetadata | None],
-) -> Iterator[PublicMetadata | None]:
-    """Yield the facts on each grid: those at hand on the data set's own, counted on the others."""
-    for grid in grids:
-        yield replace(facts, recount=None) if grid == own else next(others)
-
-
 def merged(facts: PublicMetadata, level: Labels) -> PublicMetadata:
     """Return the public facts with all cells of the same labels of a level made one.
 
@@ -315,92 +304,73 @@ def merged(facts: PublicMetadata, level: Labels) -> PublicMetadata:
     return replace(facts, occupancy=merged, cells=CellTable(level, labels=labels), recount=None)
 
 
-# ---- counts on other grids that are kept, in memory or in a temporary file ----
+# ---- cells with enough users ----
+
+
+def with_min_users(metadata: PublicMetadata, min_users: int) -> PublicMetadata | None:
+    """Return the public metadata of the cells with at least so many users; None without one.
+
+    None, too, where pairs stay elsewhere and some cell has fewer.
+    """
+    remaining = metadata.occupancy.users_per_cell >= min_users
+    if remaining.all():
+        return metadata
+    # Pairs that stay elsewhere are selected as they are read: a run with this number is another.
+    if not remaining.any() or not metadata.occupancy.is_local:
+        return None
+    return of_pairs(metadata, remaining[metadata.occupancy.local().cell])
+
+
+def of_pairs(metadata: PublicMetadata, kept: Bools) -> PublicMetadata:
+    """Return the public metadata of some (cell, user) pairs; cells and users are numbered anew."""
+    occupancy = metadata.occupancy.local()
+    rows, cell = np.unique(occupancy.cell[kept], return_inverse=True)
+    user = np.unique(occupancy.user[kept], return_inverse=True)[1]
+    smaller = LocalOccupancy.from_coo(cell, user, occupancy.n[kept])
+    return replace(metadata, occupancy=smaller, cells=metadata.cells.take(rows), recount=None)
+
+
+# ---- counts on other grids that are kept ----
 
 MOST_KEPT_PAIRS = 1 << 23
 """Pairs of all grids together that are kept in memory: 200 MB."""
-_BLOCK = 1 << 20
-"""Pairs that are written at once."""
-_NOTHING = LocalOccupancy.from_coo([], [], [])
 
 
 @dataclass(frozen=True, eq=False)
 class KeptCounts:
-    """Counts on other grids that are kept: the records are read once for each grid.
+    """Counts on other grids that are kept while memory has room for them.
 
     Attributes
     ----------
     recount : Recount
         Counts the records.
-    scratch : str or None
-        Where pairs go that are too many for memory: see `hexveil.base.scratch`.
     """
 
     recount: Recount
-    scratch: str | None = None
-    _counted: dict[tuple[Cells | Labels, Unit], PublicMetadata | _FiledFacts | None] = field(
+    _kept: dict[tuple[Cells | Labels, Unit], PublicMetadata | None] = field(
         default_factory=dict, repr=False
     )
 
     def __call__(
         self, grids: tuple[Cells | Labels, ...], privacy_unit: Unit
     ) -> Iterator[PublicMetadata | None]:
-        """Yield the public facts on each grid: see `Recount`."""
-        missing = tuple(
-            grid for grid in dict.fromkeys(grids) if (grid, privacy_unit) not in self._counted
-        )
+        """Yield the public facts on each grid, which is named once: see `Recount`."""
+        counts = {grid: self._kept[grid, privacy_unit] for grid in grids
+                 if (grid, privacy_unit) in self._kept}  # fmt: skip
+        missing = tuple(grid for grid in grids if grid not in counts)
         counted = iter(self.recount(missing, privacy_unit) if missing else ())
         for grid in grids:
-            key = grid, privacy_unit
-            if key not in self._counted:
-                self._keep(key, next(counted))
-            remaining = self._counted[key]
-            yield remaining.load() if isinstance(remaining, _FiledFacts) else remaining
+            if grid not in counts:
+                counts[grid] = next(counted)
+                if self._has_room(counts[grid]):
+                    self._kept[grid, privacy_unit] = counts[grid]
+            yield counts.pop(grid)
 
-    def _keep(self, key: tuple[Cells | Labels, Unit], facts: PublicMetadata | None) -> None:
-        """Keep the facts on a grid; in a file where memory has no room."""
-        retained = sum(
+    def _has_room(self, facts: PublicMetadata | None) -> bool:
+        # Pairs that stay elsewhere take no memory here.
+        sizes = (
             item.occupancy.n_pairs
-            for item in self._counted.values()
-            # Pairs that stay elsewhere take no memory here.
-            if item is not None and not isinstance(item, _FiledFacts) and item.occupancy.is_local
+            for item in (facts, *self._kept.values())
+            if item is not None and item.occupancy.is_local
         )
-        if (
-            facts is None
-            or not facts.occupancy.is_local
-            or retained + facts.occupancy.n_pairs <= MOST_KEPT_PAIRS
-        ):
-            self._counted[key] = facts
-        else:
-            self._counted[key] = _FiledFacts.of(facts, self.scratch)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class _FiledFacts:
-    """Public facts with their pairs in a temporary file."""
-
-    facts: PublicMetadata
-    file: ColumnFile
-    sizes: tuple[int, int]
-    n_blocks: int
-
-    @classmethod
-    def of(cls, facts: PublicMetadata, scratch: str | None) -> _FiledFacts:
-        """Write the pairs to a file."""
-        occupancy = facts.occupancy.local()
-        with ExitStack() as opened:
-            # Made private, and checked to be so, as for records; a file without a name outlives it.
-            file = ColumnFile(opened.enter_context(scratch_folder.folder(scratch)))
-        starts = range(0, occupancy.n_pairs, _BLOCK)
-        for start in starts:
-            rows = slice(start, start + _BLOCK)
-            file.append((occupancy.cell[rows], occupancy.user[rows], occupancy.n[rows]))
-        sizes = occupancy.n_cells, occupancy.n_users
-        return cls(replace(facts, occupancy=_NOTHING), file, sizes, len(starts))
-
-    def load(self) -> PublicMetadata:
-        """Return the facts with their pairs."""
-        blocks = [self.file.read(number) for number in range(self.n_blocks)]
-        columns = [np.concatenate(column) for column in zip(*blocks, strict=True)]
-        occupancy = LocalOccupancy(columns[0], columns[1], columns[2], *self.sizes)
-        return replace(self.facts, occupancy=occupancy)
+        return sum(sizes) <= MOST_KEPT_PAIRS

@@ -16,51 +16,43 @@ in several steps may go below that; what they would gain is left out of tables.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from hexveil.accounting.error_model import span_in_quanta
+from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
 from hexveil.base.blas_threads import single_blas_thread
 from hexveil.mechanisms.looks import range_search
 from hexveil.mechanisms.looks.range_search import ErrorPrediction
+from hexveil.planning.allocation import PlanningProblem
+from hexveil.planning.calibration import LARGEST, SMALLEST, Trial, least_epsilon, two_figures_up
 from hexveil.planning.feasibility.utility_test import is_assumed, small_map_factor
-from hexveil.planning.least_loss import SMALLEST, Trial, least_epsilon
 from hexveil.planning.methods import allocate
 from hexveil.planning.optimizers.user_factors import ClippingProblem
-from hexveil.planning.plan_rows import PlanningProblem
-from hexveil.planning.request import WithinEpsilon
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from hexveil.accounting.error_model import ErrorModel
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.plan_data import MomentFigures
+    from hexveil.planning.moment_component import MomentComponent
 
 UNDER = 1.0 - 1e-9
 """At a loss that is named the error is this much below what is wanted."""
 
 
-_Known = dict[tuple[str, str], dict[Fraction, ErrorPrediction]]
-_PREDICTIONS: WeakKeyDictionary[MomentFigures, _Known] = WeakKeyDictionary()
-"""What was predicted for a plan's request, by the pairs and their unit: tables of grids, advice and
-proposals of one plan ask for the same."""
-
-
-def prediction_of(plan: MomentFigures) -> ErrorPrediction:
-    """Return the figures that a plan states of its first statistic."""
-    model = plan.primary_statistic
+def prediction_of(model: ErrorModel) -> ErrorPrediction:
+    """Return noise and bias of a planned statistic."""
     return ErrorPrediction(model.scale, model.error - model.scale)
 
 
 def predict_in_full(problem: PlanningProblem) -> ErrorPrediction:
     """Return the errors of the first statistic by the full optimizer, without losses or a plan."""
-    model = next(iter(allocate(problem).error_models(problem).values()))
-    return ErrorPrediction(model.scale, model.error - model.scale)
+    return prediction_of(next(iter(allocate(problem).error_models(problem).values())))
 
 
 def epsilon_for_error(
@@ -100,36 +92,54 @@ def scaled_epsilon(prediction: ErrorPrediction, epsilon: Fraction, error: float)
     return float(epsilon) * noise / (error - bias) if bias < error else math.inf
 
 
+def epsilon_needed(plan: MomentComponent) -> float | None:
+    """Return the loss, rounded up to two figures, at which the map says more than one constant.
+
+    What plans, releases, tables of grids and their warnings name for this grid. None if 100 is not
+    enough.
+    """
+    miss, requested = plan.support.baseline_error, plan.requested_epsilon or Fraction(1)
+    if not plan.occupancy.is_local or plan.delta:
+        # Of distributed pairs each plan tried would be a search of its own, and under a δ too: the
+        # plan's own noise, scaled, is enough.
+        scaled = scaled_epsilon(prediction_of(plan.primary_statistic), requested, miss * UNDER)
+        if plan.delta and math.isfinite(scaled):
+            # It falls with the root of the square of μ, which is not in proportion to ε.
+            times = Fraction(scaled) / requested
+            square = calibrated_square(requested, plan.delta) * times**2
+            scaled = square_epsilon(square, plan.delta)
+        return two_figures_up(scaled) if scaled <= LARGEST else None
+    if plan.facts is not None and plan.request.clipping_range != "bounds":
+        predictor = ErrorPredictor(plan, plan.facts)
+        # A plan under an interval takes too long to make a dozen of them.
+        if predictor.is_fast:
+            return predictor.epsilon_needed(miss)
+    return epsilon_for_error(
+        lambda loss: predict_in_full(plan.problem.within(loss)), miss * UNDER, requested
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class ErrorPredictor:
     """Predicts the request of a plan on other public facts, at any loss.
 
     Attributes
     ----------
-    plan : MomentFigures
+    plan : MomentComponent
         What is asked for; its widest bounds are taken for all cells.
     facts : PublicMetadata
     """
 
-    plan: MomentFigures
+    plan: MomentComponent
     facts: PublicMetadata
-
-    @cached_property
-    def _seen(self) -> dict[Fraction, ErrorPrediction]:
-        """Predictions for these pairs, shared by all that predict the plan's request."""
-        if not self.facts.occupancy.is_local:
-            return {}
-        of_plan = _PREDICTIONS.setdefault(self.plan, {})
-        # Grids of other slots often have the same pairs, as where nothing runs at night.
-        return of_plan.setdefault((self.facts.occupancy.fingerprint, self.facts.privacy_unit), {})
+    _seen: dict[Fraction, ErrorPrediction] = field(default_factory=dict, repr=False)
 
     @property
     def is_fast(self) -> bool:
         """Whether the request can be predicted quickly, not only planned in full."""
         requested = self.plan.request
         options = requested.method, requested.statistics, requested.objective
-        within_epsilon = isinstance(requested.limit, WithinEpsilon)
-        return within_epsilon and options == ("joint", ("mean",), "mean")
+        return requested.target is None and options == ("joint", ("mean",), "mean")
 
     @property
     def span(self) -> float:
@@ -139,8 +149,8 @@ class ErrorPredictor:
     @property
     def is_planned(self) -> bool:
         """Whether these are the facts that the plan was made of."""
-        own_entry = self.plan.facts
-        return own_entry is not None and self.facts.occupancy is own_entry.occupancy
+        planned = self.plan.facts
+        return planned is not None and self.facts.occupancy is planned.occupancy
 
     @cached_property
     def baseline_error(self) -> float:
@@ -159,82 +169,23 @@ class ErrorPredictor:
 
     @single_blas_thread()
     def _at(self, epsilon: Fraction) -> ErrorPrediction:
-        if not self.is_fast:
-            return predict_in_full(self.problem_at(epsilon))
         occupancy, requested = self.facts.occupancy, self.plan.request
+        spans = np.full(occupancy.n_cells, self.span)
+        if not self.is_fast:
+            within = requested.within(epsilon)
+            return predict_in_full(PlanningProblem(occupancy, spans, within, self.facts))
+        options = occupancy, self.span, epsilon, requested.range_share
         match requested.resolve_range(occupancy, epsilon):
             case "private":
-                return range_search.predict_with_range(
-                    occupancy, self.span, epsilon, requested.range_share
-                )
+                return range_search.predict_with_range(*options)
             case "per-cell":
-                return range_search.predict_with_cell_ranges(
-                    occupancy, self.span, epsilon, requested.range_share
-                )
+                return range_search.predict_with_cell_ranges(*options)
         return range_search.predict_without_range(self._exposure, self.span, requested, epsilon)
 
     @cached_property
     def _exposure(self) -> ClippingProblem:
         spans = np.full(self.facts.occupancy.n_cells, self.span)
         return ClippingProblem(self.facts.occupancy, span_in_quanta(spans, self.facts))
-
-    def problem_at(self, epsilon: Fraction) -> PlanningProblem:
-        """Return the planning problem on these public facts at an epsilon."""
-        occupancy = self.facts.occupancy
-        request = self.plan.request.within(epsilon)
-        return PlanningProblem(
-            occupancy, np.full(occupancy.n_cells, self.span), request, self.facts
-        )
-
-    def epsilon_lower_bound(self, error: float) -> float:
-        """Return a loss below which the average error is above this one; 0 if none is known."""
-        if not self._has_floor or ("bounds" in self._kinds_of_range and error >= self.span / 4.0):
-            return 0.0
-        losses = (
-            self._noise * width / (error - clipped)
-            for width, clipped in self._ranges
-            if clipped < error
-        )
-        return min(losses, default=np.inf)
-
-    def error_lower_bound(self, epsilon: float) -> float:
-        """Return a lower bound on the average error at an epsilon; 0 if none is known."""
-        if not self._has_floor:
-            return 0.0
-        noise = self._noise / epsilon if epsilon else np.inf
-        minimum = min(width * noise + clipped for width, clipped in self._ranges)
-        # At a loss of 0 only constants can be published.
-        return min(minimum, self.span / 4.0) if "bounds" in self._kinds_of_range else minimum
-
-    @property
-    def _has_floor(self) -> bool:
-        """Whether a lower bound is known: of means alone."""
-        return self.plan.request.noised == ("mean",)
-
-    @property
-    def _kinds_of_range(self) -> tuple[str, ...]:
-        """Kinds of clipping range that a plan may take, at any loss."""
-        asked = self.plan.request.clipping_range
-        return ("bounds", "private", "per-cell") if asked == "auto" else (asked,)
-
-    @property
-    def _ranges(self) -> list[tuple[float, float]]:
-        """Width of each range that a plan may take, in those of the bounds; error of its clipping.
-
-        Without a range the width is 1, and nothing is clipped: see the module.
-        """
-        of_kinds = {
-            "bounds": [(1.0, 0.0)],
-            "private": [(item.width, item.clipping_error) for item in range_search.ALL_CANDIDATES],
-            "per-cell": [range_search.CELL_RANGE_FLOOR],
-        }
-        selection = [pair for kind in self._kinds_of_range for pair in of_kinds[kind]]
-        return [(width, self.span * clipping_error) for width, clipping_error in selection]
-
-    @property
-    def _noise(self) -> float:
-        """Noise that is on average the least at a loss of 1, in value units."""
-        return self.span * self.facts.occupancy.n_cells / self.facts.occupancy.n_users
 
     def epsilon_needed(self, error: float) -> float | None:
         """Return the loss, rounded up to two figures, at which the average error is this small.
@@ -248,3 +199,52 @@ class ErrorPredictor:
         if self.error_lower_bound(float(requested)) < self.baseline_error:
             begin = requested
         return epsilon_for_error(self.predict, error * UNDER, begin)
+
+    # ---- what no plan is below ----
+
+    def epsilon_lower_bound(self, error: float) -> float:
+        """Return a loss below which the average error is above this one; 0 if none is known."""
+        if not self._ranges or (self._may_clip_to_bounds and error >= self.span / 4.0):
+            return 0.0
+        losses = (
+            self._noise * width / (error - clipped)
+            for width, clipped in self._ranges
+            if clipped < error
+        )
+        return min(losses, default=np.inf)
+
+    def error_lower_bound(self, epsilon: float) -> float:
+        """Return a lower bound on the average error at an epsilon; 0 if none is known."""
+        if not self._ranges:
+            return 0.0
+        noise = self._noise / epsilon if epsilon else np.inf
+        minimum = min(width * noise + clipped for width, clipped in self._ranges)
+        # At a loss of 0 only constants can be published.
+        return min(minimum, self.span / 4.0) if self._may_clip_to_bounds else minimum
+
+    @property
+    def _may_clip_to_bounds(self) -> bool:
+        return self.plan.request.clipping_range in {"bounds", "auto"}
+
+    @cached_property
+    def _ranges(self) -> list[tuple[float, float]]:
+        """Width of each range that a plan may take, in those of the bounds; error of its clipping.
+
+        Without a range the width is 1, and nothing is clipped: see the module. None but of means.
+        """
+        if self.plan.request.noised != ("mean",):
+            return []
+        private = [(one.width, one.clipping_error) for one in range_search.ALL_CANDIDATES]
+        of_kinds = {
+            "bounds": [(1.0, 0.0)],
+            "private": private,
+            "per-cell": [range_search.CELL_RANGE_FLOOR],
+        }
+        of_kinds["auto"] = [pair for pairs in of_kinds.values() for pair in pairs]
+        of_kind = of_kinds[self.plan.request.clipping_range]
+        return [(width, self.span * clipping_error) for width, clipping_error in of_kind]
+
+    @property
+    def _noise(self) -> float:
+        """Noise that is on average the least at a loss of 1, in value units."""
+        return self.span * self.facts.occupancy.n_cells / self.facts.occupancy.n_users

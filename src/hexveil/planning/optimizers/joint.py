@@ -27,20 +27,21 @@ from hexveil.accounting.gaussian_composition import square_epsilon
 from hexveil.accounting.promise import Promise, promised
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
+from hexveil.mechanisms.looks.bounds import WithinBounds
 from hexveil.model.occupancy import Occupancy
-from hexveil.planning.allocation import PlanAllocation
+from hexveil.planning.allocation import PlanAllocation, PlanningProblem
 from hexveil.planning.calibration import LARGEST_EPSILON, ErrorTargets, fit_noise, least_allocation
 from hexveil.planning.optimizers import sampled_targets
 from hexveil.planning.optimizers.mean_error import ObjectiveWeights, minimize_mean_error
-from hexveil.planning.optimizers.minimax import (
+from hexveil.planning.optimizers.user_factors import (
+    ClippingProblem,
+    InverseScales,
     JointSolution,
     RatesAt,
     SearchResult,
     minimize_loss,
     minimize_max_error,
 )
-from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
-from hexveil.planning.plan_rows import PlanningProblem
 
 FACTOR_RESOLUTION = 2.0**30
 """Factors are multiples of its inverse, so that a user's kept samples are exact numbers."""
@@ -254,6 +255,7 @@ def bounded_rows(
         variance_cap=np.where(rates.variance > 0, largest, 0),
         variance_noise=scale(rates.variance),
         contribution_factor=_few_digits(joint.factor),
+        clipping=WithinBounds(),
         lower_bound=bound,
         bound_kind=certifies,
     )

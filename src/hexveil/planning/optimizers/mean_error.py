@@ -1,6 +1,6 @@
 """Joint plan of least average error at a given loss, under either noise.
 
-Class and symbols: planning/optimizers/minimax.py, docs/understand/plan-class.md. With the factors
+Class and symbols: docs/understand/plan-class.md, `user_factors`. With the factors
 at their largest within the loss, the average error is a smooth function of the logarithms of the
 rates but for users just held; it is minimised by L-BFGS from several places, statistics of cells
 that would do better as constants are made so, and it is minimised again. With a share d of a cell
@@ -28,9 +28,8 @@ from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
 from hexveil.base.arrays import Bools, Floats
 from hexveil.base.work_share import SEARCH, parts_of_work
 from hexveil.model.occupancy import Occupancy
-from hexveil.planning.optimizers.minimax import JointSolution
 from hexveil.planning.optimizers.pair_sums import descend, fetch_sample, to_all_cells
-from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
+from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales, JointSolution
 from hexveil.planning.request import Request
 
 CONSTANT_ROUNDS = 6

@@ -22,13 +22,12 @@ from hexveil.planning.optimizers.mean_error import (
     loss_multipliers,
     weighted_errors,
 )
-from hexveil.planning.optimizers.minimax import PROOF_MARGIN
 from hexveil.planning.optimizers.pair_sums import descend
-from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
+from hexveil.planning.optimizers.user_factors import PROOF_MARGIN, ClippingProblem, InverseScales
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.planning.plan_data import MomentFigures
+    from hexveil.planning.allocation import PlanAllocation, PlanningProblem
 
 BINDING_SHARE = 0.99
 """Part of the allowed loss from which a user who is not reduced counts as held by it."""
@@ -48,14 +47,17 @@ BLOCK_PAIRS = 2**18
 # ---- of a plan ----
 
 
-def compute_mean_error_bound(plan: MomentFigures) -> float:
+def compute_mean_error_bound(
+    problem: PlanningProblem, allocation: PlanAllocation, epsilon: float
+) -> float:
     """Return a lower bound on the mean error of every plan of the joint plan's class."""
+    noise = allocation.mean_noise(problem), allocation.variance_noise
     return mean_error_lower_bound(
-        ClippingProblem(plan.occupancy),
-        ObjectiveWeights.of(plan.request, plan.span, plan.occupancy),
-        float(plan.requested_epsilon),
-        InverseScales(_inverse(plan.mean_noise), _inverse(plan.allocation.variance_noise)),
-        plan.allocation.contribution_factor,
+        ClippingProblem(problem.occupancy),
+        ObjectiveWeights.of(problem.request, problem.span, problem.occupancy),
+        epsilon,
+        InverseScales(*map(_inverse, noise)),
+        allocation.contribution_factor,
     )
 
 

@@ -35,11 +35,11 @@ from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.base.rational import ULP, round_up
 from hexveil.mechanisms import ThresholdMechanism
+from hexveil.mechanisms.looks.bounds import WithinBounds
 from hexveil.model.occupancy import Occupancy, Partition
 from hexveil.model.pair_columns import SuppressedPairs
-from hexveil.planning.allocation import PlanAllocation
+from hexveil.planning.allocation import PlanAllocation, full_factors
 from hexveil.planning.optimizers.joint import quantize_noise_scales
-from hexveil.planning.plan_rows import full_factors
 from hexveil.planning.request import Request
 
 SAMPLED_USERS = 1_000
@@ -79,6 +79,7 @@ def allocate_at(
         variance_cap=nothing.astype(np.int64),
         variance_noise=nothing,
         contribution_factor=full_factors(occupancy),
+        clipping=WithinBounds(),
         cell_epsilon=cell_epsilon,
     )
 
@@ -248,6 +249,7 @@ def allocate_independently(
         if variance
         else none,
         contribution_factor=full_factors(occupancy),
+        clipping=WithinBounds(),
         suppressed_pairs=suppressed,
         cell_epsilon=cell_epsilon,
     )

@@ -27,12 +27,15 @@ import numpy as np
 from hexveil.accounting.gaussian_composition import square_epsilon
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
-from hexveil.planning.allocation import PlanAllocation
+from hexveil.planning.allocation import PlanAllocation, PlanningProblem
 from hexveil.planning.calibration import LARGEST_EPSILON, target_ratio
-from hexveil.planning.optimizers.minimax import JointSolution, RatesAt
 from hexveil.planning.optimizers.pair_sums import fetch_sample, to_all_cells
-from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
-from hexveil.planning.plan_rows import PlanningProblem
+from hexveil.planning.optimizers.user_factors import (
+    ClippingProblem,
+    InverseScales,
+    JointSolution,
+    RatesAt,
+)
 
 ToRows: TypeAlias = Callable[[JointSolution], PlanAllocation]
 AIM = 1.0 - 2.0**-16

@@ -27,7 +27,7 @@ from hexveil.base.rational import Number, decimal_text, to_positive_fraction
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
 from hexveil.mechanisms.presence.contribution import cap_of
 from hexveil.model.statistic_terms import on_lattice, parse_statistics
-from hexveil.planning.part import PlainPart
+from hexveil.planning.component import PlainComponent
 from hexveil.planning.presence.presence_prediction import (
     PresencePrediction,
     predict,
@@ -43,7 +43,7 @@ from hexveil.planning.presence.presence_request import (
     PresenceStages,
     statistics_of,
 )
-from hexveil.planning.request import WORTHWHILE, usual_delta
+from hexveil.planning.request import WORTHWHILE, kind_weights, usual_delta
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -59,7 +59,7 @@ KINDS = ("moments", "distribution", USERS)
 
 
 @dataclass(frozen=True, eq=False)
-class PresencePart(PlainPart):
+class PresenceComponent(PlainComponent):
     """Map with private presence, numbers of units, or both, of one value column.
 
     Attributes
@@ -124,9 +124,46 @@ class PresencePart(PlainPart):
         return predict(self.request, self.baseline_error)
 
     @cached_property
-    def delta_gain(self) -> DeltaGain | None:
-        """The predicted gain by a δ; None for a plan that has one."""
-        return gain_of_delta(self.request, self.baseline_error)
+    def with_delta(self) -> PresenceComponent | None:
+        """The same plan with a δ; None for a plan that has one, or where none is possible."""
+        if self.delta:
+            return None
+        try:
+            changed = self.with_changes(delta=usual_delta(self.request.fleet.units))
+            _ = changed.prediction
+        except InputError:
+            return None  # so small an epsilon leaves nothing to measure with
+        return changed
+
+    @property
+    def judged_error(self) -> float:
+        """Expected error over all traffic, of averages or medians; or of numbers of units."""
+        of_map, counts = self.prediction.map, self.prediction.counts
+        if of_map is not None:
+            return of_map.traffic_error
+        assert counts is not None  # noqa: S101  one of both is predicted
+        return counts.count_error
+
+    @property
+    def delta_sentence(self) -> str | None:
+        """The gain by a δ in one sentence, after a label that names δ; None without one."""
+        changed = self.with_delta
+        if changed is None:
+            return None
+        delta, pure, error = decimal_text(changed.delta), self.judged_error, changed.judged_error
+        beside = ""
+        both = [part.prediction.counts for part in (self, changed) if part.prediction.map]
+        counts = [of_units.count_error for of_units in both if of_units is not None]
+        if counts:
+            beside = f" (numbers of units: {counts[1]:.2g} instead of {counts[0]:.2g})"
+        if error >= WORTHWHILE * pure:
+            expected = f"{error:.2g} expected at {delta}, {pure:.2g} without{beside}"
+            return f"none would gain much: {expected}."
+        return (
+            f"at {delta} an error of {error:.2g} instead of {pure:.2g}{beside} is expected if a "
+            f"unit is in {self.request.fleet.cells_per_unit} cells alike, for a weaker promise; it "
+            "is taken only if you set delta."
+        )
 
     @property
     def refusal(self) -> str | None:
@@ -186,24 +223,27 @@ class PresencePart(PlainPart):
             "prediction": self.figures(),
             "statistic_errors": [error.to_json() for error in self.statistic_errors],
             "refusal": self.refusal,
-            "with_delta": self._gain_json(),
+            "with_delta": None
+            if self.with_delta is None
+            else {"delta": float(self.with_delta.delta), "error": self.with_delta.judged_error},
         }
 
-    def with_changes(self, **changes: Any) -> PresencePart:  # noqa: ANN401  fields of a request
+    def with_changes(self, **changes: Any) -> PresenceComponent:  # noqa: ANN401  fields of a request
         """Return the part of the same request with some of its fields changed."""
-        return replace(self, request=with_changes(self.request, self.baseline_error, **changes))
+        request = replace(self.request, **changes)
+        # Its loss is divided anew.
+        if request.has_map and request.count_share:
+            whole = replace(request, count_share=PURE)
+            request = divided(whole, request.weights, self.baseline_error)
+        return replace(self, request=request)
 
     def column_json(self) -> dict[str, Any]:
         """Return the figures of one value column among several."""
         # What a δ gains is told of single columns alone.
         return self.to_json() | {"with_delta": None}
 
-    def _gain_json(self) -> dict[str, float] | None:
-        gain = self.delta_gain
-        return None if gain is None else {"delta": float(gain.delta), "error": gain.error}
 
-
-def plan_presence(facts: DeclaredFacts, options: PlanArguments) -> PresencePart:
+def plan_presence(facts: DeclaredFacts, options: PlanArguments) -> PresenceComponent:
     """Return the plan of a release with private presence; see `hexveil.plan`.
 
     Raises
@@ -215,7 +255,12 @@ def plan_presence(facts: DeclaredFacts, options: PlanArguments) -> PresencePart:
     baseline_error: Any = options.baseline_error
     declared = fleet if isinstance(fleet, FleetDeclaration) else FleetDeclaration(fleet)
     names = statistics_of(options.statistics)
-    importance = weights_of(options.weights, names)
+    importance = kind_weights(options.weights, KINDS)
+    if options.weights and not (USERS in names and len(names) > 1):
+        raise InputError(
+            'weights go with "users" beside other statistics under private presence: the others '
+            "come from one map at one loss; leave weights out."
+        )
     assert options.epsilon is not None  # noqa: S101  targets were searched for
     moments, terms = parse_statistics([name for name in names if name != USERS] or [MEAN])
     request = PresenceRequest(
@@ -233,7 +278,7 @@ def plan_presence(facts: DeclaredFacts, options: PlanArguments) -> PresencePart:
         request = replace(request, count_share=ALONE)
     elif USERS in names:
         request = divided(request, importance, baseline_error)
-    return PresencePart(facts, request, baseline_error, options.edition)
+    return PresenceComponent(facts, request, baseline_error, options.edition)
 
 
 def divided(
@@ -260,43 +305,6 @@ def divided(
     return replace(request, count_share=share, weights=weights)
 
 
-def with_changes(
-    request: PresenceRequest,
-    baseline_error: Number | None,
-    **changes: Any,  # noqa: ANN401  fields
-) -> PresenceRequest:
-    """Return a request with some fields changed, its loss divided anew."""
-    changed = replace(request, **changes)
-    if not (request.has_map and request.count_share):
-        return changed
-    return divided(replace(changed, count_share=PURE), request.weights, baseline_error)
-
-
-def weights_of(weights: Mapping[str, Number] | None, names: tuple[str, ...]) -> dict[str, Fraction]:
-    """Return the weight of each kind of statistics, 1 by default.
-
-    Raises
-    ------
-    InputError
-        If weights name another kind, or numbers of units are not among several statistics.
-
-    Examples
-    --------
-    >>> {k: str(w) for k, w in weights_of({"users": 2}, ("p50", "users")).items()}
-    {'moments': '1', 'distribution': '1', 'users': '2'}
-    """
-    if weights is not None and (not isinstance(weights, Mapping) or set(weights) - set(KINDS)):
-        raise InputError(
-            f'weights must be a mapping like {{"distribution": 1, "users": 2}}, got {weights!r}.'
-        )
-    if weights and not (USERS in names and len(names) > 1):
-        raise InputError(
-            'weights go with "users" beside other statistics under private presence: the others '
-            "come from one map at one loss; leave weights out."
-        )
-    return {kind: to_positive_fraction((weights or {}).get(kind, 1), "weights") for kind in KINDS}
-
-
 def _bins(facts: DeclaredFacts) -> FineBins:
     """Return the bins in which records are counted; refuse a reading without."""
     if facts.bins is None:
@@ -305,76 +313,3 @@ def _bins(facts: DeclaredFacts) -> FineBins:
             "statistics where the records are read and declared (statistics=)."
         )
     return facts.bins
-
-
-@dataclass(frozen=True)
-class DeltaGain:
-    """Predicted errors of a pure plan, and of the same plan with a δ.
-
-    Attributes
-    ----------
-    delta : Fraction
-    pure_error, error : float
-        Of averages or medians over all traffic, in value units; or of numbers of units.
-    cells_per_unit : int
-        Declared; what a δ gains follows from it.
-    counts : pair of float or None
-        Pure error, and error with a δ, of numbers of units beside averages or medians.
-    """
-
-    delta: Fraction
-    pure_error: float
-    error: float
-    cells_per_unit: int
-    counts: tuple[float, float] | None = None
-
-    @property
-    def is_worthwhile(self) -> bool:
-        """Whether the error falls by more than a twentieth."""
-        return self.error < WORTHWHILE * self.pure_error
-
-    @property
-    def sentence(self) -> str:
-        """The gain by a δ in one sentence, after a label that names δ."""
-        delta, pure = decimal_text(self.delta), f"{self.pure_error:.2g}"
-        beside = ""
-        if self.counts is not None:
-            beside = " (numbers of units: {1:.2g} instead of {0:.2g})".format(*self.counts)
-        if not self.is_worthwhile:
-            return (
-                f"none would gain much: {self.error:.2g} expected at {delta}, {pure} "
-                f"without{beside}."
-            )
-        return (
-            f"at {delta} an error of {self.error:.2g} instead of {pure}{beside} is expected if a "
-            f"unit is in {self.cells_per_unit} cells alike, for a weaker promise; it is taken only "
-            "if you set delta."
-        )
-
-
-def gain_of_delta(
-    request: PresenceRequest, baseline_error: Number | None = None
-) -> DeltaGain | None:
-    """Return the gain of a request by a δ; None where it has one, or none is possible.
-
-    Parameters
-    ----------
-    request : PresenceRequest
-    baseline_error : number, optional
-        Declared error of one constant for all cells.
-    """
-    if request.delta:
-        return None
-    delta = usual_delta(request.fleet.units)
-    try:
-        changed = with_changes(request, baseline_error, delta=delta)
-        both = [predict(one, baseline_error) for one in (request, changed)]
-    except InputError:
-        return None  # so small an epsilon leaves nothing to measure with
-    cells = request.fleet.cells_per_unit
-    of_maps = [one.map.traffic_error for one in both if one.map is not None]
-    counts = [one.counts.count_error for one in both if one.counts is not None]
-    if not of_maps:
-        return DeltaGain(delta, counts[0], counts[1], cells)
-    beside = (counts[0], counts[1]) if counts else None
-    return DeltaGain(delta, of_maps[0], of_maps[1], cells, beside)

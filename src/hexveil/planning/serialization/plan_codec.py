@@ -30,8 +30,8 @@ from hexveil.planning import allocation, request
 from hexveil.planning.cell_mechanisms import OtherStagesError, SavedStages
 from hexveil.planning.distribution import distribution_components
 from hexveil.planning.distribution.distribution_components import PricedCells
-from hexveil.planning.distribution.distribution_plan import DistributionPart
-from hexveil.planning.moment_part import MomentPart
+from hexveil.planning.distribution.distribution_plan import DistributionComponent
+from hexveil.planning.moment_component import MomentComponent
 from hexveil.planning.plan import Plan
 from hexveil.planning.request import ClippingRangeMode
 from hexveil.planning.serialization.codec import (
@@ -48,9 +48,11 @@ from hexveil.planning.serialization.codec import (
     unpack_bytes,
 )
 
-SavedPart: TypeAlias = MomentPart | DistributionPart
-"""Parts that are saved: under private presence plans follow from declarations."""
-KINDS: dict[str, type[Any]] = {kind.saved_as: kind for kind in (MomentPart, DistributionPart, Plan)}
+SavedComponent: TypeAlias = MomentComponent | DistributionComponent
+"""Components that are saved: under private presence plans follow from declarations."""
+KINDS: dict[str, type[Any]] = {
+    kind.saved_as: kind for kind in (MomentComponent, DistributionComponent, Plan)
+}
 """What is saved as a whole, by name: the part of one value column, or the plan of several."""
 _CLASSES = (
     *KINDS.values(), request.Request, allocation.PlanAllocation,
@@ -69,8 +71,8 @@ _ALIASES = {
     "Term": statistic_terms.Term,
     "ClippingKind": WithinBounds | PrivateRange | PerCellRange | RememberedRanges | SavedStages,
     "Estimator": statistic_terms.Estimator, "ClippingRangeMode": ClippingRangeMode,
-    "Part": SavedPart, "ErrorModel": Any,
-    "DistributionComponent": distribution_components.DistributionComponent,
+    "PlanComponent": SavedComponent, "ErrorModel": Any,
+    "DistributionMeasure": distribution_components.DistributionMeasure,
     "FineBins": Any, "Area": Any, "DeclaredColumns": Any, "DeclaredFacts": Any,
 }  # fmt: skip
 STAND_INS[CellMechanisms] = SavedStages.of

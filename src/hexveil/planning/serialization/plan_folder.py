@@ -35,7 +35,7 @@ from hexveil.model.declared_grid import ColumnFacts
 from hexveil.model.occupancy import LocalOccupancy, Occupancy
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.distribution.distribution_components import score_metadata
-from hexveil.planning.moment_part import MomentPart
+from hexveil.planning.moment_component import MomentComponent
 from hexveil.planning.plan import Plan
 from hexveil.planning.serialization.codec import (
     FORMAT,
@@ -104,7 +104,7 @@ def save(plan: Plan, folder: str | Path) -> Path:
 def _write(saved: Any, folder: Path) -> None:  # noqa: ANN401  a part, or a plan of several columns
     """Write what is saved into an empty folder."""
     arrays: Arrays = {}
-    is_whole = saved.saved_as == MomentPart.saved_as
+    is_whole = saved.saved_as == MomentComponent.saved_as
     if is_whole:
         saved = saved.with_lower_bound()
         fixed = {("occupancy",): saved.occupancy, **_OF_RECORDS}
@@ -242,7 +242,7 @@ def load(folder: str | Path, source: Source = None) -> Plan:
             counts: Any = source
             counts = getattr(counts, "occupancy", counts)
             occupancy = _occupancy(words["occupancy"], arrays, counts)
-            kind, fixed = MomentPart, {("occupancy",): occupancy, **_OF_RECORDS}
+            kind, fixed = MomentComponent, {("occupancy",): occupancy, **_OF_RECORDS}
         saved = Codec(arrays, fixed).unpack(kind, words["plan"])
         is_booked = np.allclose(saved.booked_losses, arrays[BOOKED], LOSS_DIGITS, 0.0)
         if not is_booked or not _is_stated(words["figures"]["epsilon"], saved.epsilon):

@@ -53,18 +53,18 @@ if TYPE_CHECKING:
 
     from pyarrow import Table
 
-    from hexveil.planning.moment_part import MomentPart
+    from hexveil.planning.moment_component import MomentComponent
     from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
 
 
 def accuracy_statement(
-    plan: MomentPart, table: Table, posterior: PosteriorEstimates | None
+    plan: MomentComponent, table: Table, posterior: PosteriorEstimates | None
 ) -> list[dict[str, Any]]:
     """Return the manifest's statement on accuracy, an entry for each published statistic.
 
     Parameters
     ----------
-    plan : MomentPart
+    plan : MomentComponent
     table : pyarrow.Table
         The released table.
     posterior : PosteriorEstimates or None
@@ -74,7 +74,7 @@ def accuracy_statement(
 
 
 def _statement(
-    plan: MomentPart, table: Table, name: str, posterior: PosteriorEstimates | None
+    plan: MomentComponent, table: Table, name: str, posterior: PosteriorEstimates | None
 ) -> dict[str, Any]:
     modelled = posterior if name == "mean" else None
     basis = plan.allocation.clipping.basis if modelled is None else "posterior"

@@ -19,7 +19,7 @@ import pyarrow as pa
 from hexveil import smoothing
 from hexveil.accounting import privacy_loss as contributions
 from hexveil.accounting.error_model import WeightedMeanErrorModel
-from hexveil.planning.moment_part import with_outputs
+from hexveil.planning.moment_tables import with_outputs
 from hexveil.publishing.estimates.accuracy import accuracy_statement, with_memory
 from hexveil.publishing.estimates.posterior_estimates import (
     adopt_intervals,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from hexveil.model.cells import CellTable
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.moment_part import MomentPart
+    from hexveil.planning.moment_component import MomentComponent
     from hexveil.publishing.memory.history import History
     from hexveil.smoothing import RandomEffect, Smoothed
 
@@ -54,7 +54,7 @@ class DecodedMoments:
 
     Attributes
     ----------
-    plan : MomentPart
+    plan : MomentComponent
         With what private stages released in place of what planning predicted.
     table : pyarrow.Table
         A row per cell.
@@ -65,7 +65,7 @@ class DecodedMoments:
         What earlier releases say, and later ones will read.
     """
 
-    plan: MomentPart
+    plan: MomentComponent
     table: pa.Table
     smoothed: dict[str, Smoothed]
     accuracy: list[dict[str, Any]]
@@ -73,7 +73,7 @@ class DecodedMoments:
 
 
 def decode_moments(
-    plan: MomentPart,
+    plan: MomentComponent,
     allocation: Any,  # noqa: ANN401  a kind of allocation each
     outputs: Outputs,
     facts: PublicMetadata,
@@ -85,7 +85,7 @@ def decode_moments(
 
     Parameters
     ----------
-    plan : MomentPart
+    plan : MomentComponent
     allocation : ReleaseAllocation
     outputs : Outputs
         Of all of its stages.
@@ -132,7 +132,7 @@ def decode_moments(
 
 
 def smooth_release(
-    plan: MomentPart, facts: PublicMetadata, noisy: Mapping[str, Floats]
+    plan: MomentComponent, facts: PublicMetadata, noisy: Mapping[str, Floats]
 ) -> dict[str, Smoothed]:
     """Return the smoothed estimates of each statistic that noise was added to.
 
@@ -171,13 +171,13 @@ def groupings_of(cells: CellTable) -> tuple[RandomEffect, ...]:
 
 
 def smoothing_statement(
-    plan: MomentPart, smoothed: Mapping[str, Smoothed], *, posterior: bool = False
+    plan: MomentComponent, smoothed: Mapping[str, Smoothed], *, posterior: bool = False
 ) -> list[dict[str, Any]]:
     """Return the manifest's statement on smoothing: the model, and the quality of the map.
 
     Parameters
     ----------
-    plan : MomentPart
+    plan : MomentComponent
     smoothed : mapping of str to Smoothed
         By statistic.
     posterior : bool
@@ -206,14 +206,18 @@ def smoothing_statement(
     ]
 
 
-def _epsilon_for_half(plan: MomentPart, estimate: Smoothed) -> float | None:
+def _epsilon_for_half(plan: MomentComponent, estimate: Smoothed) -> float | None:
     """Return the predicted ε at which half of the cells are distinguishable from the mean."""
     factor = estimate.half_distinguishable_factor
     return None if factor is None else float(plan.requested_epsilon) * factor
 
 
 def _smooth_statistic(
-    plan: MomentPart, name: str, noisy: Floats, groupings: tuple[RandomEffect, ...], size: Floats
+    plan: MomentComponent,
+    name: str,
+    noisy: Floats,
+    groupings: tuple[RandomEffect, ...],
+    size: Floats,
 ) -> Smoothed:
     error, mean = plan.error_models[name], name == "mean"
     typical_bias = None

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hexveil.model.cells import CellTable
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.moment_part import MomentPart
+    from hexveil.planning.moment_component import MomentComponent
     from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
     from hexveil.smoothing import Smoothed
 
@@ -111,7 +111,7 @@ def describe_column(
 
 
 def build_table(
-    plan: MomentPart,
+    plan: MomentComponent,
     facts: PublicMetadata,
     noisy: Mapping[str, Floats],
     smoothed: Mapping[str, Smoothed] | None = None,
@@ -123,7 +123,7 @@ def build_table(
 
     Parameters
     ----------
-    plan : MomentPart
+    plan : MomentComponent
     facts : PublicMetadata
     noisy : mapping of statistic to ndarray of float, shape (n_cells,)
         Noisy numbers of each statistic that noise was added to, in its own units.
@@ -177,7 +177,7 @@ def described_table(
 
 
 def _statistic_columns(
-    plan: MomentPart,
+    plan: MomentComponent,
     noisy: Mapping[str, Floats],
     smoothed: Mapping[str, Smoothed],
     cut_off: Mapping[str, CutOff],
@@ -229,7 +229,7 @@ def cells_cut_off(table: pa.Table, statistics: Sequence[str]) -> dict[str, int]:
     return {name: table[f"{name}_quality"].to_pylist().count(CUT_OFF) for name in statistics}
 
 
-def _ends(plan: MomentPart, name: str) -> tuple[Floats, Floats]:
+def _ends(plan: MomentComponent, name: str) -> tuple[Floats, Floats]:
     """Return the range of possible values of a statistic."""
     if name == "mean":
         return plan.lower, plan.upper
@@ -269,7 +269,9 @@ def _with_posterior(columns: dict[str, Any], posterior: PosteriorEstimates) -> d
 
 
 def _grade_against_map(
-    plan: MomentPart, by_statistic: dict[str, dict[str, Any]], posterior: PosteriorEstimates | None
+    plan: MomentComponent,
+    by_statistic: dict[str, dict[str, Any]],
+    posterior: PosteriorEstimates | None,
 ) -> dict[str, Bools]:
     """Exchange the grades of statistics under a private range, where the map has several cells.
 

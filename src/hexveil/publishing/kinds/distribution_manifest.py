@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.contract import StagedPlan
     from hexveil.mechanisms.distribution.combined_stages import Component
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.distribution.distribution_plan import DistributionPart
-    from hexveil.planning.moment_part import MomentPart
+    from hexveil.planning.distribution.distribution_plan import DistributionComponent
+    from hexveil.planning.moment_component import MomentComponent
 
     Json = dict[str, Any]
 
 
-def distribution_entry(plan: DistributionPart, decoded: DecodedDistribution) -> Json:
+def distribution_entry(plan: DistributionComponent, decoded: DecodedDistribution) -> Json:
     """Return the entry of a plan of distributions in a manifest, by its released numbers."""
     facts, outputs, moments = plan.facts, decoded.outputs, decoded.moments
     sections = {} if moments is None else {MOMENTS: moment_section(moments.plan, moments.accuracy)}
@@ -69,7 +69,7 @@ def distribution_entry(plan: DistributionPart, decoded: DecodedDistribution) -> 
     }
 
 
-def moment_section(plan: MomentPart, accuracy: list[Json]) -> Json:
+def moment_section(plan: MomentComponent, accuracy: list[Json]) -> Json:
     """Return the sections of a manifest about means and variances, or mean scores."""
     return {
         "epsilon_requested": decimal_text(plan.requested_epsilon),
@@ -83,7 +83,7 @@ def moment_section(plan: MomentPart, accuracy: list[Json]) -> Json:
     }
 
 
-def _component(component: Component, plan: DistributionPart, outputs: Outputs) -> Json:
+def _component(component: Component, plan: DistributionComponent, outputs: Outputs) -> Json:
     """Return a component with its largest and its average loss, and the noise of bins."""
     booked = component.plan.losses()
     losses = of_amount(plan.booked_limit, plan.delta).losses(booked)
@@ -122,7 +122,7 @@ def drawn_stages(plan: StagedPlan, outputs: Outputs) -> Iterator[NoisyTotals]:
         earlier = earlier.extended(stage.name, stage.entries, outputs[stage.name])
 
 
-def _cells(plan: DistributionPart, decoded: DecodedDistribution) -> list[Json]:
+def _cells(plan: DistributionComponent, decoded: DecodedDistribution) -> list[Json]:
     """Return the figures of each cell that determine the loss of each component."""
     rows: list[Json] = [{"cell": name} for name in plan.names]
     if decoded.moments is not None:
@@ -131,7 +131,7 @@ def _cells(plan: DistributionPart, decoded: DecodedDistribution) -> list[Json]:
         _add(rows, SCORES, score_metadata(plan.facts), decoded.scores)
         return rows
     binned = plan.stages().component(SHAPE).plan
-    assert isinstance(binned, BinnedMap)  # noqa: S101  see DistributionPart
+    assert isinstance(binned, BinnedMap)  # noqa: S101  see DistributionComponent
     figures = {"weight": binned.weights.totals() / PARTS}
     if plan.delta:
         figures["squared_weight"] = binned.weights.squares()
@@ -141,7 +141,7 @@ def _cells(plan: DistributionPart, decoded: DecodedDistribution) -> list[Json]:
     return rows
 
 
-def _add(rows: list[Json], name: str, facts: PublicMetadata, plan: MomentPart) -> None:
+def _add(rows: list[Json], name: str, facts: PublicMetadata, plan: MomentComponent) -> None:
     for row, cell in zip(rows, planned_cells(facts, plan), strict=True):
         row[name] = {key: value for key, value in cell.items() if key != "cell"}
 

@@ -48,7 +48,7 @@ from hexveil.planning.distribution.distribution_components import (
     IndicatorPlan,
     weight_variance,
 )
-from hexveil.planning.moment_part import with_outputs
+from hexveil.planning.moment_tables import with_outputs
 from hexveil.publishing.estimates.accuracy import (
     beats_constant,
     count_grades,
@@ -70,8 +70,8 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms.stage_data import Outputs
     from hexveil.model.public_metadata import FineBins, PublicMetadata, ValueLattice
-    from hexveil.planning.distribution.distribution_plan import DistributionPart
-    from hexveil.planning.moment_part import MomentPart
+    from hexveil.planning.distribution.distribution_plan import DistributionComponent
+    from hexveil.planning.moment_component import MomentComponent
 
 
 KEYS = ("estimate", "low", "high", "error", "quality")
@@ -125,11 +125,11 @@ class DecodedDistribution:
     outputs: Outputs
     table: pa.Table
     moments: DecodedMoments | None
-    scores: MomentPart | None
+    scores: MomentComponent | None
     accuracy: list[dict[str, Any]]
 
 
-def decode_release(plan: DistributionPart, outputs: Outputs) -> DecodedDistribution:
+def decode_release(plan: DistributionComponent, outputs: Outputs) -> DecodedDistribution:
     """Return the released numbers of stored outputs; post-processing, without sums."""
     moments, facts = _moments(plan, outputs), plan.facts
     table = _named_cells(plan) if moments is None else moments.table
@@ -178,7 +178,7 @@ def estimate_accuracy(table: pa.Table, prefix: str, between: float | None) -> di
     }
 
 
-def _moments(plan: DistributionPart, outputs: Outputs) -> DecodedMoments | None:
+def _moments(plan: DistributionComponent, outputs: Outputs) -> DecodedMoments | None:
     if plan.moment_plan is None:
         return None
     component = plan.stages().component(MOMENTS)
@@ -186,7 +186,7 @@ def _moments(plan: DistributionPart, outputs: Outputs) -> DecodedMoments | None:
     return decode_moments(plan.moment_plan, component.plan, own, plan.facts)
 
 
-def _score_plan(plan: DistributionPart, outputs: Outputs) -> MomentPart | None:
+def _score_plan(plan: DistributionComponent, outputs: Outputs) -> MomentComponent | None:
     if plan.score_plan is None:
         return None
     component = plan.stages().component(SCORES)
@@ -202,7 +202,7 @@ def _means(table: pa.Table) -> CellEstimates:
     return CellEstimates(*(table[f"mean_{key}"].to_numpy() for key in keys))
 
 
-def _named_cells(plan: DistributionPart) -> pa.Table:
+def _named_cells(plan: DistributionComponent) -> pa.Table:
     """Return the table of cells and public counts alone."""
     columns = name_counted_cells(plan.facts, plan.occupancy)
     return described_table(columns, lambda name: (describe_column(name), ""), plan.facts.value)
@@ -256,7 +256,7 @@ Z95 = 1.959964
 
 
 def decode_distribution(
-    plan: DistributionPart, outputs: Outputs, means: CellEstimates | None = None
+    plan: DistributionComponent, outputs: Outputs, means: CellEstimates | None = None
 ) -> dict[str, CellEstimates]:
     """Return the estimates of every statistic of the distribution, by column.
 
@@ -264,7 +264,7 @@ def decode_distribution(
 
     Parameters
     ----------
-    plan : DistributionPart
+    plan : DistributionComponent
     outputs : Outputs
         Of all stages.
     means : CellEstimates, optional
@@ -285,7 +285,7 @@ def decode_distribution(
         fit = TiltFit(fit.alpha, inflation * fit.covariance)
     else:
         scores = stages.component(SCORES).scores
-        # See DistributionPart.
+        # See DistributionComponent.
         assert isinstance(measured, PooledShape)  # noqa: S101
         assert isinstance(scores, PooledRankScores)  # noqa: S101
         pooled, inflation, shares = measured, RANK_INFLATION, measured.shares(own)
@@ -319,7 +319,7 @@ def _rank_tilts(shares: Floats, ranks: Floats, mean: CellEstimates) -> TiltFit:
     return TiltFit(alpha, covariance)
 
 
-def _scores(plan: DistributionPart, outputs: Outputs) -> CellEstimates:
+def _scores(plan: DistributionComponent, outputs: Outputs) -> CellEstimates:
     """Return the estimated mean scores of cells, before clipping where there is a posterior."""
     component, scored = plan.stages().component(SCORES), plan.score_plan
     allocation: Any = component.plan
@@ -343,7 +343,7 @@ def _scores(plan: DistributionPart, outputs: Outputs) -> CellEstimates:
 
 
 def _adjusted(
-    plan: DistributionPart, bins: FineBins, mean: CellEstimates
+    plan: DistributionComponent, bins: FineBins, mean: CellEstimates
 ) -> Callable[[slice, Floats, Floats], tuple[Floats, Floats]]:
     """Return the change of shapes to those with the means that are published beside them."""
     lattice = plan.facts.lattice
@@ -365,7 +365,7 @@ def _adjusted(
 
 
 def _joined_means(
-    plan: DistributionPart, own: Floats, own_deviation: Floats, mean: CellEstimates
+    plan: DistributionComponent, own: Floats, own_deviation: Floats, mean: CellEstimates
 ) -> Floats:
     """Return the means that shapes are tilted to.
 

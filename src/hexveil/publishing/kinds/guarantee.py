@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from hexveil.base.arrays import Floats
-    from hexveil.planning.part import Part
+    from hexveil.planning.component import PlanComponent
     from hexveil.planning.plan import Plan
 
 Json = dict[str, Any]
@@ -96,7 +96,7 @@ def requested_text(requested: Fraction, spent: Fraction) -> str:
     return epsilon_text(spent) if requested == spent else decimal_text(requested)
 
 
-def loss_section(plan: Part | Plan) -> Json:
+def loss_section(plan: PlanComponent | Plan) -> Json:
     """Return the section of a manifest about the losses of units."""
     losses = plan.user_losses
     return {

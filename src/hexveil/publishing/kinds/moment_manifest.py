@@ -21,8 +21,9 @@ from hexveil.accounting.promise import of_amount
 from hexveil.base.rational import decimal_text
 from hexveil.ledger.unit_losses import PICO_EPSILON
 from hexveil.model.public_metadata import PublicMetadata
-from hexveil.planning.distribution.distribution_plan import DistributionPart
-from hexveil.planning.moment_part import MomentPart, grids_of
+from hexveil.planning.distribution.distribution_plan import DistributionComponent
+from hexveil.planning.moment_component import MomentComponent
+from hexveil.planning.moment_tables import grids_of
 from hexveil.planning.request import Request
 from hexveil.publishing.estimates.decoded_moments import smoothing_statement
 from hexveil.publishing.estimates.table import STATISTICS, TODAY
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 def moment_entry(
     facts: PublicMetadata,
-    plan: MomentPart,
+    plan: MomentComponent,
     smoothed: Mapping[str, Smoothed] | None = None,
     accuracy: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
@@ -44,7 +45,7 @@ def moment_entry(
     Parameters
     ----------
     facts : PublicMetadata
-    plan : MomentPart
+    plan : MomentComponent
     smoothed : mapping of str to Smoothed
         Estimates that were asked for beside the raw ones.
     accuracy : sequence of mapping
@@ -67,13 +68,13 @@ def moment_entry(
     }
 
 
-def plan_section(plan: MomentPart, bounded: MomentPart) -> dict[str, Any]:
+def plan_section(plan: MomentComponent, bounded: MomentComponent) -> dict[str, Any]:
     """Return the section of a manifest about a plan.
 
     Parameters
     ----------
-    plan : MomentPart
-    bounded : MomentPart
+    plan : MomentComponent
+    bounded : MomentComponent
         The same with the lower bound that is stated.
     """
     support = plan.support
@@ -111,7 +112,7 @@ def occupancy_section(users: NDArray[Any], records: NDArray[Any]) -> dict[str, i
     return {"pairs": int(users.sum()), "records": int(records.sum())}
 
 
-def occupancy_sections(plan: MomentPart | DistributionPart) -> dict[str, Any]:
+def occupancy_sections(plan: MomentComponent | DistributionComponent) -> dict[str, Any]:
     """Return the sections of a manifest about occupancy."""
     occupancy = plan.occupancy
     return {
@@ -121,7 +122,7 @@ def occupancy_sections(plan: MomentPart | DistributionPart) -> dict[str, Any]:
 
 
 def cut_off_section(
-    plan: MomentPart, accuracy: Sequence[Mapping[str, Any]]
+    plan: MomentComponent, accuracy: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     """Return how many cells of each statistic a private range cut off; empty without a range."""
     if not plan.allocation.clipping.strategy:
@@ -137,7 +138,7 @@ def _numbers_or_none(numbers: NDArray[np.float64]) -> list[float | None]:
     return [number if math.isfinite(number) else None for number in numbers.tolist()]
 
 
-def planned_cells(facts: PublicMetadata, plan: MomentPart) -> list[dict[str, Any]]:
+def planned_cells(facts: PublicMetadata, plan: MomentComponent) -> list[dict[str, Any]]:
     """Return the plan of each cell, with an entry for each noised statistic."""
     thresholds = {"mean": plan.contribution_cap, "variance": plan.allocation.variance_cap}
     grids = grids_of(plan, facts.lattice)
@@ -177,7 +178,7 @@ def planned_cells(facts: PublicMetadata, plan: MomentPart) -> list[dict[str, Any
     ]
 
 
-def privacy_steps(plan: MomentPart) -> list[dict[str, Any]]:
+def privacy_steps(plan: MomentComponent) -> list[dict[str, Any]]:
     """Return each private step, its cost to the most exposed user, and its share."""
     if not plan.epsilon:
         return []

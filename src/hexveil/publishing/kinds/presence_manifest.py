@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.stage_data import Outputs
     from hexveil.planning.plan import Plan
-    from hexveil.planning.presence.presence_plan import PresencePart
+    from hexveil.planning.presence.presence_plan import PresenceComponent
     from hexveil.planning.presence.presence_request import PresenceRequest
 
 LAPLACE, GAUSSIAN = "discrete Laplace", "discrete Gaussian"
@@ -53,13 +53,13 @@ STAGES_VERSION = "4"
 
 
 def presence_entry(
-    plan: PresencePart, outputs: Outputs, accuracy: Sequence[Mapping[str, Any]]
+    plan: PresenceComponent, outputs: Outputs, accuracy: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     """Return the entry of a map with private presence in a manifest.
 
     Parameters
     ----------
-    plan : PresencePart
+    plan : PresenceComponent
     outputs : Outputs
         Released numbers of all stages.
     accuracy : sequence of mapping
@@ -71,7 +71,7 @@ def presence_entry(
     }
 
 
-def _plan(plan: PresencePart, outputs: Outputs) -> dict[str, Any]:
+def _plan(plan: PresenceComponent, outputs: Outputs) -> dict[str, Any]:
     request, stages = plan.request, plan.request.allocation()
     # Beside other statistics numbers of units add a stage and their cap; the map is as without.
     is_counted = isinstance(stages, CountedAllocation)
@@ -151,7 +151,7 @@ def stage_law(plan: Mapping[str, Any], name: str = "") -> NoiseLaw | None:
     return (Gaussian if stages[0]["noise"] == GAUSSIAN else Laplace)(float(stages[0]["scale"]))
 
 
-def _user_cap(plan: PresencePart) -> str:
+def _user_cap(plan: PresenceComponent) -> str:
     """Return the cap on users as text: none, or the declared records."""
     if not plan.request.has_map:
         return f"{plan.request.count_allocation().cell_cap} cells"
@@ -274,7 +274,7 @@ def presence_request(dataset: str, plan: Plan) -> dict[str, str]:
     }
 
 
-def _request_of_component(dataset: str, component: Any) -> dict[str, str]:  # noqa: ANN401  see PresencePart
+def _request_of_component(dataset: str, component: Any) -> dict[str, str]:  # noqa: ANN401  see PresenceComponent
     """Return the request of one value column in words."""
     facts = component.facts
     identity = identify(component.request, dataset, facts.identity)

@@ -3,7 +3,7 @@
 A sum of value units and squared ones serves the comparison with COMP alone. With one target for it,
 U e_mean + U² e_var <= E, each cell publishes a constant for one statistic where that leaves less
 total rate, else both with noise in the proportion that makes the sum of rates least: scales as 1/√U
-to 1/U. The search is that of the package (hexveil/planning/optimizers/minimax.py).
+to 1/U. The search is that of the package (hexveil/planning/optimizers/user_factors.py).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hexveil.base.arrays import Floats
 from hexveil.base.rational import to_positive_fraction
 from hexveil.mechanisms import OptimalClipping
 from hexveil.model.occupancy import Occupancy
-from hexveil.planning.allocation import PlanAllocation
+from hexveil.planning.allocation import PlanAllocation, PlanningProblem
 from hexveil.planning.calibration import fit_noise
 from hexveil.planning.optimizers.joint import (
     SAFETY_MARGIN,
@@ -32,9 +32,13 @@ from hexveil.planning.optimizers.joint import (
     in_few_scales,
     in_quanta,
 )
-from hexveil.planning.optimizers.minimax import RatesAt, minimize_loss, minimize_max_error
-from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
-from hexveil.planning.plan_rows import PlanningProblem
+from hexveil.planning.optimizers.user_factors import (
+    ClippingProblem,
+    InverseScales,
+    RatesAt,
+    minimize_loss,
+    minimize_max_error,
+)
 from hexveil.planning.request import Request
 
 

@@ -1,0 +1,322 @@
+"""Components of a plan: one for each value column, of one of the registered kinds.
+
+A component has the public facts of its column, the request and the decisions: enough for its
+stages, its losses and its predicted errors. Whatever comes after a plan asks its components by
+this interface.
+Kinds are registered by name: how they are saved in `planning/serialization/plan_codec.py`, how they
+are published in `publishing/part_kinds.py`, how they are printed in `cli/output/plan_text.py`.
+
+A goal is the request in exact text, without any number found by a solver. Solvers differ in late
+digits between processors and versions, requests must not. So a request is its goal: the options
+given, the bounds and the occupancy. Two plans of one goal are one request.
+
+Neighbours: one unit's values all change within the bounds, in all columns at once; under private
+presence all records of one unit are added or removed. Loss of a unit: the sum of its losses over
+all components, or under a δ of its squares of μ.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
+
+import numpy as np
+
+from hexveil.accounting.promise import of_amount
+from hexveil.base.rational import Number, decimal_text, items_of, to_fraction
+from hexveil.base.read_only import read_only
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hexveil.base.arrays import Floats
+    from hexveil.mechanisms import CellMechanism, ThresholdMechanism
+    from hexveil.mechanisms.contract import StagedPlan
+
+Json = dict[str, Any]
+
+
+class PlanComponent(Protocol):
+    """Plan of the statistics of one value column."""
+
+    kind: ClassVar[str]
+    """Name of its kind in the registries."""
+    reads_bins: ClassVar[bool]
+    """Whether its stages measure counts by bin, and not sums alone."""
+
+    searches_grids: ClassVar[bool]
+    """Whether other grids are compared by its error."""
+
+    @property
+    def facts(self) -> Any:  # noqa: ANN401  public or declared
+        """Facts of the column; None of a bare occupancy."""
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """Texts of all statistics."""
+
+    @property
+    def delta(self) -> Fraction:
+        """δ of the promise; 0 of a pure one."""
+
+    @property
+    def epsilon(self) -> Fraction:
+        """Privacy loss of the most exposed unit, or of any: the cost of the release."""
+
+    @property
+    def requested_epsilon(self) -> Fraction:
+        """Requested epsilon; where targets were given, their cost."""
+
+    @property
+    def edition(self) -> str | None:
+        """Name under which the same request is drawn, and paid for, again."""
+
+    @property
+    def booked_losses(self) -> Floats:
+        """Booking of each unit, or of any: its loss, or its square of μ."""
+
+    @property
+    def user_losses(self) -> Floats:
+        """Loss of each unit, or of any, at `delta`."""
+
+    @property
+    def targets(self) -> list[Json]:
+        """Target errors; empty where ε was given."""
+
+    @property
+    def relative_error(self) -> float:
+        """Predicted error of the statistics, without a unit of measure: columns share ε by it."""
+
+    @property
+    def missing_range(self) -> str | None:
+        """The option that a private clipping range requires; None where there is none."""
+
+    @property
+    def refusal(self) -> str | None:
+        """The sentence that refuses a map with nothing to say; None for a useful one."""
+
+    @property
+    def smoothing_trouble(self) -> str | None:
+        """Why there are no smoothed estimates beside it; None where there are."""
+
+    @property
+    def summary(self) -> str:
+        """The plan in a line."""
+
+    def stages(self) -> StagedPlan:
+        """Return the stages of a release."""
+
+    def check_release(self, *, has_squares: bool) -> None:
+        """Refuse numbers that cannot be computed or noised, from public facts.
+
+        Raises
+        ------
+        InputError
+            If there is such a number.
+        """
+
+    def refuse_undrawable(self) -> None:
+        """Refuse noise that no release could draw, where planning is quick to see it.
+
+        Raises
+        ------
+        InputError
+            If a sum or its noise does not fit 64 bits.
+        """
+
+    def to_json(self) -> Json:
+        """Return the figures as JSON data; all of it is public."""
+
+    def column_json(self) -> Json:
+        """Return the figures of one value column among several."""
+
+
+class BookedStages:
+    """Losses that follow from stages, and the figures that follow from losses."""
+
+    @property
+    def delta(self) -> Fraction:
+        """δ of the promise; 0 of a pure one."""
+        raise NotImplementedError
+
+    def stages(self) -> StagedPlan:
+        """Return the stages of a release."""
+        raise NotImplementedError
+
+    @cached_property
+    def booked_losses(self) -> Floats:
+        """Booking of each unit over all stages: its loss, or its square of μ."""
+        booked: Floats = read_only(self.stages().losses())
+        return booked
+
+    @cached_property
+    def user_losses(self) -> Floats:
+        """Loss of each unit over all stages, at `delta`, rounded up; shape (n_units,)."""
+        promise = of_amount(self.booked_limit, self.delta)
+        losses: Floats = read_only(promise.losses(self.booked_losses))
+        return losses
+
+    def losses(self) -> Floats:
+        """Return the loss of each unit over all stages, rounded up."""
+        return self.user_losses
+
+    @property
+    def epsilon(self) -> Fraction:
+        """Privacy loss of the most exposed unit: the cost of the release."""
+        return Fraction(float(self.user_losses.max(initial=0.0)))
+
+    @property
+    def booked_limit(self) -> Fraction:
+        """Most that the ledger books for a unit: its loss, or under a δ its square of μ."""
+        return Fraction(float(self.booked_losses.max(initial=0.0)))
+
+
+class PlainComponent(BookedStages):
+    """A component without search of grids, targets and range: the usual answers.
+
+    A new kind of component begins here.
+    """
+
+    reads_bins: ClassVar[bool] = False
+    searches_grids: ClassVar[bool] = False
+    missing_range: ClassVar[None] = None
+    targets: ClassVar[list[Json]] = []
+    largest_errors: ClassVar[dict[str, float]] = {}
+    l0_epsilon: ClassVar[None] = None
+
+    @property
+    def refusal(self) -> str | None:
+        """The sentence that refuses a map with nothing to say; None for a useful one."""
+        return None
+
+    def check_release(self, *, has_squares: bool) -> None:
+        """Refuse nothing."""
+
+    def refuse_undrawable(self) -> None:
+        """Refuse nothing."""
+
+
+def public_json(component: Any) -> Json:  # noqa: ANN401  with public facts
+    """Return the figures of one value column among several, where occupancy is public."""
+    return {
+        "cells": component.occupancy.n_cells,
+        "users": component.occupancy.n_users,
+        "records": component.occupancy.n_records,
+        "epsilon": float(component.epsilon),
+        "expected_error": component.expected_error,
+        "targets": component.targets,
+    }
+
+
+# ---- goals ----
+
+
+def goal(plan: Any) -> dict[str, str]:  # noqa: ANN401  a Plan, which imports this
+    """Return the goal of a plan as text by field: equal goals have equal text.
+
+    The prior of a constant's error is left out: it judges a plan and decides nothing in it. Under
+    private presence a request has declared facts alone (publishing/kinds/presence_manifest.py).
+    """
+    components: Mapping[str, Any] = plan.components
+    goals = {column: component.goal() for column, component in components.items()}
+    if plan.is_single:
+        return next(iter(goals.values()))
+    for column_goal in goals.values():
+        # A column's part of ε is a number that a prediction found.
+        column_goal.pop("epsilon", None)
+    return {
+        "epsilon": _exact(plan.requested_epsilon),
+        "weights": weights_text(plan.weights),
+        "edition": edition_text(plan.edition),
+        # In whichever order columns are named, the request is the same.
+        "columns": json.dumps(goals, sort_keys=True),
+    }
+
+
+def moment_goal(plan: Any) -> dict[str, str]:  # noqa: ANN401  a MomentComponent, which has this
+    """Return the request of means and variances as text by field."""
+    requested = plan.request
+    plain = ("method", "objective", "clipping_range")
+    numbers = ("split", "epsilon", "range_share")
+    is_joint = requested.method == "joint"
+    # Arrays by digest: a target per cell would make the text as long as the map.
+    targets = {name: _digest(one) for name, one in (requested.target or {}).items()}
+    return {
+        "statistics": json.dumps(requested.statistics),
+        # The joint plan ignores the mechanism: two spellings of one goal must not be paid twice.
+        "mechanism": "joint" if is_joint else mechanism_text(requested.mechanism),
+        **{name: getattr(requested, name) for name in plain},
+        **{name: _exact(getattr(requested, name)) for name in numbers},
+        **delta_text(requested.delta),
+        **({"history": json.dumps(requested.history)} if requested.history else {}),
+        "targets": json.dumps(targets),
+        "edition": edition_text(requested.edition),
+        "bounds": _digest(plan.lower, plan.upper),
+        "occupancy": plan.occupancy.fingerprint,
+    }
+
+
+def mechanism_text(mechanism: ThresholdMechanism | CellMechanism) -> str:
+    """Return a mechanism's name, with the fields of one that is a data class."""
+    if not dataclasses.is_dataclass(mechanism) or not dataclasses.fields(mechanism):
+        return mechanism.name
+    spelled = _spelled(mechanism)
+    # repr of a double is exact, and sorted keys do not depend on the order of fields.
+    arguments = {f.name: repr(getattr(spelled, f.name)) for f in dataclasses.fields(spelled)}
+    return f"{spelled.name} {json.dumps(arguments, sort_keys=True)}"
+
+
+def _spelled(owner: Any) -> Any:  # noqa: ANN401  a mechanism or a prior
+    """Return a mechanism, or a prior, with each argument in one of its spellings."""
+    fields = (field for field in dataclasses.fields(owner) if field.init)
+    return dataclasses.replace(
+        owner, **{f.name: _argument(getattr(owner, f.name), f) for f in fields}
+    )
+
+
+def _argument(value: object, field: dataclasses.Field[Any]) -> object:
+    """Return numbers as its default or type has them, lists as tuples."""
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return tuple(_argument(item, field) for item in items_of(value))
+    if dataclasses.is_dataclass(value):
+        return _spelled(value)
+    # An annotation is its text where a module asks for that.
+    if field.type in ("Number", Number):
+        number = to_fraction(cast("Number", value), field.name)
+        return decimal_text(number) if isinstance(field.default, str) else float(number)
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    return float(cast("int", value)) if is_whole and "float" in str(field.type) else value
+
+
+def delta_text(delta: Fraction) -> dict[str, str]:
+    """Return the field of a δ."""
+    # Pure requests have no such field: those of earlier versions stay what they were.
+    return {"delta": decimal_text(delta)} if delta else {}
+
+
+def weights_text(weights: Mapping[str, Fraction]) -> str:
+    """Return weights in one order."""
+    return json.dumps({name: str(weight) for name, weight in sorted(weights.items())})
+
+
+def edition_text(edition: str | None) -> str:
+    """Return an edition, which may be any text."""
+    return "none" if edition is None else json.dumps(edition)
+
+
+def _exact(number: Fraction | None) -> str:
+    return "none" if number is None else decimal_text(number)
+
+
+def _digest(*arrays: Floats) -> str:
+    """Return the SHA-256 of arrays, each with its length."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        # With lengths, so that no two lists of arrays share their bytes.
+        digest.update(f"<f8{array.shape};".encode())
+        digest.update(np.ascontiguousarray(array, dtype="<f8").tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,342 @@
+"""Recommendation of grids: the finest that halves the error, three runs, a common one; advice.
+
+The recommended grid is the finest with an error below half the baseline error. Finest is the one of
+most cells, among those for the privacy unit that was asked for: a weaker promise is never slipped
+in, though a second sentence says what it would allow. A map of one cell is no map, and is not
+proposed.
+
+Of grids with equally many cells or equal errors, as printed, the one of smaller hexagons and
+shorter slots is taken, so that a tie never leads to hexagons the size of a country. One grid for
+several value columns is as good as it is for the column that it serves worst.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+
+from hexveil.base.work_share import COUNTING, SEARCH, share_of_work
+from hexveil.model.cells import Cells
+from hexveil.model.declared_grid import ColumnFacts
+from hexveil.model.public_metadata import PublicMetadata, many_repeats
+from hexveil.planning.feasibility.grid_assessment import (
+    MAX_EPSILON_RATIO,
+    GridAssessment,
+    fineness,
+    printed,
+    survey,
+)
+from hexveil.planning.feasibility.grids import OTHER_GRIDS
+from hexveil.planning.feasibility.prediction import epsilon_needed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from hexveil.model.cells import Labels
+    from hexveil.model.public_metadata import Unit
+    from hexveil.planning.moment_component import MomentComponent
+    from hexveil.planning.plan import Plan
+
+Choice = Literal["finest", "balanced", "accurate"]
+"""Proposed grids: of most cells, of least error, and one in between."""
+WEAKER_UNITS: dict[Unit, tuple[Unit, ...]] = {
+    "user": ("user-week", "user-day"),
+    "user-week": ("user-day",),
+    "user-day": (),
+}
+"""Privacy units that promise less than each, the strongest first."""
+
+
+def recommend(offers: Iterable[GridAssessment], unit: Unit) -> GridAssessment | None:
+    """Return the offer of most cells that halves one constant's error; of equals, the better."""
+    halved = (one for one in offers if one.privacy_unit == unit and one.halved and one.is_map)
+    return max(halved, key=order_by_cells, default=None)
+
+
+def order_by_cells(offer: GridAssessment) -> tuple[float, float, tuple[float, ...]]:
+    """Return the order of grids; errors as printed: a last digit decides nothing."""
+    return offer.cells, -printed(offer.predicted_error), offer.fineness
+
+
+def cheapest(offers: Iterable[GridAssessment], unit: Unit) -> GridAssessment | None:
+    """Return the offer that would halve one constant's error at the least loss."""
+    with_epsilon = (
+        one
+        for one in offers
+        if one.privacy_unit == unit and one.epsilon_halved is not None and one.is_map
+    )
+    return min(
+        with_epsilon,
+        # At equal loss the finer grid says more.
+        key=lambda one: (one.epsilon_halved or 0.0, -one.cells, *(-f for f in one.fineness)),
+        default=None,
+    )
+
+
+def recommendation_text(offers: Sequence[GridAssessment], unit: Unit, epsilon: float) -> str:
+    """Return the recommendation in words, with the effect of a larger ε or a weaker unit."""
+    recommended = recommend(offers, unit)
+    if recommended is None:
+        sentences = [_nothing(offers, unit, epsilon)]
+    else:
+        finer = cheapest([one for one in offers if one.cells > recommended.cells], unit)
+        sentences = [
+            f"proposed: {_describe(recommended)}.",
+            *([] if finer is None else [f"The finer {_needing(finer)}"]),
+        ]
+    return " ".join([*sentences, *_weaker(offers, unit, recommended)])
+
+
+def _describe(offer: GridAssessment) -> str:
+    return (
+        f"{offer.description}, unit {offer.privacy_unit}: {offer.cells:,} cells, error "
+        f"{offer.predicted_error:.2g}, baseline error {offer.baseline_error:.2g}"
+    )
+
+
+def _needing(offer: GridAssessment) -> str:
+    return f"{offer.description} ({offer.cells:,} cells) needs epsilon {offer.epsilon_halved:g}."
+
+
+def _nothing(offers: Sequence[GridAssessment], unit: Unit, epsilon: float) -> str:
+    """Return that no grid is proposed, and the grid and the loss that would do."""
+    maps = [offer for offer in offers if offer.privacy_unit == unit and offer.is_map]
+    if not maps:
+        return "no grid tried leaves a map of three cells, or of three hexagons."
+    sentence = f"no grid has an error below half the baseline at epsilon {epsilon:g}"
+    would, least_loss = cheapest(maps, unit), min(offer.epsilon_least for offer in maps)
+    if would is not None:
+        sentence += f"; {_needing(would)}"
+    elif epsilon < least_loss <= MAX_EPSILON_RATIO * epsilon:
+        sentence += f"; each needs more than epsilon {least_loss:.2g}."
+    else:
+        sentence += ", nor at ten times that."
+    usable = max((one for one in maps if one.beats_constant), key=order_by_cells, default=None)
+    if usable is None:
+        return sentence
+    return (
+        f"{sentence} The finest usable grid is {usable.description} ({usable.cells:,} cells, error "
+        f"{usable.predicted_error:.2g}, baseline error {usable.baseline_error:.2g})."
+    )
+
+
+def _weaker(
+    offers: Sequence[GridAssessment], unit: Unit, chosen: GridAssessment | None
+) -> list[str]:
+    """Return the finest grid of weaker units, if it is finer."""
+    cells = 0 if chosen is None else chosen.cells
+    weaker = (recommend(offers, other) for other in WEAKER_UNITS[unit])
+    # A weaker promise is named only if it buys a finer map.
+    finer = [offer for offer in weaker if offer is not None and offer.cells > cells]
+    best = max(finer, key=lambda offer: offer.cells, default=None)
+    return [] if best is None else [f"With a weaker promise: {_describe(best)}."]
+
+
+# ---- three runs ----
+
+
+class Judged(Protocol):
+    """What a choice of runs looks at."""
+
+    @property
+    def cells(self) -> int:
+        """Its cells."""
+
+    @property
+    def fineness(self) -> tuple[float, ...]:
+        """Order of grids with equally many cells."""
+
+    @property
+    def predicted_error(self) -> float:
+        """Its error."""
+
+    @property
+    def relative_error(self) -> float:
+        """Its error as a part of the baseline error."""
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it is a map that says more than one number for all cells."""
+
+
+JudgedT = TypeVar("JudgedT", bound=Judged)
+
+
+def choose(runs: Iterable[JudgedT]) -> dict[Choice, JudgedT]:
+    """Return the finest usable run, the most accurate, and one in between; perhaps all are one.
+
+    Accuracy counts in tenths of the baseline error: of runs in the same tenth the one of most
+    cells is the most accurate. The run in between has the most cells, each counted by the share of
+    the baseline error that its estimate removes.
+    """
+    usable = [run for run in runs if run.is_usable]
+    if not usable:
+        return {}
+    finest = max(usable, key=lambda one: (one.cells, one.fineness, -printed(one.predicted_error)))
+    accurate = min(
+        usable,
+        key=lambda one: (
+            math.ceil(10.0 * one.relative_error),
+            -one.cells,
+            printed(one.predicted_error),
+            *(-f for f in one.fineness),
+        ),
+    )
+    between = [
+        one
+        for one in usable
+        if accurate.cells < one.cells < finest.cells
+        and one.predicted_error < finest.predicted_error
+    ]
+    balanced = max(between or usable, key=lambda one: (removed_error(one), one.fineness))
+    return {"finest": finest, "balanced": balanced, "accurate": accurate}
+
+
+def removed_error(run: Judged) -> float:
+    """Return the sum over cells of the part of the baseline error that a map removes."""
+    return run.cells * (1.0 - run.relative_error)
+
+
+def distinct(proposals: Mapping[Any, JudgedT]) -> Iterator[tuple[str, JudgedT]]:
+    """Yield each proposed run once, with the choices that it is."""
+    for run in dict.fromkeys(proposals.values()):
+        yield ", ".join(choice for choice, one in proposals.items() if one == run), run
+
+
+# ---- one grid for several value columns ----
+
+
+@dataclass(frozen=True, eq=False)
+class CommonGrid:
+    """A grid, assessed for each value column at its own part of ε.
+
+    Attributes
+    ----------
+    assessments : mapping of str to GridAssessment
+        By column; of one grid and privacy unit.
+    """
+
+    assessments: Mapping[str, GridAssessment]
+
+    @classmethod
+    def declared(cls, plans: Mapping[str, Any]) -> CommonGrid:
+        """Return the assessment of a declared grid for each value column."""
+        return cls({column: GridAssessment.on_paper(plan) for column, plan in plans.items()})
+
+    @property
+    def grid(self) -> Cells | Labels:
+        """The grid of all columns."""
+        return next(iter(self.assessments.values())).grid
+
+    @property
+    def cells(self) -> int:
+        """Cells of the column with the fewest."""
+        return min(offer.cells for offer in self.assessments.values())
+
+    @property
+    def fineness(self) -> tuple[float, ...]:
+        """Order of grids with equally many cells: see `fineness`."""
+        return fineness(self.grid)
+
+    @property
+    def relative_error(self) -> float:
+        """Largest predicted error over the columns, as a part of the baseline error."""
+        return max(offer.relative_error for offer in self.assessments.values())
+
+    predicted_error = relative_error
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it is a map, and better than one constant, for every column."""
+        return all(offer.is_usable for offer in self.assessments.values())
+
+
+def common_grids(
+    tables: Mapping[str, Sequence[GridAssessment]],
+) -> list[CommonGrid]:
+    """Return the grids that were assessed for every value column, in their order.
+
+    Parameters
+    ----------
+    tables : mapping of str to sequence of GridAssessment
+        By column, of the same grids.
+    """
+    rows = zip(*tables.values(), strict=True)
+    return [CommonGrid(dict(zip(tables, of_grid, strict=True))) for of_grid in rows]
+
+
+# ---- advice for a grid that is too fine ----
+
+USABLE_GRID = "Looking for a usable grid"
+"""Name of this work, of which parts are told."""
+
+
+class GridTooFineWarning(UserWarning):
+    """The map would say no more than one constant for all cells."""
+
+
+def describe_repeats(facts: PublicMetadata | ColumnFacts) -> str | None:
+    """Return how many records are left out as repeats, with the way out; None if few are."""
+    columns = facts.columns.values() if isinstance(facts, ColumnFacts) else (facts,)
+    counts = next(
+        (many for column_facts in columns if (many := many_repeats(column_facts.rules))), None
+    )
+    if counts is None:
+        return None
+    repeats, records = counts
+    return (
+        f"{repeats:,} of {records:,} records ({repeats / records:.0%}) have the user and time of "
+        "another and are left out: one place of each group counts, with its average. If the times "
+        'are coarser than the reports, count all: repeats = "keep" (in [read], or --set '
+        "read.repeats=keep)."
+    )
+
+
+def ways_out(plan: Plan, *, search: bool) -> str | None:
+    """Return why a map would have nothing to say, with ways out; None for a useful one.
+
+    Parameters
+    ----------
+    plan : Plan
+    search : bool
+        Whether to look for coarser grids, which takes longer than the plan: not under a δ, nor
+        where pairs are distributed.
+    """
+    if not plan.searches_grids or plan.refusal is None:
+        return plan.refusal
+    planned: MomentComponent = plan.single
+    with share_of_work(USABLE_GRID, 0.0, 0.5, SEARCH):
+        needed = epsilon_needed(planned)
+    coarser, facts = None, planned.facts
+    # Constants alone cost nothing, on any grid.
+    is_searched = planned.occupancy.is_local and not planned.delta and planned.requested_epsilon > 0
+    if search and is_searched:
+        with share_of_work(USABLE_GRID, 0.5, 1.0, OTHER_GRIDS, SEARCH, COUNTING):
+            coarser = _finest_usable(planned)
+    support = planned.support
+    sentence = (
+        "this grid is too fine for this fleet: its expected error is "
+        f"{support.mean_error:.3g} on average, and the assumed error of one number for all "
+        f"{support.cells:,} cells is {support.baseline_error:.3g}"
+    )
+    options = []
+    if coarser is not None:
+        options.append(f"{coarser.description} ({coarser.cells:,} cells), the finest usable grid")
+    if needed is not None:
+        options.append(f"this grid with epsilon {needed:g}")
+    sentence += ("; use " + ", or ".join(options) if options else "") + "."
+    if search or facts is None or facts.recount is None:
+        return sentence
+    return f"{sentence} hv.capacity or hexveil inspect finds grids that this fleet supports."
+
+
+def _finest_usable(plan: MomentComponent) -> GridAssessment | None:
+    """Return the coarser grid of most cells that says more than one constant."""
+    facts = plan.facts
+    if facts is None or facts.recount is None or not isinstance(facts.cells.grid, Cells):
+        return None
+    # The same number of cells would be the same map by another name, or a finer one.
+    n_cells = facts.occupancy.n_cells
+    coarser = (offer for offer in survey(plan) if offer.cells < n_cells and offer.is_usable)
+    return max(coarser, key=order_by_cells, default=None)

@@ -1,0 +1,565 @@
+"""What a fleet supports: advice, the table of grids, proposed runs, one grid for all columns."""
+
+import html
+import math
+import re
+import warnings
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hexveil as hv
+from examples import examples
+from fleets import fleet, recount
+from hexveil.cli.output.grid_text import common_rows
+from hexveil.mechanisms.looks.range_search import ErrorPrediction
+from hexveil.model.cells import CellTable
+from hexveil.model.public_metadata import PublicMetadata, ValueLattice
+from hexveil.planning.calibration import LARGEST, two_figures_up
+from hexveil.planning.feasibility.capacity import Capacity, assess_grids, propose_runs
+from hexveil.planning.feasibility.grid_assessment import GridAssessment, smoothed_error
+from hexveil.planning.feasibility.prediction import ErrorPredictor, epsilon_for_error
+from hexveil.planning.feasibility.recommendation import CommonGrid, choose, common_grids, ways_out
+from hexveil.planning.feasibility.utility_test import small_map_factor
+
+RANGES = ("bounds", "private", "per-cell", "auto")
+OFFER = GridAssessment(
+    hv.Cells(6, "6h", "Europe/Warsaw", "pooled"), "user", cells=41, users=300, floor=1.0,
+    predicted_error=1.94, smoothed_error=1.0, baseline_error=4.5, better=40, planned=True,
+    epsilon_least=0.1,
+)  # fmt: skip
+
+
+def on(resolution, timeslot="6h", **changes):
+    """Return an offer on another grid."""
+    return replace(OFFER, grid=hv.Cells(resolution, timeslot, "Europe/Warsaw"), **changes)
+
+
+def short(epsilon, resolution=6, error=3.0, **changes):
+    """Return an offer that would do at a larger loss only."""
+    return on(resolution, predicted_error=error, epsilon_halved=epsilon, **changes)
+
+
+def made(source, **options):
+    """Return a plan at a loss of 1 without its warning."""
+    return hv.plan(source, **{"epsilon": 1, "clipping_range": "auto"} | options, advise=False)
+
+
+def named(text):
+    """Return the loss that a sentence names."""
+    return float(re.search(r"with epsilon ([\d.]+\d)", text)[1])
+
+
+# ---- advice ----
+
+
+def test_a_warning_names_an_epsilon_that_is_enough_and_counts_nothing():
+    """A grid that is too fine is warned of without counting; a supported one is not."""
+
+    def counted_again(grids, unit):
+        raise AssertionError("the warning counts records again")
+
+    with pytest.warns(hv.GridTooFineWarning, match="hexveil inspect finds grids") as caught:
+        hv.plan(fleet(7, recount=counted_again), epsilon=1, clipping_range="bounds")
+    enough = made(fleet(7), epsilon=named(str(caught[0].message)), clipping_range="bounds")
+    assert enough.support.beats_constant
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        hv.plan(fleet(5, recount=recount), epsilon=1)
+
+
+@pytest.mark.parametrize("users", [60, 19])
+def test_plan_release_and_capacity_name_one_epsilon_that_is_enough(users):
+    """Also where the default takes a range there ("private" of 60), and has none in the plan."""
+
+    def same(grids, unit):
+        return tuple(fleet(grid.resolution, unit, users=users) for grid in grids)
+
+    plan = made(fleet(6, users=users, recount=same))
+    loss = named(ways_out(plan, search=False))
+    assert made(plan.facts, epsilon=loss).support.beats_constant
+    # The refusal of a release is the text with a search; the table has the number.
+    assert named(ways_out(plan, search=True)) == loss
+    table = hv.capacity(plan.facts, epsilon=1, resolutions=(6,), timeslots=("1h",))
+    assert table.offers[0].epsilon_needed == loss
+    runs = propose_runs(made(plan.facts, epsilon="0.01").single)
+    assert (runs.proposals, runs.nearest is None) == ({}, False)
+
+
+@pytest.mark.parametrize(
+    "options", [{"clipping_range": kind} for kind in RANGES[:2]] + [{"method": "equal-split"}]
+)
+def test_advice_names_the_finest_usable_grid_and_the_loss_that_would_do(options):
+    """The grid is the finest usable one of the table; a tenth less is not enough."""
+    plan = made(fleet(7, recount=recount), **options)
+    text = ways_out(plan, search=True)
+    usable = [
+        one for one in assess_grids(plan, losses="none").offers
+        if one.is_usable and one.resolution < 7
+    ]  # fmt: skip
+    finest = max(usable, key=lambda one: one.cells)
+    assert f"use {finest.description} ({finest.cells:,} cells), the finest usable grid" in text
+    for part, enough in ((1, True), (0.9, False)):
+        again = made(fleet(7), epsilon=named(text) * part, **options)
+        assert again.support.beats_constant is enough
+
+
+def test_a_prior_moves_the_verdict_and_no_epsilon_up_to_100_is_none():
+    """Cells that are known to differ support a finer grid; one user supports none."""
+    options = {"clipping_range": "bounds"}
+    assert not made(fleet(6), **options).support.beats_constant
+    assert made(fleet(6), baseline_error=5, **options).support.beats_constant
+    lonely = hv.Occupancy.from_dense(np.ones((1, 40), dtype=int))
+    assert "epsilon" not in ways_out(made(lonely, bounds=(0, 1)), search=True)
+
+
+def test_no_plan_is_below_the_floor_without_clipping():
+    """The average noise is at or above the floor, and at it where all users are alike."""
+    rng = np.random.default_rng(3)
+    options = {"method": "per-cell", "mechanism": "Baseline"}
+    for _ in range(20):
+        dense = rng.integers(0, 4, (rng.integers(2, 30), rng.integers(1, 9)))
+        dense[0, dense.sum(axis=0) == 0] = 1
+        dense[dense.sum(axis=1) == 0, 0] = 1
+        plan = made(hv.Occupancy.from_dense(dense), bounds=(0, 3), **options)
+        assert plan.scale.mean() >= plan.support.floor * (1 - 1e-9)
+    plan = made(fleet(6), **options)
+    assert plan.scale.mean() == pytest.approx(plan.support.floor)
+
+
+# ---- the table ----
+
+
+def table(**changes):
+    """Return the table of a fleet that crosses 4 ** (resolution - 4) cells."""
+    usual = {"resolutions": (1, 5, 6, 7, 9), "timeslots": ("1h",), "clipping_range": "bounds"}
+    return hv.capacity(fleet(6, recount=recount), **{"epsilon": 1} | usual | changes)
+
+
+def test_the_table_has_each_grid_and_unit_once():
+    """Nothing left says so with nulls; the proposal is for the unit that was read."""
+    found = table(timeslots=("1h", "6h"), privacy_units=("user-day", "user"))
+    rows = found.to_arrow().to_pylist()
+    assert [row["privacy_unit"] for row in rows] == ["user-day"] * 10 + ["user"] * 10
+    assert found.proposed.privacy_unit == "user"
+    assert [row["beats_constant"] for row in rows[:10]] == [False] * 2 + [True] * 2 + [False] * 6
+    assert (rows[0]["cells"], rows[0]["predicted_error"], rows[0]["floor"]) == (0, None, None)
+    assert rows[4]["floor"] == pytest.approx(10 * 16 / 200)
+    assert rows[4]["epsilon_needed"] == pytest.approx(1.7, abs=0.15)
+    assert (rows[2]["epsilon_needed"], found.offers[0].halved) == (None, False)
+
+
+def test_one_grid_is_proposed_and_the_loss_that_halves_is_named():
+    """The one of most cells under half of one constant's error; the finer one at that loss."""
+    found = table()
+    rows = found.to_arrow().to_pylist()
+    assert [row["proposed"] for row in rows] == [row["resolution"] == 5 for row in rows]
+    assert found.sentence.startswith("proposed: resolution 5 in 1h slots, unit user: 4 cells")
+    six = next(one for one in found.offers if one.resolution == 6)
+    text = f"The finer resolution 6 in 1h slots (16 cells) needs epsilon {six.epsilon_halved:g}."
+    assert text in found.sentence
+    assert six.epsilon_least <= six.epsilon_halved
+    for part, halved in ((1, True), (0.85, False)):
+        again = made(fleet(6), epsilon=six.epsilon_halved * part, clipping_range="bounds")
+        assert again.support.halved is halved
+
+
+def test_what_is_certainly_too_fine_is_not_planned():
+    """Its error is said to be above a bound; of cells that say more nothing is said."""
+    seven, nine = table().offers[-2:]
+    for one in (seven, nine):
+        assert (one.planned, one.beats_constant, one.halved) == (False, False, False)
+        assert one.better is None
+        assert one.predicted_error >= one.baseline_error
+    assert seven.epsilon_needed == pytest.approx(6.5, abs=0.15)
+    assert seven.epsilon_least == pytest.approx(12.8 / small_map_factor(64))  # 10 * 64 / 200 / 0.25
+    assert (seven.epsilon_halved, nine.epsilon_needed) == (None, None)  # above ten times 1
+
+
+def test_the_data_sets_own_grid_has_the_plans_figures():
+    """On the grid that was planned the row says what the plan says."""
+    plan = made(fleet(6, recount=recount))
+    row = next(one for one in table(clipping_range="auto").offers if one.resolution == 6)
+    assert row.predicted_error == pytest.approx(plan.expected_error, rel=1e-12)
+    assert (row.better, row.beats_constant) == (plan.support.better, plan.support.beats_constant)
+    assert row.floor == pytest.approx(plan.support.floor)
+
+
+def test_predictions_honour_the_clipping_range():
+    """With a clipping range the same fleet is predicted to do with less error."""
+    errors = {
+        kind: [one.predicted_error for one in table(clipping_range=kind).offers[2:4]]
+        for kind in RANGES
+    }
+    assert errors["auto"][1] < errors["bounds"][1]
+    assert errors["auto"] == errors["private"] < errors["per-cell"]
+
+
+@pytest.mark.parametrize(("epsilon", "kind"), [("0.5", "auto"), (1, "bounds"), (2, "auto")])
+def test_every_table_and_sentence_names_one_epsilon(epsilon, kind):
+    """The quick table names losses of some grids, and there those of the whole table."""
+    plan = made(fleet(7, recount=recount), epsilon=epsilon, clipping_range=kind)
+    everywhere, quick = (
+        {
+            one.grid: one.epsilon_halved
+            for one in assess_grids(plan, losses=losses).offers
+            if one.epsilon_halved is not None
+        }
+        for losses in ("all", "planned")
+    )
+    assert everywhere
+    assert quick.items() <= everywhere.items()
+
+
+def test_refused_tables():
+    """Unknown units, a bare occupancy, and records without places."""
+    with pytest.raises(hv.InputError, match="unit must be one of user, user-day, user-week"):
+        table(privacy_units=("bus",))
+    with pytest.raises(hv.InputError, match="not for a bare occupancy"):
+        assess_grids(made(fleet(5).occupancy, bounds=(0, 10)).single)
+    with pytest.raises(hv.InputError, match="records with places"):
+        hv.capacity(fleet(6), epsilon=1)
+
+
+def test_targets_become_what_they_cost():
+    """A plan within targets is compared at the loss it takes."""
+    plan = hv.plan(fleet(6, recount=recount), target_error="3%", advise=False)
+    found = assess_grids(plan.single)
+    assert found.epsilon == pytest.approx(float(plan.epsilon))
+    assert found.proposed is not None
+
+
+def test_a_notebook_shows_the_recommendation_and_the_grids():
+    """The sentence stands above the table; columns that say nothing of these grids are left out."""
+    found = table()
+    page = found._repr_html_()
+    assert html.unescape(re.match("<p>(.*?)</p>", page)[1]).lower() == found.sentence.lower()
+    assert page.count("<tr>") == 1 + len(found.offers)
+    assert "<th>predicted error</th>" in page
+    assert "<th>labels</th>" not in page
+    unplanned = [offer for offer in found.offers if offer.cells and not offer.planned]
+    assert page.count("<td>&gt; ") == len(unplanned) > 0
+
+
+@pytest.mark.parametrize("cells", [2, 3, 4, 8, 40])
+def test_one_constant_misses_less_on_few_cells(cells):
+    """The median of simulated normal cells misses what is said, to a hundredth or two."""
+    found = np.random.default_rng(cells).normal(size=(100_000, cells))
+    missed = np.abs(found - np.median(found, axis=1, keepdims=True)).mean()
+    assert small_map_factor(cells) == pytest.approx(missed / np.sqrt(2 / np.pi), rel=0.015)
+
+
+def sentence(*offers, unit="user", epsilon=1.0):
+    """Return the recommendation among some offers."""
+    return Capacity(offers, epsilon, unit).sentence
+
+
+def test_the_recommendation_in_words():
+    """The finest that halves; else the one at the least loss, or that a larger loss is needed."""
+    assert sentence(on(4, cells=5, predicted_error=0.1), OFFER, short(7.5, 7, cells=90)) == (
+        "proposed: resolution 6 in 6h slots, unit user: 41 cells, error 1.9, baseline error 4.5. "
+        "The finer resolution 7 in 6h slots (90 cells) needs epsilon 7.5."
+    )
+    noisy = short(None, 8, error=9.0, cells=400)
+    assert sentence(short(2.4), short(7.5, 7, error=9.0, cells=90), noisy) == (
+        "no grid has an error below half the baseline at epsilon 1; resolution 6 in 6h slots "
+        "(41 cells) needs epsilon 2.4. The finest usable grid is resolution 6 in 6h slots "
+        "(41 cells, error 3, baseline error 4.5)."
+    )
+    assert "usable" not in sentence(short(2.4, error=9.0))
+    assert "nor at ten times that" in sentence(short(None))
+    assert "; each needs more than epsilon 3." in sentence(replace(noisy, epsilon_least=3.0))
+    # A grid of one cell always does well, and says nothing of differences.
+    alone = "no grid tried leaves a map of three cells, or of three hexagons."
+    assert sentence(replace(OFFER, cells=1)) == alone
+    level = replace(OFFER, grid=hv.Labels("origin", "hour"))
+    assert sentence(level).startswith("proposed: origin x hour, unit user: 41")
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_tie_goes_to_smaller_hexagons_then_shorter_slots(order):
+    """Equal cells and errors never lead to larger hexagons, in whatever order they come."""
+    runs = [on(r, slot) for r in (3, 4, 6) for slot in ("1d", "1h", None)][::order]
+    fine = on(6, "1h")
+    assert Capacity(tuple(runs), 1.0, "user").proposed == fine
+    assert set(choose(runs).values()) == {fine}
+    better = on(5, "1d", predicted_error=1.0)
+    assert Capacity((*runs, better), 1.0, "user").proposed == better
+    needing = [replace(one, predicted_error=3.0, epsilon_halved=2.0) for one in runs]
+    assert "; resolution 6 in 1h slots" in sentence(*needing)
+
+
+@pytest.mark.parametrize(
+    ("unit", "other", "is_named"),
+    [("user", "user-day", True), ("user-week", "user-day", True), ("user-day", "user", False),
+     ("user-week", "user", False)],
+)  # fmt: skip
+def test_the_unit_is_never_changed(unit, other, is_named):
+    """Proposed is a grid of the asked unit; finer ones of weaker units have a sentence apart."""
+    asked = replace(OFFER, privacy_unit=unit, cells=5)
+    elsewhere = replace(OFFER, privacy_unit=other, cells=99)
+    said = sentence(asked, elsewhere, unit=unit)
+    assert said.startswith(f"proposed: resolution 6 in 6h slots, unit {unit}: 5 cells")
+    assert (
+        f"With a weaker promise: resolution 6 in 6h slots, unit {other}: 99" in said
+    ) is is_named
+    said = sentence(short(3.0, privacy_unit=unit), elsewhere, unit=unit)
+    assert said.startswith("no grid has an error below half the baseline at epsilon 1; ")
+
+
+# ---- proposed runs ----
+
+
+def test_finest_accurate_and_in_between():
+    """The most cells, the least error, and the most cells weighed by what they gain."""
+    fine = on(7, cells=60, predicted_error=4.3)
+    middle, coarse = on(6, cells=30, predicted_error=2.0), on(4, cells=4, predicted_error=0.5)
+    useless = on(9, cells=900, predicted_error=5.0)
+    assert choose([coarse, fine, middle, useless]) == {
+        "finest": fine, "balanced": middle, "accurate": coarse,
+    }  # fmt: skip
+    assert choose([useless]) == {}
+
+
+@pytest.mark.slow
+def test_every_proposed_run_is_usable_and_what_a_plan_reaches():
+    """Errors are those of the plan that is then made; there are hexagons for a map."""
+    advice = propose_runs(made(fleet(7, recount=recount)), min_users=10)
+    assert advice.nearest is None
+    assert set(advice.proposals) == {"finest", "balanced", "accurate"}
+    for run in advice.proposals.values():
+        assert run.is_usable
+        assert run.hexagons >= 3
+        plan = made(fleet(run.grid.resolution))
+        assert plan.expected_error == pytest.approx(run.predicted_error, rel=0.1)
+        assert run.smoothed_error < min(run.predicted_error, run.baseline_error)
+    assert advice.proposals["finest"].cells >= advice.proposals["accurate"].cells
+
+
+def test_without_a_usable_run_the_nearest_is_named():
+    """No run is proposed at a tiny loss; the one that needs the least is named with its loss."""
+
+    def proposals(epsilon):
+        return propose_runs(made(fleet(7, recount=recount), epsilon=epsilon), min_users=10)
+
+    advice = proposals("0.001")
+    assert advice.proposals == {}
+    assert advice.nearest.is_map
+    assert proposals(advice.epsilon_needed).proposals
+    assert proposals(advice.epsilon_needed * 0.5).proposals == {}
+
+
+def test_a_weaker_unit_is_named_only_if_it_gains_much():
+    """Days of vehicles are tried when asked for, and named if their map is much better."""
+
+    def days(grids, unit):
+        users = 60 if unit == "user" else 600
+        return tuple(fleet(g.resolution, unit, users=users) for g in grids)
+
+    plan = made(fleet(7, recount=days))
+    assert propose_runs(plan, min_users=10).weaker == ()
+    (weaker,) = propose_runs(plan, min_users=10, weaker_units=("user-day",)).weaker
+    assert (weaker.privacy_unit, weaker.users) == ("user-day", 600)
+    same = made(fleet(7, recount=recount))
+    assert propose_runs(same, min_users=10, weaker_units=("user-day",)).weaker == ()
+
+
+def test_a_dominant_user_is_named_where_noise_comes_from_it():
+    """One bus with most records needs more noise than all others: its share is stated."""
+
+    def share(of_records):
+        dense = np.ones((60, 16), dtype=int)
+        dense[0] = round(59 * of_records / (1 - of_records))
+        own = replace(fleet(6), occupancy=hv.Occupancy.from_dense(dense))
+        facts = replace(own, recount=lambda grids, _: tuple(own for _ in grids))
+        options = {"clipping_range": "bounds", "method": "per-cell", "mechanism": "Baseline"}
+        return propose_runs(made(facts, **options)).dominant_share
+
+    assert share(0.8) == pytest.approx(0.8, abs=0.01)
+    assert share(0.2) is None
+
+
+def test_smoothed_errors_are_those_of_normal_cells():
+    """Simulated cells with normal noise have the error of the formula; no noise has none."""
+    rng = np.random.default_rng(5)
+    between, noise = 3.0, 2.0
+    cells = rng.normal(0, between * math.sqrt(math.pi / 2), 200_000)
+    deviation = math.sqrt(2) * noise
+    raw = cells + rng.normal(0, deviation, cells.size)
+    t = between**2 * math.pi / 2
+    errors = np.abs(raw * t / (t + deviation**2) - cells)
+    predicted = smoothed_error(ErrorPrediction(np.array([noise]), np.zeros(1)), between)
+    assert predicted == pytest.approx(errors.mean(), abs=5 * errors.std() / math.sqrt(cells.size))
+    assert smoothed_error(ErrorPrediction(np.zeros(2), np.zeros(2)), 3.0) == 0.0
+
+
+# ---- one grid for several value columns ----
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ((0.4, 1, 2, 9), (0.4, 2, 4, 4), (7, 6, 5)),
+        ((1, 1, 1, 1), (1, 1, 1, 1), (8, 8, 8)),
+        ((1, 9), (9, 1), ()),
+    ],
+)
+def test_the_worst_column_decides(first, second, expected):
+    """Finest, balanced and accurate are those of the column that a grid serves worst."""
+    tables = {
+        column: [on(5 + n, cells=7 ** (n + 1), predicted_error=e) for n, e in enumerate(errors)]
+        for column, errors in (("a", first), ("b", second))
+    }
+    chosen = choose(common_grids(tables))
+    resolutions = tuple(grid.grid.resolution for grid in chosen.values())
+    assert resolutions == expected
+    if not expected:
+        assert common_rows(chosen, {"a": "", "b": ""}, "1")[0][0] == "No common grid"
+
+
+@pytest.mark.parametrize("statistics", ["mean", ("mean", "p50"), "users", ("mean", "users")])
+def test_declared_grids_are_judged_by_their_plans(statistics):
+    """Closed cells are off by one constant's error; a map that is refused beats none."""
+    area = hv.Cells(7, "1d", "Europe/Warsaw", "pooled", area=(20.8, 52.05, 21.3, 52.35))
+    facts = hv.declare(
+        user="car", value="speed", bounds=(0, 90), lat="lat", lon="lon", time="time", cells=area,
+        protect="presence", statistics=statistics,
+    )  # fmt: skip
+    plans = [
+        hv.plan(facts, epsilon=epsilon, fleet=3000, statistics=statistics, advise=False)
+        for epsilon in (Fraction(1, 100), 1, 100)
+    ]
+    grids = [CommonGrid.declared(plan.components) for plan in plans]
+    errors = [grid.relative_error for grid in grids]
+    assert errors == sorted(errors, reverse=True)
+    assert [grid.is_usable for grid in grids][::2] == [False, True]
+    for plan, grid in zip(plans, grids, strict=True):
+        (offer,) = grid.assessments.values()
+        assert offer.grid == grid.grid == plan.facts.cells.grid
+        assert offer.beats_constant is (plan.refusal is None)
+        closed = 1 - plan.figures().get("open_traffic", 1.0)
+        expected = (1 - closed) * offer.predicted_error / offer.baseline_error + closed
+        if statistics == ("mean", "users"):
+            counts = plan.prediction.counts
+            expected = max(expected, counts.count_error / counts.typical_count)
+        assert grid.relative_error == pytest.approx(expected)
+
+
+# ---- quick predictions against plans in full, and the loss that an error needs ----
+
+
+def crowd(seed, users=300, cells=12):
+    """Return public facts of a fleet whose users differ."""
+    rng = np.random.default_rng(seed)
+    dense = rng.poisson(rng.gamma(0.4, 4.0, (users, 1)) * rng.gamma(1.0, 1.0, (1, cells)))
+    dense[np.arange(cells), np.arange(cells)] += 1
+    occupancy = hv.Occupancy.from_dense(dense[dense.sum(axis=1) > 0])
+    table = CellTable(hv.Labels("cell"), labels={"cell": tuple(f"{i:03d}" for i in range(cells))})
+    return PublicMetadata(occupancy, table, ValueLattice.of((0, 60), "0.001"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", RANGES)
+@pytest.mark.parametrize("epsilon", ["0.3", "1", "5"])
+def test_a_prediction_is_near_the_plan(kind, epsilon):
+    """Within a few percent of the error of the plan in full, and hardly below it."""
+    known = crowd(2)
+    plan = made(known, epsilon=epsilon, clipping_range=kind)
+    quick_error = ErrorPredictor(plan, known).predict(Fraction(epsilon)).mean_error
+    assert 0.98 < quick_error / plan.expected_error < 1.08
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", RANGES)
+def test_the_loss_that_is_named_is_enough(kind):
+    """Planned in full there, the error is small enough; well below it, it is not.
+
+    "auto" takes another clipping range from some epsilon on, so that its error may rise there.
+    """
+    known, below = crowd(3), 0.5 if kind == "auto" else 0.8
+    plan = made(known, clipping_range=kind)
+    for error in (1.0, 3.0):
+        needed = ErrorPredictor(plan, known).epsilon_needed(error)
+        at = [
+            made(known, epsilon=needed * part, clipping_range=kind).expected_error
+            for part in (1.0, below)
+        ]
+        assert at[0] <= error * 1.01
+        assert at[1] > error
+
+
+@examples(25)
+@given(
+    st.integers(0, 1000),
+    st.sampled_from([{"clipping_range": kind} for kind in RANGES]
+                    + [{"method": "per-cell"}, {"method": "equal-split"}, {"objective": "max"}]),
+    st.sampled_from([0.2, 1.0, 4.0]),
+)  # fmt: skip
+def test_no_plan_is_below_the_floor(seed, options, epsilon):
+    """The error of every plan is at or above what is said to be certain."""
+    known = crowd(seed, users=40, cells=5)
+    plan = made(known, epsilon=epsilon, **{"clipping_range": "bounds"} | options)
+    predictor, error = ErrorPredictor(plan, known), plan.expected_error
+    assert predictor.error_lower_bound(epsilon) <= error * (1 + 1e-9)
+    assert predictor.epsilon_lower_bound(error * (1 + 1e-9)) <= epsilon
+
+
+@pytest.mark.parametrize("kind", RANGES)
+@pytest.mark.parametrize("error", [0.5, 2.0, 14.0])
+def test_the_two_floors_are_one_curve(kind, error):
+    """The least loss at an error has that error as its least; without clipping it is U G/(L e)."""
+    known = fleet(5, users=40)
+    predictor = ErrorPredictor(made(known, clipping_range=kind), known)
+    error *= 10 / 60
+    epsilon = predictor.epsilon_lower_bound(error)
+    assert predictor.error_lower_bound(epsilon) == pytest.approx(error, rel=1e-12)
+    if kind == "bounds":
+        assert epsilon == pytest.approx(10 * 4 / (40 * error), rel=1e-12)
+        assert predictor.error_lower_bound(0) == 2.5
+
+
+def test_other_requests_are_planned_in_full():
+    """Of what has no quick way the plan itself is the prediction; nothing is certain of it."""
+    known = crowd(4, users=60, cells=4)
+    for asked in ({"method": "per-cell"}, {"objective": "max"}, {"statistics": ("mean", "sd")}):
+        plan = hv.plan(known, epsilon=2, advise=False, **asked)
+        predictor = ErrorPredictor(plan, known)
+        assert not predictor.is_fast
+        quick = predictor.predict(Fraction(2)).mean_error
+        assert quick == pytest.approx(plan.primary_statistic.error.mean())
+    assert predictor.error_lower_bound(2.0) == predictor.epsilon_lower_bound(1.0) == 0.0
+
+
+@given(
+    st.lists(st.tuples(st.floats(1e-4, 100), st.floats(0, 3)), min_size=1, max_size=5),
+    st.floats(0.2, 2),
+    st.floats(1e-3, 10),
+)
+def test_the_least_loss_is_found(lines, error, begin):
+    """Of plans whose error falls as noise / loss + rest, the cheapest loss that is enough."""
+
+    def at(loss):
+        noise, off = min((n / float(loss) + o, o) for n, o in lines)
+        return ErrorPrediction(np.array([noise - off]), np.array([off]))
+
+    found = epsilon_for_error(at, error, Fraction(begin))
+    least = min((n / (error - o) for n, o in lines if o < error), default=np.inf)
+    if found is None:
+        assert least > LARGEST * (1 - 1e-5)
+    else:
+        assert at(Fraction(found)).mean_error <= error
+        assert found == pytest.approx(two_figures_up(max(least, 1e-6)), rel=1e-6)
+
+
+def test_rounding_does_not_end_the_search():
+    """An error that jumps up at some losses is passed by."""
+
+    def at(loss):
+        off = 0.5 if 6.3 < float(loss) < 6.4001 else 0.0
+        return ErrorPrediction(np.array([3.2 / float(loss)]), np.array([off]))
+
+    assert epsilon_for_error(at, 0.5, Fraction(1)) == pytest.approx(6.4, rel=0.02)

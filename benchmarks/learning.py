@@ -3,11 +3,13 @@
 Division of the data, fixed before any judging figure was looked at:
 
 - tuning: invented cities of the seeds 11 and 12; every choice and constant is made on these;
-- judging: invented cities of the seeds 5, 17 and 29, which nothing was tuned on.
+- judging: invented cities of the seeds 5, 17 and 29, which nothing was tuned on. (Of ranges from
+  memory 11 alone was tuned on, and 5 judged.)
 
 The invented city is `hexveil simulate --users 300 --days 42 --interval 2min`; privacy unit
 user-day, at least 10 buses in a cell, slots of 3 hours. With `--closed` two hexagons run at half
-speed from day 21 on, and from day 26 on half of the fleet is gone. Only figures of error are kept.
+speed from day 21 on, and from day 26 on half of the fleet is gone. Ranges follow from memory as in
+`publish`, or are bought every day. Only figures of error are kept, averages of the second half.
 
     python benchmarks/learning.py --seed 5 --epsilon 1 --out docs/figures/memory.csv
 """

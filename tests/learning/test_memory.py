@@ -133,7 +133,7 @@ def test_a_lasting_error_is_not_averaged_out():
         for chain in (days, with_error)
         for ends in (("low", "high"),)
     ]
-    assert widths[1] > widths[0] + 2.0
+    assert widths[1] > widths[0] + 1.5
 
 
 def test_cells_come_and_go():

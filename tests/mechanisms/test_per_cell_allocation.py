@@ -8,11 +8,12 @@ import pytest
 
 import hexveil as hv
 from hexveil import Occupancy
+from hexveil.base.errors import HexveilError
 from hexveil.mechanisms import CellMechanism
 from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.per_cell_allocation import PerCell
-from hexveil.mechanisms.sensitivity_report import UNMETERED, Meter
+from hexveil.mechanisms.sensitivity_report import UNMETERED, LaplaceNoise, Meter, NoisyMax
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, MapProblem
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
@@ -154,3 +155,28 @@ def test_stages_of_different_kinds_share_a_row():
     outputs = execute(allocation, PrivateSums(total), VettedNoise(), MemoryJournal(), meter)
     assert [row.size for row in outputs.values()] == [12, two]
     assert np.isfinite(allocation.estimates(outputs)).all()
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS[:-1], ids=str)
+def test_the_meter_counts_all_of_every_stage(mechanism):
+    """Six tenths of the booking are not enough: losses of all stages and cells are counted."""
+    problem, total = map_problem(n_cells=5)
+    allocation = PerCell(mechanism).allocate(problem, Fraction(3))
+    meter, noise = Meter(0.6 * allocation.losses()), SimulatedNoise(np.random.default_rng(1), 1)
+    with pytest.raises(HexveilError, match="more than was booked"):
+        execute(allocation, PrivateSums(total), noise, MemoryJournal(), meter)
+
+
+def test_a_request_that_was_not_asked_about_has_no_bound():
+    """Less noise than the losses were computed for, or noise of another kind, is refused."""
+    problem, _ = map_problem(n_cells=5)
+    stage = PerCell(hv.mechanisms.AKMV(candidates=16)).allocate(problem, Fraction(3)).next_stage({})
+    (request, *_), (report, *others) = stage.noise({}), stage.sensitivity({})
+    n_users = problem.occupancy.n_users
+    assert (report.loss_lower_bound(request, n_users) > 0).any()
+    assert not any(
+        own.loss_lower_bound(one, 1).any()
+        for one, own in zip(stage.noise({})[1:], others, strict=True)
+    )
+    for wrong in (NoisyMax(request.scale * 0.99), LaplaceNoise(np.array([request.scale]))):
+        assert np.isinf(report.loss_lower_bound(wrong, n_users)).all()

@@ -55,7 +55,8 @@ class InspectOptions(RunDeclaration):
 class PlanOptions(RunDeclaration):
     """Show price and expected error of a release; nothing is spent.
 
-    With --from and --to: which days pass, and a grid for all of them.
+    With --from and --to: which days pass, and a grid for all of them. With --days: errors of an
+    archive of such days that remembers, and the least daily epsilon for an error on the last.
     """
 
     example = "hexveil plan buses.toml --resolution 5 --epsilon 3"
@@ -66,6 +67,8 @@ class PlanOptions(RunDeclaration):
     save: Path | None = None
     first_day: str | None = None
     last_day: str | None = None
+    days: int | None = None
+    day_error: float | None = None
 
 
 class ReleaseOptions(RunDeclaration):

@@ -82,19 +82,13 @@ def _average(memory: Memory, by: Deviations, records: Sequence[Ints], group: Int
         mean, covariance, with_state = memory.predict(state, by, day)
         if number in group:
             weight = records[number] / total[day.cells]
-            lasting = begin - n + day.cells
-            # T is what is shown without its lasting part.
-            effect = day.published.lasting
-            true = mean - effect * state.mean[lasting]
-            of_true = with_state - effect * state.covariance[:, lasting]
-            cov_shown = covariance - effect[:, None] * with_state[lasting]
-            cov_true = cov_shown - (effect[:, None] * of_true[lasting]).T
+            truth = memory.without_lasting(state, day, (mean, covariance, with_state))
             rows = begin + day.cells
-            state.mean[rows] += weight * true
-            state.covariance[rows] += weight[:, None] * of_true.T
-            state.covariance[:, rows] += weight * of_true
-            state.covariance[np.ix_(rows, rows)] += np.outer(weight, weight) * cov_true
-            with_state[rows] += weight[:, None] * cov_shown
+            state.mean[rows] += weight * truth.mean
+            state.covariance[rows] += weight[:, None] * truth.with_state.T
+            state.covariance[:, rows] += weight * truth.with_state
+            state.covariance[np.ix_(rows, rows)] += np.outer(weight, weight) * truth.covariance
+            with_state[rows] += weight[:, None] * truth.with_shown
         step = update(covariance, mean, day.published.edges, day.published.density)
         state.mean[:] = state.mean + with_state @ step.gain
         state.covariance[:] = state.covariance - with_state @ step.loss @ with_state.T

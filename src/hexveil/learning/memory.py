@@ -39,6 +39,8 @@ WINDOW, ALARM = 7, 7.0
 USER_SHARE = 0.7
 """Usual part of the deviation of users that differs from day to day: a route has the same users."""
 SWEEPS_OF_A_FIT = 2
+MOST_SHARED = 0.9
+"""Largest square of the correlation of what is shown and of what clipping hides."""
 CHANGE = 0.1
 """Deviation of a changed level, in parts of the span."""
 
@@ -98,14 +100,17 @@ class Forecast(ReadOnlyArrays):
     ----------
     mean, deviation : ndarray of float, shape (n_cells,)
         Of what the cell would show without noise.
-    lasting_mean, lasting_deviation : ndarray of float, shape (n_cells,)
-        Of its difference from the cell's average.
+    lasting_mean, lasting_deviation, lasting_slope : ndarray of float, shape (n_cells,)
+        Of its difference from the cell's average, given what it would show: normal around
+        lasting_mean + lasting_slope · (shown - mean). Where little is known of the level, a part of
+        what is seen is what clipping hides.
     """
 
     mean: Floats
     deviation: Floats
     lasting_mean: Floats
     lasting_deviation: Floats
+    lasting_slope: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +133,24 @@ class LevelShift(ReadOnlyArrays):
 @dataclass(frozen=True, eq=False)
 class _State:
     mean: Floats
+    covariance: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Truths:
+    """Averages of a day's cells without their lasting errors: mean and covariances.
+
+    Attributes
+    ----------
+    mean : ndarray of float, shape (n,)
+    with_state : ndarray of float, shape (n_state, n)
+    with_shown, covariance : ndarray of float, shape (n, n)
+        With what the cells would show, and of themselves.
+    """
+
+    mean: Floats
+    with_state: Floats
+    with_shown: Floats
     covariance: Floats
 
 
@@ -208,6 +231,21 @@ class Memory:
         covariance = (covariance + covariance.T) / 2.0 + by.day**2 + np.diag(variance)
         return np.asarray(mean), np.asarray(covariance), np.asarray(with_state)
 
+    def without_lasting(
+        self, state: _State, day: _Day, prediction: tuple[Floats, Floats, Floats]
+    ) -> Truths:
+        """Return the law of a day's averages, without the lasting errors of the shown ones."""
+        mean, covariance, with_state = prediction
+        effect, rows = day.published.lasting, self.n_cells + 1 + self.n_slots + day.cells
+        of_truth = with_state - effect * state.covariance[:, rows]
+        with_shown = covariance - effect[:, None] * with_state[rows]
+        return Truths(
+            mean - effect * state.mean[rows],
+            of_truth,
+            with_shown,
+            with_shown - (effect[:, None] * of_truth[rows]).T,
+        )
+
     def update_state(
         self, state: _State, by: Deviations, number: int, sweeps: int = SWEEPS
     ) -> tuple[_State, Update, tuple[Floats, Floats]]:
@@ -280,13 +318,24 @@ class Memory:
                     states.pop()
                 self._learn_multiples(expected, by, day)
             states = [*states, new][-WINDOW - 1 :]
-        lasting = self.n_cells + 1 + self.n_slots + day.cells
-        earlier = states[-2]
+        return self._forecast(states[-2], by, step)
+
+    def _forecast(self, before: _State, by: Deviations, step: Update) -> Forecast:
+        """Return the forecast of the last day, from the state before it."""
+        number, day = len(self.days) - 1, self.days[-1]
+        morning = self.advance(before, by, number)
+        _, _, with_state = self.predict(morning, by, day)
+        rows, effect = self.n_cells + 1 + self.n_slots + day.cells, day.published.lasting
+        variance = effect**2 * np.diag(morning.covariance)[rows]
+        shared = effect * with_state[rows, np.arange(rows.size)]
+        most = np.sqrt(MOST_SHARED * variance * step.variance)
+        slope = np.clip(shared, -most, most) / step.variance
         return Forecast(
             step.mean,
             np.sqrt(step.variance),
-            day.published.lasting * earlier.mean[lasting],
-            day.published.lasting * np.sqrt(np.diag(earlier.covariance)[lasting]),
+            effect * morning.mean[rows],
+            np.sqrt(variance - slope**2 * step.variance),
+            slope,
         )
 
     def _ratios(self, expected: tuple[Floats, Floats], day: _Day) -> Floats:

@@ -111,19 +111,21 @@ def summarize_day(
     )
 
 
-def blank_day(when: Where, earlier: Sequence[PublishedDay], share_squares: Floats) -> PublishedDay:
+def blank_day(
+    when: Where, bounds: tuple[float, float], user: float, share_squares: Floats
+) -> PublishedDay:
     """Return a day that has no numbers yet: every average is as likely.
 
     Parameters
     ----------
     when : tuple
         Ordinal of the day; place and slot of each cell.
-    earlier : sequence of PublishedDay
-        Bounds are theirs, and the deviation of users on average.
+    bounds : pair of float
+    user : float
+        Deviation of user means within a cell, value units.
     share_squares : ndarray of float, shape (n_cells,)
     """
-    n_cells, bounds = share_squares.size, earlier[-1].bounds
-    user = float(np.exp(np.mean([np.log(day.user_deviation) for day in earlier])))
+    n_cells = share_squares.size
     edges = np.tile(np.linspace(*bounds, BINS + 1), (n_cells, 1))
     flat, nothing = np.ones((n_cells, BINS)), np.zeros(n_cells)
     return PublishedDay(*when, bounds, user, share_squares, edges, flat, nothing)

@@ -16,6 +16,7 @@ from hexveil.cli import main
 from hexveil.cli.commands.publish_command import publish_run
 from hexveil.cli.day_series import run_of_day
 from hexveil.cli.planned_release import plan_release
+from hexveil.cli.shared_steps import read_facts
 from hexveil.config import load
 from hexveil.learning.memory import Deviations
 from hexveil.learning.published_day import blank_day
@@ -24,6 +25,7 @@ from hexveil.planning.serialization.plan_codec import encode
 from hexveil.publishing import receipt
 from hexveil.publishing.archive.archive import open_archive
 from hexveil.publishing.memory import history
+from hexveil.publishing.memory.expected_errors import expected_errors, least_daily_epsilon
 from hexveil.publishing.memory.stored_day import (
     FILE,
     ROW,
@@ -159,11 +161,9 @@ def test_a_recipient_computes_the_ranges_again(published):
         (places[2] / FILE).read_bytes(), len(pq.read_table(places[2] / "cells.parquet"))
     )
     last = releases[2].published
-    blank = blank_day(
-        (last.day, last.place, last.slot),
-        [one.published for one in releases[:2]],
-        rows["share_squares"].astype(float),
-    )
+    users = np.exp(np.mean([np.log(one.published.user_deviation) for one in releases[:2]]))
+    where = last.day, last.place, last.slot
+    blank = blank_day(where, (0.0, 65.0), users, rows["share_squares"].astype(float))
     forecast = forecast_day([one.published for one in releases[:2]], blank, releases[1].deviations)
     stated = json.loads((places[2] / "manifest.json").read_text())["components"][0]
     ranges = [cell["noised"][0]["clipping_range"] for cell in stated["cells"]]
@@ -285,6 +285,27 @@ def test_days_are_rolled_up(published, capsys):
         hv.roll_up(places[:1])
     with pytest.raises(InputError, match="one release of each day"):
         hv.roll_up([places[0], places[0]])
+
+
+def test_errors_of_days_to_come_are_predicted(published, capsys):
+    """Expected errors fall by day; the least epsilon for one reaches it, half of it does not."""
+    facts = read_facts(run_of_day(load("run.toml", {}), DAYS[0]))
+    made = expected_errors(facts, Fraction(3), 14)
+    assert len(made.errors) == 14
+    assert made.errors[0] > made.errors[4] > made.errors[-1] > 0
+    wanted = 1.1 * made.errors[-1]
+    least = least_daily_epsilon(facts, wanted, 14)
+    assert least.errors[-1] <= wanted
+    assert least.epsilon < 3
+    assert expected_errors(facts, least.epsilon / 2, 14).errors[-1] > wanted
+    with pytest.raises(InputError, match="no epsilon"):
+        least_daily_epsilon(facts, 0.01, 3)
+    day = ["--set", f"select.dates={DAYS[0]},{DAYS[0]}"]
+    assert main(["plan", "run.toml", "--days", "3", *day]) == 0
+    assert "Day 3" in capsys.readouterr().out
+    assert main(["plan", "run.toml", "--day-error", "5", "--days", "3", "--json", *day]) == 0
+    assert json.loads(capsys.readouterr().out)["errors"][-1] <= 5
+    assert main(["plan", "run.toml", "--days", "0", *day]) == 2
 
 
 def forge(folder, change):

@@ -68,8 +68,16 @@ def plan(run: Run, options: declarations.PlanOptions) -> None:
     outputs = {"--compare": options.compare, "--grids": bool(options.grids)}
     outputs |= {"--curve": options.curve is not None, "--save": options.save is not None}
     is_series = options.first_day is not None or options.last_day is not None
+    outputs |= {"--days": options.days is not None, "--day-error": options.day_error is not None}
     stated = [name for name, is_given in (outputs | {"--from": is_series}).items() if is_given]
+    if options.day_error is not None and run.plan.epsilon is None:
+        run = run.with_fields("plan", epsilon="1")  # which the error takes the place of
     shared_steps.check_plan_options(run, stated)
+    if options.days is not None or options.day_error is not None:
+        from hexveil.cli import day_errors  # noqa: PLC0415  for --days alone
+
+        day_errors.show_errors(run, options.days, options.day_error, as_json=options.as_json)
+        return
     if is_series:
         from hexveil.cli import day_series  # noqa: PLC0415  for --from alone
 

@@ -56,6 +56,7 @@ from hexveil.mechanisms.looks.pooled_means import cell_shares
 from hexveil.mechanisms.looks.user_weights import (
     WEIGHT_CONFOUNDING,
     UserMeanPrior,
+    UserWeights,
     expected_bias,
     find_user_weights,
     max_bias,
@@ -201,7 +202,7 @@ class RememberedRanges(ClippingKind):
         return {"clipping_range": stated}
 
     def words(self, plan: Planned, price: Shown, part: Shown) -> str:  # noqa: ARG002
-        """Return what the ranges rest on."""
+        """Return the number of maps behind the ranges."""
         number = len(plan.request.history)
         maps = "an earlier map" if number == 1 else f"{number} earlier maps"
         return f"one for each cell, by the forecast of {maps}; nothing is spent on finding them."
@@ -284,14 +285,11 @@ def allocate_remembered(problem: PlanningProblem, promise: Promise) -> PlanAlloc
     forecast, facts, law = problem.forecast, problem.facts, promise.law
     assert forecast is not None  # noqa: S101  see `PlanningProblem.with_forecast`
     assert facts is not None  # noqa: S101
-    span, limit = float(problem.span[0]), float(promise.amount)
+    span = float(problem.span[0])
     within, deviation = forecast.within / span, forecast.deviation / span
     half, importance, rates = np.hypot(within, deviation), np.ones(deviation.size), None
     for _ in range(ROUNDS):
-        prior = UserMeanPrior(within * importance, 2.0 * WEIGHT_CONFOUNDING * half * importance)
-        weights = find_user_weights(
-            problem.occupancy, limit, prior, begin=rates, law=law, price=2.0 * half * importance
-        )
+        weights = weights_for(problem.occupancy, promise, within, half, importance, rates)
         rates = weights.rates
         deviations = weights.noise * math.sqrt(law.variance)
         squares = CellDesign.of(weights.weight).weight_squares
@@ -305,6 +303,36 @@ def allocate_remembered(problem: PlanningProblem, promise: Promise) -> PlanAlloc
     pooled = float(np.hypot(np.std(forecast.mean), forecast.within))
     ranges = RememberedRanges(weights.weight, lower, upper, steps, middle, pooled, forecast.within)
     return fit_noise(problem, promise, weighted_rows(problem.occupancy, ranges, weights.noise))
+
+
+def weights_for(
+    occupancy: Occupancy,
+    promise: Promise,
+    within: float,
+    half: Floats,
+    importance: Floats | float = 1.0,
+    begin: Floats | None = None,
+) -> UserWeights:
+    """Return weights and noise for ranges of cells, at the promise.
+
+    Parameters
+    ----------
+    occupancy : Occupancy
+    promise : Pure or Squares
+    within : float
+        S, in any unit.
+    half : ndarray of float, shape (n_cells,)
+        Half the width of each range, in the same unit.
+    importance : ndarray of float, shape (n_cells,), or float
+        Of a cell's error in their sum.
+    begin : ndarray of float, shape (n_cells,), optional
+        Rates of a search before.
+    """
+    scaled = half * importance
+    prior = UserMeanPrior(within * (scaled / half), 2.0 * WEIGHT_CONFOUNDING * scaled)
+    return find_user_weights(
+        occupancy, float(promise.amount), prior, begin=begin, law=promise.law, price=2.0 * scaled
+    )
 
 
 def choose_half_widths(

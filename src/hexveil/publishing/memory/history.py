@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from hexveil.learning.memory import Deviations, Forecast
     from hexveil.learning.published_day import Where
     from hexveil.mechanisms.pooled_law import MeanView
+    from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
 
@@ -98,10 +99,9 @@ def forecast_cells(facts: PublicMetadata, history: History) -> CellForecast | No
     occupancy, earlier = facts.occupancy, _alike(facts, history)
     if not earlier or occupancy.n_cells > MOST_CELLS:
         return None
-    # Weights by records alone: the squares of shares do not depend on what a plan will weigh by.
-    even = FactoredWeights(occupancy, np.ones(occupancy.n_users), np.ones(occupancy.n_cells))
-    days = [release.published for release in earlier]
-    day = blank_day(_day_and_places(facts, history), days, CellDesign.of(even).share_squares)
+    days, when = [release.published for release in earlier], day_and_places(facts, history.day)
+    users = float(np.exp(np.mean([np.log(day.user_deviation) for day in days])))
+    day = blank_day(when, days[-1].bounds, users, record_shares(occupancy))
     try:
         forecast = forecast_day(days, day, _stated(earlier))
     except np.linalg.LinAlgError:
@@ -128,9 +128,8 @@ def remember_means(
     """
     if facts.occupancy.n_cells > MOST_CELLS:
         return None
-    day = summarize_day(
-        _day_and_places(facts, history), view.looks, view.design, view.spread, view.bounds
-    )
+    when = day_and_places(facts, history.day)
+    day = summarize_day(when, view.looks, view.design, view.spread, view.bounds)
     day = replace(day, user_deviation=user_deviation(view))
     earlier, key = _alike(facts, history), memory_key(facts)
     remembered = _remember(day, earlier)
@@ -185,9 +184,16 @@ def _is_sound(forecast: Forecast) -> bool:
     return is_finite and bool((forecast.deviation > 0).all())
 
 
-def _day_and_places(facts: PublicMetadata, history: History) -> Where:
-    """Return the ordinal of a day, and place and slot of its cells."""
-    return history.day.toordinal(), *places_of(pa.table(name_columns(facts.cells)))
+def day_and_places(facts: PublicMetadata, day: date) -> Where:
+    """Return the ordinal of a day, and place and slot of each cell."""
+    return day.toordinal(), *places_of(pa.table(name_columns(facts.cells)))
+
+
+def record_shares(occupancy: Occupancy) -> Floats:
+    """Return Σp² of each cell, p the shares of users in its records."""
+    # Weights by records alone: these sums do not depend on what a plan weighs by.
+    even = FactoredWeights(occupancy, np.ones(occupancy.n_users), np.ones(occupancy.n_cells))
+    return CellDesign.of(even).share_squares
 
 
 def _alike(facts: PublicMetadata, history: History) -> list[EarlierRelease]:

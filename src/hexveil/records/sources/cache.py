@@ -196,14 +196,7 @@ class CacheFolder:
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """Open the cache of a folder; create the folder if it is missing.
-
-        Raises
-        ------
-        InputError
-            If it cannot be made, is no folder, is another's or open to others, or holds
-            something else.
-        """
+        """Open the cache of a folder, made if it is missing; refuse one that is not private."""
         target = Path(os.path.realpath(folder))
         prepare(target, option="cache", content="sums of single users", note=_NOTE)
         atomic_files.remove_stale(target)

@@ -323,7 +323,7 @@ class Release:
         tiles: bool | None = None,
         title: str | None = None,
         subtitle: str | None = None,
-        language: str | None = None,
+        language: str = "en",
         hide_geography: bool = False,
     ) -> Path:
         """Write the release folder and return it.
@@ -344,7 +344,7 @@ class Release:
         title, subtitle : str, optional
             Of the page and for data portals; by default those of the manifest, else what is
             averaged, and the name of the data set.
-        language : str, optional
+        language : str
             Of page and README.txt: "en", "de", "hi" or "pl"; by default English.
         hide_geography : bool
             Leave coast, rivers, borders and names of places out of the page's map.
@@ -357,7 +357,7 @@ class Release:
         StorageError
             If writing fails midway; nothing half-written stays.
         """
-        names = (title or "", subtitle or "", language or "en", not hide_geography)
+        names = (title or "", subtitle or "", language, not hide_geography)
         options = folders.FolderOptions(context, sign, catalogue, tiles, *names)
         return folders.write(self.table, self.manifest, folder, options, self.memory)
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from hexveil.base.items import items_of
-from hexveil.base.rational import Number, decimal_text, to_fraction
+from hexveil.base.rational import Number, decimal_text, items_of, to_fraction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

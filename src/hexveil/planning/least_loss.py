@@ -15,8 +15,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hexveil.base.errors import InputError
-from hexveil.base.items import items_of
-from hexveil.base.rational import to_positive_fraction
+from hexveil.base.rational import items_of, to_positive_fraction
 from hexveil.base.work_share import SEARCH, part_of_work
 from hexveil.model.statistic_terms import MOMENTS, Quantile, term_of
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import pyarrow as pa
 
+from hexveil.base.arrow_tables import html_table, paragraph
 from hexveil.base.errors import InputError
-from hexveil.base.html_tables import html_table, paragraph
 from hexveil.base.optional_packages import require_package
 from hexveil.base.work_share import SEARCH, parts_of_work, share_of_work
 from hexveil.model.cells import Cells, Labels

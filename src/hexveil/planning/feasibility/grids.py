@@ -21,8 +21,8 @@ import numpy as np
 
 from hexveil.base import hexagons
 from hexveil.base import scratch as scratch_folder
-from hexveil.base.column_file import ColumnFile
 from hexveil.base.errors import InputError
+from hexveil.base.scratch import ColumnFile
 from hexveil.base.work_share import COUNTING, share_of_work
 from hexveil.model.cells import Cells, CellTable, Labels, OneCell, slot_seconds
 from hexveil.model.occupancy import LocalOccupancy

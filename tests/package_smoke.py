@@ -41,7 +41,8 @@ def told(work, extra):
 
 def said(*arguments):
     """Return the exit code of the command, and all that it said."""
-    done = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, check=False)
+    command = [COMMAND] if COMMAND.exists() else [sys.executable, "-m", "hexveil"]
+    done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -53,6 +54,21 @@ def core():
     published = released()
     published.write("map")
     assert said("verify", "map")[0] == 0
+
+
+def reader():
+    """Load, verify, compare and roll up the folder of another; publishing names its extra."""
+    assert hv.load("map").to_arrow().num_rows == 1
+    assert said("verify", "map")[0] == 0
+    assert said("dossier", "map", "--out", "dossier.md")[0] == 0
+    assert said("roll-up", "map", "--one-cell")[0] == 0
+    assert "both are the same release" in said("compare", "map", "map")[1]
+    told(lambda: hv.Ledger("ledger.sqlite", dataset="buses", budget=9), "publish")
+    told(lambda: hv.release, "publish")
+    Path("buses.csv").write_text("bus,speed,ward\n")
+    code, text = said("map", "buses.csv")
+    assert (code, 'pip install "hexveil[publish]"' in text) == (2, True), text
+    hv.plan(dataset(), epsilon=3)
 
 
 def alone():

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hexveil.base.column_file import ColumnFile
+from hexveil.base.scratch import ColumnFile
 from hexveil.model.distributed_occupancy import DistributedOccupancy
 from hexveil.model.pair_columns import SuppressedPairs
 from hexveil.records.dataset import Dataset, DistributedSums

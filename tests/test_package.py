@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 import hexveil
+import package_smoke
 from hexveil.report.templates import FOLDER
 
 pytestmark = pytest.mark.install
@@ -159,8 +160,9 @@ def fresh(place):
 def install(built, constraints):
     """Return what installs the wheel with an extra, or only resolves what that would take."""
 
-    def made(inside, extra="", *more):
-        wheel = f"hexveil[{extra}] @ {built['wheel'].as_uri()}" if extra else built["wheel"]
+    def made(inside, extra="", *more, reader=False):
+        extras = ",".join(filter(None, ["" if reader else "publish", extra]))
+        wheel = f"hexveil[{extras}] @ {built['wheel'].as_uri()}" if extras else built["wheel"]
         done = uv("pip", "install", "--python", inside, "-c", constraints(extra), wheel, *more)
         if done.returncode and UNREACHED.search(done.stderr):
             missing("the package index cannot be reached")
@@ -187,7 +189,28 @@ def test_the_core_works_where_it_is_installed(tmp_path, fresh, install, version)
     smoke(python, tmp_path / "work", "core", *["alone"] * (version == THIS))
 
 
-@pytest.mark.parametrize("extra", sorted(EXTRAS - {"spark"}))
+def test_a_recipient_needs_no_extra(tmp_path, fresh, install, run_folder):
+    """The base install loads, verifies, compares and rolls up; publishing names its extra."""
+    python = fresh(sys.executable)
+    install(python, reader=True)
+    packages = {path.name for path in (python.parents[1] / "lib").glob("*/site-packages/*")}
+    assert not packages & {"opendp", "sqlalchemy"}
+    shutil.copytree(run_folder, tmp_path / "work" / "map")
+    smoke(python, tmp_path / "work", "reader")
+
+
+@pytest.fixture
+def run_folder(tmp_path):
+    """Return the folder of a release."""
+    records = package_smoke.dataset()
+    book = hexveil.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=9)
+    plan = hexveil.plan(records, epsilon=3)
+    folder = tmp_path / "released"
+    hexveil.release(records, plan, ledger=book, accept_noise=True).write(folder)
+    return folder
+
+
+@pytest.mark.parametrize("extra", sorted(EXTRAS - {"spark", "publish"}))
 def test_each_extra_alone_works(tmp_path, fresh, install, extra):
     """An extra brings all that it needs and no other extra is needed for it."""
     python = fresh(sys.executable)
@@ -276,7 +299,7 @@ def test_the_sdist_of_an_sdist_is_itself(sdist, built):
 
 
 def test_metadata_says_what_is_true(built):
-    """Name, licence, Python, readme and extras are those of the project; no address is made up."""
+    """Name, licence, Python, readme and extras are those of the project."""
     with zipfile.ZipFile(built["wheel"]) as packed:
         (name,) = (one for one in packed.namelist() if one.endswith("METADATA"))
         text = packed.read(name).decode()
@@ -287,6 +310,7 @@ def test_metadata_says_what_is_true(built):
     assert ("Requires-Python", ">=3.11") in fields
     assert ("Description-Content-Type", "text/markdown") in fields
     assert {value for key, value in fields if key == "Provides-Extra"} >= set(EXTRAS)
-    assert [value for key, value in fields if key == "Project-URL"] == []
+    addresses = [value for key, value in fields if key == "Project-URL"]
+    assert addresses == [f"{name}, {url}" for name, url in PROJECT["urls"].items()]
     named = {value for key, value in fields if key == "Classifier"}
     assert {f"Programming Language :: Python :: {version}" for version in TRIED} <= named

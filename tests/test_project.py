@@ -107,11 +107,20 @@ def test_version_is_the_same_everywhere():
     assert re.search(r"^version: (.+)$", citation, flags=re.MULTILINE)[1] == hv.__version__
 
 
+def test_addresses_are_no_placeholders_where_it_is_published():
+    """HEXVEIL_PUBLISH=1, which whoever uploads the package sets, refuses made-up addresses."""
+    placeholders = [url for url in PROJECT["urls"].values() if ".invalid/" in url]
+    if os.environ.get("HEXVEIL_PUBLISH"):
+        assert placeholders == [], "state the project's addresses in pyproject.toml"
+    # A placeholder can never be somebody's: RFC 2606 reserves its ending.
+    assert all(url.startswith("https://example.invalid/") for url in placeholders)
+
+
 def test_extras_are_those_of_the_design():
     """The extras have the names that the install lines in messages use."""
     extras = {
         "demo", "geo", "gtfs", "plots", "pandas", "polars", "postgres", "signing", "spark", "docs",
-            "portal", "tiles",
+            "portal", "publish", "tiles",
         "dev",
     }  # fmt: skip
     assert set(PROJECT["optional-dependencies"]) == extras

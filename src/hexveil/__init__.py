@@ -28,6 +28,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from hexveil.base.optional_packages import extras_named
+
 if TYPE_CHECKING:
     from hexveil import evaluation, mechanisms, theory
     from hexveil.base.errors import (
@@ -61,7 +63,7 @@ if TYPE_CHECKING:
     from hexveil.records.sources.record_format import RecordFormat
     from hexveil.simulation.city import example
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "evaluation": "hexveil.evaluation",
@@ -148,8 +150,9 @@ def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'hexveil' has no attribute {name!r}")
     home, _, own_name = _HOMES[name].partition(":")
-    module = importlib.import_module(home)
-    found = module if home == f"hexveil.{name}" else getattr(module, own_name or name)
+    with extras_named():
+        module = importlib.import_module(home)
+        found = module if home == f"hexveil.{name}" else getattr(module, own_name or name)
     globals()[name] = found
     return found
 

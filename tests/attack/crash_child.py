@@ -20,7 +20,7 @@ from attack import crash_draws
 from hexveil.cli import main
 from hexveil.ledger import Ledger, accounts, events
 from hexveil.publishing import markup
-from hexveil.records.utc_offsets import clock
+from hexveil.records.duckdb.times import clock
 from hexveil.report.templates import environment
 
 TIMEZONE = "Asia/Kolkata"

@@ -22,7 +22,7 @@ from markdown_it import MarkdownIt
 import hexveil as hv
 from chromium_flags import FLAGS
 from examples import examples
-from hexveil.base import csv_safety
+from hexveil.base import arrow_tables
 from hexveil.cli import app
 from hexveil.model.cells import CellTable
 from hexveil.publishing import folder
@@ -116,7 +116,7 @@ def made(tmp_path_factory):
 
 def unescape_formula(text):
     """Return the text that was guarded: one apostrophe less, where guarding put one."""
-    return text[1:] if csv_safety.escape_formula(text[1:]) == text else text
+    return text[1:] if arrow_tables.escape_formula(text[1:]) == text else text
 
 
 def csv_rows(text):
@@ -144,9 +144,9 @@ def test_other_readers_find_the_same_texts(made):
     pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
     path, labels = made.folder / "cells.csv", made.table[ROUTE].to_pylist()
     of_pandas = pd.read_csv(
-        path, keep_default_na=False, dtype={csv_safety.escape_formula(ROUTE): str}
+        path, keep_default_na=False, dtype={arrow_tables.escape_formula(ROUTE): str}
     )
-    assert list(map(unescape_formula, of_pandas[csv_safety.escape_formula(ROUTE)])) == labels
+    assert list(map(unescape_formula, of_pandas[arrow_tables.escape_formula(ROUTE)])) == labels
     assert of_pandas["mean_noisy"].tolist() == made.table["mean_noisy"].to_pylist()
     of_polars = pl.read_csv(path, infer_schema_length=0)
     # By its place: readers spell line ends in a column's name in their own way.
@@ -157,9 +157,9 @@ def test_other_readers_find_the_same_texts(made):
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=12), min_size=1, max_size=20))
 def test_guarding_is_undone_and_never_joins_two_texts(texts):
     """Whatever the texts: none begins a formula, and each comes back; columns as single texts."""
-    table = csv_safety.escape_formulas(pa.table({"t": texts, "n": range(len(texts))}))
+    table = arrow_tables.escape_formulas(pa.table({"t": texts, "n": range(len(texts))}))
     guarded = table["t"].to_pylist()
-    assert guarded == [csv_safety.escape_formula(text) for text in texts]
+    assert guarded == [arrow_tables.escape_formula(text) for text in texts]
     assert not any(text.startswith(FORMULA) for text in guarded)
     assert [unescape_formula(text) for text in guarded] == texts
     assert table["n"].to_pylist() == list(range(len(texts)))

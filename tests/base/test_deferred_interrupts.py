@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from hexveil.base import deferred_interrupts
-from hexveil.base.deferred_interrupts import defer_interrupts
+from hexveil.base import atomic_files
+from hexveil.base.atomic_files import defer_interrupts
 from hexveil.base.errors import StorageError
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -72,7 +72,7 @@ def test_an_interrupt_while_handlers_are_put_back_leaves_none_deferred(heard, mo
             signal.raise_signal(number)
         return made
 
-    monkeypatch.setattr(deferred_interrupts.signal, "signal", put)
+    monkeypatch.setattr(atomic_files.signal, "signal", put)
     handlers = {number: signal.getsignal(number) for number in SIGNALS}
     with pytest.raises(KeyboardInterrupt), defer_interrupts():
         put_back.append("now")
@@ -85,7 +85,7 @@ def test_a_handler_from_outside_of_python_is_left_alone(monkeypatch):
     """It cannot be put back, so that it is not replaced."""
     real = signal.getsignal
     monkeypatch.setattr(
-        deferred_interrupts.signal, "getsignal", lambda n: None if n == signal.SIGHUP else real(n)
+        atomic_files.signal, "getsignal", lambda n: None if n == signal.SIGHUP else real(n)
     )
     before = real(signal.SIGHUP)
     with defer_interrupts():

@@ -74,7 +74,7 @@ def test_a_folder_is_private_and_gone_at_the_end(place):
     assert "PRIVATE" in (place / MARKER).read_text()
 
 
-STEPPED = ("scratch", "atomic_files", "deferred_interrupts", "contextlib", "weakref", "shutil")
+STEPPED = ("scratch", "atomic_files", "contextlib", "weakref", "shutil")
 
 
 def use_a_folder(number):

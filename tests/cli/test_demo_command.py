@@ -1,28 +1,25 @@
-"""`hexveil demo`: a new folder each time, a good map, and what it found."""
+"""`hexveil demo`: a new folder each time, and a good map."""
 
 import contextlib
 import importlib.metadata
 import io
 import json
-import re
 from fractions import Fraction
 
-import h3
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
 from hexveil.cli import demos, main, shared_steps
-from hexveil.cli.demos import FLIGHTS_SHOW, place_in_city
+from hexveil.cli.demos import FLIGHTS_SHOW
 from hexveil.simulation import flights
-from hexveil.simulation.city.streets import LATITUDE, LONGITUDE
 
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
     """Return the demo's run, data set and plan."""
-    run, _ = demos.prepare(FLIGHTS_SHOW, tmp_path_factory.mktemp("demo"))
+    run = demos.prepare(FLIGHTS_SHOW, tmp_path_factory.mktemp("demo"))
     return run, *read_and_planned(run)
 
 
@@ -68,7 +65,6 @@ def test_each_demo_makes_a_new_folder(tmp_path, monkeypatch, okay):
     lines = said.out.splitlines()
     assert lines[-1].endswith("demo-out/flights-1/map/report.html")
     assert (tmp_path / lines[-1].split()[-1]).is_file()
-    assert len(re.findall("^(?:Fastest|Slowest|Quality)", said.out, re.MULTILINE)) == 3
     for code in flights.NO_PLACE:
         assert code in said.out
     for path in (tmp_path / "demo-out" / "flights-1" / "map").iterdir():
@@ -113,25 +109,9 @@ def test_the_citys_demo_ends_with_its_map(in_the_city):
     folder, said = in_the_city
     assert said.splitlines()[-1].endswith("demo-out/city-1/map/report.html")
     assert "is invented: 350 buses, 30 days" in said
-    assert re.search("Fastest good cell +\\d+ km/h .*(of|in) the centre, ", said)
     manifest = json.loads((folder / "map" / "manifest.json").read_text())
     assert manifest["guarantee"]["privacy_unit"] == "user-day"
     assert Fraction(manifest["guarantee"]["epsilon_spent"]) <= 1
     cells = pq.read_table(folder / "map" / "cells.parquet")
     assert cells.num_rows > 80
     assert min(cells["users"].to_pylist()) >= 500
-
-
-@pytest.mark.parametrize(
-    ("north", "east", "said"),
-    [
-        (0.0, 0.0, "in the centre"),
-        (0.05, 0.0, "6 km north of the centre"),
-        (0.0, -0.05, "5 km west of the centre"),
-        (-0.04, 0.04, "6 km south-east of the centre"),
-    ],
-)
-def test_hexagons_are_placed_by_the_wind(north, east, said):
-    """Whoever reads the line knows where to look on the map."""
-    hexagon = h3.latlng_to_cell(LATITUDE + north, LONGITUDE + east, 9)
-    assert place_in_city({"hexagon": hexagon}) == said

@@ -163,3 +163,16 @@ def test_records_alone_are_told_of_it(here, call, refuse):
     said = refuse("inspect buses.parquet")
     assert "hexveil inspect FILE --init > run.toml drafts a run file" in said.err
     assert "--init" not in call("inspect buses.parquet --user bus").err
+
+
+def test_a_draft_under_private_presence_can_be_planned(here, call, okay):
+    """It leaves out what may not depend on records, and asks for the declarations."""
+    text = call("inspect buses.parquet --init --protect presence").out
+    (here / "private.toml").write_text(text)
+    missing = call("plan private.toml").err
+    for name in ("bounds", "timezone", "area", "fleet"):
+        assert f"{name} (in [" in missing
+    declared = {"area": "[72.6, 21.0, 73.0, 21.4]", "fleet": "100000"}
+    text = filled(text, **declared).replace('timeslot = "1h"', 'timeslot = "6h"')
+    (here / "private.toml").write_text(text)
+    okay("plan private.toml")

@@ -5,7 +5,9 @@ import http.client
 import re
 import threading
 import tomllib
+import webbrowser
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from urllib.parse import urlencode
 
 import pyarrow as pa
@@ -14,7 +16,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.cli import guided
-from hexveil.cli.studio.server import server_of
+from hexveil.cli.studio.server import StudioServer, server_of
 
 ANSWERS = {
     "low": "0", "high": "65", "unit": "km/h", "cells.timezone": "Asia/Kolkata",
@@ -281,6 +283,25 @@ def test_texts_of_unexpected_errors_are_hidden(window, monkeypatch):
     assert (status, "ValueError" in text, "4711" in text) == (500, True, False)
 
 
-def test_the_command_names_its_folder(refuse, fleet):
-    """A folder that there is not is refused."""
+def test_the_command_serves_until_it_is_interrupted(okay, refuse, fleet, monkeypatch):
+    """The address is printed, and opened by a private file: no argument of a browser shows it."""
+    opened = []
+    monkeypatch.setattr(webbrowser, "open", lambda url: opened.append(read(url)))
+    monkeypatch.setattr(StudioServer, "serve_forever", interrupted)
+    said = okay("studio")
+    (page,) = opened
+    (address,) = re.findall(r"http://127\.0\.0\.1:\d+/[\w-]{32}/", said.out)
+    assert address in page
     assert "there is no folder elsewhere" in refuse("studio elsewhere --no-browser").err
+
+
+def read(url):
+    """Return the text of the page that a browser is to open, which is nobody else's."""
+    file = Path(url.removeprefix("file://"))
+    assert file.parent.stat().st_mode & 0o077 == 0
+    return file.read_text()
+
+
+def interrupted(_):
+    """End a server as Ctrl-C does."""
+    raise KeyboardInterrupt

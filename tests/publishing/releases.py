@@ -12,7 +12,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 import hexveil as hv
-from hexveil.base import csv_safety
+from hexveil.base import arrow_tables
 from hexveil.publishing import receipt
 from hexveil.publishing.components import statements
 from hexveil.publishing.estimates import places
@@ -147,7 +147,7 @@ def forge_table(place, column, change):
     table = table.set_column(at, table.schema.field(column), made)
     pq.write_table(table, place / "cells.parquet")
     plain = table.drop_columns([c for c in ("geometry",) if c in table.column_names])
-    csv_safety.write(round_to_intervals(plain), place / "cells.csv")
+    arrow_tables.write_csv(round_to_intervals(plain), place / "cells.csv")
     if (place / "cells.geojson").exists():
         (place / "cells.geojson").write_bytes(places.geojson(round_to_intervals(plain)))
     seal(place)

@@ -113,9 +113,9 @@ def test_a_cache_keeps_counts_by_bin(days, expected, tmp_path, monkeypatch, way)
     """Days that are added up, by the fast path or by the engine."""
     monkeypatch.setattr(fast_path, "MIN_RECORDS", 1 if way == "sorted" else 10**9)
     cached = {"cache": tmp_path / "cache", "version": "1"}
-    scanned, scan = [], cached_reading._CachedReading._scanned
+    scanned, scan = [], cached_reading.CachedReading._scanned
     monkeypatch.setattr(
-        cached_reading._CachedReading,
+        cached_reading.CachedReading,
         "_scanned",
         lambda self, paths, **more: scanned.append(len(paths)) or scan(self, paths, **more),
     )

@@ -107,13 +107,13 @@ def place(tmp_path):
 def scans(monkeypatch):
     """Return the list that gets the names of the files whose records are read."""
     seen = []
-    scan = cached_reading._CachedReading._scanned
+    scan = cached_reading.CachedReading._scanned
 
     def counting(self, paths, **more):
         seen.extend(sorted(Path(path).name for path in paths))
         return scan(self, paths, **more)
 
-    monkeypatch.setattr(cached_reading._CachedReading, "_scanned", counting)
+    monkeypatch.setattr(cached_reading.CachedReading, "_scanned", counting)
     return seen
 
 
@@ -219,22 +219,6 @@ def test_every_unit_grid_and_way_with_repeats_agrees(
         timezone="UTC",
         **labels,
     )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("unit", ["user", "user-day"])
-def test_files_sorted_and_files_grouped_are_added_up(tmp_path, place, monkeypatch, unit):
-    """An entry is the same whichever way its pairs were found: of one way, the other can go on."""
-    source, more = fill(tmp_path / "days", days=1), {"privacy_unit": unit, "timezone": "UTC"}
-    for number, fewest in enumerate((SORTED, GROUPED, SORTED)):
-        pq.write_table(day(number), source / f"day{number}.parquet")
-        monkeypatch.setattr(fast_path, "MIN_RECORDS", fewest)
-        found = ask(source, cache=place, **more)
-    tables = [pq.read_schema(path) for path in place.glob("*.pairs")]
-    assert len(tables) == 3
-    for table in tables:
-        assert (table.names, table.types) == (tables[0].names, tables[0].types)
-    same(found, ask(source, **more))
 
 
 def write_csv(table, path):
@@ -503,14 +487,14 @@ def test_a_file_changed_in_place_is_believed(tmp_path, place, scans):
 
 def test_a_file_that_changes_while_it_is_read_is_refused(days, place, monkeypatch):
     """What is read of a file that is being written is not kept."""
-    scan = cached_reading._CachedReading._scanned
+    scan = cached_reading.CachedReading._scanned
 
     def growing(self, paths, **more):
         found = scan(self, paths, **more)
         os.utime(paths[0], (1, 1))
         return found
 
-    monkeypatch.setattr(cached_reading._CachedReading, "_scanned", growing)
+    monkeypatch.setattr(cached_reading.CachedReading, "_scanned", growing)
     with pytest.raises(InputError, match="changed while it was read"):
         ask(days, cache=place)
     assert not list(place.glob("*.entry"))
@@ -655,14 +639,14 @@ def test_a_full_disk_is_told_and_nothing_is_kept(days, place, monkeypatch):
 
 def test_an_entry_that_goes_while_it_is_added_up_is_told(days, place, monkeypatch):
     """Another process that clears the folder meanwhile makes no wrong sums."""
-    added_up = cached_reading._CachedReading.added_up
+    added_up = cached_reading.CachedReading._added_up
 
-    def cleared(self, entered):
+    def cleared(self, *entered):
         for path in place.glob("*.pairs"):
             path.unlink()
-        return added_up(self, entered)
+        return added_up(self, *entered)
 
-    monkeypatch.setattr(cached_reading._CachedReading, "added_up", cleared)
+    monkeypatch.setattr(cached_reading.CachedReading, "_added_up", cleared)
     with pytest.raises(StorageError, match="changed by somebody else"):
         ask(days, cache=place)
 
@@ -709,30 +693,6 @@ def test_the_faster_of_two_stands(days, place, monkeypatch):
     monkeypatch.setattr(file_groups.CacheQuery, "write", slow)
     same(ask(days, cache=place), ask(days))
     assert {path.name for path in place.iterdir()} == before
-
-
-@pytest.mark.slow
-def test_merging_stays_within_memory(tmp_path, place):
-    """With little memory the engine spills while adding up, and the result does not change."""
-    source, rng = tmp_path / "days", np.random.default_rng(3)
-    source.mkdir()
-    size = 80_000
-    for number in range(2):
-        users = [
-            f"a long name for a bus so that ids take some room {i % 9000}" for i in range(size)
-        ]
-        table = pa.table(
-            {
-                "bus": users,
-                "speed": rng.uniform(4321, 4380, size),
-                "lat": rng.uniform(52, 52.3, size),
-                "lon": rng.uniform(20.8, 21.2, size),
-                "t": FIRST + number * DAY + rng.integers(0, DAY, size),
-            }
-        )
-        pq.write_table(table, source / f"{number}.parquet")
-    few = ask(source, cache=place, memory="64MB")
-    assert sums_of(few) == sums_of(ask(source, memory="2GB"))
 
 
 @pytest.mark.slow
@@ -786,7 +746,6 @@ def test_versions_by_file_need_a_cache(days):
         ("days", "days/cache"),
         ("days", "days"),
         ("days/**/*.parquet", "days/deep/cache"),
-        ("days/*/*.parquet", "days/cache"),
         ("d*/*.parquet", "days"),
         ("days/day0.parquet", "days"),
     ],
@@ -801,13 +760,6 @@ def test_a_cache_among_the_records_is_refused(tmp_path, days, source, inside, mo
         with pytest.raises(InputError, match="lie one within the other"):
             ask(source, cache=cache)
     assert sorted(tmp_path.rglob("*")) == before
-
-
-@pytest.mark.slow
-def test_a_cache_beside_the_records_is_used(tmp_path, days, monkeypatch):
-    """A pattern that cannot reach the folder does not forbid it."""
-    monkeypatch.chdir(tmp_path)
-    same(ask("days/*.parquet", cache="days/cache"), ask("days/*.parquet"))
 
 
 def test_a_folder_that_is_not_safe_is_refused(days, tmp_path, place):

@@ -82,13 +82,14 @@ def is_text(field):
     return True
 
 
-def streamed(path, data, **declared):
+def streamed(path, data, max_line=1_000_000):
     """Return the records of a file as the reader gives them, and its malformed lines."""
     path.write_bytes(data)
-    record_format = RecordFormat(**declared)
-    file = TextFile(str(path), first_line(str(path), (), record_format), record_format)
+    file = TextFile(str(path), first_line(str(path)), RecordFormat())
     stream = TextStream([file], file.header.fields, 64e6)
-    table = pa.RecordBatchReader.from_stream(stream).read_all()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hexveil.records.sources.text_lines.LONGEST_LINE", max_line)
+        table = pa.RecordBatchReader.from_stream(stream).read_all()
     columns = [column.to_pylist() for column in table.columns]
     rows = [tuple(field or "" for field in row) for row in zip(*columns, strict=True)]
     return sorted(rows), stream.found.malformed[str(path)]
@@ -122,27 +123,24 @@ def test_lines_across_blocks_are_read_as_within_them(tmp_path_factory, parts):
         assert streamed(path, data) == oracle(data)
 
 
-@given(st.lists(st.lists(st.text('ab",\n\r x', max_size=6), min_size=3, max_size=3), max_size=20))
-def test_quoted_line_ends_are_read_where_they_are_declared(tmp_path_factory, rows):
-    """What a writer quotes comes back, with line feeds for all line ends."""
-    path = tmp_path_factory.mktemp("text") / "r.csv"
-    quoted = ["".join('"' + f.replace('"', '""') + '",' for f in row)[:-1] for row in rows]
-    found, malformed = streamed(path, HEADER + "\n".join(quoted).encode(), quoted_newlines=True)
-    assert malformed == 0
-    expected = [tuple(f.replace("\r", "\n") for f in row) for row in rows]
-    assert found == sorted(expected)
-
-
-def test_a_quote_that_does_not_end_costs_what_is_declared(tmp_path):
-    """Without a declaration its line; with one at most the longest line, and never the rest."""
+def test_a_quote_that_does_not_end_costs_its_line(tmp_path):
+    """And never the rest, also where somebody's writer meant the line to go on."""
     lines = [b"b%d,%d,x" % (i, i) for i in range(3_000)]
     lines[10] = b'b10,"10,x'
-    data = HEADER + b"\n".join(lines)
-    rows, malformed = streamed(tmp_path / "r.csv", data)
+    rows, malformed = streamed(tmp_path / "r.csv", HEADER + b"\n".join(lines))
     assert (len(rows), malformed) == (2_999, 1)
-    rows, malformed = streamed(tmp_path / "r.csv", data, quoted_newlines=True, max_line=2_000)
-    assert len(rows) + malformed == 3_000
-    assert malformed == 1
+    path = tmp_path / "quoted.csv"
+    path.write_text("user,speed,ward,note\n" + 'a,1,x,"one\ntwo"\n' * 9)
+    with pytest.raises(InputError, match="a quote ends with its line"):
+        hv.read(path, user="user", value="speed", bounds=(0, 40), cells=hv.Labels("ward"))
+
+
+def test_a_line_longer_than_blocks_is_one_malformed_line(tmp_path):
+    """What follows it in the next blocks is no record of anybody."""
+    long = b"z,1,x," * 400_000
+    data = HEADER + b"\n".join([*PLAIN_LINES, long + b"z,1,x", b"y,2,x"])
+    rows, malformed = streamed(tmp_path / "r.csv", data)
+    assert (len(rows), malformed) == (len(PLAIN_LINES) + 1, 1)
 
 
 ODDITIES = [
@@ -252,9 +250,6 @@ def test_joined_exports_of_two_systems_are_read(tmp_path, ending):
         ("r.csv", "user;speed;ward\na;1;x;\nb;2;y;\n"),
         ("r.csv", "user,note,speed,note,NOTE,ward\na,7,1,8,9,x\nb,,2,,,y\n"),
         ("r.txt", "user\tspeed\tward\na\t1\tx\nb\t2\ty\n"),
-        ("r.txt", "user speed ward\na 1 x\nb 2 y\n"),
-        ("r.txt", "  user   speed ward \n a   1    x\n b      2    y  \n"),
-        ("r.txt", 'user speed ward "the note"\na 1 x "a  b"\nb  2 y ""\n'),
         ("r.csv", "user,speed,ward\n\n\na,1,x\n\r\n\nb,2,y"),
     ],
 )
@@ -323,18 +318,6 @@ def test_a_byte_too_many_in_utf_16_refuses_nothing(tmp_path):
     assert 0 < odd.total() < 9 + 40
 
 
-def test_line_ends_in_quotes_are_named(tmp_path):
-    """Too many lines with a quote that does not end: the line to add is in the refusal."""
-    path = tmp_path / "r.csv"
-    path.write_text("user,speed,ward,note\n" + 'a,1,x,"one\ntwo"\nb,2,y,"one\ntwo"\n' * 9)
-    with pytest.raises(InputError, match="add quoted_newlines = true"):
-        hv.read(path, user="user", value="speed", bounds=(0, 40), cells=hv.Labels("ward"))
-    declared = RecordFormat(quoted_newlines=True)
-    assert of_units(path, format=declared) == {("a", "x", 9, 9000), ("b", "y", 9, 18000)}
-    with pytest.raises(InputError, match='quoted_newlines is not for protect = "presence"'):
-        of_anybody(path, format=declared)
-
-
 @pytest.mark.parametrize("ending", [".gz", ".zst"])
 @pytest.mark.parametrize("read", [of_units, of_anybody])
 def test_a_file_that_unpacks_to_far_too_much_is_refused_early(tmp_path, ending, read, monkeypatch):
@@ -368,8 +351,6 @@ def test_documents_that_unpack_to_far_too_much_are_refused(tmp_path, filling, mo
     [
         ("encoding", "klingon", "encoding must be"),
         ("encoding", "zlib", "encoding must be"),
-        ("quoted_newlines", 1, "quoted_newlines must be true or false"),
-        ("max_line", 10, "max_line must be a whole number of at least 1000"),
         ("max_unpacking", 0.5, "max_unpacking must be a whole number of at least 1"),
     ],
 )

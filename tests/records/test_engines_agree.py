@@ -452,10 +452,8 @@ def test_spark_reads_declared_formats_alike(spark, tmp_path):
     nested = RecordFormat(**vars(declared) | {"record_path": "r"})
     json_file = str(tmp_path / "r.json")
     assert isinstance(agree(read, json_file, spark, format=nested, **rules | where), dict)
-    common = RecordFormat(file_columns="common")
     differ, folder = test_record_format.DIFFER, test_record_format.folder
     csv = folder(tmp_path / "csv", differ)
     parquet = folder(tmp_path / "parquet", differ, pq.write_table, "parquet")
     for source in (csv, parquet):
-        assert isinstance(agree(read, source, spark, format=common, **rules), dict)
-        assert isinstance(agree(read, source, spark, **rules), tuple)
+        assert isinstance(agree(read, source, spark, **rules), dict)

@@ -278,12 +278,6 @@ def test_squares_that_could_overflow_are_left_out_by_counts_alone():
     assert not from_sums(table_of(found, squares=False), bounds=(0, 65), min_users=1).has_squares
 
 
-def test_private_sums_do_not_show():
-    """Neither the data set nor what it is made of shows a sum."""
-    dataset = from_sums(table_of(SAMPLE), bounds=(0, 65), min_users=1)
-    assert "30" not in repr(dataset) + repr(dataset.sums)
-
-
 def counted(*n):
     """Return rows of sums with these counts."""
     users = [str(i) for i in range(len(n))]

@@ -3,7 +3,6 @@
 import csv
 import gzip
 import json
-from itertools import pairwise
 
 import pyarrow as pa
 import pytest
@@ -139,19 +138,6 @@ ROWS = st.lists(
 def test_each_form_is_the_same_data_set_as_a_flat_file(tmp_path_factory, rows, suffix):
     """One run file reads all of them: an attribute's name is that of its value."""
     check_forms(tmp_path_factory.mktemp("forms"), rows, suffix, FORMS)
-
-
-@pytest.mark.slow
-def test_nested_forms_are_the_data_set_of_a_flat_file(tmp_path):
-    """A few records, with an id that is JSON text, a place that is none and a repeat."""
-    moments = ("2024-01-01T10:00:00+05:30", "2024-01-01T04:30:00Z", "2024-01-02T10:00:00+05:30")
-    plates = ("GJ05BX1", "GJ05BX1", '{"GUID"}')
-    rows = [
-        {"plate": plate, "speed": 20.5 + i, "lon": 72.8, "lat": 21.1, "observationDateTime": at}
-        for i, (plate, at) in enumerate(zip(plates, moments, strict=True))
-    ]
-    rows.append(rows[0] | {"lat": 95.0, "plate": "[7]"})
-    check_forms(tmp_path, rows, ".ndjson", (normalised, related, flat))
 
 
 def check_forms(folder, rows, suffix, forms):
@@ -300,12 +286,3 @@ def test_a_label_that_is_the_value_is_refused_too(tmp_path):
     path = write(tmp_path / "n.json", city(), normalised)
     with pytest.raises(InputError, match="value and label cannot be the same column"):
         reading(path, location=None, cells=Labels("speed.value"))
-
-
-def test_records_are_those_of_one_file_in_two(tmp_path):
-    """Files of one form are one source."""
-    rows = city(40)
-    for number, (low, high) in enumerate(pairwise((0, 25, 40))):
-        write(tmp_path / f"{number}.ndjson", rows[low:high], normalised)
-    whole = outcome(write(tmp_path / "whole.json", rows, normalised))
-    assert outcome(str(tmp_path / "*.ndjson")) == whole

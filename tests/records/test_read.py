@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from examples import examples
 from hexveil.base.errors import InputError
 from hexveil.model.cells import Cells, Labels, OneCell
-from hexveil.records.duckdb import fast_path, refusals
+from hexveil.records.duckdb import refusals
 from hexveil.records.read import read
 from hexveil.records.select import Select
 from records import oracle
@@ -400,18 +400,6 @@ def test_surat_has_its_noted_figures(shared):
     assert everyone.occupancy.n.sum() == 29_467
 
 
-@pytest.mark.slow
-def test_warsaw_has_its_noted_figures_and_recounts_them(shared):
-    """26, 90 and 345 cells with 1,565, 1,555 and 1,547 users at resolutions 5, 6 and 7."""
-    path = shared / "data" / "warsaw_buses.parquet"
-    found = read(path, bounds=(0, 90), cells=Cells(5, "1h", WARSAW), **CITY)
-    assert (found.occupancy.n_cells, found.occupancy.n_users) == (26, 1565)
-    grids = (Cells(6, "1h", WARSAW), Cells(7, "1h", WARSAW))
-    six, seven = (facts.occupancy for facts in found.public.recount(grids, "user"))
-    assert (six.n_cells, six.n_users) == (90, 1555)
-    assert (seven.n_cells, seven.n_users) == (345, 1547)
-
-
 def labelled(**more):
     """Return a small table with labels."""
     columns = {
@@ -473,15 +461,6 @@ def test_one_cell_holds_all_records():
     assert found.public.identity == known.public.identity
 
 
-def test_a_column_named_cell_may_be_the_value():
-    """One cell reads no column of its own, so that none of the records is taken for it."""
-    table = pa.table({"u": ["a", "b"], "cell": [1.0, 2.0]})
-    found = read(
-        table, user="u", value="cell", bounds=(0, 9), cells=OneCell(), select=Select(min_users=1)
-    )
-    assert [row[-2] for row in rows_of(found)] == [1000, 2000]
-
-
 LABELLED = st.lists(
     st.tuples(
         st.sampled_from("uvwx"), st.sampled_from(["10", "9", "é"]), st.sampled_from(["7", "8"]),
@@ -523,46 +502,22 @@ def by_place(top=None):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("top", [None, 2])
-def test_counts_are_added_up_beside_the_engine_as_by_it(monkeypatch, top):
-    """Grids of both kinds, per user and per day: the same cells, pairs and counts each way."""
-    labels = spread(cells=Labels("route", "side"), select=Select(min_users=2, top=top))
-    asked_of = ((by_place(top), GRIDS), (labels, (Labels("side"), Labels("side", "route"))))
-    for dataset, asked in asked_of:
-        for unit in ("user", "user-day"):
-            in_memory = tuple(dataset.public.recount(asked, unit))
-            with monkeypatch.context() as patch:
-                patch.setattr(fast_path, "MIN_RECORDS", 0)
-                sorted_beside = tuple(dataset.public.recount(asked, unit))
-            assert any(facts is not None for facts in in_memory)
-            for one, other in zip(in_memory, sorted_beside, strict=True):
-                assert (one is None) == (other is None)
-                if one is not None:
-                    assert one.occupancy.fingerprint == other.occupancy.fingerprint
-                    assert one.cells.names() == other.cells.names()
-                    assert one.cells.slot_names() == other.cells.slot_names()
-                    assert (one.rules, one.identity) == (other.rules, other.identity)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("packed", [False, True])
-def test_counts_on_other_grids_go_to_blocks_one_grid_after_another(monkeypatch, packed):
+@pytest.mark.parametrize("held", ["BYTES_OF_HELD_PAIR", "BYTES_OF_PAIR"])
+def test_counts_on_other_grids_go_to_blocks_one_grid_after_another(monkeypatch, held):
     """Where memory holds no pairs, each grid's are in blocks, and the same as in memory."""
     dataset = by_place()
     in_memory = tuple(dataset.public.recount(GRIDS, "user-day"))
     # The pairs of the data set itself take all that there is, or those of another grid would.
-    monkeypatch.setattr(refusals, "BYTES_OF_HELD_PAIR" if packed else "BYTES_OF_PAIR", 10**12)
-    if packed:
-        monkeypatch.setattr(fast_path, "MIN_RECORDS", 0)
+    monkeypatch.setattr(refusals, held, 10**12)
     in_blocks = tuple(dataset.public.recount(GRIDS, "user-day"))
-    for held, found in zip(in_memory, in_blocks, strict=True):
+    for here, found in zip(in_memory, in_blocks, strict=True):
         assert not found.occupancy.is_local
         user, n = found.occupancy.map_cells(lambda pairs: (pairs.user, pairs.n))
         assert (user.tolist(), n.tolist()) == (
-            held.occupancy.user.tolist(), held.occupancy.n.tolist(),
+            here.occupancy.user.tolist(), here.occupancy.n.tolist(),
         )  # fmt: skip
-        assert found.occupancy.users_per_cell.tolist() == held.occupancy.users_per_cell.tolist()
-        assert found.cells.names() == held.cells.names()
+        assert found.occupancy.users_per_cell.tolist() == here.occupancy.users_per_cell.tolist()
+        assert found.cells.names() == here.cells.names()
 
 
 @pytest.mark.slow
@@ -687,36 +642,6 @@ def test_every_type_of_number_is_read(kind):
         arguments = {"user": "u", "value": "v", "bounds": (0, 65), "cells": Labels("w")}
         found.append(read(table, **arguments, select=Select(min_users=1)).sums.total.tolist())
     assert found[0] == found[1]
-
-
-@pytest.mark.slow
-def test_repeats_are_found_the_same_way_by_sorting_and_by_the_engine(monkeypatch):
-    """Beyond the records whose hashes fit in memory, the engine finds the same repeats."""
-    rng = np.random.default_rng(3)
-    size = 4_000
-    table = pa.table(
-        {
-            "u": [f"bus-{i}" for i in rng.integers(0, 50, size)],
-            "w": rng.choice(["x", "y"], size).tolist(),
-            "t": rng.integers(0, 200, size) + 1_700_000_000,
-            "v": rng.uniform(0, 65, size),
-        }
-    )
-
-    def found():
-        return read(
-            table, user="u", value="v", time="t", bounds=(0, 65), cells=Labels("w"), timezone="UTC"
-        )
-
-    in_memory = found()
-    monkeypatch.setattr("hexveil.records.duckdb.session.SORTABLE_PER_BYTE", size / 3 / 1e9)
-    in_parts = found()
-    assert rows_of(in_memory) == rows_of(in_parts)
-    monkeypatch.setattr("hexveil.records.duckdb.session.SORTABLE_PER_BYTE", size / 30 / 1e9)
-    grouped = found()
-    assert in_memory.public.rules["repeats of a user and time"] > 500
-    assert dict(in_memory.public.rules) == dict(grouped.public.rules)
-    assert rows_of(in_memory) == rows_of(grouped)
 
 
 def stacked(n, steps, other=0.0):

@@ -185,8 +185,8 @@ DIFFER = [
 
 
 @pytest.mark.slow
-def test_files_that_differ_in_an_unused_column_are_read_if_the_run_says_so(tmp_path):
-    """The refusal names the line to add; with it the folder is read as the common columns are."""
+def test_files_that_differ_in_an_unused_column_are_read(tmp_path):
+    """A folder is read as the common columns are, whatever stands in the others."""
     csv = folder(tmp_path / "csv", DIFFER)
     typed = [
         DIFFER[0].set_column(3, "note", [[{"inner": 1}]]),
@@ -195,29 +195,25 @@ def test_files_that_differ_in_an_unused_column_are_read_if_the_run_says_so(tmp_p
     parquet = folder(tmp_path / "parquet", typed, pq.write_table, "parquet")
     expected = held(pa.concat_tables([t.select(NAMES[:3]) for t in DIFFER]))
     for source in (csv, parquet):
-        with pytest.raises(InputError, match=r'uses none of them: add file_columns = "common"'):
-            read(source, **RULES)
-        assert held(source, format=RecordFormat(file_columns="common")) == expected
+        assert held(source) == expected
 
 
 def test_a_used_column_must_be_in_all_files(tmp_path):
     """Files that lack a column of the run, or have it in another type, are refused as before."""
     source = folder(tmp_path / "csv", [DIFFER[0], DIFFER[1].drop(["ward"])])
-    for declared in (RecordFormat(), RecordFormat(file_columns="common")):
-        with pytest.raises(InputError, match=r"different columns .*; list the files by name to"):
-            read(source, **RULES, format=declared)
+    with pytest.raises(InputError, match=r"different columns .*; list the files by name to"):
+        read(source, **RULES)
 
 
 @pytest.mark.slow
 def test_common_columns_of_a_folder_are_cached_file_by_file(tmp_path):
     """A cache gives what reading at once gives; another format does not find its entries."""
     source = folder(tmp_path / "csv", DIFFER)
-    common = RecordFormat(file_columns="common")
     kept = {"cache": tmp_path / "cache", "version": "1"}
-    assert held(source, format=common, **kept) == held(source, format=common)
+    assert held(source, **kept) == held(source)
     assert len(list((tmp_path / "cache").glob("*.entry"))) == 2
-    assert held(source, format=common, **kept) == held(source, format=common)
-    comma = RecordFormat(file_columns="common", decimal=",")
+    assert held(source, **kept) == held(source)
+    comma = RecordFormat(decimal=",")
     held(source, format=comma, **kept)
     assert len(list((tmp_path / "cache").glob("*.entry"))) == 4
 
@@ -233,9 +229,8 @@ def test_other_grids_are_counted_in_the_declared_format():
 
 
 REFUSED = [
-    (["1,5", "2,5"], RecordFormat(), r'decimal comma: add decimal = ","'),
-    (["1 m/s", "2.5 m/s"], RecordFormat(), r'add unit_suffix = "km/h", with your unit'),
-    (["1,5 m/s"] * 2, RecordFormat(decimal=","), r"add unit_suffix"),
+    (["1,5", "2,5"], RecordFormat(), r'decimal comma add decimal = ","'),
+    (["1 m/s", "2.5 m/s"], RecordFormat(), r'a unit behind them unit_suffix = "km/h"'),
     (["1", "2"], RecordFormat(unit_suffix="m/s"), r"must end in the declared unit_suffix 'm/s'"),
     (["1.5", "2.5"], RecordFormat(decimal=","), r"a text with a point is no number"),
 ]
@@ -253,7 +248,7 @@ def test_a_refusal_names_the_line_to_add(speeds, declared, match):
 def test_times_that_begin_with_a_day_name_the_time_format():
     """Day-first times are no ISO text: the sentence says how to declare them."""
     plain = pa.table({"bus": ["a"], "ward": ["x"], "speed": ["1"], "at": ["31/12/2024 10:00"]})
-    with pytest.raises(InputError, match=r'add their time_format, .*"%d/%m/%Y %H:%M:%S"'):
+    with pytest.raises(InputError, match=r'need a time_format = "%d/%m/%Y %H:%M:%S"'):
         read(plain, **RULES, **LOCAL)
     declared = RecordFormat(time_format="%m/%d/%Y %H:%M")
     with pytest.raises(InputError, match=r"must have the declared time_format '%m/%d/%Y %H:%M'"):
@@ -283,7 +278,6 @@ def test_a_format_for_text_is_refused_for_typed_columns():
     ("field", "text", "match"),
     [
         ("decimal", ";", 'decimal must be "." or ","'),
-        ("file_columns", "all", "file_columns must be"),
         ("time_format", " ", "time_format must be text"),
         ("time_format", "%d/%m/%Q", "unknown directive %Q"),
         ("time_format", "%d/%m", "must contain a year, a month and a day"),

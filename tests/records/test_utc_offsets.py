@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hexveil.base.errors import InputError
-from hexveil.records.utc_offsets import END_OF_TIMES, clock
+from hexveil.records.duckdb.times import END_OF_TIMES, clock
 
 ZONES = ["Europe/Warsaw", "Asia/Kolkata", "America/St_Johns", "Africa/Casablanca", "UTC"]
 

@@ -4,6 +4,10 @@ A writer locks its temporary name. The system releases the lock when the process
 ends, so a temporary name without a lock is stale: a killed process left it, and the next writer of
 the same path removes it. On a disk without locks (some network disks) stale names stay, because
 they cannot be distinguished from another writer's work.
+
+Also interrupts held back while a step runs that must not stop halfway. Such a step either pays for
+its result (a draw and its storage) or removes private files. A kill or a power cut still ends it;
+both callers have an answer to that.
 """
 
 from __future__ import annotations
@@ -14,21 +18,21 @@ import os
 import re
 import secrets
 import shutil
+import signal
 import sys
+import threading
 import weakref
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
-from hexveil.base.deferred_interrupts import defer_interrupts
 from hexveil.base.errors import StorageError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 if sys.platform != "win32":
     import fcntl
 
 _TEMPORARY = re.compile(r"\.(?P<name>.+)\.partial-[0-9a-f]{8}", re.DOTALL)
+_DEFERRED = ("SIGINT", "SIGTERM", "SIGHUP")
 _ATTEMPTS = 100
 """Attempts to create a temporary name; another run can remove one only before it is locked."""
 _OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -275,3 +279,47 @@ def reason(error: OSError) -> str:
     ('No space left on device', 'OSError')
     """
     return error.strerror or type(error).__name__
+
+
+@contextlib.contextmanager
+def defer_interrupts() -> Iterator[None]:
+    """Defer interrupts until the body is done; deliver them then."""
+    # Python runs signal handlers in the main thread alone.
+    if threading.current_thread() is not threading.main_thread():
+        yield
+    else:
+        with _handlers_replaced():
+            yield
+
+
+@contextlib.contextmanager
+def _handlers_replaced() -> Iterator[None]:
+    """Replace the handlers of signals by one that notes them; put them back and deliver those."""
+    waiting: list[int] = []
+    handlers: dict[int, Any] = {}
+    try:
+        for number in _deferrable():
+            # Noted first: an interrupt between these two lines restores the handler all the same.
+            handlers[number] = signal.getsignal(number)
+            signal.signal(number, lambda n, _: waiting.append(n))
+        yield
+    finally:
+        _restore_handlers(list(handlers.items()), waiting)
+
+
+def _deferrable() -> list[int]:
+    """Return the signals to defer, without those that are handled outside of Python."""
+    numbers = [getattr(signal, name) for name in _DEFERRED if hasattr(signal, name)]
+    return [number for number in numbers if signal.getsignal(number) is not None]
+
+
+def _restore_handlers(handlers: list[tuple[int, Any]], waiting: list[int]) -> None:
+    """Restore signal handlers and deliver each deferred signal once, even if a handler raises."""
+    if handlers:
+        number, handler = handlers.pop()
+        try:
+            signal.signal(number, handler)
+            if number in waiting:
+                signal.raise_signal(number)
+        finally:
+            _restore_handlers(handlers, waiting)

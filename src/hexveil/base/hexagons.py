@@ -16,7 +16,7 @@ import h3ronpy.vector
 import numpy as np
 import pyarrow as pa
 
-from hexveil.base.arrow_numbers import to_arrow, to_numpy
+from hexveil.base.arrow_tables import to_arrow, to_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

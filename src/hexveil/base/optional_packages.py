@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 
 def require_package(package: str, extra: str = "") -> None:
@@ -36,6 +37,25 @@ def is_installed(package: str) -> bool:
     return importlib.util.find_spec(package) is not None
 
 
+_EXTRAS = {"opendp": "publish", "sqlalchemy": "publish"}
+"""The extra of a package that whoever reads a release can do without."""
+
+
+@contextmanager
+def extras_named() -> Iterator[None]:
+    """Raise InputError with the line that installs it where a package of an extra is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in _EXTRAS:
+            raise
+        install = f'{package} is not installed: pip install "hexveil[{_EXTRAS[package]}]".'
+    else:
+        return
+    raise InputError(install)
+
+
 def load_on_use(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
     """Return the `__getattr__` of a package with names imported on first use.
 
@@ -56,7 +76,8 @@ def load_on_use(package: str, homes: Mapping[str, str]) -> Callable[[str], objec
     def load(name: str) -> object:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        found = getattr(import_module(f"{package}.{homes[name]}"), name)
+        with extras_named():
+            found = getattr(import_module(f"{package}.{homes[name]}"), name)
         setattr(sys.modules[package], name, found)
         return found
 

@@ -3,6 +3,9 @@
 Budgets, bounds and quanta are Fractions internally. A float stands for its shortest decimal text,
 so that 0.1 means one tenth. Where floats are unavoidable (noise scales, losses of millions of
 pairs), the function's name states the direction of rounding; a guarantee uses the safe one.
+
+Also items of an argument, whatever holds them: requests must not depend on a container or its
+order. The items of a set come in an order of their own, which hash seeds do not change.
 """
 
 from __future__ import annotations
@@ -10,14 +13,14 @@ from __future__ import annotations
 import math
 import re
 import sys
+from collections.abc import Iterable, Mapping
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.base.items import in_order
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 Number = int | str | Decimal | Fraction | float
 """The types that a caller may pass for an exact number."""
 
+_NUMBER = re.compile(r"-?[0-9]{1,30}([.][0-9]{1,30})?")
 ULP = 2.0**-52
 MAX_DOUBLE = Fraction(sys.float_info.max)
 _TINY = Fraction(1, 10**300)
@@ -143,3 +147,44 @@ def sum_upper_bounds(group: ArrayLike, terms: ArrayLike, n_groups: int) -> NDArr
     total = np.bincount(group, weights=np.asarray(terms, dtype=np.float64), minlength=n_groups)
     size = np.bincount(group, minlength=n_groups)
     return np.asarray(total * (1.0 + (size + 4.0) * ULP), dtype=np.float64)
+
+
+def items_of(value: object) -> list[Any]:
+    """Return the items of a list, tuple, set, array or column; another value alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> items_of({"b", "a", "10", "9"}), items_of(np.array([2, 1])), items_of("mean")
+    (['9', '10', 'a', 'b'], [2, 1], ['mean'])
+    """
+    if isinstance(value, (set, frozenset)):
+        return sorted(value, key=natural_order)
+    if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
+        return [value]
+    # Of arrays and columns these give numbers of Python, whose text is theirs.
+    for method in ("tolist", "to_list", "to_pylist"):
+        if hasattr(value, method):
+            items = getattr(value, method)()
+            return list(items) if isinstance(items, list) else [items]
+    return list(value)
+
+
+def in_order(value: object, name: str) -> list[Any]:
+    """Return the items of an ordered container; refuse a set, which has no order.
+
+    Raises
+    ------
+    InputError
+        If it is a set.
+    """
+    if isinstance(value, (set, frozenset)):
+        raise InputError(f"{name} is a set, whose items have no order; write a list.")
+    return items_of(value)
+
+
+def natural_order(item: object) -> tuple[bool, Fraction, str]:
+    """Return the sort key of items: numbers by their size, then texts by their letters."""
+    text = str(item)
+    is_number = _NUMBER.fullmatch(text) is not None
+    return not is_number, Fraction(text) if is_number else Fraction(0), text

@@ -23,6 +23,7 @@ from typer.core import TyperCommand, TyperGroup
 
 import hexveil
 from hexveil.base.errors import HexveilError, InputError
+from hexveil.base.optional_packages import extras_named
 from hexveil.cli import declarations
 from hexveil.cli.endings import CODE as INTERRUPTED
 from hexveil.cli.endings import STOPPED, UNEXPECTED, Failure, remedy
@@ -329,7 +330,8 @@ def run(arguments: Sequence[str] | None = None) -> tuple[int, Failure | None]:
             # Not standalone: the parser would print errors and exit with codes of its own.
             code = 0
             if page is None:
-                code = app(words, prog_name="hexveil", standalone_mode=False)
+                with extras_named():
+                    code = app(words, prog_name="hexveil", standalone_mode=False)
             else:
                 typer.echo(page)
     except HexveilError as error:

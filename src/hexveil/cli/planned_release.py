@@ -13,7 +13,7 @@ import sys
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import typer
@@ -72,51 +72,104 @@ class PlannedRelease:
     plan : Plan
     warning : str or None
         Why the grid is too fine, where the run accepts that.
+    dataset : Dataset or ColumnDatasets, optional
+        The records, which made the plan; None under private presence, where declarations do.
+    history : History, optional
+        Earlier releases that are remembered.
     """
 
     run: Run
     plan: Plan
     warning: str | None = None
-
-    whose: ClassVar[str]
-    """Whom the loss is booked for."""
+    dataset: ReleasableDataset | None = None
+    history: History | None = None
 
     @property
     def facts(self) -> AnyFacts:
         """Counted or declared facts of the records."""
-        raise NotImplementedError
+        return cast("AnyFacts", self.plan.facts) if self.dataset is None else self.dataset.public
+
+    @property
+    def whose(self) -> str:
+        """Whom the loss is booked for."""
+        return "any unit, present or not" if self.dataset is None else "the most exposed unit"
 
     def request(self, dataset: str) -> str:
         """Return the fingerprint of the request, under the name of a data set."""
-        raise NotImplementedError
+        if self.dataset is None:
+            return request_name(presence_request(dataset, self.plan))
+        return fingerprint(request_of(dataset, self.dataset.public, self.plan))
 
     def price_rows(self) -> list[Row]:
         """Return the price; under private presence also the prediction on paper."""
-        return price_rows(self.plan, self.facts)
+        paper = map_rows(self.plan, warning=self.plan.refusal) if self.dataset is None else []
+        return [*price_rows(self.plan, self.facts), *paper]
 
     def plan_json(self) -> dict[str, Any]:
-        """Return the figures of the plan as JSON data."""
-        return shared_steps.plan_json(self.plan)
+        """Return the figures of the plan as JSON data; from declarations, with its promise."""
+        if self.dataset is not None:
+            return shared_steps.plan_json(self.plan)
+        unit, plan = self.facts.privacy_unit, self.plan
+        stated = promise(unit, plan.epsilon, protect="presence", delta=plan.delta)
+        return {**plan.to_json(), "promise": stated}
 
     def open_ledger(self, account: Account) -> Ledger | None:
-        """Return the ledger, opened; None if it is to be opened once the records are read."""
-        return Ledger(**account)
+        """Return the ledger, opened; None for a new one that is to be opened after the reading.
 
-    def as_booked(self, _book: Ledger) -> PlannedRelease:
-        """Return this release by the plan that the ledger keeps for its request."""
-        return self
+        So a run under private presence that fails leaves no trace in it.
+        """
+        is_later = self.dataset is None and receipts.known_spend(account) is None
+        return None if is_later else Ledger(**account)
+
+    def as_booked(self, book: Ledger) -> PlannedRelease:
+        """Return this release by the plan booked first: solvers differ in late digits."""
+        booked = None if self.dataset is None else booked_plan(self.dataset, self.plan, book)
+        return self if booked is None else replace(self, plan=booked)
 
     def preview(self, book: Ledger) -> tuple[PlannedRelease, bool]:
-        """Return the release as it would be made, and whether it would only replay numbers."""
-        raise NotImplementedError
+        """Return the release as it would be made, and whether it would only replay numbers.
+
+        Every check of a release is made; nothing is booked, drawn or decoded, and under private
+        presence no record is read.
+        """
+        if self.dataset is None:
+            check_declared(self.plan.facts, self.plan, book)
+            return self, replay_presence(self.plan, book) is not None
+        estimates = self.run.release.estimates or ("raw",)
+        used, replayed = preview_release(self.dataset, self.plan, ledger=book, estimates=estimates)
+        return replace(self, plan=used), replayed
 
     def publish(self, account: Account, book: Ledger | None) -> tuple[Release, Ledger]:
         """Book the price, then draw the noise; a repeated request costs nothing."""
-        raise NotImplementedError
+        if self.dataset is None:
+            return self._publish_declared(account, book)
+        book = book or Ledger(**account)
+        estimates = self.run.release.estimates or ("raw",)
+        # Whoever comes here was warned of a grid that is too fine.
+        with show_progress(RELEASING):
+            built = publish_numbers(
+                self.dataset, self.plan, ledger=book, estimates=estimates, accept_noise=True,
+                history=self.history,
+            )  # fmt: skip
+        return built, book
 
-    def open_cells(self, _published: Release) -> dict[str, int]:
-        """Return the number of open cells by value column; nothing where all cells are."""
-        return {}
+    def _publish_declared(self, account: Account, book: Ledger | None) -> tuple[Release, Ledger]:
+        """Replay stored numbers; read records only where noise is to be drawn."""
+        stored = None if book is None else replay_presence(self.plan, book)
+        if book is not None and stored is not None:
+            return stored, book
+        # Closed after it: what Spark keeps of one day is not there for the next.
+        with closing(read_private_records(self.run)) as dataset:
+            book = book or Ledger(**account)
+            with show_progress(RELEASING, ESTIMATES, DRAWS):
+                return publish_numbers(dataset, self.plan, ledger=book, accept_noise=True), book
+
+    def open_cells(self, published: Release) -> dict[str, int]:
+        """Return the number of open cells by value column, "" for a single one, if some are not."""
+        if self.dataset is not None:
+            return {}
+        releases = published.releases if len(published.releases) > 1 else {"": published}
+        return {name: sum(item.table["is_open"].to_pylist()) for name, item in releases.items()}
 
     def file_names(self) -> tuple[str, ...]:
         """Return the files that a release would write."""
@@ -129,110 +182,6 @@ class PlannedRelease:
             tiles=self.run.release.tiles,
             signed=self.run.release.sign is not None,
         )
-
-
-@dataclass(frozen=True, eq=False)
-class ReleaseOfRecords(PlannedRelease):
-    """A planned release where presence is public: its records are read, and made its plan."""
-
-    dataset: ReleasableDataset | None = None
-    history: History | None = None
-    """Earlier releases that are remembered."""
-
-    whose: ClassVar[str] = "the most exposed unit"
-
-    @property
-    def records(self) -> ReleasableDataset:
-        """The records."""
-        assert self.dataset is not None  # noqa: S101  see plan_release
-        return self.dataset
-
-    @property
-    def facts(self) -> AnyFacts:
-        """Public metadata of the records."""
-        return self.records.public
-
-    def request(self, dataset: str) -> str:
-        """Return the fingerprint of the request."""
-        return fingerprint(request_of(dataset, self.records.public, self.plan))
-
-    def as_booked(self, book: Ledger) -> PlannedRelease:
-        """Return this release by the plan booked first: solvers differ in late digits."""
-        booked = booked_plan(self.records, self.plan, book)
-        return self if booked is None else replace(self, plan=booked)
-
-    def preview(self, book: Ledger) -> tuple[PlannedRelease, bool]:
-        """Make every check of a release; book, draw and decode nothing."""
-        estimates = self.run.release.estimates or ("raw",)
-        used, replayed = preview_release(self.records, self.plan, ledger=book, estimates=estimates)
-        return replace(self, plan=used), replayed
-
-    def publish(self, account: Account, book: Ledger | None) -> tuple[Release, Ledger]:
-        """Book, draw and decode."""
-        book = book or Ledger(**account)
-        estimates = self.run.release.estimates or ("raw",)
-        # Whoever comes here was warned of a grid that is too fine.
-        with show_progress(RELEASING):
-            built = publish_numbers(
-                self.records, self.plan, ledger=book, estimates=estimates, accept_noise=True,
-                history=self.history,
-            )  # fmt: skip
-        return built, book
-
-
-@dataclass(frozen=True, eq=False)
-class ReleaseOfDeclarations(PlannedRelease):
-    """A planned release under private presence."""
-
-    whose: ClassVar[str] = "any unit, present or not"
-
-    @property
-    def facts(self) -> AnyFacts:
-        """The declared facts."""
-        return cast("AnyFacts", self.plan.facts)
-
-    def request(self, dataset: str) -> str:
-        """Return the fingerprint of the request: it follows from declarations."""
-        return request_name(presence_request(dataset, self.plan))
-
-    def price_rows(self) -> list[Row]:
-        """Return the price, and the prediction on paper."""
-        return [*super().price_rows(), *map_rows(self.plan, warning=self.plan.refusal)]
-
-    def plan_json(self) -> dict[str, Any]:
-        """Return the figures of the plan, with its promise."""
-        unit, plan = self.facts.privacy_unit, self.plan
-        stated = promise(unit, plan.epsilon, protect="presence", delta=plan.delta)
-        content: dict[str, Any] = plan.to_json()
-        return content | {"promise": stated}
-
-    def open_ledger(self, account: Account) -> Ledger | None:
-        """Return an existing ledger; a new one is opened once records are read.
-
-        So a run that fails leaves no trace in it.
-        """
-        return None if receipts.known_spend(account) is None else Ledger(**account)
-
-    def preview(self, book: Ledger) -> tuple[PlannedRelease, bool]:
-        """Check the declarations; no record is read."""
-        check_declared(self.plan.facts, self.plan, book)
-        return self, replay_presence(self.plan, book) is not None
-
-    def publish(self, account: Account, book: Ledger | None) -> tuple[Release, Ledger]:
-        """Replay stored numbers; read records only where noise is to be drawn."""
-        stored = None if book is None else replay_presence(self.plan, book)
-        if book is not None and stored is not None:
-            return stored, book
-        # Closed after it: what Spark keeps of one day is not there for the next.
-        with closing(read_private_records(self.run)) as dataset:
-            book = book or Ledger(**account)
-            with show_progress(RELEASING, ESTIMATES, DRAWS):
-                return publish_numbers(dataset, self.plan, ledger=book, accept_noise=True), book
-
-    def open_cells(self, published: Release) -> dict[str, int]:
-        """Return the number of open cells by value column, "" for a single one."""
-        releases = published.releases if len(published.releases) > 1 else {"": published}
-        return {name: sum(item.table["is_open"].to_pylist()) for name, item in releases.items()}
 
 
 def plan_release(
@@ -254,17 +203,16 @@ def plan_release(
     history : History, optional
         Earlier releases, for clipping ranges and estimates.
     """
-    planned: PlannedRelease
     if arguments.is_presence_private(run):
         plan = plan_declared(run, declare_run(run))
-        planned = ReleaseOfDeclarations(run, plan, plan.refusal)
+        planned = PlannedRelease(run, plan, plan.refusal)
     elif saved is not None:
         return _as_saved(run, saved)
     else:
         dataset = shared_steps.read_releasable(run)
         built = shared_steps.plan_run(run, dataset.public, history)
         warning = shared_steps.describe_infeasibility(built)
-        planned = ReleaseOfRecords(run, built, warning, dataset, history)
+        planned = PlannedRelease(run, built, warning, dataset, history)
     accepted = run.release.accept_noise if accept_noise is None else accept_noise
     if planned.warning is not None and not accepted:
         raise InputError(
@@ -279,7 +227,7 @@ def _as_saved(run: Run, folder: Path) -> PlannedRelease:
     plan = None if plan_folder.needs_records(folder) else Plan.load(folder)
     dataset: Any = shared_steps.read_releasable(run)
     plan = plan or Plan.load(folder, dataset)
-    return ReleaseOfRecords(run, plan, None, dataset)
+    return PlannedRelease(run, plan, None, dataset)
 
 
 # ---- declarations ----
@@ -287,16 +235,8 @@ def _as_saved(run: Run, folder: Path) -> PlannedRelease:
 
 def declare_run(run: Run) -> DeclaredFacts | DeclaredColumns:
     """Return the declared facts of the run; no record is read."""
-    facts: DeclaredFacts | DeclaredColumns = declare(**read_options(run))
+    facts: DeclaredFacts | DeclaredColumns = declare(**arguments.read_arguments(run, read_records))
     return facts
-
-
-def read_options(run: Run) -> arguments.Arguments:
-    """Return the keyword arguments of `read`, with the statistics that records are counted for."""
-    options = arguments.read_arguments(run, read_records)
-    if run.plan.statistics is not None:
-        options["statistics"] = run.plan.statistics
-    return options
 
 
 def plan_declared(run: Run, facts: DeclaredFacts | DeclaredColumns) -> Plan:
@@ -308,22 +248,18 @@ def plan_declared(run: Run, facts: DeclaredFacts | DeclaredColumns) -> Plan:
 
 def comparable_plans(run: Run) -> Iterator[Any]:
     """Yield plans on the declared area at other resolutions and timeslots; none for labels."""
-    options = read_options(run)
+    options = arguments.read_arguments(run, read_records)
     cells = options.pop("cells")
     if isinstance(cells, Cells):
         with show_progress(OTHER_GRIDS):
-            declare_on = partial(_declare_on, options)
-            yield from on_declared_grids(cells, declare_on, partial(plan_declared, run))
-
-
-def _declare_on(options: arguments.Arguments, cells: Cells) -> DeclaredFacts | DeclaredColumns:
-    facts: DeclaredFacts | DeclaredColumns = declare(**options, cells=cells)
-    return facts
+            yield from on_declared_grids(
+                cells, lambda grid: declare(**options, cells=grid), partial(plan_declared, run)
+            )
 
 
 def read_private_records(run: Run) -> Any:  # noqa: ANN401  private records of one column, or several
     """Return the run's records; show their counts on the holder's terminal. PRIVATE."""
-    source, options = arguments.source(run), read_options(run)
+    source, options = arguments.source(run), arguments.read_arguments(run, read_records)
     dataset = read_records(source, **options)
     # Only on a terminal: a file or a log of another's must not have them.
     if sys.stderr.isatty() and not run.privacy.quiet_records:

@@ -60,11 +60,6 @@ def to_run_path(path: Path) -> Path:
         return path
 
 
-def missing_out() -> InputError:
-    """Return the error for a run without a folder."""
-    return InputError("out (in [release], or --out) is needed: name a new folder for the map.")
-
-
 def write_run(run: Run, changes: Mapping[tuple[str, str], object], file: Path) -> None:
     """Write a proposed run that can be released as it is: with a folder, a ledger and a budget."""
     from hexveil.config.run_file import run_file_text  # noqa: PLC0415  as above
@@ -164,8 +159,6 @@ def _query_of_column(run: Run, dialect: str) -> str:
     from hexveil.records.sql import sums_query  # noqa: PLC0415  for --sql alone
 
     source, options = arguments.source(run), arguments.read_arguments(run, read_records)
-    if arguments.is_presence_private(run) and run.plan.statistics is not None:
-        options["statistics"] = run.plan.statistics
     if not isinstance(source, str):
         raise InputError("a query needs a single source; name one table or file.")
     if run.format.explicit_fields():

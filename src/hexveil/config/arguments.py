@@ -50,9 +50,10 @@ def read_arguments(run: Run, function: Callable[..., object]) -> Arguments:
     fields["cells"] = cells(run)
     if isinstance(fields["cells"], Labels) and run.cells.timezone is not None:
         fields.setdefault("timezone", run.cells.timezone)
-    # Records are counted by bin for these: each engine, and SQL, reads them so.
-    if has_distribution(run.plan.statistics or ()) and not is_presence_private(run):
-        fields["statistics"] = run.plan.statistics
+    # Records are counted by bin for distributions, and under presence for any: each engine does so.
+    statistics = run.plan.statistics or ()
+    if statistics and (is_presence_private(run) or has_distribution(statistics)):
+        fields["statistics"] = statistics
     # Sections of their own become arguments of their own.
     fields["select"] = Select(**run.select.explicit_fields())
     if run.format.explicit_fields():

@@ -21,8 +21,9 @@ import pyarrow.parquet
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from hexveil.base import atomic_files, csv_safety
+from hexveil.base import atomic_files
 from hexveil.base.arrays import Ints
+from hexveil.base.arrow_tables import write_csv
 from hexveil.base.errors import InputError, StorageError
 from hexveil.ledger import accounts, events, journal, soundness, tables
 from hexveil.ledger.accounts import Account, Spend
@@ -198,7 +199,7 @@ def _json(rows: list[dict[str, Any]]) -> bytes:
 
 def _csv(rows: list[dict[str, Any]]) -> bytes:
     sink = pa.BufferOutputStream()
-    csv_safety.write(_table(rows), sink)
+    write_csv(_table(rows), sink)
     return bytes(sink.getvalue())
 
 

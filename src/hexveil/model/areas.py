@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hexveil.base import hexagons
 from hexveil.base.errors import InputError
-from hexveil.base.items import items_of
+from hexveil.base.rational import items_of
 
 _FORMS = (
     "area must be a box (west, south, east, north in degrees), a polygon of (longitude, latitude) "

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from hexveil.base import hexagons
 from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
-from hexveil.base.items import items_of, natural_order
+from hexveil.base.rational import items_of, natural_order
 from hexveil.model.areas import Area, area_of
 from hexveil.model.time_zones import zone, zone_name
 

@@ -20,8 +20,7 @@ import numpy as np
 
 from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
-from hexveil.base.items import items_of
-from hexveil.base.rational import decimal_text, to_fraction
+from hexveil.base.rational import decimal_text, items_of, to_fraction
 from hexveil.model.public_metadata import FineBins, ValueLattice
 
 MOMENTS = ("mean", "variance", "sd")

@@ -34,8 +34,7 @@ from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
 from hexveil.accounting.promise import Promise
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
-from hexveil.base.items import items_of
-from hexveil.base.rational import round_up, to_positive_fraction
+from hexveil.base.rational import items_of, round_up, to_positive_fraction
 from hexveil.base.work_share import SEARCH, part_of_work
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.statistic_terms import MOMENTS, Quantile, term_of

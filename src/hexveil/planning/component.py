@@ -27,8 +27,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 import numpy as np
 
 from hexveil.accounting.promise import of_amount
-from hexveil.base.items import items_of
-from hexveil.base.rational import Number, decimal_text, to_fraction
+from hexveil.base.rational import Number, decimal_text, items_of, to_fraction
 from hexveil.base.read_only import read_only
 
 if TYPE_CHECKING:

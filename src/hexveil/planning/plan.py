@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from hexveil.accounting.promise import Promise, of_amount, summed
+from hexveil.base.arrow_tables import html_table, paragraph
 from hexveil.base.errors import InputError
-from hexveil.base.html_tables import html_table, paragraph
 from hexveil.base.optional_packages import require_package
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
 from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns, DeclaredFacts

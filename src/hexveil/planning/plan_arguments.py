@@ -12,8 +12,7 @@ import numpy as np
 
 from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.base.errors import InputError
-from hexveil.base.items import items_of
-from hexveil.base.rational import Number, to_fraction, to_positive_fraction
+from hexveil.base.rational import Number, items_of, to_fraction, to_positive_fraction
 from hexveil.mechanisms import CellMechanism, OptimalClipping, ThresholdMechanism, parse
 from hexveil.model.statistic_terms import Estimator, has_distribution, parse_statistics
 from hexveil.planning import option_rules

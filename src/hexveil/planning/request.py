@@ -12,8 +12,13 @@ import numpy as np
 
 from hexveil.accounting.noise_law import NoiseLaw, law_at
 from hexveil.base.errors import InputError
-from hexveil.base.items import in_order, items_of
-from hexveil.base.rational import Number, to_fraction, to_positive_fraction
+from hexveil.base.rational import (
+    Number,
+    in_order,
+    items_of,
+    to_fraction,
+    to_positive_fraction,
+)
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms import ThresholdMechanism
 from hexveil.planning import option_rules

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 
-from hexveil.base.deferred_interrupts import defer_interrupts
+from hexveil.base.atomic_files import defer_interrupts
 from hexveil.base.rational import round_up
 from hexveil.ledger import hash_losses
 from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns, DeclaredFacts

@@ -23,8 +23,9 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from hexveil import report
-from hexveil.base import atomic_files, csv_safety
+from hexveil.base import atomic_files
 from hexveil.base.arrays import Floats
+from hexveil.base.arrow_tables import write_csv
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.work_share import WRITING, tell_share
 from hexveil.publishing import receipt, signing
@@ -236,7 +237,7 @@ def _write_tables(folder: Path, table: pa.Table, *, tiled: bool) -> None:
     )
     tell_share(WRITING, 0.1)
     rounded = round_to_intervals(table)
-    csv_safety.write(rounded, folder / "cells.csv")
+    write_csv(rounded, folder / "cells.csv")
     tell_share(WRITING, 0.2)
     features = places.geojson(rounded)
     if features is not None and len(features) <= GEOJSON_LIMIT:

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn, TypeVar, overload
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hexveil.base.arrow_numbers import to_arrow
+from hexveil.base.arrow_tables import to_arrow
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns, DeclaredFacts
 from hexveil.model.private_pairs import PairBlocks, PrivatePairs
-from hexveil.model.public_metadata import PublicMetadata
 from hexveil.records.dataset import Dataset
 from hexveil.records.units import Units
 
@@ -194,25 +193,13 @@ def number_units(columns: list[Units]) -> tuple[Units, list[NDArray[np.int64]]]:
     return together, np.split(numbers.reshape(-1).astype(np.int64), ends)
 
 
-AnyFacts = PublicMetadata | DeclaredFacts
-
-OneValue = TypeVar("OneValue", Dataset, PrivateDataset)
-"""A data set of one value, by privacy model."""
 NO_SECOND_CLOCK = ("none", "not usable")
 """Of times without an offset, where there are none or they are left out."""
 
 
-@overload
-def combine_columns(datasets: Mapping[str, Dataset]) -> ColumnDatasets: ...
-
-
-@overload
-def combine_columns(datasets: Mapping[str, PrivateDataset]) -> PrivateColumns: ...
-
-
 def combine_columns(
     datasets: Mapping[str, Dataset] | Mapping[str, PrivateDataset],
-) -> ColumnDatasets | PrivateColumns:
+) -> ColumnDatasets | Any:  # noqa: ANN401  by the privacy model
     """Return data sets of one value each as value columns of one release.
 
     However each was read: by `hexveil.read`, with a cache or by Spark, or by `hexveil.from_sums`.
@@ -256,29 +243,22 @@ def combine_columns(
     ColumnDatasets('pm25': 1 cells, 'pm10': 1 cells, privacy_unit='user', n_users=2)
     """
     by_column = _by_column(datasets)
-    first, leading = next(iter(by_column.items()))
-    for column, dataset in by_column.items():
-        if isinstance(dataset, PrivateDataset) is not isinstance(leading, PrivateDataset):
-            raise InputError(
-                f"{column!r} and {first!r} differ in the privacy model (protect), which a release "
-                "has once; read them alike, or release them one by one."
-            )
-    if isinstance(leading, PrivateDataset):
-        private = {name: one for name, one in by_column.items() if isinstance(one, PrivateDataset)}
-        _check_common(private)
-        return PrivateColumns({name: _named(one, name) for name, one in private.items()})
-    counted = {name: one for name, one in by_column.items() if isinstance(one, Dataset)}
-    has_days = {ids_of(dataset).days is not None for dataset in counted.values()}
-    _check_common(counted)
-    if len(has_days) > 1:
+    _check_common(by_column)
+    renamed: dict[str, Any] = {
+        column: replace(dataset, public=replace(dataset.public, value=column))
+        for column, dataset in by_column.items()
+    }
+    if isinstance(next(iter(by_column.values())), PrivateDataset):
+        return PrivateColumns(renamed)
+    if len({ids_of(dataset).days is not None for dataset in renamed.values()}) > 1:
         raise InputError(
             "the ids of some data sets say their day and those of others do not; end every id of "
             'the sums with a space and the day, like "bus 7 2026-11-20".'
         )
-    return ColumnDatasets.of({name: _named(one, name) for name, one in counted.items()})
+    return ColumnDatasets.of(renamed)
 
 
-def _by_column(datasets: object) -> dict[str, Dataset | PrivateDataset]:
+def _by_column(datasets: object) -> dict[str, Any]:
     """Return the data sets by column; refuse anything else."""
     by_column = dict(datasets) if isinstance(datasets, Mapping) else {}
     if len(by_column) < 2:
@@ -294,17 +274,11 @@ def _by_column(datasets: object) -> dict[str, Dataset | PrivateDataset]:
     return by_column
 
 
-def _named(dataset: OneValue, column: str) -> OneValue:
-    """Return a data set named like its column: in texts, requests and checks."""
-    public: Any = replace(dataset.public, value=column)
-    return replace(dataset, public=public)
-
-
-def _check_common(by_column: Mapping[str, OneValue]) -> None:
+def _check_common(by_column: Mapping[str, Any]) -> None:
     """Refuse data sets that differ in a fact that a release has once."""
     leading_name, leading = next(iter(by_column.items()))
     for column, dataset in by_column.items():
-        pairs = zip(_common_facts(dataset.public), _common_facts(leading.public), strict=False)
+        pairs = zip(_common_facts(dataset), _common_facts(leading), strict=False)
         for (fact, stated), (_, expected) in pairs:
             if stated != expected:
                 raise InputError(
@@ -313,8 +287,10 @@ def _check_common(by_column: Mapping[str, OneValue]) -> None:
                 )
 
 
-def _common_facts(facts: AnyFacts) -> Iterator[tuple[str, object]]:
+def _common_facts(dataset: Dataset | PrivateDataset) -> Iterator[tuple[str, object]]:
     """Yield the common facts of all columns, by name."""
+    facts = dataset.public
+    yield "the privacy model (protect)", isinstance(facts, DeclaredFacts)
     if isinstance(facts, DeclaredFacts):
         # Of cells that are declared to be in use none is tested: another map.
         yield "their cells (the grid)", (facts.grid.fingerprint(), facts.grid.is_in_use)

@@ -15,13 +15,7 @@ Privacy: what a pair contributes after clamping is therefore what n values withi
 would contribute, whatever the input was. n is public, and clamping depends on nothing but the pair
 itself. So if all given sums of one user change, the result changes as if that user's values had
 changed within the bounds: exactly what every sensitivity here assumes. Given sums are handled
-as doubles, long sums of squares as decimals; that a double is inexact changes which possible sum
-is nearest, not this argument.
-
-Decimals: a value on the lattice is k * quantum, with k whole and at most `reach` = max(|lower|,
-|upper|) / quantum in size. If the quantum is a * 10^-p, its square is a^2 k^2 * 10^-2p: a decimal
-of 2p places, and so is a sum of squares. A double holds about 16 of its digits, which is not enough
-for some users of many records; the decimals here have up to 38, as engines do.
+as doubles; that a double is inexact changes which possible sum is nearest, not this argument.
 
 SQL for the number of a value's bin, the same in every dialect; counts by bin as one column.
 """
@@ -29,115 +23,21 @@ SQL for the number of a value's bin, the same in every dialect; counts by bin as
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hexveil.base.arrow_numbers import to_numpy
+from hexveil.base.arrow_tables import to_numpy
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.model.pair_bins import PairBins
 from hexveil.model.public_metadata import ValueLattice
 
-WIDTH = 38
-"""Digits of the widest decimal that engines share."""
-_LARGEST_SUM = 2**61
-
-
-@dataclass(frozen=True)
-class DecimalFormat:
-    """Decimal format of the values of a lattice.
-
-    Attributes
-    ----------
-    digits : int
-        Of k, the value in quanta.
-    width, places : int
-        Digits of the quantum, and how many of them are behind the point (p).
-    factor : int
-        The quantum without its point (a).
-    """
-
-    digits: int
-    width: int
-    places: int
-    factor: int
-
-
-def decimal_format(scale: ValueLattice) -> DecimalFormat | None:
-    """Return the decimal format of a lattice's values; None if their squares would not fit.
-
-    The square of a product of `digits` and `width` digits has at most 2 * (digits + width + 1) +
-    1 by any engine's rules. Sums of less than 2^61 quanta in all, as are asked for everywhere,
-    have sums of squares below reach * 2^61 squared quanta.
-
-    Examples
-    --------
-    >>> from hexveil.model.public_metadata import ValueLattice
-    >>> decimal_format(ValueLattice.of((0, 65), "0.005"))
-    DecimalFormat(digits=5, width=3, places=3, factor=5)
-    """
-    quantum = scale.quantum
-    # Exact: both bounds are multiples of the quantum.
-    reach = int(max(abs(scale.lower), abs(scale.upper)) / quantum)
-    # None for a quantum such as 1/3, which no decimal ends.
-    places = next((p for p in range(WIDTH // 2) if (quantum * 10**p).denominator == 1), None)
-    if places is None:
-        return None
-    factor, digits = int(quantum * 10**places), len(str(reach))
-    width = max(places, len(str(factor)))
-    fits = 2 * (digits + width + 1) + 1 <= WIDTH and factor**2 * reach * _LARGEST_SUM < 10**WIDTH
-    return DecimalFormat(digits, width, places, factor) if fits else None
-
-
-def exact_squares(
-    written: pa.Array, n: NDArray[np.int64], total: NDArray[np.int64], scale: ValueLattice
-) -> NDArray[Any]:
-    """Return sums of squares about the lower bound, in squared quanta, as Python's whole numbers.
-
-    round(sum(x^2) / quantum^2) - n l^2 - 2 l s, where l = lower / quantum and s is the total;
-    halves away from zero.
-
-    Parameters
-    ----------
-    written : pyarrow.Array of decimal128, shape (n_rows,)
-        Sums of squares about 0 in squared value units, of 2p places, none null. Private.
-    n, total : ndarray of int64, shape (n_rows,)
-        Counts (public), and totals in quanta above n times the lower bound.
-    scale : ValueLattice
-        A lattice with a decimal format.
-    """
-    form = decimal_format(scale)
-    assert form is not None  # noqa: S101  decimals were asked for
-    square = form.factor**2
-    digits = _without_point(written)
-    # On absolute values, since Python's floor division would round negative halves up.
-    rounded = (2 * np.abs(digits) + square) // (2 * square)
-    quanta = np.where(digits < 0, -rounded, rounded)
-    lower = int(scale.lower / scale.quantum)
-    about: NDArray[Any] = quanta - n.astype(object) * lower**2 - total.astype(object) * (2 * lower)
-    return about
-
-
-def _without_point(written: pa.Array) -> NDArray[Any]:
-    """Return the digits of decimals as Python integers."""
-    # 128 bits each, the lower half first; only the upper half has a sign.
-    halves = np.frombuffer(written.buffers()[1], dtype="<i8").reshape(-1, 2)
-    low, high = halves[written.offset : written.offset + len(written)].T
-    digits: NDArray[Any] = high.astype(object) * 2**64 + low.view("<u8").astype(object)
-    return digits
-
-
 LARGEST_SUM = 2**61
 LARGEST_SQUARES = 2**62
 """No sum of squares that is kept, in quanta above the lower bound, can reach this."""
 _LARGEST_ROUNDED = 2**62
-_EXACT = 2.0**48
-"""Doubles this large are still exact to a quarter after a few steps."""
-_BLOCK = 2**16
 
 
 def squares_fit(n: int, scale: ValueLattice) -> bool:
@@ -202,7 +102,6 @@ def project_squares(
     n: NDArray[np.int64],
     total: NDArray[np.int64],
     scale: ValueLattice,
-    written: pa.Array | None = None,
 ) -> NDArray[np.int64]:
     """Return the feasible sum of squares nearest to each given one, on the lattice.
 
@@ -216,23 +115,11 @@ def project_squares(
     n, total : ndarray of int64, shape (n_rows,)
         Counts (public) that fit (`squares_fit`), and totals as `project_totals` returns them.
     scale : ValueLattice
-    written : pyarrow.Array of decimal128, optional
-        The same sums of squares as decimals, null where they are none: taken where a double may
-        be too short for a sum of so many squares.
     """
     lower = float(scale.lower / scale.quantum)
     # About the projected total, not the given one: total and squares must be feasible together.
     about_lower = _divide_by_quantum(sums, scale, 2) - n * lower * lower - 2.0 * lower * total
     squares = _round_half_away(about_lower)
-    if written is not None:
-        reach = float(max(abs(scale.lower), abs(scale.upper)) / scale.quantum)
-        is_present = written.is_valid().to_numpy(zero_copy_only=False)
-        # By n, which is public: the way a sum is computed must not depend on the sum.
-        long = np.flatnonzero((n * reach * reach >= _EXACT) & is_present)
-        # In blocks, since Python's numbers take much room.
-        for rows in np.array_split(long, long.size // _BLOCK + 1):
-            exact = exact_squares(written.take(pa.array(rows)), n[rows], total[rows], scale)
-            squares[rows] = np.clip(exact, -_LARGEST_ROUNDED, _LARGEST_ROUNDED)
     smallest, largest = squares_range(n, total, scale.span_quanta)
     return np.asarray(np.clip(squares, smallest, largest), dtype=np.int64)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal, TypedDict, Unpack, overload
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hexveil.base.arrays import Bools
-from hexveil.base.arrow_numbers import to_numpy, to_table
+from hexveil.base.arrow_tables import to_numpy, to_table
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, decimal_text
 from hexveil.model.cells import Cells, CellTable, Labels
@@ -35,7 +35,6 @@ from hexveil.records.column_datasets import PrivateDataset, ReadingCounts
 from hexveil.records.dataset import Dataset
 from hexveil.records.feasible_sums import (
     LARGEST_SUM,
-    decimal_format,
     project_squares,
     project_totals,
     refuse_overflow,
@@ -72,43 +71,6 @@ from hexveil.records.units import (
 )
 
 
-class SumsOptions(TypedDict, total=False):
-    """Arguments of `from_sums` that may be left out, for type checkers."""
-
-    quantum: Number
-    privacy_unit: Unit
-    value: str
-    value_unit: str | None
-    cells: Cells | Labels | None
-    min_users: int
-    top: int | None
-    version: str | None
-    accept_single_records: bool
-    statistics: Sequence[str] | str
-    id_space: str | None
-    dates: tuple[str, str] | None
-
-
-@overload
-def from_sums(
-    table: object,
-    *,
-    bounds: object,
-    protect: Literal["values"] = ...,
-    **options: Unpack[SumsOptions],
-) -> Dataset: ...
-
-
-@overload
-def from_sums(
-    table: object,
-    *,
-    bounds: object,
-    protect: Literal["presence"],
-    **options: Unpack[SumsOptions],
-) -> PrivateDataset: ...
-
-
 def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     table: object,
     *,
@@ -126,14 +88,14 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
     protect: Protect = "values",
     dates: tuple[str, str] | None = None,
     id_space: str | None = None,
-) -> Dataset | PrivateDataset:
+) -> Dataset | Any:  # noqa: ANN401  by `protect`
     """Read a table of sums as public metadata and private sums per (cell, user).
 
     The table has a row per cell and user, with the columns `user`, `n` (records), `sum` (of the
     clamped values, in value units) and perhaps `sum_sq` (of their squares about 0, in squared
-    value units; best as a decimal, of which no place is lost), and those of the cell. Rows of
-    the same cell and user are added up. Rows without a usable sum (present, finite, a number),
-    user or cell are dropped and counted in the public rules.
+    value units), and those of the cell. Rows of the same cell and user are added up. Rows without
+    a usable sum (present, finite, a number), user or cell are dropped and counted in the public
+    rules.
 
     Parameters
     ----------
@@ -229,10 +191,7 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
         )
     check_labels(grid, by_bin=bool(rules.terms))
     source = resolve_source(table)
-    form = decimal_format(rules.scale)
-    rows, counts = read_rows(
-        source, grid, None if form is None else 2 * form.places, by_bin=bool(rules.terms)
-    )
+    rows, counts = read_rows(source, grid, by_bin=bool(rules.terms))
     refuse_overflow(to_numpy(rows["n"]), rules.scale)
     _check_ids(rows, rules)
     from hexveil.records.duckdb.reading import group_sums  # noqa: PLC0415  the engine
@@ -288,9 +247,8 @@ def _feasible(rows: pa.Table, rules: Rules) -> pa.Table:
     columns: dict[str, Any] = {name: rows[name] for name in names[: names.index("n")]}
     columns |= {"n": n, "total": project_totals(doubles(rows["value_sum"]), n, rules.scale)}
     if "square_sum" in names and squares_fit(int(n.max()), rules.scale):
-        exact = [rows[name].combine_chunks() for name in names if name == "square_sum_decimal"]
         squares = doubles(rows["square_sum"])
-        columns["total_sq"] = project_squares(squares, n, columns["total"], rules.scale, *exact)
+        columns["total_sq"] = project_squares(squares, n, columns["total"], rules.scale)
     if rules.bins is not None:
         columns["fine_bin"] = nearest_bins(doubles(rows["fine_bin"]), rules.bins.n_bins)
     return to_table(columns)
@@ -331,7 +289,7 @@ def read_private_sums(
     source = resolve_source(table)
     refuse_documents(source, "sums")
     facts = replace(facts, identity=identity | {"source": source.label})
-    rows, malformed = fetch_columns(source, cell_columns(rules.cells), None, by_bin=by_bin)
+    rows, malformed = fetch_columns(source, cell_columns(rules.cells), by_bin=by_bin)
     pairs, counts = _placed(rows, facts)
     counts = {"rows read": rows.num_rows + malformed, "unparsable": malformed, **counts}
     return PrivateDataset(facts, pairs, ReadingCounts.of(counts, pairs))

@@ -106,8 +106,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         Columns of latitude and longitude, in degrees.
     location : str, optional
         One column of the place in GeoJSON order, longitude first: a list, a GeoJSON point, a
-        GeoProperty, text of these or of WKT ("POINT (72.8 21.1)"), or a pair of columns ending in
-        /0 and /1. Text of two numbers with a comma, "21.1, 72.8", has its latitude first.
+        GeoProperty, text of these, or a pair of columns ending in /0 and /1.
     time : str or pair of str, optional
         Column of the time: ISO 8601 text, a timestamp, or seconds or milliseconds since 1970
         (micro- and nanoseconds by `RecordFormat(time_format="us")`); or two columns, of the date
@@ -156,7 +155,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     cache : str or path, optional
         Private folder of sums per file, made if it is not there: only files that are new are
         read, or whose declared `version` is. What is returned is the same. With Spark its
-        executors see the folder too.
+        executors read new files, so that files and folder are on a disk that all of them see.
     scratch : str or path, optional
         Private folder of temporary files, made if it is not there; default HEXVEIL_SCRATCH, else
         a folder in the machine's temporary folder. What killed runs left in it is removed.
@@ -238,17 +237,20 @@ def _datasets(
     readings: Sequence[tuple[ReadRequest, DeclaredFacts | None]],
 ) -> list[Any]:
     """Return the data set of each value column: read in one pass, or one after the other."""
+    # In a cache each file's pairs are kept by column: a further one reads the files once more.
+    cached = readings[0][0].cache is not None
     if spark is None:
         from hexveil.records.duckdb.reading import read_datasets  # noqa: PLC0415  the engine
 
-        # In a cache each file's pairs are kept by column: a further one reads the files once more.
-        if readings[0][0].cache is None:
+        if not cached:
             return read_datasets(records, readings)
         read_some = partial(read_datasets, records)
     else:
-        from hexveil.records.spark.reading import read_datasets as read_by_spark  # noqa: PLC0415
+        from hexveil.records.spark import reading as by_spark  # noqa: PLC0415  the engine
 
-        read_some = partial(read_by_spark, spark, records)
+        read_some = partial(
+            by_spark.read_cached if cached else by_spark.read_datasets, spark, records
+        )
     datasets: list[Any] = []
     with ExitStack() as opened:
         for reading in readings:

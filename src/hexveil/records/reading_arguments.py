@@ -12,8 +12,7 @@ from dataclasses import fields, replace
 from typing import Any, Literal, get_args
 
 from hexveil.base.errors import InputError
-from hexveil.base.items import items_of
-from hexveil.base.rational import decimal_text
+from hexveil.base.rational import decimal_text, items_of
 from hexveil.base.scratch import place
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_grid import DeclaredFacts, DeclaredGrid
@@ -155,11 +154,6 @@ def declare_facts(request: ReadRequest) -> DeclaredFacts:
     InputError
         If the request lacks a declaration, or has a choice of cells by their records.
     """
-    if request.format.quoted_newlines:
-        raise InputError(
-            'quoted_newlines is not for protect = "presence": an unbalanced quote in the record of '
-            "one unit could take records of others along; remove quoted_newlines (from [format])."
-        )
     facts = facts_of(request.rules, request.columns.value, request.value_unit, _identity(request))
     return replace(facts, id_space=request.id_space)
 

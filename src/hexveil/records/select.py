@@ -13,8 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from hexveil.base.errors import InputError
-from hexveil.base.items import in_order, items_of
-from hexveil.base.rational import decimal_text, to_fraction
+from hexveil.base.rational import decimal_text, in_order, items_of, to_fraction
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -20,13 +20,9 @@ from numpy.typing import NDArray
 from hexveil.base import hexagons
 from hexveil.base.errors import ColumnError, InputError
 from hexveil.model.cells import DAY, Cells, Labels
+from hexveil.records.duckdb.times import END_OF_TIMES
 from hexveil.records.sources.source_files import Files, MemoryTable
 from hexveil.records.units import refuse_inexact_ids
-from hexveil.records.utc_offsets import END_OF_TIMES
-
-if TYPE_CHECKING:
-    from hexveil.records.duckdb.relation import Relation
-    from hexveil.records.duckdb.session import Session
 
 _MEMORY = "1GB"
 LARGEST_N = 2.0**53
@@ -52,19 +48,17 @@ def cell_columns(grid: Cells | Labels) -> tuple[str, ...]:
 
 
 def read_rows(
-    source: Files | MemoryTable, grid: Cells | Labels, places: int | None, *, by_bin: bool
+    source: Files | MemoryTable, grid: Cells | Labels, *, by_bin: bool
 ) -> tuple[pa.Table, dict[str, int]]:
     """Return the usable rows of a table of sums, in any order, and the counts of its public rules.
 
     Columns are the keys of the cell as pairs have them, `user_id`, `n`, `value_sum`, and perhaps
-    `square_sum`, `square_sum_decimal` (null where it is too long) and `fine_bin`. PRIVATE.
+    `square_sum` and `fine_bin`. PRIVATE.
 
     Parameters
     ----------
     source : Files or Table
     grid : Cells or Labels
-    places : int or None
-        Of sums of squares as decimals; None reads them as doubles alone.
     by_bin : bool
         Whether to read the column `bin`, the number of the fine bin that a row's values lie in.
 
@@ -76,7 +70,7 @@ def read_rows(
         If the source cannot be read, a count is not one, a cell is not one of `grid`, or no row
         can be counted.
     """
-    table, malformed = fetch_columns(source, cell_columns(grid), places, by_bin=by_bin)
+    table, malformed = fetch_columns(source, cell_columns(grid), by_bin=by_bin)
     if "inexact_user" in table.column_names:
         refuse_inexact_ids(pc.sum(table["inexact_user"]).as_py() or 0, "user")
         table = table.drop_columns("inexact_user")
@@ -109,50 +103,38 @@ def read_rows(
 
 
 def fetch_columns(
-    source: Files | MemoryTable, cell: tuple[str, ...], places: int | None, *, by_bin: bool
+    source: Files | MemoryTable, cell: tuple[str, ...], *, by_bin: bool
 ) -> tuple[pa.Table, int]:
     """Return the columns as text and numbers, and how many malformed lines were skipped."""
-    from hexveil.records.duckdb.session import Session  # noqa: PLC0415  the engine
-    from hexveil.records.duckdb.source import open_source  # noqa: PLC0415  the engine
+    from hexveil.records.duckdb import expressions  # noqa: PLC0415  the engine
+    from hexveil.records.duckdb.formats.json_documents import DOCUMENT  # noqa: PLC0415
+    from hexveil.records.duckdb.session import Session  # noqa: PLC0415
+    from hexveil.records.duckdb.source import open_source  # noqa: PLC0415
 
     with Session(_MEMORY) as session:
-        needed = (*cell, *SUMS_COLUMNS, *([BIN] if by_bin else []))
-        relation = open_source(session, source, needed)
-        columns = _columns(session, relation, cell, places, by_bin=by_bin)
+        relation = open_source(session, source, (*cell, *SUMS_COLUMNS, *[BIN] * by_bin))
+        document = expressions.JsonColumn(DOCUMENT) if relation.documents else None
+
+        def number_of(name: str) -> str:
+            return expressions.number(relation.find(session, name, name), name, document)
+
+        user = expressions.canonical_id(relation.find_user(session, "user"), document)
+        columns = {
+            f"place{i}": expressions.name_text(
+                relation.find(session, "cell", name), "cell", document
+            )
+            for i, name in enumerate(cell)
+        }
+        columns |= {"user_id": user.text, "n": number_of("n"), "value_sum": number_of("sum")}
+        if user.inexact is not None:
+            columns["inexact_user"] = user.inexact
+        if by_bin:
+            columns["fine_bin"] = number_of(BIN)
+        with suppress(ColumnError):  # it may be left out
+            columns["square_sum"] = number_of("sum_sq")
         select_list = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
         table = session.arrow(f"SELECT {select_list} FROM ({relation.query})")
         return table, relation.skipped()
-
-
-def _columns(
-    session: Session, relation: Relation, cell: tuple[str, ...], places: int | None, *, by_bin: bool
-) -> dict[str, str]:
-    from hexveil.records.duckdb import expressions  # noqa: PLC0415  the engine
-    from hexveil.records.duckdb.formats.json_documents import DOCUMENT  # noqa: PLC0415  the engine
-
-    document = expressions.JsonColumn(DOCUMENT) if relation.documents else None
-    user = expressions.canonical_id(relation.find_user(session, "user"), document)
-
-    def text_of(role: str, name: str) -> str:
-        return expressions.name_text(relation.find(session, role, name), role, document)
-
-    def number_of(name: str) -> str:
-        return expressions.number(relation.find(session, name, name), name, document)
-
-    columns = {f"place{i}": text_of("cell", name) for i, name in enumerate(cell)}
-    columns |= {"user_id": user.text, "n": number_of("n"), "value_sum": number_of("sum")}
-    if user.inexact is not None:
-        columns["inexact_user"] = user.inexact
-    if by_bin:
-        columns["fine_bin"] = number_of(BIN)
-    try:
-        columns["square_sum"] = number_of("sum_sq")
-    except ColumnError:  # it may be left out
-        return columns
-    if places is not None:
-        squares = relation.find(session, "sum_sq", "sum_sq")
-        columns["square_sum_decimal"] = expressions.decimal(squares, document, places)
-    return columns
 
 
 def doubles(column: pa.ChunkedArray) -> NDArray[np.float64]:

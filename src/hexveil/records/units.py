@@ -25,17 +25,15 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections import Counter
 from dataclasses import dataclass
 from datetime import date, timedelta
-from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hexveil.base.arrow_numbers import to_arrow
+from hexveil.base.arrow_tables import to_arrow
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.model.public_metadata import Unit
 
@@ -50,7 +48,6 @@ MAX_SINGLE_SHARE = 0.9
 """Share of users above which single records are taken for a wrong column."""
 _NUMERIC = r"^\s*[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]{1,9})?\s*$"
 _PLAIN = "^(0|-?[1-9][0-9]{0,39})$"
-_LONGEST = 40
 EPOCH = date(1970, 1, 1)
 _DATE = len("2026-11-20")
 _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -200,30 +197,14 @@ def similar_ids(users: pa.Array) -> int:
     """
     texts = users.cast(pa.large_string()).unique()
     numeric = texts.filter(pc.match_substring_regex(texts, _NUMERIC))
-    # Numbers in their own text are told apart by it: only others need to be read.
+    # Numbers in their own text are told apart by it, however long they are.
     is_plain = pc.match_substring_regex(numeric, _PLAIN)
-    others = [_number_text(text) for text in numeric.filter(pc.invert(is_plain)).to_pylist()]
-    if not others:
+    if pc.all(is_plain, min_count=0).as_py():
         return 0
-    plain_ids = numeric.filter(is_plain)
-    counts = Counter(others)
-    shared = pc.sum(pc.is_in(plain_ids, pa.array(list(counts), plain_ids.type))).as_py() or 0
-    shared_ids = {
-        *plain_ids.filter(pc.is_in(plain_ids, pa.array(list(counts), plain_ids.type))).to_pylist()
-    }
-    return shared + sum(n for text, n in counts.items() if n > 1 or text in shared_ids)
-
-
-def _number_text(text: str) -> str:
-    """Return the text that numbers of one size share: digits without zeros, and an exponent."""
-    sign, digits, exponent = Decimal(text.strip()).as_tuple()
-    written = "".join(map(str, digits)).lstrip("0")
-    stripped = written.rstrip("0")
-    if not stripped:
-        return "0"
-    power = int(exponent) + len(written) - len(stripped)
-    magnitude = f"{stripped}{'0' * power}" if 0 <= power <= _LONGEST else f"{stripped}e{power}"
-    return f"-{magnitude}" if sign else magnitude
+    numbers = np.array(numeric.to_pylist()).astype(np.float64)
+    _, number, size = np.unique(numbers, return_inverse=True, return_counts=True)
+    n_plain = np.bincount(number, np.asarray(is_plain), size.size)
+    return int(size[(size > 1) & (n_plain < size)].sum())
 
 
 def refuse_single_records(users: int, single: int, column: str) -> None:

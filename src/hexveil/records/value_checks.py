@@ -83,9 +83,6 @@ class ValueChecks:
         Records with a usable value.
     below_share, above_share : float
         Shares of them that the bounds clamp.
-    decimal_commas, with_text : int
-        Records without a usable value whose text is a number with a decimal comma, or with text
-        after it.
     frequent : tuple of (float, float)
         Values that may be sentinels or constants, with their shares of records.
     constant_users, users : int
@@ -97,8 +94,6 @@ class ValueChecks:
     records: int
     below_share: float
     above_share: float
-    decimal_commas: int
-    with_text: int
     frequent: tuple[tuple[float, float], ...]
     constant_users: int
     users: int
@@ -160,11 +155,6 @@ def _checks(
         f"SELECT count(*), count(*) FILTER (WHERE value < {low!r}), "
         f"count(*) FILTER (WHERE value > {high!r}) FROM ({usable})"
     )
-    # Forms of `VALUE_FORMS`, by their numbers.
-    commas, with_text = session.numbers(
-        "SELECT count(*) FILTER (WHERE value_form = 1), count(*) FILTER (WHERE value_form = 2) "
-        f"FROM ({raw})"
-    )
     users, largest, constant = session.numbers(
         "SELECT count(*), coalesce(max(n), 0), "
         f"count(*) FILTER (WHERE n >= {CONSTANT_RECORDS} AND same) FROM (SELECT count(*) AS n, "
@@ -177,8 +167,6 @@ def _checks(
         records=records,
         below_share=below / total,
         above_share=above / total,
-        decimal_commas=commas,
-        with_text=with_text,
         frequent=_frequent(session, usable, total, low),
         constant_users=constant,
         users=users,

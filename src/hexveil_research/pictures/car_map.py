@@ -1,4 +1,4 @@
-"""The gallery's map of private cars: true, published and smoothed averages of one slot.
+"""The gallery's map of private cars: true and published averages of one slot.
 
 The cars are simulated, so the true averages can be shown. Presence is private in the release: the
 grid is a declared box, and the fleet's size a declaration.
@@ -53,7 +53,6 @@ def make(out: Path, work: Path, cars: int = CARS) -> None:
     columns = {
         "True averages": true_means(public, declared),
         "Published averages": np.asarray(table["mean"].to_numpy(), dtype=np.float64),
-        "Smoothed": np.asarray(table["mean_smoothed"].to_numpy(), dtype=np.float64),
     }
     contents = [content(title, declared, values) for title, values in columns.items()]
     empty = {"type": "FeatureCollection", "features": []}

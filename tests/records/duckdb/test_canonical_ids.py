@@ -269,8 +269,9 @@ def test_one_csv_of_two_writers_has_one_unit_for_each_vehicle(size, tmp_path):
     assert sorted(int(name) for name in found.units.ids()) == [*range(min(size, 90))]
 
 
-ALIKE = ["7", "007", "+7", " 7", "7e0", "8", "bus 7", "0x7", "8.50", "08.5", "9"]
-"""Of these the first five are one number, and so are the two before the last."""
+ALIKE = ["7", "007", "+7", " 7", "7e0", "8", "bus 7", "0x7", "8.50", "08.5", "9", "1e9"]
+ALIKE += ["9007199254740992", "9007199254740993"]
+"""Of these the first five are one number, and so are 8.50 and 08.5; the last two are one double."""
 
 
 @pytest.mark.parametrize("door", ["read", "from_sums"])

@@ -1,13 +1,10 @@
 """Pairs found by sorting are those that the engine's grouping finds; where sorting is used."""
 
-import json
-import math
 from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -111,30 +108,6 @@ def test_sums_of_many_records_are_cut_between_pairs(monkeypatch):
     with sorting() as found:
         same(read_table(table(users=3, spread=0.0), Cells(5, None), rule), grouped)
     assert found[0].columns["n"].tolist() == grouped.occupancy.n.tolist()
-
-
-def write_json(given, place):
-    """Write records as a line of JSON each; what is no number is left out."""
-    lines = [{k: v for k, v in row.items() if not is_odd(v)} for row in given.to_pylist()]
-    place.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
-
-
-def is_odd(value):
-    """Return whether JSON cannot say it."""
-    return isinstance(value, float) and not math.isfinite(value)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("repeats", ["drop", "keep"])
-@pytest.mark.parametrize("kind", ["csv", "ndjson"])
-def test_text_is_sorted_as_columns_are(kind, repeats, tmp_path):
-    """Text gives what the same records give as columns."""
-    grid, rule = Cells(7, "1h", WARSAW), {"repeats": repeats, "min_users": 1}
-    place = tmp_path / f"records.{kind}"
-    (pc.write_csv if kind == "csv" else write_json)(table(), place)
-    with sorting() as found:
-        same(read_table(place, grid, rule), read_table(table(), grid, rule))
-    assert None not in found
 
 
 LABELS = ["x", "X", "x ", "é", "e\u0301", "10", "9", "", None, "\U0001f68c", "a\x00b", "'", '"']

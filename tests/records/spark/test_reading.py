@@ -91,7 +91,7 @@ def test_an_error_in_a_task_shows_no_value(spark, capfd):
 
     shape = pa.schema([("n", pa.int64())])
     query = f'SELECT CAST("user" AS BIGINT) AS n FROM {tasks.RECORDS}'
-    guarded = tasks.query_task(tasks.TaskInput("columns", "100MB"), lambda _: query, shape)
+    guarded = tasks.query_task(tasks.TaskInput("100MB"), lambda _: query, shape)
     from hexveil.records.spark.session import collect, map_batches  # noqa: PLC0415
 
     with pytest.raises(HexveilError) as caught:
@@ -144,7 +144,7 @@ def test_variants_are_read_as_json(spark):
     [
         ({"engine": "duckdb"}, "reads no Spark DataFrame"),
         ({"engine": 7}, "engine must be"),
-        ({"cache": "folder"}, "does not say which of its files changed"),
+        ({"cache": "folder"}, "DataFrames and addresses are read each time"),
         ({"version": {"*": "1"}}, "version by files is for a cache"),
     ],
 )

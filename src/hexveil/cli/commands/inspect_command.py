@@ -277,14 +277,6 @@ def finding_lines(checks: ValueChecks, value_unit: str) -> list[str]:
 def _findings(checks: ValueChecks, value_unit: str) -> Iterator[str]:
     yield f"Usable values: {checks.records:,} records of {checks.users:,} users."
     yield _clamped(checks)
-    if checks.decimal_commas:
-        commas = f"{checks.decimal_commas:,} records"
-        yield f'Decimal commas: {commas}; declare decimal = "," in [format].'
-    if checks.with_text:
-        yield (
-            f"Text after numbers: {checks.with_text:,} records; if it is their unit, declare "
-            "unit_suffix in [format]."
-        )
     for value, share in checks.frequent:
         yield (
             f"Frequent value: {formatting.measured(value, value_unit)} in {share:.1%} of records; "

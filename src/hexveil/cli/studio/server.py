@@ -15,6 +15,8 @@ import webbrowser
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -25,8 +27,6 @@ from hexveil.cli.studio.window import STEPS, Window
 from hexveil.report.templates import render_template
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from hexveil.cli import declarations
 
 ADDRESS = "127.0.0.1"
@@ -60,10 +60,17 @@ def studio(options: declarations.StudioOptions) -> None:
         address = server.address
         rows = [("Studio", address), ("End it", "with Ctrl-C.")]
         formatting.show(lambda: rows, lambda: {"address": address}, as_json=options.as_json)
-        if options.browser:
-            webbrowser.open(address)
-        with contextlib.suppress(KeyboardInterrupt):
+        with TemporaryDirectory() as private, contextlib.suppress(KeyboardInterrupt):
+            if options.browser:
+                webbrowser.open(start_page(Path(private), address).as_uri())
             server.serve_forever()
+
+
+def start_page(private: Path, address: str) -> Path:
+    """Write a page that leads to the address: arguments of a browser are seen by other users."""
+    page = private / "studio.html"
+    page.write_text(f'<meta http-equiv="refresh" content="0;url={address}">', "utf-8")
+    return page
 
 
 def server_of(folder: Path) -> StudioServer:
@@ -107,7 +114,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     server: StudioServer
     server_version, sys_version = "hexveil", ""
-    timeout = 60
+    timeout = 10
+    """Seconds that a browser may take to send a request: it opens connections in advance."""
 
     def log_message(self, *_: object) -> None:
         """Log nothing."""

@@ -6,7 +6,6 @@ are public, and plans. What a map costs and does is what the commands do: the st
 
 from __future__ import annotations
 
-import os
 import shlex
 import threading
 from fractions import Fraction
@@ -14,26 +13,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
-from hexveil.cli import guided
-from hexveil.cli.commands import ledger_command
+from hexveil.cli import guided, questions
 from hexveil.cli.commands.release_command import Preview, destination, end_rows
 from hexveil.cli.output import formatting
 from hexveil.cli.output.plan_text import map_rows
 from hexveil.cli.output.price_text import missing_range_row
 from hexveil.cli.planned_release import PlannedRelease, plan_release, write
 from hexveil.cli.studio.picture import grades_of, picture
+from hexveil.cli.studio.studio_folder import MOST, free_stem, record_files, statement, texts_of
 from hexveil.config import Run, arguments, load
 from hexveil.config.column_guessing import nameable_columns
-from hexveil.ledger import inspection
-from hexveil.ledger.databases import connect_existing
-from hexveil.ledger.promises import booked_epsilon
 from hexveil.publishing.dossier import dossier
-from hexveil.records.sources.source_files import kind_of
 from hexveil.report.promise_wording import promise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from hexveil.cli.output.formatting import Row
     from hexveil.config.run_file import Key
     from hexveil.records.sources.schema_preview import SourceSchema
@@ -49,8 +42,6 @@ STEPS = {
     "done": "Published",
 }
 """Pages in their order, with their names."""
-DEPTH, MOST = 3, 500
-"""Folders below the chosen one that are looked into; files that are listed."""
 ROLES = {
     "user": "Vehicle",
     "value": "Value",
@@ -167,10 +158,10 @@ class Window:
             "units": UNITS,
         }
 
-    def _questions(self) -> list[guided.Question]:
-        return guided.open_questions(_required(self._stated), _required(self._drafted))
+    def _questions(self) -> list[questions.Question]:
+        return questions.open_questions(_required(self._stated), _required(self._drafted))
 
-    def _field(self, question: guided.Question) -> dict[str, Any]:
+    def _field(self, question: questions.Question) -> dict[str, Any]:
         """Return a question as its page asks it."""
         name = ".".join(question.key)
         drafted = _required(self._drafted)
@@ -182,7 +173,7 @@ class Window:
             "value": self._typed.get(name, proposal),
         }
         if name == "values.bounds":
-            low_high, unit = guided.range_of(proposal) if proposal else (",", "")
+            low_high, unit = questions.range_of(proposal) if proposal else (",", "")
             ends = dict(zip(("low", "high"), low_high.split(","), strict=True)) | {
                 "unit": unit or arguments.value_unit_of(drafted)
             }
@@ -213,12 +204,12 @@ class Window:
                 low, high, unit = (form.get(name, "").strip() for name in ("low", "high", "unit"))
                 answer = f"{low},{high} {unit}"
             try:
-                run = guided.answered(run, question, answer)
+                run = questions.answered(run, question, answer)
             except InputError as error:
                 refused.append(f"{question.text}: {error}")
         if refused:
             raise InputError(" ".join(refused))
-        stem = _free(str(run.ledger.dataset))
+        stem = free_stem(str(run.ledger.dataset))
         self._run = run = run.with_fields("release", out=f"{stem}-map")
         destination(run)
         if arguments.has_places(run):
@@ -285,14 +276,14 @@ class Window:
             ("Ledger", preview.text),
         ]
         return {
-            "brief": _texts(brief),
-            "rows": _texts(rows),
+            "brief": texts_of(brief),
+            "rows": texts_of(rows),
             "sentence": guided.price_words(planned.run),
             "fits": preview.fits,
         }
 
     def _view_confirm(self) -> dict[str, Any]:
-        return {**_required(self._preview), "account": self._account()}
+        return {**_required(self._preview), "account": statement(_required(self._run))}
 
     def _take_confirm(self, form: Form) -> str:
         # A form that is sent twice finds the release of the first.
@@ -313,7 +304,7 @@ class Window:
         published, book = used.publish(account, book)
         written = write(run, published, folder)
         self._published = {
-            "rows": _texts(end_rows(used, published, written, book)),
+            "rows": texts_of(end_rows(used, published, written, book)),
             "folder": folder,
             "file": file,
             "names": [path.name for path in written],
@@ -333,26 +324,8 @@ class Window:
             "daily": daily,
             "dated": _required(self._run).select.dates is not None,
             "cron": f"30 6 * * *  cd {folder} && {daily}".replace("%", "\\%"),
-            "account": self._account(),
+            "account": statement(_required(self._run)),
         }
-
-    def _account(self) -> dict[str, Any] | None:
-        """Return the account of the data set as a statement; None while there is no ledger."""
-        ledger = _required(self._run).ledger
-        try:
-            engine = connect_existing(ledger.url)
-            (status,) = inspection.overview(engine, ledger.dataset).accounts
-        except InputError:
-            return None
-        events = inspection.history(engine, ledger.dataset)
-        lines = [
-            (event.at, event.dataset, formatting.price(float(booked_epsilon(event.body))))
-            for event in events
-            if event.kind == "reserved"
-        ]
-        spent, budget = float(status.spend.window), float(status.account.budget)
-        rows = _texts(ledger_command.account_rows(status))
-        return {"rows": rows, "lines": lines, "spent": spent, "budget": budget}
 
     def file(self, kind: str, path: list[str]) -> tuple[str, bytes]:
         """Return the type and the bytes of a file of the release."""
@@ -366,37 +339,6 @@ class Window:
         return "text/html", (published["folder"] / path[0]).read_bytes()
 
 
-def record_files(folder: Path) -> Iterator[str]:
-    """Yield the files of records in a folder and below it, by name; links that leave it are not.
-
-    Folders of releases are left out.
-    """
-    for place, inner, names in os.walk(folder):
-        inside = Path(place).relative_to(folder)
-        inner[:] = sorted(
-            name
-            for name in inner
-            if len(inside.parts) < DEPTH
-            and not name.startswith(".")
-            and not Path(place, name, "manifest.json").exists()
-        )
-        for name in sorted(names):
-            path = Path(place, name)
-            is_record = kind_of(path) is not None and not name.lower().endswith(".txt")
-            is_inside = path.is_file() and path.resolve().is_relative_to(folder)
-            if is_record and is_inside and not name.startswith("."):
-                yield str(inside / name)
-
-
-def _free(stem: str) -> str:
-    """Return a stem of which neither a run file nor a map exists."""
-    number, name = 1, stem
-    while Path(f"{name}.toml").exists() or Path(f"{name}-map").exists():
-        number += 1
-        name = f"{stem}-{number}"
-    return name
-
-
 def _missing(drafted: Run) -> str:
     """Return which columns were not recognised, in words; nothing if all were."""
     try:
@@ -404,12 +346,6 @@ def _missing(drafted: Run) -> str:
     except InputError as error:
         return str(error).partition(":")[0]
     return ""
-
-
-def _texts(rows: list[Row]) -> list[tuple[str, str]]:
-    """Return rows with a text, as pairs of label and text."""
-    pairs = [("", row) if isinstance(row, str) else row for row in rows]
-    return [(label, text) for label, text in pairs if text]
 
 
 def _required(choice: Any) -> Any:  # noqa: ANN401  what was chosen

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 import pyarrow as pa
 
+from hexveil.base.arrow_tables import html_table, paragraph
 from hexveil.base.errors import InputError
-from hexveil.base.html_tables import html_table, paragraph
 from hexveil.base.optional_packages import require_package
 from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.model.public_metadata import PublicMetadata, Unit

@@ -18,8 +18,7 @@ from fractions import Fraction
 
 from hexveil.accounting.promise import Promise, check_units, promised
 from hexveil.base.errors import InputError
-from hexveil.base.items import items_of
-from hexveil.base.rational import to_positive_fraction
+from hexveil.base.rational import items_of, to_positive_fraction
 from hexveil.mechanisms.distribution.pooled_shape import shape_bins
 from hexveil.mechanisms.distribution.shape_statistics import MEAN, ShapeStatistics
 from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation

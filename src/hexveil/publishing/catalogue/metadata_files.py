@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from hexveil.base.csv_safety import escape_formula
+from hexveil.base.arrow_tables import escape_formula
 from hexveil.publishing.catalogue import dcat
 from hexveil.publishing.catalogue.data_files import DataFile
 from hexveil.publishing.catalogue.release_description import (

@@ -19,7 +19,8 @@ from typing import Any, Generic, TypeVar
 import pyarrow as pa
 import pyarrow.parquet
 
-from hexveil.base import atomic_files, csv_safety
+from hexveil.base import atomic_files
+from hexveil.base.arrow_tables import write_csv
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.optional_packages import require_package
 from hexveil.base.work_share import WRITING, tell_share
@@ -176,7 +177,7 @@ def _write_files(folder: Path, derived: DerivedTable, context: dict[str, Any] | 
     kind = statement["kind"]
     placed = with_places(table, statement)
     rounded = round_to_intervals(placed)
-    csv_safety.write(rounded, folder / "cells.csv")
+    write_csv(rounded, folder / "cells.csv")
     tell_share(WRITING, 0.2)
     pyarrow.parquet.write_table(
         places.with_geometry(placed), folder / "cells.parquet", compression="zstd"

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from hexveil.base import csv_safety
+from hexveil.base.arrow_tables import escape_formulas
 from hexveil.base.errors import HexveilError
 from hexveil.publishing.catalogue import metadata_files
 from hexveil.publishing.estimates import places
@@ -57,7 +57,7 @@ def compare_csv(folder: Path, table: pa.Table) -> Iterator[str]:
 
 
 def _is_csv(content: bytes, table: pa.Table) -> bool:
-    guarded, expected = csv_safety.escape_formulas(table), io.BytesIO()
+    guarded, expected = escape_formulas(table), io.BytesIO()
     pa.csv.write_csv(guarded, expected)
     # Bytes first: parsing is slower, and only needed for another spelling.
     if content == expected.getvalue():

@@ -11,12 +11,14 @@ is read depends on all of them.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.work_share import READING, part_of_work
+from hexveil.model.cells import DAY
 from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.aggregation import PairStore
 from hexveil.records.duckdb.counting import CountResult, PairCounts
@@ -24,146 +26,245 @@ from hexveil.records.duckdb.expressions import file_list
 from hexveil.records.duckdb.file_groups import (
     VIEW,
     CacheQuery,
-    CacheState,
-    EnteredFiles,
-    GroupedFiles,
+    FileGroup,
+    group_overlapping,
+    left_out_of,
+    maker,
 )
 from hexveil.records.duckdb.relation import Relation
 from hexveil.records.duckdb.session import Session
 from hexveil.records.read_request import ReadRequest
 from hexveil.records.sources.cache import (
     CACHE_CHANGED,
-    Cache,
     CacheEntry,
     CacheFolder,
     FileStamp,
     TimeSpan,
+    refuse_changed_sizes,
     refuse_changed_while_read,
     stamp_file,
 )
 from hexveil.records.sources.source_files import Files
 
+Stamps = Mapping[str, FileStamp]
+"""Files as they are now, by their paths."""
+Missing = Sequence[tuple[CacheEntry, Sequence[str]]]
+"""Entries without counts and tables, and their files."""
+Fill = Callable[[Files, ReadRequest, Stamps, Missing], None]
+"""Reads the files of entries elsewhere, and stores those entries as far as it can."""
 
-def count_cached(
-    session: Session,
-    source: Files,
-    relation: Relation,
-    request: ReadRequest,
-    cache: Cache,
-    *,
-    is_private: bool = False,
-) -> CountResult:
-    """Count all records, from the cache where it has an entry; create the table of pairs.
+
+class CachedReading:
+    """PRIVATE. One reading of files: those with a cache entry are not read again.
+
+    Parameters
+    ----------
+    session : Session
+    source : Files
+    relation : Relation
+    request : ReadRequest
+        With a cache.
+    stamps : mapping of str to FileStamp, optional
+        Files as they were when another process looked at them; default as they are now.
 
     Raises
     ------
     InputError
-        If the folder cannot be used, or a file has grown under its declared version.
+        If the folder cannot be used.
     """
-    reading = _CachedReading(session, source, relation, cache)
-    state = CacheState.of(cache, reading.stamps, is_private=is_private)
-    reading.show_records(source.paths)
-    query = reading.query = CacheQuery.of(session, relation, request, source.kind)
-    mixed = has_mixed_columns(session, source, relation, reading.stamps)
-    entered = GroupedFiles(query, state, mixed, reading.measured).entered(reading.filled)
-    pairs = reading.added_up(entered)
-    reading.show_records(source.paths)
-    dated = request.rules.select.dates is not None
-    repeats = sum(entry.repeats for entry in entered.used)
-    return CountResult(
-        entered.request,
-        query.checked if dated else query.undated,
-        PairCounts(pairs, entered.left_out, repeats),
-    )
 
-
-def has_mixed_columns(
-    session: Session, source: Files, relation: Relation, stamps: Mapping[str, FileStamp]
-) -> bool:
-    """Return whether the files have different columns, or one is listed twice."""
-    paths, select = source.paths, relation.select_files
-    # A file listed twice has each record twice, which only reading both together can tell.
-    if len({stamp.name for stamp in stamps.values()}) < len(paths):
-        return True
-    # Documents have no columns, and feeds all have the same.
-    if len(paths) == 1 or select is None or source.kind not in ("parquet", "csv"):
-        return False
-    if relation.text is not None:
-        used = relation.text.columns
-        return len({frozenset(used).intersection(f.header.fields) for f in relation.text.files}) > 1
-    if relation.one_schema:
-        return False
-    types = session.types(relation.query)
-    return any(session.types(select([path])) != types for path in paths)
-
-
-class _CachedReading:
-    """One reading of files: those with a cache entry are not read again."""
-
-    query: CacheQuery
-
-    def __init__(self, session: Session, source: Files, relation: Relation, cache: Cache) -> None:
+    def __init__(
+        self,
+        session: Session,
+        source: Files,
+        relation: Relation,
+        request: ReadRequest,
+        stamps: Stamps | None = None,
+    ) -> None:
+        assert request.cache is not None  # noqa: S101  else all records are counted
         self._session, self._source, self._relation = session, source, relation
-        self._versions = cache.versions
-        self.stamps = {path: self._stamp(path) for path in source.paths}
+        self._versions = request.cache.versions
+        self._stamps = stamps or {path: self._stamp(path) for path in source.paths}
+        self._store = CacheFolder.open(request.cache.folder)
+        self._entries = self._store.entries()
+        self._show(source.paths)
+        self._query = CacheQuery.of(session, relation, request, source.kind)
 
-    def _stamp(self, path: str) -> FileStamp:
-        return stamp_file(path, self._versions.declared[self._versions.number(path)][1])
+    def count(self, fill: Fill | None = None, *, is_private: bool = False) -> CountResult:
+        """Count all records, from the cache where it has an entry; create the table of pairs.
 
-    def show_records(self, paths: Sequence[str]) -> None:
-        """Point the queries at the records of some files."""
-        select = self._relation.select_files
-        query = self._relation.query if select is None else select(paths)
-        self._session.run(f"CREATE OR REPLACE TEMP VIEW {VIEW} AS {query}")
+        Parameters
+        ----------
+        fill : function, optional
+            Asked for missing entries first; those that it leaves out are read here.
+        is_private : bool
+            Whether presence is private. A file of another size is then read again: a refusal would
+            tell that somebody's records were added or removed.
 
-    def measured(self, paths: Sequence[str]) -> dict[str, TimeSpan]:
-        """Return the time spans of files, queried now."""
-        spans = {}
-        for path in paths:
-            self._relation.load_files([path])
-            self.show_records([path])
-            spans[path] = self.query.span(self._session)
-        return spans
+        Raises
+        ------
+        InputError
+            If a file has grown under its declared version.
+        """
+        if not is_private:
+            # Before any record is read: a grown file under an old version would be published as the
+            # old one.
+            refuse_changed_sizes(self._stamps, self._entries)
+        groups = self._groups()
+        entries = self._entered(groups, fill)
+        left_out: Counter[int] = Counter()
+        for group in groups:
+            left_out.update(left_out_of(group, entries[group]))
+        # Files outside of the dates give counts of rejects, and no pairs.
+        used = [group for group in groups if not group.outside]
+        # Of used files alone: the release of one day keeps its identity when files of others are
+        # added.
+        numbers = (self._versions.number(path) for group in used for path in group.paths)
+        request = replace(self._query.request, version=self._versions.describe(numbers))
+        pairs = self._added_up([entries[group] for group in used], left_out)
+        self._show(self._source.paths)
+        records = self._query.undated if request.rules.select.dates is None else self._query.checked
+        repeats = sum(entries[group].repeats for group in used)
+        return CountResult(request, records, PairCounts(pairs, dict(left_out), repeats))
 
-    def filled(
-        self, store: CacheFolder, missing: Sequence[tuple[CacheEntry, Sequence[str]]]
-    ) -> list[CacheEntry]:
-        """Read the records of files and return their new entries."""
-        return [self._new_entry(store, template, paths) for template, paths in missing]
-
-    def _new_entry(
-        self, store: CacheFolder, template: CacheEntry, paths: Sequence[str]
-    ) -> CacheEntry:
-        """Read the records of an entry's files and return it with counts and a table."""
+    def new_entry(self, template: CacheEntry, paths: Sequence[str]) -> CacheEntry:
+        """Read the records of an entry's files and store it, with counts and a table."""
         # Files are in the order of their names, which is mostly that of time.
         place = self._source.paths.index(paths[0])
         with part_of_work(READING, place, len(self._source.paths)):
             counts = self._scanned(paths, dated=bool(template.window))
         # After the scan: a file that is written meanwhile may have been read in half.
-        refuse_changed_while_read(self.stamps, {path: self._stamp(path) for path in paths})
+        refuse_changed_while_read(self._stamps, {path: self._stamp(path) for path in paths})
         entry = replace(template, reasons=counts.left_out, repeats=counts.repeats)
-        write = partial(self.query.write, counts.pairs) if entry.reasons.get(0) else None
-        return store.put(entry, write) if self.query.is_kept(counts) else entry
+        write = partial(self._query.write, counts.pairs) if entry.reasons.get(0) else None
+        return self._store.put(entry, write) if self._query.is_kept(counts) else entry
+
+    def _stamp(self, path: str) -> FileStamp:
+        return stamp_file(path, self._versions.declared[self._versions.number(path)][1])
+
+    def _show(self, paths: Sequence[str]) -> None:
+        """Point the queries at the records of some files."""
+        select = self._relation.select_files
+        query = self._relation.query if select is None else select(paths)
+        self._session.run(f"CREATE OR REPLACE TEMP VIEW {VIEW} AS {query}")
 
     def _scanned(self, paths: Sequence[str], *, dated: bool) -> PairCounts:
         """Read all records of some files and return their pairs and counts."""
         # Files with an entry are never decoded, so that a day's snapshots cost nothing later.
         self._relation.load_files(paths)
-        self.show_records(paths)
-        counts = self.query.counted(self._session, dated=dated)
+        self._show(paths)
+        counts = self._query.counted(self._session, dated=dated)
         return counts.with_malformed(self._relation.skipped(paths))
 
-    def added_up(self, entered: EnteredFiles) -> PairStore:
+    def _groups(self) -> list[FileGroup]:
+        """Return the files, in groups that can share no repeat, and where the dates leave each."""
+        grouped = [[path] for path in self._stamps]
+        if self._has_mixed_columns():
+            grouped = [list(self._stamps)]
+        elif self._query.request.drops_repeats:
+            grouped = group_overlapping(self._spans)
+        return [FileGroup(tuple(paths), *self._date_sides(paths)) for paths in grouped]
+
+    def _has_mixed_columns(self) -> bool:
+        """Return whether the files have different columns, or one is listed twice."""
+        paths, relation = self._source.paths, self._relation
+        # A file listed twice has each record twice, which only reading both together can tell.
+        if len({stamp.name for stamp in self._stamps.values()}) < len(paths):
+            return True
+        # Documents have no columns, and feeds all have the same.
+        if len(paths) == 1 or self._source.kind not in ("parquet", "csv"):
+            return False
+        if relation.text is not None:
+            used = frozenset(relation.text.columns)
+            return len({used.intersection(f.header.fields) for f in relation.text.files}) > 1
+        if relation.one_schema or relation.select_files is None:
+            return False
+        types = self._session.types(relation.query)
+        return any(self._session.types(relation.select_files([path])) != types for path in paths)
+
+    def _date_sides(self, paths: Sequence[str]) -> tuple[bool, bool]:
+        """Return whether records of files all lie within the dates, and whether all outside."""
+        days = self._query.request.rules.select.days
+        if days is None:
+            return True, False
+        start, end = days[0] * DAY, days[1] * DAY + DAY - 1
+        spans = [span for path in paths if (span := self._spans[path].local) is not None]
+        # Also without a span: records without a usable time are rejected with dates and without.
+        inside = all(start <= early and late <= end for early, late in spans)
+        outside = bool(spans) and all(late < start or early > end for early, late in spans)
+        return inside, outside
+
+    @cached_property
+    def _spans(self) -> dict[str, TimeSpan]:
+        """First and last time of each file, cached or measured now."""
+        spans: dict[FileStamp, TimeSpan] = {}
+        for entry in self._entries:
+            if entry.query == self._query.hash and entry.spans is not None:
+                spans.update(zip(entry.files, entry.spans, strict=True))
+        for path, stamp in self._stamps.items():
+            if stamp not in spans:
+                self._relation.load_files([path])
+                self._show([path])
+                spans[stamp] = self._query.span(self._session)
+        # In the order of the files, whichever were measured now.
+        return {path: spans[stamp] for path, stamp in self._stamps.items()}
+
+    def _template(self, group: FileGroup) -> CacheEntry:
+        """Return the entry of a group without its counts and table."""
+        dates = self._query.request.rules.select.dates
+        window = "" if dates is None or group.inside or group.outside else "..".join(dates)
+        paths = sorted(group.paths)
+        files = tuple(self._stamps[path] for path in paths)
+        spans = tuple(self._spans[path] for path in paths) if self._query.timed else None
+        return CacheEntry(self._query.hash, window, maker(), files, spans, {}, 0)
+
+    def _entered(
+        self, groups: Sequence[FileGroup], fill: Fill | None
+    ) -> dict[FileGroup, CacheEntry]:
+        """Return a whole entry of each group: of those without one, the records are read."""
+        entries = self._known(groups)
+        missing = {group: self._template(group) for group in groups if group not in entries}
+        if missing and fill is not None:
+            wanted = [(template, group.paths) for group, template in missing.items()]
+            fill(self._source, self._query.request, self._stamps, wanted)
+            self._entries = self._store.entries()
+            entries |= self._known(missing)
+        for group, template in missing.items():
+            if group not in entries:
+                entries[group] = self.new_entry(template, group.paths)
+        if missing:
+            self._store.clean(entries.values())
+        return entries
+
+    def _known(self, groups: Iterable[FileGroup]) -> dict[FileGroup, CacheEntry]:
+        """Return the whole entries of groups that the cache has."""
+        known: dict[FileGroup, CacheEntry] = {}
+        for group in groups:
+            made = self._template(group)
+            for entry in self._entries:
+                # Outside of the dates any entry has the counts, whichever dates it was made for,
+                # and its table is not needed.
+                applies = group.outside or entry.window == made.window
+                is_of_group = entry.query == made.query and entry.files == made.files
+                has_spans = entry.spans is not None or not self._query.timed
+                if is_of_group and applies and has_spans:
+                    if group.outside or self._store.is_intact(entry):
+                        known[group] = entry
+                    break
+        return known
+
+    def _added_up(self, entries: Sequence[CacheEntry], left_out: Mapping[int, int]) -> PairStore:
         """Return the pairs of all records as the sum of cached tables."""
-        query, keys = self.query, self.query.keys(self._session)
+        query, keys = self._query, self._query.keys(self._session)
+        tables = [self._store.table(entry) for entry in entries if entry.table]
         with _refuse_changes():
-            if not entered.tables:
-                return PairStore(self._session, keys, entered.left_out)
-            rows = f"read_parquet({file_list(entered.tables)}, hive_partitioning=false)"
+            if not tables:
+                return PairStore(self._session, keys, left_out)
+            rows = f"read_parquet({file_list(tables)}, hive_partitioning=false)"
             sums = [aggregation.TOTAL, *[aggregation.SQUARES] * query.squares]
             by_bin = query.request.rules.bins is not None
             return aggregation.number_pairs(
-                self._session, rows, keys, sums, entered.left_out, by_bin=by_bin
+                self._session, rows, keys, sums, left_out, by_bin=by_bin
             )
 
 

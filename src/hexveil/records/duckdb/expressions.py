@@ -16,23 +16,10 @@ from dataclasses import dataclass
 
 from hexveil.base.errors import InputError
 from hexveil.records.sources.columns import ColumnRef
+from hexveil.records.sources.record_format import RecordFormat
 from hexveil.records.units import WHOLE_WITH_ZEROS
-from hexveil.records.utc_offsets import END_OF_TIMES, UtcOffsets, clock
 
 Path = tuple[str | int, ...]
-
-_ISO = r"\s*\d{4}-\d{2}-\d{2}"
-_TIME_OF_DAY = r"[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?"
-NAIVE_TEXT = rf"{_ISO}({_TIME_OF_DAY})?\s*"
-OFFSET_TEXT = rf"{_ISO}{_TIME_OF_DAY}\s*(Z|z|UTC|[+-]\d{{2}}(:?\d{{2}})?)\s*"
-_DEGREES = r"([+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)"
-_PAIR = rf"^\s*\(?\s*{_DEGREES}\s*[,;]\s*{_DEGREES}\s*\)?\s*$"
-_WKT = (
-    r"^\s*(?:SRID\s*=\s*4326\s*;)?\s*POINT\s*(?:Z|M|ZM)?\s*"
-    rf"\(\s*{_DEGREES}\s+{_DEGREES}(?:\s+[^)\s]+)*\s*\)\s*$"
-)
-FROM_MILLISECONDS = 1e11
-"""Numbers of at least this size are epoch milliseconds, smaller ones seconds."""
 
 
 def identifier(name: str) -> str:
@@ -60,7 +47,7 @@ def number_literal(value: float) -> str:
 
 
 class JsonColumn:
-    """Fields of a column of JSON documents, extracted one at a time.
+    """Fields of a column of JSON documents.
 
     Parameters
     ----------
@@ -77,81 +64,31 @@ class JsonColumn:
 
     def written_as_float(self, path: Path) -> str:
         """Return the expression of whether a number with a point or exponent is at a path."""
-        return self._derived("is_float", path)
+        # The type is asked for only where the text leaves it open: it parses the document.
+        return (
+            f"CASE WHEN TRY_CAST({self(path)} AS DOUBLE) IS NULL THEN false "
+            f"WHEN regexp_full_match({self(path)}, '-?[0-9]+') THEN false "
+            f"ELSE coalesce({self._kind(path)} = 'DOUBLE', false) END"
+        )
 
     def written_as_boolean(self, path: Path) -> str:
         """Return the expression of whether true or false is at a path, not as text."""
-        return self._derived("is_boolean", path)
+        return (
+            f"CASE WHEN {self(path)} IN ('true', 'false') "
+            f"THEN coalesce({self._kind(path)} = 'BOOLEAN', false) ELSE false END"
+        )
 
     def scalar(self, path: Path) -> str:
         """Return the expression of the text at a path; null where an object or list is."""
-        return self._derived("scalar", path)
-
-    def _derived(self, question: str, path: Path) -> str:
-        """Return the expression of the answer to a question about a path."""
-        return self._answer(question, path, self(path))
-
-    def _answer(self, question: str, path: Path, value: str) -> str:
-        """Return the answer given the text at the path.
-
-        The type is asked for only where the text leaves it open: it parses the document. Text may
-        begin like an object, too.
-        """
-        kind = f"json_type({self.document}, {_json_path(path)})"
-        if question == "is_float":
-            return (
-                f"CASE WHEN TRY_CAST({value} AS DOUBLE) IS NULL THEN false "
-                f"WHEN regexp_full_match({value}, '-?[0-9]+') THEN false "
-                f"ELSE coalesce({kind} = 'DOUBLE', false) END"
-            )
-        if question == "is_boolean":
-            return (
-                f"CASE WHEN {value} IN ('true', 'false') "
-                f"THEN coalesce({kind} = 'BOOLEAN', false) ELSE false END"
-            )
+        # Text may begin like an object, too.
+        value = self(path)
         return (
-            f"CASE WHEN starts_with({value}, '{{') OR starts_with({value}, '[') "
-            f"THEN CASE WHEN {kind} NOT IN ('OBJECT', 'ARRAY') THEN {value} END ELSE {value} END"
+            f"CASE WHEN starts_with({value}, '{{') OR starts_with({value}, '[') THEN CASE WHEN "
+            f"{self._kind(path)} NOT IN ('OBJECT', 'ARRAY') THEN {value} END ELSE {value} END"
         )
 
-
-class JsonFields(JsonColumn):
-    """The same fields, extracted together into columns: each extraction parses the document."""
-
-    def __init__(self, document: str) -> None:
-        super().__init__(document)
-        self._names: dict[Path, str] = {}
-        self._questions: dict[str, tuple[str, Path]] = {}
-
-    def __call__(self, path: Path) -> str:
-        """Return the column that has the text at a path."""
-        return self._names.setdefault(path, f"field{len(self._names)}")
-
-    def _derived(self, question: str, path: Path) -> str:
-        name = f"{self(path)}_{question}"
-        self._questions[name] = (question, path)
-        return name
-
-    def query(self, documents: str) -> str:
-        """Return the query of all requested columns, and of `malformed`: not a JSON object."""
-        paths = ", ".join(_json_path(path) for path in self._names)
-        # A document that is there is valid, so that its first letter tells an object, but for
-        # white space before it.
-        is_object = f"starts_with(CAST({self.document} AS VARCHAR), '{{')"
-        document = f", {self.document}" if self._questions else ""
-        extracted = (
-            f"SELECT json_extract_string({self.document}, [{paths}]) AS fields, "
-            f"CASE WHEN {is_object} THEN false "
-            f"ELSE json_type({self.document}) IS DISTINCT FROM 'OBJECT' END "
-            f"AS malformed{document} FROM ({documents})"
-        )
-        places = {path: f"fields[{i}]" for i, path in enumerate(self._names, 1)}
-        columns = [f"{place} AS {self._names[path]}" for path, place in places.items()]
-        columns += [
-            f"{self._answer(question, path, places[path])} AS {name}"
-            for name, (question, path) in self._questions.items()
-        ]
-        return f"SELECT malformed{''.join(f', {column}' for column in columns)} FROM ({extracted})"
+    def _kind(self, path: Path) -> str:
+        return f"json_type({self.document}, {_json_path(path)})"
 
 
 def text(ref: ColumnRef, document: JsonColumn | None) -> str:
@@ -200,10 +137,7 @@ def number(ref: ColumnRef, role: str, document: JsonColumn | None) -> str:
         stems: tuple[Path, ...] = ((), ("coordinates",), ("value", "coordinates"))
         paths = [_json_path((*stem, ref.point)) for stem in stems]
         either = ", ".join(f"json_extract_string({point}, {path})" for path in paths)
-        # WKT has the longitude first; a pair of numbers the latitude, as people write them.
-        pair = f"nullif(regexp_extract({written}, {literal(_PAIR)}, {2 - ref.point}), '')"
-        wkt = f"nullif(regexp_extract({written}, {literal(_WKT)}, {1 + ref.point}, 'i'), '')"
-        return f"TRY_CAST(coalesce({either}, {pair}, {wkt}) AS DOUBLE)"
+        return f"TRY_CAST(coalesce({either}) AS DOUBLE)"
     if document is None and ref.parsed == len(ref.path):
         if ref.kind.name == "number":
             # Never fails: each number of a declared type has a nearest double.
@@ -214,123 +148,6 @@ def number(ref: ColumnRef, role: str, document: JsonColumn | None) -> str:
             )
     # TRY_CAST everywhere: an error on some value would tell of it, and stop the reading.
     return f"TRY_CAST({text(ref, document)} AS DOUBLE)"
-
-
-def decimal(ref: ColumnRef, document: JsonColumn | None, places: int) -> str:
-    """Return the number in a field as a decimal of 38 digits; null if it does not fit."""
-    declared = document is None and ref.parsed == len(ref.path) and ref.kind.name == "number"
-    value = typed_column(ref) if declared else text(ref, document)
-    return f"TRY_CAST({value} AS DECIMAL(38, {places}))"
-
-
-@dataclass(frozen=True)
-class Instant:
-    """Two expressions of a time, in whole microseconds; at most one is not null.
-
-    Attributes
-    ----------
-    utc : str
-        Since 1970 in UTC.
-    wall : str
-        Since 1970 on the wall clock of the time zone declared for times without an offset.
-    """
-
-    utc: str = "CAST(NULL AS BIGINT)"
-    wall: str = "CAST(NULL AS BIGINT)"
-
-
-def instant(ref: ColumnRef, naive: str | None, document: JsonColumn | None) -> Instant:
-    """Return the time in a field.
-
-    Parameters
-    ----------
-    naive : str or None
-        The time zone of times without an offset; None makes those unusable.
-    """
-    kind = ref.kind.name if document is None and ref.parsed == len(ref.path) else "text"
-    if kind == "time":
-        # TRY: a far year may not fit into microseconds.
-        return Instant(f"epoch_us(TRY_CAST({typed_column(ref)} AS TIMESTAMPTZ))")
-    if kind in ("naive time", "date"):
-        if naive is None:
-            raise InputError(
-                f"time: the column {ref.column!r} holds local times without an offset; declare "
-                'their timezone, for example timezone="Europe/Warsaw".'
-            )
-        return Instant(wall=f"epoch_us(TRY_CAST({typed_column(ref)} AS TIMESTAMP))")
-    if kind == "number":
-        return Instant(_from_epoch(f"CAST({typed_column(ref)} AS DOUBLE)"))
-    if kind not in ("text", "json"):
-        raise InputError(f"time: the column {ref.column!r} holds {kind} values, not times.")
-    return from_text(text(ref, document), naive)
-
-
-def step_function(microseconds: str, steps: UtcOffsets) -> str:
-    """Return a step function of a time in microseconds as nested CASEs, a binary search."""
-    if not steps.steps:
-        return str(steps.initial)
-    # Some time zones change 200 times: nested halves make eight comparisons of them.
-    half = len(steps.steps) // 2
-    start, value = steps.steps[half]
-    below = step_function(microseconds, UtcOffsets(steps.initial, steps.steps[:half]))
-    above = step_function(microseconds, UtcOffsets(value, steps.steps[half + 1 :]))
-    # Starts in microseconds: a division in every comparison would be most of what is planned.
-    return f"CASE WHEN {microseconds} < {start * 10**6} THEN {below} ELSE {above} END"
-
-
-def local_second(instant: str, timezone: str) -> str:
-    """Return the local wall clock of an instant, in whole seconds since 1970 on that clock."""
-    # Kept times are 1970 or later: division towards zero is rounding down.
-    return f"(({instant} // 1000000) + {step_function(instant, clock(timezone).offsets())})"
-
-
-def from_text(expression: str, naive: str | None) -> Instant:
-    """Return the time that a text states in the usual form; see `instant`."""
-    utc = (
-        f"CASE WHEN {is_common_time(expression)} "
-        f"THEN epoch_us(TRY_CAST({expression} AS TIMESTAMPTZ)) "
-        f"WHEN regexp_full_match({expression}, {literal(OFFSET_TEXT)}) "
-        # The engine knows Z and UTC in capitals alone.
-        f"THEN epoch_us(TRY_CAST(upper({expression}) AS TIMESTAMPTZ)) "
-        f"ELSE {_from_epoch(f'TRY_CAST({expression} AS DOUBLE)')} END"
-    )
-    if naive is None:
-        return Instant(utc)
-    # Most times have an offset, which needs no pattern to be seen.
-    wall = (
-        f"CASE WHEN ends_with({expression}, 'Z') OR contains({expression}, '+') THEN NULL "
-        f"WHEN regexp_full_match({expression}, {literal(NAIVE_TEXT)}) "
-        f"THEN epoch_us(TRY_CAST({expression} AS TIMESTAMP)) END"
-    )
-    return Instant(utc, wall)
-
-
-def is_common_time(expression: str) -> str:
-    """Return the test for times like 2024-02-19T10:11:12Z of this century.
-
-    What of it the engine reads as a time is `OFFSET_TEXT`, and sooner known than by that. The
-    engine alone would take white space before the hour, and seconds that end in a point.
-    """
-    return (
-        f"({expression} LIKE '____-__-__T__:__:__Z' AND {expression} BETWEEN '2000' AND '2099' AND "
-        f"({expression})[12] BETWEEN '0' AND '2' AND NOT contains({expression}, '.'))"
-    )
-
-
-def _from_epoch(value: str) -> str:
-    scaled = f"CASE WHEN abs({value}) >= {FROM_MILLISECONDS:.0f} THEN {value} * 1e3 "
-    return (
-        f"CASE WHEN isfinite({value}) AND abs({value}) < 1e13 "
-        f"THEN CAST(round({scaled}ELSE {value} * 1e6 END) AS BIGINT) END"
-    )
-
-
-def from_wall(wall: str, naive: str) -> str:
-    """Return the instant of a wall-clock time, both in microseconds."""
-    offset = step_function(wall, clock(naive).wall_offsets())
-    # Far from 1970 the subtraction could overflow; those times are not usable anyway.
-    usable = f"abs({wall} // 1000000) < {2 * END_OF_TIMES}"
-    return f"CASE WHEN {usable} THEN {wall} - CAST(1000000 AS BIGINT) * ({offset}) END"
 
 
 def typed_column(ref: ColumnRef) -> str:
@@ -353,6 +170,66 @@ def select_without(excluded: Collection[str]) -> str:
     """Return the beginning of a query of all columns but some."""
     names = ", ".join(map(identifier, sorted(excluded)))
     return f"SELECT * EXCLUDE ({names})" if names else "SELECT *"
+
+
+def is_text(ref: ColumnRef, document: JsonColumn | None) -> bool:
+    """Return whether a field holds text, or JSON that may be text."""
+    return json_of(ref, document) is not None or ref.kind.name in ("text", "json")
+
+
+def declared_number(
+    ref: ColumnRef,
+    role: str,
+    document: JsonColumn | None,
+    record_format: RecordFormat,
+    suffix: str | None = None,
+) -> str:
+    """Return the number in a field as a double, or null.
+
+    Parameters
+    ----------
+    ref, role, document
+        As for `number`.
+    record_format : RecordFormat
+    suffix : str, optional
+        Unit of measure that follows each number.
+
+    Raises
+    ------
+    InputError
+        If a suffix is declared for a column that holds no text.
+    """
+    has_text = is_text(ref, document)
+    if suffix is not None and not has_text:
+        raise InputError(
+            f"{role}: the column {ref.column!r} holds numbers, so that no unit can follow them; "
+            "remove unit_suffix (from [format])."
+        )
+    # A point of GeoJSON is JSON, in which a number has a decimal point.
+    if ref.point is not None or not has_text or (suffix is None and record_format.decimal == "."):
+        return number(ref, role, document)
+    expression = text(ref, document)
+    if suffix is not None:
+        ending = literal(suffix.strip())
+        expression = (
+            f"CASE WHEN ends_with(trim({expression}), {ending}) "
+            f"THEN left(trim({expression}), -length({ending})) END"
+        )
+    if record_format.decimal == ",":
+        expression = _with_point(expression, ref, document)
+    return f"TRY_CAST(trim({expression}) AS DOUBLE)"
+
+
+def _with_point(expression: str, ref: ColumnRef, document: JsonColumn | None) -> str:
+    """Return a text with its decimal comma as a point; null where it has a point already."""
+    # A point could separate thousands: 1.234 would be read as a thousandth of it.
+    changed = f"CASE WHEN NOT contains({expression}, '.') THEN replace({expression}, ',', '.') END"
+    nested = json_of(ref, document)
+    if nested is None:
+        return changed
+    # A number of JSON, unlike its texts, always has a point.
+    is_float = nested[0].written_as_float(nested[1])
+    return f"CASE WHEN {is_float} THEN {expression} ELSE {changed} END"
 
 
 JSON_FLOAT_BITS = 53

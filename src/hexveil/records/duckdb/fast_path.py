@@ -24,16 +24,16 @@ from numpy.typing import NDArray
 
 from hexveil.base import hexagons
 from hexveil.base.arrays import Ints
-from hexveil.base.arrow_numbers import to_arrow, to_numpy, to_table
+from hexveil.base.arrow_tables import to_arrow, to_numpy, to_table
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import READING, tell_share
 from hexveil.model.cells import Cells
 from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.aggregation import SQUARES, TOTAL, GroupKeys, PairStore
 from hexveil.records.duckdb.session import Session
+from hexveil.records.duckdb.times import END_OF_TIMES
 from hexveil.records.duckdb.validation import REASONS, ValidatedRecords
 from hexveil.records.read_request import Rules
-from hexveil.records.utc_offsets import END_OF_TIMES
 
 Numbers = NDArray[np.uint64]
 Sums = dict[str, NDArray[Any]]

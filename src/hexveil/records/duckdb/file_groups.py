@@ -10,44 +10,28 @@ Two rules look beyond a file:
   an end of the dates is cached for these dates alone.
 
 An entry is found by the hash of all that shapes its table but its files: of the SQL that checks
-records, which follows from the types of columns and from the request. Tables are made here, and in
-tasks of Spark, by the same function (`CacheQuery`).
+records, which follows from the types of columns and from the request.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import cache, cached_property
-from typing import NamedTuple
+from functools import cache
 
-from hexveil.model.cells import DAY
 from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.aggregation import PairStore
 from hexveil.records.duckdb.counting import PairCounts, count_records
 from hexveil.records.duckdb.expressions import literal
 from hexveil.records.duckdb.relation import Relation
 from hexveil.records.duckdb.session import Session
+from hexveil.records.duckdb.times import END_OF_TIMES
 from hexveil.records.duckdb.validation import BOX, DATES, ValidatedRecords, validate_records
 from hexveil.records.feasible_sums import LARGEST_SUM, squares_fit
 from hexveil.records.read_request import ReadRequest
-from hexveil.records.sources.cache import (
-    Cache,
-    CacheEntry,
-    CacheFolder,
-    FileStamp,
-    TimeSpan,
-    query_hash,
-    refuse_changed_sizes,
-)
-from hexveil.records.sources.versions import Versions
+from hexveil.records.sources.cache import CacheEntry, TimeSpan, query_hash
 from hexveil.records.units import CANONICAL_IDS
-from hexveil.records.utc_offsets import END_OF_TIMES
-
-Fill = Callable[[CacheFolder, Sequence[tuple[CacheEntry, Sequence[str]]]], list[CacheEntry]]
-"""Reads the files of entries without counts and tables, and returns the entries."""
-
 
 VIEW = "some_records"
 """The records that are looked at: of one group of files, or of all."""
@@ -82,25 +66,9 @@ class CacheQuery:
 
     @classmethod
     def of(
-        cls,
-        session: Session,
-        relation: Relation,
-        request: ReadRequest,
-        kind: str,
-        terms: Sequence[str] = (),
+        cls, session: Session, relation: Relation, request: ReadRequest, kind: str
     ) -> CacheQuery:
-        """Return the query of a reading, given a view with the columns of the relation.
-
-        Parameters
-        ----------
-        session : Session
-        relation : Relation
-        request : ReadRequest
-        kind : str
-            Kind of the files.
-        terms : sequence of str
-            What else shapes the tables, where another engine reads the files.
-        """
+        """Return the query of a reading of files of a kind, given a view with their columns."""
         viewed = replace(relation, query=f"SELECT * FROM {VIEW}")
         checked = validate_records(session, viewed, request)
         select = replace(request.rules.select, dates=None)
@@ -118,7 +86,6 @@ class CacheQuery:
             request.repeats_rule,
             query.squares,
             *([] if request.rules.bins is None else [request.rules.bins.identity()]),
-            *terms,
         ]
         return replace(query, hash=query_hash(shape))
 
@@ -189,157 +156,7 @@ class FileGroup:
     outside: bool
 
 
-class EnteredFiles(NamedTuple):
-    """Used entries, paths of their tables, counts by reason, the request."""
-
-    used: list[CacheEntry]
-    tables: list[str]
-    left_out: dict[int, int]
-    request: ReadRequest
-
-
-@dataclass(frozen=True)
-class CacheState:
-    """An opened cache, and the files of a source as they are now.
-
-    Attributes
-    ----------
-    store : CacheFolder
-    entries : sequence of CacheEntry
-        Those of the folder.
-    versions : Versions
-    stamps : mapping of str to FileStamp
-        By path, in the order of the files.
-    """
-
-    store: CacheFolder
-    entries: Sequence[CacheEntry]
-    versions: Versions
-    stamps: Mapping[str, FileStamp]
-
-    @classmethod
-    def of(cls, cache: Cache, stamps: Mapping[str, FileStamp], *, is_private: bool) -> CacheState:
-        """Open a cache; refuse a file that has grown or shrunk under its declared version.
-
-        Parameters
-        ----------
-        cache : Cache
-        stamps : mapping of str to FileStamp
-        is_private : bool
-            Whether presence is private. A file of another size is then read again: a refusal would
-            tell that somebody's records were added or removed.
-        """
-        store = CacheFolder.open(cache.folder)
-        entries = store.entries()
-        if not is_private:
-            # Before any record is read: a grown file under an old version would be published as the
-            # old one.
-            refuse_changed_sizes(stamps, entries)
-        return cls(store, entries, cache.versions, stamps)
-
-
-@dataclass(frozen=True)
-class GroupedFiles:
-    """Files of a reading, which of them go together, and which entries hold for these.
-
-    Attributes
-    ----------
-    query : CacheQuery
-    cache : CacheState
-    mixed : bool
-        Whether all files are read together: how a column is read depends on all of them, or one
-        is listed twice.
-    measure : function
-        Returns the time spans of files by their paths.
-    """
-
-    query: CacheQuery
-    cache: CacheState
-    mixed: bool
-    measure: Callable[[Sequence[str]], Mapping[str, TimeSpan]]
-
-    def groups(self) -> list[FileGroup]:
-        """Return the files, in groups that can share no repeat, and where the dates leave each."""
-        grouped = [[path] for path in self.cache.stamps]
-        if self.mixed:
-            grouped = [list(self.cache.stamps)]
-        elif self.query.request.drops_repeats:
-            grouped = group_overlapping(self.spans)
-        return [FileGroup(tuple(paths), *self._date_sides(paths)) for paths in grouped]
-
-    def _date_sides(self, paths: Sequence[str]) -> tuple[bool, bool]:
-        """Return whether records of files all lie within the dates, and whether all outside."""
-        days = self.query.request.rules.select.days
-        if days is None:
-            return True, False
-        start, end = days[0] * DAY, days[1] * DAY + DAY - 1
-        spans = [span for path in paths if (span := self.spans[path].local) is not None]
-        # Also without a span: records without a usable time are rejected with dates and without.
-        inside = all(start <= early and late <= end for early, late in spans)
-        outside = bool(spans) and all(late < start or early > end for early, late in spans)
-        return inside, outside
-
-    @cached_property
-    def spans(self) -> dict[str, TimeSpan]:
-        """First and last time of each file, cached or measured now."""
-        cached: dict[FileStamp, TimeSpan] = {}
-        for entry in self.cache.entries:
-            if entry.query == self.query.hash and entry.spans is not None:
-                cached.update(zip(entry.files, entry.spans, strict=True))
-        # In the order of the files, whichever were measured now.
-        stamps = self.cache.stamps
-        measured = self.measure([path for path, now in stamps.items() if now not in cached])
-        return {path: cached.get(now) or measured[path] for path, now in stamps.items()}
-
-    def template(self, group: FileGroup) -> CacheEntry:
-        """Return the entry of a group without its counts and table."""
-        dates = self.query.request.rules.select.dates
-        window = "" if dates is None or group.inside or group.outside else "..".join(dates)
-        paths = sorted(group.paths)
-        files = tuple(self.cache.stamps[path] for path in paths)
-        spans = tuple(self.spans[path] for path in paths) if self.query.timed else None
-        return CacheEntry(self.query.hash, window, maker(), files, spans, {}, 0)
-
-    def entered(self, fill: Fill) -> EnteredFiles:
-        """Return a whole entry of each group: of those without one, the records are read."""
-        entries, groups, store = {}, self.groups(), self.cache.store
-        for group in groups:
-            known = self._known(group)
-            # Of files outside of the dates only the counts are needed.
-            if known is not None and (group.outside or store.is_intact(known)):
-                entries[group] = known
-        if missing := [group for group in groups if group not in entries]:
-            filled = fill(store, [(self.template(group), group.paths) for group in missing])
-            entries |= dict(zip(missing, filled, strict=True))
-            store.clean()
-        left_out: dict[int, int] = {}
-        for group in groups:
-            for reason, n in _left_out(group, entries[group]).items():
-                left_out[reason] = left_out.get(reason, 0) + n
-        # Files outside of the dates give counts of rejects, and no pairs.
-        used = [group for group in groups if not group.outside]
-        # Of used files alone: the release of one day keeps its identity when files of others are
-        # added.
-        versions = self.cache.versions
-        stated = versions.describe(versions.number(path) for group in used for path in group.paths)
-        request = replace(self.query.request, version=stated)
-        found = [entries[group] for group in used]
-        tables = [store.table(entry) for entry in found if entry.table]
-        return EnteredFiles(found, tables, left_out, request)
-
-    def _known(self, group: FileGroup) -> CacheEntry | None:
-        """Return the cached entry of a group, whole or not; None without one."""
-        made = self.template(group)
-        for entry in self.cache.entries:
-            # Outside of the dates any entry has the counts, whichever dates it was made for.
-            applies = group.outside or entry.window == made.window
-            is_of_group = entry.query == made.query and entry.files == made.files
-            if is_of_group and applies and not (self.query.timed and entry.spans is None):
-                return entry
-        return None
-
-
-def _left_out(group: FileGroup, entry: CacheEntry) -> Mapping[int, int]:
+def left_out_of(group: FileGroup, entry: CacheEntry) -> Mapping[int, int]:
     """Return per reason how many records of a group it covers.
 
     The rule of dates comes after all others but the box's: outside of the dates, it takes what

@@ -29,10 +29,9 @@ from hexveil.records.column_datasets import PrivateDataset, ReadingCounts
 from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.duckdb import aggregation, refusals
 from hexveil.records.duckdb.aggregation import PairStore
-from hexveil.records.duckdb.cached_reading import count_cached
+from hexveil.records.duckdb.cached_reading import CachedReading, Fill
 from hexveil.records.duckdb.counting import CountResult, check_offsets, count_source
 from hexveil.records.duckdb.regrid import DuckDBRegridder
-from hexveil.records.duckdb.relation import Relation
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.source import engine_threads, open_source
 from hexveil.records.duckdb.spilled_pairs import spill_pairs
@@ -60,14 +59,16 @@ _NOTHING = (np.zeros(0, dtype=np.int64),) * 4
 
 
 def read_datasets(
-    source: Files | MemoryTable, readings: Sequence[tuple[ReadRequest, DeclaredFacts | None]]
+    source: Files | MemoryTable,
+    readings: Sequence[tuple[ReadRequest, DeclaredFacts | None]],
+    fill: Fill | None = None,
 ) -> list[Dataset | PrivateDataset]:
     """Read a source into counts, sums and, unless they could overflow, sums of squares.
 
     Readings differ in the value column alone, and give a data set each; those with declared facts
     have private presence. Text and documents are scanned once; of Parquet files and tables each
     column is scanned where it is needed. A record counts for each column of which it has a usable
-    value, as if the column were read alone.
+    value, as if the column were read alone. `fill` reads files of a cache elsewhere.
 
     Raises
     ------
@@ -85,27 +86,17 @@ def read_datasets(
             relation = scan_once(session, relation, requests)
         datasets: list[Dataset | PrivateDataset] = []
         for request, facts in readings:
-            counted = _count(session, source, relation, request, is_private=facts is not None)
+            if request.cache is None or isinstance(source, MemoryTable):
+                counted = count_source(session, relation, request)
+            else:
+                cached = CachedReading(session, source, relation, request)
+                counted = cached.count(fill, is_private=facts is not None)
             datasets.append(
                 _fetch_pairs(session, source, counted)
                 if facts is None
                 else fetch_declared(session, counted, facts)
             )
     return datasets
-
-
-def _count(
-    session: Session,
-    source: Files | MemoryTable,
-    relation: Relation,
-    request: ReadRequest,
-    *,
-    is_private: bool,
-) -> CountResult:
-    """Count the records of a request, by its cache if there is one."""
-    if request.cache is None or isinstance(source, MemoryTable):
-        return count_source(session, relation, request)
-    return count_cached(session, source, relation, request, request.cache, is_private=is_private)
 
 
 def _fetch_pairs(session: Session, source: Files | MemoryTable, counted: CountResult) -> Dataset:

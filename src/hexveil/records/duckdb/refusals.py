@@ -14,13 +14,8 @@ from hexveil.base.errors import InputError
 from hexveil.model.cells import CellTable
 from hexveil.model.time_zones import zone_place
 from hexveil.records.duckdb.aggregation import GroupKeys, count_pairs
-from hexveil.records.duckdb.formats.declared_texts import (
-    DECIMAL_COMMA,
-    TEXT_AFTER_NUMBER,
-    TIME_FORMS,
-    VALUE_FORMS,
-)
 from hexveil.records.duckdb.session import Session
+from hexveil.records.duckdb.times import END_OF_TIMES
 from hexveil.records.duckdb.validation import (
     BOX,
     DATES,
@@ -37,8 +32,8 @@ from hexveil.records.duckdb.validation import (
     ValidatedRecords,
 )
 from hexveil.records.read_request import ReadRequest
+from hexveil.records.sources.record_format import RecordFormat
 from hexveil.records.units import refuse_inexact_ids
-from hexveil.records.utc_offsets import END_OF_TIMES
 
 _SWAPPED = "latitude and longitude look swapped: "
 _IN_RANGE = "{0} BETWEEN -90 AND 90 AND {1} BETWEEN -180 AND 180"
@@ -146,7 +141,7 @@ def _hint(session: Session, source: ValidatedRecords, request: ReadRequest, wors
     if worst == UNPARSABLE:
         return "" if source.text is None else source.text.hint()
     if worst == NO_VALUE:
-        return _value_hint(session, source, request)
+        return _value_hint(request.format)
     if worst == NO_TIME:
         return _time_hint(session, source, request)
     if worst == NO_PLACE and request.columns.has_place:
@@ -160,35 +155,30 @@ def _counts(session: Session, source: ValidatedRecords, *tests: str) -> list[int
     return session.numbers(f"SELECT {counted} FROM ({source.raw})")
 
 
-def _value_hint(session: Session, source: ValidatedRecords, request: ReadRequest) -> str:
-    """Return the declaration that the form of unusable values calls for; no text is shown."""
-    declared, tests = request.format, (f"value_form = {i}" for i in range(1, len(VALUE_FORMS) + 1))
-    commas, suffixed = _counts(session, source, *tests)
-    if suffixed > commas and declared.unit_suffix is None:
-        return TEXT_AFTER_NUMBER.hint
+def _value_hint(declared: RecordFormat) -> str:
+    """Return the declaration that values may lack, or do not have."""
     if declared.unit_suffix is not None:
         return f"; each value must end in the declared unit_suffix {declared.unit_suffix!r}"
-    if commas and declared.decimal == ".":
-        return DECIMAL_COMMA.hint
-    return '; with decimal = "," a text with a point is no number' * (declared.decimal == ",")
+    if declared.decimal == ",":
+        return '; with decimal = "," a text with a point is no number'
+    return (
+        '; for numbers with a decimal comma add decimal = ",", with a unit behind them unit_suffix '
+        '= "km/h" (in [format], or --set format.decimal, format.unit_suffix)'
+    )
 
 
 def _time_hint(session: Session, source: ValidatedRecords, request: ReadRequest) -> str:
     if request.format.time_format is not None:
         return f"; times must have the declared time_format {request.format.time_format!r}"
-    ends = ("time_us < 0", f"time_us >= {END_OF_TIMES * 10**6}")
-    tests = (f"time_form = {i}" for i in range(1, len(TIME_FORMS) + 1))
-    early, late, *of_forms = _counts(session, source, *ends, *tests)
-    if any(of_forms):
-        return TIME_FORMS[of_forms.index(max(of_forms))].hint
+    early, late = _counts(session, source, "time_us < 0", f"time_us >= {END_OF_TIMES * 10**6}")
     if early or late:
         return f"; {early} times are before 1970 and {late} after 2100, check the time column"
-    if request.rules.naive is None:
-        return (
-            '; times need an offset like "+05:30", or declare their timezone, '
-            'for example timezone="Europe/Warsaw"'
-        )
-    return "; times are ISO 8601 text, or seconds or milliseconds since 1970"
+    lacks = '; times need an offset like "+05:30", or declare their timezone, for example '
+    return (lacks + 'timezone="Europe/Warsaw"') * (request.rules.naive is None) + (
+        "; other times than ISO 8601 text, or seconds or milliseconds since 1970, need a "
+        'time_format = "%d/%m/%Y %H:%M:%S" (in [format], or --set format.time_format), and times '
+        'of day a column of dates too, time = ["date", "time"]'
+    )
 
 
 def _place_hint(session: Session, source: ValidatedRecords) -> str:

@@ -22,11 +22,11 @@ from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import PublicMetadata, Unit
 from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.counting import deduplicate
-from hexveil.records.duckdb.expressions import local_second
 from hexveil.records.duckdb.refusals import pairs_exceed
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.source import engine_threads, open_source
 from hexveil.records.duckdb.spilled_pairs import spill_occupancy
+from hexveil.records.duckdb.times import local_second
 from hexveil.records.duckdb.validation import validate_records
 from hexveil.records.progress import show_progress
 from hexveil.records.read_request import ReadRequest, memory_size

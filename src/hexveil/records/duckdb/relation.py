@@ -30,7 +30,6 @@ from hexveil.records.sources.columns import (
     resolve_location,
 )
 from hexveil.records.sources.headers import MARKS, is_confirmed
-from hexveil.records.sources.record_format import RecordFormat
 from hexveil.records.sources.source_files import Files, safe_path
 from hexveil.records.sources.vocabulary import is_envelope
 
@@ -42,14 +41,6 @@ T = TypeVar("T")
 _NEAR = 0.8
 """Least similarity of a key of a JSON document that a message suggests: keys can be ids."""
 _KEYS = "check how the documents spell it; their keys are not listed, for keys can be data."
-_FILE_NAMES = ("filename", "file_name", "file")
-_NO_FILE_NAMES = (
-    "user: ids are read from a column, never from names of files: files of one vehicle on two days "
-    "would count as two vehicles. Write the id into the records first, for example by duckdb -c "
-    "\"COPY (SELECT *, parse_filename(filename, true) AS vehicle FROM read_csv('*.csv', "
-    "filename=true, all_varchar=true)) TO 'records.parquet'\", and take from the name what is the "
-    "vehicle's alone."
-)
 _ENVELOPE = (
     "the documents hold lists of others, as answers of an exchange do; name the list that holds "
     'the records, for example record_path = "{0}" (in [format], or --set format.record_path={0}).'
@@ -72,8 +63,6 @@ class Relation:
         The files of delimited text, whose malformed lines are missing from the rows.
     select_files : function, or None
         The SELECT of the rows of some of the files, by their paths; None for a table.
-    pack_files : function, or None
-        How Parquet files are packed for a task of Spark that opens them (see `unpack_files`).
     respelled : frozenset of str
         Columns of text that hold numbers in some of the files, which the engine writes in its own
         way: no ids can be read from them.
@@ -92,7 +81,6 @@ class Relation:
     documents: bool = False
     text: TextSource | None = None
     select_files: Callable[[Sequence[str]], str] | None = None
-    pack_files: Callable[[Sequence[str]], str] | None = None
     respelled: frozenset[str] = frozenset()
     configured: Collection[str] = ()
     one_schema: bool = False
@@ -120,11 +108,7 @@ class Relation:
         InputError
             If some files have text there, and some numbers.
         """
-        try:
-            ref = self.find(session, "user", name)
-        except ColumnError as error:
-            is_file = name.lower() in _FILE_NAMES and self.select_files is not None
-            raise (InputError(_NO_FILE_NAMES) if is_file else error) from None
+        ref = self.find(session, "user", name)
         if ref.column in self.respelled:
             raise InputError(
                 f"user: the column {ref.column!r} holds text in some files and numbers in "
@@ -189,7 +173,7 @@ def _unconfirmed_hint(number: int) -> str:
     marks = " ".join(repr(mark) for mark in MARKS)
     return (
         f"{count} found, whose names are not shown, for the first line may be a record; check that "
-        f"it is a header, separated by one of {marks} or by spaces."
+        f"it is a header, separated by one of {marks}."
     )
 
 
@@ -267,10 +251,7 @@ def _kind(duckdb_type: DuckDBPyType) -> ColumnType:
 
 
 def uncommon_columns(
-    source: Files,
-    columns: Sequence[Columns],
-    configured: Collection[str] = (),
-    record_format: RecordFormat | None = None,
+    source: Files, columns: Sequence[Columns], configured: Collection[str] = ()
 ) -> frozenset[str]:
     """Return the columns to leave out: all that not every file has with one type.
 
@@ -283,23 +264,18 @@ def uncommon_columns(
         Of each file, the type of each column.
     configured : collection of str
         Names of the configured columns.
-    record_format : RecordFormat, optional
-        Without one, as for sums, the caller cannot declare that unused columns may differ.
 
     Raises
     ------
     InputError
-        If files of a folder differ, in a column that is used or without that declaration.
+        If files of a folder differ in a column that is used.
     """
-    odd = next((n for n, file_columns in enumerate(columns) if file_columns != columns[0]), None)
-    if source.enumerated or odd is None:
+    if source.enumerated or all(file_columns == columns[0] for file_columns in columns):
         return frozenset()
     used = [_used(file_columns, configured) for file_columns in columns]
-    odd_used = next((n for n, file_used in enumerate(used) if file_used != used[0]), None)
-    unused = record_format is not None and odd_used is None
-    if record_format is None or record_format.file_columns == "same" or odd_used is not None:
-        number = odd if odd_used is None else odd_used
-        raise _different(source, columns, number, configured, unused=unused)
+    odd = next((n for n, file_used in enumerate(used) if file_used != used[0]), None)
+    if odd is not None:
+        raise _different(source, columns, odd, configured)
     names = {name for file_columns in columns for name in file_columns}
     return frozenset(
         name
@@ -335,12 +311,7 @@ def used_names(columns: Iterable[str], configured: Collection[str]) -> list[str]
 
 
 def _different(
-    source: Files,
-    columns: Sequence[Columns],
-    number: int,
-    configured: Collection[str],
-    *,
-    unused: bool,
+    source: Files, columns: Sequence[Columns], number: int, configured: Collection[str]
 ) -> InputError:
     """Return the error of a file with other columns than the first."""
     pair = (set(columns[number]), set(columns[0]))
@@ -349,15 +320,10 @@ def _different(
     )
     paths = (source.paths[0], source.paths[number])
     files = " and ".join(safe_path(name, source.paths) for name in paths)
-    advice = "list the files by name to read them together"
-    if unused:
-        advice = (
-            'the run uses none of them: add file_columns = "common" (in [format], or '
-            "--set format.file_columns=common) to read only the columns that all files have, or "
-            f"{advice}"
-        )
-    difference = _difference(*pair, show_names=show_names)
-    return InputError(f"source: {files} have different columns ({difference}); {advice}.")
+    return InputError(
+        f"source: {files} have different columns ({_difference(*pair, show_names=show_names)}); "
+        "list the files by name to read them together."
+    )
 
 
 def _difference(names: set[str], other_names: set[str], *, show_names: bool) -> str:

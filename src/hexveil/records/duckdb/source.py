@@ -6,7 +6,7 @@ skipped or null, and counted, never quoted.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -16,8 +16,10 @@ from hexveil.base.errors import InputError
 from hexveil.records.duckdb.formats.delimited_text import TextFile, TextSource
 from hexveil.records.duckdb.formats.json_documents import (
     VIEW,
-    DocumentFiles,
+    document_schema,
     merge_schemas,
+    scan_documents,
+    unnest_records,
 )
 from hexveil.records.duckdb.formats.parquet_files import open_parquet
 from hexveil.records.duckdb.formats.vehicle_positions import SCHEMA, PositionTable
@@ -35,6 +37,7 @@ from hexveil.records.sources.record_format import PLAIN, RecordFormat
 from hexveil.records.sources.source_files import (
     Files,
     MemoryTable,
+    check_compressed,
     is_collection,
     safe_path,
     unpacked_size,
@@ -96,7 +99,7 @@ def open_source(
         return _open_json(session, source, configured, record_format)
     if source.kind == "gtfs-realtime":
         return _open_feeds(session, source, configured)
-    return open_parquet(session, source, configured, record_format)
+    return open_parquet(session, source, configured)
 
 
 def _open_table(session: Session, table: pa.Table) -> Relation:
@@ -121,7 +124,7 @@ def _open_csv(
         for path in source.paths
     ]
     columns = [dict.fromkeys(sorted(file_names), "text") for file_names in names]
-    uncommon = uncommon_columns(source, columns, configured, record_format)
+    uncommon = uncommon_columns(source, columns, configured)
     schema: Schema = {
         name: ColumnType("text") for of_file in names for name in of_file if name not in uncommon
     }
@@ -155,17 +158,29 @@ def _open_json(
             "; a JSON document whose records are a list is read whole: write one record a line "
             f"instead, for example by jq -c '.{keys}[]' FILE > records.ndjson"
         )
-    files = DocumentFiles(session, source.paths, steps, declared.max_unpacking)
-    columns = [dict.fromkeys(sorted(schema), "json") for schema in files.schemas]
+    scans = {path: scan_documents(path, nested=bool(steps)) for path in source.paths}
+    checked: set[str] = set()
+
+    def select(paths: Sequence[str]) -> str:
+        return unnest_records(" UNION ALL ".join(scans[path] for path in paths), steps)
+
+    def check(paths: Sequence[str] | None) -> None:
+        # Before records are read, and once: packed files may be damaged or too large.
+        for path in set(source.paths if paths is None else paths) - checked:
+            check_compressed(path, source.paths, declared.max_unpacking)
+            checked.add(path)
+
+    schemas = [document_schema(session, select([path])) for path in source.paths]
     # Documents are read whole: a key that is not used does no harm.
-    uncommon_columns(source, columns, configured, record_format)
+    uncommon_columns(source, [dict.fromkeys(sorted(s), "json") for s in schemas], configured)
+    session.run(f"CREATE OR REPLACE TEMP VIEW {VIEW} AS {select(source.paths)}")
     return Relation(
         f"SELECT * FROM {VIEW}",
-        merge_schemas(files.schemas),
+        merge_schemas(schemas),
         documents=True,
-        select_files=files.select,
+        select_files=select,
         configured=configured,
-        load=files.load,
+        load=check,
     )
 
 

@@ -3,7 +3,7 @@
 This machine's store of a `DistributedOccupancy`: one block is in memory at a time, whatever the
 number of pairs. Cells and users are numbered in memory; the engine puts the pairs in order, in its
 own limit of memory, once by cell and once by user. Counts, sums and counts by bin are in files of
-their own (`hexveil.base.column_file`): no public code is given those of sums and bins.
+their own (`hexveil.base.scratch`): no public code is given those of sums and bins.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import numpy as np
 
 from hexveil.base import scratch as scratch_folder
 from hexveil.base.arrays import Ints
-from hexveil.base.arrow_numbers import to_numpy
-from hexveil.base.column_file import ColumnFile
+from hexveil.base.arrow_tables import to_numpy
 from hexveil.base.errors import HexveilError
+from hexveil.base.scratch import ColumnFile
 from hexveil.model.distributed_occupancy import DistributedOccupancy, partition_numbers
 from hexveil.model.occupancy import Pairs, Partition, T, WholeGroup, sorted_by_cell
 from hexveil.model.pair_bins import PairBins, PairSums

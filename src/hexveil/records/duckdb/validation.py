@@ -19,31 +19,28 @@ from dataclasses import dataclass, replace
 from hexveil.model.cells import ALL_RECORDS, DAY, Cells, OneCell
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.duckdb.expressions import (
-    Instant,
-    JsonFields,
+    JsonColumn,
     canonical_id,
-    from_wall,
+    declared_number,
     identifier,
-    local_second,
     name_text,
     number_literal,
-)
-from hexveil.records.duckdb.formats.declared_texts import (
-    day_and_time,
-    declared_instant,
-    declared_number,
-    instant_of_text,
-    text_form,
-    time_form,
-    value_form,
 )
 from hexveil.records.duckdb.formats.delimited_text import TextSource
 from hexveil.records.duckdb.formats.json_documents import DOCUMENT
 from hexveil.records.duckdb.relation import Relation
 from hexveil.records.duckdb.session import Session
+from hexveil.records.duckdb.times import (
+    END_OF_TIMES,
+    Instant,
+    day_and_time,
+    declared_instant,
+    from_wall,
+    instant_of_text,
+    local_second,
+)
 from hexveil.records.read_request import DAY_AND_TIME, ReadRequest
 from hexveil.records.sources.columns import ColumnRef
-from hexveil.records.utc_offsets import END_OF_TIMES
 
 REASONS = (
     "kept",
@@ -207,7 +204,7 @@ class _RawColumns:
     """The columns of a record as read: malformed, value, user_id, time_us, lat, raw_label0, ..."""
 
     def __init__(self, session: Session, relation: Relation, request: ReadRequest) -> None:
-        self._document = JsonFields(DOCUMENT) if relation.documents else None
+        self._document = JsonColumn(DOCUMENT) if relation.documents else None
         self._session, self._relation, self._request = session, relation, request
         self._format = request.format
         self.labels: tuple[str, ...] = ()
@@ -215,9 +212,7 @@ class _RawColumns:
         self.has_place = request.columns.has_place
         columns = {**self._identity(), **self._place(), **self._time(), **self._labels()}
         select_list = ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
-        # By now every needed field was requested from the documents.
-        rows = self._document.query(relation.query) if self._document else relation.query
-        self.parsed = self._instants(f"SELECT {select_list} FROM ({rows})")
+        self.parsed = self._instants(f"SELECT {select_list} FROM ({relation.query})")
 
     def _find(self, role: str, name: str) -> ColumnRef:
         ref = self._relation.find(self._session, role, name)
@@ -231,14 +226,14 @@ class _RawColumns:
         self.used.append(("user", user))
         expression = canonical_id(user, self._document)
         self.inexact_users = expression.inexact is not None
-        number = declared_number(
-            value, "value", self._document, self._format, self._format.unit_suffix
-        )
         return {
             # Malformed lines of CSV never become rows; they are counted by `Relation.skipped`.
-            "malformed": "malformed" if self._document else "false",
-            "value": number,
-            "value_form": value_form(value, self._document, number),
+            "malformed": f"json_type({DOCUMENT}) IS DISTINCT FROM 'OBJECT'"
+            if self._document
+            else "false",
+            "value": declared_number(
+                value, "value", self._document, self._format, self._format.unit_suffix
+            ),
             "user_id": expression.text,
             **({} if expression.inexact is None else {"inexact_user": expression.inexact}),
         }
@@ -267,14 +262,12 @@ class _RawColumns:
         if len(names) == 1:
             time = self._find("time", names[0])
             expression = declared_instant(time, naive, document, self._format)
-            form = time_form(time, document, expression)
         else:
             day, clock = map(self._find, DAY_AND_TIME, names)
             written = day_and_time(day, clock, document)
             expression = instant_of_text(written, naive, self._format)
-            form = text_form(written, expression)
         self._has_wall = expression.wall != Instant.wall
-        return {"utc": expression.utc, "wall": expression.wall, "time_form": form}
+        return {"utc": expression.utc, "wall": expression.wall}
 
     def _labels(self) -> dict[str, str]:
         cells = self._request.rules.cells

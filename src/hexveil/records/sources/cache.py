@@ -14,32 +14,27 @@ time of a file, so a time is no reason to refuse, and it would be no reason to t
 from __future__ import annotations
 
 import contextlib
-import fnmatch
-import glob
+import hashlib
+import io
+import json
 import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
-from hexveil.base.scratch import prepare
-from hexveil.records.sources.sealed_files import digest_of, hash_terms, read_sealed, seal
-from hexveil.records.sources.source_files import (
-    Files,
-    Frame,
-    Remote,
-    is_address,
-    local_path,
-    safe_path,
-)
+from hexveil.base.scratch import is_private, prepare
+from hexveil.records.sources.source_files import Files, is_address, safe_path
 from hexveil.records.sources.versions import Versions
 
 FORMAT = 5
 """To be raised whenever equal queries make other tables, or a head has other fields."""
 HEAD, TABLE = ".entry", ".pairs"
+_OPEN = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 CACHE_CHANGED = "the cache folder was changed by somebody else while it was read; run again."
 _NOTE = (
     "PRIVATE. hexveil keeps sums of single users here, with their ids, so that records need not\n"
@@ -144,7 +139,7 @@ def resolve_cache(
     ----------
     given_source : object
         The source as the caller wrote it.
-    source : Files, Remote, or anything else
+    source : Files, or anything else
         What was found of it.
 
     Raises
@@ -158,13 +153,11 @@ def resolve_cache(
         return None
     if not isinstance(cache, (str, os.PathLike)) or not str(cache):
         raise InputError(f"cache must be the name of a folder, got {type(cache).__name__}.")
-    if isinstance(source, Frame):
+    if not isinstance(source, Files):
         raise InputError(
-            "cache is for files, and a Spark DataFrame does not say which of its files changed; "
-            "name its Parquet files as the source, or leave cache out."
+            "cache is for files on a disk that this machine sees, with Spark its executors too; "
+            "tables, DataFrames and addresses are read each time, leave it out."
         )
-    if not isinstance(source, (Files, Remote)):
-        raise InputError("cache is for files; a table in memory is read each time, leave it out.")
     if is_address(str(cache)):
         raise InputError(
             f"cache: {str(cache)!r} is an address; name a folder, which with Spark its executors "
@@ -176,41 +169,20 @@ def resolve_cache(
             "the same version (version, or --set read.version)."
         )
     folder = Path(cache)
-    _refuse_among(
-        folder, given_source if isinstance(given_source, (list, tuple)) else [given_source], source
-    )
-    return Cache(folder, Versions.parse(version))
-
-
-def _refuse_among(folder: Path, given_source: Sequence[object], source: Files | Remote) -> None:
-    """Refuse a cache that a source would find among its files, or that holds records."""
     # Links resolved: a cache among the records would be read as records.
-    cache = os.path.realpath(folder)
-    inside = any(_could_contain(local_path(str(item)), cache) for item in given_source)
-    paths = map(local_path, source.paths)
-    around = any(Path(os.path.realpath(path)).is_relative_to(cache) for path in paths)
-    if inside or around:
+    place = Path(os.path.realpath(folder))
+    files = [Path(os.path.realpath(path)) for path in source.paths]
+    given = given_source if isinstance(given_source, (list, tuple)) else [given_source]
+    named = [Path(str(item)) for item in given]
+    folders = {Path(os.path.realpath(path)) for path in named if path.is_dir()}
+    # What does not exist by its name is a pattern.
+    folders |= {file.parent for file in files if not all(path.exists() for path in named)}
+    if any(map(place.is_relative_to, folders)) or any(file.is_relative_to(place) for file in files):
         raise InputError(
             f"cache: {str(folder)!r} and the records lie one within the other; name a folder "
             "elsewhere."
         )
-
-
-def _could_contain(source: str, cache: str) -> bool:
-    """Return whether a folder or pattern of records could have its files in the cache."""
-    if Path(source).is_dir():
-        return Path(cache).is_relative_to(os.path.realpath(source))
-    if not glob.has_magic(source) or Path(source).exists():
-        return False
-    folder = Path(source).parent
-    terms = folder.parts
-    n_literal = next(
-        (k for k, folder_name in enumerate(terms) if glob.has_magic(folder_name)), len(terms)
-    )
-    start = os.path.realpath(Path(*terms[:n_literal]))
-    if "**" in terms:
-        return Path(cache).is_relative_to(start)
-    return fnmatch.fnmatchcase(cache, str(Path(glob.escape(start), *terms[n_literal:])))
+    return Cache(folder, Versions.parse(version))
 
 
 class CacheFolder:
@@ -218,7 +190,6 @@ class CacheFolder:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._stored: list[CacheEntry] = []
 
     def __repr__(self) -> str:
         return "CacheFolder(private)"
@@ -273,23 +244,6 @@ class CacheFolder:
                 cleanup.enter_context(lock)
             return self._settle(replace(entry, table=table.name, digest=digest))
 
-    @contextlib.contextmanager
-    def workplace(self) -> Iterator[Path]:
-        """Yield a private folder on the same disk, for tables that are not whole yet."""
-        with (
-            _translate_errors("written"),
-            atomic_files.temporary_folder(self._folder / "tables") as folder,
-        ):
-            yield folder
-
-    def adopt(self, entry: CacheEntry, written: Path) -> CacheEntry:
-        """Store an entry with its digest and a durable table of the workplace; see `put`."""
-        with _translate_errors("written"), atomic_files.exclusive_lock(self._folder):
-            table = self._folder / (secrets.token_hex(16) + TABLE)
-            written.replace(table)
-            atomic_files.fsync(self._folder)
-            return self._settle(replace(entry, table=table.name))
-
     def _settle(self, entry: CacheEntry) -> CacheEntry:
         """Write the head of an entry unless another one stands. Only under the lock."""
         head = self._folder / (entry.key + HEAD)
@@ -305,17 +259,16 @@ class CacheFolder:
         else:
             # After the table is durable: a head always stands for a whole entry.
             atomic_files.write(head, _head_text(entry), mode=0o600)
-        self._stored.append(entry)
         return entry
 
-    def clean(self) -> None:
-        """Remove entries that those which were stored replace, and tables without an entry."""
+    def clean(self, used: Iterable[CacheEntry]) -> None:
+        """Remove entries that used ones replace, and tables without an entry."""
         # Under the lock no other process is between a table and its head.
         with _translate_errors("written"), atomic_files.exclusive_lock(self._folder):
-            tables = set()
+            used, tables = list(used), set()
             for path in list(self._folder.glob(f"*{HEAD}")):
                 head = _read_head(path)
-                others = (one for one in self._stored if one.key + HEAD != path.name)
+                others = (one for one in used if one.key + HEAD != path.name)
                 if head is None or any(one.replaces(head) for one in others):
                     path.unlink(missing_ok=True)
                 else:
@@ -324,6 +277,30 @@ class CacheFolder:
                 if path.name not in tables:
                     path.unlink(missing_ok=True)
             atomic_files.remove_stale(self._folder)
+
+
+def hash_terms(terms: Sequence[object]) -> str:
+    """Return the SHA-256 of JSON data."""
+    return hashlib.sha256(json.dumps(terms, sort_keys=True).encode()).hexdigest()
+
+
+def digest_of(path: Path) -> str | None:
+    """Return the SHA-256 of a file; None if it is missing, or another user owns or may read it."""
+    try:
+        with _opened(path) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
+def _opened(path: Path) -> io.BufferedReader:
+    """Open a private file as it is: between a look at a path and its opening it could change."""
+    file = os.fdopen(os.open(path, _OPEN), "rb")
+    status = os.fstat(file.fileno())
+    if not stat.S_ISREG(status.st_mode) or not is_private(status):
+        file.close()
+        raise PermissionError(path)
+    return file
 
 
 def stamp_file(path: str, version: str) -> FileStamp:
@@ -339,11 +316,6 @@ def stamp_file(path: str, version: str) -> FileStamp:
     return FileStamp(
         hash_terms([full, referenced]), hash_terms([version]), status.st_size, status.st_mtime_ns
     )
-
-
-def stamp_address(address: str, version: str, size: int, changed: int) -> FileStamp:
-    """Return the identity of a file at an address, with its size and time of change."""
-    return FileStamp(hash_terms([address]), hash_terms([version]), size, changed)
 
 
 def refuse_changed_sizes(stamps: Mapping[str, FileStamp], entries: Sequence[CacheEntry]) -> None:
@@ -385,30 +357,34 @@ def query_hash(terms: Sequence[object]) -> str:
 
 def _head_text(entry: CacheEntry) -> bytes:
     """Return a head as it is written: its fields, and their digest."""
-    return seal(asdict(entry) | {"reasons": {str(k): v for k, v in entry.reasons.items()}})
+    fields = asdict(entry) | {"reasons": {str(k): v for k, v in entry.reasons.items()}}
+    content = json.loads(json.dumps(fields))
+    return json.dumps({"head": content, "digest_of_head": hash_terms([content])}).encode()
 
 
 def _read_head(path: Path) -> CacheEntry | None:
     """Return the head in a file; None if it cannot be read as one, for whatever reason."""
     try:
-        return _parsed(read_sealed(path))
+        with _opened(path) as file:
+            sealed = json.loads(file.read())
+        fields = sealed["head"]
+        # Counts of a damaged head would be published, with nothing to show that they are wrong.
+        if sealed["digest_of_head"] != hash_terms([fields]):
+            return None
+        spans = fields["spans"]
+        return CacheEntry(
+            query=fields["query"],
+            window=fields["window"],
+            maker=fields["maker"],
+            files=tuple(FileStamp(**file) for file in fields["files"]),
+            spans=None if spans is None else tuple(_span(**span) for span in spans),
+            reasons={int(reason): int(count) for reason, count in fields["reasons"].items()},
+            repeats=int(fields["repeats"]),
+            table=Path(fields["table"]).name,
+            digest=fields["digest"],
+        )
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
-
-
-def _parsed(fields: dict[str, Any]) -> CacheEntry:
-    spans = fields["spans"]
-    return CacheEntry(
-        query=fields["query"],
-        window=fields["window"],
-        maker=fields["maker"],
-        files=tuple(FileStamp(**file) for file in fields["files"]),
-        spans=None if spans is None else tuple(_span(**span) for span in spans),
-        reasons={int(reason): int(count) for reason, count in fields["reasons"].items()},
-        repeats=int(fields["repeats"]),
-        table=Path(fields["table"]).name,
-        digest=fields["digest"],
-    )
 
 
 def _span(instants: list[int] | None, local: list[int] | None) -> TimeSpan:

@@ -3,8 +3,7 @@
 One dotted name may mean three things, tried in this order: a column of exactly that name, a path
 into a nested field, and a path into a column that holds JSON text. A name that ends at an attribute
 of an NGSI-LD entity means the attribute's value, so that `speed` reads the simplified and the
-normalised form alike. A place in one field is in GeoJSON order, longitude first, as in WKT; a pair
-of numbers with a comma between them, "21.1, 72.8", has its latitude first.
+normalised form alike. A place in one field is in GeoJSON order, longitude first.
 """
 
 from __future__ import annotations
@@ -166,8 +165,8 @@ def _pair(name: str, ref: ColumnRef) -> tuple[ColumnRef, ColumnRef]:
     if kind.name in ("json", "text"):
         return replace(ref, point=1), replace(ref, point=0)
     raise InputError(
-        f"location: the column {name!r} holds no list [longitude, latitude], no GeoJSON point and "
-        'no text of a place, such as "POINT (72.8 21.1)"; name lat and lon instead.'
+        f"location: the column {name!r} holds no list [longitude, latitude] and no GeoJSON point, "
+        "nor text of these; name lat and lon instead."
     )
 
 

@@ -16,14 +16,7 @@ from dataclasses import dataclass
 from hexveil.base.errors import InputError
 from hexveil.records.sources.record_format import PLAIN, RecordFormat
 from hexveil.records.sources.source_files import read_bytes, safe_path
-from hexveil.records.sources.text_lines import (
-    SPACE,
-    as_text,
-    next_line,
-    single_spaces,
-    split_line,
-    whole_lines,
-)
+from hexveil.records.sources.text_lines import as_text, split_line, whole_lines
 from hexveil.records.sources.vocabulary import is_known_name
 
 MARKS = ",;\t|"
@@ -189,30 +182,15 @@ def _lines(
             '"utf-16" (in [format], or --set format.encoding=utf-16).'
         )
     text = b"".join(as_text([data], record_format)).removeprefix(codecs.BOM_UTF8)
-    quoted = record_format.quoted_newlines
-    blocks = whole_lines([text], FIRST_BYTES, quoted_newlines=quoted)
-    lines: list[bytes] = []
-    for block, _ in blocks:
-        remainder = block
-        # One by one, as a line end in quotes may end none.
-        while remainder and len(lines) < number:
-            line, remainder = next_line(remainder, quoted_newlines=quoted)
-            lines += [line] if line else []
+    lines = [line for block, _ in whole_lines([text], FIRST_BYTES) for line in block.splitlines()]
+    lines = [line for line in lines if line][:number]
     if not lines:
         return ",", []
-    mark = _separator(lines[0])
-    if mark == SPACE:
-        lines = [single_spaces(line).strip(b" ") for line in lines]
+    # Of equal counts the first of MARKS; a line without any is a single column.
+    outside = re.sub(rb'"[^"]*"', b"", lines[0]).decode("latin-1")
+    mark = max(MARKS, key=outside.count)
     # Quotes within fields tell of a first line that is none, which is refused by its fields.
     return mark, [split_line(line, mark) or line.split(mark.encode()) for line in lines]
-
-
-def _separator(header: bytes) -> str:
-    """Return the separator of a first line: the mark most frequent outside of quotes."""
-    outside = re.sub(rb'"[^"]*"', b"", header).decode("latin-1")
-    # Of equal counts the first of MARKS; a line without any is a single column.
-    mark = max(MARKS, key=outside.count)
-    return SPACE if mark not in outside and SPACE in outside.strip() else mark
 
 
 def _is_utf16(data: bytes) -> bool:

@@ -5,12 +5,9 @@ from __future__ import annotations
 import codecs
 import re
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 from hexveil.base.errors import InputError
 from hexveil.records.sources.versions import join_pairs
-
-FileColumns = Literal["same", "common"]
 
 EPOCH_UNITS = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1}
 """Nanoseconds of the units in which times since 1970 may be counted."""
@@ -19,8 +16,7 @@ _DIRECTIVE = re.compile(r"%-?(.?)")
 _MAX_STEPS = 8
 _ENCODING = re.compile(r"utf-8(-sig)?|utf-16(-[bl]e)?|iso8859-\d+|cp125\d|koi8-[ru]")
 """Encodings of which each letter is its own: but for UTF-16, a byte changes no other letter."""
-MIN_LINE, _LARGEST_NUMBER = 1_000, 10**9
-"""Bytes of a line that every limit allows."""
+_LARGEST = 10**9
 
 
 @dataclass(frozen=True)
@@ -42,17 +38,9 @@ class RecordFormat:
         Keys, with dots, that lead to the list of records in each JSON document. Lists on the way
         are followed into each of their elements, and fields beside a list belong to each record in
         it; a field of the record itself goes first.
-    file_columns : "same" or "common"
-        Whether all files of a folder must have the same columns, or only the columns that all of
-        them have are read. Columns that are used must be in all files either way.
     encoding : str, optional
         Encoding of delimited text, such as "latin-1", "windows-1252" or "utf-16"; by default
         UTF-8. A record with a field that is no text in it counts as unparsable.
-    quoted_newlines : bool
-        Whether a line of delimited text may end within quotes and go on. Then an unbalanced quote
-        can take the records behind it along, up to `max_line` bytes: not for private presence.
-    max_line : int
-        Bytes of the longest line of delimited text; longer ones count as unparsable.
     max_unpacking : int
         How many times its size a packed file of text or JSON may unpack to (100 MB are always
         allowed); a file that exceeds it is refused.
@@ -72,18 +60,21 @@ class RecordFormat:
     time_format: str | None = None
     unit_suffix: str | None = None
     record_path: str | None = None
-    file_columns: FileColumns = "same"
     encoding: str | None = None
-    quoted_newlines: bool = False
-    max_line: int = 1_000_000
     max_unpacking: int = 200
 
     def __post_init__(self) -> None:
-        self._check_text()
+        if self.encoding is not None:
+            # Each encoding has one name.
+            object.__setattr__(self, "encoding", _encoding_name(self.encoding))
+        times = self.max_unpacking
+        if isinstance(times, bool) or not isinstance(times, int) or not 1 <= times < _LARGEST:
+            raise InputError(
+                f"max_unpacking must be a whole number of at least 1, and below {_LARGEST}, got "
+                f"{times!r}."
+            )
         if self.decimal not in (".", ","):
             raise InputError(f'decimal must be "." or ",", got {self.decimal!r}.')
-        if self.file_columns not in get_args(FileColumns):
-            raise InputError(f'file_columns must be "same" or "common", got {self.file_columns!r}.')
         for name in ("time_format", "unit_suffix", "record_path"):
             text = getattr(self, name)
             if text is not None and (not isinstance(text, str) or not text.strip()):
@@ -100,26 +91,6 @@ class RecordFormat:
                 f"record_path must be up to {_MAX_STEPS} keys with dots between them, like "
                 f'"results" or "data.vehicles", got {self.record_path!r}.'
             )
-
-    def _check_text(self) -> None:
-        """Refuse fields about delimited text that are none; give each encoding its one name."""
-        if self.encoding is not None:
-            object.__setattr__(self, "encoding", _encoding_name(self.encoding))
-        if not isinstance(self.quoted_newlines, bool):
-            raise InputError(
-                f"quoted_newlines must be true or false, got {self.quoted_newlines!r}."
-            )
-        for name, minimum in (("max_line", MIN_LINE), ("max_unpacking", 1)):
-            number = getattr(self, name)
-            if (
-                isinstance(number, bool)
-                or not isinstance(number, int)
-                or not (minimum <= number < _LARGEST_NUMBER)
-            ):
-                raise InputError(
-                    f"{name} must be a whole number of at least {minimum}, and below "
-                    f"{_LARGEST_NUMBER}, got {number!r}."
-                )
 
     @property
     def record_steps(self) -> tuple[str, ...]:

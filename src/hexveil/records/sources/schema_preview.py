@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from hexveil.base.errors import InputError
-from hexveil.records.duckdb.expressions import NAIVE_TEXT, OFFSET_TEXT, JsonColumn, literal, text
-from hexveil.records.duckdb.formats.declared_texts import CLOCK, day_and_time
+from hexveil.records.duckdb.expressions import JsonColumn, literal, text
 from hexveil.records.duckdb.formats.json_documents import DOCUMENT
 from hexveil.records.duckdb.formats.vehicle_positions import VALUE_UNITS
 from hexveil.records.duckdb.relation import Relation
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.source import open_source
+from hexveil.records.duckdb.times import CLOCK, NAIVE_TEXT, OFFSET_TEXT, day_and_time
 from hexveil.records.sources import vocabulary
 from hexveil.records.sources.columns import Schema, all_names, find_column, record_lists
 from hexveil.records.sources.headers import first_line, has_header, is_confirmed

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
-from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
@@ -155,17 +154,6 @@ def is_spark(value: object, kind: str) -> bool:
 def is_address(name: str) -> bool:
     """Return whether a name is an address, like `s3://...`."""
     return _ADDRESS.match(name) is not None
-
-
-def local_path(name: str) -> str:
-    """Return the path of an address on a disk; any other name as it is.
-
-    Examples
-    --------
-    >>> local_path("file:///data/1%20May.parquet"), local_path("s3://lake/1.parquet")
-    ('/data/1 May.parquet', 's3://lake/1.parquet')
-    """
-    return unquote(urlsplit(name).path) if name.lower().startswith("file:") else name
 
 
 def resolve_spark_source(source: object) -> Files | MemoryTable | Frame | Remote:

@@ -2,8 +2,8 @@
 
 A line ends at a line feed or a return, in any mixture, and an empty line is none. Left out and
 counted are lines that are longer than the declared limit, have an unbalanced quote or another
-number of fields than the first. What a line is depends on its own bytes alone, unless quoted line
-ends are declared: so no record can refuse a reading or change what another one is.
+number of fields than the first. What a line is depends on its own bytes alone, so that no record
+can refuse a reading or change what another one is: a quote ends with its line.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from hexveil.base.errors import InputError
 from hexveil.records.sources.record_format import RecordFormat
 from hexveil.records.sources.source_files import limited_blocks, safe_path
 
-SPACE = " "
+LONGEST_LINE = 1_000_000
+"""Bytes of a line; longer ones are malformed."""
 _LINE_END, _QUOTE = 10, 34
 _BYTE_ORDER_MARK = codecs.BOM_UTF8
 _QUOTED = re.compile(rb'"([^"]*(?:""[^"]*)*)"')
@@ -42,14 +43,11 @@ class LineBlock:
         Fields of the other lines.
     malformed : int
         Lines that are left out.
-    unbalanced : bool
-        Whether a line has an odd number of quotes.
     """
 
     text: bytes
     rows: list[list[bytes]]
     malformed: int = 0
-    unbalanced: bool = False
 
 
 def decoded_text(
@@ -94,7 +92,7 @@ def _raw_blocks(path: str, among: Sequence[str], times: int, size: int) -> Itera
 
 
 def whole_lines(
-    chunks: Iterable[bytes], max_line: int, *, quoted_newlines: bool = False
+    chunks: Iterable[bytes], max_line: int = LONGEST_LINE
 ) -> Iterator[tuple[bytes, int]]:
     """Yield text cut after line ends, and how many lines were too long to be kept.
 
@@ -106,30 +104,17 @@ def whole_lines(
         if dropping:
             text = chunk[chunk.find(b"\n") % (len(chunk) + 1) :]
             dropping = not text
-        line_end = _last_end(text, quoted=quoted_newlines)
-        lines, remainder, n_long = text[:line_end], text[line_end:], 0
-        while len(remainder) > max_line:
-            n_long += 1
-            # Of a quote that does not end, the line in which it begins.
-            end = remainder.find(b"\n")
-            dropping = end < 0
-            remainder = b"" if dropping else remainder[end + 1 :]
-            line_end = _last_end(remainder, quoted=quoted_newlines)
-            lines, remainder = lines + remainder[:line_end], remainder[line_end:]
-        yield lines, n_long
-    text = remainder + b"\n" if remainder else b""
-    while text:
-        line_end = _last_end(text, quoted=quoted_newlines)
-        unbalanced = not line_end
-        if unbalanced:
-            line_end = text.find(b"\n") + 1
-        yield (b"", 1) if unbalanced else (text[:line_end], 0)
-        text = text[line_end:]
+        line_end = text.rfind(b"\n") + 1
+        lines, remainder = text[:line_end], text[line_end:]
+        is_long = len(remainder) > max_line
+        if is_long:
+            remainder, dropping = b"", True
+        yield lines, int(is_long)
+    if remainder:
+        yield remainder + b"\n", 0
 
 
-def without_header(
-    blocks: Iterable[tuple[bytes, int]], *, quoted_newlines: bool
-) -> Iterator[tuple[bytes, int]]:
+def without_header(blocks: Iterable[tuple[bytes, int]]) -> Iterator[tuple[bytes, int]]:
     """Yield blocks of lines without the first line of a file."""
     is_past_header = False
     for block, n_long in blocks:
@@ -137,49 +122,23 @@ def without_header(
         if not is_past_header:
             text = text.removeprefix(_BYTE_ORDER_MARK).lstrip(b"\n")
             is_past_header = bool(text)
-            _, text = next_line(text, quoted_newlines=quoted_newlines)
+            text = text.partition(b"\n")[2]
         yield text.lstrip(b"\n"), n_long
 
 
-def next_line(text: bytes, *, quoted_newlines: bool) -> tuple[bytes, bytes]:
-    """Return the first line of whole lines, and the others."""
-    end = text.find(b"\n")
-    while quoted_newlines and end >= 0 and text.count(b'"', 0, end) % 2:
-        end = text.find(b"\n", end + 1)
-    return (text[:end], text[end + 1 :]) if end >= 0 else (b"", b"")
-
-
-def _last_end(text: bytes, *, quoted: bool) -> int:
-    """Return where the last whole line ends; a line end in quotes ends none if `quoted`."""
-    if not quoted or b'"' not in text:
-        return text.rfind(b"\n") + 1
-    ends = _line_ends(np.frombuffer(text, np.uint8), quoted=True)
-    return int(ends[-1]) + 1 if ends.size else 0
-
-
-def _line_ends(data: NDArray[np.uint8], *, quoted: bool) -> NDArray[np.int64]:
-    ends = np.flatnonzero(data == _LINE_END)
-    if quoted:
-        quotes = np.flatnonzero(data == _QUOTE)
-        ends = ends[np.searchsorted(quotes, ends) % 2 == 0]
-    return ends
-
-
-def is_simple(text: bytes, mark: str, record_format: RecordFormat) -> bool:
+def is_simple(text: bytes, mark: str) -> bool:
     """Return whether each line has quotes around whole fields alone, and none may be too long."""
-    if mark == SPACE or (not text.isascii() and _BYTE_ORDER_MARK in text):
+    if not text.isascii() and _BYTE_ORDER_MARK in text:
         return False
     # A line that is too long covers one of these windows.
-    window = record_format.max_line // 2
+    window = LONGEST_LINE // 2
     ends = (text.find(b"\n", i, i + window) for i in range(0, len(text) - window, window))
     if any(end < 0 for end in ends):
         return False
-    return b'"' not in text or _has_whole_quotes(
-        np.frombuffer(text, np.uint8), ord(mark), across=record_format.quoted_newlines
-    )
+    return b'"' not in text or _has_whole_quotes(np.frombuffer(text, np.uint8), ord(mark))
 
 
-def _has_whole_quotes(data: NDArray[np.uint8], mark: int, *, across: bool) -> bool:
+def _has_whole_quotes(data: NDArray[np.uint8], mark: int) -> bool:
     """Return whether quotes stand in pairs around whole fields, or twice within such a pair."""
     quotes, ends = (np.flatnonzero(data == byte) for byte in (_QUOTE, _LINE_END))
     opening, closing = quotes[::2], quotes[1::2]
@@ -190,10 +149,10 @@ def _has_whole_quotes(data: NDArray[np.uint8], mark: int, *, across: bool) -> bo
     beside = (data[opening - 1], data[(closing + 1) % data.size])
     if not all(is_border[found].all() for found in beside):
         return False
-    return across or np.array_equal(np.searchsorted(ends, opening), np.searchsorted(ends, closing))
+    return np.array_equal(np.searchsorted(ends, opening), np.searchsorted(ends, closing))
 
 
-def sort_lines(text: bytes, mark: str, n_fields: int, record_format: RecordFormat) -> LineBlock:
+def sort_lines(text: bytes, mark: str, n_fields: int) -> LineBlock:
     """Return the lines of a text that are kept, and how many are not.
 
     A separator at the end of a line adds no field.
@@ -201,17 +160,15 @@ def sort_lines(text: bytes, mark: str, n_fields: int, record_format: RecordForma
     if _BYTE_ORDER_MARK in text:
         # Where files were joined: an id behind it would be another.
         text = text.removeprefix(_BYTE_ORDER_MARK).replace(b"\n" + _BYTE_ORDER_MARK, b"\n")
-    if mark == SPACE:
-        text = single_spaces(text)
     data = np.frombuffer(text, np.uint8)
-    ends = _line_ends(data, quoted=record_format.quoted_newlines)
+    ends = np.flatnonzero(data == _LINE_END)
     starts = np.concatenate([[0], ends + 1])[: ends.size]
     size = ends - starts
     quotes, marks = (
         np.bincount(np.searchsorted(ends, np.flatnonzero(data == byte)), minlength=ends.size)
         for byte in (_QUOTE, ord(mark))
     )
-    fits = (size > 0) & (size <= record_format.max_line)
+    fits = (size > 0) & (size <= LONGEST_LINE)
     is_plain = fits & (quotes == 0) & (marks == n_fields - 1)
     # One by one: lines with quotes, and those that may end in a separator.
     others = np.flatnonzero(fits & ((quotes > 0) | (marks == n_fields)))
@@ -219,16 +176,7 @@ def sort_lines(text: bytes, mark: str, n_fields: int, record_format: RecordForma
     rows = [fields for fields in split_lines if fields is not None]
     plain = data[np.repeat(is_plain, size + 1)].tobytes()
     malformed = int(np.count_nonzero(size) - np.count_nonzero(is_plain)) - len(rows)
-    return LineBlock(plain, rows, malformed, bool((quotes % 2).any()))
-
-
-def single_spaces(text: bytes) -> bytes:
-    """Return text without spaces beside others or at the ends of lines, outside of quotes."""
-    if b'"' not in text:
-        return re.sub(rb" *\n *", b"\n", re.sub(rb"  +", b" ", text)).lstrip(b" ")
-    segments = re.split(rb'("[^"\n]*"|\n)', text)
-    segments[::2] = [re.sub(rb"  +", b" ", segment) for segment in segments[::2]]
-    return re.sub(rb" ?\n ?", b"\n", b"".join(segments)).lstrip(b" ")
+    return LineBlock(plain, rows, malformed)
 
 
 def split_line(line: bytes, mark: str, n_fields: int | None = None) -> list[bytes] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 from pyspark.storagelevel import StorageLevel
 
-from hexveil.base.errors import InputError, StorageError
+from hexveil.base.errors import InputError
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.records.duckdb import aggregation, refusals
@@ -25,7 +25,6 @@ from hexveil.records.duckdb.validation import REASONS
 from hexveil.records.feasible_sums import COUNT_BITS, squares_fit
 from hexveil.records.read_request import ReadRequest
 from hexveil.records.select import refuse_no_cell
-from hexveil.records.sources.cache import CACHE_CHANGED
 from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remote
 from hexveil.records.spark import tasks
 from hexveil.records.spark.session import broadcast_table, collect, map_batches, persisted
@@ -51,17 +50,11 @@ class RecordTally:
         All records, to explain a refusal.
     grouping : GroupKeys
     frame : DataFrame
-    request : ReadRequest
-        With the declared version.
-    known : mapping of int to int, or None
-        Records per reason, where they are known from elsewhere: the frame must have as many.
     """
 
     records: TaskRecords
     grouping: aggregation.GroupKeys
     frame: DataFrame
-    request: ReadRequest
-    known: Mapping[int, int] | None = None
 
     def summary(self, keys: Sequence[str] = ()) -> tuple[pa.Table, dict[int, int], int]:
         """Return rows and records by reason and keys; records by reason (0: kept), and repeats.
@@ -70,8 +63,6 @@ class RecordTally:
         ------
         InputError
             If a task reported that the source cannot be read.
-        StorageError
-            If the frame lacks records, since a cache was changed meanwhile.
         """
         table = collect(
             self.frame.groupBy("reject_reason", *keys, "note").agg(
@@ -87,9 +78,6 @@ class RecordTally:
         # Rows of repeats and of failures have reasons beyond those of records.
         left_out = {reason: n for reason, n in counts.items() if reason < len(REASONS)}
         left_out[0] = left_out.get(0, 0) + repeats
-        known = left_out if self.known is None else self.known
-        if any(known.get(reason, 0) != left_out.get(reason, 0) for reason in {*known, *left_out}):
-            raise StorageError(CACHE_CHANGED)
         return table.filter(pa.array(reasons == 0)), left_out, repeats
 
 
@@ -163,14 +151,13 @@ def count_all(
             task_records.task_input, lambda session: in_tasks.counts(query, session), schema
         )
         frame = add_up(map_batches(task_records.rows, work, schema), grouping, task_records)
-    return RecordTally(task_records, grouping, frame, request)
+    return RecordTally(task_records, grouping, frame)
 
 
 def count_pairs(
     spark: SparkSession,
     source: Files | MemoryTable | Frame | Remote,
     request: ReadRequest,
-    count: Callable[..., RecordTally] = count_all,
 ) -> CountedPairs:
     """Return the counts and sums of all pairs in the used cells.
 
@@ -179,8 +166,6 @@ def count_pairs(
     spark : SparkSession
     source : Files, MemoryTable, Frame or Remote
     request : ReadRequest
-    count : function
-        `count_all`, or one that takes the same arguments and has a cache.
 
     Raises
     ------
@@ -188,8 +173,8 @@ def count_pairs(
         If the source, a column or the selection leaves nothing that can be used.
     """
     with Session(request.memory, scratch=request.scratch) as session, ExitStack() as cleanup:
-        counted = count(spark, session, source, request)
-        grouping, request, rules = counted.grouping, counted.request, counted.request.rules
+        counted = count_all(spark, session, source, request)
+        grouping, rules = counted.grouping, request.rules
         # Used several times below; without this each action would read the records anew.
         tally = counted.frame.persist(StorageLevel.MEMORY_AND_DISK)
         cleanup.callback(tally.unpersist)

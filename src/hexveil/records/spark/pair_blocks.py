@@ -31,7 +31,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 
 from hexveil.base.arrays import Ints
-from hexveil.base.arrow_numbers import to_numpy
+from hexveil.base.arrow_tables import to_numpy
 from hexveil.base.errors import StorageError
 from hexveil.model.distributed_occupancy import DistributedOccupancy, partition_numbers
 from hexveil.model.occupancy import Pairs, Partition, T, WholeGroup

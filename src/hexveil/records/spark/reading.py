@@ -11,13 +11,17 @@ blocks; they stay in Spark until its session ends.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import chdir, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 
+from hexveil.base.errors import HexveilError
 from hexveil.base.work_share import COUNTING, READING
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_grid import DeclaredFacts
@@ -25,14 +29,16 @@ from hexveil.model.public_metadata import PublicMetadata, Unit
 from hexveil.records.column_datasets import PrivateDataset, ReadingCounts
 from hexveil.records.dataset import Dataset
 from hexveil.records.duckdb import aggregation, regrid
+from hexveil.records.duckdb import reading as duckdb_reading
+from hexveil.records.duckdb.cached_reading import CachedReading, Missing, Stamps
 from hexveil.records.duckdb.reading import NUMBER, declared_table, rule_counts
 from hexveil.records.duckdb.session import Session
+from hexveil.records.duckdb.source import open_source
 from hexveil.records.feasible_sums import bins_of_lists
 from hexveil.records.progress import show_progress
 from hexveil.records.read_request import ReadRequest
 from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remote
 from hexveil.records.spark import pair_blocks, tasks
-from hexveil.records.spark.cached_counting import count_cached
 from hexveil.records.spark.counting import (
     CountedPairs,
     count_all,
@@ -49,10 +55,12 @@ from hexveil.records.spark.session import (
     pairs_on_driver,
     persisted,
     stored,
+    task_memory,
     translate_errors,
 )
 from hexveil.records.spark.source_rows import TaskRecords, open_records
 
+_STORED = pa.schema([("entry", pa.int32())])
 _MAX_FETCHED = 2**21
 """Pairs fetched at once: Spark limits what one action may bring to the driver."""
 
@@ -78,20 +86,73 @@ def read_datasets(
         ]
 
 
+def read_cached(
+    engine: SparkSession,
+    source: Files,
+    readings: Sequence[tuple[ReadRequest, DeclaredFacts | None]],
+) -> list[Dataset | PrivateDataset]:
+    """Return the records of files with a cache: tasks read new files, the driver adds up pairs.
+
+    Raises
+    ------
+    InputError
+        As `duckdb.reading.read_datasets` does.
+    """
+    datasets = duckdb_reading.read_datasets(source, readings, partial(_fill_cache, engine))
+    return [
+        _recounted(engine, source, request, dataset) if isinstance(dataset, Dataset) else dataset
+        for dataset, (request, _) in zip(datasets, readings, strict=True)
+    ]
+
+
+def _fill_cache(
+    engine: SparkSession, source: Files, request: ReadRequest, stamps: Stamps, missing: Missing
+) -> None:
+    """Have tasks read the files of entries and store these; what fails is left to the driver."""
+    work = partial(_filled, source, request, task_memory(engine), stamps, missing, str(Path.cwd()))
+    numbers = from_arrow(engine, pa.table({"entry": np.arange(len(missing), dtype=np.int32)}))
+    with suppress(HexveilError):
+        collect(map_batches(numbers.repartition(len(missing)), work, _STORED))
+
+
+def _filled(
+    source: Files,
+    request: ReadRequest,
+    memory: str,
+    stamps: Stamps,
+    missing: Missing,
+    folder: str,
+    batches: tasks.Batches,
+) -> tasks.Batches:
+    """Read the files of a task's entries and store these; yield nothing."""
+    for number in (number for batch in batches for number in batch["entry"].to_pylist()):
+        # Whatever is wrong here, the driver reads these files itself, and refuses what it must.
+        with suppress(Exception), chdir(folder), tasks.TaskSession(memory) as session:
+            relation = open_source(session, source, request.column_names, request.format)
+            reading = CachedReading(session, source, relation, request, stamps)
+            reading.new_entry(*missing[number])
+    yield from ()
+
+
+def _recounted(
+    engine: SparkSession,
+    source: Files | MemoryTable | Frame | Remote,
+    request: ReadRequest,
+    dataset: Dataset,
+) -> Dataset:
+    """Return a data set with records that Spark counts on other grids."""
+    recount = SparkRegridder(engine, source, replace(request, cache=None), dataset.public)
+    return replace(dataset, public=replace(dataset.public, recount=recount))
+
+
 def _read_dataset(
     engine: SparkSession, source: Files | MemoryTable | Frame | Remote, request: ReadRequest
 ) -> Dataset:
     """Return the data set of one value column, its pairs on the driver unless they are many."""
-    tally = count_all if request.cache is None else count_cached
-    counted = count_pairs(engine, source, request, tally)
+    counted = count_pairs(engine, source, request)
     many = int(counted.per_cell.sum()) > pairs_on_driver(engine)
     dataset = _distributed(counted) if many else _collected(counted)
-    facts = dataset.public
-    # Other grids are counted from the records, under the version that was stated.
-    request = replace(request, version=counted.request.version, cache=None)
-    return replace(
-        dataset, public=replace(facts, recount=SparkRegridder(engine, source, request, facts))
-    )
+    return _recounted(engine, source, request, dataset)
 
 
 def _stored_pairs(counted: CountedPairs) -> DataFrame:
@@ -149,10 +210,9 @@ def _read_private(
 
     As on one machine nothing is refused for its records.
     """
-    count = count_all if request.cache is None else partial(count_cached, is_private=True)
     by_bin = facts.bins is not None
     with Session(request.memory, scratch=request.scratch) as session:
-        counted = count(engine, session, source, request)
+        counted = count_all(engine, session, source, request)
         cells = declared_table(facts.cells).rename_columns({NUMBER: "cell"})
         if "hexagon" in cells.column_names:
             hexagons = cells["hexagon"].cast(pa.int64())  # Spark has no numbers without a sign
@@ -266,7 +326,7 @@ class SparkRegridder:
             return query
 
         # Listed records are columns, whatever the source was.
-        task_input = tasks.TaskInput("columns", task_records.task_input.memory)
+        task_input = tasks.TaskInput(task_records.task_input.memory)
         kinds = [(name, pa.string() if name in text else pa.int64()) for name in keys]
         schema = pa.schema([*kinds, ("n", pa.int64())])
         counted = map_batches(records, tasks.query_task(task_input, statement, schema), schema)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -20,7 +21,6 @@ from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 
 from hexveil.base.errors import InputError
 from hexveil.records.duckdb.expressions import identifier
-from hexveil.records.duckdb.relation import Relation
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.source import open_source
 from hexveil.records.duckdb.validation import ValidatedRecords, validate_records
@@ -36,7 +36,7 @@ from hexveil.records.spark.session import (
     to_stream_rows,
     with_arrow_types,
 )
-from hexveil.records.spark.tasks import RECORDS, Feed, TaskInput
+from hexveil.records.spark.tasks import RECORDS, LocalFiles, TaskInput
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,18 +54,15 @@ class TaskRecords:
     n_tasks : int or None
         Tasks that read them; None for a caller's frame, which would have to be run to know, and
         for a session that does not say.
-    relation : Relation
-        The columns.
     """
 
     rows: DataFrame
     task_input: TaskInput
     records: ValidatedRecords
     n_tasks: int | None
-    relation: Relation
 
     def __repr__(self) -> str:
-        return f"TaskRecords(feed={self.task_input.feed!r}, private)"
+        return "TaskRecords(private)"
 
 
 def open_records(
@@ -86,7 +83,7 @@ def open_records(
         relation = open_source(session, source, request.column_names, request.format)
         records = validate_records(session, relation, request)
         streams = to_stream_rows(spark, source.data)
-        return TaskRecords(streams, TaskInput("tables", memory), records, n_cores(spark), relation)
+        return TaskRecords(streams, TaskInput(memory, "tables"), records, n_cores(spark))
     if isinstance(source, Files):
         return _open_files(spark, session, source, request, memory)
     frame = source.data if isinstance(source, Frame) else remote_parquet(spark, source)
@@ -98,9 +95,8 @@ def open_records(
     # Whatever is not in the query is not read; a name that stands in it by chance does no harm.
     used = [name for name in empty.column_names if identifier(name) in records.query]
     rows = select_columns(frame, used)
-    task_input = TaskInput("columns", memory)
     n_tasks = None if isinstance(source, Frame) else n_partitions(rows)
-    return TaskRecords(rows, task_input, records, n_tasks, relation)
+    return TaskRecords(rows, TaskInput(memory), records, n_tasks)
 
 
 def _open_files(
@@ -113,25 +109,15 @@ def _open_files(
             "source: Spark reads no GTFS-Realtime feeds; leave engine out, so that DuckDB does."
         )
     relation = open_source(session, source, request.column_names, request.format)
-    if request.cache is None:
-        relation.load_files()
     session.run(f"CREATE OR REPLACE TEMP VIEW {RECORDS} AS {relation.query}")
     viewed = replace(relation, query=f"SELECT * FROM {RECORDS}")
     records = validate_records(session, viewed, request)
-    scans = [scan_of(relation, [path]) for path in source.paths]
-    rows = from_arrow(spark, pa.table({"scan": pa.array([scan for _, scan in scans], pa.string())}))
-    task_input = TaskInput(scans[0][0], memory)
-    return TaskRecords(rows.repartition(len(scans)), task_input, records, len(scans), relation)
-
-
-def scan_of(relation: Relation, paths: Sequence[str]) -> tuple[Feed, str]:
-    """Return how tasks read files, and the query of documents, or how text or Parquet is read."""
-    if relation.text is not None:
-        return "text", relation.text.stream(paths).pack()
-    if relation.pack_files is not None:
-        return "parquet", relation.pack_files(paths)
-    assert relation.select_files is not None  # noqa: S101  every relation of files has parts
-    return "files", relation.select_files(paths)
+    kinds = {name: str(kind) for name, kind in session.types(relation.query).items()}
+    files = LocalFiles(source, request.column_names, request.format, kinds)
+    # Tasks have a folder of their own.
+    paths = [str(Path(path).absolute()) for path in source.paths]
+    rows = from_arrow(spark, pa.table({"path": paths})).repartition(len(paths))
+    return TaskRecords(rows, TaskInput(memory, files), records, len(paths))
 
 
 TEXT_FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson")

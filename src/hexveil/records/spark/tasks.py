@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, groupby, pairwise
 from operator import itemgetter
@@ -28,11 +28,14 @@ from hexveil.model.cells import Cells, Labels
 from hexveil.model.public_metadata import Unit
 from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.counting import deduplicate
-from hexveil.records.duckdb.formats.delimited_text import TextStream
-from hexveil.records.duckdb.formats.parquet_files import unpack_files
+from hexveil.records.duckdb.expressions import identifier
+from hexveil.records.duckdb.relation import Relation
 from hexveil.records.duckdb.session import Session
+from hexveil.records.duckdb.source import open_source
 from hexveil.records.duckdb.validation import UNPARSABLE, ValidatedRecords
 from hexveil.records.sources.memory_tables import readable_batch
+from hexveil.records.sources.record_format import RecordFormat
+from hexveil.records.sources.source_files import Files
 
 Batches = Iterator[pa.RecordBatch]
 Work = Callable[[Batches], Batches]
@@ -48,7 +51,39 @@ BINS = "bins"
 _GOT = "records_of_users"
 _LOST = "a task of the Spark job failed while reading the records; its cause is not shown."
 
-Feed = Literal["columns", "tables", "files", "text", "parquet"]
+
+@dataclass(frozen=True)
+class LocalFiles:
+    """Files that tasks open just as the driver does.
+
+    Attributes
+    ----------
+    source : Files
+    names : frozenset of str
+        Configured columns.
+    format : RecordFormat
+    kinds : mapping of str to str
+        The engine's type of each column, of all files together.
+    """
+
+    source: Files
+    names: frozenset[str]
+    format: RecordFormat
+    kinds: Mapping[str, str]
+
+    def open(self, session: Session, path: str) -> Relation:
+        """Return the records of one of the files, in the types of all."""
+        one = replace(self.source, paths=(path,))
+        relation = open_source(session, one, self.names, self.format)
+        relation.load_files()
+        # The engine merges columns whose names differ in capitals alone.
+        own_names = {name.lower() for name in session.types(relation.query)}
+        columns = (
+            f"TRY_CAST({identifier(name) if name.lower() in own_names else 'NULL'} AS {kind}) "
+            f"AS {identifier(name)}"
+            for name, kind in self.kinds.items()
+        )
+        return replace(relation, query=f"SELECT {', '.join(columns)} FROM ({relation.query})")
 
 
 @dataclass(frozen=True)
@@ -57,15 +92,15 @@ class TaskInput:
 
     Attributes
     ----------
-    feed : "columns", "tables", "files", "text" or "parquet"
-        Columns of records; tables in Arrow's stream format, in a column `data`; or, in a column
-        `scan`, queries that open a file each, or how one of delimited text or Parquet is read.
     memory : str
         What DuckDB may use in a task.
+    feed : "columns", "tables" or LocalFiles
+        Columns of records; tables in Arrow's stream format, in a column `data`; or files, by their
+        paths in a column `path`.
     """
 
-    feed: Feed
     memory: str
+    feed: Literal["columns", "tables"] | LocalFiles = "columns"
 
 
 @dataclass(frozen=True)
@@ -217,20 +252,15 @@ def feed(session: Session, task_input: TaskInput, batches: Batches) -> Iterator[
 
     Yields how to learn the number of malformed lines once they are scanned.
     """
-    if task_input.feed in ("columns", "tables"):
-        if register(session, batches if task_input.feed == "columns" else unpack_streams(batches)):
+    files = task_input.feed
+    if not isinstance(files, LocalFiles):
+        if register(session, batches if files == "columns" else unpack_streams(batches)):
             yield lambda: 0
         return
-    for batch in batches:
-        for scan in batch["scan"].to_pylist():
-            if task_input.feed == "text":
-                stream = TextStream.unpack(scan, session.memory)
-                session.register_stream(RECORDS, stream)
-                yield lambda: sum(stream.found.malformed.values())  # noqa: B023  asked at once
-                continue
-            query = unpack_files(session, scan) if task_input.feed == "parquet" else scan
-            session.run(f"CREATE OR REPLACE TEMP VIEW {RECORDS} AS {query}")
-            yield lambda: 0
+    for path in (path for batch in batches for path in batch["path"].to_pylist()):
+        relation = files.open(session, path)
+        session.run(f"CREATE OR REPLACE TEMP VIEW {RECORDS} AS {relation.query}")
+        yield relation.skipped
 
 
 def runs(batches: Batches, name: str) -> Iterator[tuple[int, Batches]]:

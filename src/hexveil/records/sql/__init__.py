@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, get_args
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import ALL_RECORDS, Cells, Labels, OneCell
-from hexveil.records.feasible_sums import bin_number, decimal_format, squares_fit
+from hexveil.records.feasible_sums import bin_number, squares_fit
 from hexveil.records.read_request import ReadRequest
 from hexveil.records.reading_arguments import Protect, requests_of
 from hexveil.records.sums_table import cell_columns, check_labels
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 DialectName = Literal["duckdb", "postgres", "bigquery", "spark"]
 _BACKSLASHES = {"bigquery": "`", "spark": ""}
 """Dialects in whose text a backslash is an escape, and what it escapes in their names."""
+_LARGEST_SQUARED = 10**9
 _FILES = (".parquet", ".pq", ".csv", ".tsv", ".gz", ".json", ".jsonl", ".ndjson")
 
 
@@ -93,8 +94,8 @@ def sums_query(
     labels = () if isinstance(rules.cells, Cells) else rules.cells.columns
     lowest, highest = (int(bound / scale.quantum) for bound in (scale.lower, scale.upper))
     squares = squares_fit(1, scale)
-    # The last steps hold the rounded value, in quanta and as a decimal, beside the labels.
-    k, x = (_unused_name(name, labels) for name in ("quanta", "rounded_value"))
+    # The last steps hold the rounded value, in quanta, beside the labels.
+    k = _unused_name("quanta", labels)
     selects = select.hours is not None or select.dates is not None
     local = selects or rules.privacy_unit != "user" or (grid and grid.seconds) is not None
     return _templates().get_template("sums.sql").render(
@@ -117,9 +118,9 @@ def sums_query(
         lowest=lowest,
         highest=highest,
         k=k,
-        x=x,
         squares=squares,
-        form=decimal_format(scale) if squares else None,
+        # Whole squares, which each dialect adds up exactly.
+        whole_squares=max(abs(lowest), abs(highest)) < _LARGEST_SQUARED,
         fine_bin="" if rules.bins is None else bin_number(k, (rules.bins.edges + lowest).tolist()),
         is_private=is_private,
         python_cells=_python_cells(rules.cells, is_private=is_private),

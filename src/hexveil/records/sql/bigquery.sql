@@ -1,7 +1,6 @@
 {% set double, integer, text, instant, by_bytes = "FLOAT64", "INT64", "STRING", "TIMESTAMP", "" %}
 {% set extension = "CARTO's Analytics Toolbox, here in its US copy; elsewhere name that region's." %}
 {% macro hexagon(lat, lon, resolution) %}`carto-os`.carto.H3_FROMLONGLAT({{ lon }}, {{ lat }}, {{ resolution }}){% endmacro %}
-{% macro decimal(width, places) %}BIGNUMERIC{% endmacro %}
 {% macro value(x) %}CAST({{ x }} AS FLOAT64){% endmacro %}
 {% macro rounded(x) %}ROUND({{ x }}){% endmacro %}
 {% macro wall(t, zone) %}DATETIME_DIFF(DATETIME({{ t }}, {{ zone }}), DATETIME '1970-01-01 00:00:00', SECOND){% endmacro %}

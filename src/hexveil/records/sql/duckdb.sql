@@ -1,8 +1,6 @@
 {% set double, integer, text, instant, by_bytes = "DOUBLE", "BIGINT", "VARCHAR", "TIMESTAMPTZ", "" %}
 {% set extension = "the community extension h3: INSTALL h3 FROM community; LOAD h3;" %}
 {% macro hexagon(lat, lon, resolution) %}h3_latlng_to_cell({{ lat }}, {{ lon }}, {{ resolution }}){% endmacro %}
-{# A product of two decimals of up to 18 digits would have to fit into 18. #}
-{% macro decimal(width, places) %}DECIMAL(38, {{ places }}){% endmacro %}
 {% macro value(x) %}CAST({{ x }} AS DOUBLE){% endmacro %}
 {% macro rounded(x) %}round({{ x }}){% endmacro %}
 {# floor, since a cast would round to the next second. #}

@@ -1,7 +1,6 @@
 {% set double, integer, text, instant, by_bytes = "double precision", "bigint", "text", "timestamptz", ' COLLATE "C"' %}
 {% set extension = "the extension h3-pg: CREATE EXTENSION h3;" %}
 {% macro hexagon(lat, lon, resolution) %}h3_latlng_to_cell(point({{ lon }}, {{ lat }}), {{ resolution }}){% endmacro %}
-{% macro decimal(width, places) %}numeric({{ width }}, {{ places }}){% endmacro %}
 {# Products that come to nothing are refused here: numbers below any quantum are 0. #}
 {% macro value(x) %}CAST(CASE
       WHEN {{ x }} > -1e-200 AND {{ x }} < 1e-200 THEN 0

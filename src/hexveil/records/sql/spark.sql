@@ -1,7 +1,6 @@
 {% set double, integer, text, instant, by_bytes = "DOUBLE", "BIGINT", "STRING", "TIMESTAMP", "" %}
 {% set extension = "the H3 functions of Databricks, or a function of this name." %}
 {% macro hexagon(lat, lon, resolution) %}h3_longlatash3({{ lon }}, {{ lat }}, {{ resolution }}){% endmacro %}
-{% macro decimal(width, places) %}DECIMAL({{ width }}, {{ places }}){% endmacro %}
 {% macro value(x) %}CAST({{ x }} AS DOUBLE){% endmacro %}
 {% macro rounded(x) %}round({{ x }}){% endmacro %}
 {# The wall clock comes back as if it were UTC, whatever the session's time zone. #}

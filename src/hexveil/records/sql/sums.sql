@@ -36,9 +36,6 @@
 {% if "." in columns.describe() %}
 -- A name with dots is taken as one column's: give nested fields a name in a view.
 {% endif %}
-{% if form %}
--- Keep sum_sq a decimal, or text, on its way: a double may be too short for it.
-{% endif %}
 {% if is_private %}
 -- area and values as declared for reading; from_sums leaves out all other cells.
 {% else %}
@@ -193,9 +190,6 @@ keyed AS (
     CONCAT(user_id, ' ', {{ sql.start("local_s - MOD(local_s + 864000, 604800)", "day") }}) AS {{ name("user") }}
 {% endif %}
     quanta{{ " AS " + k if k != "quanta" }}
-{% if form %}
-    CAST(quanta AS {{ sql.decimal(form.digits, 0) }}) * CAST('{{ scale.quantum|decimal }}' AS {{ sql.decimal(form.width, form.places) }}) AS {{ x }}
-{% endif %}
 {% endfilter %}
   FROM {{ "averaged" if dedupes else "selected" }}
 )
@@ -207,13 +201,14 @@ SELECT
   COUNT(*) AS n
 {# Whole quanta are added up, and only the sum is scaled: the order of rows changes nothing. #}
   CAST({{ sql.total(k) }} AS {{ sql.double }}) * {{ scale.quantum.numerator|number }} / {{ scale.quantum.denominator|number }} AS {{ name("sum") }}
-{% if form %}
+{% if squares %}
 {# About 0, in value units: readable by whoever makes the table, and independent of the bounds. #}
-  SUM({{ x }} * {{ x }}) AS {{ name("sum_sq") }}
-{% elif squares %}
-{# No decimal text ends: as near as a double comes. #}
 {% set double, step = "CAST(%s AS %s)"|format(k, sql.double), " * %s / %s"|format(scale.quantum.numerator|number, scale.quantum.denominator|number) %}
+{% if whole_squares %}
+  CAST({{ sql.total("%s * %s"|format(k, k)) }} AS {{ sql.double }}){{ step }}{{ step }} AS {{ name("sum_sq") }}
+{% else %}
   SUM({{ double }} * {{ double }}){{ step }}{{ step }} AS {{ name("sum_sq") }}
+{% endif %}
 {% endif %}
 {% if fine_bin %}
 {# A row per bin as well, which from_sums adds up again. #}

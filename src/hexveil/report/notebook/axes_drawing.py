@@ -20,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.base.arrays import Bools, Floats
+from hexveil.base.arrow_tables import html_table, paragraph
 from hexveil.base.errors import InputError
-from hexveil.base.html_tables import html_table, paragraph
 from hexveil.base.optional_packages import is_installed
 from hexveil.model.statistic_terms import column_names
 from hexveil.report.accuracy_text import CUT_OFF

@@ -7,22 +7,21 @@ Of malformed lines nothing is kept but their number, of a file nothing but a few
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Self
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
-from hexveil.base.arrow_numbers import to_arrow
+from hexveil.base.arrow_tables import to_arrow
 from hexveil.base.errors import InputError
 from hexveil.records.duckdb.session import Session
 from hexveil.records.sources.headers import FIRST_BYTES, FirstLine
 from hexveil.records.sources.record_format import RecordFormat
 from hexveil.records.sources.source_files import unpacked_size
 from hexveil.records.sources.text_lines import (
+    LONGEST_LINE,
     decoded_text,
     is_simple,
     sort_lines,
@@ -56,13 +55,12 @@ class LineCounts:
     ----------
     malformed : dict of str to int
         Lines of each file that the last scan left out, by its path.
-    undecoded, unbalanced : bool
-        Whether some were no text, or had a quote that does not end.
+    undecoded : bool
+        Whether some were no text.
     """
 
     malformed: dict[str, int] = field(default_factory=dict)
     undecoded: bool = False
-    unbalanced: bool = False
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,15 +89,10 @@ class TextSource:
         key = None if paths is None else frozenset(paths), tuple(columns or ())
         if key not in self._names:
             name = self._names[key] = f"delimited_text_{len(self._names)}"
-            self.session.register_stream(name, self.stream(paths, columns))
+            files = [file for file in self.files if paths is None or file.path in paths]
+            stream = TextStream(files, columns or self.columns, self.session.memory, self._found)
+            self.session.register_stream(name, stream)
         return f"SELECT * FROM {self._names[key]}"
-
-    def stream(
-        self, paths: Collection[str] | None = None, columns: Sequence[str] | None = None
-    ) -> TextStream:
-        """Return the records of some files as a stream; see `query`."""
-        files = [file for file in self.files if paths is None or file.path in paths]
-        return TextStream(files, columns or self.columns, self.session.memory, self._found)
 
     def skipped(self, paths: Collection[str] | None = None) -> int:
         """Return how many malformed lines the last scans of files found."""
@@ -114,12 +107,7 @@ class TextSource:
                 '; some are not in UTF-8: if the file is in Latin-1, add encoding = "latin-1" (in '
                 "[format], or --set format.encoding=latin-1)"
             )
-        if self._found.unbalanced and not declared.quoted_newlines:
-            return (
-                "; some have a quote that does not end: if quoted texts hold line ends, add "
-                "quoted_newlines = true (in [format], or --set format.quoted_newlines=true)"
-            )
-        return ""
+        return "; each line has as many fields as the first, and a quote ends with its line"
 
 
 class TextStream:
@@ -161,24 +149,6 @@ class TextStream:
     def __repr__(self) -> str:
         return "TextStream(private)"
 
-    def pack(self) -> str:
-        """Return how the files are read as text, for another process."""
-        return json.dumps([[asdict(file) for file in self._files], list(self._columns)])
-
-    @classmethod
-    def unpack(cls, packed: str, memory: float) -> Self:
-        """Return the stream of a packed one."""
-        files, columns = json.loads(packed)
-        headers = [FirstLine(f["header"]["mark"], tuple(f["header"]["fields"])) for f in files]
-        return cls(
-            [
-                TextFile(f["path"], header, RecordFormat(**f["format"]))
-                for f, header in zip(files, headers, strict=True)
-            ],
-            columns,
-            memory,
-        )
-
     def __arrow_c_schema__(self) -> object:
         """Return the schema, as Arrow's interface does."""
         return self._schema.__arrow_c_schema__()
@@ -210,11 +180,10 @@ class TextStream:
         blocks = whole_lines(
             decoded_text(file.path, paths, declared, self._block_size),
             # The first line may be as long as a reader of headers takes it.
-            max(declared.max_line, FIRST_BYTES),
-            quoted_newlines=declared.quoted_newlines,
+            max(LONGEST_LINE, FIRST_BYTES),
         )
         parser = _BlockParser(file, self._columns, self.found)
-        for text, n_long in without_header(blocks, quoted_newlines=declared.quoted_newlines):
+        for text, n_long in without_header(blocks):
             n_malformed += n_long
             if not text:
                 continue
@@ -240,12 +209,12 @@ class _BlockParser:
 
     def read(self, text: bytes) -> tuple[pa.Table, int]:
         """Return the columns of whole lines, and how many of these are malformed."""
-        mark, declared = self._file.header.mark, self._file.format
-        if is_simple(text, mark, declared):
+        mark = self._file.header.mark
+        if is_simple(text, mark):
             # Mostly all lines are as they should be, and nothing has to be looked for.
             with contextlib.suppress(pa.ArrowInvalid):
                 return self._parsed(text, pa.string()), 0
-        lines = sort_lines(text, mark, len(self._file.header.fields), declared)
+        lines = sort_lines(text, mark, len(self._file.header.fields))
         rows = {
             name: pa.array([row[place] or None for row in lines.rows], pa.binary())
             for name, place in self._places.items()
@@ -253,12 +222,11 @@ class _BlockParser:
         plain = [self._parsed(lines.text, pa.binary())] if lines.text else []
         texts, n_bad = _of_utf8(pa.concat_tables([*plain, pa.table(rows)]))
         self._found.undecoded |= n_bad > 0
-        self._found.unbalanced |= lines.unbalanced
         return texts, lines.malformed + n_bad
 
     def _parsed(self, text: bytes, kind: pa.DataType) -> pa.Table:
         """Return the fields of lines as columns of a type: bytes, or text in UTF-8."""
-        header, declared = self._file.header, self._file.format
+        header = self._file.header
         names = [f"{i}" for i in range(len(header.fields))]
         used = [names[place] for place in self._places.values()]
         table = csv.read_csv(
@@ -266,12 +234,11 @@ class _BlockParser:
             csv.ReadOptions(
                 column_names=names,
                 use_threads=False,
-                block_size=max(_PARSED_AT_ONCE, declared.max_line + 1),
+                block_size=_PARSED_AT_ONCE,
             ),
             csv.ParseOptions(
                 delimiter=header.mark,
                 quote_char='"' if b'"' in text else False,
-                newlines_in_values=declared.quoted_newlines,
             ),
             csv.ConvertOptions(
                 check_utf8=not text.isascii(),

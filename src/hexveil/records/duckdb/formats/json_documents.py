@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 from collections.abc import Iterable, Sequence
-from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from hexveil.base.errors import InputError
 from hexveil.records.duckdb.expressions import file_list, literal
 from hexveil.records.duckdb.session import Session
 from hexveil.records.sources.columns import ColumnType, Schema
-from hexveil.records.sources.source_files import (
-    check_compressed,
-    first_bytes,
-    open_file,
-    open_safely,
-    safe_path,
-    unpacked_size,
-)
+from hexveil.records.sources.source_files import first_bytes, unpacked_size
 
 DOCUMENT = "document"
 """The one column of a relation of JSON documents."""
@@ -72,110 +61,23 @@ LINES = "newline_delimited"
 _LOOKED_AT = 1000
 _OBJECT_SIZE, _LARGEST_OBJECT = 1 << 24, (1 << 31) - 1
 """Bytes of one object: the default of the engine, and the most that it reads."""
-_LETTERS, _HEAD, _BLOCK = 1 << 12, 1 << 20, 1 << 22
-_BROKEN = b"!\n"
-_AROUND = b" \t\r\n,[]"
-"""What may stand around an element of an array, which is an object."""
+_LETTERS, _HEAD = 1 << 12, 1 << 20
 _DEEPEST = 100
 """Nesting of documents that are looked at for their keys: the engine fails on some hundreds."""
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 
 
-class DocumentFiles:
-    """Files of JSON documents: arrays, or one document a line; perhaps with nested records.
+def scan_documents(path: str, *, nested: bool) -> str:
+    """Return the query of the documents of a file: an array, or one document a line.
 
-    What the engine would refuse a whole file for is left out in a copy, which is made before the
-    file is read: a line that is too long, or a damaged element of an array.
-
-    Parameters
-    ----------
-    session : Session
-    paths : sequence of str
-    steps : sequence of str
-        Keys from a document to its records. One document may then be large, and take many lines.
-    max_unpacking : int
-        How many times its size a packed file may unpack to.
+    Of lines a damaged one is null; an array that is damaged fails the query, as does a line of more
+    than 16 MB. With nested records one document may be large, and take many lines.
     """
-
-    def __init__(
-        self, session: Session, paths: Sequence[str], steps: Sequence[str], max_unpacking: int
-    ) -> None:
-        self._session, self._paths, self._steps = session, paths, steps
-        self._max_unpacking = max_unpacking
-        self._scans: dict[str, str] = {}
-        self._checked: set[str] = set()
-        self.schemas = [self._schema(path) for path in paths]
-        self._view()
-
-    def select(self, paths: Sequence[str]) -> str:
-        """Return the query of the records of some files."""
-        return unnest_records(" UNION ALL ".join(map(self._scan, paths)), self._steps)
-
-    def load(self, paths: Sequence[str] | None) -> None:
-        """Check files, by default all, before their records are read; none is checked twice.
-
-        Raises
-        ------
-        InputError
-            If a packed file is damaged or too large, or an array is damaged and its elements are
-            not one a line.
-        """
-        for path in dict.fromkeys(self._paths if paths is None else paths):
-            if path not in self._checked:
-                self._checked.add(path)
-                self._unpack(path)
-                if not open_safely(path, self._paths, partial(self._is_readable, path)):
-                    self._mend(path)
-        self._view()
-
-    def _view(self) -> None:
-        self._session.run(f"CREATE OR REPLACE TEMP VIEW {VIEW} AS {self.select(self._paths)}")
-
-    def _schema(self, path: str) -> Schema:
-        """Return the keys of a file's first documents; damaged ones are left out."""
-        with contextlib.suppress(InputError):
-            return document_schema(self._session, self.select([path]))
-        self._unpack(path)
-        self._mend(path)
-        return document_schema(self._session, self.select([path]))
-
-    def _scan(self, path: str) -> str:
-        if path not in self._scans:
-            kind, head = _kind(path), first_bytes(path, _HEAD)
-            if self._steps and not (kind == LINES and _has_lines(head)):
-                # One document may be as large as the file.
-                kind = "unstructured" if kind == LINES else kind
-                self._scans[path] = _read(path, kind, _size_of(path))
-            else:
-                self._scans[path] = _read(path, kind)
-        return self._scans[path]
-
-    def _is_readable(self, path: str) -> bool:
-        """Return whether the engine reads a file to its end, but for lines that are none."""
-        if _kind(path) == LINES:
-            return not _has_long_line(path) or bool(self._steps)
-        with contextlib.suppress(InputError):
-            self._session.rows(f"SELECT count(*) FROM ({self._scan(path)})")
-            return True
-        return False
-
-    def _unpack(self, path: str) -> None:
-        check_compressed(path, self._paths, self._max_unpacking)
-
-    def _mend(self, path: str) -> None:
-        """Read a copy of a file in its place, a document a line."""
-        copy = self._session.folder / f"documents{len(self._scans)}.ndjson"
-        open_safely(path, self._paths, partial(_copy_lines, path, copy))
-        query = _read(str(copy), LINES)
-        object_query = f"SELECT 1 FROM ({query}) WHERE json_type({DOCUMENT}) = 'OBJECT' LIMIT 1"
-        if not self._session.rows(object_query):
-            raise InputError(
-                f"source: {safe_path(path, self._paths)} could not be read to its end; it may be "
-                "truncated, malformed or not what its name says. Of an array, write one element a "
-                "line, so that damaged ones are left out and counted."
-            )
-        self._scans[path] = query
-        self._checked.add(path)
+    kind = _kind(path)
+    if nested and not (kind == LINES and _has_lines(first_bytes(path, _HEAD))):
+        # One document may be as large as the file.
+        return _read(path, "unstructured" if kind == LINES else kind, _size_of(path))
+    return _read(path, kind)
 
 
 def _kind(path: str) -> str:
@@ -205,33 +107,6 @@ def _has_lines(head: bytes) -> bool:
         return bool(further.strip()) and isinstance(json.loads(line), dict)
     except (ValueError, RecursionError):
         return False
-
-
-def _has_long_line(path: str) -> bool:
-    """Return whether a line is longer than an object may be."""
-    length = 0
-    with open_file(path) as file:
-        while block := file.read(_BLOCK):
-            first_end, last_end = block.find(b"\n"), block.rfind(b"\n")
-            if length + (len(block) if first_end < 0 else first_end) > _OBJECT_SIZE:
-                return True
-            length = length + len(block) if first_end < 0 else len(block) - last_end - 1
-    return False
-
-
-def _copy_lines(path: str, copy: Path) -> None:
-    """Write a copy of a file with a document a line, in which lines that are too long are broken.
-
-    Elements of an array are told apart by its lines.
-    """
-    with open_file(path) as file, copy.open("wb") as target:
-        while line := file.readline(_OBJECT_SIZE):
-            if not line.endswith(b"\n") and len(line) == _OBJECT_SIZE:
-                while (chunk := file.readline(_OBJECT_SIZE)) and not chunk.endswith(b"\n"):
-                    pass
-                target.write(_BROKEN)
-            elif document := line.strip(_AROUND):
-                target.write(document + b"\n")
 
 
 def document_schema(session: Session, scan: str, limit: int | None = _LOOKED_AT) -> Schema:

@@ -13,12 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hexveil.base.errors import InputError
-from hexveil.records.duckdb.expressions import file_list, identifier, select_without
+from hexveil.records.duckdb.expressions import file_list, select_without
 from hexveil.records.duckdb.relation import Relation, check_names, typed_schema, uncommon_columns
 from hexveil.records.duckdb.session import Session
 from hexveil.records.sources.columns import Schema
 from hexveil.records.sources.memory_tables import calendar, readable_table
-from hexveil.records.sources.record_format import RecordFormat
 from hexveil.records.sources.source_files import Files, safe_path
 
 _TIMES = {
@@ -31,17 +30,12 @@ _TIMES = {
 _COPIED_ROWS = 1 << 16
 
 
-def open_parquet(
-    session: Session,
-    source: Files,
-    configured: Collection[str],
-    record_format: RecordFormat | None,
-) -> Relation:
+def open_parquet(session: Session, source: Files, configured: Collection[str]) -> Relation:
     """Return the records of Parquet files; see `open_source`."""
     columns, timed = _declared_columns(source, configured)
     _check_times(columns, configured)
     one_schema = all(file_columns is columns[0] for file_columns in columns)
-    uncommon = uncommon_columns(source, columns, configured, record_format)
+    uncommon = uncommon_columns(source, columns, configured)
     # Decided over all files, not over those of one query: a column must not come and go.
     folders = _folder_columns(source.paths, {name for c in columns for name in c})
 
@@ -58,11 +52,11 @@ def open_parquet(
     # A byte that is not UTF-8 would stop the reading.
     options += ", utf8_validation='replace'"
 
-    def select_files(paths: Sequence[str], copies: Mapping[str, str] = near_copies) -> str:
+    def select_files(paths: Sequence[str]) -> str:
         wanted = frozenset(paths)
         scans = [
             f"{select_without(excluded)} FROM read_parquet("
-            f"{file_list([copies.get(p, p) for p in alike if p in wanted])}, {options})"
+            f"{file_list([near_copies.get(p, p) for p in alike if p in wanted])}, {options})"
             for excluded, alike in layouts.items()
             if not wanted.isdisjoint(alike)
         ]
@@ -75,24 +69,10 @@ def open_parquet(
         () if alike else (typed_schema(session, select_files([path])) for path in source.paths)
     )
 
-    kinds = {name: str(kind) for name, kind in session.types(query).items()}
-
-    def pack_files(paths: Sequence[str]) -> str:
-        packed = []
-        for path in paths:
-            # Tasks have a folder of their own; a folder above it that is named key=value is none of
-            # the source.
-            named = any("=" in folder for folder in Path.cwd().parts)
-            absolute = path if named else str(Path(path).absolute())
-            scan = select_files([path], {path: absolute})
-            packed.append((absolute, scan, kinds, timed.get(path, {})))
-        return json.dumps(packed)
-
     return Relation(
         query,
         typed,
         select_files=select_files,
-        pack_files=pack_files,
         respelled=_respelled(typed, file_schemas),
         one_schema=one_schema,
     )
@@ -135,31 +115,6 @@ def _declared_columns(
         check_names(partial(safe_path, path, source.paths), fields.names)
         columns.append({f.name: str(f.type) for f in fields})
     return columns, timed
-
-
-def unpack_files(session: Session, packed: str) -> str:
-    """Return the query of files that `Relation.pack_files` packed, in the types of all files."""
-    return " UNION ALL ".join(_unpacked(session, *file) for file in json.loads(packed))
-
-
-def _unpacked(
-    session: Session,
-    path: str,
-    query: str,
-    kinds: Mapping[str, str],
-    timed: Mapping[str, tuple[int, int]],
-) -> str:
-    ends = {int(i): (first, last) for i, (first, last) in timed.items()}
-    copies = _near_copies(session, {path: ends}) if ends else {}
-    query = query.replace(file_list([path]), file_list([copies.get(path, path)]))
-    # The engine merges columns whose names differ in capitals alone.
-    own_names = {name.lower() for name in session.types(query)}
-    columns = (
-        f"TRY_CAST({identifier(name) if name.lower() in own_names else 'NULL'} AS {kind}) "
-        f"AS {identifier(name)}"
-        for name, kind in kinds.items()
-    )
-    return f"SELECT {', '.join(columns)} FROM ({query})"
 
 
 def _timed_columns(

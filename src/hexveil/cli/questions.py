@@ -1,0 +1,214 @@
+"""The questions that only the holder of records can answer, with proposals and reasons.
+
+Asked by `hexveil map` on a terminal and by `hexveil studio` on a page. No proposal rests on a value
+of the records.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+from hexveil.base.errors import InputError
+from hexveil.base.rational import to_bounds, to_positive_fraction
+from hexveil.cli import receipts
+from hexveil.cli.output import formatting
+from hexveil.config import Run, arguments
+from hexveil.config.field_types import read_value
+from hexveil.config.fields import FIELDS
+from hexveil.config.run_file import Key
+from hexveil.model.areas import area_of
+from hexveil.model.public_metadata import Unit
+from hexveil.model.time_zones import zone
+from hexveil.records.sources.vocabulary import words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+LIKELY_BOUNDS = {
+    "speed": "0,100 km/h",
+    "velocity": "0,100 km/h",
+    "pm": "0,500 µg/m³",
+    "temperature": "-40,60 °C",
+    "humidity": "0,100 %",
+    "noise": "30,120 dB",
+    "delay": "-600,3600 s",
+    "aqi": "0,500",
+}
+"""What devices usually report, by a word of the column's name."""
+RANGE = re.compile(r"\s*([-+\d.]+)\s*(?:,|;|to)\s*([-+\d.]+)\s*(.*?)\s*")
+FACTORS = ("0.5", "1", "2", "3")
+"""Values of epsilon that are shown with their factors."""
+MAPS = 5
+"""Maps like this one that a proposed budget allows."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question that only the holder of the records can answer.
+
+    Attributes
+    ----------
+    key : (section, field)
+    text, reason : str
+    proposal : Callable
+        Of the answers so far: what is proposed, None for nothing.
+    check : Callable
+        Raises InputError for an answer that is none.
+    """
+
+    key: Key
+    text: str
+    reason: str
+    proposal: Callable[[Run], str | None]
+    check: Callable[[str], object]
+
+
+DECLARATIONS = (
+    Question(
+        ("cells", "area"),
+        "Area of the map: west, south, east and north end, in degrees",
+        "Where the map has hexagons, from public knowledge such as the limits of a city: places of "
+        "records are private here.",
+        lambda _: None,
+        # Degrees alone: the name of a file would be read, wherever it is.
+        lambda answer: _refuse_no_degrees(answer.split(",")),
+    ),
+    Question(
+        ("privacy", "fleet"),
+        "Vehicles, or phones, that may be in the records",
+        "From public knowledge, such as a registry or sales: it decides how fine the map can be, "
+        "and not what is protected. Their number in the records is private.",
+        lambda _: None,
+        lambda answer: _refuse_below(answer, 2),
+    ),
+    Question(
+        ("select", "dates"),
+        "First and last day, such as 2026-11-01, 2026-11-30",
+        "Records of these days count. They are declared, because it is private who was there when.",
+        lambda _: None,
+        lambda answer: _refuse_no_dates(answer.split(",")),
+    ),
+)
+"""Questions under private presence alone."""
+QUESTIONS = (
+    Question(
+        ("values", "bounds"),
+        "Smallest and largest value, with the unit of measure",
+        "What the devices can report, from public knowledge: never look it up in the records. "
+        "Values outside count as the nearest end; wide bounds mean more noise.",
+        lambda run: _likely_bounds(str(run.columns.value), arguments.value_unit_of(run)),
+        lambda answer: to_bounds(range_of(answer)[0].split(",")),
+    ),
+    Question(
+        ("cells", "timezone"),
+        "Time zone of the map",
+        "Slots of the day follow its clock. Proposed is the zone of this machine.",
+        lambda _: _local_zone(),
+        zone,
+    ),
+    Question(
+        ("read", "privacy_unit"),
+        "What is protected together: user, user-day or user-week",
+        "All readings of a vehicle, or those of any one day or week of it. The shorter, the more "
+        "accurate the map and the weaker the promise.",
+        lambda _: "user",
+        lambda answer: _refuse_other(answer, get_args(Unit)),
+    ),
+    Question(
+        ("plan", "epsilon"),
+        "Privacy cost epsilon",
+        "What is protected of one unit changes the probability of any outcome by a factor of at "
+        "most "
+        + ", ".join(f"{formatting.factor(float(loss))} at {loss}" for loss in FACTORS)
+        + ".",
+        lambda _: "1",
+        lambda answer: to_positive_fraction(answer, "epsilon"),
+    ),
+    Question(
+        ("ledger", "budget"),
+        "Largest epsilon of all releases of these records together",
+        f"The ledger refuses what would exceed it. Proposed is enough for {MAPS} maps like this.",
+        lambda run: str(MAPS * Decimal(str(run.plan.epsilon or "1"))),
+        lambda answer: to_positive_fraction(answer, "budget"),
+    ),
+)
+
+
+def open_questions(stated: Run, drafted: Run) -> list[Question]:
+    """Return the questions that are open for a run that was drafted from what was given."""
+    # An account keeps the budget that it was opened with.
+    answered_keys = {*stated.fields(), *([("ledger", "budget")] if _has_account(drafted) else [])}
+    declared = DECLARATIONS if arguments.is_presence_private(stated) else ()
+    return [question for question in (*declared, *QUESTIONS) if question.key not in answered_keys]
+
+
+def _has_account(run: Run) -> bool:
+    """Return whether the ledger of the run has an account of its data set."""
+    account = {"url": run.ledger.url, "dataset": run.ledger.dataset}
+    return receipts.known_spend(account) is not None
+
+
+def answered(run: Run, question: Question, answer: str) -> Run:
+    """Return the run with the answer to a question; InputError for an answer that is none."""
+    answer = answer.strip()
+    question.check(answer)
+    section, name = question.key
+    if question.key == ("values", "bounds"):
+        answer, unit = range_of(answer)
+        run = run.with_fields("values", value_unit=unit) if unit else run
+    return run.with_fields(section, **{name: read_value(name, FIELDS[question.key], answer)})
+
+
+def range_of(answer: str) -> tuple[str, str]:
+    """Return bounds as an option has them, and their unit of measure."""
+    match = RANGE.fullmatch(answer)
+    if match is None:
+        raise InputError("bounds are two numbers and a unit, such as 0,65 km/h.")
+    return f"{match[1]},{match[2]}", match[3]
+
+
+def _refuse_other(answer: str, answers: Sequence[str]) -> None:
+    if answer not in answers:
+        raise InputError(f"the answer must be one of {', '.join(answers)}.")
+
+
+def _refuse_no_degrees(numbers: Sequence[str]) -> None:
+    try:
+        west, south, east, north = map(float, numbers)
+    except ValueError:
+        raise InputError(
+            "an area is four numbers, such as 72.7, 21.0, 73.0, 21.4: west, south, east, north."
+        ) from None
+    area_of((west, south, east, north))
+
+
+def _refuse_no_dates(numbers: Sequence[str]) -> None:
+    try:
+        start, end = (date.fromisoformat(day.strip()) for day in numbers)
+    except ValueError:
+        raise InputError("days are two dates, such as 2026-11-01, 2026-11-30.") from None
+    if end < start:
+        raise InputError(f"the last day, {end}, is before the first.")
+
+
+def _refuse_below(answer: str, minimum: int) -> None:
+    if not (answer.isascii() and answer.isdigit() and int(answer) >= minimum):
+        raise InputError(f"the answer must be a whole number of at least {minimum}.")
+
+
+def _likely_bounds(column: str, unit: str) -> str | None:
+    """Return the usual range of a column of this name, None for none or in another unit."""
+    bounds = next((LIKELY_BOUNDS[w] for w in words(column) if w in LIKELY_BOUNDS), None)
+    return bounds if bounds is not None and (not unit or bounds.endswith(f" {unit}")) else None
+
+
+def _local_zone() -> str | None:
+    """Return the name of this machine's time zone, if it has one."""
+    place = os.environ.get("TZ") or str(Path("/etc/localtime").resolve())
+    return place.rpartition("zoneinfo/")[2].removeprefix(":") or None

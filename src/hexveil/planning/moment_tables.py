@@ -1,4 +1,4 @@
-"""Tables and JSON of a plan of means and variances, and what its release adds to it."""
+"""Tables and JSON of a plan of means and variances, and its stages with their outputs."""
 
 from __future__ import annotations
 

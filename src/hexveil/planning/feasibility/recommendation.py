@@ -137,7 +137,7 @@ def _weaker(
 
 
 class Judged(Protocol):
-    """What a choice of runs looks at."""
+    """Figures by which runs are chosen."""
 
     @property
     def cells(self) -> int:

@@ -1,6 +1,7 @@
 """What a fleet supports: advice, the table of grids, proposed runs, one grid for all columns."""
 
 import html
+import importlib.util
 import math
 import re
 import warnings
@@ -231,6 +232,15 @@ def test_targets_become_what_they_cost():
     found = assess_grids(plan.single)
     assert found.epsilon == pytest.approx(float(plan.epsilon))
     assert found.proposed is not None
+
+
+def test_without_pandas_its_extra_is_named(monkeypatch):
+    """A data frame needs pandas, and the sentence says how to have it."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(
+        hv.InputError, match=r'pandas is not installed: pip install "hexveil\[pandas\]"'
+    ):
+        table().to_pandas()
 
 
 def test_a_notebook_shows_the_recommendation_and_the_grids():

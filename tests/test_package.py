@@ -173,7 +173,7 @@ def install(built, constraints):
 
 def smoke(python, folder, *jobs):
     """Do jobs of package_smoke.py in a folder, with an interpreter that knows nothing else."""
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     compiled = python.parents[2] / "compiled"
     command = [python, "-I", "-X", f"pycache_prefix={compiled}", SMOKE, *jobs]
     env = environment() | {"PYTHONPYCACHEPREFIX": str(compiled)}

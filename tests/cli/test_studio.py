@@ -295,6 +295,15 @@ def test_the_command_serves_until_it_is_interrupted(okay, refuse, fleet, monkeyp
     assert "there is no folder elsewhere" in refuse("studio elsewhere --no-browser").err
 
 
+def test_a_folder_is_named_from_where_the_command_stands(okay, fleet, monkeypatch):
+    """A relative name is that of the folder, and its files are listed."""
+    served = []
+    monkeypatch.setattr(StudioServer, "serve_forever", lambda one: served.append(one.folder))
+    monkeypatch.chdir(fleet.parent)
+    okay(f"studio {fleet.name} --no-browser")
+    assert served == [fleet.resolve()]
+
+
 def read(url):
     """Return the text of the page that a browser is to open, which is nobody else's."""
     file = Path(url.removeprefix("file://"))

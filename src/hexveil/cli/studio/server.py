@@ -56,7 +56,8 @@ def studio(options: declarations.StudioOptions) -> None:
     """Serve the studio until it is interrupted."""
     if not options.folder.is_dir():
         raise InputError(f"there is no folder {options.folder}; name the one with the records.")
-    with contextlib.chdir(options.folder), server_of(options.folder) as server:
+    folder = options.folder.resolve()
+    with contextlib.chdir(folder), server_of(folder) as server:
         address = server.address
         rows = [("Studio", address), ("End it", "with Ctrl-C.")]
         formatting.show(lambda: rows, lambda: {"address": address}, as_json=options.as_json)

@@ -14,6 +14,7 @@ time of a file, so a time is no reason to refuse, and it would be no reason to t
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import hashlib
 import io
 import json
@@ -174,10 +175,14 @@ def resolve_cache(
     files = [Path(os.path.realpath(path)) for path in source.paths]
     given = given_source if isinstance(given_source, (list, tuple)) else [given_source]
     named = [Path(str(item)) for item in given]
-    folders = {Path(os.path.realpath(path)) for path in named if path.is_dir()}
-    # What does not exist by its name is a pattern.
-    folders |= {file.parent for file in files if not all(path.exists() for path in named)}
-    if any(map(place.is_relative_to, folders)) or any(file.is_relative_to(place) for file in files):
+    # What does not exist by its name is a pattern, whose folder could be the cache's.
+    inside = any(
+        place.is_relative_to(os.path.realpath(path))
+        if path.is_dir()
+        else not path.exists() and fnmatch.fnmatchcase(str(place), os.path.realpath(path.parent))
+        for path in named
+    )
+    if inside or any(file.is_relative_to(place) for file in files):
         raise InputError(
             f"cache: {str(folder)!r} and the records lie one within the other; name a folder "
             "elsewhere."

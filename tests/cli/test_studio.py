@@ -227,6 +227,19 @@ def test_a_map_is_made_once(window, fleet):
 
 
 @pytest.mark.slow
+def test_no_page_shows_an_id_or_a_value(window, fleet):
+    """Records with ids and values that stand out: no page, and no file but the release."""
+    table = pq.read_table(fleet / "buses.parquet").to_pylist()
+    for row in table:
+        row |= {"bus": f"canary-{row['bus']}", "speed": row["speed"] + 0.40625}
+    pq.write_table(pa.Table.from_pylist(table), fleet / "buses.parquet")
+    pages = [window.show(), to_maps(window), window.step(map="0"), window.step(confirmed="yes")]
+    pages += [window.show("dossier.md"), window.show("run-file.toml")]
+    assert window.place.endswith("done")
+    assert not [page for page in pages if "canary" in page or ".40625" in page]
+
+
+@pytest.mark.slow
 def test_windows_do_not_mix(window, fleet):
     """What one window chose is not what another has."""
     other = Window(window.server)

@@ -45,14 +45,6 @@ def parquet(path, rows):
     pq.write_table(pa.Table.from_pylist(rows), path)
 
 
-def placed(form):
-    """Return records with their place as a text."""
-    return [
-        {**without(row, "lat", "lon"), "place": form.format(lat=row["lat"], lon=row["lon"])}
-        for row in ROWS
-    ]
-
-
 def timed(factor):
     """Return records with a number as time."""
     return [{**row, "time": seconds(row) * factor} for row in ROWS]
@@ -76,7 +68,6 @@ def feature(row):
     return {"type": "Feature", "geometry": point, "properties": fields}
 
 
-PLACE = (NAMED, "--location place --time time")
 TIME = (NAMED, APART, "--time time")
 HALVES = (NAMED, APART, "--time date --time time")
 FEATURES = (
@@ -84,11 +75,6 @@ FEATURES = (
 )
 NESTED = {"sent": 1, "data": {"vehicles": ROWS}}
 SHAPES = {
-    "WKT.csv": (text, placed("POINT ({lon} {lat})"), PLACE),
-    "EWKT.parquet": (parquet, placed("SRID=4326;Point Z({lon} {lat} 3)"), PLACE),
-    "WKT.ndjson": (lines, placed("POINT({lon} {lat})"), PLACE),
-    "pair.csv": (text, placed("{lat}, {lon}"), PLACE),
-    "pair.parquet": (parquet, placed("({lat},{lon})"), PLACE),
     "milliseconds.parquet": (parquet, timed(10**3), (TIME, "--set format.time_format=ms")),
     "microseconds.csv": (text, timed(10**6), (TIME, "--set format.time_format=us")),
     "microseconds.parquet": (parquet, timed(10**6), (TIME, "--set format.time_format=us")),
@@ -139,12 +125,10 @@ def test_a_shape_is_the_same_records(here, call, usual, shape):
 @pytest.mark.parametrize(
     ("rows", "options", "sentence"),
     [
-        (timed(10**6), TIME, 'add time_format = "us"'),
-        (timed(10**9), TIME, 'add time_format = "ns"'),
-        (halved(), TIME, 'name the column of dates too, for example time = ["date", "time"]'),
+        (timed(10**6), TIME, "seconds or milliseconds since 1970, need a time_format"),
+        (halved(), TIME, 'times of day a column of dates too, time = ["date", "time"]'),
         (halved("%d/%m/%Y"), HALVES, 'time_format = "%d/%m/%Y %H:%M:%S"'),
         ([NESTED], TIME, 'record_path = "data.vehicles" (in [format], or --set format.record_path'),
-        (ROWS, ("--user filename --value speed", TIME[1:]), "never from names of files"),
     ],
 )  # fmt: skip
 def test_a_refusal_has_the_line_to_add(here, refuse, rows, options, sentence):

@@ -55,8 +55,7 @@ class InspectOptions(RunDeclaration):
 class PlanOptions(RunDeclaration):
     """Show price and expected error of a release; nothing is spent.
 
-    With --from and --to: which days pass, and a grid for all of them. With --days: errors of an
-    archive of such days that remembers, and the least daily epsilon for an error on the last.
+    With --from and --to: which days pass, and a grid for all of them.
     """
 
     example = "hexveil plan buses.toml --resolution 5 --epsilon 3"

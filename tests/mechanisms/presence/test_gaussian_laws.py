@@ -224,7 +224,7 @@ def run(plan, source=None):
 
 
 @pytest.mark.parametrize(
-    ("form", "stages"), [("one shot", 3), ("three stages", 5), ("priced bins", 5)]
+    ("form", "stages"), [("one shot", 3), ("three stages", 5), ("priced bins", 4)]
 )
 def test_the_meter_recomputes_squares(form, stages, monkeypatch):
     """All stages pass at what is booked, from the vetted source too; broken ones are refused."""

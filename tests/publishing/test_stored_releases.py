@@ -207,7 +207,6 @@ RELEASED = {
     "moments, delta": DELTA | {"statistics": BOTH, "clipping_range": "bounds"},
     "bins": {"statistics": DISTRIBUTIONS["bins"], "estimator": "bins"},
     "bins, delta": DELTA | {"statistics": DISTRIBUTIONS["bins"], "estimator": "bins"},
-    "cells": {"mechanism": "FixedQuantile(candidates=32)", "method": "per-cell"},
 }
 
 
@@ -218,13 +217,13 @@ def test_a_release_books_and_shows_the_same(name, counted, tmp_path, monkeypatch
     for door in ("add_laplace", "add_gaussian"):
         monkeypatch.setattr(noise, door, lambda values, _: values)
     monkeypatch.setattr(noise, "noisy_max", lambda scores, _: int(np.argmax(scores)))
-    whole = {"moments": records, "bins": lambda: counted, "cells": fleet}[name.split(",")[0]]()
+    whole = {"moments": records, "bins": lambda: counted}[name.split(",")[0]]()
     there, asked = distributed_dataset(whole, 30), RELEASED[name]
     made = planned(there, **asked)
     given_back = there if "bins" in name else there.occupancy
     loaded = hv.Plan.load(made.save(tmp_path / "plan"), given_back)
     assert plan_codec.encode(loaded) == plan_codec.encode(made)
-    here = planned(whole, **asked) if name == "cells" else at_hand(made, whole)
+    here = at_hand(made, whole)
     books = [ledger(tmp_path, one, asked.get("delta")) for one in ("there", "here")]
     shown, same = (
         hv.release(data, plan, ledger=book, accept_noise=True)

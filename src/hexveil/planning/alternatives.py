@@ -241,6 +241,8 @@ def explain_absence(plan: MomentComponent) -> str | None:
     is_pure = plan.request.target is None and not plan.delta
     if not is_pure or plan.request.noised != ("mean",):
         return "Mechanisms of one cell are compared for means within an epsilon only."
+    if not plan.occupancy.is_local:
+        return "Mechanisms of one cell are compared with all pairs in one machine's memory only."
     if plan.occupancy.n_cells > MAX_CELLS:
         return (
             f"Mechanisms of one cell are compared on at most {MAX_CELLS} cells; here are "

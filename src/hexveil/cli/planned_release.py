@@ -38,6 +38,8 @@ from hexveil.publishing.estimates.table import name_columns
 from hexveil.publishing.folder import FolderOptions, list_files
 from hexveil.publishing.kinds.presence_manifest import presence_request, request_name
 from hexveil.publishing.manifest import cell_sections, fingerprint, request_of
+from hexveil.publishing.memory.expected_errors import expected_errors
+from hexveil.publishing.memory.history import MOST_CELLS, History
 from hexveil.publishing.pipeline import booked_plan, preview_release, replay_presence
 from hexveil.publishing.pipeline import release as publish_numbers
 from hexveil.publishing.release_checks import check_declared
@@ -60,6 +62,9 @@ if TYPE_CHECKING:
 
     Account = dict[str, Any]
     AnyFacts = PublicMetadata | ColumnFacts | DeclaredFacts | DeclaredColumns
+
+DAYS_AHEAD = 30
+"""Days of a series that are looked at for one from which it is usable."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,6 +217,8 @@ def plan_release(
         dataset = shared_steps.read_releasable(run)
         built = shared_steps.plan_run(run, dataset.public, history)
         warning = shared_steps.describe_infeasibility(built)
+        if warning is not None and history is not None:
+            warning = _judge_in_series(built, dataset.public, len(history.releases), warning)
         planned = PlannedRelease(run, built, warning, dataset, history)
     accepted = run.release.accept_noise if accept_noise is None else accept_noise
     if planned.warning is not None and not accepted:
@@ -220,6 +227,31 @@ def plan_release(
             "release.accept_noise=true releases the map anyway."
         )
     return planned
+
+
+def _judge_in_series(plan: Plan, facts: Any, earlier: int, warning: str) -> str | None:  # noqa: ANN401  of the plan
+    """Return the warning about a day of an archive, whose estimates remember earlier days.
+
+    None if these are expected to make up for the noise; else with the day from which they do.
+    """
+    if not plan.is_single or facts.occupancy.n_cells > MOST_CELLS:
+        return warning
+    component = plan.single
+    if component.request.noised != ("mean",) or component.request.clipping_range != "auto":
+        return warning
+    days = max(DAYS_AHEAD, earlier + 1)
+    errors = expected_errors(facts, plan.epsilon, days, delta=plan.delta).errors
+    usable = next(
+        (day for day, error in enumerate(errors) if error < component.baseline_error), None
+    )
+    if usable is None:
+        return warning
+    if usable <= earlier:
+        return None
+    return (
+        f"{warning.removesuffix('.')}; as a daily series it is expected to be usable from day "
+        f"{usable + 1} on, since its estimates remember earlier days: accept noise until then."
+    )
 
 
 def _as_saved(run: Run, folder: Path) -> PlannedRelease:

@@ -92,6 +92,25 @@ def published(city, tmp_path, monkeypatch):
     return Path("maps/buses")
 
 
+def test_a_day_is_judged_by_what_its_estimates_remember(city, tmp_path, monkeypatch):
+    """A day that is too noisy names the day from which a series is usable; that one passes."""
+    monkeypatch.chdir(tmp_path)
+    text = RUN.replace("city.parquet", str(city / "city.parquet"))
+    text = text.replace("epsilon = 3", "epsilon = 2")
+    Path("any.toml").write_text(text)
+    Path("run.toml").write_text(text.replace("accept_noise = true", ""))
+    (first,) = publish_run("run.toml", DAYS[0], DAYS[0])
+    assert first.state == "failed"
+    assert "as a daily series it is expected to be usable from day 2 on" in first.message
+    assert publish_run("any.toml", DAYS[0], DAYS[0])[0].state == "published"
+    assert publish_run("run.toml", DAYS[1], DAYS[1])[0].state == "published"
+    alone = text.replace("accept_noise = true", "").replace('wait = "6h"', 'history = "none"')
+    Path("alone.toml").write_text(alone)
+    (third,) = publish_run("alone.toml", DAYS[2], DAYS[2])
+    assert third.state == "failed"
+    assert "as a daily series" not in third.message
+
+
 def folders(place):
     """Return the release folders by day."""
     return sorted(path.parent for path in place.rglob("receipt.json"))

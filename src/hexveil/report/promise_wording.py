@@ -179,6 +179,43 @@ def one_of_columns(
     )
 
 
+def guarantee_sentences(
+    unit: str,
+    spent: Fraction,
+    *,
+    dropped: str,
+    protect: Protect,
+    delta: Fraction = PURE,
+    together: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return the sentences of a manifest's guarantee, by their keys.
+
+    Parameters
+    ----------
+    unit : str
+        The privacy unit.
+    spent : Fraction
+        The largest loss of a unit.
+    dropped : str
+        Values that mean no reading.
+    protect : str
+    delta : Fraction
+        0 of a pure promise.
+    together : mapping, optional
+        Of one of several value columns: all `columns`, and `epsilon_spent` over them.
+    """
+    texts = assumptions(unit, dropped, protect=protect, delta=delta)
+    if together:
+        total = Fraction(together["epsilon_spent"])
+        texts.append(one_of_columns(together["columns"], total, delta, protect=protect))
+    return {
+        "promise": promise(unit, spent, protect=protect, delta=delta),
+        "neighbours": neighbours(unit, protect=protect),
+        "assumptions": texts,
+        "not_protected": not_protected(protect=protect),
+    }
+
+
 def probability_factor(epsilon: Fraction) -> float:
     """Return e^ε rounded up; infinity where it is too large for a double."""
     if not epsilon:

@@ -11,13 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from hexveil.report.accuracy_text import describe_assumption, describe_memory
-from hexveil.report.promise_wording import (
-    assumptions,
-    neighbours,
-    not_protected,
-    one_of_columns,
-    promise,
-)
+from hexveil.report.promise_wording import guarantee_sentences
 from hexveil.report.templates import in_language
 
 
@@ -26,22 +20,17 @@ def translate_statements(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
     if manifest.get("language", "en") == "en":
         return manifest
     stated = manifest["guarantee"]
-    unit, spent = stated["privacy_unit"], Fraction(stated["epsilon_spent"])
-    protect, delta = stated["protect"], Fraction(stated.get("delta", 0))
     with in_language({}):
         english = describe_memory()
     with in_language(manifest):
-        dropped = (manifest.get("selection") or {}).get("drop_values", "none")
-        texts = assumptions(unit, dropped, protect=protect, delta=delta)
-        if together := manifest.get("columns_together"):
-            total = Fraction(together["epsilon_spent"])
-            texts.append(one_of_columns(together["columns"], total, delta, protect=protect))
-        words = {
-            "promise": promise(unit, spent, protect=protect, delta=delta),
-            "neighbours": neighbours(unit, protect=protect),
-            "assumptions": texts,
-            "not_protected": not_protected(protect=protect),
-        }
+        words = guarantee_sentences(
+            stated["privacy_unit"],
+            Fraction(stated["epsilon_spent"]),
+            dropped=(manifest.get("selection") or {}).get("drop_values", "none"),
+            protect=stated["protect"],
+            delta=Fraction(stated.get("delta", 0)),
+            together=manifest.get("columns_together"),
+        )
         translated = {**manifest, "guarantee": {**stated, **words}}
         if "accuracy" in manifest:
             memory = f" {describe_memory()}"

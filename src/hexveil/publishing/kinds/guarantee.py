@@ -16,12 +16,8 @@ from hexveil.base.rational import decimal_text
 from hexveil.report.promise_wording import (
     PURE,
     Protect,
-    assumptions,
-    neighbours,
-    not_protected,
-    one_of_columns,
+    guarantee_sentences,
     probability_factor,
-    promise,
 )
 
 if TYPE_CHECKING:
@@ -66,21 +62,20 @@ def promise_section(
         Of one of several value columns: all `columns`, and `epsilon_spent` over them.
     """
     factor = probability_factor(Fraction(spent))
-    texts = assumptions(unit, dropped, protect=protect, delta=delta)
-    if together:
-        total = Fraction(together["epsilon_spent"])
-        texts.append(one_of_columns(together["columns"], total, delta, protect=protect))
+    words = guarantee_sentences(
+        unit, Fraction(spent), dropped=dropped, protect=protect, delta=delta, together=together
+    )
     return {
         "protect": protect,
         "privacy_unit": unit,
-        "promise": promise(unit, Fraction(spent), protect=protect, delta=delta),
-        "neighbours": neighbours(unit, protect=protect),
+        "promise": words["promise"],
+        "neighbours": words["neighbours"],
         "epsilon_requested": requested,
         "epsilon_spent": spent,
         "probability_factor": factor if math.isfinite(factor) else None,  # JSON has no infinity
         **({"delta": decimal_text(delta)} if delta else {}),
-        "assumptions": texts,
-        "not_protected": not_protected(protect=protect),
+        "assumptions": words["assumptions"],
+        "not_protected": words["not_protected"],
     }
 
 

@@ -57,16 +57,9 @@ def air(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_columns_are_drawn_and_their_estimators_compared(air, call):
-    """A curve of each column; of shares each way to measure them, for each column."""
-    pytest.importorskip("matplotlib")
-    said = call("plan", "run.toml", "--curve", "price", "--json")
-    assert said.code == 0, said.err
-    names = [file.name for file in sorted(air.glob("price*"))]
-    assert names == [
-        f"price-{one}.{kind}" for one in ("no2_air", "pm25") for kind in ("png", "svg")
-    ]
-    assert "exists; name a new file" in call("plan", "run.toml", "--curve", "price").err
+@pytest.mark.usefixtures("air")
+def test_estimators_of_each_column_are_compared(call):
+    """Of shares each way to measure them, for each column."""
     asked = ("--epsilon", "9", "--set", "plan.statistics=p50", "--compare")
     found = json.loads(call("plan", "run.toml", *asked, "--json").out)["columns"]
     assert [len(one["estimators"]) for one in found.values()] == [2, 2]

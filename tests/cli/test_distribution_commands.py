@@ -22,7 +22,6 @@ def test_a_delta_is_taken_only_if_asked(here, call, okay):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ((ASKED, "--grids"), "--grids compares grids by the error of means, not of quantiles"),
         ("--set plan.statistics=p50,median", "statistics must be some of"),
         ("--set plan.statistics=share<10 --set plan.weights=3", "must be one number per kind"),
         ("--set plan.statistics=mean --set plan.estimator=bins", "estimator (in [plan]) goes with"),
@@ -42,12 +41,3 @@ def test_what_does_not_go_together_is_named(here, refuse, options, sentence):
     done = refuse(command, "run.toml", options, "--set release.accept_noise=true")
     assert sentence in " ".join(done.err.split())
     assert not (here / "map").exists()
-
-
-@pytest.mark.slow
-def test_a_curve_shows_the_price_of_shares(here, okay):
-    """The figure has a line for each way to measure a share; errors fall with the price."""
-    said = okay("plan run.toml --set plan.statistics=share<10 --curve curve --compare")
-    assert (here / "curve.png").stat().st_size > 10_000
-    assert "averages of zeros and ones" in (here / "curve.svg").read_text()
-    assert "(chosen)" in said.out

@@ -12,7 +12,7 @@ import pytest
 
 import hexveil as hv
 from cli.conftest import words
-from hexveil.cli.output import figures
+from hexveil.cli.commands import evaluate_command as figures
 from hexveil.mechanisms import REGISTRY
 from hexveil.simulation.own_cells import NOT_COVERED, STAMP, stamped
 from pictures import cut_off

@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
-from hexveil.cli import shared_steps
+from hexveil.cli import formatting, shared_steps
 from hexveil.cli.endings import Failure
-from hexveil.cli.output import formatting
 from hexveil.ledger import Spend
 
 

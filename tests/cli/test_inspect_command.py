@@ -105,7 +105,7 @@ def test_a_proposed_run_is_written_and_can_be_planned(here, call, okay, choice):
     assert runs[choice]["fields"].items() <= fields.items()
     assert written["source"] == "../buses.parquet"
     assert written["plan"]["epsilon"] == 1
-    planned = json.loads(call("plan sub/new.toml --no-grids --json").out)
+    planned = json.loads(call("plan sub/new.toml --json").out)
     assert planned["cells"] == runs[choice]["cells"]
     assert planned["mean_error"] == pytest.approx(runs[choice]["raw_error"], rel=0.15)
 

@@ -22,13 +22,18 @@ def test_a_plan_is_short_and_in_words(here, okay):
     assert len(lines) <= 25
     assert max(map(len, lines)) <= 100
     assert not re.search("[\u0370-\u03ff]", said.out)
-    labels = ("Cells", "Price", "Naive accounting", "Expected error", "Useful cells", "A month")
-    for label in (*labels, "One step coarser"):
+    labels = (
+        "Cells",
+        "Privacy cost",
+        "Naive accounting",
+        "Expected error",
+        "Useful cells",
+        "A month",
+    )
+    for label in labels:
         assert any(line.startswith(label) for line in lines)
     text = " ".join(said.out.split())
     assert "a factor of at most 2.72." in text
-    assert re.search(r"Grid Proposed: resolution \d, unit user: 3 cells", text)
-    assert "Below half" not in text
     assert sorted(path.name for path in here.iterdir()) == ["buses.parquet", "run.toml"]
 
 
@@ -56,23 +61,12 @@ def test_a_plan_stays_short_when_it_warns(here, okay, unit, epsilon):
 
 @pytest.mark.slow
 def test_json(here, call):
-    """--json prints the same for machines, and names the proposed grid; --grids lists all."""
+    """--json prints the same for machines."""
     said = json.loads(call("plan run.toml --json").out)
-    assert said["proposal"].startswith(f"proposed: resolution {said['proposed']['resolution']}")
-    assert (said["proposed"]["cells"], said["grids"]) == (3, None)
-    assert said["cells"] == 3
-    assert said["users"] == 400
-    assert said["records"] == 1200
+    assert (said["cells"], said["users"], said["records"]) == (3, 400, 1200)
     assert said["epsilon"] <= said["epsilon_requested"] == 1
     assert said["beats_constant"]
     assert said["warning"] is None
-    assert said["coarser"]["cells"] <= 3
-    said = json.loads(call("plan run.toml --json --grids").out)
-    # Without a clock there are no days.
-    assert {one["privacy_unit"] for one in said["grids"]} == {"user"}
-    assert sum(one["proposed"] for one in said["grids"]) == 1
-    said = json.loads(call("plan run.toml --json --no-grids").out)
-    assert (said["proposal"], said["proposed"], said["grids"]) == (None, None, None)
 
 
 def test_a_plan_needs_a_price(here, refuse):
@@ -96,13 +90,13 @@ def test_a_plan_needs_a_price(here, refuse):
 )
 def test_it_says_why_there_can_be_no_private_interval(here, call, option, needs):
     """Where "auto" has nothing to choose from, the plan and the release say so."""
-    said = call("plan run.toml --no-grids --set plan.clipping_range=auto", option)
+    said = call("plan run.toml --set plan.clipping_range=auto", option)
     told = f'the bounds, although clipping_range is "auto": a private range needs {needs}'
     assert told in " ".join(said.out.split())
     if "objective=max" in option:  # said by one function for all reasons
         done = call("release run.toml --set plan.clipping_range=auto --out told", option)
         assert told in " ".join(done.out.split())
-    assert "although clipping_range" not in call("plan run.toml --no-grids", option).out
+    assert "although clipping_range" not in call("plan run.toml", option).out
 
 
 @pytest.mark.slow
@@ -111,7 +105,7 @@ def test_a_plan_of_constants_costs_nothing(here, okay, goal):
     """Where no reading is used no factor and no month are told, and a release books nothing."""
     said = okay("plan run.toml", goal)
     assert re.search(
-        "^Price +0 \\(epsilon\\): every cell publishes a constant", said.out, re.MULTILINE
+        "^Privacy cost +0 \\(epsilon\\): every cell publishes a constant", said.out, re.MULTILINE
     )
     assert "factor" not in said.out
     assert "A month" not in said.out
@@ -122,17 +116,12 @@ def test_a_plan_of_constants_costs_nothing(here, okay, goal):
 
 @pytest.mark.slow
 def test_paths_of_options_start_where_they_are_typed(here, call, okay, monkeypatch):
-    """A plan and a curve are written beside the reader, not beside the run file."""
-    pytest.importorskip("matplotlib")
+    """A plan is written beside the reader, not beside the run file."""
     (here / "desk").mkdir()
     monkeypatch.chdir(here / "desk")
-    said = okay("plan", here / "run.toml", "--save reviewed --curve curve --json")
-    assert sorted(p.name for p in (here / "desk").iterdir()) == [
-        "curve.png",
-        "curve.svg",
-        "reviewed",
-    ]
-    assert len(json.loads(said.out)["files"]) == 3
+    said = okay("plan", here / "run.toml", "--save reviewed --json")
+    assert [p.name for p in (here / "desk").iterdir()] == ["reviewed"]
+    assert json.loads(said.out)["files"] == ["reviewed"]
     assert call("release ../run.toml --from-plan reviewed --out map").code == 0
     assert (here / "desk" / "map").is_dir()
 
@@ -140,7 +129,7 @@ def test_paths_of_options_start_where_they_are_typed(here, call, okay, monkeypat
 @pytest.mark.slow
 def test_an_edited_plan_is_refused(here, call):
     """One sentence, exit 2, nothing written, nothing booked."""
-    assert call("plan run.toml --no-grids --save reviewed").code == 0
+    assert call("plan run.toml --save reviewed").code == 0
     for name in ("plan.json", "arrays.bin", "cells.parquet", "users.parquet"):
         edited = f"edited-{name}"
         file = Path(shutil.copytree(here / "reviewed", here / edited)) / name
@@ -164,7 +153,6 @@ def test_an_edited_plan_is_refused(here, call):
     [
         ("--save nowhere/deep", "the folder nowhere/deep cannot be made"),
         ("--save .", "exists; a saved plan is never changed"),
-        ("--grids --save saved --set privacy.delta=1e-6", "of one value column and of pure plans"),
     ],
 )
 def test_what_can_neither_be_saved_nor_compared_is_one_sentence(here, refuse, options, words):

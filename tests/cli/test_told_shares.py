@@ -32,7 +32,7 @@ def between(shares):
 
 COMMANDS = {
     "plan": ("plan", "run.toml"),
-    "comparison": ("plan run.toml --compare --curve curve",),
+    "comparison": ("plan run.toml --compare",),
     "fine grid": ("plan run.toml --epsilon 0.01",),
     "release": ("release", "run.toml"),
     "verify": ("verify", "map"),
@@ -41,8 +41,8 @@ COMMANDS = {
     "ledger": ("ledger", "verify", "ledger.sqlite"),
 }
 ACTIVITIES = {
-    "plan": {"Planning", "Planning on other grids"},
-    "comparison": {"Comparing methods and mechanisms", "Drawing the curve"},
+    "plan": {"Planning"},
+    "comparison": {"Comparing methods and mechanisms"},
     "fine grid": {"Looking for a usable grid"},
     "release": {"Releasing", "Writing the map"},
     "other": {"Releasing"},

@@ -7,7 +7,7 @@ import pytest
 import hexveil as hv
 from hexveil.accounting.gaussian_composition import calibrated_square
 from hexveil.cli.commands import ledger_command
-from hexveil.cli.output.formatting import text_of
+from hexveil.cli.formatting import text_of
 from hexveil.ledger import inspection
 from hexveil.ledger.databases import connect_existing
 from hexveil.ledger.promises import BudgetText, affordable_epsilon, shown_epsilon

@@ -217,7 +217,7 @@ budget = 2
 COMMANDS = (
     "inspect run.toml",
     "inspect buses.csv --init",
-    "plan run.toml --no-grids",
+    "plan run.toml",
     "release run.toml",
     "verify map",
     "dossier map",
@@ -266,7 +266,7 @@ def test_no_text_of_a_release_has_the_old_wording(texts):
 @pytest.mark.parametrize(
     "where",
     [
-        "plan run.toml --no-grids",
+        "plan run.toml",
         "release run.toml",
         "dossier map",
         *WRITTEN,

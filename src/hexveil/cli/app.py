@@ -9,7 +9,6 @@ any single command, and load no library of one.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import traceback
@@ -28,12 +27,12 @@ from hexveil.cli import declarations
 from hexveil.cli.endings import CODE as INTERRUPTED
 from hexveil.cli.endings import STOPPED, UNEXPECTED, Failure, remedy
 from hexveil.cli.options import Declaration, command_of
-from hexveil.config.fields import FIELDS, field_name, option
+from hexveil.config.fields import FIELDS, field_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from hexveil.cli.output.formatting import Row
+    from hexveil.cli.formatting import Row
 
 
 # The parser is the library's own copy or the one it depends on; its error type is reached
@@ -174,7 +173,6 @@ LEDGER = CommandGroup(
             "verify": declarations.LedgerVerifyOptions,
             "resolve": declarations.LedgerResolveOptions,
             "keygen": declarations.LedgerKeygenOptions,
-            "export": declarations.LedgerExportOptions,
         }
     },
 )
@@ -260,7 +258,7 @@ def help(options: declarations.HelpOptions) -> None:  # noqa: A001  the command'
     """Print the help of a command, or the fields of a run file."""
     topic = options.topic or []
     if topic[:1] == ["fields"]:
-        _show_fields(topic[1:], as_json=options.as_json)
+        _show_fields(topic[1:])
         return
     page = help_page([*topic, "--help"])
     if page is None:
@@ -268,7 +266,7 @@ def help(options: declarations.HelpOptions) -> None:  # noqa: A001  the command'
     typer.echo(page)
 
 
-def _show_fields(sections: list[str], *, as_json: bool) -> None:
+def _show_fields(sections: list[str]) -> None:
     """Print the fields of all sections, or of some."""
     names = list(dict.fromkeys(section for section, _ in FIELDS))
     for section in sections:
@@ -277,19 +275,7 @@ def _show_fields(sections: list[str], *, as_json: bool) -> None:
                 f"there is no section {section!r}; a run file has {', '.join(filter(None, names))}."
             )
     fields = {key: field for key, field in FIELDS.items() if not sections or key[0] in sections}
-    if as_json:
-        content = {
-            field_name(*key): {
-                "option": option(*key),
-                "shape": field.shape,
-                "description": field.description,
-                "default": field.default,
-            }
-            for key, field in fields.items()
-        }
-        typer.echo(json.dumps(content, indent=2))
-        return
-    from hexveil.cli.output.formatting import text_of  # noqa: PLC0415  loads a moment
+    from hexveil.cli.formatting import text_of  # noqa: PLC0415  loads a moment
 
     rows: list[Row] = []
     for section in dict.fromkeys(section for section, _ in fields):

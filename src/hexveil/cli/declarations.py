@@ -49,29 +49,19 @@ class InspectOptions(RunDeclaration):
     propose: Path | None = None
     choice: str | None = None
     check_values: bool = False
-    from_records: bool = False
 
 
 class PlanOptions(RunDeclaration):
-    """Show price and expected error of a release; nothing is spent.
-
-    With --from and --to: which days pass, and a grid for all of them.
-    """
+    """Show privacy cost and expected error of a release; nothing is spent."""
 
     example = "hexveil plan buses.toml --resolution 5 --epsilon 3"
 
     compare: bool = False
-    grids: bool | None = None
-    curve: Path | None = None
     save: Path | None = None
-    first_day: str | None = None
-    last_day: str | None = None
-    days: int | None = None
-    day_error: float | None = None
 
 
 class ReleaseOptions(RunDeclaration):
-    """Publish a map: book the price, draw the noise once, write the folder."""
+    """Publish a map: book its cost, draw the noise once, write the folder."""
 
     example = "hexveil release buses.toml --out map"
 
@@ -337,12 +327,3 @@ class LedgerKeygenOptions(Declaration):
     example = "hexveil ledger keygen signing.pem"
 
     file: Path
-
-
-class LedgerExportOptions(LedgerDeclaration):
-    """Write every event to a file, without the losses of single units."""
-
-    example = "hexveil ledger export ledger.sqlite events.csv"
-
-    file: Path
-    numbers: bool = False

@@ -18,8 +18,7 @@ import numpy as np
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError
 from hexveil.base.hexagons import across
-from hexveil.cli import planned_release, shared_steps
-from hexveil.cli.output import formatting, grid_text
+from hexveil.cli import formatting, grid_text, planned_release, shared_steps
 from hexveil.cli.questions import DECLARATIONS, QUESTIONS
 from hexveil.config import Run, arguments, load
 from hexveil.config.fields import option
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.base.arrays import Floats
-    from hexveil.cli.output.grid_text import Changes
+    from hexveil.cli.grid_text import Changes
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.feasibility.grid_assessment import GridAssessment
     from hexveil.planning.moment_component import MomentComponent

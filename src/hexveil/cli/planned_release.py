@@ -1,4 +1,4 @@
-"""A planned release, under either privacy model: price, text, files, and how it is published.
+"""A planned release, under either privacy model: cost, text, files, and how it is published.
 
 Where presence is public a plan follows from the occupancy of the records, which are read first.
 Where it is private, a plan follows from declarations: so does what is printed on stdout, and the
@@ -22,8 +22,8 @@ from hexveil.base.errors import InputError
 from hexveil.base.optional_packages import require_package
 from hexveil.base.work_share import DRAWS, ESTIMATES, PLANNING, RELEASING, WRITING
 from hexveil.cli import receipts, shared_steps
-from hexveil.cli.output.plan_text import map_rows
-from hexveil.cli.output.price_text import price_rows
+from hexveil.cli.plan_text import map_rows
+from hexveil.cli.price_text import price_rows
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
 from hexveil.model.cells import Cells
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from hexveil.cli.output.formatting import Row
+    from hexveil.cli.formatting import Row
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.publishing import Release
@@ -145,7 +145,7 @@ class PlannedRelease:
         return replace(self, plan=used), replayed
 
     def publish(self, account: Account, book: Ledger | None) -> tuple[Release, Ledger]:
-        """Book the price, then draw the noise; a repeated request costs nothing."""
+        """Book the privacy cost, then draw the noise; a repeated request costs nothing."""
         if self.dataset is None:
             return self._publish_declared(account, book)
         book = book or Ledger(**account)

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, get_args
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_bounds, to_positive_fraction
-from hexveil.cli import receipts
-from hexveil.cli.output import formatting
+from hexveil.cli import formatting, receipts
 from hexveil.config import Run, arguments
 from hexveil.config.field_types import read_value
 from hexveil.config.fields import FIELDS

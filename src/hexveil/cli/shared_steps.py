@@ -12,7 +12,7 @@ from hexveil.base import atomic_files
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import PLANNING, SEARCH
 from hexveil.config import arguments
-from hexveil.model.cells import Cells, Labels, OneCell
+from hexveil.model.cells import Cells, Labels
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.model.statistic_terms import has_distribution
 from hexveil.planning import option_rules
@@ -23,7 +23,6 @@ from hexveil.planning.feasibility.grids import (
     KeptCounts,
     grids_to_try,
     most_cells_of,
-    on_each_grid,
 )
 from hexveil.planning.feasibility.recommendation import USABLE_GRID, WEAKER_UNITS, ways_out
 from hexveil.planning.plan import Plan
@@ -200,25 +199,6 @@ def _plan_with(options: dict[str, Any], facts: PublicMetadata | ColumnFacts) -> 
         return make_plan(facts, **options, advise=False)
 
 
-def plan_coarser(run: Run, facts: PublicMetadata) -> Plan | None:
-    """Return the plan of the next coarser resolution that is another map; None if there is none."""
-    grid = facts.cells.grid
-    # Sums that were made elsewhere have no records to count again.
-    if facts.recount is None or not isinstance(grid, Cells) or grid.resolution == 0:
-        return None
-    coarser = tuple(replace(grid, resolution=r) for r in range(grid.resolution - 1, -1, -1))
-    options, unit = arguments.plan_arguments(run), facts.privacy_unit
-    # Few places far apart have as many hexagons at several resolutions: the same map.
-    plans = on_each_grid(
-        facts,
-        coarser,
-        unit,
-        lambda _, counts: None if counts is None else _plan_with(options, counts),
-        every=False,
-    )
-    return next(plans, None)
-
-
 def describe_infeasibility(plan: Plan) -> str | None:
     """Return why the grid is too fine for the fleet, with advice; None if it is not."""
     with show_progress(USABLE_GRID, SEARCH):
@@ -306,21 +286,3 @@ def grid_options(run: Run) -> dict[str, Any]:
     if "mechanism" in plan_fields:
         same["mechanism"] = arguments.mechanism(plan_fields["mechanism"])
     return same
-
-
-def compare_grids(run: Run, plan: MomentComponent, *, weaker: bool) -> Capacity | None:
-    """Return the capacity on other grids for the plan's request.
-
-    None if it costs nothing, or if all records are one cell: there is no grid to change.
-
-    With `weaker`, for weaker privacy units too, where records have a local time.
-    """
-    facts = plan.facts
-    assert facts is not None  # noqa: S101  plans are made for records here
-    # Constants cost nothing on any grid: there is nothing to compare.
-    if not plan.requested_epsilon or isinstance(facts.cells.grid, OneCell):
-        return None
-    units = (facts.privacy_unit, *(_weaker_units(run, facts) if weaker else ()))
-    with show_progress(OTHER_GRIDS):
-        # Without the table only its sentence is shown.
-        return assess_grids(plan, privacy_units=units, losses="all" if weaker else "planned")

@@ -32,7 +32,6 @@ from hexveil.planning.request import WORTHWHILE, usual_delta
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from fractions import Fraction
 
     from hexveil.base.arrays import Floats
     from hexveil.planning.component import PlanComponent
@@ -89,11 +88,6 @@ ALTERNATIVES: dict[str, Callable[[Any, Mapping[str, Any]], Any]] = {
     "presence": lambda part, changes: part.with_changes(**changes),
 }
 """How a part of each kind is planned with other fields of its request."""
-
-
-def at_loss(plan: MomentComponent, loss: Fraction) -> MomentComponent:
-    """Return the same request at another loss."""
-    return alternative(plan, epsilon=loss, target=None)
 
 
 def describe_delta_gain(plan: MomentComponent | DistributionComponent) -> str | None:

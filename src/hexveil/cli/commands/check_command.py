@@ -11,7 +11,7 @@ import typer
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import FOLDER_CHECK
-from hexveil.cli.output import formatting
+from hexveil.cli import formatting
 from hexveil.publishing.dossier import dossier as made_of
 from hexveil.publishing.markup import clean
 from hexveil.publishing.verification.archive_checks import ArchiveVerdict, check_archive, is_archive
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hexveil.cli import declarations
-    from hexveil.cli.output.formatting import Row
+    from hexveil.cli.formatting import Row
 
 
 CHECKED = "manifest, checksums, columns, cells, bounds and grid; all files hold the same values."

@@ -9,7 +9,7 @@ import typer
 
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import FOLDER_CHECK, WRITING, parts_of_work
-from hexveil.cli.output import formatting
+from hexveil.cli import formatting
 from hexveil.publishing.derived.coarser_cells import EVERYTHING, CoarserGrid
 from hexveil.publishing.derived.days_roll_up import RolledUpDays, roll_up_days
 from hexveil.publishing.derived.derived_table import DerivedColumns, DerivedTable, check_writable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hexveil.cli import declarations
-    from hexveil.cli.output.formatting import Row
+    from hexveil.cli.formatting import Row
     from hexveil.publishing.derived.days_roll_up import KindOfDay
 
 

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, get_args
 import typer
 
 from hexveil.base.errors import InputError
-from hexveil.cli import shared_steps
-from hexveil.cli.output import formatting, grid_text
+from hexveil.cli import formatting, grid_text, shared_steps
 from hexveil.config import Run, arguments
 from hexveil.planning.feasibility.recommendation import Choice, CommonGrid, choose, common_grids
 from hexveil.records.read import read
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hexveil.cli import declarations
-    from hexveil.cli.output.grid_text import Changes
+    from hexveil.cli.grid_text import Changes
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.feasibility.capacity import Capacity
     from hexveil.records.value_checks import ValueChecks
@@ -65,18 +64,12 @@ def inspect(run: Run, options: declarations.InspectOptions) -> None:
     if is_private:
         unused = {"--propose": options.propose is not None, "--choice": options.choice is not None}
         shared_steps.refuse_unused(run, {} if several else unused)
-    elif options.from_records:
-        raise InputError('--from-records belongs to protect = "presence".')
     check_choice(options.propose, options.choice)
     show = _inspect_declared if is_private else _inspect_columns if several else _inspect_records
     # Grids can be compared before a price is chosen.
     show(run, options, run.plan.epsilon or COMPARED_AT, options.choice or DEFAULT_CHOICE)
     if options.propose is not None and not options.as_json:
         formatting.print_rows(["", ("Run file", str(options.propose))])
-    if options.from_records:
-        from hexveil.cli import planned_release  # noqa: PLC0415  under presence alone
-
-        planned_release.read_private_records(run).close()
 
 
 def _inspect_records(
@@ -140,12 +133,10 @@ def _inspect_declared(
     """Print the plan, and the grids that the declared fleet supports; no record is read.
 
     Of several value columns each is judged at the part of ε that a plan of all columns would give
-    it on that grid. Counts of records are shown on request alone.
+    it on that grid.
     """
     from hexveil.cli import planned_release  # noqa: PLC0415  under presence alone
 
-    if options.from_records:
-        check_terminal(run, as_json=options.as_json)
     priced = run if run.plan.epsilon else run.with_fields("plan", epsilon=epsilon)
     planned = planned_release.plan_release(priced, accept_noise=True)
     plan, parts = planned.plan, planned.plan.components
@@ -172,17 +163,6 @@ def _inspect_declared(
             title = f"Grids on paper at epsilon {number}, from declarations alone:"
         grid_text.show_declared(title, [other.components[column] for other in others])
     formatting.print_rows(common)
-
-
-def check_terminal(run: Run, *, as_json: bool) -> None:
-    """Refuse counts of records wherever somebody else could have them."""
-    if run.privacy.quiet_records:
-        raise InputError("--from-records and quiet_records cannot be combined.")
-    if as_json or not sys.stderr.isatty():
-        raise InputError(
-            "--from-records shows private counts on a terminal only; run it without --json, "
-            "without a pipe and without writing its output to a file."
-        )
 
 
 def private_lines(run: Run, options: declarations.InspectOptions) -> list[str]:

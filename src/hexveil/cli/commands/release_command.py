@@ -1,4 +1,4 @@
-"""`hexveil release`: plan, book the price, draw the noise, write the folder; or a dry run."""
+"""`hexveil release`: plan, book the cost, draw the noise, write the folder; or a dry run."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
-from hexveil.cli import receipts, shared_steps
-from hexveil.cli.output import formatting
-from hexveil.cli.output.formatting import new_account_row, spend_json
-from hexveil.cli.output.price_text import missing_range_row
+from hexveil.cli import formatting, receipts, shared_steps
+from hexveil.cli.formatting import new_account_row, spend_json
 from hexveil.cli.planned_release import PlannedRelease, folder_extras, plan_release, write
+from hexveil.cli.price_text import missing_range_row
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
 from hexveil.ledger.databases import MEMORY
@@ -21,7 +20,7 @@ from hexveil.report import read_context
 
 if TYPE_CHECKING:
     from hexveil.cli import declarations
-    from hexveil.cli.output.formatting import Row
+    from hexveil.cli.formatting import Row
     from hexveil.publishing import Release
 
 BOOKED = (
@@ -31,7 +30,7 @@ BOOKED = (
 
 
 def release(run: Run, options: declarations.ReleaseOptions) -> None:
-    """Publish a map: book its price in the ledger, draw the noise once, write the folder."""
+    """Publish a map: book its privacy cost in the ledger, draw the noise once, write the folder."""
     shared_steps.refuse_unused(run, {"--from-plan": options.from_plan is not None})
     saved = None if options.from_plan is None else shared_steps.to_run_path(options.from_plan)
     folder, account = destination(run, planned=saved is not None)

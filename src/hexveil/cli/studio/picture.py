@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base import hexagons
-from hexveil.cli.output import formatting
+from hexveil.cli import formatting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

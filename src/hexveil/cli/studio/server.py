@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from hexveil.base.errors import HexveilError, InputError
+from hexveil.cli import formatting
 from hexveil.cli.endings import UNEXPECTED
-from hexveil.cli.output import formatting
 from hexveil.cli.studio.window import STEPS, Window
 from hexveil.report.templates import render_template
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
+from hexveil.cli import formatting
 from hexveil.cli.commands import ledger_command
-from hexveil.cli.output import formatting
 from hexveil.ledger import inspection
 from hexveil.ledger.databases import connect_existing
 from hexveil.ledger.promises import booked_epsilon
@@ -17,7 +17,7 @@ from hexveil.records.sources.source_files import kind_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hexveil.cli.output.formatting import Row
+    from hexveil.cli.formatting import Row
     from hexveil.config import Run
 
 DEPTH, MOST = 3, 500

@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
-from hexveil.cli import guided, questions
+from hexveil.cli import formatting, guided, questions
 from hexveil.cli.commands.release_command import Preview, destination, end_rows
-from hexveil.cli.output import formatting
-from hexveil.cli.output.plan_text import map_rows
-from hexveil.cli.output.price_text import missing_range_row
+from hexveil.cli.plan_text import map_rows
 from hexveil.cli.planned_release import PlannedRelease, plan_release, write
+from hexveil.cli.price_text import missing_range_row
 from hexveil.cli.studio.picture import grades_of, picture
 from hexveil.cli.studio.studio_folder import MOST, free_stem, record_files, statement, texts_of
 from hexveil.config import Run, arguments, load
@@ -27,7 +26,7 @@ from hexveil.publishing.dossier import dossier
 from hexveil.report.promise_wording import promise
 
 if TYPE_CHECKING:
-    from hexveil.cli.output.formatting import Row
+    from hexveil.cli.formatting import Row
     from hexveil.config.run_file import Key
     from hexveil.records.sources.schema_preview import SourceSchema
     from hexveil.report.promise_wording import Protect

@@ -23,7 +23,6 @@ from hexveil.learning.memory import Deviations, Memory
 from hexveil.learning.published_day import blank_day
 from hexveil.mechanisms.looks.remembered_ranges import choose_half_widths, weights_for
 from hexveil.mechanisms.looks.user_weights import PRIOR_SD
-from hexveil.planning.calibration import Trial, least_epsilon
 from hexveil.publishing.memory.history import MOST_CELLS, day_and_places, record_shares
 from hexveil.smoothing.user_mean_law import WITHIN_SHARE, CellDesign
 
@@ -69,27 +68,6 @@ def expected_errors(
     delta : Fraction
     """
     return _Series.of(facts, epsilon, n_days, delta).errors(epsilon)
-
-
-def least_daily_epsilon(
-    facts: PublicMetadata, error: float, n_days: int, *, delta: Fraction = Fraction(0)
-) -> ExpectedErrors:
-    """Return the expected errors at the least daily epsilon that reaches one on the last day.
-
-    Raises
-    ------
-    InputError
-        If no epsilon does: what differs between users from day to day stays.
-    """
-    series = _Series.of(facts, Fraction(1), n_days, delta)
-    found = least_epsilon(lambda epsilon: Trial(series.errors(epsilon).errors[-1] <= error), 1)
-    if found is None:
-        floor = series.errors(Fraction(100)).errors[-1]
-        raise InputError(
-            f"no epsilon is expected to reach an error of {error:g} on day {n_days}; at epsilon "
-            f"100 it is {floor:.3g}."
-        )
-    return series.errors(found)
 
 
 @dataclass(frozen=True, eq=False)

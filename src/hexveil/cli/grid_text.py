@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from hexveil.base.hexagons import across
-from hexveil.cli.output import formatting, plan_text
-from hexveil.cli.output.formatting import number_text
+from hexveil.cli import formatting, plan_text
+from hexveil.cli.formatting import number_text
 from hexveil.config.run_file import Key, toml_lines
 from hexveil.model.cells import Cells, Labels
 from hexveil.planning.feasibility.recommendation import distinct
@@ -16,7 +16,7 @@ from hexveil.planning.feasibility.recommendation import distinct
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hexveil.cli.output.formatting import Row
+    from hexveil.cli.formatting import Row
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.feasibility.capacity import Capacity, RunAdvice
     from hexveil.planning.feasibility.grid_assessment import GridAssessment

@@ -8,7 +8,7 @@ import numpy as np
 
 from hexveil.accounting.gaussian_composition import square_epsilon
 from hexveil.base.rational import decimal_text
-from hexveil.cli.output.formatting import factor, grid_words, number_text, price
+from hexveil.cli.formatting import factor, grid_words, number_text, price
 from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns, DeclaredFacts
 from hexveil.planning.feasibility.recommendation import describe_repeats
 from hexveil.report.promise_wording import promise
@@ -16,7 +16,7 @@ from hexveil.report.promise_wording import promise
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hexveil.cli.output.formatting import Row
+    from hexveil.cli.formatting import Row
     from hexveil.config import Run
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.moment_component import MomentComponent
@@ -53,7 +53,10 @@ def price_rows(plan: Plan, facts: AnyFacts) -> list[Row]:
 def _price_row(plan: Any, unit: str, scope: str, end: str, protect: Any = "values") -> Row:  # noqa: ANN401
     """Return the price with its promise."""
     stated = promise(unit, plan.epsilon, protect=protect, delta=plan.delta)
-    return ("Price", f"{price(float(plan.epsilon))} (epsilon){_at(plan)}{scope}. {stated}{end}")
+    return (
+        "Privacy cost",
+        f"{price(float(plan.epsilon))} (epsilon){_at(plan)}{scope}. {stated}{end}",
+    )
 
 
 def _at(plan: Any) -> str:  # noqa: ANN401
@@ -66,7 +69,7 @@ def _part_row(plan: Any, losses: Mapping[str, float], end: str = "") -> Row:  # 
 
 
 def _noise_rows(plan: Any, facts: PublicMetadata | ColumnFacts) -> list[Row]:  # noqa: ANN401
-    """Return the price of a plan with noise, its parts, and the price under naive accounting."""
+    """Return the price of a plan with noise, its parts, and the cost under naive accounting."""
     unit, end = facts.privacy_unit, ", for the unit whom each costs most"
     half = f"s lose at most {price(float(np.median(plan.losses())))}."
     if plan.delta:
@@ -99,11 +102,14 @@ def _constant_row(plan: Plan, facts: AnyFacts) -> Row:
             f"noise at epsilon {number_text(float(plan.epsilon_limit))} would cause a larger error"
         )
     stated = promise(facts.privacy_unit, plan.epsilon, delta=plan.delta)
-    return ("Price", f"0 (epsilon): every cell publishes a constant, because {why}. {stated}")
+    return (
+        "Privacy cost",
+        f"0 (epsilon): every cell publishes a constant, because {why}. {stated}",
+    )
 
 
 def _naive_row(plan: MomentComponent) -> Row:
-    """Return the price under naive accounting; of one cell there is nothing to count."""
+    """Return the cost under naive accounting; of one cell there is nothing to count."""
     claimed = float(plan.l0_epsilon)
     text = (
         f"counting cells would have charged {price(claimed)} for this noise (probability factor "
@@ -161,12 +167,12 @@ def month_row(plan: MomentComponent, facts: PublicMetadata) -> Row:
     elif facts.privacy_unit == "user":
         text = (
             f"a user present in all {MONTH} {issue}s loses {month}; with privacy_unit = "
-            f'"user-day" any one day of a user would stay at the price of one {issue}.'
+            f'"user-day" any one day of a user would stay at the cost of one {issue}.'
         )
     else:
         period = facts.privacy_unit.removeprefix("user-")
         text = (
-            f"any one {period} of a user stays within its price, but a user present in {MONTH} "
+            f"any one {period} of a user stays within its cost, but a user present in {MONTH} "
             f"{issue}s can lose {month} in total."
         )
     return ("A month", f"if you publish every day, {text}")

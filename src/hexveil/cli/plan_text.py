@@ -10,16 +10,15 @@ import numpy as np
 
 from hexveil.accounting.error_model import CellMechanismErrorModel
 from hexveil.cli import shared_steps
-from hexveil.cli.output.formatting import compared_errors, measured, price, unit_of
-from hexveil.cli.output.price_text import month_row
-from hexveil.model.cells import Cells
+from hexveil.cli.formatting import compared_errors, measured, price, unit_of
+from hexveil.cli.price_text import month_row
 from hexveil.planning.alternatives import EstimatorErrors, describe_delta_gain
 from hexveil.report.manifest_view import noun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hexveil.cli.output.formatting import Row
+    from hexveil.cli.formatting import Row
     from hexveil.planning.distribution.distribution_plan import DistributionComponent
     from hexveil.planning.moment_component import MomentComponent
     from hexveil.planning.plan import Plan
@@ -30,23 +29,14 @@ FORMS = {
     "bins": "a few bins of every cell",
 }
 """How a distribution is measured, by estimator."""
-BOUNDED = {"loss": "price", "max error": "largest error", "mean error": "average error"}
+BOUNDED = {"loss": "privacy cost", "max error": "largest error", "mean error": "average error"}
 """What a lower bound is of."""
 
 
-def map_rows(plan: Plan, *, coarse: Plan | None = None, warning: str | None = None) -> list[Row]:
-    """Return rows about the expected accuracy of the map, and a warning.
-
-    Parameters
-    ----------
-    plan : Plan
-    coarse : Plan, optional
-        Of the next coarser grid, to be compared with.
-    warning : str, optional
-        Why the grid is too fine.
-    """
+def map_rows(plan: Plan, *, warning: str | None = None) -> list[Row]:
+    """Return rows about the expected accuracy of the map, and why the grid is too fine, if so."""
     if plan.is_single:
-        rows = _SINGLE[plan.single.kind](plan.single, coarse)
+        rows = _SINGLE[plan.single.kind](plan.single)
     else:
         rows = [] if plan.is_declared else [_statistics_row(plan)]
         for name, component in plan.components.items():
@@ -61,7 +51,7 @@ def _statistics_row(plan: Plan | DistributionComponent) -> Row:
     return ("Statistics", f"{', '.join(map(noun, plan.statistics))}.")
 
 
-def _distribution_rows(plan: DistributionComponent, _: Plan | None) -> list[Row]:
+def _distribution_rows(plan: DistributionComponent) -> list[Row]:
     """Return rows about the statistics, how they are measured, and the expected errors."""
     unit = plan.facts.value_unit
     return [
@@ -157,7 +147,7 @@ def _paper_rows(plan: Any, about: str) -> list[Row]:  # noqa: ANN401  of declare
     return rows
 
 
-def _paper_rows_alone(plan: Any, _: Plan | None) -> list[Row]:  # noqa: ANN401  as above
+def _paper_rows_alone(plan: Any) -> list[Row]:  # noqa: ANN401  as above
     return [*_paper_rows(plan, ""), ("With a delta", plan.delta_sentence)]
 
 
@@ -171,8 +161,8 @@ _PROPORTION = (
 """By how much the expected error depends on where values lie: measured ratios are within it."""
 
 
-def _moment_rows(plan: MomentComponent, coarse: Plan | None) -> list[Row]:
-    """Return rows about the expected error, how it comes about, and a coarser grid."""
+def _moment_rows(plan: MomentComponent) -> list[Row]:
+    """Return rows about the expected error, and how it comes about."""
     facts = plan.facts
     assert facts is not None  # noqa: S101  plans are made for records here
     unit = facts.value_unit
@@ -189,7 +179,6 @@ def _moment_rows(plan: MomentComponent, coarse: Plan | None) -> list[Row]:
         ("Mechanism", _mechanism(plan)),
         _certificate_row(plan),
         ("Useful cells" if plan.occupancy.n_cells > 1 else "Useful", _useful_cells(plan, unit)),
-        ("One step coarser", None if coarse is None else _coarser(coarse.single, unit)),
         ("With a delta", describe_delta_gain(plan)),
         month_row(plan, facts),
     ]
@@ -248,18 +237,6 @@ def _useful_cells(plan: MomentComponent, unit: str) -> str:
     )
 
 
-def _coarser(coarse: MomentComponent, unit: str) -> str:
-    grid = None if coarse.facts is None else coarse.facts.cells.grid
-    name = f"resolution {grid.resolution}: " if isinstance(grid, Cells) else ""
-    priced = f" at a price of {price(float(coarse.epsilon))}" if coarse.request.target else ""
-    support = coarse.support
-    error = measured(support.mean_error, unit_of(coarse.primary_statistic.name, unit))
-    return (
-        f"{name}{support.cells:,} cells{priced}, expected error {error} on average, "
-        f"{support.better:,} useful cells."
-    )
-
-
 def _mechanism(plan: MomentComponent) -> str | None:
     """Return the stages of a mechanism of one cell with their cost, and how sure its errors are."""
     if not plan.allocation.clipping.has_stages:
@@ -301,7 +278,7 @@ def _selected(plan: MomentComponent) -> str:
     return f" Selected, with the number of cells: {named}."
 
 
-_SINGLE: dict[str, Callable[[Any, Plan | None], list[Row]]] = {
+_SINGLE: dict[str, Callable[[Any], list[Row]]] = {
     "moments": _moment_rows,
     "distributions": _distribution_rows,
     "presence": _paper_rows_alone,

@@ -52,7 +52,7 @@ class InspectOptions(RunDeclaration):
 
 
 class PlanOptions(RunDeclaration):
-    """Show privacy cost and expected error of a release; nothing is spent."""
+    """Show the cost and expected error of a release; nothing is spent."""
 
     example = "hexveil plan buses.toml --resolution 5 --epsilon 3"
 
@@ -61,7 +61,7 @@ class PlanOptions(RunDeclaration):
 
 
 class ReleaseOptions(RunDeclaration):
-    """Publish a map: book its cost, draw the noise once, write the folder."""
+    """Publish a map: book the cost, draw noise once, write the folder."""
 
     example = "hexveil release buses.toml --out map"
 

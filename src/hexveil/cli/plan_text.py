@@ -104,13 +104,6 @@ def estimator_rows(ways: Sequence[EstimatorErrors], unit: str) -> list[Row]:
 # ---- private presence: on paper, from declarations ----
 
 
-def count_text(counts: Any) -> str:  # noqa: ANN401  a prediction
-    """Return the expected accuracy of numbers of units."""
-    return (
-        f"numbers of units off by {counts.count_error:.3g} of typically {counts.typical_count:.3g}"
-    )
-
-
 def _paper_rows(plan: Any, about: str) -> list[Row]:  # noqa: ANN401  of declared facts
     """Return the expected accuracy of one value column: of averages or distributions, of counts."""
     of_map, counts = plan.prediction.map, plan.prediction.counts

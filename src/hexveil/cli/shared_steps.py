@@ -64,25 +64,16 @@ def write_run(run: Run, changes: Mapping[tuple[str, str], object], file: Path) -
     from hexveil.config.run_file import run_file_text  # noqa: PLC0415  as above
     from hexveil.config.run_file_template import dataset_name  # noqa: PLC0415  for proposals alone
 
-    epsilon = changes.get(("plan", "epsilon"), run.plan.epsilon)
-    folder = os.path.relpath(file.with_name(f"{file.stem}-map"))
-    ledger = os.path.relpath(file.with_name("ledger.sqlite"))
-    options = {
-        ("release", "out"): (run.release.out, folder),
-        ("ledger", "url"): (run.ledger.url, ledger),
-        ("ledger", "dataset"): (run.ledger.dataset, dataset_name(str((run.source or ("",))[0]))),
-        ("ledger", "budget"): (run.ledger.budget, epsilon),
+    budget = changes.get(("plan", "epsilon"), run.plan.epsilon)
+    proposed = {
+        ("release", "out"): os.path.relpath(file.with_name(f"{file.stem}-map")),
+        ("ledger", "url"): os.path.relpath(file.with_name("ledger.sqlite")),
+        ("ledger", "dataset"): dataset_name(str((run.source or ("",))[0])),
+        # An account that exists keeps the budget that it was opened with.
+        ("ledger", "budget"): budget if run.ledger.url is None else None,
     }
-    # An account that exists keeps the budget that it was opened with.
-    if run.ledger.url is not None:
-        del options["ledger", "budget"]
-    missing = {
-        key: value
-        for key, (setting, value) in options.items()
-        if setting is None and value is not None
-    }
-    text = run_file_text(run, missing | dict(changes), file.parent)
-    atomic_files.write(file, text.encode())
+    missing = {key: text for key, text in proposed.items() if text and key not in run.fields()}
+    atomic_files.write(file, run_file_text(run, missing | dict(changes), file.parent).encode())
 
 
 def refuse_unused(run: Run, unused: Mapping[str, bool]) -> None:
@@ -217,15 +208,10 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         return plan.to_json()
 
 
-def advise_run(run: Run, facts: PublicMetadata, epsilon: str) -> RunAdvice:
-    """Return the capacity of the fleet at `epsilon`, and the runs that are proposed."""
-    return proposed_runs(run, facts, epsilon)[1]
-
-
 def proposed_runs(
     run: Run, facts: PublicMetadata, epsilon: str
 ) -> tuple[MomentComponent, RunAdvice]:
-    """Return the plan with which other grids are compared at `epsilon`, and the proposed runs."""
+    """Return the plan with which grids are compared at `epsilon`, and the proposed runs."""
     with show_progress(OTHER_GRIDS):
         built = _comparable_plan(run, facts, epsilon)
         return built, propose_runs(

@@ -17,6 +17,11 @@ from hexveil.ledger.accounts import Account, Spend
 from hexveil.ledger.databases import Engine, transaction
 from hexveil.ledger.events import Event, Head
 
+UNFINISHED = ("reserved", "marked", "measured", "lost")
+"""States of requests that can still be completed or abandoned."""
+STATES = ("reserved", "marked", "measured", "stored", "committed", "lost", "abandoned")
+"""States that are counted, in the order of a release: cancelled bookings are not."""
+
 
 @dataclass(frozen=True)
 class Overview:
@@ -63,13 +68,13 @@ def overview(engine: Engine, dataset: str | None = None) -> Overview:
     with transaction(engine) as connection:
         by_name = accounts.list_accounts(connection)
         selected = None if dataset is None else _account_of(connection, dataset)
-        states = events.count_states(connection)
+        states = [(event.account, event.kind) for event in events.last_events(connection)]
         statuses = tuple(
             AccountStatus(
                 account,
                 names,
                 accounts.read_spend(connection, account),
-                _nonzero_states(states.get(name, {})),
+                {state: n for state in STATES if (n := states.count((name, state)))},
             )
             for name, (account, names) in by_name.items()
             if selected in (None, name)
@@ -96,8 +101,10 @@ def unresolved(engine: Engine, dataset: str | None = None) -> tuple[Event, ...]:
     with transaction(engine) as connection:
         if dataset is not None:
             _account_of(connection, dataset)
-        pending = events.unresolved_events(connection)
-    return tuple(event for event in pending if dataset in (None, event.dataset))
+        pending = events.last_events(connection)
+    return tuple(
+        event for event in pending if event.kind in UNFINISHED and dataset in (None, event.dataset)
+    )
 
 
 def hash_at(engine: Engine, entry: int) -> str | None:
@@ -118,12 +125,6 @@ def _account_of(connection: sa.Connection, dataset: str) -> str:
         listing = ", ".join(datasets) or "no data set yet"
         raise InputError(f"the ledger does not know {dataset!r}; it knows {listing}.")
     return account.name
-
-
-def _nonzero_states(counts: dict[str, int]) -> dict[str, int]:
-    """Return the states with requests, in the order of a release; cancelled ones left out."""
-    order = ("reserved", "marked", "measured", "stored", "committed", "lost", "abandoned")
-    return {state: counts[state] for state in order if counts.get(state)}
 
 
 FIELDS = ("entry", "at", "account", "dataset", "request", "kind", "body", "chain")

@@ -107,21 +107,11 @@ def check_same_promise(account: str, pinned: Fraction, asked: Fraction) -> None:
     """
     if pinned == asked:
         return
-    if not pinned:
-        raise InputError(
-            f"the ledger's account {account!r} promises pure privacy, and this release (epsilon, "
-            f"delta) with delta {decimal_text(asked)}; one account never mixes the two. Plan "
-            "without delta, or open another account with this delta."
-        )
-    if not asked:
-        raise InputError(
-            f"the ledger's account {account!r} was opened with delta {decimal_text(pinned)}, and "
-            "this release is purely private; one account never mixes the two. Plan with this "
-            "delta, or use another account."
-        )
+    kinds = [f"delta {decimal_text(delta)}" if delta else "no delta" for delta in (pinned, asked)]
     raise InputError(
-        f"the ledger's account {account!r} was opened with delta {decimal_text(pinned)}, and this "
-        f"release has {decimal_text(asked)}; plan with the delta of the account."
+        f"the ledger's account {account!r} was opened with {kinds[0]}, and this release has "
+        f"{kinds[1]}; one account never mixes the two. Plan with the delta of the account (none "
+        "for a pure one), or use another account."
     )
 
 

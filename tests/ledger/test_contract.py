@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.ledger import events, journal
+from hexveil.ledger import drawing, events
 from hexveil.ledger.accounts import Spend, check_key
 from hexveil.ledger.events import TRANSITIONS
 from ledger.books import draw, losses, publish, spend, tables
@@ -215,7 +215,7 @@ def test_a_lost_draw_is_booked_again_once(place):
 
 def test_the_plan_first_booked_is_kept(place, monkeypatch):
     """Its bytes come back, of however many chunks; a booking with another plan is refused."""
-    monkeypatch.setattr(journal, "PLAN_CHUNK_BYTES", 2**10)
+    monkeypatch.setattr(drawing, "PLAN_CHUNK_BYTES", 2**10)
     book = place.open()
     long = bytes(range(256)) * 9
     given = {"privacy_unit": "user", "facts": {}}

@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 import hexveil as hv
-from hexveil.ledger import databases, tables
+from hexveil.ledger import databases
 from hexveil.ledger.databases import MEMORY, connect, transaction
 from hexveil.ledger.tables import datasets
 from ledger.books import publish, schema, spend
@@ -168,7 +168,7 @@ def test_a_file_changed_behind_an_open_ledger_is_a_storage_error(tmp_path, chang
 
 def test_a_locked_file_is_a_storage_error(tmp_path, monkeypatch):
     """Where another program keeps the file locked, the wait ends in one sentence."""
-    monkeypatch.setenv(tables.VARIABLE, "0.1")
+    monkeypatch.setattr(databases, "ANSWER", 0.1)
     path = tmp_path / "ledger.sqlite"
     ledger = open_ledger(path)
     other = sqlite3.connect(path, isolation_level=None)
@@ -238,7 +238,7 @@ def test_every_commit_reaches_the_disk(tmp_path):
 
 def test_one_transaction_in_memory_waits_for_the_other(monkeypatch):
     """Two at once would share a connection; the second waits, and says so when it waited long."""
-    monkeypatch.setenv(tables.VARIABLE, "0.1")
+    monkeypatch.setattr(databases, "ANSWER", 0.1)
     engine = connect(MEMORY)
     with transaction(engine):
         inner = transaction(engine)
@@ -263,7 +263,7 @@ def test_a_server_with_a_stricter_level_is_asked_for_ours(postgres, level):
 
 def test_a_transaction_on_a_server_holds_the_lock(postgres, monkeypatch):
     """A second writer waits, and its wait ends in one sentence; other tables may be there."""
-    monkeypatch.setenv(tables.VARIABLE, "2")
+    monkeypatch.setattr(databases, "ANSWER", 2.0)
     engine = connect(schema(postgres))
     with transaction(engine) as connection:
         connection.exec_driver_sql("CREATE TABLE photos (name text)")

@@ -8,13 +8,8 @@ import pytest
 import sqlalchemy as sa
 
 import hexveil as hv
-from hexveil.ledger import soundness
 from hexveil.ledger.databases import transaction
-from hexveil.ledger.soundness import (
-    GENESIS_HASH,
-    HASHED_FIELDS,
-    chain_hash,
-)
+from hexveil.ledger.events import GENESIS_HASH, HASHED_FIELDS, canonical_json, chain_hash
 from hexveil.ledger.tables import events
 from hexveil.ledger.verification import verify
 from ledger.books import damage, draw, losses, publish, spend
@@ -41,9 +36,9 @@ def filled(place):
 def rechain(book):
     """Write the chain anew over what stands there, as who knows its rule can."""
     with transaction(book._engine) as connection:
-        last = soundness.GENESIS_HASH
+        last = GENESIS_HASH
         for row in connection.execute(sa.select(events).order_by(events.c.entry)).all():
-            last = soundness.chain_hash(last, row._asdict())
+            last = chain_hash(last, row._asdict())
             connection.execute(
                 sa.update(events).where(events.c.entry == row.entry).values(chain=last)
             )
@@ -183,7 +178,7 @@ def test_a_refund_is_found(plain):
         connection.execute(
             sa.update(events)
             .where(events.c.entry == 14)
-            .values(units=less, body=soundness.canonical_json(body))
+            .values(units=less, body=canonical_json(body))
         )
     rechain(book)
     found = book.verify().problems

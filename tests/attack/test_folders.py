@@ -19,7 +19,7 @@ import pytest
 
 from attack import folder_mutants, fuzz_bytes
 from hexveil.base.errors import InputError
-from hexveil.cli.commands.check_command import rows
+from hexveil.cli.commands.folder_command import rows
 from hexveil.cli.formatting import text_of
 from hexveil.mechanisms.pooled_law import project
 from hexveil.publishing.verification import verify

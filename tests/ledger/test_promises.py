@@ -52,9 +52,7 @@ def test_squares_add_up_and_are_shown_at_delta(tmp_path):
 def test_promises_are_not_mixed(tmp_path):
     """Each refusal says what the account holds, and what to do; nothing is booked."""
     book = book_of(tmp_path)
-    with pytest.raises(
-        hv.InputError, match=r"delta 0.000001, .*has no delta; .*Plan with"
-    ):
+    with pytest.raises(hv.InputError, match=r"delta 0.000001, .*has no delta; .*Plan with"):
         reserve(book, "pure", 1, Fraction(0))
     with pytest.raises(hv.InputError, match="Plan with the delta of the account"):
         reserve(book, "other", 1, Fraction(1, 10**9))

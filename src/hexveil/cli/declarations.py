@@ -106,7 +106,7 @@ class VerifyOptions(Declaration):
     folder is unchanged, 2 if not. Needs no ledger and no records.
     """
 
-    home = "hexveil.cli.commands.check_command"
+    home = "hexveil.cli.commands.folder_command"
     example = "hexveil verify map"
 
     folder: Path
@@ -120,7 +120,7 @@ class DossierOptions(Declaration):
     It draws no legal conclusion.
     """
 
-    home = "hexveil.cli.commands.check_command"
+    home = "hexveil.cli.commands.folder_command"
     example = "hexveil dossier map --out dossier.md"
 
     folder: Path
@@ -130,7 +130,7 @@ class DossierOptions(Declaration):
 class CoarserOptions(Declaration):
     """Options of a coarser grid, and of the folder and the page of derived numbers."""
 
-    home = "hexveil.cli.commands.derived_command"
+    home = "hexveil.cli.commands.folder_command"
 
     out: Path | None = None
     context: Path | None = None

@@ -180,11 +180,6 @@ def measured(number: float, value_unit: str) -> str:
     return f"{number_text(number)} {value_unit}".rstrip()
 
 
-def unit_of(statistic: str, value_unit: str) -> str:
-    """Return the unit of measure of a statistic."""
-    return f"squared {value_unit or 'units'}" if statistic == "variance" else value_unit
-
-
 def number_text(number: float) -> str:
     """Return a number with three digits, without an exponent.
 

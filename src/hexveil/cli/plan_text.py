@@ -10,10 +10,10 @@ import numpy as np
 
 from hexveil.accounting.error_model import CellMechanismErrorModel
 from hexveil.cli import shared_steps
-from hexveil.cli.formatting import compared_errors, measured, price, unit_of
+from hexveil.cli.formatting import compared_errors, measured, price
 from hexveil.cli.price_text import month_row
 from hexveil.planning.alternatives import EstimatorErrors, describe_delta_gain
-from hexveil.report.manifest_view import noun
+from hexveil.report.manifest_view import noun, unit_of_statistic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -77,7 +77,7 @@ def _average_errors(plan: MomentComponent | DistributionComponent, value_unit: s
     share = errors.pop("share", None)
     texts = []
     for name, error in errors.items():
-        unit = unit_of(name, value_unit)
+        unit = unit_of_statistic(name, value_unit)
         text = f"the {name} {measured(error, unit)}"
         if name in largest:
             text += f" on average, {measured(largest[name], unit)} in the worst cell"
@@ -91,7 +91,7 @@ def estimator_rows(ways: Sequence[EstimatorErrors], unit: str) -> list[Row]:
     rows: list[Row] = []
     for way in ways:
         errors = [
-            f"the {name} {measured(error, unit_of(name, unit))}"
+            f"the {name} {measured(error, unit_of_statistic(name, unit))}"
             for name, error in way.moment_errors.items()
         ]
         errors.append(f"a share {way.share_error:.2g}")
@@ -183,7 +183,8 @@ def _errors(plan: MomentComponent, unit: str) -> str:
     for name, statistic in plan.error_models.items():
         prefix = f"the {name}: " if len(plan.error_models) > 1 or name != "mean" else ""
         average, largest = (
-            measured(float(of(statistic.error)), unit_of(name, unit)) for of in (np.mean, np.max)
+            measured(float(of(statistic.error)), unit_of_statistic(name, unit))
+            for of in (np.mean, np.max)
         )
         is_map = statistic.error.size > 1
         both = f"{average} on average, {largest} in the worst cell"
@@ -218,7 +219,7 @@ def _certificate_row(plan: MomentComponent) -> Row:
 
 def _useful_cells(plan: MomentComponent, unit: str) -> str:
     support = plan.support
-    assumed = measured(support.baseline_error, unit_of(plan.primary_statistic.name, unit))
+    assumed = measured(support.baseline_error, unit_of_statistic(plan.primary_statistic.name, unit))
     if support.cells == 1:
         verdict = "the cell is" if support.better else "the cell is not"
         return (

@@ -151,28 +151,16 @@ def missing_range_row(run: Run, plan: Plan) -> Row:
 
 
 def month_row(plan: MomentComponent, facts: PublicMetadata) -> Row:
-    """Return the price of a month of releases, one a day."""
-    issue = "map" if plan.occupancy.n_cells > 1 else "release"
-    monthly = MONTH * float(plan.epsilon)
-    month = f"{price(monthly)} (probability factor {factor(monthly)})"
+    """Return the cost of a month of releases, one a day."""
     if not plan.epsilon:
         return ("A month", None)
+    issue = "map" if plan.occupancy.n_cells > 1 else "release"
+    epsilon, end = MONTH * float(plan.epsilon), " in total."
     if plan.delta:
-        # Squares of μ add up, not epsilons.
-        month = price(square_epsilon(MONTH * plan.booked_limit, plan.delta))
-        text = (
-            f"a user present on all {MONTH} days loses {month}{_at(plan)} in total: squares of mu "
-            "add up, and not epsilons."
-        )
-    elif facts.privacy_unit == "user":
-        text = (
-            f"a user present in all {MONTH} {issue}s loses {month}; with privacy_unit = "
-            f'"user-day" any one day of a user would stay at the cost of one {issue}.'
-        )
-    else:
-        period = facts.privacy_unit.removeprefix("user-")
-        text = (
-            f"any one {period} of a user stays within its cost, but a user present in {MONTH} "
-            f"{issue}s can lose {month} in total."
-        )
+        epsilon = square_epsilon(MONTH * plan.booked_limit, plan.delta)
+        end = f"{_at(plan)} in total: squares of mu add up, and not epsilons."
+    month = f"{price(epsilon)} (probability factor {factor(epsilon)})"
+    period = facts.privacy_unit.removeprefix("user").lstrip("-")
+    within = f"any one {period} of a user stays within its cost, but " if period else ""
+    text = f"{within}a user present in {MONTH} {issue}s can lose {month}{end}"
     return ("A month", f"if you publish every day, {text}")

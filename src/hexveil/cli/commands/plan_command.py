@@ -13,6 +13,7 @@ from hexveil.cli.price_text import missing_range_row, price_rows
 from hexveil.config import Run, arguments
 from hexveil.planning.feasibility.recommendation import describe_repeats
 from hexveil.records.progress import show_progress
+from hexveil.report.manifest_view import unit_of_statistic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -162,7 +163,7 @@ def _measure(plan: MomentComponent, unit: str) -> str:
     """Return the unit of measure of the compared errors as text."""
     names = list(plan.error_models)
     if len(names) == 1:
-        name = formatting.unit_of(names[0], unit)
+        name = unit_of_statistic(names[0], unit)
         error = f"planning error{' in ' if name else ''}{name}"
         predicted = plan.allocation.clipping.has_stages
         how = f" (for {plan.mechanism} a prediction, for the others a worst case)"

@@ -18,8 +18,15 @@ from hexveil.cli.commands.release_command import Preview, destination, end_rows
 from hexveil.cli.plan_text import map_rows
 from hexveil.cli.planned_release import PlannedRelease, plan_release, write
 from hexveil.cli.price_text import missing_range_row
-from hexveil.cli.studio.picture import grades_of, picture
-from hexveil.cli.studio.studio_folder import MOST, free_stem, record_files, statement, texts_of
+from hexveil.cli.studio.views import (
+    LISTED,
+    free_stem,
+    grades_of,
+    picture,
+    record_files,
+    statement,
+    texts_of,
+)
 from hexveil.config import Run, arguments, load
 from hexveil.config.column_guessing import nameable_columns
 from hexveil.publishing.dossier import dossier
@@ -121,7 +128,7 @@ class Window:
 
     def _view_file(self) -> dict[str, Any]:
         names = list(record_files(self.folder))
-        return {"files": names[:MOST], "more": len(names) > MOST}
+        return {"files": names[:LISTED], "more": len(names) > LISTED}
 
     def _take_file(self, form: Form) -> str:
         # By its name in the list: no other path reaches the file system.

@@ -126,35 +126,17 @@ def test_a_field_that_cannot_be_set_is_one_sentence(call, words, told):
 
 
 @pytest.mark.slow
-def test_completion_offers_commands():
-    """Commands are offered by what they begin with, in bash, zsh and fish."""
+def test_completion_offers_commands_options_and_fields():
+    """They are offered by what they begin with, commands in bash, zsh and fish."""
     assert completed(["hexveil", ""]) == (0, [*NAMES, ""], "")
     assert completed(["hexveil", "re"])[1] == ["release", "reproduce", ""]
     assert completed(["hexveil", "ledger", "re"])[1] == ["resolve", ""]
+    assert completed(["hexveil", "release", "run.toml", "--e"])[1] == ["--epsilon", ""]
+    fields = completed(["hexveil", "release", "run.toml", "--set", "plan.e"])[1]
+    assert sorted(fields) == ["", "plan.edition=", "plan.epsilon=", "plan.estimator="]
     assert '"plan"' in completed(["hexveil", "pl"], "zsh")[1][0]
     fish = completed(["hexveil", "pl"], "fish", _TYPER_COMPLETE_FISH_ACTION="get-args")
     assert fish[1][0].startswith("plan\t")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("words", "offered"),
-    [
-        (("inspect", "--in"), ["--init"]),
-        (
-            ("release", "run.toml", "--set", "plan.e"),
-            ["plan.edition=", "plan.epsilon=", "plan.estimator="],
-        ),
-        (("release", "run.toml", "--e"), ["--epsilon"]),
-        (("verify", "--j"), ["--json"]),
-        (("ledger", "show", "--d"), ["--dataset"]),
-        (("--v",), ["--version"]),
-    ],
-)
-def test_completion_offers_options(words, offered):
-    """Options of a command, or of the whole, are offered by what they begin with."""
-    code, found, err = completed(["hexveil", *words])
-    assert (code, sorted(found), err) == (0, ["", *offered], "")
 
 
 OTHER_PLANS = (

@@ -45,16 +45,6 @@ def test_a_book_is_opened_and_its_key_explained(here, call, okay):
     assert len(told(call, "history", "ledger.sqlite")) == 2
 
 
-def test_a_book_is_opened_by_a_run_file(here, call, okay, monkeypatch, tmp_path_factory):
-    """The file's [ledger] says everything, options win, and its folder is where paths start."""
-    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
-    said = okay("ledger init", here / "run.toml", "--window month --account all")
-    assert "all, for data set buses: epsilon 2 per unit, refilled every month" in said.out
-    assert (here / "ledger.sqlite.key").is_file()
-    assert told(call, "show", here / "run.toml")["accounts"][0]["window"] == "month"
-    assert told(call, "verify", here / "run.toml")["problems"] == []
-
-
 def test_both_numbers_are_shown(here, call):
     """The spend in this window and in a lifetime stand beside the budget, each with its factor."""
     assert call(INIT).code == 0

@@ -217,10 +217,3 @@ def test_a_draft_and_a_proposal_can_be_released(here, call, okay):
     okay("inspect", bare)
     okay("release sub/proposed.toml")
     assert (here / "sub" / "proposed-map" / "manifest.json").exists()
-
-
-def test_all_that_a_release_lacks_is_asked_at_once(here, refuse):
-    """One message, before a record is read."""
-    said = refuse("release nowhere.parquet", NAMED, APART, "--time time")
-    for name in ("bounds", "timezone", "epsilon", "out", "url", "dataset", "budget"):
-        assert f"{name} (in [" in said.err

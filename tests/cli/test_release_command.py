@@ -33,28 +33,6 @@ def test_the_same_request_again_costs_nothing(here, call):
     assert last.drop_columns("name").equals(first.drop_columns("name"))
 
 
-@pytest.mark.slow
-def test_steps_are_released_once_and_answered_again(here, call, okay):
-    """With steps in the run file: booked once, replayed with smoothed at no cost, in one place."""
-    run = (here / "run.toml").read_text().replace("budget = 2", "budget = 8")
-    (here / "run.toml").write_text(
-        run.replace("epsilon = 1", 'epsilon = 8\nclipping_range = "per-cell"')
-    )
-    first = okay("release run.toml --json")
-    assert json.loads(first.out)["epsilon"] <= 8
-    second = okay("release run.toml --json --out two --set release.estimates=raw,smoothed")
-    assert json.loads(second.out)["replayed"] is True
-    one, two = (pq.read_table(here / name / "cells.parquet") for name in ("map", "two"))
-    assert one["mean_noisy"].equals(two["mean_noisy"])
-    assert "mean_smoothed" in two.column_names
-    for name in ("map", "two"):
-        assert call("verify", name).code == 0
-        assert call("dossier", name).code == 0
-    refused = call("release run.toml --epsilon 7.9 --out three")
-    assert refused.code == 3
-    assert not (here / "three").exists()
-
-
 def test_a_release_asks_for_ledger_and_budget(here, refuse):
     """Ledger and data set are asked for in one sentence; the budget where the ledger is new."""
     options = "--user bus --value speed --lat lat --lon lon"

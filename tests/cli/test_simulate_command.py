@@ -5,7 +5,6 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from hexveil.cli.commands import simulate_command
 from hexveil.simulation.city import City
 
 SMALL = "--users 25 --days 2 --seed 3 --interval 5min"
@@ -31,16 +30,6 @@ def test_records_are_written(here, call):
     assert "hexveil inspect city.parquet --user license_plate" in text
     assert max(map(len, said.out.splitlines())) <= 100
     assert [path.name for path in here.iterdir()] == ["city.parquet"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["city.csv", "city.json"])
-def test_the_next_command_works(here, call, okay, name):
-    """What the text says to type next reads the file."""
-    assert call("simulate", SMALL, "--out", name).code == 0
-    options = simulate_command.READ.split()
-    said = okay("inspect", name, options, "--resolution 4 --timeslot 1d --json")
-    assert json.loads(said.out)
 
 
 def test_json_says_what_was_made(here, call):
@@ -102,18 +91,4 @@ def test_wrong_use_is_one_sentence(here, refuse, arguments, message):
     assert message in said.err
     assert said.err.count("\n") == 1
     assert said.out == ""
-    assert list(here.iterdir()) == []
-
-
-def test_a_failing_disk_is_exit_1(here, call, monkeypatch):
-    """The disk's failure is one line, and no half file stays."""
-
-    def batches(_):
-        yield CITY.batch(0, 0)
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(City, "batches", batches)
-    said = call("simulate", SMALL, "--out city.csv")
-    assert said.code == 1
-    assert said.err.startswith("hexveil: city.csv cannot be written (No space left on device)")
     assert list(here.iterdir()) == []

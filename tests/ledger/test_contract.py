@@ -1,6 +1,5 @@
 """What every ledger does, whatever database its book is in."""
 
-import dataclasses
 import threading
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -11,7 +10,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.ledger import drawing, events
-from hexveil.ledger.accounts import Spend, check_key
+from hexveil.ledger.accounts import Spend
 from hexveil.ledger.events import TRANSITIONS
 from ledger.books import draw, losses, publish, spend, tables
 
@@ -272,21 +271,6 @@ def test_giving_back_restores_every_balance(place):
     assert book.spent == 1
 
 
-def test_what_is_abandoned_stays_spent(place):
-    """An abandoned release costs what it cost, is no booking any more, and cannot come again."""
-    book = place.open()
-    spend(book, "r", {"a": 1})
-    entry = book.begin_draw("r", "cells", 1)
-    book.abandon("r")
-    assert (book.spent, book.entries()) == (1, ())
-    with pytest.raises(hv.InputError, match="was abandoned after noise"):
-        spend(book, "r", {"a": 1})
-    with pytest.raises(hv.StorageError, match="another process went on"):
-        book.store("r", entry, np.array([1]))
-    with pytest.raises(hv.BudgetError):
-        spend(book, "s", {"a": PART})
-
-
 def test_a_window_refills_and_the_lifetime_goes_on(place, clock):
     """With a new month the budget is whole again; both numbers are told."""
     clock(2026, 11, 30, 23, 59, 59)
@@ -332,19 +316,6 @@ def test_the_owner_of_a_user_day_loses_the_sum_over_days(place):
     assert sound(book)
 
 
-def test_data_sets_of_one_account_share_its_budget(place):
-    """What one data set costs a unit is missing to the other; requests do not mix."""
-    buses = place.open(account="fleet")
-    trams = place.open("trams", account="fleet")
-    publish(buses, "r", {"a": "0.75"}, (1,))
-    with pytest.raises(hv.BudgetError):
-        spend(trams, "r", {"a": HALF})
-    assert publish(trams, "r", {"a": "0.25", "b": 1}, (2,)) == {"cells": (2,)}
-    assert buses.find("r").published == {"cells": (1,)}
-    assert (buses.spent, trams.spent) == (1, 1)
-    assert sound(buses)
-
-
 def test_the_unit_of_privacy_is_pinned(place):
     """Losses of users and of user-days do not add up, so one account holds one unit."""
     book = place.open()
@@ -354,16 +325,6 @@ def test_the_unit_of_privacy_is_pinned(place):
         spend(book, "s", {"a": HALF}, privacy_unit="user-day", periods=["2026-11-16"])
     assert book.account.unit == "user"
     assert len(book.entries()) == 1
-
-
-def test_another_form_of_ids_is_refused(place):
-    """Ids that were spelled in another way would look new; both ways are said."""
-    account = place.open().account
-    other = dataclasses.replace(account, ids="bytes as read")
-    with pytest.raises(
-        hv.InputError, match=r"another way \(bytes as read; here: canonical text 2,"
-    ):
-        check_key(other, place.open().key)
 
 
 def test_another_key_is_refused(place, tmp_path):
@@ -457,21 +418,6 @@ def together(*tasks):
     for thread in threads:
         thread.join()
     return [found[number] for number in range(len(tasks))]
-
-
-def test_of_many_at_the_same_moment_exactly_one_wins(place):
-    """Threads with ledgers of their own ask for the whole budget, and one gets it."""
-    for number in range(5):
-        books = [place.open(f"round {number}") for _ in range(4)]
-        tasks = [
-            lambda book=book, name=name: spend(book, str(name), {"a": 1})
-            for name, book in enumerate(books)
-        ]
-        outcome = together(*tasks)
-        assert sum(isinstance(one, hv.BudgetError) for one in outcome) == 3
-        assert not [one for one in outcome if isinstance(one, hv.StorageError)]
-        assert books[0].spent == 1
-    assert sound(books[0])
 
 
 @pytest.mark.slow

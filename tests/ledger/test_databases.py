@@ -4,7 +4,6 @@ import os
 import sqlite3
 import stat
 import sys
-import time
 from fractions import Fraction
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import sqlalchemy as sa
 
 import hexveil as hv
 from hexveil.ledger import databases
-from hexveil.ledger.databases import MEMORY, connect, transaction
+from hexveil.ledger.databases import connect, transaction
 from hexveil.ledger.tables import datasets
 from ledger.books import publish, schema, spend
 
@@ -37,16 +36,6 @@ def test_any_file_name_is_one(tmp_path, name):
     book(open_ledger(tmp_path / name))
     assert sorted(path.name for path in tmp_path.iterdir()) == [name, f"{name}.key"]
     assert open_ledger(str(tmp_path / name)).spent == THIRD
-
-
-def test_ledgers_of_one_process_stay_apart(tmp_path):
-    """What one file has booked is not in another, and a file that was replaced is read anew."""
-    first, second = open_ledger(tmp_path / "one"), open_ledger(tmp_path / "two")
-    book(first)
-    assert (first.spent, second.spent) == (THIRD, 0)
-    (tmp_path / "two").replace(tmp_path / "one")
-    (tmp_path / "two.key").replace(tmp_path / "one.key")
-    assert open_ledger(tmp_path / "one").spent == 0
 
 
 @pytest.mark.parametrize("mask", [0, 0o022, 0o077])
@@ -180,32 +169,6 @@ def test_a_locked_file_is_a_storage_error(tmp_path, monkeypatch):
     assert book(ledger).cost == THIRD
 
 
-@pytest.mark.parametrize("wrapped", [False, True])
-def test_a_statement_that_is_refused_at_once_is_tried_again(wrapped):
-    """SQLite refuses one of two that change to WAL at once, without waiting for the other."""
-
-    def refusal(code):
-        error = sqlite3.OperationalError("refused")
-        error.sqlite_errorcode = code
-        return sa.exc.OperationalError("PRAGMA", None, error) if wrapped else error
-
-    def tries(answers, seconds):
-        given = iter(answers)
-
-        def statement():
-            if (answer := next(given)) is not None:
-                raise answer
-
-        databases._retry_while_busy(statement, time.monotonic() + seconds)
-        return list(given)
-
-    busy, other = refusal(sqlite3.SQLITE_BUSY_RECOVERY), refusal(sqlite3.SQLITE_FULL)
-    assert tries([busy, busy, None, "never asked"], seconds=60) == ["never asked"]
-    for answers, seconds in (([other, None], 60), ([busy, None], -1)):
-        with pytest.raises(type(busy)):
-            tries(answers, seconds)
-
-
 def test_an_error_of_the_database_leaves_nothing_and_frees_the_lock(place):
     """The database itself refuses a second row of the same key, in one line, and goes on."""
     engine = place.open()._engine
@@ -234,18 +197,6 @@ def test_every_commit_reaches_the_disk(tmp_path):
         with pytest.raises(sqlite3.OperationalError, match="locked"):
             other.execute("BEGIN IMMEDIATE")
         other.close()
-
-
-def test_one_transaction_in_memory_waits_for_the_other(monkeypatch):
-    """Two at once would share a connection; the second waits, and says so when it waited long."""
-    monkeypatch.setattr(databases, "ANSWER", 0.1)
-    engine = connect(MEMORY)
-    with transaction(engine):
-        inner = transaction(engine)
-        with pytest.raises(hv.StorageError, match="cannot be used"):
-            inner.__enter__()
-    with transaction(engine) as connection:
-        assert connection.execute(sa.select(datasets)).all() == []
 
 
 @pytest.mark.parametrize("level", ["repeatable read", "serializable"])

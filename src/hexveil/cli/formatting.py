@@ -122,11 +122,11 @@ def spent(spend: Spend) -> str:
     """Return the spending of this window, always together with the lifetime total."""
     this = "" if spend.kind == "lifetime" else f" this {spend.kind}"
     ever = float(spend.lifetime)
-    at = f" at delta {decimal_text(spend.delta)}" if spend.delta else ""
+    delta_text = f" at delta {decimal_text(spend.delta)}" if spend.delta else ""
     if not ever:
         return f"nothing of {decimal_text(spend.budget)} is spent, now or in the lifetime."
     return (
-        f"spent{this} {price(float(spend.window))} of {decimal_text(spend.budget)}{at}, "
+        f"spent{this} {price(float(spend.window))} of {decimal_text(spend.budget)}{delta_text}, "
         f"{at_least(float(spend.remaining))} left; lifetime total at most {price(ever)} "
         f"(probability factor {factor(ever)})."
     )

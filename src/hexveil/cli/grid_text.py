@@ -97,8 +97,8 @@ def _row(offer: GridAssessment) -> list[str]:
         return [*cells, "0", "-", "-", "-", "no", "no cell"]
     half = "yes"
     if not offer.halved:
-        least = offer.epsilon_least and f"above {formatting.at_least(offer.epsilon_least)}"
-        half = least or "no"
+        bound = offer.epsilon_least and f"above {formatting.at_least(offer.epsilon_least)}"
+        half = bound or "no"
         if offer.epsilon_halved is not None:
             half = f"at {offer.epsilon_halved:g}"
     return [
@@ -303,8 +303,8 @@ def _declared_row(plan: Any) -> list[str]:  # noqa: ANN401  of private presence
 
 def declared_json(plan: Plan) -> dict[str, Any]:
     """Return a declared grid and its prediction, of several value columns each, as JSON data."""
-    parts: Mapping[str, Any] = plan.components
-    facts = next(iter(parts.values())).facts
+    components: Mapping[str, Any] = plan.components
+    facts = next(iter(components.values())).facts
     grid = facts.cells.grid
     place = {"labels": list(grid.columns)} if not isinstance(grid, Cells) else {
         "resolution": grid.resolution,
@@ -314,11 +314,11 @@ def declared_json(plan: Plan) -> dict[str, Any]:
     }  # fmt: skip
     columns = {
         column: {
-            "epsilon": float(part.epsilon),
-            "prediction": part.figures(),
-            "usable": part.refusal is None,
+            "epsilon": float(component.epsilon),
+            "prediction": component.figures(),
+            "usable": component.refusal is None,
         }
-        for column, part in parts.items()
+        for column, component in components.items()
     }
-    told = next(iter(columns.values())) if plan.is_single else {"columns": columns}
-    return place | {"cells": facts.grid.n_cells} | told
+    content = next(iter(columns.values())) if plan.is_single else {"columns": columns}
+    return place | {"cells": facts.grid.n_cells} | content

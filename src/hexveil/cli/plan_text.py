@@ -86,17 +86,17 @@ def _average_errors(plan: MomentComponent | DistributionComponent, value_unit: s
     return "; ".join(texts)
 
 
-def estimator_rows(ways: Sequence[EstimatorErrors], unit: str) -> list[Row]:
+def estimator_rows(measurements: Sequence[EstimatorErrors], unit: str) -> list[Row]:
     """Return a row for each way to measure the distribution, at the same price."""
     rows: list[Row] = []
-    for way in ways:
+    for measurement in measurements:
         errors = [
             f"the {name} {measured(error, unit_of_statistic(name, unit))}"
-            for name, error in way.moment_errors.items()
+            for name, error in measurement.moment_errors.items()
         ]
-        errors.append(f"a share {way.share_error:.2g}")
-        chosen = " (chosen)" if way.is_chosen else ""
-        text = f"{FORMS[way.estimator]}{chosen}: {', '.join(errors)} on average."
+        errors.append(f"a share {measurement.share_error:.2g}")
+        mark = " (chosen)" if measurement.is_chosen else ""
+        text = f"{FORMS[measurement.estimator]}{mark}: {', '.join(errors)} on average."
         rows.append(("Or" if rows else "Measured", text))
     return rows
 
@@ -187,8 +187,8 @@ def _errors(plan: MomentComponent, unit: str) -> str:
             for of in (np.mean, np.max)
         )
         is_map = statistic.error.size > 1
-        both = f"{average} on average, {largest} in the worst cell"
-        sentences.append(prefix + (both if is_map else largest))
+        text = f"{average} on average, {largest} in the worst cell"
+        sentences.append(prefix + (text if is_map else largest))
     return "; ".join(sentences)
 
 
@@ -268,8 +268,8 @@ def _selected(plan: MomentComponent) -> str:
         return ""
     if plan.occupancy.n_cells == 1:
         return f" Selected: {next(iter(counts))}."
-    named = ", ".join(f"{name} in {number:,}" for name, number in counts.most_common())
-    return f" Selected, with the number of cells: {named}."
+    counts_text = ", ".join(f"{name} in {number:,}" for name, number in counts.most_common())
+    return f" Selected, with the number of cells: {counts_text}."
 
 
 _SINGLE: dict[str, Callable[[Any], list[Row]]] = {

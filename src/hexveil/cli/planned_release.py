@@ -230,7 +230,7 @@ def plan_release(
 
 
 def _judge_in_series(plan: Plan, facts: Any, earlier: int, warning: str) -> str | None:  # noqa: ANN401  of the plan
-    """Return the warning about a day of an archive, whose estimates remember earlier days.
+    """Return the warning about a day of an archive: its estimates remember earlier days.
 
     None if these are expected to make up for the noise; else with the day from which they do.
     """

@@ -55,17 +55,17 @@ def _price_row(plan: Any, unit: str, scope: str, end: str, protect: Any = "value
     stated = promise(unit, plan.epsilon, protect=protect, delta=plan.delta)
     return (
         "Privacy cost",
-        f"{price(float(plan.epsilon))} (epsilon){_at(plan)}{scope}. {stated}{end}",
+        f"{price(float(plan.epsilon))} (epsilon){_delta_text(plan)}{scope}. {stated}{end}",
     )
 
 
-def _at(plan: Any) -> str:  # noqa: ANN401
+def _delta_text(plan: Any) -> str:  # noqa: ANN401
     return f" at delta {decimal_text(plan.delta)}" if plan.delta else ""
 
 
 def _part_row(plan: Any, losses: Mapping[str, float], end: str = "") -> Row:  # noqa: ANN401
     texts = ", ".join(f"{name} {price(loss)}" for name, loss in losses.items())
-    return ("Parts", f"{texts} (epsilon{_at(plan)}{end}).")
+    return ("Parts", f"{texts} (epsilon{_delta_text(plan)}{end}).")
 
 
 def _noise_rows(plan: Any, facts: PublicMetadata | ColumnFacts) -> list[Row]:  # noqa: ANN401
@@ -158,7 +158,7 @@ def month_row(plan: MomentComponent, facts: PublicMetadata) -> Row:
     epsilon, end = MONTH * float(plan.epsilon), " in total."
     if plan.delta:
         epsilon = square_epsilon(MONTH * plan.booked_limit, plan.delta)
-        end = f"{_at(plan)} in total: squares of mu add up, and not epsilons."
+        end = f"{_delta_text(plan)} in total: squares of mu add up, and not epsilons."
     month = f"{price(epsilon)} (probability factor {factor(epsilon)})"
     period = facts.privacy_unit.removeprefix("user").lstrip("-")
     within = f"any one {period} of a user stays within its cost, but " if period else ""

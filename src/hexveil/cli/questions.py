@@ -140,7 +140,7 @@ QUESTIONS = (
 
 
 def open_questions(stated: Run, drafted: Run) -> list[Question]:
-    """Return the questions that are open for a run that was drafted from what was given."""
+    """Return the questions that are open for a drafted run."""
     # An account keeps the budget that it was opened with.
     answered_keys = {*stated.fields(), *([("ledger", "budget")] if _has_account(drafted) else [])}
     declared = DECLARATIONS if arguments.is_presence_private(stated) else ()

@@ -126,7 +126,7 @@ def _read(key: Key, value: object, origin: str, options: Collection[Key]) -> obj
 
 
 def _check_names(run: Run, origin: str, options: Collection[Key]) -> None:
-    """Refuse assumed and target errors of what is neither a value column nor a statistic."""
+    """Refuse assumed and target errors by a name that is no value column and no statistic."""
     value, goals, errors = run.columns.value, run.plan.target_error, run.plan.baseline_error
     columns = (value,) if isinstance(value, str) else (value or ())
     field, reason = "baseline_error", ""
@@ -142,7 +142,7 @@ def _check_names(run: Run, origin: str, options: Collection[Key]) -> None:
 
 
 def _wrong_goal(goals: Goals, columns: Sequence[str], known: Sequence[str]) -> str:
-    """Return what is wrong with targets by statistic, or by value column; "" for nothing."""
+    """Return the mistake in targets by statistic, or by value column; "" for none."""
     if set(goals) <= {*known} and set(goals).isdisjoint(columns):
         return ""
     # Of one column alone the others of a run file for all of them are not read.
@@ -152,9 +152,9 @@ def _wrong_goal(goals: Goals, columns: Sequence[str], known: Sequence[str]) -> s
         inner = {name: several} if name not in columns and not is_alone else {}
         if not inner and isinstance(goal, dict):
             inner = {part: f" in {name}" for part in goal if part not in GOALS}
-        for wrong, where in inner.items():
-            way_out = "; set a target for the variance instead" if wrong == "sd" else ""
-            return f"must be for {', '.join(GOALS)}{where}, got {wrong!r}{way_out}"
+        for unknown, place in inner.items():
+            way_out = "; set a target for the variance instead" if unknown == "sd" else ""
+            return f"must be for {', '.join(GOALS)}{place}, got {unknown!r}{way_out}"
     missing = next((column for column in columns if column not in goals), None)
     return (
         "" if missing is None else f"leaves out the value column {missing!r}; give it a target, too"

@@ -177,23 +177,24 @@ def budget_error(
     over = int((balances + losses.pico_epsilons > account.pico_epsilons).sum())
     exhausted = int((balances >= account.pico_epsilons).sum())
     period = "" if account.window == "lifetime" else f" this {account.window}"
-    left = "Almost nothing is left for every unit"
+    reason = "Almost nothing is left for every unit"
     if not remaining:
-        left = f"Units without any budget left cannot be in a further release{period}"
+        reason = f"Units without any budget left cannot be in a further release{period}"
     if remaining < account.budget * NEGLIGIBLE_SHARE:
         advice = (
-            f"{left}: raise the budget with `hexveil ledger set-budget`, or publish other records."
+            f"{reason}: raise the budget with `hexveil ledger set-budget`, or publish other "
+            "records."
         )
     else:
         # Rounded down: a plan with exactly this epsilon must be accepted.
-        most = _format_epsilon(math.floor, remaining)
+        largest_fit = _format_epsilon(math.floor, remaining)
         advice = (
-            f"Plan with at most {most}, which every unit has left, or raise the budget with "
+            f"Plan with at most {largest_fit}, which every unit has left, or raise the budget with "
             "`hexveil ledger set-budget`."
         )
-    again = "a draw of it was lost when its process ended, so it must be paid once more; "
+    prefix = "a draw of it was lost when its process ended, so it must be paid once more; "
     return BudgetError(
-        f"{again if is_repeated else ''}{over:,} of {balances.size:,} units would exceed the "
+        f"{prefix if is_repeated else ''}{over:,} of {balances.size:,} units would exceed the "
         f"budget {account.limit.text} of {account.name!r}: this release costs epsilon "
         f"{_format_epsilon(math.ceil, cost)}, and units have spent up to "
         f"{_format_epsilon(math.ceil, largest)}{period} ({exhausted:,} have nothing left). "

@@ -97,7 +97,7 @@ def affordable_epsilon(parts: int, delta: Fraction) -> Fraction:
     return Fraction(math.floor(shown * PICO_EPSILON), PICO_EPSILON)
 
 
-def check_same_promise(account: str, pinned: Fraction, asked: Fraction) -> None:
+def check_same_promise(account: str, pinned: Fraction, requested: Fraction) -> None:
     """Refuse a release with another δ than its account: one account holds one kind of promise.
 
     Raises
@@ -105,9 +105,11 @@ def check_same_promise(account: str, pinned: Fraction, asked: Fraction) -> None:
     InputError
         With what to do.
     """
-    if pinned == asked:
+    if pinned == requested:
         return
-    kinds = [f"delta {decimal_text(delta)}" if delta else "no delta" for delta in (pinned, asked)]
+    kinds = [
+        f"delta {decimal_text(delta)}" if delta else "no delta" for delta in (pinned, requested)
+    ]
     raise InputError(
         f"the ledger's account {account!r} was opened with {kinds[0]}, and this release has "
         f"{kinds[1]}; one account never mixes the two. Plan with the delta of the account (none "

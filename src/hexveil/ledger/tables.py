@@ -181,7 +181,7 @@ def _index() -> str:
 
 
 def damaged(problem: str) -> StorageError:
-    """Return the error of a ledger in which something is not what was written."""
+    """Return the error of a damaged ledger."""
     return StorageError(
         f"the ledger is damaged ({problem}); nothing was published. Run hexveil ledger verify, and "
         "restore the ledger from a copy."

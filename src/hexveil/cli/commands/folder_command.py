@@ -1,4 +1,4 @@
-"""`hexveil verify`, `dossier`, `compare` and `roll-up`: what anyone makes of release folders.
+"""`hexveil verify`, `dossier`, `compare` and `roll-up`: commands on release folders alone.
 
 Numbers that follow from folders cost nothing: neither records nor a ledger are needed.
 """

@@ -54,8 +54,8 @@ def inspect(run: Run, options: declarations.InspectOptions) -> None:
     several = len(arguments.value_columns_of(run)) > 1
     is_private = arguments.is_presence_private(run)
     if is_private and not several:
-        given = {"--propose": options.propose is not None, "--choice": options.choice is not None}
-        shared_steps.refuse_unused(run, given)
+        unused = {"--propose": options.propose is not None, "--choice": options.choice is not None}
+        shared_steps.refuse_unused(run, unused)
     check_choice(options.propose, options.choice)
     show = _inspect_declared if is_private else _inspect_columns if several else _inspect_records
     # Grids can be compared before an epsilon is chosen.
@@ -126,29 +126,31 @@ def _inspect_declared(run: Run, options: declarations.InspectOptions, epsilon: s
 
     run = run if run.plan.epsilon else run.with_fields("plan", epsilon=epsilon)
     planned = planned_release.plan_release(run, accept_noise=True)
-    plan, parts = planned.plan, planned.plan.components
+    plan, components = planned.plan, planned.plan.components
     # Labels have no other resolution or slot: of several columns the declared grid is judged.
     others = list(planned_release.comparable_plans(run))
     judged = others if plan.is_single or others else [plan]
     proposals = {}
     if not plan.is_single:
-        grids = [CommonGrid.declared(other.components) for other in judged]
+        grids = [CommonGrid.declared(grid_plan.components) for grid_plan in judged]
         proposals = _common(run, options, grids, epsilon)
     if options.as_json:
-        content = planned.plan_json() | {"grids": [grid_text.declared_json(one) for one in judged]}
+        content = planned.plan_json() | {
+            "grids": [grid_text.declared_json(assessed) for assessed in judged]
+        }
         if not plan.is_single:
             content["common"] = grid_text.common_json(proposals)
         typer.echo(json.dumps(content, indent=2))
         return
     formatting.print_rows(planned.price_rows())
-    for column in parts:
+    for column in components:
         title = f"Grids for {column} on paper, from declarations alone:"
         if plan.is_single:
             number = formatting.number_text(float(plan.epsilon))
             title = f"Grids on paper at epsilon {number}, from declarations alone:"
-        grid_text.show_declared(title, [other.components[column] for other in others])
+        grid_text.show_declared(title, [grid_plan.components[column] for grid_plan in others])
     if not plan.is_single:
-        units = {column: part.facts.value_unit for column, part in parts.items()}
+        units = {column: component.facts.value_unit for column, component in components.items()}
         formatting.print_rows(["", *grid_text.common_rows(proposals, units, epsilon)])
 
 

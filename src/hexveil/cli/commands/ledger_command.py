@@ -138,9 +138,9 @@ def set_budget(options: declarations.LedgerSetBudgetOptions) -> None:
     old_account = book.account
     book.set_budget(options.budget)
     new_account = book.account
-    before = {"before": account_json(old_account)["budget"]}
+    old_budget = {"before": account_json(old_account)["budget"]}
     row = changed_row(old_account, new_account, book.spend())
-    echo([row], account_json(new_account) | before, options)
+    echo([row], account_json(new_account) | old_budget, options)
 
 
 def verify(options: declarations.LedgerVerifyOptions) -> int:
@@ -167,8 +167,8 @@ def resolve(options: declarations.LedgerResolveOptions) -> None:
     waiting = inspection.unresolved(engine_of(run), run.ledger.dataset)
     start = options.give_back if options.abandon is None else options.abandon
     if start is None:
-        listed = [inspection.event_row(event) for event in waiting]
-        echo(waiting_rows(waiting), listed, options)
+        event_rows = [inspection.event_row(event) for event in waiting]
+        echo(waiting_rows(waiting), event_rows, options)
         return
     matches = [event for event in waiting if start and event.request.startswith(start)]
     if len(matches) != 1:

@@ -60,7 +60,7 @@ _REPEATS = (
 def plan(run: Run, options: declarations.PlanOptions) -> None:
     """Show the privacy cost and the expected error of a release; nothing is spent."""
     outputs = {"--compare": options.compare, "--save": options.save is not None}
-    shared_steps.check_plan_options(run, [name for name, given in outputs.items() if given])
+    shared_steps.check_plan_options(run, [name for name, is_given in outputs.items() if is_given])
     if arguments.is_presence_private(run):
         _plan_on_paper(run, as_json=options.as_json)
         return

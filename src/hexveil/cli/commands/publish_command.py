@@ -57,11 +57,11 @@ def publish(run: Run, options: declarations.PublishOptions) -> int:
             formatting.print_rows([(outcome.day, f"{outcome.state}: {outcome.message}")])
 
     series = Series.of(run, revise=options.revise, dry_run=options.dry_run)
-    outcomes, listed = publish_days(series, days, tell)
+    outcomes, n_listed = publish_days(series, days, tell)
     if options.as_json:
         typer.echo(json.dumps([asdict(outcome) for outcome in outcomes], indent=2))
-    elif listed:
-        days_text = f"{listed:,} {'day' if listed == 1 else 'days'}"
+    elif n_listed:
+        days_text = f"{n_listed:,} {'day' if n_listed == 1 else 'days'}"
         listing = f"{run.release.out}: index.html, catalog.json and dcat.jsonld list {days_text}."
         formatting.print_rows([("Catalogue", listing)])
     # The gravest code: a scheduler must notice one failed day among many.

@@ -125,7 +125,7 @@ def end_rows(
 
 @dataclass(frozen=True)
 class Preview:
-    """What a release would book; nothing is booked, drawn or written.
+    """The booking that a release would make; nothing is booked, drawn or written.
 
     Attributes
     ----------
@@ -145,10 +145,10 @@ class Preview:
 
     @classmethod
     def of(cls, planned: PlannedRelease, account: dict[str, Any]) -> Preview:
-        """Return what a release would book, by a ledger that may be still to be made."""
+        """Return the booking of a release, by a ledger that may be still to be made."""
         is_new = receipts.known_spend(account) is None
         # A new ledger is opened in memory: on disk it would register the data set and make a key.
-        in_memory = {name: given for name, given in account.items() if name != "key"}
+        in_memory = {name: term for name, term in account.items() if name != "key"}
         book = Ledger(**(in_memory | {"url": MEMORY} if is_new else account))
         used, replayed = planned.preview(book)
         price, remaining = 0 * used.plan.epsilon if replayed else used.plan.epsilon, book.remaining
@@ -199,9 +199,11 @@ def _booking_text(
         return "would book nothing: this request was answered before."
     if not price:
         return "would book nothing, because no reading is used."
-    left = formatting.at_least(float(remaining))
-    where = "in a new ledger with a budget of" if is_new else "of the remaining"
-    booked = f"would book {formatting.price(float(price))} for {planned.whose}, {where} {left}"
+    remainder = formatting.at_least(float(remaining))
+    source = "in a new ledger with a budget of" if is_new else "of the remaining"
+    booked = (
+        f"would book {formatting.price(float(price))} for {planned.whose}, {source} {remainder}"
+    )
     if price <= remaining:
         return f"{booked}."
     if arguments.is_presence_private(planned.run):
@@ -209,6 +211,6 @@ def _booking_text(
     # Without "of the remaining": each unit has its own.
     booked = f"would book {formatting.price(float(price))} for {planned.whose}"
     return (
-        f"{booked}; every unit has {left} left, so the release is refused if one of its units has "
-        "no more than that."
+        f"{booked}; every unit has {remainder} left, so the release is refused if one of its units "
+        "has no more than that."
     )

@@ -94,7 +94,7 @@ class StudioServer(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """What a browser opens."""
+        """The address for a browser."""
         return f"http://{self.host}/{self.token}/"
 
     def open_window(self) -> str:
@@ -107,7 +107,7 @@ class StudioServer(ThreadingHTTPServer):
         return name
 
     def handle_error(self, *_: Any) -> None:  # noqa: ANN401  of a connection
-        """Print nothing: a traceback could show what a request held."""
+        """Print nothing: a traceback could show the content of a request."""
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""What the studio's pages show: files of records, the account, maps as pictures.
+"""Content of the studio's pages: files of records, the account, maps as pictures.
 
 Hexagons of a proposed map are coloured by how far their averages are expected to be off.
 """
@@ -59,7 +59,7 @@ def record_files(folder: Path) -> Iterator[str]:
 
 
 def free_stem(stem: str) -> str:
-    """Return a stem of which neither a run file nor a map exists."""
+    """Return a stem without a run file and a map."""
     number, name = 1, stem
     while Path(f"{name}.toml").exists() or Path(f"{name}-map").exists():
         number += 1

@@ -1,4 +1,4 @@
-"""What one window of the studio has chosen so far, from a file to a release.
+"""Choices of one window of the studio so far, from a file to a release.
 
 A step takes the form of its page and names the next; pages are made of names, types, counts that
 are public, and plans. What a map costs and does is what the commands do: the steps call them.
@@ -85,7 +85,7 @@ class Window:
         self._forget("stated")
 
     def _forget(self, since: str) -> None:
-        """Forget what was chosen from a step on."""
+        """Forget the choices from a step on."""
         for name in CHOICES[CHOICES.index(since) :]:
             setattr(self, f"_{name}", [] if name == "offers" else None)
 
@@ -99,7 +99,7 @@ class Window:
     _published: dict[str, Any] | None
 
     def is_open(self, step: str) -> bool:
-        """Return whether a page can be shown: what it is about has been chosen."""
+        """Return whether a page can be shown: the choices for it have been made."""
         needs = {
             "questions": "drafted",
             "maps": "offers",
@@ -120,7 +120,7 @@ class Window:
             return str(getattr(self, f"_take_{step}")(form))
 
     def view(self, step: str) -> dict[str, Any]:
-        """Return what the page of a step shows."""
+        """Return the content of the page of a step."""
         values: dict[str, Any] = getattr(self, f"_view_{step}")()
         return values
 
@@ -268,7 +268,7 @@ class Window:
     # ---- price, release ----
 
     def _described(self, planned: PlannedRelease, preview: Preview) -> dict[str, Any]:
-        """Return what is confirmed: promise, map and booking, and details of the plan."""
+        """Return promise, map and booking to be confirmed, and details of the plan."""
         rows = [
             *preview.planned.price_rows(),
             missing_range_row(planned.run, planned.plan),
@@ -355,7 +355,7 @@ def _missing(drafted: Run) -> str:
 
 
 def _required(choice: Any) -> Any:  # noqa: ANN401  what was chosen
-    """Return what was chosen earlier; refuse a form that came without it."""
+    """Return an earlier choice; refuse a form that came without it."""
     if choice is None:
         raise InputError("begin with the records.")
     return choice

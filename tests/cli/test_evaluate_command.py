@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 import hexveil as hv
-from cli.conftest import words
 from hexveil.cli.commands import evaluate_command as figures
 from hexveil.simulation.own_cells import NOT_COVERED, STAMP, stamped
 from pictures import cut_off
@@ -113,38 +112,6 @@ def test_a_table_of_two_columns_is_one_cell(here, okay):
         bounds=(0, 65), epsilons=["0.25", "0.5", 1, 2], trials=50,
     )  # fmt: skip
     assert [row["mae"] for row in told["rows"]] == pytest.approx(table["mae"].to_pylist())
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("evaluate",), "name counts (--counts), or records and one of their cells (--cell)"),
-        ((OWN, "--counts counts.json"), "--counts and records cannot be combined"),
-        ((SIMULATED, "--cell 0"), "--counts and --cell cannot be combined"),
-        ("evaluate --counts counts.json", "--counts needs --values"),
-        ("evaluate --counts counts.json --values normal:20,10", "--counts needs --bounds"),
-        ((SIMULATED, "--mechanism Laplace"), "there is no 'Laplace'; available: "),
-        ((SIMULATED, "--mechanism exit()"), "there is no 'exit'"),
-        ((SIMULATED, "--epsilon 0"), "epsilon must be positive"),
-        ((SIMULATED, "--epsilon a"), "epsilon must be a finite number"),
-        ((SIMULATED, "--epsilon ,"), "epsilons must be a list of at least one, got none"),
-        ((SIMULATED, "--trials 1"), "trials must be a whole number of at least 2"),
-        ((SIMULATED, "--trials x"), "--trials"),
-        ((SIMULATED, "--values cauchy:1"), "values must be one of"),
-        ((SIMULATED, "--counts none.json"), "there is no file"),
-        ("evaluate run.toml --cell 9", "there is no cell"),
-        ("evaluate run.toml --cell -1", "there is no cell"),
-        ((SIMULATED, "--out counts.json"), "is a file; name a folder"),
-    ],
-)
-def test_wrong_use_is_one_sentence(here, refuse, arguments, message):
-    """What is wrong is one line on stderr, and nothing is written."""
-    command, *options = words(arguments)
-    said = refuse(command, QUICK, options)
-    assert message in said.err
-    assert said.err.count("\n") == 1
-    assert said.out == ""
-    assert names(here) == ["buses.parquet", "counts.json", "run.toml"]
 
 
 # ---- Tests of the chart of errors in `hexveil.report.figure_style` ----

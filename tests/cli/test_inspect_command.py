@@ -83,22 +83,6 @@ def test_a_proposed_run_is_written_and_can_be_planned(here, call, okay, choice):
     assert planned["mean_error"] == pytest.approx(runs[choice]["raw_error"], rel=0.15)
 
 
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        (["--choice finest"], "--choice requires --propose"),
-        (["--propose new.toml --choice best"], "--choice must be one of finest,"),
-        (["--propose run.toml"], "--propose: 'run.toml' exists already"),
-    ],
-)
-def test_a_proposal_is_refused_before_records_are_read(here, call, options, match):
-    """A choice without a file, an unknown one and an existing file are refused."""
-    (here / "buses.parquet").unlink()
-    said = call("inspect run.toml", options)
-    assert (said.code, said.err.count("\n")) == (2, 1)
-    assert match in said.err
-
-
 def test_values_are_checked_on_a_terminal_alone(here, call, okay, monkeypatch):
     """Without a terminal nothing is shown; on one, every line is marked."""
     said = call("inspect run.toml --check-values")

@@ -174,36 +174,3 @@ def test_a_marked_release_stays_spent(here, call, refuse, okay):
     assert float(book.spent) == pytest.approx(0.5)
     (one,) = told(call, "show", "ledger.sqlite")["accounts"]
     assert one["releases"] == {"abandoned": 1}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (("show", "gone.sqlite"), "gone.sqlite; hexveil ledger init makes one"),
-        (("show", "sqlite:///gone.sqlite"), "gone.sqlite; hexveil ledger init makes one"),
-        (("show", "none.toml"), "names no ledger"),
-        (("show", "memory://"), "in memory ends"),
-        (("show ledger.sqlite --dataset trams",), "does not know 'trams'; it knows buses"),
-        (("history ledger.sqlite --dataset trams",), "it knows buses"),
-        (("resolve ledger.sqlite --dataset trams",), "it knows buses"),
-        (("set-budget", "ledger.sqlite", "3"), "--dataset) is needed"),
-        (("set-budget ledger.sqlite 3 --dataset trams",), "it knows buses"),
-        (("set-budget ledger.sqlite none --dataset buses",), "budget"),
-        (("history ledger.sqlite --limit 0",), "--limit"),
-        (("resolve ledger.sqlite --give-back a --abandon b",), "cannot be combined"),
-        (("resolve ledger.sqlite --abandon a",), "0 unfinished releases"),
-        (("init ledger.sqlite --dataset b --budget 1 --window year",), "year"),
-        (("init", "new.sqlite"), "dataset (in [ledger], or --dataset) is needed"),
-        (("init ledger.sqlite --dataset trams",), "name its budget"),
-        (("lose",), "No such command"),
-    ],
-)
-def test_wrong_use_is_a_sentence(here, call, refuse, arguments, sentence):
-    """Refused with exit 2 in one line, and nothing is made or changed."""
-    assert call(INIT).code == 0
-    (here / "none.toml").write_text("[ledger]\nbudget = 1\n")
-    said = refuse("ledger", arguments)
-    assert sentence in said.err
-    assert said.err.count("\n") == 1
-    assert not (here / "gone.sqlite").exists()
-    assert len(told(call, "history", "ledger.sqlite")) == 2

@@ -6,9 +6,6 @@ import re
 import pytest
 
 import hexveil as hv
-from hexveil.cli.commands import plan_command
-from hexveil.planning.alternatives import MechanismRow
-from hexveil.planning.method_comparison import ComparisonRow
 
 
 @pytest.mark.slow
@@ -121,58 +118,3 @@ def test_paths_of_options_start_where_they_are_typed(here, call, okay, monkeypat
     assert json.loads(said.out)["files"] == ["reviewed"]
     assert call("release ../run.toml --from-plan reviewed --out map").code == 0
     assert (here / "desk" / "map").is_dir()
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ("--save nowhere/deep", "the folder nowhere/deep cannot be made"),
-        ("--save .", "exists; a saved plan is never changed"),
-    ],
-)
-def test_what_can_neither_be_saved_nor_compared_is_one_sentence(here, refuse, options, words):
-    """Exit 2, one line, nothing written."""
-    before = sorted(here.iterdir())
-    said = refuse("plan run.toml", options)
-    assert words in said.err
-    assert said.err.count("\n") == 1
-    assert sorted(here.iterdir()) == before
-
-
-# ---- The table of `plan --compare` ----
-
-
-JOINT = ComparisonRow(
-    "joint", "max", epsilon=0.99999, claimed=2.5, worst=17.8, average=17.8, median=17.8,
-    shrunk=1234, better=14, certifies="max error", lower_bound=17.7699, gap=0.001721,
-)  # fmt: skip
-
-
-def test_bounds_are_rounded_to_the_safe_side(capsys):
-    """The price and the gap are rounded up, the lower bound down."""
-    plan_command.show_methods([JOINT], "planning error in mph")
-    line = next(x for x in capsys.readouterr().out.splitlines() if x.startswith("joint, max"))
-    assert line.split() == [
-        "joint,", "max", "1", "2.5", "17.8", "17.8", "17.8", "1,234", "14", "worst", "17.7",
-        "(gap", "0.173%)",
-    ]  # fmt: skip
-
-
-def test_a_method_that_cannot_says_so_and_why(capsys):
-    """It has no figures in its line, and its reason stands below the table."""
-    trouble = 'method "clip-user" needs the same bounds in every cell.'
-    plan_command.show_methods(
-        [JOINT, ComparisonRow("clip-user", "max", trouble=trouble)], "planning error"
-    )
-    said = capsys.readouterr().out
-    line = next(x for x in said.splitlines() if x.startswith("clip-user "))
-    assert line.split() == ["clip-user", *"-------", "not", "possible"]
-    assert f"clip-user is not possible: {trouble}\n" in said
-    assert max(map(len, said.splitlines())) <= 100
-
-
-@pytest.mark.parametrize(("gain", "said"), [(1.257, "26%"), (0.99999, "0%")])
-def test_rounding_shows_no_loss_where_nothing_is_lost(gain, said):
-    """A gain is a share above an equal part; an error that is not proven has no figure."""
-    row = MechanismRow("AKMV", predicted_error=2.345, cell_epsilon=0.33333, gain=gain)
-    assert plan_command.mechanism_figures(row) == ["2.35", "-", "0.334", said]

@@ -211,48 +211,6 @@ def test_the_run_file_says_how_long_a_day_waits_and_what_late_records_do(
     assert spent() > before
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ([], "name a day (--date), or the first and the last"),
-        (["--date", DAYS[0], "--from", DAYS[0]], "name a day (--date)"),
-        (["--from", DAYS[0]], "name a day (--date)"),
-        (["--date tomorrow"], "a day must look like 2026-11-20"),
-        (["--from", DAYS[1], "--to", DAYS[0]], "must be a span"),
-        (
-            ["--date", DAYS[0], "--set publish.wait=soon"],
-            "wait must be a time such as 30min, 6h or 2d",
-        ),
-        (["--date", DAYS[0], "--set select.dates=2022-01-01,2022-01-02"], "cannot be combined"),
-        (["--date", DAYS[0], "--out nowhere://maps"], "cannot be opened as a place for maps"),
-    ],
-)
-def test_wrong_use_is_a_sentence(daily, refuse, arguments, sentence):
-    """Refused with exit 2 before anything is read or booked."""
-    said = refuse("publish run.toml", arguments)
-    assert sentence in said.err
-    assert not Path("ledger.sqlite").exists()
-
-
-@pytest.mark.slow
-def test_a_catalogue_lists_what_was_published(daily, call):
-    """After each run, also of a day that was published before; a dry run writes none."""
-    call("publish run.toml --date", DAYS[0], "--dry-run")
-    assert not Path("maps").exists()
-    facts = "--set catalogue.publisher=City --set catalogue.base_url=https://data.example.org"
-    said = call("publish run.toml --date", DAYS[0], facts)
-    assert "index.html, catalog.json and dcat.jsonld list 1 day." in " ".join(said.out.split())
-    checked = call("verify maps")
-    assert (checked.code, "1 current release," in checked.out) == (0, True)
-    node = json.loads(Path("maps/buses/dcat.jsonld").read_text())
-    assert node["@context"]["@base"] == "https://data.example.org/buses/"
-    assert node["dct:publisher"]["foaf:name"] == "City"
-    Path("maps/buses/collection.json").unlink()
-    assert call("verify maps/buses --json").code == 2
-    call("publish run.toml --date", DAYS[0], facts)
-    assert call("verify maps/buses").code == 0
-
-
 # ---- a series that keeps to one grid ----
 
 

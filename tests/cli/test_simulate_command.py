@@ -65,30 +65,3 @@ def test_cars_are_written_with_their_statistics(here, call):
     made = json.loads(call("simulate", cars, "--json").out)
     assert made["records"] == pq.read_table(here / "cars.parquet").num_rows
     assert (made["vehicles"], made["users"], made["days"]) == ("cars", 50, 1)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((), "--out"),
-        ("--vehicles cars --out a.csv --streets b.geojson", "leave --streets out"),
-        ("--vehicles cars --out a.csv --users 0", "must be a whole number from 1"),
-        ("--vehicles ships --out a.csv", "--vehicles"),
-        ("--out city.txt", "must end in one of .parquet, .csv"),
-        ("--out no/city.csv", "there is no folder no"),
-        ("--out city.csv --users 0", "users must be a whole number from 1"),
-        ("--out city.csv --users many", "--users"),
-        ("--out city.csv --days -1", "days must be"),
-        ("--out city.csv --start monday", "start must be a date"),
-        ("--out city.csv --interval 1d", "interval must be"),
-        ("--out city.json --streets ./city.json", "name the same file"),
-        ("--out city.csv --streets no/streets.geojson", "there is no folder no"),
-    ],
-)
-def test_wrong_use_is_one_sentence(here, refuse, arguments, message):
-    """What is wrong is one line on stderr, exit 2, and nothing is written."""
-    said = refuse("simulate", arguments)
-    assert message in said.err
-    assert said.err.count("\n") == 1
-    assert said.out == ""
-    assert list(here.iterdir()) == []

@@ -189,7 +189,7 @@ def test_answers_are_checked(window):
 def test_a_map_is_made_once(window, fleet):
     """Maps are shown before anything is spent; two confirmations are one release."""
     page = to_maps(window)
-    offers = guided.offers_of(window.server.windows[window.place.split("/")[2]]._run)
+    offers = guided.offers_of(window.server.windows[window.place.split("/")[2]]._choices["run"])
     assert [offer.words for offer in offers] == [
         words_of(text) for text in re.findall(r"</svg>\s*<span>(.*?)</span>", page)
     ]

@@ -143,7 +143,7 @@ class CoarserOptions(Declaration):
 
 
 class CompareOptions(CoarserOptions):
-    """Compare two release folders cell by cell; nothing is spent.
+    """Compare two release folders, hexagon by hexagon; nothing is spent.
 
     Noisy numbers suffice: neither records nor a ledger are needed. With --resolution, --timeslot,
     --columns or --one-cell both are rolled up first.
@@ -166,7 +166,7 @@ class KindOfDay(StrEnum):
 
 
 class RollUpOptions(CoarserOptions):
-    """Average a release over coarser cells, or an archive over days; nothing is spent.
+    """Average a release over larger hexagons, or an archive over days; nothing is spent.
 
     Noisy numbers suffice: neither records nor a ledger are needed. Cells are weighted by their
     public counts of records; under private presence by noisy weights, and numbers of units add up.

@@ -12,7 +12,6 @@ from hexveil.base import atomic_files
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import PLANNING, SEARCH
 from hexveil.config import arguments
-from hexveil.model.cells import Cells, Labels
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.model.statistic_terms import has_distribution
 from hexveil.planning import option_rules
@@ -32,7 +31,7 @@ from hexveil.records.read import read as read_records
 from hexveil.records.select import Select
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from hexveil.config import Run
     from hexveil.model.declared_grid import ColumnFacts
@@ -181,10 +180,6 @@ def plan_run(run: Run, facts: PublicMetadata | ColumnFacts, history: History | N
         and not has_distribution(run.plan.statistics or ())
     ):
         options["history"] = forecast_cells(facts, history)
-    return _plan_with(options, facts)
-
-
-def _plan_with(options: dict[str, Any], facts: PublicMetadata | ColumnFacts) -> Plan:
     with show_progress(PLANNING, SEARCH):
         # Commands print the advice as a line of theirs, not as a warning of Python.
         return make_plan(facts, **options, advise=False)
@@ -226,31 +221,32 @@ def assess_columns(
     run: Run, facts: Mapping[str, PublicMetadata], epsilon: str
 ) -> dict[str, Capacity]:
     """Return the capacity of each value column at its part of ε, on the same grids."""
-    plans = {}
+    plans: dict[str, Any] = {}
     for column_run in arguments.runs_of_columns(run):
         column = column_run.columns.value
         with show_progress(PLANNING, SEARCH):
             plans[column] = _comparable_plan(column_run, facts[column], epsilon)
-    grids = grids_of(plans.values())
     with show_progress(OTHER_GRIDS):
+        windows = [
+            grids_to_try(plan.facts, most_cells=most_cells_of(plan)) for plan in plans.values()
+        ]
+        grids = tuple(dict.fromkeys(grid for window in windows for grid in window))
         return {
             column: assess_grids(plan, grids=grids, losses="planned")
             for column, plan in plans.items()
         }
 
 
-def grids_of(plans: Iterable[MomentComponent]) -> tuple[Cells | Labels, ...]:
-    """Return the grids to try of some plans, each once."""
-    windows = (
-        grids_to_try(plan.facts, most_cells=most_cells_of(plan)) for plan in plans if plan.facts
-    )
-    return tuple(dict.fromkeys(grid for window in windows for grid in window))
-
-
 def _comparable_plan(run: Run, facts: PublicMetadata, epsilon: str) -> MomentComponent:
     """Return the plan at an ε with which other grids are compared."""
-    # The range that is predicted to be best, unless the run file decides.
-    options = {"clipping_range": "auto"} | grid_options(run)
+    # Targets and splits are of one grid; grids are compared at one epsilon, with the range that is
+    # predicted to be best, unless the run file decides.
+    names = ("method", "objective", "baseline_error", "clipping_range", "range_share", "mechanism")
+    options = {"clipping_range": "auto"} | {
+        name: value for name, value in run.plan.explicit_fields().items() if name in names
+    }
+    if "mechanism" in options:
+        options["mechanism"] = arguments.mechanism(options["mechanism"])
     plan: MomentComponent = make_plan(facts, epsilon=epsilon, **options, advise=False).single
     return plan
 
@@ -259,16 +255,3 @@ def _weaker_units(run: Run, facts: PublicMetadata) -> tuple[Unit, ...]:
     """Return the privacy units that promise less, if the records have a local clock for them."""
     timed = run.columns.time is not None and facts.identity.get("timezone", "none") != "none"
     return WEAKER_UNITS[facts.privacy_unit] if timed and facts.recount is not None else ()
-
-
-def grid_options(run: Run) -> dict[str, Any]:
-    """Return the arguments of `plan` that apply on every grid."""
-    # Targets and splits are of one grid; grids are compared at one epsilon.
-    plan_fields = run.plan.explicit_fields()
-    shared_fields = ("method", "objective", "baseline_error", "clipping_range", "range_share")
-    same: dict[str, Any] = {
-        name: plan_fields[name] for name in shared_fields if name in plan_fields
-    }
-    if "mechanism" in plan_fields:
-        same["mechanism"] = arguments.mechanism(plan_fields["mechanism"])
-    return same

@@ -94,8 +94,6 @@ def test_a_release_from_start_to_end(here, call, okay):
     made = call("release run.toml")
     assert (made.code, made.err) == (0, "")
     assert "3 of 3 cells are open" in made.out
-    expected = set(re.findall(r"[\w.-]+\.\w+", dry.out.split("Would write")[1].split("Dry run")[0]))
-    assert {path.name for path in (here / "map").iterdir()} <= expected
     checked = okay("verify map")
     assert "loss of any user, present or not: 2 by the noise of" in " ".join(checked.out.split())
     written = call("dossier map")

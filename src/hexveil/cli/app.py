@@ -40,12 +40,6 @@ if TYPE_CHECKING:
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 
 
-class InstalledCommand(NamedTuple):
-    """A command of another package: an entry point of the distribution names its declaration."""
-
-    purpose: str
-
-
 class CommandGroup(NamedTuple):
     """A group of commands.
 
@@ -80,7 +74,9 @@ class CommandGroup(NamedTuple):
         return app
 
 
-AnyCommand: TypeAlias = "type[Declaration] | InstalledCommand | CommandGroup"
+AnyCommand: TypeAlias = "type[Declaration] | str | CommandGroup"
+"""A declaration, a group, or the purpose of another package's command: an entry point names its
+declaration."""
 
 
 def _show_help(context: typer.Context) -> None:
@@ -90,16 +86,16 @@ def _show_help(context: typer.Context) -> None:
 
 def purpose_of(command: AnyCommand) -> str:
     """Return the purpose of a command: the first line of its documentation."""
-    if isinstance(command, (InstalledCommand, CommandGroup)):
+    if isinstance(command, CommandGroup):
         return command.purpose
-    return (command.__doc__ or "").split("\n")[0]
+    return command if isinstance(command, str) else (command.__doc__ or "").split("\n")[0]
 
 
 def _built(name: str, command: AnyCommand) -> TyperCommand | TyperGroup:
     """Build a command, or a group."""
     if isinstance(command, CommandGroup):
         return cast("TyperGroup", typer.main.get_command(command.to_typer(name)))
-    if isinstance(command, InstalledCommand):
+    if isinstance(command, str):
         (point,) = entry_points(group="hexveil.commands", name=name)
         # By entry point: this package imports nothing of research.
         command = cast("type[Declaration]", import_module(point.module).DECLARED)
@@ -194,7 +190,7 @@ PANELS: dict[str, dict[str, AnyCommand]] = {
     },
     "Study": {
         "evaluate": declarations.EvaluateOptions,
-        "reproduce": InstalledCommand("Reproduce the papers' figures and claims."),
+        "reproduce": "Reproduce the papers' figures and claims.",
         "simulate": declarations.SimulateOptions,
     },
     "Ledger": {"ledger": LEDGER},
@@ -217,8 +213,7 @@ def _top(
         typer.Option("--version", help="Show the version.", callback=_version, is_eager=True),
     ] = False,
 ) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+    _show_help(context)
 
 
 app = CommandGroup(

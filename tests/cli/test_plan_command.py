@@ -3,6 +3,7 @@
 import json
 import re
 
+import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
@@ -118,3 +119,16 @@ def test_paths_of_options_start_where_they_are_typed(here, call, okay, monkeypat
     assert json.loads(said.out)["files"] == ["reviewed"]
     assert call("release ../run.toml --from-plan reviewed --out map").code == 0
     assert (here / "desk" / "map").is_dir()
+
+
+@pytest.mark.slow
+def test_estimators_of_each_column_are_compared(here, call):
+    """Of shares each way to measure them, for each column."""
+    table = pq.read_table(here / "buses.parquet")
+    pq.write_table(table.append_column("delay", table["speed"]), here / "buses.parquet")
+    columns = "--value speed --value delay --epsilon 9 --set plan.statistics=p50"
+    found = json.loads(call("plan run.toml", columns, "--compare --json").out)["columns"]
+    assert [len(one["estimators"]) for one in found.values()] == [2, 2]
+    shown = call("plan run.toml", columns, "--compare").out
+    assert shown.count("at its own loss or targets:") == 2
+    assert shown.count("(chosen)") == 2

@@ -28,6 +28,12 @@ plan run.toml --set plan.statistics=p50,median | statistics must be some of
 plan run.toml --set plan.statistics=share<10 --set plan.weights=3 | must be one number per kind
 plan run.toml --set plan.statistics=mean --set plan.estimator=bins | estimator \(in \[plan\]\) goes
 plan run.toml --set plan.statistics=p50 --set plan.method=per-cell | no meaning with quantiles
+COLUMNS --set plan.target_error=speed=2 | leaves out the value column 'delay'
+COLUMNS --set plan.target_error=so2=2 | or each of speed, delay
+COLUMNS --set plan.target_error=speed=2 --set plan.target_error=delay=x | number
+COLUMNS --set plan.target_error=2 --set plan.weights=speed=2 | leave weights out
+COLUMNS --set plan.baseline_error=so2=2 | must be for speed, delay, got 'so2'
+evaluate run.toml --value speed --value delay | this command takes one value column
 inspect run.toml --choice finest | --choice requires --propose
 inspect run.toml --propose new.toml --choice best | --choice must be one of finest,
 inspect run.toml --propose run.toml | --propose: 'run.toml' exists already
@@ -101,6 +107,7 @@ ledger init new.sqlite | dataset \(in \[ledger\], or --dataset\) is needed
 ledger init book.sqlite --dataset trams | name its budget
 """
 SIMULATED = "evaluate --counts counts.json --values normal:20,10 --bounds 0,65"
+COLUMNS = "plan run.toml --value speed --value delay"
 CASES = [
     pytest.param(*row.split(" | "), marks=pytest.mark.slow if row.startswith("release") else ())
     for row in ROWS.strip().splitlines()
@@ -171,7 +178,9 @@ def test_wrong_use_is_one_sentence_and_spends_nothing(here, okay, refuse, comman
     (here / "none.toml").write_text("[ledger]\nbudget = 1\n")
     if command.startswith("ledger"):
         okay("ledger init book.sqlite --dataset buses --budget 2")
-    check_refused(refuse, command.replace("SIMULATED", SIMULATED), sentence)
+    check_refused(
+        refuse, command.replace("SIMULATED", SIMULATED).replace("COLUMNS", COLUMNS), sentence
+    )
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ import hexveil as hv
 from hexveil.ledger import databases
 from hexveil.ledger.databases import connect, transaction
 from hexveil.ledger.tables import datasets
-from ledger.books import publish, schema, spend
+from ledger.books import schema, spend
 
 THIRD = Fraction(1, 4)
 ROW = {"dataset": "d", "account": "a"}
@@ -108,18 +108,6 @@ def test_another_programs_database_gets_no_table_of_ours(tmp_path, table, said):
         open_ledger(path)
     assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [(table,)]
     connection.close()
-
-
-def test_no_connection_stays_open(tmp_path):
-    """After any call the file is closed: nothing is left for the end of the program to close."""
-    path = tmp_path / "ledger.sqlite"
-    ledger = open_ledger(path)
-    publish(ledger, "a", {"x": THIRD})
-    with pytest.raises(hv.BudgetError):
-        spend(ledger, "b", {"x": 1})
-    held = [str(handle.resolve()) for handle in Path("/proc/self/fd").iterdir()]
-    assert held
-    assert not [name for name in held if name.startswith(str(path))]
 
 
 def test_a_corrupt_file_is_a_storage_error(tmp_path):

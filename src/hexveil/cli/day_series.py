@@ -147,7 +147,7 @@ def series_run(run: Run) -> Run:
         if follows:
             raise InputError(
                 f'series = "fixed" needs one kind of plan for all days: state {follows[0]} (in '
-                "[plan]); hexveil plan with --from and --to proposes a grid and a kind."
+                "[plan]); hexveil publish --dry-run tells which days pass with it."
             )
     return run.with_fields("release", accept_noise=True)
 

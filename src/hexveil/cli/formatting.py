@@ -70,14 +70,12 @@ def print_rows(rows: Iterable[Row]) -> None:
         typer.echo(text)
 
 
-def print_table(
-    heads: Sequence[str], rows: Iterable[Sequence[str]], left: Container[str], *, between: int = 2
-) -> None:
+def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]], left: Container[str]) -> None:
     """Print a table; the columns named in `left` begin at their left edge, the others end right."""
     from rich.console import Console  # noqa: PLC0415  only loaded where it is shown
     from rich.table import Table  # noqa: PLC0415
 
-    table = Table(box=None, pad_edge=False, header_style="", padding=(0, between, 0, 0))
+    table = Table(box=None, pad_edge=False, header_style="", padding=(0, 2, 0, 0))
     for head in heads:
         table.add_column(head, justify="left" if head in left else "right")
     for row in rows:

@@ -40,7 +40,7 @@ from hexveil.accounting.sensitivity import (
     user_variance_sensitivity,
     variance_sensitivity,
 )
-from hexveil.accounting.suppression_stages import SuppressionStage
+from hexveil.accounting.clip_user import SuppressionStage
 
 __all__ = [
     "Clipping",

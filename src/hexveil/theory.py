@@ -13,7 +13,7 @@ from hexveil.accounting.bias import (
     truncation_mean_bias,
     truncation_variance_bias,
 )
-from hexveil.accounting.clip_user import Suppression, clip_user
+from hexveil.accounting.clip_user import Suppression, SuppressionStage, clip_user
 from hexveil.accounting.error_model import noise_floor
 from hexveil.accounting.privacy_loss import privacy_loss
 from hexveil.accounting.pseudo_user_caps import (
@@ -40,7 +40,6 @@ from hexveil.accounting.sensitivity import (
     user_variance_sensitivity,
     variance_sensitivity,
 )
-from hexveil.accounting.clip_user import SuppressionStage
 
 __all__ = [
     "Clipping",

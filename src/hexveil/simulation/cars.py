@@ -1,8 +1,7 @@
 """Private cars of an invented city, for maps in which presence is private.
 
-`CarCity` makes the records batch by batch, and states their statistics. Everything is invented.
-
-Homes, work places and trips of private cars, and the records along them.
+`CarCity` makes the records batch by batch: homes, work places and trips, and the records along
+them. Everything is invented.
 
 The city is a square of `CITY_KM`. Homes crowd around its centre, work places more so. Cars differ
 in use: the expected trips of a day follow a gamma distribution, so that some cars stand still on
@@ -43,27 +42,6 @@ SCHEMA = pa.schema(
 )
 _CITY, _HABITS, _DAY = range(3)
 """What a stream of random numbers is for; the first part of its key."""
-
-
-@dataclass(frozen=True)
-class CarStatistics:
-    """Facts of simulated records, which everybody may know.
-
-    Attributes
-    ----------
-    records, cars : int
-        Cars with at least one record.
-    median_records, mean_records : float
-        Of these cars.
-    busiest_tenth : float
-        Share of the records that the busiest tenth of these cars has.
-    """
-
-    records: int
-    cars: int
-    median_records: float
-    mean_records: float
-    busiest_tenth: float
 
 
 @dataclass(frozen=True)
@@ -136,47 +114,13 @@ class CarCity:
         ]
         return pa.record_batch(columns, schema=SCHEMA)
 
-    def write(self, path: Path, progress: Callable[[int], None] = lambda _: None) -> CarStatistics:
-        """Write the records to a file (see `City.write`); `progress` is told the batches done.
-
-        Raises
-        ------
-        InputError
-            If no file of records can have this name.
-        StorageError
-            If the file cannot be written; then nothing of it stays.
-        """
-        of_cars = np.zeros(self.cars, dtype=np.int64)
-
-        def counted() -> Iterator[pa.RecordBatch]:
-            for batch in self.batches():
-                name, count = _counts(batch)
-                of_cars[name] += count
-                yield batch
-
-        writing.write(path, (SCHEMA, counted()), progress)
-        return _statistics(of_cars)
+    def write(self, path: Path, *, progress: Callable[[float], None] = lambda _: None) -> int:
+        """Write the records to a file, and return how many they are: see `City.write`."""
+        batches = self.batches()
+        return writing.write(path, SCHEMA, batches, lambda done: progress(done / self.n_batches))
 
     def _stream(self, purpose: int, *key: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, purpose, *key])
-
-
-def _counts(batch: pa.RecordBatch) -> tuple[Ints, ...]:
-    """Return the numbers of the cars of a batch, and their records."""
-    result = batch["car"].value_counts()
-    cars = [int(name[1:]) for name in result.field("values").to_pylist()]
-    return np.array(cars, dtype=np.int64), result.field("counts").to_numpy()
-
-
-def _statistics(of_cars: Ints) -> CarStatistics:
-    """Return the facts of records per car."""
-    used = np.sort(of_cars[of_cars > 0])[::-1]
-    if not used.size:
-        return CarStatistics(0, 0, 0.0, 0.0, 0.0)
-    top = used[: max(used.size // 10, 1)].sum() / used.sum()
-    return CarStatistics(
-        int(used.sum()), used.size, float(np.median(used)), float(used.mean()), float(top)
-    )
 
 
 CITY_KM, RECORD_KM, TYPICAL_KMH = 40.0, 0.25, 28.0

@@ -99,9 +99,9 @@ def evaluate(  # noqa: PLR0913  the public signature; all but the first by name
         Values redrawn in every trial, the same for all mechanisms.
     data : Dataset, optional
         Own records.
-    cell : str, int or tuple, optional
-        A cell of `data`: its name, its number from 0, or its hexagon and slot as a release shows
-        them, like ("88608b0b31fffff", "07:00"). Not needed where there is one cell.
+    cell : str or int, optional
+        A cell of `data`: its name, like "88608b0b31fffff/07:00", or its number from 0. Not needed
+        where there is one cell.
     bounds : pair of numbers, optional
         Of a value; `data` has its own.
     epsilons : sequence of numbers

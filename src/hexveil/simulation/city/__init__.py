@@ -1,8 +1,8 @@
 """A simulated city of buses, to try things on that real records are too private or too few for.
 
-Everything in it is invented: streets, routes, buses, speeds. `City` makes the records, in the
-columns of the feed of Surat's buses (ITMS); `hexveil_research.city`
-compares them with real ones.
+Everything in it is invented: streets, routes, buses, speeds. `City` makes the records, in columns
+named as those of the feed of Surat's buses (ITMS); `hexveil_research.city` compares them with real
+ones. Text is dictionary-encoded, and times are instants with the city's time zone.
 """
 
 import datetime as dt
@@ -15,12 +15,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
 from hexveil.simulation import writing
-from hexveil.simulation.city import feed, fleet, streets
+from hexveil.simulation.city import fleet, motion, streets
 from hexveil.simulation.city.fleet import Ground
-from hexveil.simulation.city.motion import street_factors
+from hexveil.simulation.city.streets import OUT, UP
 
 MOST_DAYS = 3_660
 LONGEST_INTERVAL = 3_600
@@ -30,6 +32,22 @@ ROWS = 200_000
 MOST_BUSES = 250
 SECONDS_ON_DUTY = 45_000
 _SECONDS = {"": 1, "s": 1, "min": 60}
+TIMEZONE, OFFSET = "Asia/Kolkata", 19_800
+"""Of the city, and its seconds ahead of UTC, all year."""
+
+# Texts repeat in thousands of records: a dictionary holds each once.
+_TEXT = pa.dictionary(pa.int32(), pa.string())
+_TIME = pa.timestamp("ms", TIMEZONE)
+SCHEMA = pa.schema(
+    [
+        ("observationDateTime", _TIME),
+        ("license_plate", _TEXT),
+        ("route_id", _TEXT),
+        ("location", pa.struct([("type", pa.string()), ("coordinates", pa.list_(pa.float64()))])),
+        ("speed", pa.float64()),
+    ]
+)
+"""Columns of a record in Arrow and Parquet."""
 
 _GROUND, _STREETS, _RECORDS = range(3)
 """What a stream of random numbers is for; the first part of its key."""
@@ -65,8 +83,8 @@ class City:
     --------
     >>> city = City(users=20, days=1, seed=1, interval="60s")
     >>> batch = next(city.batches())
-    >>> batch.schema.names[:3]
-    ['id', 'observationDateTime', 'license_plate']
+    >>> batch.schema.names
+    ['observationDateTime', 'license_plate', 'route_id', 'location', 'speed']
     """
 
     users: int = 300
@@ -87,11 +105,6 @@ class City:
         object.__setattr__(self, "interval", _interval(self.interval))
 
     @property
-    def schema(self) -> pa.Schema:
-        """Return the columns of a record."""
-        return feed.SCHEMA
-
-    @property
     def block(self) -> int:
         """Return how many buses a batch has, at most."""
         # A batch keeps its size in records, whatever the interval: memory must not depend on it.
@@ -110,19 +123,13 @@ class City:
             for block in range(-(-self.users // self.block)):
                 yield self._batch(day, block, today)
 
-    def batch(self, day: int, block: int) -> pa.RecordBatch:
-        """Return the records of one day, from 0, of one block of buses, from 0."""
-        writing.check_integer("day", day, 0, self.days - 1)
-        writing.check_integer("block", block, 0, self.n_batches // self.days - 1)
-        return self._batch(day, block, self._streets_on(day))
-
     def write(self, path: str | Path, *, progress: Callable[[float], None] | None = None) -> int:
         """Write the records to a file and return how many they are.
 
         Parameters
         ----------
         path : str or Path
-            Of a .parquet, .csv, .json, .ndjson or .jsonl file; one of that name is replaced.
+            Of a .parquet or .csv file; one of that name is replaced.
         progress : callable, optional
             Receives the completed share of the work, 0 to 1.
 
@@ -135,7 +142,7 @@ class City:
         """
         tell = progress or (lambda _: None)
         return writing.write(
-            Path(path), (feed.SCHEMA, self.batches()), lambda done: tell(done / self.n_batches)
+            Path(path), SCHEMA, self.batches(), lambda done: tell(done / self.n_batches)
         )
 
     def streets_geojson(self) -> dict[str, Any]:
@@ -152,22 +159,60 @@ class City:
         network = streets.draw(laid, self.users, generator)
         return Ground(laid, network, fleet.buy(network, self.users, generator))
 
-    def _streets_on(self, day: int) -> np.ndarray[Any, np.dtype[np.float32]]:
-        return street_factors(self._ground.streets.length.size, self._generator(_STREETS, day))
+    def _streets_on(self, day: int) -> NDArray[np.float32]:
+        n_streets = self._ground.streets.length.size
+        return motion.street_factors(n_streets, self._generator(_STREETS, day))
 
-    def _batch(
-        self, day: int, block: int, today: np.ndarray[Any, np.dtype[np.float32]]
-    ) -> pa.RecordBatch:
+    def _batch(self, day: int, block: int, today: NDArray[np.float32]) -> pa.RecordBatch:
+        """Return the records of some buses on one day, bus by bus, in order of time."""
+        city, generator = self._ground, self._generator(_RECORDS, day, block)
         users = slice(block * self.block, min((block + 1) * self.block, self.users))
-        days = writing.to_date(self.start).toordinal() - dt.date(1970, 1, 1).toordinal() + day
-        sheet = feed.Sheet(users, day, days * 86_400 - feed.OFFSET, int(self.interval))
-        return feed.records(self._ground, sheet, today, self._generator(_RECORDS, day, block))
+        date = writing.to_date(self.start) + dt.timedelta(days=day)
+        is_sunday = date.weekday() == 6
+        duties = fleet.duties(city.fleet, users, sunday=is_sunday, generator=generator)
+        if not duties.user.size:
+            return pa.RecordBatch.from_pylist([], schema=SCHEMA)
+        runs, driven = motion.drive(city, duties, today, generator)
+        fixes = motion.arriving(city, (duties, runs, driven), int(self.interval), generator)
+        run = driven.run[fixes.of]
+        bus = duties.user[runs.duty]
+        # The way to the depot is a run, too.
+        route = 2 * city.fleet.route[bus] + ((runs.way == UP) | (runs.way == OUT))
+        plates = [fleet.plate(user) for user in range(users.start, users.stop)]
+        n_routes = city.network.share.size
+        midnight = (date - dt.date(1970, 1, 1)).days * 86_400 - OFFSET
+        columns = [
+            pa.array((midnight + fixes.second) * 1000).view(_TIME),
+            _coded((bus - users.start)[run], plates),
+            _coded(route[run], [f"{n // 2 + 1}{'DU'[n % 2]}" for n in range(2 * n_routes)]),
+            _places(fixes),
+            pa.array(fixes.speed),
+        ]
+        return pa.record_batch(columns, schema=SCHEMA)
 
     def _generator(self, *key: int) -> np.random.Generator:
         return np.random.Generator(
             # Spawned keys give independent streams, whatever the order in which they are used.
             np.random.SFC64(np.random.SeedSequence(self.seed, spawn_key=key))
         )
+
+
+def _coded(code: Ints, words: list[str]) -> pa.Array:
+    """Return text by its number in a list of words."""
+    return pa.DictionaryArray.from_arrays(pa.array(code.astype(np.int32)), pa.array(words))
+
+
+def _places(fixes: motion.Seen) -> pa.Array:
+    """Return GeoJSON points: longitude first, six decimals."""
+    places = np.empty((fixes.x.size, 2))
+    places[:, 1], places[:, 0] = streets.to_degrees(fixes.x, fixes.y)
+    # Six decimals, as in the real feed; in place, because this is the largest array.
+    np.rint(np.multiply(places, 1e6, out=places), out=places)
+    places /= 1e6
+    ends = pa.array(np.arange(0, places.size + 1, 2, dtype=np.int32))
+    kind = pa.repeat(pa.scalar("Point"), fixes.x.size)
+    pairs = pa.ListArray.from_arrays(ends, pa.array(places.ravel()))
+    return pa.StructArray.from_arrays([kind, pairs], ["type", "coordinates"])
 
 
 def _interval(interval: str | int) -> int:

@@ -36,16 +36,16 @@ def test_records_are_written(here, call):
 @pytest.mark.slow
 def test_the_next_command_works(here, call, okay):
     """What the text says to type next reads the file."""
-    assert call("simulate", SMALL, "--out city.csv").code == 0
+    assert call("simulate", SMALL, "--out city.parquet").code == 0
     options = simulate_command.READ.split()
-    said = okay("inspect city.csv", options, "--resolution 4 --timeslot 1d --json")
+    said = okay("inspect city.parquet", options, "--resolution 4 --timeslot 1d --json")
     assert json.loads(said.out)
 
 
 def test_json_says_what_was_made(here, call):
     """--json has the arguments as they were understood, the size and the files."""
     said = call(
-        "simulate", SMALL, "--start 2024-05-06 --out city.csv --streets streets.geojson --json"
+        "simulate", SMALL, "--start 2024-05-06 --out city.parquet --streets streets.geojson --json"
     )
     made = json.loads(said.out)
     records = made.pop("records")
@@ -56,11 +56,11 @@ def test_json_says_what_was_made(here, call):
         "seed": 3,
         "start": "2024-05-06",
         "interval_seconds": 300,
-        "files": ["city.csv", "streets.geojson"],
+        "files": ["city.parquet", "streets.geojson"],
     }
-    _, first, *others = (here / "city.csv").read_text().splitlines()
-    assert 1 + len(others) == records
-    assert first.startswith('"2024-05-06T')
+    table = pq.read_table(here / "city.parquet")
+    assert table.num_rows == records
+    assert str(table["observationDateTime"][0]).startswith("2024-05-06")
     assert json.loads((here / "streets.geojson").read_text()) == CITY.streets_geojson()
 
 
@@ -82,18 +82,18 @@ def test_cars_are_written(here, call):
     ("arguments", "message"),
     [
         ((), "--out"),
-        ("--vehicles cars --out a.csv --streets b.geojson", "leave --streets out"),
-        ("--vehicles cars --out a.csv --users 0", "must be a whole number from 1"),
-        ("--vehicles ships --out a.csv", "--vehicles"),
-        ("--out city.txt", "must end in .parquet or .csv"),
-        ("--out no/city.csv", "there is no folder no"),
-        ("--out city.csv --users 0", "users must be a whole number from 1"),
-        ("--out city.csv --users many", "--users"),
-        ("--out city.csv --days -1", "days must be"),
-        ("--out city.csv --start monday", "start must be a date"),
-        ("--out city.csv --interval 1d", "interval must be"),
-        ("--out city.csv --streets ./city.csv", "name the same file"),
-        ("--out city.csv --streets no/streets.geojson", "there is no folder no"),
+        ("--vehicles cars --out a.parquet --streets b.geojson", "leave --streets out"),
+        ("--vehicles cars --out a.parquet --users 0", "must be a whole number from 1"),
+        ("--vehicles ships --out a.parquet", "--vehicles"),
+        ("--out city.txt", "must end in .parquet"),
+        ("--out no/city.parquet", "there is no folder no"),
+        ("--out city.parquet --users 0", "users must be a whole number from 1"),
+        ("--out city.parquet --users many", "--users"),
+        ("--out city.parquet --days -1", "days must be"),
+        ("--out city.parquet --start monday", "start must be a date"),
+        ("--out city.parquet --interval 1d", "interval must be"),
+        ("--out city.parquet --streets ./city.parquet", "name the same file"),
+        ("--out city.parquet --streets no/streets.geojson", "there is no folder no"),
     ],
 )
 def test_wrong_use_is_one_sentence(here, refuse, arguments, message):
@@ -107,7 +107,6 @@ def test_wrong_use_is_one_sentence(here, refuse, arguments, message):
 
 def test_a_failing_disk_is_exit_1(here, call, monkeypatch):
     """The disk's failure is one line, and no half file stays."""
-
     batches_of_city = CITY.batches()
 
     def batches(_):
@@ -115,7 +114,7 @@ def test_a_failing_disk_is_exit_1(here, call, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(City, "batches", batches)
-    said = call("simulate", SMALL, "--out city.csv")
+    said = call("simulate", SMALL, "--out city.parquet")
     assert said.code == 1
-    assert said.err.startswith("hexveil: city.csv cannot be written (No space left on device)")
+    assert said.err.startswith("hexveil: city.parquet cannot be written (No space left on device)")
     assert list(here.iterdir()) == []

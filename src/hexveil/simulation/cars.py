@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.base.arrays import Floats, Ints
-from hexveil.simulation import writing
+from hexveil.simulation.city import check_integer, to_date, write_parquet
 
 LATITUDE, LONGITUDE, ZONE = 21.2, 74.9, "Asia/Kolkata"
 """Of the city's centre, and of its clock: UTC+05:30 all year."""
@@ -78,9 +78,9 @@ class CarCity:
 
     def __post_init__(self) -> None:
         for name, most in (("cars", MOST_CARS), ("days", MOST_DAYS), ("seed", 2**63 - 1)):
-            writing.check_integer(name, getattr(self, name), int(name != "seed"), most)
+            check_integer(name, getattr(self, name), int(name != "seed"), most)
         # The class is frozen, and callers may write a date as text.
-        object.__setattr__(self, "start", writing.to_date(self.start))
+        object.__setattr__(self, "start", to_date(self.start))
 
     @property
     def n_batches(self) -> int:
@@ -96,7 +96,7 @@ class CarCity:
     def _batch(self, day: int, begin: int) -> pa.RecordBatch:
         n_cars = min(BLOCK, self.cars - begin)
         habits = CarHabits.drawn(n_cars, self._stream(_HABITS, begin))
-        date = writing.to_date(self.start) + dt.timedelta(days=day)
+        date = to_date(self.start) + dt.timedelta(days=day)
         rng = self._stream(_DAY, day, begin)
         fixes = Journeys.drawn(habits, rng, is_weekend=date.weekday() >= 5).fixes()
         speed = fixes.speeds(habits, quarter_levels(self._stream(_CITY)), rng)
@@ -117,7 +117,7 @@ class CarCity:
     def write(self, path: Path, *, progress: Callable[[float], None] = lambda _: None) -> int:
         """Write the records to a file, and return how many they are: see `City.write`."""
         batches = self.batches()
-        return writing.write(path, SCHEMA, batches, lambda done: progress(done / self.n_batches))
+        return write_parquet(path, SCHEMA, batches, lambda done: progress(done / self.n_batches))
 
     def _stream(self, purpose: int, *key: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, purpose, *key])

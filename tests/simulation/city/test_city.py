@@ -13,8 +13,7 @@ from scipy.sparse.csgraph import connected_components
 
 import hexveil as hv
 from examples import examples
-from hexveil.simulation import writing
-from hexveil.simulation.city import SCHEMA, City, fleet, motion, streets
+from hexveil.simulation.city import SCHEMA, City, fleet, motion, streets, write_parquet
 
 
 def table(city):
@@ -197,32 +196,20 @@ def test_any_city_has_routes_that_can_be_driven(users, seed):
     assert (on_street[used] > 0.999 * laid.length[used]).all()
 
 
-# ---- The city in files: every kind says the same, whole or not at all ----
-
-
-SMALL = City(users=40, days=2, seed=8, interval=120)
-KINDS = ("parquet", "csv")
+# ---- The city in a file: whole or not at all ----
 
 
 def no_progress(_):
     """Take no notice."""
 
 
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    """Return the small city in a file of each kind."""
-    folder = tmp_path_factory.mktemp("city")
-    paths = {kind: folder / f"city.{kind}" for kind in KINDS}
-    rows = {SMALL.write(path) for path in paths.values()}
-    assert rows == {sum(batch.num_rows for batch in SMALL.batches())}
-    assert sorted(folder.iterdir()) == sorted(paths.values())
-    return paths
-
-
-def read(path, **options):
-    """Return the dataset as a user of hexveil reads it."""
-    return hv.read(
-        path,
+def test_a_file_is_read_as_records(tmp_path):
+    """hv.read finds the records of every bus-day, and refuses none."""
+    city = City(users=40, days=2, seed=8, interval=120)
+    rows = city.write(tmp_path / "city.parquet")
+    assert rows == table(city).num_rows
+    found = hv.read(
+        tmp_path / "city.parquet",
         user="license_plate",
         value="speed",
         location="location.coordinates",
@@ -230,37 +217,20 @@ def read(path, **options):
         bounds=(0, 65),
         cells=hv.Cells(resolution=6, timeslot="6h", timezone="Asia/Kolkata"),
         max_bad_rows=0,
-        **options,
+        privacy_unit="user-day",
     )
+    assert found.occupancy.n_users > 40
 
 
-@pytest.mark.slow
-def test_every_kind_reads_alike(files):
-    """hv.read finds the same users, cells, counts and sums in every kind of file."""
-    sets = [read(path, privacy_unit="user-day") for path in files.values()]
-    sums = [
-        (s.sums.total.tolist(), s.occupancy.n.tolist(), s.occupancy.cell.tolist()) for s in sets
-    ]
-    assert sets[0].occupancy.n_users > 40
-    assert sums[0] == sums[1]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_empty_days_are_written(tmp_path, kind):
+def test_empty_days_are_written(tmp_path):
     """Batches without records, first and between, leave a file that can be read."""
-    city = City(users=1, days=30, seed=4, interval=600)
-    rows = city.write(tmp_path / f"one.{kind}")
-    text = (tmp_path / f"one.{kind}").read_bytes()
-    if kind == "parquet":
-        assert pq.read_table(tmp_path / "one.parquet").num_rows == rows
-    else:
-        assert text.count(b"\n") == rows + 1
+    rows = City(users=1, days=30, seed=4, interval=600).write(tmp_path / "one.parquet")
+    assert pq.read_table(tmp_path / "one.parquet").num_rows == rows
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_failing_midway_leaves_what_was_there(tmp_path, kind):
+def test_failing_midway_leaves_what_was_there(tmp_path):
     """A disk that fails is a StorageError; the old file stays, and nothing of the new one."""
-    path = tmp_path / f"city.{kind}"
+    path = tmp_path / "city.parquet"
     path.write_text("before")
 
     def batches():
@@ -268,21 +238,21 @@ def test_failing_midway_leaves_what_was_there(tmp_path, kind):
         raise OSError(28, "No space left on device")
 
     with pytest.raises(hv.StorageError, match="No space left on device"):
-        writing.write(path, SCHEMA, batches(), no_progress)
+        write_parquet(path, SCHEMA, batches(), no_progress)
     assert [file.read_text() for file in tmp_path.iterdir()] == ["before"]
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("city.xlsx", r"must end in \.parquet or \.csv"),
-        ("city.json", "must end in"),
-        ("folder.csv", "is a folder; name a file"),
-        ("missing/city.csv", "there is no folder"),
+        ("city.csv", r"must end in \.parquet"),
+        ("city", r"must end in \.parquet"),
+        ("folder.parquet", "is a folder; name a file"),
+        ("missing/city.parquet", "there is no folder"),
     ],
 )
 def test_paths_that_cannot_be_files_are_refused(tmp_path, name, message):
     """Before any work, and in one sentence."""
-    (tmp_path / "folder.csv").mkdir()
+    (tmp_path / "folder.parquet").mkdir()
     with pytest.raises(hv.InputError, match=message):
-        writing.write(tmp_path / name, SCHEMA, iter([pa.nulls(1)]), no_progress)
+        write_parquet(tmp_path / name, SCHEMA, iter([pa.nulls(1)]), no_progress)

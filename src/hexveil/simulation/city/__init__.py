@@ -7,7 +7,7 @@ ones. Text is dictionary-encoded, and times are instants with the city's time zo
 
 import datetime as dt
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet
 from numpy.typing import NDArray
 
+from hexveil.base import atomic_files
 from hexveil.base.arrays import Ints
-from hexveil.base.errors import InputError
-from hexveil.simulation import writing
+from hexveil.base.errors import InputError, StorageError
 from hexveil.simulation.city import fleet, motion, streets
 from hexveil.simulation.city.fleet import Ground
 from hexveil.simulation.city.streets import OUT, UP
@@ -99,9 +100,9 @@ class City:
             ("days", 1, MOST_DAYS),
             ("seed", 0, 2**63 - 1),
         ):
-            writing.check_integer(name, getattr(self, name), minimum, maximum)
+            check_integer(name, getattr(self, name), minimum, maximum)
         # The class is frozen, and callers may write dates and intervals as text.
-        object.__setattr__(self, "start", writing.to_date(self.start))
+        object.__setattr__(self, "start", to_date(self.start))
         object.__setattr__(self, "interval", _interval(self.interval))
 
     @property
@@ -129,19 +130,19 @@ class City:
         Parameters
         ----------
         path : str or Path
-            Of a .parquet or .csv file; one of that name is replaced.
+            Of a .parquet file; one of that name is replaced.
         progress : callable, optional
             Receives the completed share of the work, 0 to 1.
 
         Raises
         ------
         InputError
-            If the path has another suffix, or is a folder or in none.
+            If the path has another ending, or is a folder or in none.
         StorageError
             If the file cannot be written; then nothing of it stays.
         """
         tell = progress or (lambda _: None)
-        return writing.write(
+        return write_parquet(
             Path(path), SCHEMA, self.batches(), lambda done: tell(done / self.n_batches)
         )
 
@@ -167,7 +168,7 @@ class City:
         """Return the records of some buses on one day, bus by bus, in order of time."""
         city, generator = self._ground, self._generator(_RECORDS, day, block)
         users = slice(block * self.block, min((block + 1) * self.block, self.users))
-        date = writing.to_date(self.start) + dt.timedelta(days=day)
+        date = to_date(self.start) + dt.timedelta(days=day)
         is_sunday = date.weekday() == 6
         duties = fleet.duties(city.fleet, users, sunday=is_sunday, generator=generator)
         if not duties.user.size:
@@ -195,6 +196,69 @@ class City:
             # Spawned keys give independent streams, whatever the order in which they are used.
             np.random.SFC64(np.random.SeedSequence(self.seed, spawn_key=key))
         )
+
+
+def check_integer(name: str, number: object, minimum: int, maximum: int) -> None:
+    """Raise InputError unless an argument is a whole number within its limits."""
+    is_integer = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
+    if not is_integer or not minimum <= int(number) <= maximum:  # type: ignore[call-overload]
+        raise InputError(
+            f"{name} must be a whole number from {minimum} to {maximum}, got {number!r}."
+        )
+
+
+def to_date(date: str | dt.date) -> dt.date:
+    """Return a date, given as one or as text; refuse one that no reader of records takes."""
+    try:
+        day = date if isinstance(date, dt.date) else dt.date.fromisoformat(date)
+        if 1971 <= day.year <= 2080:
+            return dt.date(day.year, day.month, day.day)
+    except (TypeError, ValueError):
+        pass
+    raise InputError(f"start must be a date from 1971 to 2080, as 2024-01-01, got {date!r}.")
+
+
+def write_parquet(
+    path: Path,
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    progress: Callable[[int], None],
+) -> int:
+    """Write all records to a file and return how many; `progress` is told the batches done.
+
+    The file has a temporary name until it is whole, and then takes the place of any before it.
+
+    Raises
+    ------
+    InputError
+        If the name does not end in .parquet, or the path is a folder or in none.
+    StorageError
+        If the file cannot be written; then nothing of it stays.
+    """
+    if path.suffix != ".parquet":
+        raise InputError(f"{path.name}: the name of the file must end in .parquet.")
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; name a file.")
+    if not path.parent.is_dir():
+        raise InputError(f"there is no folder {path.parent}; make it, or name another.")
+    rows = 0
+    try:
+        with (
+            atomic_files.file(path) as temporary,
+            pyarrow.parquet.ParquetWriter(temporary, schema, compression="zstd") as writer,
+        ):
+            for number, batch in enumerate(batches, start=1):
+                # An empty row group would be one more for every reader to open.
+                if batch.num_rows:
+                    writer.write_batch(batch)
+                rows += batch.num_rows
+                progress(number)
+    except OSError as error:
+        raise StorageError(
+            f"{path} cannot be written ({atomic_files.reason(error)}); make room or name "
+            f"another file."
+        ) from None
+    return rows
 
 
 def _coded(code: Ints, words: list[str]) -> pa.Array:

@@ -7,7 +7,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.base.errors import InputError
-from hexveil.model.time_zones import zone, zone_name, zone_place
+from hexveil.model.cells import zone, zone_name, zone_place
 
 
 @pytest.mark.parametrize(

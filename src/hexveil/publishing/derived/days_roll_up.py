@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.learning.day_averages import DayAverages, average_days
+from hexveil.learning.remembering import DayAverages, average_days
 from hexveil.publishing.derived.derived_table import DerivedTable
 from hexveil.publishing.derived.release_source import ReleaseSource, open_sources
 from hexveil.publishing.memory.stored_day import EarlierRelease, read_earlier, to_bytes

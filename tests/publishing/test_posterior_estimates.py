@@ -10,7 +10,7 @@ from hexveil.publishing.estimates.posterior_estimates import (
     estimate_view,
 )
 from hexveil.publishing.verification import verify
-from hexveil.smoothing import Smoothed
+from hexveil.smoothing.shrinkage import Smoothed
 from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
 from publishing.releases import forge_manifest
 from publishing.test_cut_off import drawing, highway, planned

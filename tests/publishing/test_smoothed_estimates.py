@@ -12,7 +12,7 @@ from hexveil.publishing.verification import verify
 from hexveil.records.feasible_sums import squares_range
 from hexveil.report.manifest_view import ManifestView
 from hexveil.report.templates import render_sentence
-from hexveil.smoothing import group_hexagons
+from hexveil.smoothing.cell_groupings import group_hexagons
 from publishing.releases import statements_of
 from publishing.setting import dataset_of, hexagons, labels
 
@@ -90,7 +90,7 @@ def test_a_cell_without_a_parent_is_refused_and_nothing_is_spent(book):
     dataset = fleet()
     plan = hv.plan(dataset, epsilon=1, advise=False)
     dataset.public.cells.hexagon[3] = 7
-    with pytest.raises(InputError, match="hexagon must be one H3 cell index per cell"):
+    with pytest.raises(InputError, match="its index is no H3 cell"):
         hv.release(dataset, plan, ledger=book, accept_noise=True, estimates=BOTH)
     assert book.entries() == ()
 

@@ -393,7 +393,7 @@ class _RemainingCounts:
             self._second[cell] = self._counts[following] if following < end else 0
 
     def _remaining_from(self, place: int, end: int) -> int:
-        """Return the first place from one on whose pair is left."""
+        """Return the first remaining place from one on."""
         while place < end and self._gone[place]:
             place += 1
         return place

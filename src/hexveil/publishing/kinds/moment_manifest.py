@@ -28,7 +28,7 @@ from hexveil.planning.request import Request
 from hexveil.publishing.estimates.decoded_moments import smoothing_statement
 from hexveil.publishing.estimates.table import STATISTICS, TODAY
 from hexveil.publishing.kinds.guarantee import epsilon_text, loss_section
-from hexveil.smoothing import Smoothed
+from hexveil.smoothing.shrinkage import Smoothed
 
 if TYPE_CHECKING:
     Json = dict[str, Any]

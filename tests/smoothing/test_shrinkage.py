@@ -1,5 +1,3 @@
-import re
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -22,9 +20,6 @@ def a_map(seed, n=24):
     return numbers, scale, crossed(4, n // 4)
 
 
-
-
-
 @examples(15)
 @given(SEEDS)
 def test_small_noise_leaves_the_numbers(seed):
@@ -34,9 +29,6 @@ def test_small_noise_leaves_the_numbers(seed):
     assert done.estimate == pytest.approx(numbers, abs=1e-5)
     assert done.signal_share > 0.999
     assert np.all(done.high - done.low < 1e-4)
-
-
-
 
 
 @examples(10)
@@ -88,9 +80,6 @@ def test_one_wild_number_moves_no_other(size):
     done = smooth(numbers, size)
     assert done.estimate[-1] == pytest.approx(numbers[-1], rel=1e-6)
     assert np.all(np.abs(done.estimate[:-1] - numbers[:-1]) < 2 * size)
-
-
-
 
 
 @pytest.mark.parametrize("scale", [0.2, 0.5, 1.0, 2.0])

@@ -191,9 +191,7 @@ def smoothing_statement(
                 "smoothing.txt",
                 "model",
                 smoothed=bool(estimate.deviations),
-                effects=[
-                    effect for effect in estimate.deviations if effect != OWN_DEVIATION
-                ],
+                effects=[effect for effect in estimate.deviations if effect != OWN_DEVIATION],
                 left_out=estimate.left_out,
                 widened=estimate.widened,
                 posterior=posterior and name == "mean",

@@ -30,8 +30,7 @@ from hexveil.base.arrays import Floats, Ints
 from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.learning.memory import Deviations, Forecast, LevelShift, Memory
-from hexveil.learning.normal_update import bin_masses, update
-from hexveil.learning.published_day import PublishedDay
+from hexveil.learning.published_day import PublishedDay, bin_masses, update
 from hexveil.smoothing.user_mean_law import invert_rows
 
 MOST_DAYS = 60

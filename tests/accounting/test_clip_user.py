@@ -241,18 +241,6 @@ def test_the_synthetic_setting_gives_the_known_loss(epsilon, gamma, published, l
     assert all(run.errors.max() <= run.bound * (1 + 1e-11) for run in runs)
 
 
-def test_constants_beat_the_plan_where_gamma_is_large():
-    """ERRATA 4: publishing the middle has error 560.6; E is above it at ε = 1, gamma = 6 and 9."""
-    constant = SPAN / 2 + SPAN**2 / 8
-    assert constant == pytest.approx(560.6, abs=0.05)
-    for epsilon, gamma in product((1, 2), (3, 6, 9)):
-        bounds = [
-            theory.clip_user(comp_setting(gamma, seed), SPAN, epsilon).bound for seed in range(4)
-        ]
-        above = epsilon == 1 and gamma > 3
-        assert all((bound > constant) == above for bound in bounds)
-
-
 def test_the_synthetic_setting_is_as_described():
     """4095 users, the first in all twelve cells, half of them in one; one heavy hitter a cell."""
     occupancy, plain = comp_setting(9, 3), comp_setting(0, 3)
@@ -280,33 +268,6 @@ def test_a_user_of_more_than_half_a_cell_is_charged_in_full():
     done = theory.clip_user(Occupancy.from_dense([[3], [1]]), 1.0, 2)
     assert done.variance_errors.tolist() == [0.25]
     assert done.mean_errors.tolist() == [0.75]
-
-
-def test_the_cell_of_smallest_initial_error_and_a_last_user_are_left_alone():
-    """With a bound that nothing reaches, only these stop the run."""
-    done = theory.clip_user(
-        Occupancy.from_dense([[9, 9, 9], [9, 0, 9], [9, 0, 9]]), 1.0, 1, bound=99
-    )
-    assert done.exempt == 0
-    assert dense(
-        Occupancy.from_dense([[9, 9, 9], [9, 0, 9], [9, 0, 9]]), done.contributions
-    ).tolist() == [
-        [9, 9, 0],
-        [9, 0, 9],
-        [9, 0, 9],
-    ]
-    assert done.degradation == 2
-
-
-def test_a_stage_reports_degree_users_and_suppressions():
-    """Two users of two cells, of which one can be treated."""
-    occupancy = Occupancy.from_dense([[9, 9], [9, 9], [9, 0]])
-    done = theory.clip_user(occupancy, 1.0, 1, bound=99)
-    assert done.stages == (
-        theory.SuppressionStage(degree=2, users=2, suppressed=1, finished=False),
-    )
-    assert done.contributions.tolist() == occupancy.n.tolist()
-    assert occupancy.n.base is None or not occupancy.n.flags.writeable
 
 
 @pytest.mark.parametrize(

@@ -108,22 +108,6 @@ def test_misfits(name, scale):
     assert 0.93 <= covered <= 0.995
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("shared", [True, False])
-def test_bias_of_the_typical_size_is_covered(shared):
-    """Intervals allow for a bias of the stated size, one for all cells or one for each."""
-    size = 0.4
-    inside = []
-    for seed in range(24):
-        rng = np.random.default_rng(seed)
-        truth = two_way(rng)
-        bias = rng.normal(0.0, size, () if shared else 120)
-        noisy = truth + bias + rng.laplace(0.0, 0.3, 120)
-        done = smooth(noisy, 0.3, crossed(10, 12), typical_bias=size)
-        inside.append(((done.low <= truth) & (truth <= done.high)).mean())
-    assert np.mean(inside) >= 0.93
-
-
 def test_bias_leaves_estimates_alone():
     """Only intervals know of bias: numbers do not tell it from signal."""
     numbers, scale, groupings = a_map(8)

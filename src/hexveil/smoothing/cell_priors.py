@@ -26,7 +26,7 @@ import numpy as np
 
 from hexveil.base.arrays import Floats
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.smoothing.user_mean_law import CellDesign, UserMeanSpread, invert_rows
+from hexveil.smoothing.user_mean_law import CellDesign, UserMeanSpread, invert_rows, take_rows
 
 SHARES, WIDE_MULTIPLE = (0.83, 0.15, 0.02), 3.0
 """Shares of the normal law, of the one `WIDE_MULTIPLE` times as wide, and of the uniform law."""
@@ -97,14 +97,6 @@ class CellPrior(ReadOnlyArrays):
             ((below + above) / 2.0) ** 2 * design.share_squares,
             bounds,
         )
-
-    def rows(self, rows: slice) -> "CellPrior":
-        """Return the prior of some of the cells."""
-        offsets = (
-            one[rows] if isinstance(one, np.ndarray) else one
-            for one in (self.offset, self.offset_variance)
-        )
-        return CellPrior(self.log_users[rows], self.own_variance[rows], self.bounds, *offsets)
 
     def masses(self, edges: Floats, centre: float, deviation: float, exponent: float) -> Floats:
         """Return the probability of each bin of the means, shape (n_cells, n_bins).
@@ -205,7 +197,7 @@ def _some_cells(blocks: Sequence[Bins], most: int) -> list[Bins]:
     """Return at most so many of the cells, evenly spaced."""
     step = max(1, -(-sum(likelihood.shape[0] for _, _, likelihood in blocks) // most))
     rows = slice(None, None, step)
-    return [(prior.rows(rows), edges[rows], seen[rows]) for prior, edges, seen in blocks]
+    return [(take_rows(prior, rows), edges[rows], seen[rows]) for prior, edges, seen in blocks]
 
 
 def _weights(

@@ -22,14 +22,12 @@ from hexveil.records.read import read
 from hexveil.records.select import Select
 from hexveil.records.sql import sums_query
 from records import (
-    test_gtfs_realtime,
     test_ngsi_ld,
     test_read,
     test_record_format,
     test_refusals,
 )
 from records.engines import PANDAS, agree, outcome, public
-from records.feeds import position, snapshot
 from records.test_read import (
     GOOD,
     LONGITUDES,
@@ -106,16 +104,6 @@ def test_every_form_of_entities_gives_the_same(spark, tmp_path, form):
     place = "location.coordinates" if form is test_ngsi_ld.flat else "location"
     assert agree(test_ngsi_ld.reading, source, spark, location=place)["sizes"][1] == 9
     agree(test_ngsi_ld.reading, [mixed, source], spark, location=place)
-
-
-def test_feeds_are_refused_by_one_engine(spark, tmp_path):
-    """Spark says which engine reads them."""
-    (tmp_path / "one.pb").write_bytes(snapshot([position()]))
-    refusal = outcome(test_gtfs_realtime.reading, tmp_path / "one.pb", engine=spark)
-    assert refusal == (
-        InputError,
-        "source: Spark reads no GTFS-Realtime feeds; leave engine out, so that DuckDB does.",
-    )
 
 
 TIME_FORMS = cases_of(test_read.test_every_form_of_time_is_the_same_instant)

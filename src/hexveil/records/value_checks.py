@@ -137,7 +137,7 @@ def check_values(  # noqa: PLR0913  a door: keyword-only
     resolved = resolve_source(source)
     with show_progress("Checking values"), Session(request.memory, scratch=scratch) as session:
         relation = open_source(session, resolved, request.column_names, format)
-        relation.load_files()
+        relation.check_files(())
         return _checks(session, resolved, relation, request)
 
 

@@ -68,11 +68,6 @@ def released(dataset, plan, folder):
     }
 
 
-def entries(folder):
-    """Return the entries of a cache, and when each was written."""
-    return sorted((path.name, path.stat().st_mtime_ns) for path in folder.iterdir())
-
-
 def main(address, folder):
     """Do the job, and write what was found."""
     from pyspark.sql import SparkSession  # noqa: PLC0415  what it is depends on its address
@@ -81,11 +76,6 @@ def main(address, folder):
     spark = SparkSession.builder.remote(address).getOrCreate()
     files = str(folder / "part-*.parquet")
     fetched = cluster_job.read(folder, engine=spark)
-    cached = {"engine": spark, "cache": folder / "cache", "version": "1"}
-    first = cluster_job.read(folder, **cached)
-    written = entries(folder / "cache")
-    second = cluster_job.read(folder, **cached)
-
     spark.conf.set("spark.hexveil.pairsOnDriver", "100")
     here = cluster_job.read(folder)
     frame = cluster_job.read(folder, source=spark.read.parquet(files))
@@ -93,10 +83,7 @@ def main(address, folder):
     found = {
         "session": type(spark).__module__,
         "files": counted(fetched),
-        "cache, filled": counted(first),
-        "cache, read": counted(second),
-        "entries": [written, entries(folder / "cache")],
-        "sums": [one.sums.total.tolist() for one in (fetched, first, second)],
+        "sums": fetched.sums.total.tolist(),
         "frame": counted(frame),
         "released": released(frame, plan, folder / "there"),
         # The same plan: a sum over blocks may differ from a sum of pairs in its last digit.

@@ -58,16 +58,12 @@ def found(spark_programs, folder):
 
 
 def test_a_client_reads_what_one_machine_reads(found, folder):
-    """Files, a frame whose pairs stay in Spark, and a cache: which is filled, and then read."""
+    """Files, and a frame whose pairs stay in Spark."""
     assert found["session"].startswith("pyspark.sql.connect")
     here = cluster_job.read(folder)
     expected = connect_job.counted(here)
-    for name in ("files", "cache, filled", "cache, read"):
-        assert found[name] == json.loads(json.dumps(expected)), name
-    assert found["sums"] == [here.sums.total.tolist()] * 3
-    before, after = found["entries"]
-    assert before == after
-    assert len(before) >= cluster_job.FILES
+    assert found["files"] == json.loads(json.dumps(expected))
+    assert found["sums"] == here.sums.total.tolist()
     assert found["frame"] == found["files"] | {"kind": "DistributedOccupancy"}
 
 

@@ -145,15 +145,16 @@ def test_blocks_that_are_made_again_must_be_the_same(elsewhere, monkeypatch):
 
 
 def test_counts_of_a_grid_that_do_not_fit_stay_in_spark(spark, elsewhere, here):
-    """The adviser gets the data set's own facts again, and blocks of any other grid."""
+    """The adviser gets blocks of any grid; without a cell it gets nothing."""
     recount, grid = elsewhere.public.recount, here.public.cells.grid
     spark.conf.set("spark.hexveil.pairsOnDriver", "10")
     try:
-        (own,) = recount((grid,), "user")
-        (other,) = replace(recount, facts=here.public)((grid,), "user")
+        (other,) = recount((grid,), "user")
     finally:
         spark.conf.unset("spark.hexveil.pairsOnDriver")
-    assert own.occupancy is elsewhere.occupancy
+    rules = replace(recount.request.rules, select=hv.Select(min_users=1000))
+    nowhere = replace(recount, request=replace(recount.request, rules=rules))
+    assert list(nowhere((grid,), "user")) == [None]
     assert not other.occupancy.is_local
     np.testing.assert_array_equal(other.occupancy.users_per_cell, here.occupancy.users_per_cell)
     other.occupancy.store.close()

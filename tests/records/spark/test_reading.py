@@ -144,7 +144,11 @@ def test_variants_are_read_as_json(spark):
     [
         ({"engine": "duckdb"}, "reads no Spark DataFrame"),
         ({"engine": 7}, "engine must be"),
-        ({"cache": "folder"}, "DataFrames and addresses are read each time"),
+        ({"cache": "folder", "version": "1"}, "cache is for records that DuckDB reads"),
+        (
+            {"protect": "presence", "cells": Labels("ward", values=["x"])},
+            'protect "presence" is for records that DuckDB reads',
+        ),
         ({"version": {"*": "1"}}, "version by files is for a cache"),
     ],
 )

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 
@@ -46,13 +46,6 @@ from hexveil.records.sources.cache import (
 )
 from hexveil.records.sources.source_files import Files
 
-Stamps = Mapping[str, FileStamp]
-"""Files as they are now, by their paths."""
-Missing = Sequence[tuple[CacheEntry, Sequence[str]]]
-"""Entries without counts and tables, and their files."""
-Fill = Callable[[Files, ReadRequest, Stamps, Missing], None]
-"""Reads the files of entries elsewhere, and stores those entries as far as it can."""
-
 
 class CachedReading:
     """PRIVATE. One reading of files: those with a cache entry are not read again.
@@ -64,8 +57,6 @@ class CachedReading:
     relation : Relation
     request : ReadRequest
         With a cache.
-    stamps : mapping of str to FileStamp, optional
-        Files as they were when another process looked at them; default as they are now.
 
     Raises
     ------
@@ -79,24 +70,21 @@ class CachedReading:
         source: Files,
         relation: Relation,
         request: ReadRequest,
-        stamps: Stamps | None = None,
     ) -> None:
         assert request.cache is not None  # noqa: S101  else all records are counted
         self._session, self._source, self._relation = session, source, relation
         self._versions = request.cache.versions
-        self._stamps = stamps or {path: self._stamp(path) for path in source.paths}
+        self._stamps = {path: self._stamp(path) for path in source.paths}
         self._store = CacheFolder.open(request.cache.folder)
         self._entries = self._store.entries()
         self._show(source.paths)
         self._query = CacheQuery.of(session, relation, request, source.kind)
 
-    def count(self, fill: Fill | None = None, *, is_private: bool = False) -> CountResult:
+    def count(self, *, is_private: bool = False) -> CountResult:
         """Count all records, from the cache where it has an entry; create the table of pairs.
 
         Parameters
         ----------
-        fill : function, optional
-            Asked for missing entries first; those that it leaves out are read here.
         is_private : bool
             Whether presence is private. A file of another size is then read again: a refusal would
             tell that somebody's records were added or removed.
@@ -111,7 +99,7 @@ class CachedReading:
             # old one.
             refuse_changed_sizes(self._stamps, self._entries)
         groups = self._groups()
-        entries = self._entered(groups, fill)
+        entries = self._entered(groups)
         left_out: Counter[int] = Counter()
         for group in groups:
             left_out.update(left_out_of(group, entries[group]))
@@ -127,7 +115,7 @@ class CachedReading:
         repeats = sum(entries[group].repeats for group in used)
         return CountResult(request, records, PairCounts(pairs, dict(left_out), repeats))
 
-    def new_entry(self, template: CacheEntry, paths: Sequence[str]) -> CacheEntry:
+    def _new_entry(self, template: CacheEntry, paths: Sequence[str]) -> CacheEntry:
         """Read the records of an entry's files and store it, with counts and a table."""
         # Files are in the order of their names, which is mostly that of time.
         place = self._source.paths.index(paths[0])
@@ -150,8 +138,7 @@ class CachedReading:
 
     def _scanned(self, paths: Sequence[str], *, dated: bool) -> PairCounts:
         """Read all records of some files and return their pairs and counts."""
-        # Files with an entry are never decoded, so that a day's snapshots cost nothing later.
-        self._relation.load_files(paths)
+        self._relation.check_files(paths)
         self._show(paths)
         counts = self._query.counted(self._session, dated=dated)
         return counts.with_malformed(self._relation.skipped(paths))
@@ -171,7 +158,7 @@ class CachedReading:
         # A file listed twice has each record twice, which only reading both together can tell.
         if len({stamp.name for stamp in self._stamps.values()}) < len(paths):
             return True
-        # Documents have no columns, and feeds all have the same.
+        # Documents have no columns.
         if len(paths) == 1 or self._source.kind not in ("parquet", "csv"):
             return False
         if relation.text is not None:
@@ -203,7 +190,7 @@ class CachedReading:
                 spans.update(zip(entry.files, entry.spans, strict=True))
         for path, stamp in self._stamps.items():
             if stamp not in spans:
-                self._relation.load_files([path])
+                self._relation.check_files([path])
                 self._show([path])
                 spans[stamp] = self._query.span(self._session)
         # In the order of the files, whichever were measured now.
@@ -218,20 +205,12 @@ class CachedReading:
         spans = tuple(self._spans[path] for path in paths) if self._query.timed else None
         return CacheEntry(self._query.hash, window, maker(), files, spans, {}, 0)
 
-    def _entered(
-        self, groups: Sequence[FileGroup], fill: Fill | None
-    ) -> dict[FileGroup, CacheEntry]:
+    def _entered(self, groups: Sequence[FileGroup]) -> dict[FileGroup, CacheEntry]:
         """Return a whole entry of each group: of those without one, the records are read."""
         entries = self._known(groups)
-        missing = {group: self._template(group) for group in groups if group not in entries}
-        if missing and fill is not None:
-            wanted = [(template, group.paths) for group, template in missing.items()]
-            fill(self._source, self._query.request, self._stamps, wanted)
-            self._entries = self._store.entries()
-            entries |= self._known(missing)
-        for group, template in missing.items():
-            if group not in entries:
-                entries[group] = self.new_entry(template, group.paths)
+        missing = [group for group in groups if group not in entries]
+        for group in missing:
+            entries[group] = self._new_entry(self._template(group), group.paths)
         if missing:
             self._store.clean(entries.values())
         return entries

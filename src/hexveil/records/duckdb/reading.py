@@ -29,7 +29,7 @@ from hexveil.records.column_datasets import PrivateDataset, ReadingCounts
 from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.duckdb import aggregation, refusals
 from hexveil.records.duckdb.aggregation import PairStore
-from hexveil.records.duckdb.cached_reading import CachedReading, Fill
+from hexveil.records.duckdb.cached_reading import CachedReading
 from hexveil.records.duckdb.counting import CountResult, check_offsets, count_source
 from hexveil.records.duckdb.regrid import DuckDBRegridder
 from hexveil.records.duckdb.session import Session
@@ -61,14 +61,13 @@ _NOTHING = (np.zeros(0, dtype=np.int64),) * 4
 def read_datasets(
     source: Files | MemoryTable,
     readings: Sequence[tuple[ReadRequest, DeclaredFacts | None]],
-    fill: Fill | None = None,
 ) -> list[Dataset | PrivateDataset]:
     """Read a source into counts, sums and, unless they could overflow, sums of squares.
 
     Readings differ in the value column alone, and give a data set each; those with declared facts
     have private presence. Text and documents are scanned once; of Parquet files and tables each
     column is scanned where it is needed. A record counts for each column of which it has a usable
-    value, as if the column were read alone. `fill` reads files of a cache elsewhere.
+    value, as if the column were read alone.
 
     Raises
     ------
@@ -82,7 +81,7 @@ def read_datasets(
     ):
         names = frozenset().union(*(request.column_names for request in requests))
         relation = open_source(session, source, names, leading.format)
-        if len(requests) > 1:
+        if len(requests) > 1 and leading.cache is None:
             relation = scan_once(session, relation, requests)
         datasets: list[Dataset | PrivateDataset] = []
         for request, facts in readings:
@@ -90,7 +89,7 @@ def read_datasets(
                 counted = count_source(session, relation, request)
             else:
                 cached = CachedReading(session, source, relation, request)
-                counted = cached.count(fill, is_private=facts is not None)
+                counted = cached.count(is_private=facts is not None)
             datasets.append(
                 _fetch_pairs(session, source, counted)
                 if facts is None

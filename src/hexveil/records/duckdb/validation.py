@@ -170,7 +170,7 @@ def scan_once(session: Session, relation: Relation, requests: Sequence[ReadReque
     ColumnError, InputError
         As `validate_records`.
     """
-    relation.load_files()
+    relation.check_files(())
     if not (relation.documents or relation.text):
         return relation
     columns = "*"
@@ -180,7 +180,7 @@ def scan_once(session: Session, relation: Relation, requests: Sequence[ReadReque
     session.run(
         f"CREATE OR REPLACE TEMP TABLE {SCANNED} AS SELECT {columns} FROM ({relation.query})"
     )
-    return replace(relation, query=f"SELECT * FROM {SCANNED}", load=None)
+    return replace(relation, query=f"SELECT * FROM {SCANNED}")
 
 
 def quanta(value: str, scale: ValueLattice) -> str:

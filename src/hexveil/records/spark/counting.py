@@ -56,8 +56,8 @@ class RecordTally:
     grouping: aggregation.GroupKeys
     frame: DataFrame
 
-    def summary(self, keys: Sequence[str] = ()) -> tuple[pa.Table, dict[int, int], int]:
-        """Return rows and records by reason and keys; records by reason (0: kept), and repeats.
+    def summary(self) -> tuple[pa.Table, dict[int, int], int]:
+        """Return rows and records of each cell; records by reason (0: kept), and repeats.
 
         Raises
         ------
@@ -65,13 +65,16 @@ class RecordTally:
             If a task reported that the source cannot be read.
         """
         table = collect(
-            self.frame.groupBy("reject_reason", *keys, "note").agg(
+            self.frame.groupBy("reject_reason", *self.grouping.cell, "note").agg(
                 F.count(F.lit(1)).alias("users"),
                 F.sum("n").alias("records"),
                 F.max("n").alias("most"),
             )
         )
-        raise_task_failure(table)
+        failed = table["reject_reason"].to_numpy() == tasks.FAILED
+        if messages := table["note"].filter(pa.array(failed)).to_pylist():
+            # The same sentence whichever task comes first.
+            raise InputError(min(messages))
         reasons, records = table["reject_reason"].to_numpy(), table["records"].to_numpy()
         counts = {int(one): int(records[reasons == one].sum()) for one in np.unique(reasons)}
         repeats = counts.pop(tasks.REPEATS, 0)
@@ -79,14 +82,6 @@ class RecordTally:
         left_out = {reason: n for reason, n in counts.items() if reason < len(REASONS)}
         left_out[0] = left_out.get(0, 0) + repeats
         return table.filter(pa.array(reasons == 0)), left_out, repeats
-
-
-def raise_task_failure(table: pa.Table) -> None:
-    """Raise InputError if a task reported that the source cannot be read."""
-    failed = table["reject_reason"].to_numpy() == tasks.FAILED
-    if messages := table["note"].filter(pa.array(failed)).to_pylist():
-        # The same sentence whichever task comes first.
-        raise InputError(min(messages))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -158,7 +153,9 @@ def count_pairs(
     spark: SparkSession,
     source: Files | MemoryTable | Frame | Remote,
     request: ReadRequest,
-) -> CountedPairs:
+    *,
+    may_be_empty: bool = False,
+) -> CountedPairs | None:
     """Return the counts and sums of all pairs in the used cells.
 
     Parameters
@@ -166,6 +163,8 @@ def count_pairs(
     spark : SparkSession
     source : Files, MemoryTable, Frame or Remote
     request : ReadRequest
+    may_be_empty : bool
+        Whether None is returned, and nothing refused, if the selection leaves no cell.
 
     Raises
     ------
@@ -178,7 +177,7 @@ def count_pairs(
         # Used several times below; without this each action would read the records anew.
         tally = counted.frame.persist(StorageLevel.MEMORY_AND_DISK)
         cleanup.callback(tally.unpersist)
-        of_cells, left_out, repeats = counted.summary(list(grouping.cell))
+        of_cells, left_out, repeats = counted.summary()
         measures, records = DistributedQueries(session, counted.records), counted.records.records
         refusals.refuse_unusable(measures, records, request, left_out)
         refuse_overflow(left_out.get(0, 0), request)
@@ -193,6 +192,8 @@ def count_pairs(
                 aggregation.ALL_CELLS, of_cells.select([*grouping.cell, "users", "records"])
             )
             everything, enough, _ = aggregation.select_cells(session, grouping, rules.select)
+            if may_be_empty and not enough:
+                return None
             refuse_no_cell(everything, enough, rules.select.min_users)
             cells = aggregation.cell_table(session, rules.cells, grouping)
             refusals.refuse_swapped(cells, request)
@@ -257,24 +258,19 @@ def _with_bin_lists(of_bins: DataFrame, keys: Sequence[str]) -> DataFrame:
 
 
 def deduplicate_by_user(
-    task_records: TaskRecords, result_schema: pa.Schema, task_grouping: tasks.TaskGrouping | None
+    task_records: TaskRecords, result_schema: pa.Schema, task_grouping: tasks.TaskGrouping
 ) -> DataFrame:
-    """Drop repeats, all records of a user in one task; count or list the rest.
+    """Drop repeats, all records of a user in one task, and count the rest.
 
     A pair is of one user, so that its counts and sums are then whole.
     """
     schema = record_schema(task_records)
     # By user alone: with the time too, one user's pair could be counted in several tasks.
-    rows = list_all(task_records, schema).repartition("user_id")
+    listing = tasks.list_task(task_records.task_input, task_records.records.query, schema)
+    rows = map_batches(task_records.rows, listing, schema).repartition("user_id")
     memory = task_records.task_input.memory
     work = tasks.deduplicate_task(memory, schema, result_schema, task_grouping)
     return as_parted(map_batches(rows, work, result_schema), task_records)
-
-
-def list_all(task_records: TaskRecords, schema: pa.Schema) -> DataFrame:
-    """Return all kept records, and counts of the others."""
-    work = tasks.list_task(task_records.task_input, task_records.records.query, schema)
-    return map_batches(task_records.rows, work, schema)
 
 
 def as_parted(frame: DataFrame, task_records: TaskRecords) -> DataFrame:

@@ -1,4 +1,4 @@
-"""PRIVATE. Pairs that Spark keeps, in blocks of whole cells, of whole users, or of whole units.
+"""PRIVATE. Pairs that Spark keeps, in blocks of whole cells or of whole users.
 
 A block is bytes of Arrow's stream format, cut into pieces of some thousand pairs: Java copies each
 value of a row several times, and must find room for it in one piece of its heap. So what Java holds
@@ -9,10 +9,7 @@ Blocks are kept in Spark's memory and on executors' disks, or checkpointed where
 folder for that. A block that is lost with its executor is made again from the records; should these
 have changed meanwhile, its digest differs from the first, and what was asked is refused.
 
-With private presence a block holds all pairs of its units. What a stage asks of units is added up
-over blocks by Spark, so that one whole number per cell or candidate reaches the driver: the same
-number as on one machine, since whole numbers may be added in any order. Nothing is refused for its
-records. How many rows, blocks and bytes there are, Spark shows to whoever may see its own pages.
+How many rows, blocks and bytes there are, Spark shows to whoever may see its own pages.
 """
 
 from __future__ import annotations
@@ -25,7 +22,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
@@ -36,7 +32,6 @@ from hexveil.base.errors import StorageError
 from hexveil.model.distributed_occupancy import DistributedOccupancy, partition_numbers
 from hexveil.model.occupancy import Pairs, Partition, T, WholeGroup
 from hexveil.model.pair_bins import PairBins, PairSums
-from hexveil.model.private_pairs import PrivatePairs
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.dataset import DistributedSums, check_sums
 from hexveil.records.feasible_sums import bins_of_lists
@@ -59,8 +54,6 @@ _PIECE_PAIRS = 2**12
 _PACKED = pa.schema([("block", pa.int32()), ("data", pa.binary())])
 """A piece of a block; those of one block follow each other in a part of the frame. PRIVATE."""
 _ANSWERS = pa.schema([("block", pa.int32()), ("digest", pa.binary()), ("answer", pa.binary())])
-_TOTAL = pa.schema([("place", pa.int64()), ("number", pa.int64())])
-_PRIVATE = pa.schema([(name, pa.int64()) for name in ("cell", "unit", "n", "total")])
 _CHANGED = (
     "the records changed while they were in use: a part of them was lost and, read again, is "
     "another; read all of them again."
@@ -259,84 +252,3 @@ def _from_bytes(answer: bytes) -> tuple[NDArray[Any], ...]:
     # No pickle: what is read back can be numbers alone.
     with np.load(io.BytesIO(answer), allow_pickle=False) as arrays:
         return tuple(arrays.values())
-
-
-class SparkPairBlocks:
-    """PRIVATE. Blocks of whole units in Spark: see `hexveil.model.private_pairs.PairBlocks`.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        Columns `cell`, those of the unit, `n`, `total`, and perhaps lists of counts by bin.
-    units : sequence of str
-        Columns of the unit.
-    n_blocks : int
-    by_bin : bool
-        Whether records are counted by fine bin.
-    """
-
-    def __init__(
-        self, rows: DataFrame, units: Sequence[str], n_blocks: int, *, by_bin: bool = False
-    ) -> None:
-        # By unit: a unit in two blocks would weigh twice.
-        rows = rows.repartition(n_blocks, *units).withColumn("block", F.spark_partition_id())
-        self._blocks = _pack(rows, [*units, "cell"], partial(_numbered, list(units)))
-        bins = [pa.field(BINS, pa.list_(pa.int64()))] * by_bin
-        self._empty = pa.schema([*_PRIVATE, *bins]).empty_table()
-
-    def __repr__(self) -> str:
-        return "SparkPairBlocks(private)"
-
-    def total(self, work: Callable[[PrivatePairs], Ints]) -> Ints:
-        """Return the sum of a function over blocks. PRIVATE."""
-        with sent_to_tasks(self._blocks, work) as load:
-            task = partial(catch_errors, partial(_added, load), _TOTAL)
-            answers = map_batches(self._blocks, task, _TOTAL)
-            totals = collect(answers.groupBy("place").agg(F.sum("number").alias("number")))
-        # No block has the form of an answer: that of no pairs has it.
-        total = work(_to_pairs(self._empty))
-        np.add.at(total, _numbers(totals, "place"), _numbers(totals, "number"))
-        return total
-
-    def collect(self) -> PrivatePairs:
-        """Return all pairs in memory, for stages that add up nothing. PRIVATE."""
-        tables, n_units = [self._empty], 0
-        for _, _, table in _unpack(iter(collect(self._blocks).to_batches())):
-            # Units are numbered within their block.
-            unit = _numbers(table, "unit") + n_units
-            n_units = int(unit.max()) + 1
-            tables.append(table.set_column(1, "unit", pa.array(unit)).cast(self._empty.schema))
-        return _to_pairs(pa.concat_tables(tables))
-
-    def close(self) -> None:
-        """Let Spark forget the blocks."""
-        self._blocks.unpersist()
-
-
-def _numbered(units: list[str], table: pa.Table) -> pa.Table:
-    """Return the sorted pairs of a block with numbers in place of units. PRIVATE."""
-    is_new = np.zeros(table.num_rows, dtype=bool)
-    for name in units:
-        key = table[name].combine_chunks()
-        is_new[1:] |= pc.not_equal(key[1:], key[:-1]).to_numpy(zero_copy_only=False)
-    # A sum that does not fit 64 bits is null: no machine holds so many records of a unit.
-    total = table["total"].fill_null(0)
-    columns = [table["cell"], pa.array(np.cumsum(is_new)), table["n"], total]
-    bins = [BINS] * (BINS in table.column_names)
-    return pa.table([*columns, *(table[name] for name in bins)], [*_PRIVATE.names, *bins])
-
-
-def _added(load: Callable[[], Callable[[PrivatePairs], Ints]], batches: Batches) -> Batches:
-    """Yield the sum of the answers of a function over the blocks of a task."""
-    work = load()
-    total: Any = sum(work(_to_pairs(table)) for _, _, table in _unpack(batches))
-    places = np.flatnonzero(total)
-    if places.size:
-        yield pa.record_batch([places, total[places]], schema=_TOTAL)
-
-
-def _to_pairs(table: pa.Table) -> PrivatePairs:
-    """Return the pairs of a block. PRIVATE."""
-    bins = bins_of_lists(table[BINS]) if BINS in table.column_names else None
-    cell, unit, n, total = (_numbers(table, name) for name in _PRIVATE.names)
-    return PrivatePairs(cell, unit, n, total, by_bin=bins)

@@ -103,11 +103,6 @@ def _open_files(
     spark: SparkSession, session: Session, source: Files, request: ReadRequest, memory: str
 ) -> TaskRecords:
     """Return local files, one for each task, which opens it just as the driver does."""
-    if source.kind == "gtfs-realtime":
-        # Executors would need the bindings, and snapshots are small: one machine reads a month.
-        raise InputError(
-            "source: Spark reads no GTFS-Realtime feeds; leave engine out, so that DuckDB does."
-        )
     relation = open_source(session, source, request.column_names, request.format)
     session.run(f"CREATE OR REPLACE TEMP VIEW {RECORDS} AS {relation.query}")
     viewed = replace(relation, query=f"SELECT * FROM {RECORDS}")

@@ -75,7 +75,7 @@ class LocalFiles:
         """Return the records of one of the files, in the types of all."""
         one = replace(self.source, paths=(path,))
         relation = open_source(session, one, self.names, self.format)
-        relation.load_files()
+        relation.check_files(())
         # The engine merges columns whose names differ in capitals alone.
         own_names = {name.lower() for name in session.types(relation.query)}
         columns = (
@@ -194,7 +194,7 @@ def record_columns(schema: pa.Schema) -> list[str]:
 
 
 def deduplicate_task(
-    memory: str, schema: pa.Schema, result_schema: pa.Schema, grouping: TaskGrouping | None
+    memory: str, schema: pa.Schema, result_schema: pa.Schema, grouping: TaskGrouping
 ) -> Work:
     """Return the work of a task that drops repeats; it has all listed records of its users.
 
@@ -205,8 +205,8 @@ def deduplicate_task(
         Of the listed records.
     result_schema : pyarrow.Schema
         Of the result.
-    grouping : TaskGrouping or None
-        How to count the records; None lists them again.
+    grouping : TaskGrouping
+        How to count the records.
     """
     names = record_columns(schema)
     places = tuple(name for name in names if name.startswith("place"))
@@ -228,9 +228,7 @@ def deduplicate_task(
             # A stream of batches can be read once, and repeats are looked for twice.
             session.run(f"CREATE TEMP TABLE {_GOT} AS SELECT {column_list} FROM {RECORDS}")
             query, repeats = deduplicate(session, source)
-            if grouping is not None:
-                query = grouping.counts(query, session)
-            yield from session.stream(query)
+            yield from session.stream(grouping.counts(query, session))
         yield from rejects
         yield from reject_rows({REPEATS: repeats})
 

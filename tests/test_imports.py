@@ -126,7 +126,7 @@ TABLE = {
 PRIVATE_PRESENCE = {
     *("PrivatePairs", "PairBlocks", "PresenceSums", "private_pairs", "total_over_units"),
     *("PrivateDataset", "private_dataset", "fetch_declared"),
-    *("PrivateColumns", "SparkPairBlocks", "pair_blocks", "read_private_sums", "declared_sums"),
+    *("PrivateColumns", "declared_sums"),
 }
 """Names through which records of private presence can be had."""
 SEES_PRIVATE_PRESENCE = ("records", "publishing", "mechanisms/presence")

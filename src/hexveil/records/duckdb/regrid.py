@@ -156,7 +156,20 @@ def _facts_on(
     keys = aggregation.GroupKeys(cell, _UNIT)
     columns = ", ".join(f"{expression} AS {name}" for name, expression in keys.all.items())
     fine = f"(SELECT {columns}, n FROM {FINE})"
-    pairs = aggregation.number_pairs(session, fine, keys, (), {})
+    return facts_of_pairs(
+        session, request, own, grid, aggregation.number_pairs(session, fine, keys, (), {})
+    )
+
+
+def facts_of_pairs(
+    session: Session,
+    request: ReadRequest,
+    own: PublicMetadata,
+    grid: Cells | Labels,
+    pairs: aggregation.PairStore,
+) -> PublicMetadata | None:
+    """Return the metadata of the pairs on a grid, which are used up; None without a cell."""
+    keys = pairs.keys
     everything, _, used = aggregation.select_cells(session, keys, request.rules.select)
     if not used:
         return None

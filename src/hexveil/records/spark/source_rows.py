@@ -29,8 +29,6 @@ from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remo
 from hexveil.records.spark.session import (
     collect,
     from_arrow,
-    n_cores,
-    n_partitions,
     select_columns,
     task_memory,
     to_stream_rows,
@@ -51,15 +49,11 @@ class TaskRecords:
         How they get at the records.
     records : ValidatedRecords
         The queries that they run.
-    n_tasks : int or None
-        Tasks that read them; None for a caller's frame, which would have to be run to know, and
-        for a session that does not say.
     """
 
     rows: DataFrame
     task_input: TaskInput
     records: ValidatedRecords
-    n_tasks: int | None
 
     def __repr__(self) -> str:
         return "TaskRecords(private)"
@@ -83,7 +77,7 @@ def open_records(
         relation = open_source(session, source, request.column_names, request.format)
         records = validate_records(session, relation, request)
         streams = to_stream_rows(spark, source.data)
-        return TaskRecords(streams, TaskInput(memory, "tables"), records, n_cores(spark))
+        return TaskRecords(streams, TaskInput(memory, "tables"), records)
     if isinstance(source, Files):
         return _open_files(spark, session, source, request, memory)
     frame = source.data if isinstance(source, Frame) else remote_parquet(spark, source)
@@ -95,8 +89,7 @@ def open_records(
     # Whatever is not in the query is not read; a name that stands in it by chance does no harm.
     used = [name for name in empty.column_names if identifier(name) in records.query]
     rows = select_columns(frame, used)
-    n_tasks = None if isinstance(source, Frame) else n_partitions(rows)
-    return TaskRecords(rows, TaskInput(memory), records, n_tasks)
+    return TaskRecords(rows, TaskInput(memory), records)
 
 
 def _open_files(
@@ -112,7 +105,7 @@ def _open_files(
     # Tasks have a folder of their own.
     paths = [str(Path(path).absolute()) for path in source.paths]
     rows = from_arrow(spark, pa.table({"path": paths})).repartition(len(paths))
-    return TaskRecords(rows, TaskInput(memory, files), records, len(paths))
+    return TaskRecords(rows, TaskInput(memory, files), records)
 
 
 TEXT_FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson")

@@ -148,7 +148,7 @@ def test_variants_are_read_as_json(spark):
         ({"engine": 7}, "engine must be"),
         ({"cache": "folder", "version": "1"}, "cache is for records that DuckDB reads"),
         (
-            {"protect": "presence", "cells": Labels("ward", values=["x"])},
+            {"protect": "presence", "cells": Labels("w", values=["x"]), "max_repeats": 0.2},
             'protect "presence" is for records that DuckDB reads',
         ),
         ({"version": {"*": "1"}}, "version by files is for a cache"),

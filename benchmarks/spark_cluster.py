@@ -48,7 +48,6 @@ SETTINGS = {
     "spark.executor.memory": "1g",
     "spark.cores.max": str(WORKERS),
     # Nothing may come to the driver because it would fit there.
-    "spark.hexveil.pairsOnDriver": "0",
     # The package that the driver imports, should it not be the installed one.
     "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
 }

@@ -20,7 +20,7 @@ from examples import examples
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
 from hexveil.model.cells import Cells, Labels
-from hexveil.records.duckdb import cached_reading, fast_path, file_groups
+from hexveil.records.duckdb import cached_reading, fast_path
 from hexveil.records.duckdb.formats import parquet_files
 from hexveil.records.read import read
 from hexveil.records.select import Select
@@ -348,7 +348,7 @@ def test_groups_are_the_components_of_spans_that_meet(ends):
                 joined = group[one] | group[other]
                 group |= dict.fromkeys(joined, joined)
     expected = {frozenset(names) for names in group.values()}
-    found = file_groups.group_overlapping(spans)
+    found = cached_reading.group_overlapping(spans)
     assert {frozenset(names) for names in found} == expected
     assert sum(map(len, found)) == len(spans)
 
@@ -403,14 +403,14 @@ def test_a_file_that_is_listed_twice_agrees(days, place):
 def test_the_folder_is_private_from_the_first_byte(days, place, monkeypatch):
     """The folder has mode 0700 and each file 0600, also while it is written, whatever the umask."""
     modes = []
-    sums = file_groups.CacheQuery.write
+    sums = cached_reading.CacheQuery.write
 
     def looking(self, pairs, path):
         modes.append(Path(path).stat().st_mode & 0o777)
         sums(self, pairs, path)
         modes.append(Path(path).stat().st_mode & 0o777)
 
-    monkeypatch.setattr(file_groups.CacheQuery, "write", looking)
+    monkeypatch.setattr(cached_reading.CacheQuery, "write", looking)
     before = os.umask(0)
     try:
         ask(days, cache=place)
@@ -632,7 +632,7 @@ def test_a_full_disk_is_told_and_nothing_is_kept(days, place, monkeypatch):
     def fails(*_):
         raise StorageError("the disk for temporary files is full.")
 
-    monkeypatch.setattr(file_groups.CacheQuery, "write", fails)
+    monkeypatch.setattr(cached_reading.CacheQuery, "write", fails)
     with pytest.raises(StorageError, match="temporary files"):
         ask(days, cache=place)
 
@@ -679,7 +679,7 @@ def test_two_processes_fill_one_cache(days, place, scans):
 @pytest.mark.slow
 def test_the_faster_of_two_stands(days, place, monkeypatch):
     """An entry that came to be while the same file was read is used, and not replaced."""
-    write, first = file_groups.CacheQuery.write, []
+    write, first = cached_reading.CacheQuery.write, []
 
     def slow(self, pairs, path):
         write(self, pairs, path)
@@ -690,7 +690,7 @@ def test_the_faster_of_two_stands(days, place, monkeypatch):
     other = place.with_name("other")
     ask(days, cache=other)
     before = {path.name for path in other.iterdir()}
-    monkeypatch.setattr(file_groups.CacheQuery, "write", slow)
+    monkeypatch.setattr(cached_reading.CacheQuery, "write", slow)
     same(ask(days, cache=place), ask(days))
     assert {path.name for path in place.iterdir()} == before
 

@@ -27,8 +27,8 @@ from hexveil.records.feasible_sums import (
 from hexveil.records.read_request import SUMS_USER, Rules
 from hexveil.records.reading_arguments import check_protect, terms_of
 from hexveil.records.select import Select, selection_counts
+from hexveil.records.sources.record_format import NOT_DECLARED, join_names, quoted
 from hexveil.records.sources.source_files import resolve_source
-from hexveil.records.sources.versions import NOT_DECLARED, join_names, quoted
 from hexveil.records.sums_table import (
     BIN,
     SUMS_COLUMNS,

@@ -30,13 +30,12 @@ from hexveil.records.reading_arguments import (
 )
 from hexveil.records.select import Select
 from hexveil.records.sources.cache import resolve_cache
-from hexveil.records.sources.record_format import PLAIN, RecordFormat
+from hexveil.records.sources.record_format import PLAIN, RecordFormat, Version
 from hexveil.records.sources.source_files import (
     is_spark,
     resolve_source,
     resolve_spark_source,
 )
-from hexveil.records.sources.versions import Version
 
 _ALL = Select()
 

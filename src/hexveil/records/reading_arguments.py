@@ -20,8 +20,8 @@ from hexveil.model.public_metadata import ValueLattice
 from hexveil.model.statistic_terms import Term, distribution_terms
 from hexveil.records.read_request import ReadRequest, RecordColumns, Rules
 from hexveil.records.select import Select
+from hexveil.records.sources.record_format import quoted
 from hexveil.records.sources.source_files import Files
-from hexveil.records.sources.versions import quoted
 
 Protect = Literal["values", "presence"]
 """Privacy models."""

@@ -19,7 +19,7 @@ from hexveil.base.errors import InputError
 from hexveil.ledger.unit_losses import NORMALISATION
 from hexveil.model.cells import Cells, Labels
 from hexveil.records import from_sums, units
-from hexveil.records.duckdb import file_groups
+from hexveil.records.duckdb import cached_reading
 from hexveil.records.read import read
 from hexveil.records.select import Select
 from hexveil.records.sources import cache
@@ -191,7 +191,7 @@ def test_the_cache_keeps_no_id_of_another_form(tmp_path, monkeypatch):
     asked = {"cache": tmp_path / "cache", "version": "1"}
     assert ids_of(tmp_path / "r.parquet", **asked) == ["7", "8"]
     before = {entry.query for entry in cache.CacheFolder.open(tmp_path / "cache").entries()}
-    monkeypatch.setattr(file_groups, "CANONICAL_IDS", 1)
+    monkeypatch.setattr(cached_reading, "CANONICAL_IDS", 1)
     ids_of(tmp_path / "r.parquet", **asked)
     after = {entry.query for entry in cache.CacheFolder.open(tmp_path / "cache").entries()}
     assert len(before | after) == 2

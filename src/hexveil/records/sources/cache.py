@@ -29,8 +29,8 @@ from typing import Self
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.scratch import is_private, prepare
+from hexveil.records.sources.record_format import Versions
 from hexveil.records.sources.source_files import Files, is_address, safe_path
-from hexveil.records.sources.versions import Versions
 
 FORMAT = 5
 """To be raised whenever equal queries make other tables, or a head has other fields."""

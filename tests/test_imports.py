@@ -124,7 +124,7 @@ TABLE = {
     "__init__": Room((EVERY_ROOM,)),
 }
 PRIVATE_PRESENCE = {
-    *("PrivatePairs", "PairBlocks", "PresenceSums", "private_pairs", "total_over_units"),
+    *("PrivatePairs", "PresenceSums", "private_pairs", "total_over_units"),
     *("PrivateDataset", "private_dataset", "fetch_declared"),
     *("PrivateColumns", "declared_sums"),
 }

@@ -77,7 +77,7 @@ def told(dataset):
 
 def units_of(dataset):
     """Return the numbers of each unit, in an order that does not depend on its number."""
-    pairs = dataset.pairs.collect()
+    pairs = dataset.pairs
     end = [*pairs.begin.tolist(), pairs.cell.size][1:]
     rows = [[] for _ in range(pairs.cell.size)]
     bins = pairs.bins

@@ -127,7 +127,6 @@ def test_every_source_has_the_same_columns(way, source, expected, tmp_path, monk
     assert remaining == Fraction(2)
     assert rows[0]["speed_weight"] > 0
     assert max(map(len, numbers["load"][0])) > 1
-    made.close()
 
 
 def test_a_missing_column_is_named(source, tmp_path):

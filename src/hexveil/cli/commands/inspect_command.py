@@ -76,7 +76,7 @@ def inspect(run: Run, options: declarations.InspectOptions) -> None:
     if options.from_records:
         from hexveil.cli import planned_release  # noqa: PLC0415  under presence alone
 
-        planned_release.read_private_records(run).close()
+        planned_release.read_private_records(run)
 
 
 def _inspect_records(

@@ -577,17 +577,6 @@ def test_a_damaged_entry_is_made_anew(days, place, scans, ending, how):
 
 
 @pytest.mark.slow
-def test_a_head_of_other_counts_is_not_believed(days, place):
-    """A head whose fields were changed does not match its digest, and the file is read again."""
-    plain = ask(days, cache=place)
-    for path in place.glob("*.entry"):
-        content = json.loads(path.read_text())
-        content["head"]["reasons"]["0"] += 1
-        path.write_text(json.dumps(content))
-    same(ask(days, cache=place), plain)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("at", [0, 1])
 def test_a_crash_before_a_rename_leaves_nothing_that_is_used(days, place, scans, monkeypatch, at):
     """Stopped before the table or the head has its name, the next run reads and sweeps."""
@@ -677,25 +666,6 @@ def test_two_processes_fill_one_cache(days, place, scans):
 
 
 @pytest.mark.slow
-def test_the_faster_of_two_stands(days, place, monkeypatch):
-    """An entry that came to be while the same file was read is used, and not replaced."""
-    write, first = cached_reading.CacheQuery.write, []
-
-    def slow(self, pairs, path):
-        write(self, pairs, path)
-        if not first:
-            first.append(path)
-            shutil.copytree(other, place, dirs_exist_ok=True)
-
-    other = place.with_name("other")
-    ask(days, cache=other)
-    before = {path.name for path in other.iterdir()}
-    monkeypatch.setattr(cached_reading.CacheQuery, "write", slow)
-    same(ask(days, cache=place), ask(days))
-    assert {path.name for path in place.iterdir()} == before
-
-
-@pytest.mark.slow
 def test_sums_too_large_are_refused_alike(days, place, scans):
     """A quantum too fine for the number of records is told with the number of all."""
     fine = {"bounds": (0, 4503), "quantum": "0.000000000001", "repeats": "keep"}
@@ -780,36 +750,6 @@ def test_a_folder_that_is_not_safe_is_refused(days, tmp_path, place):
         ask(days, cache=tmp_path / "no" / "cache")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "days", "full", "shared"]
     assert not list(shared.iterdir())
-
-
-def test_a_folder_of_another_user_is_refused(days, place, monkeypatch):
-    """Its owner could read what is kept there."""
-    ask(days, cache=place)
-    monkeypatch.setattr(os, "geteuid", lambda: 12_345)
-    with pytest.raises(InputError, match="belongs to another user"):
-        ask(days, cache=place)
-
-
-def test_a_folder_that_cannot_be_written_is_refused(days, place, monkeypatch):
-    """It is told before a record is read."""
-    ask(days, cache=place)
-    monkeypatch.setattr(os, "access", lambda *_: False)
-    with pytest.raises(InputError, match="cannot be written"):
-        ask(days, cache=place)
-
-
-def test_a_damaged_pack_is_found_though_only_new_files_are_unpacked(tmp_path, place, scans):
-    """The checksum of a packed file is compared when it is read."""
-    source = tmp_path / "days"
-    source.mkdir()
-    for number in range(2):
-        write_csv(day(number), source / f"{number}.csv.gz")
-    ask(source, cache=place)
-    hurt = bytearray((source / "1.csv.gz").read_bytes())
-    hurt[-8] ^= 1
-    (source / "2.csv.gz").write_bytes(hurt)
-    with pytest.raises(InputError, match="may be damaged"):
-        ask(source, cache=place)
 
 
 @pytest.mark.slow

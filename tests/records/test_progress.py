@@ -44,17 +44,6 @@ def test_nothing_is_shown_where_no_terminal_is(monkeypatch):
     assert stream.getvalue() == ""
 
 
-def test_short_work_shows_nothing(monkeypatch):
-    """Below the patience there is no line, and no wait at the end."""
-    stream = Terminal()
-    monkeypatch.setattr(sys, "stderr", stream)
-    began = time.monotonic()
-    with progress.show_progress("Reading records"):
-        pass
-    assert time.monotonic() - began < progress.PATIENCE
-    assert stream.getvalue() == ""
-
-
 def test_long_work_is_named_on_a_terminal(monkeypatch):
     """The line names the work."""
     stream = Terminal()
@@ -63,19 +52,6 @@ def test_long_work_is_named_on_a_terminal(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     with progress.show_progress("Reading records"):
         assert_soon(lambda: "Reading records ..." in stream.getvalue())
-
-
-def test_work_within_work_shows_one_line(monkeypatch):
-    """Only the outer work is named; afterwards a line can be shown again."""
-    stream = Terminal()
-    monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
-    monkeypatch.setenv("TERM", "xterm")
-    with progress.show_progress("Advising"), progress.show_progress("Counting"):
-        assert_soon(lambda: "Advising ..." in stream.getvalue())
-    assert "Counting" not in stream.getvalue()
-    with progress.show_progress("Counting"):
-        assert_soon(lambda: "Counting ..." in stream.getvalue())
 
 
 def test_the_rest_is_estimated_from_the_told_share(monkeypatch):
@@ -118,12 +94,6 @@ def test_steps_complete_the_work_that_is_shown(monkeypatch):
             pass
         told.append(work.share)
     assert [round(share, 9) for share in told] == [0.8, 0.9, 0.9, 1.0]
-
-
-def test_minutes_are_shown_for_a_long_rest():
-    assert (
-        ShownWork("Reading", began=0.0, share=0.1).text(60.0) == "Reading ... 10%, about 9 min left"
-    )
 
 
 def test_a_step_is_told_within_the_part_that_was_opened_for_it():

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, given
 from hypothesis import strategies as st
 
-from attack.test_values import DROPPED, neighbours
 from examples import examples
 from hexveil.base.errors import InputError
 from hexveil.model.cells import Cells, Labels, OneCell
@@ -27,7 +26,7 @@ from records import (
     test_record_format,
     test_refusals,
 )
-from records.engines import PANDAS, agree, outcome, public
+from records.engines import PANDAS, agree
 from records.test_read import (
     GOOD,
     LONGITUDES,
@@ -76,16 +75,6 @@ def test_every_rule_acts_alike(spark, grid, rule, framed):
     frame = spark.createDataFrame(rows).repartition(3) if framed else None
     found = agree(lambda *a, **m: read_table(*a, grid, rule, **m), rows, spark, frame)
     assert isinstance(found, (dict, tuple))
-
-
-@FEW
-@given(neighbours(test_read.records, 0, DROPPED), grids, rules)
-def test_values_change_no_public_fact(spark, sides, grid, rule):
-    """In the tasks of Spark as in DuckDB: see tests/attack/test_values.py."""
-    one, other = (
-        outcome(read_table, arrow(side), grid=grid, rule=rule, engine=spark) for side in sides
-    )
-    assert public(one) == public(other)
 
 
 @pytest.mark.parametrize("kind", ["r.csv.gz", "jsonl.gz", "array.json", "folder"])
@@ -275,16 +264,6 @@ def test_floats_that_are_no_ids_are_refused_alike(spark, number):
     assert spark.sql(query.rstrip().rstrip(";")).count() == 0
 
 
-@pytest.mark.parametrize("unit", ["user", "user-day"])
-def test_users_of_single_records_are_refused_alike(spark, unit):
-    """By the same counts, unless they are accepted."""
-    rows = table(user=list(range(40)))
-    frame = spark.createDataFrame(rows)
-    _, sentence = agree(reading, rows, spark, frame, privacy_unit=unit)
-    assert "40 of 40 ids" in sentence
-    agree(reading, rows, spark, frame, privacy_unit=unit, accept_single_records=True)
-
-
 HEADER = "user,speed,time,lat,lon\n"
 GOOD_LINES = "".join(f"u{i % 3},{i},{NOON + i},52.2,21\n" for i in range(30))
 BAD_LINES = f'{SENTINEL_ID},{SENTINEL}\n"a,b",1\n'
@@ -346,13 +325,6 @@ def test_every_shape_of_files_is_read_or_refused_alike(spark, tmp_path, shape, a
     """Malformed lines are counted, other columns merged or refused, folders are columns."""
     found = agree(reading, written(tmp_path, shape), spark, **arguments)
     assert SENTINEL_ID not in str(found) or isinstance(found, dict)
-
-
-def test_sums_that_could_overflow_are_refused_alike(spark):
-    """By the count of kept records, whatever their values are."""
-    kind, sentence = agree(reading, table(size=600), spark, bounds=(0, 2**52), quantum=1)
-    assert kind is InputError
-    assert "could overflow" in sentence
 
 
 def test_nothing_in_a_source_is_refused_alike(spark, tmp_path):

@@ -236,7 +236,7 @@ def _requests(
 
 
 def _refuse_for_spark(cache: object, *, is_private: bool) -> None:
-    """Refuse what DuckDB alone does."""
+    """Refuse a cache and private presence, which only DuckDB has."""
     for name, is_given in (('protect "presence"', is_private), ("cache", cache is not None)):
         if is_given:
             raise InputError(

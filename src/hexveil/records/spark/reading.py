@@ -2,14 +2,22 @@
 
 Tasks validate, count and sum; their counts come to the driver, where all else is done as if the
 DuckDB engine had counted. Pairs that memory does not hold lie on the driver's disk.
+
+Columns are found, and everything about a source is refused, on the driver by the code of the
+DuckDB engine: it is shown an empty table with the columns of a frame, or the files themselves.
+Local files are opened by tasks, just as the driver opens them; Parquet at addresses by Spark's own
+reader.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 
@@ -20,17 +28,29 @@ from hexveil.model.public_metadata import PublicMetadata, Unit
 from hexveil.records.dataset import Dataset
 from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.counting import CountResult, PairCounts
+from hexveil.records.duckdb.expressions import identifier
 from hexveil.records.duckdb.reading import fetch_dataset
 from hexveil.records.duckdb.regrid import facts_of_pairs, refuse_slots
 from hexveil.records.duckdb.session import Session
-from hexveil.records.duckdb.validation import REASONS
+from hexveil.records.duckdb.source import open_source
+from hexveil.records.duckdb.validation import REASONS, ValidatedRecords, validate_records
 from hexveil.records.feasible_sums import squares_fit
 from hexveil.records.progress import show_progress
 from hexveil.records.read_request import ReadRequest
 from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remote
 from hexveil.records.spark import tasks
-from hexveil.records.spark.session import collect, map_batches, persisted, translate_errors
-from hexveil.records.spark.source_rows import TaskRecords, open_records
+from hexveil.records.spark.session import (
+    collect,
+    from_arrow,
+    map_batches,
+    persisted,
+    select_columns,
+    task_memory,
+    to_stream_rows,
+    translate_errors,
+    with_arrow_types,
+)
+from hexveil.records.spark.tasks import RECORDS, LocalFiles, TaskInput
 
 ROWS_AT_ONCE = 2**21
 """Rows fetched at once: Spark limits what one action may bring to the driver."""
@@ -62,7 +82,7 @@ def read_by_spark(
         Session(requests[0].memory, scratch=requests[0].scratch) as session,
     ):
         for request in requests:
-            records = open_records(engine, session, source, request)
+            records = _open_records(engine, session, source, request)
             counted = _count_in_tasks(session, records, request)
             asked = _TaskQueries(session, records)
             dataset = fetch_dataset(session, source.label, counted, asked)
@@ -103,7 +123,7 @@ class SparkRegridder:
         rules = replace(self.request.rules, cells=grid, privacy_unit=privacy_unit, terms=())
         request = replace(self.request, rules=rules)
         with show_progress(COUNTING), Session(request.memory, scratch=request.scratch) as session:
-            records = open_records(self.engine, session, self.source, request)
+            records = _open_records(self.engine, session, self.source, request)
             pairs = _count_in_tasks(session, records, request).counts.pairs
             return facts_of_pairs(session, request, self.facts, grid, pairs)
 
@@ -160,7 +180,7 @@ def _count_in_tasks(session: Session, records: TaskRecords, request: ReadRequest
 
 
 def _fetch(session: Session, frame: DataFrame) -> None:
-    """Create the table `KEYED` from the rows of a frame, of which memory holds some at a time."""
+    """Create the table `KEYED` from the rows of a frame, some at a time."""
     with persisted(frame) as kept:
         n_slices = translate_errors(kept.count) // ROWS_AT_ONCE + 1
         begin = f"CREATE OR REPLACE TEMP TABLE {aggregation.KEYED} AS"
@@ -211,3 +231,133 @@ class _TaskQueries(Session):
         # Only counts are asked for in this way, which add up over tasks.
         total = collect(frame.agg(*(F.sum(name).alias(name) for name in names)))
         return [tuple(int(total[name][0].as_py() or 0) for name in names)]
+
+
+@dataclass(frozen=True, repr=False)
+class TaskRecords:
+    """PRIVATE. Records that tasks can read.
+
+    Attributes
+    ----------
+    rows : DataFrame
+        What tasks are fed with.
+    task_input : TaskInput
+        How they get at the records.
+    records : ValidatedRecords
+        The queries that they run.
+    """
+
+    rows: DataFrame
+    task_input: TaskInput
+    records: ValidatedRecords
+
+    def __repr__(self) -> str:
+        return "TaskRecords(private)"
+
+
+def _open_records(
+    spark: SparkSession,
+    session: Session,
+    source: Files | MemoryTable | Frame | Remote,
+    request: ReadRequest,
+) -> TaskRecords:
+    """Return the records of a source; `session` then has an empty table of their columns.
+
+    Raises
+    ------
+    InputError
+        If the source or a column cannot be used.
+    """
+    memory = task_memory(spark)
+    if isinstance(source, MemoryTable):
+        relation = open_source(session, source, request.column_names, request.format)
+        records = validate_records(session, relation, request)
+        streams = to_stream_rows(spark, source.data)
+        return TaskRecords(streams, TaskInput(memory, "tables"), records)
+    if isinstance(source, Files):
+        return _open_files(spark, session, source, request, memory)
+    frame = source.data if isinstance(source, Frame) else _remote_parquet(spark, source)
+    frame = with_arrow_types(frame)
+    # Nothing runs: Spark's optimizer puts an empty relation in place of what makes the columns.
+    empty = collect(frame.where(F.lit(False)))  # noqa: FBT003  a column of it
+    relation = open_source(session, MemoryTable(empty), request.column_names, request.format)
+    records = validate_records(session, relation, request)
+    # Whatever is not in the query is not read; a name that stands in it by chance does no harm.
+    used = [name for name in empty.column_names if identifier(name) in records.query]
+    rows = select_columns(frame, used)
+    return TaskRecords(rows, TaskInput(memory), records)
+
+
+def _open_files(
+    spark: SparkSession, session: Session, source: Files, request: ReadRequest, memory: str
+) -> TaskRecords:
+    """Return local files, one for each task, which opens it just as the driver does."""
+    relation = open_source(session, source, request.column_names, request.format)
+    session.run(f"CREATE OR REPLACE TEMP VIEW {RECORDS} AS {relation.query}")
+    viewed = replace(relation, query=f"SELECT * FROM {RECORDS}")
+    records = validate_records(session, viewed, request)
+    kinds = {name: str(kind) for name, kind in session.types(relation.query).items()}
+    files = LocalFiles(source, request.column_names, request.format, kinds)
+    # Tasks have a folder of their own.
+    paths = [str(Path(path).absolute()) for path in source.paths]
+    rows = from_arrow(spark, pa.table({"path": paths})).repartition(len(paths))
+    return TaskRecords(rows, TaskInput(memory, files), records)
+
+
+_TEXT_FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson")
+
+
+def _remote_parquet(spark: SparkSession, source: Remote) -> DataFrame:
+    """Return files that Spark finds by their addresses."""
+    for path in source.paths:
+        if path.lower().removesuffix(".gz").removesuffix(".zst").endswith(_TEXT_FORMATS):
+            raise InputError(
+                f"source: {path!r} is text at a remote address; load it with Spark, all columns as "
+                "text, and pass the DataFrame."
+            )
+        if _exists(spark, f"{path.rstrip('/')}/_delta_log"):
+            raise InputError(
+                f"source: {path!r} is a Delta table; pass "
+                f'spark.read.format("delta").load({path!r}) instead.'
+            )
+    return _read(spark, source.paths, source.label)
+
+
+def _read(spark: SparkSession, paths: Sequence[str], label: str) -> DataFrame:
+    # CORRECTED: dates as they are written, whatever the session sets, never shifted to another
+    # calendar.
+    reader = spark.read.option("mergeSchema", "true").option("datetimeRebaseMode", "CORRECTED")
+    try:
+        frame = reader.parquet(*paths)
+        # A client of Spark Connect looks for the files only when it is asked for their columns.
+        _ = frame.schema
+    except (PySparkException, Py4JError) as error:
+        failure = _refused_parquet(str(error), label)
+    else:
+        return frame
+    raise failure
+
+
+def _refused_parquet(text: str, label: str) -> InputError:
+    """Return the message on files that Spark does not read, by the words of its error."""
+    if "NANOS" in text:
+        return InputError(
+            f"source: {label!r} has times in nanoseconds, which Spark does not read; write them in "
+            'microseconds, or read with engine="duckdb".'
+        )
+    if "PATH_NOT_FOUND" in text:
+        return InputError(f"source: there is no file {label!r}; check the path.")
+    return InputError(
+        f"source: {label!r} cannot be read by Spark as Parquet; check the path, the rights to it, "
+        "and that all files have the same columns."
+    )
+
+
+def _exists(spark: SparkSession, path: str) -> bool:
+    """Return whether a file or folder exists; False for a scheme that Spark does not know."""
+    try:
+        # Nothing is read: Spark finds the files of a path before it says what columns they have.
+        _ = spark.read.format("binaryFile").load(path).schema
+    except (PySparkException, Py4JError):
+        return False
+    return True

@@ -119,30 +119,6 @@ def test_a_step_is_told_within_the_part_that_was_opened_for_it():
     assert [round(one, 9) for one in told] == [0.0, 0.25, 0.5, 0.5, 0.6, 0.7, 0.8, 0.8]
 
 
-def test_a_part_that_ends_late_does_not_change_the_next():
-    """After an error a part can end later than the one around it."""
-    with shown_work(ShownWork("Planning")) as work:
-        with share_of_work("Planning", 0.0, 0.5):
-            inner = parts_of_work("Planning", range(4))
-            next(inner)
-        with share_of_work("Planning", 0.5, 1.0):
-            inner.close()
-            tell_share("Planning", 0.5)
-            assert work.share == 0.75
-
-
-def test_the_next_activity_is_shown_sooner(monkeypatch):
-    """Who has waited for one activity need not wait again to see the next."""
-    stream = Terminal()
-    monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(progress, "NEXT_PATIENCE", 0.0)
-    monkeypatch.setattr(progress, "_gone", [time.monotonic()])
-    monkeypatch.setattr(progress, "PATIENCE", 3600.0)
-    monkeypatch.setenv("TERM", "xterm")
-    with progress.show_progress("Counting"):
-        assert_soon(lambda: "Counting ..." in stream.getvalue())
-
-
 def test_a_process_that_is_ended_takes_its_line_away(monkeypatch):
     """The line ends as the process does, though the work goes on: it hides the cursor."""
     stream, closing = Terminal(), []

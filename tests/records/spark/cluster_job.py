@@ -102,7 +102,7 @@ def counted(dataset):
     """Return the cells, counts and sums of a data set."""
     occupancy = dataset.occupancy
     return {
-        "cells": dataset.public.cells.names(),
+        "cells": list(dataset.public.cells.names()),
         "ids": list(map(str, dataset.units.ids())),
         "rules": [list(rule) for rule in dataset.public.rules.items()],
         "records": occupancy.records_per_cell.tolist(),

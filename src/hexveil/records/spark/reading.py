@@ -120,7 +120,10 @@ class SparkRegridder:
         return (self._on_grid(grid, privacy_unit) for grid in grids)
 
     def _on_grid(self, grid: Cells | Labels, privacy_unit: Unit) -> PublicMetadata | None:
-        rules = replace(self.request.rules, cells=grid, privacy_unit=privacy_unit, terms=())
+        rules = self.request.rules
+        # The clock of hours, dates and days stays that of the data set.
+        clocked = replace(grid, timezone=rules.clock) if isinstance(grid, Cells) else grid
+        rules = replace(rules, cells=clocked, privacy_unit=privacy_unit, terms=())
         request = replace(self.request, rules=rules)
         with show_progress(COUNTING), Session(request.memory, scratch=request.scratch) as session:
             records = _open_records(self.engine, session, self.source, request)

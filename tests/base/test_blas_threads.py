@@ -1,7 +1,5 @@
 """Linear algebra in one thread while plans are made and maps smoothed, and as before afterwards."""
 
-import threading
-
 import numpy as np
 import pytest
 
@@ -40,25 +38,6 @@ def test_limits_nest_and_the_outermost_restores(library):
     assert library.threads == 4
     with pytest.raises(ValueError, match="x"), single_blas_thread():
         raise ValueError("x")
-    assert library.threads == 4
-
-
-def test_threads_of_a_program_share_the_limit(library):
-    """The number is restored once the last of two threads has left."""
-    inside, leave = threading.Event(), threading.Event()
-
-    def other():
-        with single_blas_thread():
-            inside.set()
-            leave.wait(10)
-
-    worker = threading.Thread(target=other)
-    with single_blas_thread():
-        worker.start()
-        assert inside.wait(10)
-    assert library.threads == 1
-    leave.set()
-    worker.join(10)
     assert library.threads == 4
 
 

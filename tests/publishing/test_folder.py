@@ -132,7 +132,7 @@ def test_what_exists_is_refused(city, tmp_path, kind):
     }[kind]()
     for refused in (check_writable, lambda path: folder.write(*release_of(city), path)):
         with pytest.raises(
-            hv.InputError, match="exists, and a release is never changed; name a new"
+            hv.InputError, match="exists, and is never written into; name a new"
         ) as e:
             refused(place)
         assert e.value.exit_code == 2

@@ -46,8 +46,7 @@ def test_a_former_folder_is_verified_and_read(kind, tmp_path):
     again = made.write(tmp_path / "map")
     assert find_problems(again) == ()
     assert hv.load(again).table.equals(made.table)
-    rolled = hv.roll_up(FORMER / kind, one_cell=True)
-    assert rolled is not None
+    assert len(hv.roll_up(FORMER / kind, one_cell=True)) == 1
 
 
 def test_columns_of_a_former_folder_are_one_table():

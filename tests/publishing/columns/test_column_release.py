@@ -24,7 +24,7 @@ from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from hexveil.planning.serialization.plan_codec import decode, encode
 from hexveil.planning.serialization.plan_folder import digest
 from hexveil.publishing.components import column_prefixes
-from hexveil.publishing.derived.release_source import open_sources
+from hexveil.publishing.derived.release_source import open_source
 from hexveil.publishing.dossier import dossier
 from hexveil.publishing.verification.verify import find_problems
 
@@ -430,34 +430,24 @@ def test_each_part_names_the_whole(folder, tmp_path):
     together = dossier(folder)
     assert [one.title for one in together.sections[-2:]] == [f"Value column {c}" for c in BOUNDS]
     assert f"epsilon {whole['guarantee']['epsilon_spent']}" in together.to_markdown()
-    assert list(open_sources(folder)) == list(BOUNDS)
-    assert open_sources(part)[""].statistics == STATISTICS
+    assert open_source(part).statistics == STATISTICS
 
 
 @pytest.mark.slow
-def test_all_columns_are_compared_and_rolled_up_at_once(dataset, made, folder, tmp_path):
-    """Each column by itself, as if its own folders were given; what is odd is refused."""
+def test_each_column_is_compared_and_rolled_up_by_its_name(dataset, made, folder, tmp_path):
+    """As if its own folder were given; of several columns one is named."""
     own = hv.Ledger(tmp_path / "ledger.sqlite", dataset="air", budget="20")
     less = hv.plan(dataset, epsilon=3, statistics=STATISTICS, advise=False)
     later = hv.release(dataset, less, ledger=own, accept_noise=True)
-    changes = hv.compare_releases(folder, later)
+    changes = hv.compare_releases(folder, later, value="no2.air")
     alone = hv.compare_releases(hv.load(folder).releases["no2.air"], later.releases["no2.air"])
-    assert [*changes] == [*BOUNDS]
-    found = changes["no2.air"].statement
-    assert found["before"].pop("receipt_sha256")
-    assert found == alone.statement | {"before": found["before"]}
-    assert changes["no2.air"].table.equals(alone.table)
-    rolled = hv.roll_up(made, one_cell=True)
-    own = hv.roll_up(made.releases["pm25"], one_cell=True)
-    assert rolled["pm25"].table.equals(own.table)
-    together = hv.compare_releases(rolled, hv.roll_up(later, one_cell=True))
-    written = together.write(tmp_path / "changes")
-    assert (written / "no2_air" / "comparison.html").is_file()
-    assert (written / "pm25" / "README.txt").is_file()
-    with pytest.raises(InputError, match="the other has one column alone"):
-        hv.compare_releases(folder, later.releases["pm25"])
-    with pytest.raises(InputError, match=r"'no2\.air' is in one of the releases alone"):
-        hv.compare_releases(rolled, replace(rolled, tables={"pm25": rolled["pm25"]}))
+    assert changes.table.equals(alone.table)
+    rolled = [hv.roll_up(one, one_cell=True, value="pm25") for one in (made, later)]
+    assert rolled[0].table.equals(hv.roll_up(made.releases["pm25"], one_cell=True).table)
+    assert hv.compare_releases(*rolled).statement["dataset"]["value"] == "pm25"
+    for value in (None, "so2"):
+        with pytest.raises(InputError, match=r"value columns pm25, no2\.air; name one"):
+            hv.compare_releases(folder, later, value=value)
 
 
 def less_loss(manifest):

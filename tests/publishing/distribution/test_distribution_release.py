@@ -20,7 +20,7 @@ from hexveil.planning.distribution.distribution_components import (
     IndicatorPlan,
     RankPlan,
 )
-from hexveil.publishing.derived.release_source import numbers_to_compare, open_sources
+from hexveil.publishing.derived.release_source import numbers_to_compare, open_source
 from hexveil.publishing.dossier import dossier
 from hexveil.publishing.kinds import distribution_table
 from hexveil.publishing.kinds.distribution_table import decode_distribution
@@ -202,11 +202,11 @@ def test_the_dossier_names_all_components(folder):
 def test_derived_numbers_know_how_means_were_clipped(made):
     """Means beside quantiles under a private range are not taken for proven ones."""
     steps = statements_of(made)["moments"]["plan"]["privacy_steps"]
-    source = open_sources(made)[""]
+    source = open_source(made)
     assert bool(source.strategy) == any(step["step"] == "clipping_range" for step in steps)
     hidden = {"moments": {"plan": {"privacy_steps": [{"step": "clipping_range"}]}}}
     ranged = restated(made, **hidden)
-    assert open_sources(ranged)[""].strategy == "range"
+    assert open_source(ranged).strategy == "range"
     changes = numbers_to_compare(source, "p50")
     assert changes.basis == "model"
     assert np.array_equal(changes.number, made["p50"])

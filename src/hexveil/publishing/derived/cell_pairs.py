@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,8 +22,7 @@ from hexveil.publishing.derived.coarser_cells import slot_starts
 from hexveil.publishing.derived.release_source import ReleaseSource
 
 
-@dataclass(frozen=True, eq=False)
-class CellPairs:
+class CellPairs(NamedTuple):
     """Rows of two releases that are compared with each other.
 
     Attributes
@@ -128,31 +126,25 @@ def pair_cells(
     InputError
         If a table does not have its slot, or no cells pair.
     """
-    rows = [np.arange(table.num_rows) for table in (before, after)]
-    days = 0
+    tables, days = (before, after), 0
+    rows = [np.arange(table.num_rows) for table in tables]
+    times = [np.zeros(table.num_rows, dtype=np.int64) for table in tables]
     if slots is not None:
-        rows = [_rows_in(*of) for of in zip((before, after), slots, strict=True)]
-        times = [np.zeros(table.num_rows, dtype=np.int64) for table in (before, after)]
-    else:
-        days, times = _aligned(before, after)
+        rows = [_rows_in(*of) for of in zip(tables, slots, strict=True)]
+    elif "slot" in before.column_names:
+        days, times = _aligned(tables)
     keys = [
-        {key: row for row, key in enumerate(_keys(table, time)) if row in allowed}
-        for table, time, allowed in zip(
-            (before, after), times, map(frozenset, (r.tolist() for r in rows)), strict=True
-        )
+        {key: int(row) for row, key in zip(own, _keys(table.take(own), time[own]), strict=True)}
+        for table, time, own in zip(tables, times, rows, strict=True)
     ]
     shared = [key for key in keys[0] if key in keys[1]]
     if not shared:
         raise InputError(
             "the releases have no cell in common; compare maps of the same places and hours."
         )
-    return CellPairs(
-        np.array([keys[0][key] for key in shared], dtype=np.int64),
-        np.array([keys[1][key] for key in shared], dtype=np.int64),
-        days,
-        len(keys[0]) - len(shared),
-        len(keys[1]) - len(shared),
-    )
+    first, second = (np.array([side[key] for key in shared], dtype=np.int64) for side in keys)
+    alone = [len(side) - len(shared) for side in keys]
+    return CellPairs(first, second, days, alone[0], alone[1])
 
 
 def place_columns(table: pa.Table) -> list[str]:
@@ -193,11 +185,9 @@ def _rows_in(table: pa.Table, slot: str) -> Ints:
     return np.flatnonzero(np.array(names) == slot)
 
 
-def _aligned(before: pa.Table, after: pa.Table) -> tuple[int, list[Ints]]:
+def _aligned(tables: tuple[pa.Table, pa.Table]) -> tuple[int, list[Ints]]:
     """Return slots of both tables on one clock, and the days that the second was moved by."""
-    if "slot" not in before.column_names:
-        return 0, [np.zeros(table.num_rows, dtype=np.int64) for table in (before, after)]
-    times = [slot_starts(table["slot"].to_pylist()) for table in (before, after)]
+    times = [slot_starts(table["slot"].to_pylist()) for table in tables]
     if np.isin(times[0], times[1]).any():
         return 0, times
     first = [math.floor(int(time.min()) / DAY) for time in times]

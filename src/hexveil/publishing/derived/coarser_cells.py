@@ -17,6 +17,8 @@ from hexveil.base.errors import InputError
 from hexveil.model.cells import ALL_RECORDS, Cells, CellTable, Labels, OneCell, slot_seconds
 
 EVERYTHING: Literal["all"] = "all"
+Grid = Mapping[str, Any]
+"""The manifest's section "grid"."""
 
 
 @dataclass(frozen=True)
@@ -48,40 +50,18 @@ class CoarserGrid:
     @property
     def is_empty(self) -> bool:
         """Whether nothing is requested."""
-        return not self.one_cell and self._keeps_cells
-
-    @property
-    def _keeps_cells(self) -> bool:
-        return self.resolution is None and self.timeslot is None and self.columns is None
+        return self == CoarserGrid()
 
     def __post_init__(self) -> None:
         """Refuse one cell beside another grid."""
-        if self.one_cell and not self._keeps_cells:
+        if self.one_cell and (self.resolution, self.timeslot, self.columns) != (None, None, None):
             raise InputError(
                 "one cell has neither resolution, timeslot nor columns; leave these out."
             )
 
 
-@dataclass(frozen=True, eq=False)
-class CellGroups:
-    """Coarser cells, the cells of each, and the manifest's section about the grid.
-
-    Attributes
-    ----------
-    table : CellTable
-        The coarser cells, in order of their names.
-    group : ndarray of int64, shape (n_cells,)
-        Row of each released cell's coarser cell.
-    grid : mapping
-    """
-
-    table: CellTable
-    group: Ints
-    grid: Mapping[str, Any]
-
-
-def group_cells(table: pa.Table, grid: Mapping[str, Any], request: CoarserGrid) -> CellGroups:
-    """Return the coarser cells that the cells of a release belong to.
+def group_cells(table: pa.Table, grid: Grid, request: CoarserGrid) -> tuple[CellTable, Ints, Grid]:
+    """Return the coarser cells, the row of each cell's one among them, and their grid.
 
     Parameters
     ----------
@@ -101,20 +81,20 @@ def group_cells(table: pa.Table, grid: Mapping[str, Any], request: CoarserGrid) 
             "a roll-up needs a coarser grid: give a resolution, a timeslot or label columns, or "
             "ask for one cell."
         )
-    if request.one_cell:
-        return _one_cell(table)
-    if grid["kind"] == "hexagons":
-        return _group_hexagons(table, grid, request)
-    return _group_labels(table, grid, request)
-
-
-def _group_hexagons(table: pa.Table, grid: Mapping[str, Any], request: CoarserGrid) -> CellGroups:
-    if request.columns is not None:
-        raise InputError(
-            "the release has hexagons and no label columns; give a resolution or a timeslot."
-        )
-    place = _parents(table, grid, request.resolution)
-    slot, timeslot = _longer_slots(table, grid, request.timeslot)
+    if not request.one_cell and grid["kind"] == "labels":
+        return _group_labels(table, grid, request)
+    place = slot = timeslot = None
+    if not request.one_cell:
+        if request.columns is not None:
+            raise InputError(
+                "the release has hexagons and no label columns; give a resolution or a timeslot."
+            )
+        place = _parents(table, grid, request.resolution)
+        slot, timeslot = _longer_slots(table, grid, request.timeslot)
+    if place is None and slot is None:
+        cells = CellTable(OneCell(), labels={"cell": (ALL_RECORDS,)})
+        one = {"kind": "labels", "columns": ["cell"]}
+        return cells, np.zeros(table.num_rows, dtype=np.int64), one
     keys = np.zeros((table.num_rows, 2), dtype=np.uint64)
     if place is not None:
         keys[:, 0] = place
@@ -122,26 +102,18 @@ def _group_hexagons(table: pa.Table, grid: Mapping[str, Any], request: CoarserGr
         # Seconds may be negative before 1970; equal keys stay equal, and order is that of time.
         keys[:, 1] = (slot - np.iinfo(np.int64).min).astype(np.uint64)
     _, row, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    parents = None if place is None else place[row]
-    slots = None if slot is None else slot[row]
-    if parents is None and slots is None:
-        return _one_cell(table)
     resolution = grid["resolution"] if request.resolution is None else request.resolution
-    coarse = Cells(
-        int(grid["resolution"] if parents is None else resolution),
-        timeslot,
-        grid["timezone"],
-        grid["slot"],
+    finest = grid["resolution"] if place is None else resolution
+    coarse = Cells(int(finest), timeslot, grid["timezone"], grid["slot"])
+    cells = CellTable(
+        coarse, None if place is None else place[row], None if slot is None else slot[row]
     )
-    section = dict(grid) | {
-        "resolution": None if parents is None else resolution,
-        "timeslot": timeslot,
-    }
-    return CellGroups(CellTable(coarse, parents, slots), group.ravel(), section)
+    section = {"resolution": None if place is None else resolution, "timeslot": timeslot}
+    return cells, group.ravel(), dict(grid) | section
 
 
 def _parents(
-    table: pa.Table, grid: Mapping[str, Any], resolution: int | str | None
+    table: pa.Table, grid: Grid, resolution: int | str | None
 ) -> NDArray[np.uint64] | None:
     """Return the parent of each cell's hexagon; None for one place."""
     if resolution == EVERYTHING:
@@ -150,33 +122,28 @@ def _parents(
     if resolution is None:
         return names
     finest = int(grid["resolution"])
-    if (
-        isinstance(resolution, bool)
-        or not isinstance(resolution, int)
-        or not 0 <= resolution <= finest
-    ):
+    if resolution is True or resolution not in range(finest + 1):
         raise InputError(
             f"the release has hexagons of resolution {finest}, so a roll-up has resolution 0 to "
             f'{finest} or "all", got {resolution!r}.'
         )
-    return hexagons.parents(names, resolution)
+    return hexagons.parents(names, int(resolution))
 
 
 def _longer_slots(
-    table: pa.Table, grid: Mapping[str, Any], timeslot: str | None
+    table: pa.Table, grid: Grid, timeslot: str | None
 ) -> tuple[Ints | None, str | None]:
     """Return the longer slot of each cell with its length; None for one time."""
-    if "slot" not in table.column_names:
-        if timeslot not in (None, EVERYTHING):
-            raise InputError("the release has no timeslots; leave timeslot out.")
-        return None, None
-    if timeslot == EVERYTHING:
+    has_slots = "slot" in table.column_names
+    if not has_slots and timeslot not in (None, EVERYTHING):
+        raise InputError("the release has no timeslots; leave timeslot out.")
+    if not has_slots or timeslot == EVERYTHING:
         return None, None
     starts = slot_starts(table["slot"].to_pylist())
     if timeslot is None:
         return starts, str(grid["timeslot"])
-    seconds, shorter = slot_seconds(timeslot), slot_seconds(grid["timeslot"])
-    if seconds % shorter:
+    seconds = slot_seconds(timeslot)
+    if seconds % slot_seconds(grid["timeslot"]):
         raise InputError(
             f"slots of {grid['timeslot']} do not fill slots of {timeslot}; give a multiple of "
             f'{grid["timeslot"]}, or "all".'
@@ -184,7 +151,10 @@ def _longer_slots(
     return starts // seconds * seconds, timeslot
 
 
-def _group_labels(table: pa.Table, grid: Mapping[str, Any], request: CoarserGrid) -> CellGroups:
+def _group_labels(
+    table: pa.Table, grid: Grid, request: CoarserGrid
+) -> tuple[CellTable, Ints, Grid]:
+    """Return the cells of fewer label columns."""
     if request.columns is None:
         raise InputError(
             "the release has labels and no hexagons; name the label columns to keep, or ask for "
@@ -204,34 +174,20 @@ def _group_labels(table: pa.Table, grid: Mapping[str, Any], request: CoarserGrid
     labels = dict(zip(names, zip(*distinct, strict=True), strict=True))
     group = np.array([index[row] for row in rows], dtype=np.int64)
     section = {"kind": "labels", "columns": list(names)}
-    return CellGroups(CellTable(Labels(*names), labels=labels), group, section)
-
-
-def _one_cell(table: pa.Table) -> CellGroups:
-    cells = CellTable(OneCell(), labels={"cell": (ALL_RECORDS,)})
-    section = {"kind": "labels", "columns": ["cell"]}
-    return CellGroups(cells, np.zeros(table.num_rows, dtype=np.int64), section)
+    return CellTable(Labels(*names), labels=labels), group, section
 
 
 def slot_starts(names: Sequence[str]) -> NDArray[np.int64]:
     """Return the starts of slots in seconds: since 1970 if dated, since midnight if pooled.
-
-    Parameters
-    ----------
-    names : sequence of str
-        As in the column `slot`.
 
     Examples
     --------
     >>> slot_starts(["00:15", "1970-01-02T01:00"]).tolist()
     [900, 90000]
     """
-    seconds = {name: _seconds(name) for name in set(names)}
+    dated = {name: name if "T" in name else f"1970-01-01T{name}" for name in set(names)}
+    seconds = {
+        name: round(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
+        for name, text in dated.items()
+    }
     return np.array([seconds[name] for name in names], dtype=np.int64)
-
-
-def _seconds(name: str) -> int:
-    if "T" not in name:
-        hours, minutes = name.split(":")
-        return 3600 * int(hours) + 60 * int(minutes)
-    return round(datetime.fromisoformat(name).replace(tzinfo=UTC).timestamp())

@@ -95,17 +95,24 @@ class ReleaseSource:
             )
 
 
-def open_sources(
-    release: Release | str | Path, *, key: str | Path | None = None
-) -> dict[str, ReleaseSource]:
-    """Return each value column of a release, or of a folder, which is checked as by `hv.verify`.
+def open_source(
+    release: Release | str | Path, value: str | None = None, *, key: str | Path | None = None
+) -> ReleaseSource:
+    """Return a value column of a release, or of a folder, which is checked as by `hv.verify`.
 
-    A release without value columns of their own has one source, named "".
+    Parameters
+    ----------
+    release : Release, str or Path
+    value : str, optional
+        Name of the value column; not needed where there is one alone.
+    key : str or Path, optional
+        File of the holder's public key.
 
     Raises
     ------
     InputError
-        If the folder is not as it was written, or it is neither a release nor a folder.
+        If the folder is not as it was written, it is neither a release nor a folder, or it has
+        several value columns and none of them is named.
     """
     folder = Path(release) if isinstance(release, (str, Path)) else None
     whole = load(folder, key=key) if folder is not None else release
@@ -114,9 +121,14 @@ def open_sources(
             f"a release or its folder is needed, got {type(whole).__name__}; pass what "
             "hv.release or hv.load returned."
         )
+    alone = whole.releases
+    chosen = [*alone] if value is None else [name for name in alone if name == value]
+    if len(chosen) != 1:
+        raise InputError(
+            f"the release has the value columns {', '.join(alone)}; name one (value=, --value)."
+        )
     checksum = None if folder is None else receipt.file_digest(folder / receipt.NAME)
-    sources = {column: _source(single, checksum) for column, single in whole.releases.items()}
-    return sources if len(sources) > 1 else {"": next(iter(sources.values()))}
+    return _source(alone[chosen[0]], checksum)
 
 
 def _source(release: Release, checksum: str | None) -> ReleaseSource:
@@ -175,30 +187,20 @@ def numbers_with_noise(source: ReleaseSource, statistic: str) -> CellNumbers:
     laplace = unknown if is_gaussian else scale
     if not source.strategy:
         noise = law.limit95 * scale
-        return CellNumbers(
-            number, noise, noise, bias, bias, laplace, "proven", is_gaussian=is_gaussian
-        )
-    is_single = statistic == "mean"
-    noise = law.limit95 * scale if is_single else np.maximum(bound - bias, 0.0)
+        return CellNumbers(number, noise, noise, bias, bias, laplace, "proven", is_gaussian)
+    is_mean = statistic == "mean"
+    noise = law.limit95 * scale if is_mean else np.maximum(bound - bias, 0.0)
     typical = BOUND_PER_MEAN * np.maximum(error - law.mean_absolute * scale, 0.0)
     below, above = np.maximum(number - low, typical), np.maximum(high - number, typical)
     if f"{statistic}_estimate" in source.table.column_names:
-        estimate, expected = (
-            source.column(f"{statistic}_{key}") for key in ("estimate", "expected_error")
-        )
-        far = BOUND_PER_MEAN * expected
+        estimate = source.column(f"{statistic}_estimate")
+        far = BOUND_PER_MEAN * source.column(f"{statistic}_expected_error")
         below = np.clip(number - estimate + far, typical, below)
         above = np.clip(estimate - number + far, typical, above)
     is_cut = np.array(source.table[f"{statistic}_quality"].to_pylist()) == CUT_OFF
     # Estimates that remember earlier days have no cells cut off, but the noisy numbers may.
     is_cut |= f"{statistic}_today" in source.table.column_names
-    return CellNumbers(
-        number,
-        noise,
-        noise,
-        np.where(is_cut, below, typical),
-        np.where(is_cut, above, typical),
-        laplace if is_single else unknown,
-        "model",
-        is_gaussian and is_single,
-    )
+    below, above = (np.where(is_cut, side, typical) for side in (below, above))
+    scales = laplace if is_mean else unknown
+    gaussian = is_gaussian and is_mean
+    return CellNumbers(number, noise, noise, below, above, scales, "model", gaussian)

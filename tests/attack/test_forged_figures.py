@@ -28,9 +28,9 @@ from hexveil.publishing import receipt
 from hexveil.publishing.archive.archive import open_archive
 from hexveil.publishing.archive.archive_listing import CurrentRelease
 from hexveil.publishing.estimates.places import without_places
+from hexveil.publishing.manifest import as_current
 from hexveil.publishing.verification import file_comparison, verify
 from hexveil.publishing.verification.archive_checks import ArchiveVerdict, check_archive
-from hexveil.publishing.verification.former_folders import as_current
 from hexveil.report.payload import script_json
 from publishing.releases import statements_of
 

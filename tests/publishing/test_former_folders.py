@@ -87,7 +87,7 @@ CHANGES = {
         (field("load/manifest.json", lambda m: m.pop("losses")), "breaks its schema"),
         (
             field("load/manifest.json", lambda m: m["cells"][0]["noised"][0].update(scale=1.0)),
-            "mean_scale is not what manifest.json says",
+            "mean_scale does not follow",
         ),
     ),
     "presence-labels": (

@@ -32,7 +32,6 @@ from hexveil.publishing import receipt, signing
 from hexveil.publishing.catalogue import data_files, metadata_files
 from hexveil.publishing.catalogue.data_files import TILES
 from hexveil.publishing.catalogue.holder_statements import Catalogue
-from hexveil.publishing.catalogue.release_description import find_coverage
 from hexveil.publishing.components import column_prefixes, statements, statements_of_whole
 from hexveil.publishing.estimates import places
 from hexveil.publishing.estimates.places import with_places
@@ -199,35 +198,6 @@ def with_statements(
     """Return the manifest with the titles and facts that the holder states, if there are any."""
     facts = {} if catalogue is None else catalogue.stated()
     return manifest | dict(titles or {}) | ({"catalogue": facts} if facts else {})
-
-
-def list_files(
-    table: pa.Table,
-    sections: dict[str, Any],
-    *,
-    catalogue: Catalogue | None,
-    tiles: bool | None,
-    signed: bool,
-) -> tuple[str, ...]:
-    """Return the names of the files of a release, from its cells and the manifest about them."""
-    sections = with_statements(sections, catalogue)
-    dated = find_coverage(table, sections).start is not None
-    optional = {
-        "cells.geojson": "hexagon" in table.column_names,
-        TILES: data_files.wants_tiles(table, tiles),
-        metadata_files.ITEM: dated,
-        signing.NAME: signed,
-    }
-    always = (
-        "cells.parquet",
-        "cells.csv",
-        "manifest.json",
-        "README.txt",
-        PAGE,
-        *metadata_files.ALWAYS,
-        receipt.NAME,
-    )
-    return tuple(sorted((*always, *(name for name, present in optional.items() if present))))
 
 
 def write_tables(folder: Path, table: pa.Table, *, tiled: bool) -> None:

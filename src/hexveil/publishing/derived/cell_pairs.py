@@ -9,7 +9,7 @@ are named pair with each other in every place.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -158,16 +158,6 @@ def place_columns(table: pa.Table) -> list[str]:
     end = names.index(next(entry for entry in ("is_open", "users", "cells") if entry in names))
     labels = [name for name in names[:end] if name not in fixed]
     return labels or ([] if "slot" in table.column_names else ["cell"])
-
-
-def check_names(labels: Iterable[str], columns: Iterable[str]) -> None:
-    """Refuse label columns with names that a derived table needs for itself."""
-    reserved = sorted({*columns}.intersection(labels))
-    if reserved:
-        raise InputError(
-            f"the label column {reserved[0]!r} has the name of a column of the result; publish "
-            "with another name."
-        )
 
 
 def _keys(table: pa.Table, time: Ints) -> list[tuple[Any, ...]]:

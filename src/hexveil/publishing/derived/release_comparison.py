@@ -52,11 +52,11 @@ from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.base.work_share import FOLDER_CHECK, parts_of_work
 from hexveil.model.statistic_terms import column_of
+from hexveil.publishing.components import refuse_labels
 from hexveil.publishing.derived.cell_numbers import CellNumbers, bounded_tail, pair_bound, pair_tail
 from hexveil.publishing.derived.cell_pairs import (
     CellPairs,
     check_comparable,
-    check_names,
     pair_cells,
     place_columns,
 )
@@ -238,7 +238,7 @@ def _table(
         "verdict": np.where(is_found, direction, UNCLEAR).tolist(),
     }
     places = place_columns(tables[0])
-    check_names(places, columns)
+    refuse_labels(places, columns)
     return pa.table({name: tables[0][name] for name in places} | columns)
 
 

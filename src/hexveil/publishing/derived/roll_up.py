@@ -24,8 +24,9 @@ import pyarrow as pa
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.model.statistic_terms import column_of
+from hexveil.publishing.components import refuse_labels
 from hexveil.publishing.derived.cell_numbers import CellNumbers, add_cells, average_cells
-from hexveil.publishing.derived.cell_pairs import check_names, check_open
+from hexveil.publishing.derived.cell_pairs import check_open
 from hexveil.publishing.derived.coarser_cells import CoarserGrid, group_cells
 from hexveil.publishing.derived.days_roll_up import KindOfDay, RolledUpDays, roll_up_days
 from hexveil.publishing.derived.derived_table import DerivedTable
@@ -160,7 +161,7 @@ def roll_up_release(
     averages = _interval_columns(numbers, column, *view.limits)
     # Labels end at the first count, which is that of units where there is one.
     columns = averages | counts if column == USERS else counts | counted | averages | weights
-    check_names(coarse.labels, (*COUNTS, *columns))
+    refuse_labels(coarse.labels, (*COUNTS, *columns))
     table = pa.table(name_columns(coarse) | columns)
     section = {key: part for key, part in section.items() if key not in GRID_OF_RELEASE}
     manifest = {**source.manifest, "grid": section}

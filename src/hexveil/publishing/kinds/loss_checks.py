@@ -97,34 +97,24 @@ def _check_squares(stated: ReleaseStatements) -> Iterator[str]:
 
 def _check_losses(stated: ReleaseStatements) -> Iterator[str]:
     """Yield contradictions between the losses and the cells."""
-    recomputed, added = recompute_losses(stated), stated.added
-    units = stated.manifest["losses"]["units"]
-    # Where nearly all of a cell is clipped, its bias determines the remainder badly.
-    # Rounding is relative to the rates, not to their difference, which can cancel.
-    slack = TOLERANCE * (1.0 + recomputed.total.low + _sum_of_rates(stated))
-    rounding = 1e-6 if stated.delta else 0.0
-    lose, loses = (
-        ("have squares of mu of", "has a square of mu of") if stated.delta else ("lose", "loses")
-    )
-    if not recomputed.total.contains(added["mean"] * units, slack, rounding):
-        yield (
-            f"all units together {lose} {recomputed.total} by the scales, biases and bounds of the "
-            f"cells, and {added['mean'] * units:.6g} by the losses stated."
-        )
-    if not recomputed.largest.contains(added["max"], slack, rounding):
-        yield (
-            f"the most exposed unit {loses} {recomputed.largest} by the scales, biases, bounds and "
-            f"counts of the cells, and {added['max']:.6g} as stated."
-        )
-
-
-def _sum_of_rates(stated: ReleaseStatements) -> float:
-    """Return the sum of all rates, to which rounding is relative."""
+    total, largest = recompute_losses(stated)
+    added, units = stated.added, stated.manifest["losses"]["units"]
     powers = {"mean": 1, "variance": 2}
-    return sum(
-        float(share_of_noise(stated.span ** powers[p.name], p.scale).sum())
+    rates = (
+        share_of_noise(stated.span ** powers[p.name], p.scale).sum()
         for p in stated.statistics.values()
     )
+    # Where nearly all of a cell is clipped, its bias determines the remainder badly.
+    # Rounding is relative to the rates, not to their difference, which can cancel.
+    slack = TOLERANCE * (1.0 + total[0] + float(sum(rates)))
+    rounding = 1e-6 if stated.delta else 0.0
+    for subject, limits, number in (
+        ("all units together lose", total, added["mean"] * units),
+        ("the most exposed unit loses", largest, added["max"]),
+    ):
+        low, high = limits[0] * (1.0 - rounding) - slack, limits[1] * (1.0 + rounding) + slack
+        if not low <= number <= high:
+            yield f"{subject} another sum by the scales, biases, bounds and counts of the cells."
 
 
 def _check_steps(stated: ReleaseStatements) -> Iterator[str]:
@@ -264,42 +254,3 @@ def _is_within_scale(cell: Json) -> bool:
         return True
     largest = statistic["scale"] * (1.0 + TOLERANCE)
     return bool(result["lower"] <= result["upper"] and result["scale"] <= largest)
-
-
-def describe_losses(stated: ReleaseStatements) -> Iterator[str]:
-    """Yield the figures that were recomputed and agree, in words."""
-    recomputed, losses, added = recompute_losses(stated), stated.manifest["losses"], stated.added
-    unit, by = stated.manifest["guarantee"]["privacy_unit"], "biases and bounds"
-    all_losses, loss = "losses", "loss"
-    if stated.delta:
-        all_losses, loss, by = "squares of mu", "square of mu", "biases and counts"
-    yield (
-        f"sum of the {all_losses} of {losses['units']:,} {unit}s: {recomputed.total} by scales, "
-        f"{by}, {losses['units'] * added['mean']:.6g} as stated"
-    )
-    yield (
-        f"{loss} of the most exposed {unit}: {recomputed.largest} by scales, bounds and counts, "
-        f"{added['max']:.6g} as stated"
-    )
-    if stated.delta:
-        yield (
-            f"loss of the most exposed {unit} from it: "
-            f"{square_epsilon(Fraction(added['max']), stated.delta):.6g} at delta "
-            f"{float(stated.delta):g}, {losses['max']:.6g} as stated"
-        )
-
-
-def describe_unknown(stated: ReleaseStatements) -> Iterator[str]:
-    """Yield the figures that could not be recomputed, in words."""
-    unit = stated.manifest["guarantee"]["privacy_unit"]
-    yield (
-        f"the loss of each {unit}: the folder does not say who reported where, only how many, so "
-        "the largest one is known within limits"
-    )
-    total = recompute_losses(stated).total
-    if stated.delta:
-        yield "the exact sum of the squares of mu: they depend on who shares a cell with whom"
-    elif not math.isclose(total.low, total.high, rel_tol=TOLERANCE):
-        yield "the exact sum of the losses: variances or further steps leave limits"
-    if not stated.has_no_range or stated.manifest["smoothing"]:
-        yield "ends, grades, errors and counts that a model or a private interval leaves open"

@@ -70,6 +70,16 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 
+RECOMPUTED = (
+    "the loss of any privacy unit, present or not, by the noise of all stages",
+    "weights, numbers of units, and averages by noisy sums; and from which weight a cell is open",
+)
+UNKNOWN = (
+    "smoothed averages and statistics of distributions: their numbers are not in the folder",
+)
+"""What a folder lets anybody recompute, and what it does not."""
+
+
 def check_declared_statements(manifest: Json) -> Iterator[str]:
     """Yield statements that no release of this kind has; run before any part is used."""
     plan, statistics = manifest["plan"], manifest["plan"]["statistics"]
@@ -334,29 +344,3 @@ def _accuracy_faults(is_open: NDArray[np.bool_], manifest: Json) -> Iterator[str
             is_open.sum() < released.MIN_COMPARED
         ):
             yield "the accuracy in manifest.json is not that of so many open cells."
-
-
-def describe_presence(manifest: Json, _: pa.Table) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the figures that were recomputed and agree, and those that could not be, in words."""
-    guarantee, plan = manifest["guarantee"], manifest["plan"]
-    stages, columns = plan["stages"], plan["columns"]
-    at = f" at delta {guarantee['delta']}" if "delta" in guarantee else ""
-    loss = (
-        f"loss of any {guarantee['privacy_unit']}, present or not: "
-        f"{recomputed_loss(manifest):.9g} by the noise of {len(stages)} "
-        f"{'stage' if len(stages) == 1 else 'stages'}, {guarantee['epsilon_spent']} as stated{at}"
-    )
-    if has_shapes(plan["statistics"]):
-        unknown = ["statistics of distributions: they follow from numbers not in the folder"]
-    elif "balance_noisy" in columns:
-        unknown = ["smoothed averages: they borrow from cells whose numbers are not published"]
-    else:
-        unknown = ["averages and their intervals"] * (plan["statistics"] != [USERS])
-    return (loss, AVERAGES if "balance_noisy" in columns else INTERVALS), tuple(unknown)
-
-
-INTERVALS = (
-    "intervals of weights or numbers of units, and the weight from which a cell is open: by the "
-    "law of the noise"
-)
-AVERAGES = f"averages, by noisy sums; {INTERVALS}"

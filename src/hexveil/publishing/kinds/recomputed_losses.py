@@ -56,6 +56,7 @@ from hexveil.publishing.kinds import cell_range_checks as cell_ranges
 from hexveil.publishing.kinds.guarantee import added_losses, delta_of
 
 CellLimits = tuple[Floats, Floats, Floats]
+Limits = tuple[float, float]
 
 
 TOLERANCE = 1e-9
@@ -68,44 +69,20 @@ WEIGHT_LATTICE = 1e-3
 """More than what whole weights add to a square, as a part of it (model/pair_columns.py)."""
 
 
-@dataclass(frozen=True)
-class LossRange:
-    """Limits of a loss, which are equal where it is known exactly."""
+def recompute_losses(stated: ReleaseStatements) -> tuple[Limits, Limits]:
+    """Return limits of losses, or of squares of μ, by the cells: of their sum, and of the largest.
 
-    low: float
-    high: float
-
-    def contains(self, number: float, slack: float, rounding: float = 0.0) -> bool:
-        """Return whether a number is in it, up to a slack and a part of the limits."""
-        low, high = self.low * (1.0 - rounding), self.high * (1.0 + rounding)
-        return low - slack <= number <= high + slack
-
-    def __str__(self) -> str:
-        if math.isclose(self.low, self.high, rel_tol=TOLERANCE):
-            return f"{self.high:.6g}"
-        high = f" and at most {self.high:.6g}" if math.isfinite(self.high) else ""
-        return f"at least {self.low:.6g}{high}"
-
-
-@dataclass(frozen=True)
-class RecomputedLosses:
-    """Limits of the losses: of their sum over all units, and of the largest."""
-
-    total: LossRange
-    largest: LossRange
-
-
-def recompute_losses(stated: ReleaseStatements) -> RecomputedLosses:
-    """Return the limits of losses, or of squares of μ, by the cells (module head)."""
+    Both ends are equal where it is known exactly (module head).
+    """
     shared, (low, high, single) = shared_cost(stated), _cell_limits(stated)
     losses = stated.manifest["losses"]
     total = shared * losses["units"] + float(low.sum())
     largest_of_cells = shared + float((low / stated.users).max(initial=0.0))
     # Those who lose nothing do not lower the average of the others.
     average = total / max(losses["units"] - losses["at_zero"], 1)
-    return RecomputedLosses(
-        LossRange(total, shared * losses["units"] + float(high.sum())),
-        LossRange(max(largest_of_cells, average), shared + float(single.sum())),
+    return (
+        (total, shared * losses["units"] + float(high.sum())),
+        (max(largest_of_cells, average), shared + float(single.sum())),
     )
 
 

@@ -4,7 +4,7 @@ In this order: limits of files (untrusted_files.py), the manifest by its schema,
 holder's signature (signing.py); then the table, and of each component what its kind recomputes
 (part_kinds.py); then what they state together (whole_checks.py); then every file that is made of
 table and manifest, written again and compared (file_comparison.py). Folders of schema version 4 are
-read as of this one (former_folders.py).
+read as of this one.
 Not checked, because a folder cannot show it: that the noise was drawn, and that the ledger has the
 release (its holder can check the receipt's chain hash).
 """
@@ -23,7 +23,6 @@ import pyarrow as pa
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import FOLDER_CHECK, tell_share
 from hexveil.publishing import receipt, signing
-from hexveil.publishing.catalogue import metadata_files
 from hexveil.publishing.catalogue.data_files import TILES
 from hexveil.publishing.components import (
     column_prefixes,
@@ -32,13 +31,13 @@ from hexveil.publishing.components import (
     statements,
     statements_of_whole,
 )
+from hexveil.publishing.manifest import as_current, is_former
 from hexveil.publishing.markup import clean
 from hexveil.publishing.memory import stored_day
 from hexveil.publishing.part_kinds import kind_of, own_columns, split_by_column
 from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.verification import (
     file_comparison,
-    former_folders,
     memory_checks,
     untrusted_files,
 )
@@ -51,29 +50,18 @@ from hexveil.publishing.verification.table_checks import (
     without_geometry,
 )
 from hexveil.publishing.verification.untrusted_files import (
+    KNOWN_FILES,
     MAX_PROBLEMS,
     NOT_SIGNED,
     CheckedFiles,
     check_schema,
     read_json,
 )
-from hexveil.publishing.verification.whole_checks import (
-    check_together,
-    check_whole,
-    describe_whole,
-)
+from hexveil.publishing.verification.whole_checks import check_together, check_whole
 
 Json = dict[str, Any]
-Described = tuple[tuple[str, ...], tuple[str, ...]]
 
 TABLE_FILES = ("cells.parquet", "cells.csv", "cells.geojson")
-REQUIRED_FILES = frozenset(
-    {"cells.parquet", "cells.csv", "manifest.json", "README.txt", "report.html"}
-    | {*metadata_files.ALWAYS}
-)
-KNOWN_FILES = REQUIRED_FILES | {
-    "cells.geojson", TILES, metadata_files.ITEM, receipt.NAME, signing.NAME, stored_day.FILE,
-}  # fmt: skip
 MAX_FILES = 100
 MAX_PROBLEM_LENGTH = 300
 """Letters of a problem: names in it are a stranger's."""
@@ -92,9 +80,9 @@ class FolderVerdict:
     problems : tuple of str
         Its problems, a sentence each.
     recomputed : tuple of str
-        Figures computed anew from the folder's scales, biases, bounds and counts, which agree.
+        What was computed anew from the folder, and agrees.
     unknown : tuple of str
-        Figures that could not be.
+        What could not be.
     signature : str
         Meaning of its signature, or that it has none.
     """
@@ -183,7 +171,7 @@ def check_folder(folder: Path, *, key: str | Path | None = None) -> FolderVerdic
     """Check a release folder; see `find_problems`."""
     check, issues = _examine(folder, key)
     # Figures of a folder with problems would be nobody's statement.
-    described = ((), ()) if issues else check.describe_losses()
+    described = ((), ()) if issues else check.describe()
     return FolderVerdict(issues, *described, signature=clean(check.signature))
 
 
@@ -247,18 +235,15 @@ class FolderCheck:
         tell_share(FOLDER_CHECK, 0.1)
         if error:
             return [error]
-        if former_folders.is_former(self.manifest):
+        if is_former(self.manifest):
             self.is_former = True
-            if former_folders.has_columns(self.manifest):
-                problems = former_folders.check_columns(self, names)
-                return until_error(problems, "the value columns cannot be compared.")
-            self.manifest = former_folders.as_current(self.manifest)
+            if self.manifest.get("kind") == "columns":
+                return ["an earlier version wrote a folder for each value column; check these."]
+            self.manifest = as_current(self.manifest)
         if issues := [*self.check_manifest()]:
             return issues
         tell_share(FOLDER_CHECK, 0.4)
-        files = CheckedFiles(
-            self.folder, names, self.key, required=REQUIRED_FILES, known=KNOWN_FILES
-        )
+        files = CheckedFiles(self.folder, names, self.key)
         if issues := [*files.find_irregular()]:
             return issues
         issues = [*files.compare_receipt(self.manifest), *files.check_signature()]
@@ -277,15 +262,14 @@ class FolderCheck:
             issues += kind_of(own).check_statements(own)
         yield from issues
 
-    def describe_losses(self) -> Described:
-        """Return the figures that were recomputed, and those that could not be."""
-        stated, several = statements(self.manifest), len(self.tables) > 1
-        figures, missing = describe_whole(self.manifest, stated) if several else ([], [])
-        for column, own in stated.items():
-            recomputed, unchecked = kind_of(own).describe(own, self.tables[column])
-            figures += [f"{column}: {text}" if several else text for text in recomputed]
-            missing += [text for text in unchecked if text not in missing]
-        return tuple(figures), (*missing, *self._describe_unread(), NOT_IN_FOLDER)
+    def describe(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return what was recomputed, and what a folder cannot show, in words."""
+        kinds = [kind_of(own) for own in statements(self.manifest).values()]
+        made, unknown = (
+            dict.fromkeys(text for kind in kinds for text in getattr(kind, name))
+            for name in ("recomputed", "unknown")
+        )
+        return (*made,), (*unknown, *self._describe_unread(), NOT_IN_FOLDER)
 
     def _describe_unread(self) -> Iterator[str]:
         """Yield the parts of files that were not compared, in words."""

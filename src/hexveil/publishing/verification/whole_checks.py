@@ -109,25 +109,3 @@ def _total_loss(statements: Mapping[str, Json]) -> float:
     return math.fsum(
         own["losses"]["units"] * added_losses(own)["mean"] for own in statements.values()
     )
-
-
-def describe_whole(manifest: Json, statements: Mapping[str, Json]) -> tuple[list[str], list[str]]:
-    """Return the figures of several columns together that were recomputed, and could not be."""
-    guarantee = manifest["guarantee"]
-    if is_private(manifest):
-        loss = (
-            f"loss of any {guarantee['privacy_unit']}, present or not, over all value columns: "
-            f"{_sum_of_parts(manifest)} by the columns, {guarantee['epsilon_spent']} as stated"
-        )
-        return [loss], []
-    kind = "squares of mu" if delta_of(manifest) else "losses"
-    units, mean = manifest["losses"]["units"], added_losses(manifest)["mean"]
-    total = (
-        f"sum of the {kind} of {units:,} units over all value columns: "
-        f"{_total_loss(statements):.6g} by the columns, {units * mean:.6g} as stated"
-    )
-    largest = (
-        "the largest loss over all value columns: it lies between the largest of a column and the "
-        "sum of these"
-    )
-    return [total], [largest]

@@ -80,21 +80,14 @@ FORGED = {
     "an unguarded formula": ("labels", text("cells.csv", "\"'=", '"='), ROWS),
     "a price in the README": ("labels", text("README.txt", "epsilon 40", "epsilon 4"), README),
     "a word of the README": ("labels", text("README.txt", "user", "user-day"), README),
-    "a bound": ("labels", lambda p: forge_table(p, "mean_low", first(lambda x: x - 1)), "mean_low"),
-    "an error": ("labels", lambda p: forge_table(p, "mean_error", first(lambda x: x / 2)),
-                 "mean_error does not follow"),
     "a grade": ("labels", lambda p: forge_table(p, "mean_quality", first(lambda _: "splendid")),
                 "mean_quality is not that of its bound"),
-    "a root": ("labels", lambda p: forge_table(p, "sd_raw", first(lambda x: x + 1)),
-               "are not the roots"),
     "a smoothed number": ("map", lambda p: forge_table(p, "mean_smoothed", first(lambda _: 999.0)),
                           "no interval within the bounds, around mean"),
     "another hexagon": ("map", lambda p: forge_table(p, "hexagon", first(lambda name: f"0{name}")),
                         "a hexagon that is none of the grid"),
     "no number": ("labels", lambda p: forge_table(p, "mean_raw", first(lambda _: float("nan"))),
                   "mean_raw has a row without a value"),
-    "an infinite number": ("labels", lambda p: forge_table(p, "sd_high", first(lambda _: 1e999)),
-                           "sd_high has a row without a value"),
 }  # fmt: skip
 
 

@@ -7,7 +7,6 @@ import sqlite3
 from fractions import Fraction
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import hexveil as hv
@@ -287,30 +286,6 @@ def test_noise_twenty_percent_off_is_rejected(book, monkeypatch, factor):
     assert abs(np.abs(standard_noise(book)).mean() - 1) > LIMIT
 
 
-def test_bounds_of_each_cell_below_zero(book, monkeypatch):
-    """Cells with bounds of their own, below zero too, publish the mean of the clamped sums."""
-    monkeypatch.setattr(noise, "add_laplace", lambda values, _: values)
-    scale = ValueLattice.of((-40, 20), "0.5")
-    dataset = dataset_of([[2, 1, 1], [1, 3, 2]], [100, 6, 0, 350, 120, 170], scale=scale)
-    bounds = {"line/0": (-40, 20), "line/1": (-30, -10), "line/2": (0, 20)}
-    plan = hv.plan(
-        dataset,
-        bounds=bounds,
-        epsilon=4,
-        method="per-cell",
-        mechanism=hv.mechanisms.Baseline(),
-        advise=False,
-    )
-    table = hv.release(dataset, plan, ledger=book, accept_noise=True).table
-    # In quanta of 0.5 above -40: sums per user, cut to n times the cell's own bounds.
-    expected = [
-        -40 + 0.5 * (100 + 6) / 3,
-        -40 + 0.5 * (20 + 180) / 4,
-        -40 + 0.5 * (120 + 170) / 3,
-    ]
-    assert table["mean_raw"].to_pylist() == pytest.approx(expected)
-
-
 @pytest.mark.parametrize("name", ["users", "mean_raw", "hexagon", "geometry"])
 def test_labels_must_not_take_a_columns_name(book, name, door):
     """A label column named like a column of the release is refused, nothing is spent."""
@@ -320,15 +295,6 @@ def test_labels_must_not_take_a_columns_name(book, name, door):
         hv.release(dataset, plan_of(dataset, 2), ledger=book, accept_noise=True)
     assert book.spent == 0
     assert door == []
-
-
-def test_sums_with_their_usual_columns_are_released(book):
-    """A label column `cell` that stands alone is the cell's name, whatever is in it."""
-    table = pa.table({"cell": ["a/b", "c"], "user": ["1", "1"], "n": [2, 1], "sum": [9.0, 5.0]})
-    dataset = hv.from_sums(table, bounds=(0, 65), min_users=1)
-    released = hv.release(dataset, plan_of(dataset, 2), ledger=book, accept_noise=True).to_arrow()
-    assert released["cell"].to_pylist() == ["a/b", "c"]
-    assert released.column_names.count("cell") == 1
 
 
 def changed(dataset, **facts):
@@ -391,21 +357,6 @@ def test_a_release_asks_for_a_ledger(city, plan):
     """Without a ledger the refusal says why and shows what to write."""
     with pytest.raises(hv.InputError, match=r"booked first.*hv\.Ledger"):
         hv.release(city, plan)
-
-
-@pytest.mark.parametrize("estimates", [("smoothed",), (), "smooth"])
-def test_other_estimates_are_refused(city, plan, book, estimates):
-    """Raw numbers, and smoothed ones beside them, are all there is; nothing is spent."""
-    with pytest.raises(hv.InputError, match=r'must be \("raw",\) or'):
-        hv.release(city, plan, ledger=book, accept_noise=True, estimates=estimates)
-    assert book.spent == 0
-    assert not hv.release(city, plan, ledger=book, accept_noise=True, estimates=["raw"]).replayed
-
-
-def test_only_a_data_set_is_released(city, plan, book):
-    """Public facts alone cannot be released."""
-    with pytest.raises(hv.InputError, match="records as read, got PublicMetadata"):
-        hv.release(city.public, plan, ledger=book, accept_noise=True)
 
 
 def test_there_is_no_seed_and_no_switch():

@@ -25,9 +25,9 @@ from hexveil.planning.method_comparison import Comparison, ComparisonRow
 from hexveil.planning.serialization import codec, plan_codec
 from hexveil.publishing import part_kinds
 from hexveil.publishing.estimates.table import described_table, name_counted_cells
-from hexveil.publishing.kinds import moment_checks, moment_manifest
+from hexveil.publishing.kinds import moment_checks, value_manifest
 from hexveil.publishing.kinds.guarantee import loss_section
-from hexveil.publishing.kinds.moment_manifest import occupancy_sections
+from hexveil.publishing.kinds.value_manifest import occupancy_sections
 from hexveil.publishing.part_kinds import component_schema
 from hexveil.publishing.verification.verify import find_problems
 from publishing.releases import forge_manifest, problems_after, statements_of
@@ -212,13 +212,14 @@ def recompute_totals(table, stated):
 TOTALS = part_kinds.ComponentKind(
     "values",
     publish_totals,
-    lambda *_: None,
+    lambda _: COLUMNS,
     lambda: component_schema("totals", SCHEMA),
     lambda _: (),
-    lambda _: moment_manifest.types_of(COLUMNS),
+    lambda _: value_manifest.types_of(COLUMNS),
     moment_checks.check_counted_cells,
     recompute_totals,
-    lambda *_: (("the bound of a total",), ()),
+    ("the bound of a total",),
+    (),
 )
 
 

@@ -13,23 +13,19 @@ from hypothesis import assume, given
 import hexveil as hv
 from examples import examples
 from hexveil.base.errors import InputError
-from hexveil.mechanisms import noise as noise_library
 from hexveil.mechanisms.looks import weighted_variance
 from hexveil.mechanisms.stage_data import centre_and_radius
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.feasible_sums import squares_range
-from publishing.drawing import interval_of
 from publishing.measuring import (
     check,
     second_moments,
-    shares_of,
     told_by_histogram,
     weighted_scales,
     weighted_statistic,
     weighted_variance_of,
     weighted_variances,
 )
-from publishing.releases import statements_of
 from publishing.setting import dataset_of
 
 COUNTS = np.array([[2, 1], [1, 0], [1, 2], [0, 1]])
@@ -215,21 +211,6 @@ def projected(dataset, plan, pair, shares):
     return float(scale.quantum) ** 2 * (second - first**2)
 
 
-def test_without_noise_it_is_the_projected_variance(book, monkeypatch):
-    """What is published is what the module's head says, to within its rounding, plus 2 B²."""
-    dataset, _ = fleet(60)
-    plan = planned(dataset, statistics=("variance",))
-    monkeypatch.setattr(noise_library, "add_laplace", lambda values, _: values)
-    made = hv.release(dataset, plan, ledger=book, accept_noise=True)
-    pair = interval_of(book.entries()[0], dataset, plan)
-    shares = shares_of(plan.allocation.clipping.weight)
-    b = plan.mean_noise * (pair[1] - pair[0]) / 1000
-    expected = projected(dataset, plan, pair, shares) + 2 * b**2
-    radius = statements_of(made)["plan"]["privacy_steps"][0]["radius"]
-    off = made.table["variance_noisy"].to_numpy() - expected
-    assert np.abs(off).max() <= radius**2 * 2.0**-19
-
-
 @st.composite
 def cases(draw):
     """Return a small data set with any possible sums, ends, and a plan's radius."""
@@ -289,49 +270,6 @@ def test_weights_and_rounding_are_within_the_stated_bias(case, epsilon):
         squares = dataset.sums.total_sq / occupancy.n
         square, first = (np.bincount(occupancy.cell, weights=p * one) for one in (squares, mean))
         assert target == pytest.approx(square - first**2, abs=1e-9)
-
-
-@pytest.mark.slow
-def test_noise_adds_no_bias():
-    """Averaged over the mean's noise, what is published is the variance: 2 B² is taken back."""
-    dataset, _ = fleet(30, cells=1)
-    plan = planned(dataset, epsilon=1)
-    pair = (20_000, 40_000)
-    interval = plan.allocation.clipping.with_ends(pair, 60_000)
-    found = plan.changed(allocation=replace(plan.allocation, clipping=interval))
-    exact = {
-        "mean": weighted_statistic(dataset, plan, pair),
-        "variance": second_moments(dataset, plan, pair),
-    }
-    scale = float(weighted_scales(found, 20_000)[0])
-    # A Laplace law in parts of equal chance, each by its middle.
-    tail = scale * np.log(4000 / (2 * np.arange(2000) + 1))
-    seen = [
-        weighted_variances({**exact, "mean": exact["mean"] + int(sign * e)}, found)[0]
-        for e in tail
-        for sign in (-1, 1)
-    ]
-    target = projected(dataset, found, pair, shares_of(interval.weight))[0]
-    b = float(found.mean_noise[0]) * 20
-    assert abs(np.mean(seen) - target) < 0.1 * b**2
-    assert np.std(seen) > b**2
-
-
-def test_records_without_squares_are_refused_before_anything_is_booked(book):
-    """Sums made elsewhere may have no squares; then there is no variance, and nothing is spent."""
-    dataset = dataset_of(np.ones((50, 2), dtype=int), 5)
-    with pytest.raises(InputError, match="needs sums of squares"):
-        hv.release(dataset, planned(dataset), ledger=book, accept_noise=True)
-    assert book.entries() == ()
-
-
-def test_what_does_not_fit_is_refused_before_it_is_booked(book):
-    """Noise that leaves 64 bits is refused from public facts."""
-    totals = np.full(6, 5)
-    dataset = dataset_of(np.ones((3, 2), dtype=int), totals, totals**2)
-    with pytest.raises(InputError, match=r"noise of variances .* does not fit whole numbers"):
-        hv.release(dataset, planned(dataset, epsilon="0.001"), ledger=book, accept_noise=True)
-    assert book.entries() == ()
 
 
 def test_a_variance_without_noise_is_refused(book):

@@ -25,12 +25,10 @@ from hexveil.publishing.estimates.table import ALL_COLUMNS
 from hexveil.publishing.kinds import (
     distribution_checks,
     moment_checks,
-    moment_manifest,
     presence_checks,
+    value_manifest,
 )
-from hexveil.publishing.kinds.distribution_manifest import distribution_entry
 from hexveil.publishing.kinds.distribution_table import decode_release, released_columns
-from hexveil.publishing.kinds.moment_manifest import moment_entry
 from hexveil.publishing.kinds.presence_manifest import presence_entry
 from hexveil.publishing.kinds.presence_table import (
     TAKEN,
@@ -39,6 +37,7 @@ from hexveil.publishing.kinds.presence_table import (
     map_accuracy,
     released_table,
 )
+from hexveil.publishing.kinds.value_manifest import distribution_entry, moment_entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -170,7 +169,7 @@ KINDS: dict[str, ComponentKind] = {
         lambda _: ALL_COLUMNS,
         partial(component_schema, MomentComponent.kind),
         lambda _: (),
-        moment_manifest.typed_columns,
+        value_manifest.typed_columns,
         moment_checks.check_counted_cells,
         moment_checks.check_moments,
         moment_checks.RECOMPUTED,

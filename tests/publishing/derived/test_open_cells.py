@@ -22,6 +22,7 @@ from hexveil.mechanisms.presence.presence_decoding import (
 from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.publishing.derived.cell_numbers import CellNumbers, add_cells
+from hexveil.publishing.derived.derived_numbers import ReleaseSource
 from hexveil.publishing.derived.open_cells import (
     CellSums,
     OpenCells,
@@ -30,7 +31,6 @@ from hexveil.publishing.derived.open_cells import (
     unit_numbers,
 )
 from hexveil.publishing.derived.release_comparison import find_changes, find_discoveries
-from hexveil.publishing.derived.release_source import ReleaseSource
 from hexveil.publishing.kinds.presence_manifest import presence_entry
 from hexveil.publishing.kinds.presence_table import decode_outputs, map_accuracy, released_table
 from hexveil.publishing.manifest import build_manifest
@@ -230,40 +230,6 @@ def test_an_average_of_one_cell_is_the_cell():
     assert shares.noise_low == pytest.approx(0.05)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("noise", [Laplace(1.0 * PARTS), Gaussian(1.4 * PARTS)])
-@pytest.mark.parametrize("typical", [0.3, 2.0])
-def test_roll_ups_of_cells_in_use_have_no_bias(noise, typical):
-    """Most cells weigh less than their noise: sums and averages are right, cut ones far off."""
-    world, runs = InventedMap(noise, typical, one_centre=True), 150
-    world.threshold, truth = None, world.weight.sum()
-    off, averages, weights = [], [], []
-    for _ in range(runs):
-        _, cells, true = world.released()
-        group = np.zeros(true.size, dtype=np.int64)
-        made, total = average_open_cells(cells, group), add_cells(cells.weights, group)
-        cut = np.maximum(cells.weight, 0.0)
-        goal = np.average(true, weights=world.weight)
-        low, high = made.number - made.noise_low, made.number + made.noise_high
-        low, high = low - made.bias_low, high + made.bias_high
-        averages.append(low <= goal <= high)
-        weights.append(total.low <= truth <= total.high)
-        sums = world.centre * cells.weight + world.radius * cells.sums.balance
-        off.append((total.number[0] - truth, cut.sum() - truth, sums.sum() / PARTS))
-    deviation = noise.sum_deviation / PARTS * np.sqrt(120 / runs)
-    by_sum, by_cut, sums = np.mean(off, axis=0)
-    assert abs(by_sum) < 4.0 * deviation
-    assert by_cut > 8.0 * deviation
-    assert sums == pytest.approx(goal_of(world), abs=4.0 * deviation)
-    assert np.mean(averages) >= 0.93
-    assert np.mean(weights) >= 0.93
-
-
-def goal_of(world):
-    """Return the weights of an invented map times its averages, without model errors."""
-    return np.sum(world.weight * (world.centre + world.radius * world.ratio)) / PARTS
-
-
 # ---- releases and folders ----
 
 SPEEDS = {"before": 30.0, "after": 52.0}
@@ -311,17 +277,6 @@ def maps():
             plan = hv.plan(dataset, epsilon=6, fleet=fleet, statistics=kind)
             made.setdefault(kind, []).append(released(dataset, plan, name, seed))
     return made
-
-
-@pytest.fixture(scope="module")
-def folders(maps, tmp_path_factory):
-    """Return the folders of the maps of averages, and of distributions."""
-    place = tmp_path_factory.mktemp("maps")
-    pairs = {"mean": maps["mean"], "all": maps[STATISTICS]}
-    return {
-        name: [one.write(place / f"{name}-{side}") for one, side in zip(pair, SPEEDS, strict=True)]
-        for name, pair in pairs.items()
-    }
 
 
 def test_maps_are_compared_cell_by_cell(maps):

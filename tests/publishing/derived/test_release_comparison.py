@@ -12,9 +12,8 @@ import pytest
 
 import hexveil as hv
 from hexveil.publishing.derived.cell_numbers import pair_bound, sum_bound
-from hexveil.publishing.derived.coarser_cells import CoarserGrid
+from hexveil.publishing.derived.derived_cells import CoarserGrid
 from hexveil.publishing.derived.roll_up import RolledUpRelease
-from hexveil.report.payload import GRADES
 from publishing.releases import release_of, released, restated, statements_of
 
 
@@ -209,23 +208,6 @@ def test_the_folder_of_a_comparison(mapped, tmp_path):
         made.write(folder)
 
 
-def test_what_cannot_be_told_is_left_blank(mapped, tmp_path):
-    """Without a cell that changed, the map has no colour at all; names come from the context."""
-    before = hv.load(mapped[0])
-    (tmp_path / "names.json").write_text(
-        json.dumps({"type": "Point", "coordinates": [72.8, 21.2]}), "utf-8"
-    )
-    made = hv.compare_releases(before, moved(before))
-    folder = made.write(tmp_path / "same", context=tmp_path / "names.json")
-    text, data = page_of(folder / "comparison.html")
-    assert {GRADES[grade] for grade in data["columns"]["quality"]} == {"cannot be told"}
-    assert f"({len(before)} cells): left blank" in text
-    assert len(data["map"]["context"]) == 1
-    with pytest.raises(hv.InputError, match="context: the file"):
-        made.write(tmp_path / "none", context=tmp_path / "missing.json")
-    assert not (tmp_path / "none").exists()
-
-
 @pytest.mark.slow
 def test_hexagons_become_parents_and_hours_days(mapped):
     """Averages over parents and days are those of their cells' records, with exact bounds."""
@@ -333,24 +315,3 @@ def test_parents_group_their_children(mapped):
     assert {row["hexagon"]: row["records"] for row in rows} == expected
     assert made.statement["grid"]["resolution"] == 5
     assert made.statement["grid"]["timeslot"] is None
-
-
-@pytest.mark.slow
-def test_smoothed_estimates_change_no_comparison(tmp_path):
-    """Intervals are those of the noise, whether or not estimates were smoothed."""
-    smoothed = release_of(tmp_path / "map", "squares", mapped=True, smoothed=True)
-    raw = release_of(tmp_path / "map", "squares", mapped=True)
-    assert raw.replayed
-    for statistic in ("mean", "variance", "sd"):
-        made = [
-            hv.compare_releases(release, moved(release), statistic=statistic).table
-            for release in (smoothed, raw)
-        ]
-        low, high = (
-            [table[f"change_{end}"].to_numpy() for table in made] for end in ("low", "high")
-        )
-        assert made[0]["change"].equals(made[1]["change"])
-        # A root has one bound for both sides where the ends in the table are those of smoothing.
-        assert (low[0] <= low[1] + 1e-9).all()
-        assert (high[0] >= high[1] - 1e-9).all()
-        assert statistic == "sd" or low[0] == pytest.approx(low[1])

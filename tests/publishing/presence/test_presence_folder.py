@@ -328,38 +328,3 @@ def test_another_model_is_another_door(tmp_path):
         hv.plan(dataset, epsilon=1)
     with pytest.raises(InputError, match="needs public presence"):
         hv.capacity(dataset, epsilon=1)
-
-
-def test_a_histogram_of_a_cell_is_drawn(made):
-    """Bins at their ends with their intervals; other releases, cells and closed ones are named."""
-    axes = pytest.importorskip("matplotlib.pyplot").subplots()[1]
-    table = made[4].table
-    names, is_open = table["cell"].to_pylist(), table["is_open"].to_pylist()
-    row = is_open.index(True)
-    made[4].plot_histogram(names[row], axes)
-    bars = [(bar.get_x() + bar.get_width() / 2, bar.get_height()) for bar in axes.patches]
-    assert [x for x, _ in bars] == pytest.approx([2.5 + 5 * k for k in range(20)])
-    assert [y for _, y in bars] == [table[f"histogram_{k:02d}"][row].as_py() for k in range(1, 21)]
-    for release, cell, message in (
-        (made[0], names[row], "no histogram"),
-        (made[4], "elsewhere", "no cell 'elsewhere'"),
-        (made[4], names[is_open.index(False)], "is closed"),
-    ):
-        with pytest.raises(InputError, match=message):
-            release.plot_histogram(cell, axes)
-
-
-def test_pictures_of_labels_leave_closed_ones_out(made):
-    """A chart of labels has its open cells; where all are closed there is no picture."""
-    pytest.importorskip("matplotlib")
-    table = pa.table(
-        {"cell": ["a", "b"], "is_open": [True, False], "quality": ["good", "closed"]}
-        | {name: pa.array([x, None]) for name, x in (("mean", 3.0), ("mean_low", 2.0))}
-        | {name: pa.array([x, None]) for name, x in (("mean_high", 4.0), ("weight", 9.0))}
-    )
-    release = hv.Release(table, made[0].manifest, made[0].epsilon, replayed=False)
-    html = release._repr_html_()
-    assert html.count("<img") == 1
-    assert "(1 cell closed)" in html
-    closed = hv.Release(table.slice(1), release.manifest, release.epsilon, replayed=False)
-    assert "<img" not in closed._repr_html_()

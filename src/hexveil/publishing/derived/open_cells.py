@@ -67,7 +67,7 @@ from hexveil.mechanisms.presence.presence_decoding import (
     weight_interval,
 )
 from hexveil.publishing.derived.cell_numbers import CellNumbers, add_cells
-from hexveil.publishing.derived.release_source import ReleaseSource
+from hexveil.publishing.derived.derived_numbers import ReleaseSource
 from hexveil.publishing.kinds.presence_manifest import stage_law, stated_ranges
 from hexveil.publishing.kinds.presence_table import ENDS, has_shapes
 from hexveil.report.manifest_view import ManifestView

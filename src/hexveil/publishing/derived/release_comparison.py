@@ -54,20 +54,20 @@ from hexveil.base.work_share import FOLDER_CHECK, parts_of_work
 from hexveil.model.statistic_terms import column_of
 from hexveil.publishing.components import refuse_labels
 from hexveil.publishing.derived.cell_numbers import CellNumbers, bounded_tail, pair_bound, pair_tail
-from hexveil.publishing.derived.cell_pairs import (
+from hexveil.publishing.derived.derived_cells import (
     CellPairs,
     check_comparable,
     pair_cells,
     place_columns,
 )
-from hexveil.publishing.derived.derived_table import DerivedTable
 from hexveil.publishing.derived.open_cells import map_numbers
-from hexveil.publishing.derived.release_source import (
+from hexveil.publishing.derived.roll_up import RolledUpRelease
+from hexveil.publishing.derived.derived_numbers import (
+    DerivedTable,
     ReleaseSource,
     numbers_to_compare,
     open_source,
 )
-from hexveil.publishing.derived.roll_up import RolledUpRelease
 from hexveil.publishing.published_numbers import Release
 from hexveil.report.manifest_view import ManifestView, noun
 from hexveil.report.templates import render_sentence

@@ -119,7 +119,7 @@ def check_cell_ranges(manifest: Json, steps: Mapping[str, Json], tolerance: floa
 
 
 def check_histogram(manifest: Json, stated: Json, look: Json) -> Iterator[str]:
-    """Yield contradictions of a histogram's votes with what is stated to follow from them.
+    """Yield contradictions of a histogram's votes with ranges that are stated to follow from them.
 
     Parameters
     ----------

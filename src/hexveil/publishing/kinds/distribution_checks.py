@@ -40,16 +40,18 @@ from hexveil.model.statistic_terms import (
 from hexveil.planning.distribution.distribution_components import MOMENTS, SCORES, SHAPE
 from hexveil.publishing.estimates.accuracy import beats_constant
 from hexveil.publishing.kinds import distribution_table as released
-from hexveil.publishing.kinds import guarantee, loss_checks, moment_checks, moment_manifest
-from hexveil.publishing.kinds.distribution_manifest import nested_manifest
-from hexveil.publishing.kinds.guarantee import added_losses, delta_of, epsilon_text
-from hexveil.publishing.kinds.moment_checks import is_same
-from hexveil.publishing.kinds.recomputed_losses import ReleaseStatements
-from hexveil.publishing.verification.table_checks import (
+from hexveil.publishing.kinds import guarantee, loss_checks, moment_checks, value_manifest
+from hexveil.publishing.kinds.guarantee import (
     TOLERANCE,
+    added_losses,
+    delta_of,
+    epsilon_text,
     is_ascending,
     is_interval,
 )
+from hexveil.publishing.kinds.moment_checks import is_same
+from hexveil.publishing.kinds.recomputed_losses import ReleaseStatements
+from hexveil.publishing.kinds.value_manifest import nested_manifest
 from hexveil.report.manifest_view import numbers_of
 
 if TYPE_CHECKING:
@@ -132,9 +134,9 @@ def lattice_of(manifest: Json) -> ValueLattice:
 def typed_columns(manifest: Json) -> dict[str, pa.DataType]:
     """Return the columns of a release of distributions, with their types."""
     nested = [nested_manifest(manifest, MOMENTS)] if MOMENTS in manifest else []
-    moments = [name for own in nested for name in moment_manifest.moment_columns(own)]
+    moments = [name for own in nested for name in value_manifest.moment_columns(own)]
     names = ("users", "records", *moments, *released.released_columns(_terms(manifest)))
-    return moment_manifest.types_of(names)
+    return value_manifest.types_of(names)
 
 
 def _terms(manifest: Json) -> tuple[Term, ...]:

@@ -37,15 +37,15 @@ from hexveil.publishing.estimates.accuracy import (
 )
 from hexveil.publishing.estimates.table import cells_cut_off
 from hexveil.publishing.kinds import loss_checks
-from hexveil.publishing.kinds.guarantee import epsilon_text
-from hexveil.publishing.kinds.moment_manifest import occupancy_section
-from hexveil.publishing.kinds.recomputed_losses import ReleaseStatements, StatedStatistic
-from hexveil.publishing.verification.table_checks import (
+from hexveil.publishing.kinds.guarantee import (
     TOLERANCE,
     check_filled,
+    epsilon_text,
     is_ascending,
     is_close,
 )
+from hexveil.publishing.kinds.recomputed_losses import ReleaseStatements, StatedStatistic
+from hexveil.publishing.kinds.value_manifest import occupancy_section
 from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.report.manifest_view import RANGE, numbers_of
 

@@ -38,7 +38,12 @@ from hexveil.publishing.estimates.accuracy import beats_constant
 from hexveil.publishing.kinds import presence_table as released
 from hexveil.publishing.kinds.distribution_checks import check_estimates, lattice_of
 from hexveil.publishing.kinds.distribution_table import limits_of
-from hexveil.publishing.kinds.guarantee import check_delta, delta_of
+from hexveil.publishing.kinds.guarantee import (
+    TOLERANCE,
+    check_delta,
+    delta_of,
+    is_interval,
+)
 from hexveil.publishing.kinds.moment_checks import DEVIATION_TOLERANCE, is_same
 from hexveil.publishing.kinds.presence_manifest import (
     GAUSSIAN,
@@ -53,10 +58,6 @@ from hexveil.publishing.kinds.presence_table import (
     USERS,
     has_shapes,
     map_statistics,
-)
-from hexveil.publishing.verification.table_checks import (
-    TOLERANCE,
-    is_interval,
 )
 from hexveil.report.manifest_view import numbers_of
 

@@ -26,6 +26,7 @@ from hexveil.publishing.estimates.table import name_columns
 from hexveil.publishing.memory.stored_day import (
     EarlierRelease,
     Rows,
+    is_narrower,
     pack,
     places_of,
     statement_of,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import date
 
-    from hexveil.base.arrays import Bools, Floats
+    from hexveil.base.arrays import Floats
     from hexveil.learning.memory import Deviations, Forecast
     from hexveil.learning.published_day import Where
     from hexveil.mechanisms.pooled_law import MeanView
@@ -224,8 +225,3 @@ def choose(
     }
     cut_off = CutOff(cut_off.below & ~used, cut_off.above & ~used)
     return replace(posterior, **estimates, cut_off=cut_off), today
-
-
-def is_narrower(remembered: tuple[Floats, Floats], alone: tuple[Floats, Floats]) -> Bools:
-    """Return where the interval of the memory is narrower than the day's own."""
-    return np.asarray(remembered[1] - remembered[0] < alone[1] - alone[0])

@@ -38,16 +38,7 @@ from hexveil.publishing.part_kinds import kind_of, own_columns, split_by_column
 from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.verification import (
     file_comparison,
-    memory_checks,
     untrusted_files,
-)
-from hexveil.publishing.verification.table_checks import (
-    READ_ERRORS,
-    check_columns,
-    check_places,
-    is_same_version,
-    until_error,
-    without_geometry,
 )
 from hexveil.publishing.verification.untrusted_files import (
     KNOWN_FILES,
@@ -57,7 +48,16 @@ from hexveil.publishing.verification.untrusted_files import (
     check_schema,
     read_json,
 )
-from hexveil.publishing.verification.whole_checks import check_together, check_whole
+from hexveil.publishing.verification.whole_checks import (
+    READ_ERRORS,
+    check_columns,
+    check_places,
+    check_together,
+    check_whole,
+    is_same_version,
+    until_error,
+    without_geometry,
+)
 
 Json = dict[str, Any]
 
@@ -263,7 +263,7 @@ class FolderCheck:
         yield from issues
 
     def describe(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return what was recomputed, and what a folder cannot show, in words."""
+        """Return the figures that were recomputed, and those that a folder cannot show, in words."""
         kinds = [kind_of(own) for own in statements(self.manifest).values()]
         made, unknown = (
             dict.fromkeys(text for kind in kinds for text in getattr(kind, name))
@@ -276,7 +276,7 @@ class FolderCheck:
         if (self.folder / TILES).exists():
             yield TILES_UNREAD
         if (self.folder / stored_day.FILE).exists():
-            yield memory_checks.UNKNOWN
+            yield stored_day.UNKNOWN
         if self.is_former or not is_same_version(self.manifest):
             yield "the words of README.txt, page and descriptions: another version wrote them"
         elif file_comparison.has_layer(self.folder):
@@ -304,7 +304,7 @@ class FolderCheck:
         yield from self.recompute()
         memory = self.folder / stored_day.FILE
         content = untrusted_files.read_content(memory) if os.path.lexists(memory) else None
-        yield from memory_checks.check_memory(content, table, statements_of_whole(self.manifest))
+        yield from stored_day.check_memory(content, table, statements_of_whole(self.manifest))
         spelled = (file_comparison.compare_csv, file_comparison.compare_geojson)
         for share, compared in zip((0.5, 0.6), spelled, strict=True):
             tell_share(FOLDER_CHECK, share)

@@ -3,7 +3,6 @@
 import dataclasses
 import math
 from fractions import Fraction
-from inspect import signature
 from itertools import combinations_with_replacement, product
 
 import numpy as np
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from hexveil.base.errors import InputError
-from hexveil.mechanisms import noise
 from hexveil.mechanisms.looks.clipped_mean import GRAIN
 from hexveil.mechanisms.looks.clipped_variance import STEPS, centring
 from hexveil.model.public_metadata import ValueLattice
@@ -235,63 +233,6 @@ def test_sums_of_one_user_may_be_any_that_are_possible():
         plan = plan_with(dataset, m)
         y = statistic(dataset, plan, lattice(plan, scale))
         assert y.tolist() == [STEPS if i == 2 else 0]
-
-
-ONE = [[3, 0], [2, 0], [1, 0], [2, 0], [0, 1]]
-"""The second cell has one record, of a user who was nowhere else."""
-PLANS = {
-    "joint": {},
-    "joint, largest error": {"objective": "max"},
-    "joint, target": {"epsilon": None},
-    "per-cell": {"method": "per-cell"},
-    "equal-split": {"method": "equal-split", "mechanism": hv.mechanisms.Baseline()},
-    "clip-user": {"method": "clip-user"},
-    "private": {"clipping_range": "private"},
-}
-
-
-def of_one(value, statistics, **options):
-    """Return the data set of which one cell's only record has a value, and its plan."""
-    totals, squares = [6, 4, 2, 4, value], np.array([12, 8, 4, 8, value**2])
-    dataset = dataset_of(ONE, totals, squares, scale=SCALE)
-    return dataset, hv.plan(dataset, **asked_for(statistics, **{"epsilon": 4} | options))
-
-
-def asked_for(statistics, **options):
-    """Return what a plan is asked for: a loss, or 10 % for each statistic that noise goes to."""
-    if options["epsilon"] is None:
-        noised = [name for name in statistics if name != "sd"]
-        options["target_error"] = dict.fromkeys(noised, "10%")
-    return {"statistics": statistics, "advise": False} | options
-
-
-def handed(dataset, plan, monkeypatch):
-    """Return the release, and all that it handed to the noise door."""
-    seen = []
-
-    def door(values, scales):
-        seen.extend(values.tolist())
-        return values
-
-    monkeypatch.setattr(noise, "add_laplace", door)
-    book = hv.Ledger("memory://", dataset="buses", budget=100)
-    more = {"accept_noise": True} if "accept_noise" in signature(hv.release).parameters else {}
-    estimates = ("raw", "smoothed")
-    return hv.release(dataset, plan, ledger=book, estimates=estimates, **more), seen
-
-
-@pytest.mark.parametrize("options", PLANS.values(), ids=PLANS)
-@pytest.mark.parametrize("statistics", [BOTH, ("variance", "sd")])
-def test_the_variance_of_one_record_is_published_as_nought(options, statistics, monkeypatch):
-    """It is 0 by definition: without noise or error, smoothed or not, by every method."""
-    made, _ = handed(*of_one(4, statistics, **options), monkeypatch)
-    row = made.table.to_pylist()[1]
-    told = {key: row[f"variance_{key}"] for key in ("raw", "scale", "bias", "error", "bound95")}
-    assert told == dict.fromkeys(told, 0.0)
-    assert [row[f"variance_{key}"] for key in ("smoothed", "low", "high")] == [0.0, 0.0, 0.0]
-    assert row["variance_quality"] == "good"
-    if "sd" in statistics:
-        assert (row["sd_raw"], row["sd_bound95"], row["sd_quality"]) == (0.0, 0.0, "good")
 
 
 def test_the_step_of_the_lattice_is_charged():

@@ -7,19 +7,12 @@ from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import hexveil as hv
 from hexveil.accounting.error_model import LN20
-from hexveil.accounting.noise_law import LAPLACE
 from hexveil.mechanisms import noise
-from hexveil.mechanisms.stage_data import CutOff
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.publishing.estimates.accuracy import accuracy_statement, grade_against_map
-from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
-from hexveil.publishing.estimates.table import build_table
-from hexveil.publishing.kinds.moment_checks import check_accuracy
 from publishing.setting import dataset_of, hexagons
 
 CELLS, USERS, FAST = 16, 240, 54.3
@@ -129,47 +122,3 @@ def test_the_margin_is_the_noise_of_the_bound(away):
     assert above.above.tolist() == below.below.tolist() == [cut, cut]
     assert not above.below.any()
     assert not below.above.any()
-
-
-def test_noise_with_a_widened_interval_is_no_forgery():
-    """A cell graded before its interval reached to the bound passes; a better grade does not."""
-    plan, _ = interval_plan((20, 60))
-    factor = 48.0 / (LN20 * float(plan.error_models["mean"].scale[0]))
-    noise_scale = plan.allocation.noise_scale_records * factor
-    loud = plan.changed(allocation=replace(plan.allocation, noise_scale_records=noise_scale))
-    cut = CutOff(np.array([False, False]), np.array([True, False]))
-    # 48 is above the 1.75 deviations that a caution may have; half of [40, 100] is not.
-    posterior = PosteriorEstimates(
-        estimate=np.array([50.0, 50.0]),
-        low=np.array([40.0, 40.0]),
-        high=np.array([60.0, 60.0]),
-        expected_error=np.array([5.0, 5.0]),
-        deviation=26.0,
-        cut_off=cut,
-        surplus=np.zeros(2),
-        missed=np.zeros(2),
-        tight=np.zeros(2, dtype=bool),
-    )
-    noisy = {"mean": np.array([60.0, 50.0])}
-    table = build_table(loud, plan.facts, noisy, cut_off={"mean": cut}, posterior=posterior)
-    assert table["mean_quality"].to_pylist() == ["noise", "good"]
-    low, high = (table[f"mean_{end}"].to_numpy() for end in ("low", "high"))
-    assert grade_against_map((low, high), 26.0, np.ones(2, dtype=bool)) == ["caution", "good"]
-    manifest = {
-        "accuracy": accuracy_statement(loud, table, posterior),
-        "plan": {"statistics": ["mean"]},
-    }
-    assert list(check_accuracy(table, manifest, LAPLACE)) == []
-    # A range that is tight against the spread within a cell makes a good number a caution.
-    posterior = replace(posterior, tight=np.ones(2, dtype=bool))
-    careful = build_table(loud, plan.facts, noisy, cut_off={"mean": cut}, posterior=posterior)
-    assert careful["mean_quality"].to_pylist() == ["noise", "caution"]
-    stated = manifest | {"accuracy": accuracy_statement(loud, careful, posterior)}
-    assert list(check_accuracy(careful, stated, LAPLACE)) == []
-    # The cell that is cut off counts in the typical error as others do.
-    assert stated["accuracy"][0]["typical_error"] == 5.0
-    place = table.column_names.index("mean_quality")
-    forged = table.set_column(place, "mean_quality", pa.array(["good", "good"]))
-    assert "mean_quality is not that of its interval." in list(
-        check_accuracy(forged, manifest, LAPLACE)
-    )

@@ -232,26 +232,6 @@ def test_squares_of_all_columns_add_up_under_a_delta(dataset, tmp_path, monkeypa
         hv.release(dataset, plan, ledger=other, accept_noise=True)
 
 
-def test_each_part_names_the_whole(folder, tmp_path):
-    """A column can be written and verifies alone; its texts state the promise over both."""
-    part = hv.load(folder).releases["no2.air"].write(tmp_path / "part")
-    own = hv.verify(part)
-    assert own["columns_together"] == {"columns": [*BOUNDS], "epsilon_spent": "3"}
-    for text in (
-        (part / "README.txt").read_text(),
-        (part / "report.html").read_text(),
-        dossier(part).to_text(),
-    ):
-        words = " ".join(text.split())
-        assert "one privacy unit not been in the records of any of them" in words
-        assert "is protected, too" in words
-    together = dossier(folder).to_markdown()
-    assert "# Value column no2.air" in together.replace("\\", "")
-    assert "the loss over all columns is the sum of these" in " ".join(together.split())
-    readme = " ".join((folder / "README.txt").read_text().split())
-    assert "in all value columns at once: all records of one user" in readme
-
-
 @pytest.mark.slow
 def test_columns_are_rolled_up_and_compared(made, folder):
     """Each by its name, from the folder as from memory."""

@@ -4,7 +4,6 @@ import json
 import re
 from dataclasses import replace
 
-import h3
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -301,17 +300,3 @@ def test_labels_refuse_what_they_do_not_have(routes, tmp_path):
     with pytest.raises(hv.InputError, match="only averages can be averaged"):
         hv.roll_up(spread, one_cell=True)
     assert CoarserGrid().is_empty
-
-
-def test_parents_group_their_children(mapped):
-    """Each parent's count of records is that of the hexagons below it."""
-    release = hv.load(mapped[0])
-    made = hv.roll_up(release, resolution=5, timeslot="all")
-    expected = {}
-    for row in release:
-        parent = h3.cell_to_parent(row["hexagon"], 5)
-        expected[parent] = expected.get(parent, 0) + row["records"]
-    rows = made.table.to_pylist()
-    assert {row["hexagon"]: row["records"] for row in rows} == expected
-    assert made.statement["grid"]["resolution"] == 5
-    assert made.statement["grid"]["timeslot"] is None

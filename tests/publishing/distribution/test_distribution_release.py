@@ -87,31 +87,6 @@ def shares_up_to(dataset, edge):
     return counts[:, dataset.public.bins.edges <= edge].sum(axis=1) / counts.sum(axis=1)
 
 
-def test_statistics_of_a_cell_agree(made, dataset):
-    """Quantiles rise, shares lie within 0 and 1 and agree, histograms add up and hold the mean."""
-    numbers = {
-        name: made.table[name].to_numpy()
-        for name in made.table.column_names[5:]
-        if not name.endswith("quality")
-    }
-    low, middle, high = (numbers[f"{name}_estimate"] for name in ("p15", "p50", "p85"))
-    assert ((low >= 0) & (low <= middle) & (middle <= high) & (high <= 80)).all()
-    below = [numbers[f"share_below_{t}_estimate"] for t in (20, 40)]
-    assert ((below[0] >= 0) & (below[0] <= below[1]) & (below[1] <= 1)).all()
-    assert np.allclose(below[1] + numbers["share_at_least_40_estimate"], 1)
-    bins = np.stack([numbers[f"histogram_{i:02d}_estimate"] for i in range(1, 21)])
-    assert np.allclose(bins.sum(axis=0), 1)
-    assert np.allclose(bins[:5].sum(axis=0), below[0], atol=1e-3)
-    ends = np.arange(21)[:, None] * 4.0
-    reach = (bins * ends[:-1]).sum(axis=0), (bins * ends[1:]).sum(axis=0)
-    mean = numbers.get("mean_estimate", numbers["mean_raw"])
-    assert ((reach[0] - 1e-6 <= mean) & (mean <= reach[1] + 1e-6)).all()
-    for prefix in ("p15", "p50", "p85", "share_below_20", "histogram_07"):
-        ends = [numbers[f"{prefix}_{key}"] for key in ("low", "estimate", "high")]
-        assert (np.diff(ends, axis=0) >= 0).all()
-        assert (numbers[f"{prefix}_error"] > 0).all()
-
-
 @pytest.mark.parametrize("estimator", ["ranks", "bins"])
 def test_large_epsilon_finds_the_truth(dataset, estimator):
     """With next to no noise, estimates come near what a loop over the records says."""

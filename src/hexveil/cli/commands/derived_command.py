@@ -11,11 +11,11 @@ from hexveil.base.errors import InputError
 from hexveil.base.work_share import FOLDER_CHECK, WRITING, parts_of_work
 from hexveil.cli.output import formatting
 from hexveil.publishing import check_writable
-from hexveil.publishing.derived.derived_cells import EVERYTHING, CoarserGrid
 from hexveil.publishing.derived.days_roll_up import RolledUpDays, roll_up_days
+from hexveil.publishing.derived.derived_cells import EVERYTHING, CoarserGrid
+from hexveil.publishing.derived.derived_numbers import DerivedTable
 from hexveil.publishing.derived.release_comparison import ReleaseComparison, compare_releases
 from hexveil.publishing.derived.roll_up import RolledUpRelease, roll_up_release
-from hexveil.publishing.derived.derived_numbers import DerivedTable
 from hexveil.publishing.markup import clean
 from hexveil.publishing.verification.archive_checks import is_archive, release_folders
 from hexveil.records.progress import show_progress

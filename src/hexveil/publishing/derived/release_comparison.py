@@ -60,14 +60,14 @@ from hexveil.publishing.derived.derived_cells import (
     pair_cells,
     place_columns,
 )
-from hexveil.publishing.derived.open_cells import map_numbers
-from hexveil.publishing.derived.roll_up import RolledUpRelease
 from hexveil.publishing.derived.derived_numbers import (
     DerivedTable,
     ReleaseSource,
     numbers_to_compare,
     open_source,
 )
+from hexveil.publishing.derived.open_cells import map_numbers
+from hexveil.publishing.derived.roll_up import RolledUpRelease
 from hexveil.publishing.published_numbers import Release
 from hexveil.report.manifest_view import ManifestView, noun
 from hexveil.report.templates import render_sentence

@@ -26,19 +26,19 @@ from hexveil.base.errors import InputError
 from hexveil.model.statistic_terms import column_of
 from hexveil.publishing.components import refuse_labels
 from hexveil.publishing.derived.cell_numbers import CellNumbers, add_cells, average_cells
-from hexveil.publishing.derived.derived_cells import CoarserGrid, check_open, group_cells
 from hexveil.publishing.derived.days_roll_up import KindOfDay, RolledUpDays, roll_up_days
-from hexveil.publishing.derived.open_cells import (
-    USERS,
-    average_open_cells,
-    open_cells,
-    unit_numbers,
-)
+from hexveil.publishing.derived.derived_cells import CoarserGrid, check_open, group_cells
 from hexveil.publishing.derived.derived_numbers import (
     DerivedTable,
     ReleaseSource,
     numbers_with_noise,
     open_source,
+)
+from hexveil.publishing.derived.open_cells import (
+    USERS,
+    average_open_cells,
+    open_cells,
+    unit_numbers,
 )
 from hexveil.publishing.estimates.table import name_columns
 from hexveil.publishing.kinds.guarantee import PRESENCE

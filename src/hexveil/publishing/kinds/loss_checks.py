@@ -16,13 +16,24 @@ import numpy as np
 
 from hexveil.accounting.error_model import LN20
 from hexveil.accounting.gaussian_composition import square_epsilon
+from hexveil.accounting.promise import PARTS, Pure
 from hexveil.base.arrays import Floats
+from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED
 from hexveil.mechanisms.looks.clipped_variance import STEPS
+from hexveil.mechanisms.looks.pooled_means import (
+    BINS,
+    all_edges,
+    describe,
+    inner_edges,
+    usual_range,
+)
 from hexveil.mechanisms.looks.weighted_variance import SHOWN
-from hexveil.publishing.kinds import cell_range_checks as cell_ranges
+from hexveil.mechanisms.pooled_law import PooledLaw
+from hexveil.mechanisms.stage_data import widened
 from hexveil.publishing.kinds.guarantee import check_delta, check_spent
 from hexveil.publishing.kinds.recomputed_losses import (
     CHOICES,
+    HISTOGRAM,
     TOLERANCE,
     ReleaseStatements,
     StatedStatistic,
@@ -34,9 +45,11 @@ from hexveil.publishing.kinds.recomputed_losses import (
 Json = dict[str, Any]
 
 
+ROUNDED = 1.5
+"""Quanta by which whole numbers may differ from what they were rounded from."""
 EPSILON_TOLERANCE = 1e-11
 """Largest error of a sum of a few epsilons rounded to twelve places."""
-DELTA_STEPS = {*CHOICES, cell_ranges.STEP, "first_look", "cells"}
+DELTA_STEPS = {*CHOICES, HISTOGRAM, "first_look", "cells"}
 """Steps of releases that may have a delta."""
 
 
@@ -143,16 +156,14 @@ def _check_steps(stated: ReleaseStatements) -> Iterator[str]:
         yield "the cost of a range's choices is not that of their epsilon."
     if stated.has_cell_stages:
         yield from _check_cell_stages(stated.manifest, stated.steps["cell_stages"])
-    yield from cell_ranges.check_ranges(stated.manifest, stated.steps, TOLERANCE)
+    yield from _check_ranges(stated)
     if not math.isclose(sum(costs), spent, rel_tol=TOLERANCE, abs_tol=10 * room):
         yield "privacy steps do not add up to what was spent."
 
 
 def _check_bounds(stated: ReleaseStatements) -> Iterator[str]:
     """Yield bounds of cells, ends of a range and grids of numbers that no release has."""
-    lower, upper, quantum = (
-        Fraction(stated.manifest["bounds"][name]) for name in ("lower", "upper", "quantum")
-    )
+    lower, upper, quantum = stated.bounds
     if not lower < upper or quantum <= 0:
         yield "bounds are no range, or have no quantum."
         return
@@ -254,3 +265,83 @@ def _is_within_scale(cell: Json) -> bool:
         return True
     largest = statistic["scale"] * (1.0 + TOLERANCE)
     return bool(result["lower"] <= result["upper"] and result["scale"] <= largest)
+
+
+# ---- ranges of cells, and the histogram that they follow from ----
+
+
+def _check_ranges(stated: ReleaseStatements) -> Iterator[str]:
+    """Yield contradictions between private ranges, the histogram, the bounds and the steps."""
+    steps = stated.steps
+    if HISTOGRAM in steps:
+        look, (lower, upper, moved) = steps["first_look"], stated.ranges
+        yield from _check_within_bounds(stated)
+        slack = TOLERANCE * float(sum(map(abs, stated.bounds[:2])))
+        off = np.maximum(np.abs(lower - look["lower"]), np.abs(upper - look["upper"]))
+        if not (off[moved == 0] <= slack).all():
+            yield "a cell that keeps the range of the first look has another one."
+        if int(moved.sum()) != steps["cells"].get("moved"):
+            yield "the cells that were measured anew are not as many as the privacy steps say."
+        yield from _check_histogram(stated, steps[HISTOGRAM], look)
+    elif stated.is_remembered:
+        yield from _check_within_bounds(stated)
+        yield from _check_remembered(stated.manifest, steps["cells"])
+    elif "clipping_range" in steps:
+        yield from _check_histogram(stated, steps["clipping_range"], steps["clipping_range"])
+
+
+def _check_remembered(manifest: Json, cells: Json) -> Iterator[str]:
+    """Yield contradictions of ranges that follow from earlier releases.
+
+    That they do needs the folders of these (publishing/memory/).
+    """
+    named = manifest["plan"]["request"].get("history", [])
+    if len(named) != cells["remembered"]:
+        yield "the ranges of cells follow from another number of releases than the request names."
+    # Estimates of the same day remember the same releases, if they could be computed.
+    others = [entry["sha256"] for entry in manifest.get("memory", {}).get("releases", [])]
+    if others and others != named:
+        yield "ranges and estimates do not rest on the same releases."
+
+
+def _check_within_bounds(stated: ReleaseStatements) -> Iterator[str]:
+    """Yield ranges that are empty, or outside the bounds."""
+    (lower, upper, _), bounds = stated.ranges, [float(end) for end in stated.bounds[:2]]
+    slack = TOLERANCE * (abs(bounds[0]) + abs(bounds[1]))
+    if not ((lower >= bounds[0] - slack) & (upper <= bounds[1] + slack) & (upper > lower)).all():
+        yield "a cell's clipping range is empty, or not within the bounds of the values."
+
+
+def _check_histogram(stated: ReleaseStatements, histogram: Json, look: Json) -> Iterator[str]:
+    """Yield if a range, or the spread of averages, does not follow from votes.
+
+    `histogram` and `look` are steps: the same one where one range is that of the whole map.
+    """
+    lower, upper, quantum = stated.bounds
+    steps, votes = int((upper - lower) / quantum), np.array(histogram["votes"])
+    fitting = [edges for bins in BINS if (edges := inner_edges(steps, bins)).size == votes.size - 1]
+    if not fitting:
+        yield "the pooled histogram has a number of bins that no release has."
+        return
+    # Of the noise only errors depend, which are not looked at here.
+    noise = Pure(Fraction(histogram["epsilon"])).noise(SUBSTITUTED)
+    edges, total = all_edges(fitting[0], steps), float(histogram["total"] * PARTS)
+    law = PooledLaw.of(edges, votes * PARTS, noise, total)
+    first, last = (float((Fraction(look[end]) - lower) / quantum) for end in ("lower", "upper"))
+    # Whole quanta are stated: ranges rounded outward, deviations up; a range may be a wider one.
+    off: list[float] = []
+    if "centre" in histogram:
+        usual, found = usual_range(law, steps), describe(law, first, last, steps)
+        unit = float(quantum)
+        off = [
+            (histogram["centre"] - float(lower)) / unit - found.centre,
+            histogram["below"] / unit - max(found.below, 1.0),
+            histogram["above"] / unit - max(found.above, 1.0),
+        ]
+    else:
+        low, high = (law.quantile(float(Fraction(one))) for one in histogram["quantiles"])
+        ends = max(math.floor(low), 0), min(math.ceil(high), steps)
+        usual = widened(ends, steps, Fraction(histogram["widening"]))
+    off += [max(first - usual[0], 0.0), max(usual[1] - last, 0.0)]
+    if not all(abs(number) <= ROUNDED for number in off):
+        yield "the range or the spread of averages does not follow from the histogram."

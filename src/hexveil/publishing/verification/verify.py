@@ -263,7 +263,7 @@ class FolderCheck:
         yield from issues
 
     def describe(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the figures that were recomputed, and those that a folder cannot show, in words."""
+        """Return the figures that were recomputed, and those that no folder shows, in words."""
         kinds = [kind_of(own) for own in statements(self.manifest).values()]
         made, unknown = (
             dict.fromkeys(text for kind in kinds for text in getattr(kind, name))

@@ -104,19 +104,15 @@ def check_declared_statements(manifest: Json) -> Iterator[str]:
         yield "plan/histogram does not belong to plan/columns."
 
 
-def number_columns(manifest: Json) -> tuple[str, ...]:
+def number_columns(manifest: Json) -> list[str]:
     """Return the columns of numbers."""
-    return tuple(name for name in manifest["plan"]["columns"] if not name.endswith("quality"))
+    return [name for name in manifest["plan"]["columns"] if not name.endswith("quality")]
 
 
 def typed_columns(manifest: Json) -> dict[str, pa.DataType]:
     """Return the columns of a map with private presence, with their types."""
-    numbers = number_columns(manifest)
-    types = {
-        name: pa.float64() if name in numbers else pa.string()
-        for name in manifest["plan"]["columns"]
-    }
-    return {OPEN: pa.bool_()} | types
+    types = dict.fromkeys(manifest["plan"]["columns"], pa.string())
+    return {OPEN: pa.bool_()} | types | dict.fromkeys(number_columns(manifest), pa.float64())
 
 
 def check_declared_cells(table: pa.Table, manifest: Json) -> Iterator[str]:
@@ -278,11 +274,6 @@ def _check_stages(plan: Json, delta: Fraction) -> Iterator[str]:
         yield "a stage states a sensitivity below that of one unit."
 
 
-def _losses_of(stage: Json, delta: Fraction) -> dict[str, float]:
-    """Return the loss of a stage by its sensitivity and scale."""
-    return stage_losses(stage["noise"], stage["sensitivity"], stage["scale"], delta)
-
-
 def _published_stage(plan: Json) -> str:
     """Return the name of the published stage."""
     if has_shapes(plan["statistics"]):
@@ -298,6 +289,11 @@ def recomputed_loss(manifest: Json) -> float:
         return math.fsum(loss["epsilon"] for loss in losses)
     square = math.fsum(loss["squared_mu"] for loss in losses)
     return square_epsilon(Fraction(square), delta) if math.isfinite(square) else math.inf
+
+
+def _losses_of(stage: Json, delta: Fraction) -> dict[str, float]:
+    """Return the loss of a stage by its sensitivity and scale."""
+    return stage_losses(stage["noise"], stage["sensitivity"], stage["scale"], delta)
 
 
 def _grid(grid: Json) -> Cells | Labels:

@@ -209,6 +209,7 @@ class FolderCheck:
         self.table: pa.Table = pa.table({})
         self.signature = NOT_SIGNED
         self.is_former = False
+        self.stated: dict[str, Json] = {}
         self.tables: dict[str, pa.Table] = {}
 
     @property
@@ -240,7 +241,7 @@ class FolderCheck:
             if self.manifest.get("kind") == "columns":
                 return ["an earlier version wrote a folder for each value column; check these."]
             self.manifest = as_current(self.manifest)
-        if issues := [*self.check_manifest()]:
+        if issues := self._check_manifest():
             return issues
         tell_share(FOLDER_CHECK, 0.4)
         files = CheckedFiles(self.folder, names, self.key)
@@ -253,18 +254,19 @@ class FolderCheck:
             return issues
         return issues + self._check_contents()
 
-    def check_manifest(self) -> Iterator[str]:
-        """Yield the places where the manifest breaks its schema, then impossible statements."""
-        issues = [*check_schema(self.manifest)]
+    def _check_manifest(self) -> list[str]:
+        """Return the places where the manifest breaks its schema, else impossible statements."""
         # What the schema does not promise to be there is not looked at.
-        issues = issues or [*check_together(self.manifest)]
-        for own in () if issues else statements(self.manifest).values():
-            issues += kind_of(own).check_statements(own)
-        yield from issues
+        issues = [*check_schema(self.manifest)] or [*check_together(self.manifest)]
+        if not issues:
+            self.stated = statements(self.manifest)
+        return issues + [
+            issue for own in self.stated.values() for issue in kind_of(own).check_statements(own)
+        ]
 
     def describe(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the figures that were recomputed, and those that no folder shows, in words."""
-        kinds = [kind_of(own) for own in statements(self.manifest).values()]
+        kinds = [kind_of(own) for own in self.stated.values()]
         made, unknown = (
             dict.fromkeys(text for kind in kinds for text in getattr(kind, name))
             for name in ("recomputed", "unknown")
@@ -297,11 +299,14 @@ class FolderCheck:
 
     def _differences(self, table: pa.Table) -> Iterator[str]:
         """Yield the differences: of the table first, then of the files made of it."""
-        issues = [*self.check_table(table)]
+        issues = [*self._check_table(table)]
         yield from issues
         if issues:
             return
-        yield from self.recompute()
+        for column, own in self.stated.items():
+            for problem in kind_of(own).recompute(self.tables[column], own):
+                yield f"{column}: {problem}" if len(self.stated) > 1 else problem
+        yield from check_whole(self.manifest, self.stated)
         memory = self.folder / stored_day.FILE
         content = untrusted_files.read_content(memory) if os.path.lexists(memory) else None
         yield from stored_day.check_memory(content, table, statements_of_whole(self.manifest))
@@ -316,61 +321,43 @@ class FolderCheck:
         if not self.is_former:
             yield from file_comparison.compare_texts(self.folder, table, self.manifest)
 
-    def check_table(self, table: pa.Table) -> Iterator[str]:
+    def _check_table(self, table: pa.Table) -> Iterator[str]:
         """Yield columns and cells that are not as stated; keep the table of each column."""
-        stated, grid = statements(self.manifest), self.manifest["grid"]
-        issues = [*check_columns(table, grid, [*self._types()])]
+        issues = [*check_columns(table, self.manifest["grid"], [*self._types()])]
         if issues:
             yield from issues
             return
+        self.table = table
         try:
-            tables = split_by_column(table, stated)
+            self.tables = split_by_column(table, self.stated)
         except KeyError:
             yield "cells.parquet does not have the cells of manifest.json."
             return
-        for column, own in stated.items():
-            issues += kind_of(own).check_cells(tables[column], own)
-        if not issues and len(stated) > 1:
+        for column, own in self.stated.items():
+            issues += kind_of(own).check_cells(self.tables[column], own)
+        if not issues and len(self.stated) > 1:
             bare = without_geometry(table)
-            joined = join_tables(
-                {column: without_geometry(own) for column, own in tables.items()},
-                own_columns(stated),
-            )
-            if joined.select(bare.column_names) != bare:
+            tables = {column: without_geometry(own) for column, own in self.tables.items()}
+            if join_tables(tables, own_columns(self.stated)).select(bare.column_names) != bare:
                 issues.append("cells.parquet has a number of a cell that a value column has not.")
-        issues = issues or [*check_places(table, statements_of_whole(self.manifest))]
-        yield from issues
-        self.table, self.tables = table, tables
-
-    def recompute(self) -> Iterator[str]:
-        """Yield numbers and losses that do not follow from each other."""
-        stated = statements(self.manifest)
-        for column, own in stated.items():
-            for problem in kind_of(own).recompute(self.tables[column], own):
-                yield f"{column}: {problem}" if len(stated) > 1 else problem
-        yield from check_whole(self.manifest, stated)
+        yield from issues or check_places(table, statements_of_whole(self.manifest))
 
     def _types(self) -> dict[str, pa.DataType]:
         """Return the types of the columns that the components state."""
-        stated = statements(self.manifest)
-        if len(stated) == 1:
-            (own,) = stated.values()
-            return kind_of(own).columns(own)
-        prefixes = column_prefixes([*stated])
+        prefixes = {column: f"{one}_" for column, one in column_prefixes([*self.stated]).items()}
+        if len(self.stated) == 1:
+            prefixes = dict.fromkeys(prefixes, "")
         return {
-            f"{prefixes[column]}_{name}": kind
-            for column, own in stated.items()
+            f"{prefixes[column]}{name}": kind
+            for column, own in self.stated.items()
             for name, kind in kind_of(own).columns(own).items()
         }
 
     def _read_table(self) -> pa.Table:
         texts, grid = (self.folder / "cells.csv").stat().st_size, self.manifest["grid"]
-        types = self._types()
+        types, components = self._types(), self.manifest["components"]
         if not grid.get("columns"):
-            types = types | {"lat": pa.float64(), "lon": pa.float64()}
-        named = [
-            cell["cell"] for own in self.manifest["components"] for cell in own.get("cells", ())
-        ]
-        several = len(self.manifest["components"]) > 1
-        rows = grid.get("cells") or len(set(named) if several else named)
+            types |= {"lat": pa.float64(), "lon": pa.float64()}
+        named = [cell["cell"] for own in components for cell in own.get("cells", ())]
+        rows = grid.get("cells") or len(set(named) if len(components) > 1 else named)
         return untrusted_files.read_table(self.folder / "cells.parquet", rows, texts, types)

@@ -325,8 +325,8 @@ def _check_histogram(stated: ReleaseStatements, histogram: Json, look: Json) -> 
         return
     # Of the noise only errors depend, which are not looked at here.
     noise = Pure(Fraction(histogram["epsilon"])).noise(SUBSTITUTED)
-    edges, total = all_edges(fitting[0], steps), float(histogram["total"] * PARTS)
-    law = PooledLaw.of(edges, votes * PARTS, noise, total)
+    total = float(histogram["total"] * PARTS)
+    law = PooledLaw.of(all_edges(fitting[0], steps), votes * PARTS, noise, total)
     first, last = (float((Fraction(look[end]) - lower) / quantum) for end in ("lower", "upper"))
     # Whole quanta are stated: ranges rounded outward, deviations up; a range may be a wider one.
     off: list[float] = []

@@ -1,14 +1,10 @@
 """Mechanisms of one cell, released: ledger, stages, folders, and refusals in time."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.planning.cell_mechanisms import SavedStages
 from hexveil.planning.serialization import plan_codec
-from hexveil.planning.serialization.codec import pack_bytes
 from hexveil.publishing.verification import verify
 from publishing.releases import forge_manifest, problems_after, said, statements_of
 from publishing.setting import dataset_of
@@ -36,13 +32,6 @@ def fleet(n_cells=3, n_users=24, seed=1):
     counts[:, 0] += 1
     occupancy = hv.Occupancy.from_dense(counts)
     return dataset_of(counts, occupancy.n * rng.integers(5, 55, occupancy.n_pairs))
-
-
-def dense(occupancy):
-    """Return the counts of users down and cells across."""
-    counts = np.zeros((occupancy.n_users, occupancy.n_cells), dtype=np.int64)
-    counts[occupancy.user, occupancy.cell] = occupancy.n
-    return counts
 
 
 def planned(dataset, mechanism, **options):
@@ -106,47 +95,6 @@ def test_saved_and_stored_plans_come_back(mechanism, tmp_path):
         assert copy.table.equals(plan.table)
         assert (copy.losses() == plan.losses()).all()
         assert plan_codec.encode(copy) == plan_codec.encode(plan)
-
-
-def test_stages_that_differ_from_the_stored_plan_are_refused():
-    """Another digest is named, and is no damage of the ledger."""
-    plan = planned(fleet(), "Levy(gamma=1)")
-    words, arrays = plan_codec.pack_decisions(plan)
-    words["allocation"]["clipping"]["stages"] = "0" * 64
-    with pytest.raises(hv.InputError, match="come out otherwise in this version"):
-        plan_codec.decode(pack_bytes(words, arrays), plan)
-
-
-@pytest.mark.parametrize(
-    ("mechanism", "choice"),
-    [
-        ("Levy(gamma=0.2)", "1"),
-        ("Auto(trials=16)", '["Unknown()", ""]'),
-        ("Auto(trials=16)", "[1]"),
-        ("Auto(trials=16)", "{"),
-    ],
-)
-def test_choices_that_a_mechanism_never_makes_are_refused(mechanism, choice):
-    """A stranger's plan can choose only among what the mechanism itself may choose."""
-    plan = planned(fleet(), mechanism)
-    saved = SavedStages.of(plan.allocation.clipping)
-    with pytest.raises(hv.InputError, match="has a choice that"):
-        dataclasses.replace(saved, choices=(choice,) * 3).restored(plan.problem, plan.allocation)
-    with pytest.raises(hv.InputError, match="one choice of a mechanism for each cell"):
-        dataclasses.replace(saved, choices=()).restored(plan.problem, plan.allocation)
-
-
-def test_stages_of_other_records_are_refused(book):
-    """A plan cannot borrow the stages of another one, made for other counts."""
-    dataset = fleet()
-    occupancy = dataset.occupancy
-    other = dataset_of(2 * dense(occupancy), 30 * occupancy.n)
-    plan, foreign = planned(dataset, "Levy(gamma=1)"), planned(other, "Levy(gamma=1)")
-    clipping = foreign.allocation.clipping
-    forged = plan.changed(allocation=dataclasses.replace(plan.allocation, clipping=clipping))
-    with pytest.raises(hv.InputError, match="those of other records"):
-        released(dataset, forged, book)
-    assert not released(dataset, plan, book).replayed
 
 
 def test_forged_stages_of_a_folder_are_found(book, tmp_path):

@@ -1,7 +1,5 @@
 """Maps that say no more than one number for all cells: said of a release, refused beforehand."""
 
-import warnings
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -86,18 +84,3 @@ def test_a_grid_that_averages_are_refused_for_is_refused_for_all(statistics):
     with pytest.warns(hv.GridTooFineWarning):
         averages = hv.plan(dataset, epsilon=1)
     assert not averages.support.beats_constant
-
-
-def test_a_declared_grid_is_refused_for_medians_as_for_averages():
-    """Under private presence too, for medians and shares."""
-    options = {"user": "bus", "value": "speed", "bounds": (0, 120), "protect": "presence"}
-    options["cells"] = hv.Labels("line", values=LINES)
-    for statistics in (["mean"], ["p50"], ["share<30"], ["mean", "p85"]):
-        terms = [name for name in statistics if name != "mean"]
-        facts = hv.declare(**options, statistics=terms)
-        with pytest.warns(hv.GridTooFineWarning, match="one number for all cells"):
-            few = hv.plan(facts, epsilon=1, fleet=60, statistics=statistics)
-        assert [one.statistic for one in few.statistic_errors] == statistics
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", hv.GridTooFineWarning)
-            assert hv.plan(facts, epsilon=1, fleet=2000, statistics=statistics).refusal is None

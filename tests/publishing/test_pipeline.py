@@ -1,6 +1,5 @@
 """The order of a release, its replay, its noise, and what it refuses."""
 
-import contextlib
 import dataclasses
 import math
 import sqlite3
@@ -16,7 +15,7 @@ from hexveil.mechanisms.looks.clipped_mean import ClippedMean
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import ValueLattice
 from publishing.releases import statements_of
-from publishing.setting import dataset_of, hexagons, plan_of, readme_of, units_of
+from publishing.setting import dataset_of, plan_of, readme_of, units_of
 
 
 @pytest.fixture
@@ -140,24 +139,6 @@ def test_a_lost_draw_is_refused_where_the_budget_does_not_allow_it(city, plan, t
     with pytest.raises(hv.BudgetError, match="a draw of it was lost"):
         hv.release(city, plan, ledger=book, accept_noise=True)
     assert (len(door), book.spent) == (1, up(plan.epsilon))
-
-
-def test_a_draw_that_was_overtaken_is_forgotten(city, plan, book, monkeypatch):
-    """Where locks fail and another process went on with the request, only its numbers stand."""
-    monkeypatch.setattr(hv.Ledger, "drawing", lambda _: contextlib.nullcontext())
-    real, others = noise.add_laplace, []
-
-    def overtaken(values, scales):
-        monkeypatch.setattr(noise, "add_laplace", real)
-        others.append(hv.release(city, plan, ledger=book, accept_noise=True))
-        return real(values, scales)
-
-    monkeypatch.setattr(noise, "add_laplace", overtaken)
-    with pytest.raises(hv.StorageError, match="another process went on"):
-        hv.release(city, plan, ledger=book, accept_noise=True)
-    ours = hv.release(city, plan, ledger=book, accept_noise=True)
-    assert ours.table.equals(others[0].table)
-    assert book.spent == 2 * up(plan.epsilon)
 
 
 def test_a_plan_changed_after_its_loss_was_computed_is_not_drawn(city, plan, book, door):
@@ -304,35 +285,6 @@ def changed(dataset, **facts):
     return hv.Dataset(public, dataset.sums, units)
 
 
-@pytest.mark.slow
-def test_every_public_fact_is_part_of_the_request(city, book):
-    """Other bounds, quantum, names, units or rows of the plan are other requests, and charged."""
-    plan = plan_of(city, [2, 2, 0], 1.5)
-    hv.release(city, plan, ledger=book, accept_noise=True)
-    others = [
-        changed(city, lattice=ValueLattice.of((0, 61), 1)),
-        changed(city, lattice=ValueLattice.of((-1, 60), 1)),
-        changed(city, lattice=ValueLattice.of((0, 60), "0.5")),
-        changed(city, value="noise"),
-        changed(city, value_unit="mph"),
-        changed(city, cells=hexagons(4).take(np.array([0, 1, 3]))),
-    ]
-    for other in others:
-        same_rows = plan_of(other, [2, 2, 0], 1.5, lower=0, upper=60)
-        assert not hv.release(other, same_rows, ledger=book, accept_noise=True).replayed
-    plans = [
-        plan_of(city, [2, 1, 0], 1.5),
-        plan_of(city, [2, 2, 0], 1.25),
-        plan_of(city, [2, 2, 0], 1.5, upper=59),
-        plan_of(city, [2, 2, 0], 1.5, method="equal-split"),
-        plan_of(city, [2, 2, 0], 1.5, mechanism=hv.mechanisms.Baseline()),
-        plan_of(city, [2, 2, 0], 1.5, epsilon=Fraction(2)),
-    ]
-    for other in plans:
-        assert not hv.release(city, other, ledger=book, accept_noise=True).replayed
-    assert len(book.entries()) == 1 + len(others) + len(plans)
-
-
 def test_a_plan_of_other_records_is_refused(city, plan, book, door):
     """Counts, bounds and lattice of a plan must be those of the records."""
     other = dataset_of([[3, 2], [2, 2]])
@@ -359,27 +311,6 @@ def test_there_is_no_seed_and_no_switch():
     assert list(inspect.signature(hv.release).parameters) == [
         "dataset", "plan", "ledger", "estimates", "accept_noise", "history",
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ("UPDATE hexveil_journal SET row = zeroblob(8)", "the result of entry 6"),
-        ("DELETE FROM hexveil_journal", "the result of entry 6"),
-        ("UPDATE hexveil_plans SET content = zeroblob(80)", "the plan that the ledger keeps"),
-        ("DELETE FROM hexveil_plans", "the plan that the ledger keeps"),
-    ],
-)
-def test_what_was_changed_behind_our_back_is_noticed(city, plan, book, tmp_path, change, said):
-    """Results and plans that are not what was stored are a storage error, not a wrong map."""
-    hv.release(city, plan, ledger=book, accept_noise=True)
-    connection = sqlite3.connect(tmp_path / "ledger.sqlite")
-    connection.execute(change)
-    connection.commit()
-    connection.close()
-    with pytest.raises(hv.StorageError, match=said):
-        hv.release(city, plan, ledger=book, accept_noise=True)
-    assert len(book.verify().problems) == 1
 
 
 def test_a_plan_of_something_else_is_refused(city, book, door):

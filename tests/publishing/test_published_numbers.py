@@ -1,6 +1,5 @@
 """A release in memory: a sequence of rows, columns by name, and tables for other libraries."""
 
-import importlib.util
 import json
 
 import numpy as np
@@ -101,29 +100,3 @@ def test_cells_are_geojson(mapped, routes):
     assert not hasattr(routes, "__geo_interface__")
     with pytest.raises(AttributeError, match="cells of labels have no outlines"):
         _ = routes.__geo_interface__
-
-
-def test_labels_are_no_geodataframe(routes, monkeypatch):
-    """That is said before the library is loaded."""
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: True)
-    with pytest.raises(hv.InputError, match=r"no outlines; \.to_pandas\(\) has their numbers"):
-        routes.to_geopandas()
-
-
-def test_plot_returns_axes(mapped, routes):
-    """A statistic, a column and a slot by name; what is not there is named."""
-    pytest.importorskip("matplotlib").use("agg")
-    import matplotlib.pyplot as plt  # noqa: PLC0415  an extra
-
-    slot = mapped["slot"][0]
-    assert mapped.plot(slot=slot).get_title().startswith("Average speed, ")
-    assert mapped.plot("sd").get_title().startswith("Standard deviation of speed, ")
-    assert mapped.plot("mean_smoothed").figure.axes[1].get_ylabel() == "mean_smoothed (km/h)"
-    assert mapped.plot("variance").figure.axes[1].get_ylabel() == "variance_raw ((km/h)\u00b2)"
-    axes = plt.figure().add_subplot()
-    assert routes.plot(ax=axes) is axes
-    with pytest.raises(hv.InputError, match="no column 'speed'; it has"):
-        mapped.plot("speed")
-    with pytest.raises(hv.InputError, match="has no timeslots"):
-        routes.plot(slot=slot)
-    plt.close("all")

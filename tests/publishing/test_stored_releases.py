@@ -13,15 +13,13 @@ from hexveil.mechanisms import noise
 from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.looks.pooled_means import BINS
 from hexveil.mechanisms.sensitivity_report import Meter
-from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.distribution.distribution_components import BinPlan, score_metadata
 from hexveil.planning.optimizers import pair_sums
 from hexveil.planning.serialization import plan_codec
 from hexveil.planning.serialization.codec import unpack_bytes
-from hexveil.publishing.pipeline import private_sums, sums_of
+from hexveil.publishing.pipeline import sums_of
 from hexveil.publishing.verification.verify import find_problems
-from hexveil.records.dataset import Dataset, DistributedSums
 from publishing.releases import statements_of
 from publishing.setting import dataset_of, hexagons
 from stores import STORES, distributed_dataset, stored
@@ -318,27 +316,3 @@ def test_stages_in_blocks_that_cost_more_than_was_booked_are_not_drawn(
     with pytest.raises(HexveilError, match="more than was booked"):
         execute(plan.stages(), sums_of(there, plan), Exactly(), journal, meter)
     assert len(journal.rows) == stages
-
-
-def test_sums_show_nothing_and_are_not_fetched(counted):
-    """No repr, no refusal holds a number; sums, counts and bins of two readings are refused."""
-    whole = records()
-    there = distributed_dataset(whole, 30)
-    assert repr(there.sums) == "DistributedSums(blocks, with squares, private)"
-    for name in ("total", "total_sq"):
-        with pytest.raises(InputError, match="sums of all pairs in one machine's memory"):
-            getattr(there.sums, name)
-    with pytest.raises(AttributeError):
-        _ = there.sums.colour
-    with pytest.raises(HexveilError, match="do not belong together"):
-        Dataset(whole.public, there.sums, whole.units)
-    there = distributed_dataset(counted, 30)
-    plain = DistributedSums(vars(there.sums)["_store"], squares=True)
-    with pytest.raises(HexveilError, match="counts by bin and public bins"):
-        Dataset(there.public, plain, there.units)
-    plan = planned(there, statistics="p50", estimator="bins")
-    with pytest.raises(HexveilError, match="by bin, which these sums lack"):
-        plan.stages().next_stage(Outputs()).measure(private_sums(counted), Outputs())
-    with pytest.raises(HexveilError, match="not counted by bin"):
-        sums_of(Dataset(replace(there.public, bins=None), plain, there.units), plan)
-    assert repr(sums_of(there, plan)) == "BinnedBlockSums(blocks)"

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import hexveil as hv
-from hexveil.base.errors import BudgetError, InputError
+from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.distribution.binned_stage import BinnedSums
 from hexveil.mechanisms.sensitivity_report import Meter
@@ -162,25 +162,6 @@ def test_numbers_that_contradict_each_other_are_found(made, tmp_path, column):
     folder = replace(made, table=changed).write(tmp_path / "map")
     with pytest.raises(InputError, match="not as it was written"):
         hv.verify(folder)
-
-
-def test_mistakes_cost_nothing(dataset, plan, book, tmp_path):
-    """Wrong arguments, other records and budgets that do not suffice are refused and not booked."""
-    small = hv.Ledger(tmp_path / "small.sqlite", dataset="buses", budget="1")
-    with pytest.raises(BudgetError):
-        hv.release(dataset, plan, ledger=small)
-    with pytest.raises(InputError, match="needs a ledger"):
-        hv.release(dataset, plan)
-    with pytest.raises(InputError, match="smoothed goes with means"):
-        hv.release(dataset, plan, ledger=book, estimates=("raw", "smoothed"))
-    faint = hv.plan(dataset, statistics="p50", epsilon="0.001", advise=False)
-    with pytest.raises(InputError, match="nothing was spent"):
-        hv.release(dataset, faint, ledger=small)
-    constant = hv.plan(dataset, statistics="share<20", epsilon="0.001", advise=False)
-    assert constant.epsilon == 0
-    with pytest.raises(InputError, match="would publish the same constant"):
-        hv.release(dataset, constant, ledger=small, accept_noise=True)
-    assert small.spend().lifetime == 0
 
 
 def test_labels_that_clash_with_columns_are_refused(book):

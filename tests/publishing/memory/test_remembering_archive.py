@@ -25,7 +25,7 @@ from hexveil.planning.serialization.plan_codec import encode
 from hexveil.publishing import receipt
 from hexveil.publishing.archive.archive import open_archive
 from hexveil.publishing.memory import history
-from hexveil.publishing.memory.expected_errors import expected_errors, least_daily_epsilon
+from hexveil.publishing.memory.history import expected_errors, least_daily_epsilon
 from hexveil.publishing.memory.stored_day import (
     FILE,
     ROW,

@@ -120,3 +120,18 @@ def test_words_of_another_version_are_not_compared(folders, tmp_path):
     found = verify.check_folder(place)
     assert found.problems == ()
     assert any("words of README.txt" in one for one in found.unknown)
+
+
+def test_a_page_with_a_layer_of_its_holder_is_compared_without_it(tmp_path):
+    """Its lines and names are the holder's, and named as such; whatever else differs is found."""
+    lines = {"type": "LineString", "coordinates": [[72.75, 21.2], [72.85, 21.22]]}
+    (tmp_path / "roads.json").write_text(json.dumps(lines), "utf-8")
+    folder = released(tmp_path / "map", "means", mapped=True, context=tmp_path / "roads.json")
+    verdict = verify.check_folder(folder)
+    assert verdict.problems == ()
+    assert "the lines and names of the holder's own layer on the page" in verdict.unknown
+    page = (folder / "report.html").read_text("utf-8")
+    for number, (old, new) in enumerate((("</h1>", " x</h1>"), ('"records":[', '"records":[9,'))):
+        assert old in page
+        forged = problems_after(text("report.html", old, new), folder, tmp_path / f"{number}")
+        assert any("report.html is not what" in one for one in forged)

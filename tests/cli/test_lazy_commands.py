@@ -88,7 +88,7 @@ def test_completion_offers_commands_options_and_fields():
 
 OTHER_PLANS = (
     "hexveil.cli.planned_release", "hexveil.cli.grid_text", "matplotlib",
-    "hexveil.publishing.kinds.moment_manifest", "hexveil.records.sql", "rich.table",
+    "hexveil.publishing.kinds.value_manifest", "hexveil.records.sql", "rich.table",
 )  # fmt: skip
 """What a plan of one column's averages has no use for."""
 

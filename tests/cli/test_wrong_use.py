@@ -82,15 +82,15 @@ SIMULATED --counts none.json | there is no file
 SIMULATED --out counts.json | is a file; name a folder
 evaluate run.toml --cell 9 | there is no cell
 simulate | --out
-simulate --vehicles cars --out a.csv --streets b.geojson | leave --streets out
-simulate --vehicles ships --out a.csv | --vehicles
-simulate --out city.txt | must end in one of .parquet, .csv
-simulate --out no/city.csv | there is no folder no
-simulate --out city.csv --users 0 | users must be a whole number from 1
-simulate --out city.csv --start monday | start must be a date
-simulate --out city.csv --interval 1d | interval must be
-simulate --out city.json --streets ./city.json | name the same file
-simulate --out city.csv --streets no/streets.geojson | there is no folder no
+simulate --vehicles cars --out a.parquet --streets b.geojson | leave --streets out
+simulate --vehicles ships --out a.parquet | --vehicles
+simulate --out city.txt | must end in .parquet
+simulate --out no/city.parquet | there is no folder no
+simulate --out city.parquet --users 0 | users must be a whole number from 1
+simulate --out city.parquet --start monday | start must be a date
+simulate --out city.parquet --interval 1d | interval must be
+simulate --out city.parquet --streets ./city.parquet | name the same file
+simulate --out city.parquet --streets no/streets.geojson | there is no folder no
 ledger show gone.sqlite | gone.sqlite; hexveil ledger init makes one
 ledger show none.toml | names no ledger
 ledger show memory:// | in memory ends

@@ -12,8 +12,8 @@ from hexveil.cli import shared_steps
 from hexveil.cli.commands.release_command import check_inputs
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
+from hexveil.model.cells import zone
 from hexveil.model.statistic_terms import has_distribution
-from hexveil.model.time_zones import zone
 from hexveil.publishing.archive.archive import Archive, open_archive
 
 if TYPE_CHECKING:

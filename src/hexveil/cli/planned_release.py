@@ -36,8 +36,7 @@ from hexveil.publishing.catalogue.holder_statements import Catalogue
 from hexveil.publishing.folder import FolderOptions
 from hexveil.publishing.kinds.presence_manifest import presence_request, request_name
 from hexveil.publishing.manifest import fingerprint, request_of
-from hexveil.publishing.memory.expected_errors import expected_errors
-from hexveil.publishing.memory.history import MOST_CELLS, History
+from hexveil.publishing.memory.history import MOST_CELLS, History, expected_errors
 from hexveil.publishing.pipeline import booked_plan, preview_release, replay_presence
 from hexveil.publishing.pipeline import release as publish_numbers
 from hexveil.publishing.release_checks import check_declared

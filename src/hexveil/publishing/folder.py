@@ -122,7 +122,7 @@ def check_writable(folder: str | Path) -> Path:
     with _refused(path):
         if path.exists() or path.is_symlink():
             raise InputError(
-                f"{path} exists, and a release is never changed; name a new folder (--out)."
+                f"{path} exists, and is never written into; name a new folder (--out)."
             )
         place = next(p for p in path.absolute().parents if p.exists())
         atomic_files.check_writable(place / path.name)
@@ -149,8 +149,8 @@ def write(
     # What the holder declares can name the period, and hide the geography.
     placed = with_places(table, statements_of_whole(manifest), geography=options.geography)
     with new_folder(folder) as temporary:
-        _write_tables(temporary, placed, tiled=tiled)
-        write_manifest(temporary, manifest)
+        write_tables(temporary, placed, tiled=tiled)
+        write_json(temporary / "manifest.json", manifest)
         if memory is not None:
             (temporary / stored_day.FILE).write_bytes(stored_day.to_bytes(memory))
         names = frozenset(path.name for path in temporary.iterdir()) | {"README.txt", PAGE}
@@ -185,7 +185,7 @@ def new_folder(folder: str | Path) -> Iterator[Path]:
             yield temporary
     except OSError as error:
         raise StorageError(
-            f"the release could not be written to {path} ({atomic_files.reason(error)}); nothing "
+            f"the folder could not be written to {path} ({atomic_files.reason(error)}); nothing "
             "was left there. Repeating the request costs nothing."
         ) from None
     finally:
@@ -200,7 +200,7 @@ def with_statements(
     return manifest | dict(titles or {}) | ({"catalogue": facts} if facts else {})
 
 
-def _write_tables(folder: Path, table: pa.Table, *, tiled: bool) -> None:
+def write_tables(folder: Path, table: pa.Table, *, tiled: bool) -> None:
     """Write the table in each format, with outlines where there are hexagons."""
     pa.parquet.write_table(
         places.with_geometry(table), folder / "cells.parquet", compression="zstd"
@@ -218,10 +218,10 @@ def _write_tables(folder: Path, table: pa.Table, *, tiled: bool) -> None:
     tell_share(WRITING, 0.55)
 
 
-def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
-    """Write manifest.json."""
-    text = json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False)
-    (folder / "manifest.json").write_text(text + "\n", "utf-8")
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write JSON for people and programs."""
+    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+    path.write_text(text + "\n", "utf-8")
 
 
 class DerivedTexts(NamedTuple):

@@ -164,7 +164,7 @@ class Preview:
 def _preview(
     planned: PlannedRelease, account: dict[str, Any], warning: Row, *, as_json: bool
 ) -> None:
-    """Print the booking and the files of a release; nothing is booked, drawn or written."""
+    """Print the booking and the folder of a release; nothing is booked, drawn or written."""
     preview = Preview.of(planned, account)
     used, run, is_private = preview.planned, planned.run, arguments.is_presence_private(planned.run)
     place = shared_steps.resolve_path(run, Path(run.release.out))
@@ -184,6 +184,7 @@ def _preview(
                 "would_book": float(preview.price),
                 "remaining": float(preview.remaining),
                 "fits": preview.fits,
+                "out": str(place),
             }
         ),
         as_json=as_json,

@@ -11,7 +11,7 @@ import pytest
 import hexveil as hv
 from hexveil.cli.commands import plan_command
 from hexveil.planning.alternatives import MechanismRow
-from hexveil.planning.method_comparison import ComparisonRow
+from hexveil.planning.comparison import ComparisonRow
 
 
 @pytest.mark.slow

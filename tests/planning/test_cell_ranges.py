@@ -16,7 +16,7 @@ from hexveil.mechanisms.looks import cell_ranges
 from hexveil.mechanisms.looks.cell_stages import CellRangeOutputs
 from hexveil.mechanisms.looks.pooled_means import HALF_WIDTH, PooledChoice
 from hexveil.mechanisms.looks.user_weights import max_bias
-from hexveil.planning.method_comparison import compare_ranges
+from hexveil.planning.comparison import compare_ranges
 from strategies import occupancies
 
 CROWD = hv.Occupancy.from_dense(1 + np.random.default_rng(3).poisson(1.0, (400, 6)))

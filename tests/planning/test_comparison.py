@@ -7,7 +7,7 @@ import hexveil as hv
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR
 from hexveil.base.errors import InputError
 from hexveil.planning.alternatives import compare_mechanisms, explain_absence
-from hexveil.planning.method_comparison import compare_methods, shrunk
+from hexveil.planning.comparison import compare_methods, shrunk
 from hexveil_research.papers.comp_setting import comp_setting
 from planning.kinds_of_plans import planned, records_of
 

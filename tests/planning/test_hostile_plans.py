@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.planning.serialization import plan_codec
+from hexveil.planning.serialization import saved_plans
 from hexveil.planning.serialization.codec import pack_bytes, unpack_bytes
-from hexveil.planning.serialization.plan_folder import ARRAYS, digest
+from hexveil.planning.serialization.saved_plans import ARRAYS, digest
 from planning.kinds_of_plans import KINDS, planned, records_of
 
 VALUES = (None, True, -1, 0, 2**70, 1e308, "x", "0", "-1", "1e999", "1/0", [], ["x"], {}, {"is": 1})
@@ -160,10 +160,10 @@ def test_an_edit_is_noticed(folders, tmp_path):
 def test_a_damaged_row_of_the_ledger_is_one_sentence(folders, name):
     """Words that no plan has are a damaged ledger, or a plan of the same records."""
     _, plan, _ = folders[name]
-    words, arrays = plan_codec.pack_decisions(plan)
+    words, arrays = saved_plans.pack_decisions(plan)
     for edited in hostile_words({"plan": words}):
         try:
-            decoded = plan_codec.decode(pack_bytes(edited["plan"], arrays), plan)
+            decoded = saved_plans.decode(pack_bytes(edited["plan"], arrays), plan)
         except (hv.StorageError, hv.InputError) as error:
             assert "restore the ledger" in str(error) or "come out otherwise" in str(error)  # noqa: PT017
         else:

@@ -9,7 +9,7 @@ import hexveil as hv
 from fleets import fleet, recount
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.looks.bounds import WithinBounds
-from hexveil.planning.method_comparison import compare_methods
+from hexveil.planning.comparison import compare_methods
 from publishing.setting import dataset_of
 
 RNG = np.random.default_rng(12)

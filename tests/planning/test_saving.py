@@ -21,7 +21,7 @@ from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.component import goal
 from hexveil.planning.plan import Plan
-from hexveil.planning.serialization import plan_codec
+from hexveil.planning.serialization import saved_plans
 from hexveil.publishing.manifest import fingerprint, request_of
 from publishing.setting import dataset_of, hexagons, labels, plan_of, small_city
 from stores import suppressed_where
@@ -82,7 +82,7 @@ def assert_same(loaded, plan):
     bounded = plan.with_lower_bound()
     assert goal(loaded) == goal(plan)
     # All decisions, each array to the bit.
-    assert plan_codec.encode(loaded) == plan_codec.encode(bounded)
+    assert saved_plans.encode(loaded) == saved_plans.encode(bounded)
     assert np.array_equal(loaded.losses(), plan.losses())
     assert (loaded.epsilon, loaded.requested_epsilon) == (plan.epsilon, plan.requested_epsilon)
     assert (loaded.l0_epsilon, loaded.gap) == (plan.l0_epsilon, bounded.gap)

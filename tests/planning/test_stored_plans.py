@@ -13,10 +13,10 @@ from hexveil.mechanisms.looks.user_weights import DISTRIBUTED_ITERATIONS
 from hexveil.planning.alternatives import compare_mechanisms, explain_absence
 from hexveil.planning.component import goal
 from hexveil.planning.feasibility.recommendation import GridTooFineWarning
-from hexveil.planning.method_comparison import compare_methods, compare_ranges
+from hexveil.planning.comparison import compare_methods, compare_ranges
 from hexveil.planning.optimizers import mean_error, pair_sums
 from hexveil.planning.optimizers.mean_error import DISTRIBUTED_SEARCH, FULL_SEARCH
-from hexveil.planning.serialization.plan_codec import encode, pack_decisions
+from hexveil.planning.serialization.saved_plans import encode, pack_decisions
 from stores import distributed, stored
 
 BOUNDS, BOTH = (0, 60), ("mean", "variance")

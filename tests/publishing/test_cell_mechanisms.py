@@ -8,8 +8,8 @@ import pytest
 import hexveil as hv
 from hexveil.mechanisms import per_cell_allocation
 from hexveil.mechanisms.per_cell_allocation import PlannedCells
-from hexveil.planning.cell_mechanisms import SavedStages
-from hexveil.planning.serialization import plan_codec
+from hexveil.planning.optimizers.cell_mechanisms import SavedStages
+from hexveil.planning.serialization import saved_plans
 from hexveil.planning.serialization.codec import pack_bytes
 from hexveil.publishing.verification import verify
 from publishing.releases import forge_manifest, problems_after, said, statements_of
@@ -103,20 +103,20 @@ def test_saved_and_stored_plans_come_back(mechanism, tmp_path):
     dataset = fleet()
     plan = planned(dataset, mechanism)
     loaded = hv.Plan.load(plan.save(tmp_path / "plan"))
-    decoded = plan_codec.decode(plan_codec.encode(plan), plan)
+    decoded = saved_plans.decode(saved_plans.encode(plan), plan)
     for copy in (loaded, decoded):
         assert copy.table.equals(plan.table)
         assert (copy.losses() == plan.losses()).all()
-        assert plan_codec.encode(copy) == plan_codec.encode(plan)
+        assert saved_plans.encode(copy) == saved_plans.encode(plan)
 
 
 def test_stages_that_differ_from_the_stored_plan_are_refused():
     """Another digest is named, and is no damage of the ledger."""
     plan = planned(fleet(), "Levy(gamma=1)")
-    words, arrays = plan_codec.pack_decisions(plan)
+    words, arrays = saved_plans.pack_decisions(plan)
     words["allocation"]["clipping"]["stages"] = "0" * 64
     with pytest.raises(hv.InputError, match="come out otherwise in this version"):
-        plan_codec.decode(pack_bytes(words, arrays), plan)
+        saved_plans.decode(pack_bytes(words, arrays), plan)
 
 
 def test_stored_plans_make_no_choice_again(monkeypatch):
@@ -128,9 +128,9 @@ def test_stored_plans_make_no_choice_again(monkeypatch):
         pytest.fail("a stored plan was predicted again")
 
     monkeypatch.setattr(hv.mechanisms.Auto, "choose", fail)
-    decoded = plan_codec.decode(plan_codec.encode(plan), like)
+    decoded = saved_plans.decode(saved_plans.encode(plan), like)
     assert decoded.allocation.clipping.cells.choices == plan.allocation.clipping.cells.choices
-    assert plan_codec.encode(decoded) == plan_codec.encode(plan)
+    assert saved_plans.encode(decoded) == saved_plans.encode(plan)
 
 
 @pytest.mark.parametrize(

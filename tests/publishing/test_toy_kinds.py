@@ -21,8 +21,8 @@ from hexveil.mechanisms.contract import DONE, NoisyTotals
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning import alternatives, method_comparison
 from hexveil.planning.component import PlainComponent, public_json
-from hexveil.planning.method_comparison import Comparison, ComparisonRow
-from hexveil.planning.serialization import codec, plan_codec
+from hexveil.planning.comparison import Comparison, ComparisonRow
+from hexveil.planning.serialization import codec, saved_plans
 from hexveil.publishing import part_kinds
 from hexveil.publishing.estimates.table import described_table, name_counted_cells
 from hexveil.publishing.kinds import moment_checks, moment_manifest
@@ -231,7 +231,7 @@ def totals(monkeypatch):
     monkeypatch.setitem(
         alternatives.ALTERNATIVES, "totals", lambda part, changes: part.with_epsilon(**changes)
     )
-    monkeypatch.setitem(plan_codec.KINDS, TotalPart.saved_as, TotalPart)
+    monkeypatch.setitem(saved_plans.KINDS, TotalPart.saved_as, TotalPart)
     monkeypatch.setitem(codec.NAMES, TotalPart.saved_as, TotalPart)
     dataset = dataset_of([[2, 1], [1, 3], [1, 1]], 30)
     return dataset, hv.Plan.of(TotalPart(dataset.public, Fraction(3)))
@@ -250,8 +250,8 @@ def test_a_statistic_of_a_file_is_planned_saved_and_compared(totals, tmp_path):
     assert np.array_equal(loaded.losses(), plan.losses())
     with pytest.raises(InputError, match="load it with the records"):
         hv.Plan.load(tmp_path / "plan")
-    kept = plan_codec.decode(plan_codec.encode(plan), plan)
-    assert plan_codec.encode(kept) == plan_codec.encode(plan)
+    kept = saved_plans.decode(saved_plans.encode(plan), plan)
+    assert saved_plans.encode(kept) == saved_plans.encode(plan)
 
 
 def test_a_statistic_of_a_file_is_released_once(totals, tmp_path):
@@ -312,7 +312,7 @@ ASKED = re.compile(
 
 def test_no_code_asks_of_which_kind_a_plan_is():
     """Neither `isinstance` nor `match`: only whether an argument is a plan at all."""
-    doors = {"publishing/release_checks.py", "planning/method_comparison.py"}
+    doors = {"publishing/release_checks.py", "planning/comparison.py"}
     found = {
         path.relative_to(SOURCE).as_posix(): [hit[0] for hit in ASKED.finditer(text)]
         for path in sorted(SOURCE.rglob("*.py"))
@@ -324,6 +324,6 @@ def test_no_code_asks_of_which_kind_a_plan_is():
 
 def test_every_kind_has_a_plan_and_a_publisher():
     """What is saved or published is registered, each under one name."""
-    kinds = {kind.kind for kind in plan_codec.KINDS.values() if kind is not hv.Plan}
+    kinds = {kind.kind for kind in saved_plans.KINDS.values() if kind is not hv.Plan}
     assert kinds | {"presence"} == set(part_kinds.KINDS)
     assert {one.name for one in fields(hv.Plan)} >= {"facts", "components", "requested_epsilon"}

@@ -267,10 +267,7 @@ def assess_columns(
             plans[column] = _comparable_plan(column_run, facts[column], epsilon)
     grids = grids_of(plans.values())
     with show_progress(OTHER_GRIDS):
-        return {
-            column: assess_grids(plan, grids=grids, losses="planned")
-            for column, plan in plans.items()
-        }
+        return {column: assess_grids(plan, grids=grids) for column, plan in plans.items()}
 
 
 def grids_of(plans: Iterable[MomentComponent]) -> tuple[Cells | Labels, ...]:
@@ -322,5 +319,4 @@ def compare_grids(run: Run, plan: MomentComponent, *, weaker: bool) -> Capacity 
         return None
     units = (facts.privacy_unit, *(_weaker_units(run, facts) if weaker else ()))
     with show_progress(OTHER_GRIDS):
-        # Without the table only its sentence is shown.
-        return assess_grids(plan, privacy_units=units, losses="all" if weaker else "planned")
+        return assess_grids(plan, privacy_units=units)

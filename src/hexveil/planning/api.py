@@ -25,10 +25,9 @@ from hexveil.base.rational import to_positive_fraction
 from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns, DeclaredFacts
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import PublicMetadata
-from hexveil.planning import option_rules
+from hexveil.planning import distribution_component, option_rules
 from hexveil.planning.calibration import within_predictions
 from hexveil.planning.component import PlanComponent
-from hexveil.planning.distribution import plan_distribution
 from hexveil.planning.feasibility.recommendation import (
     GridTooFineWarning,
     describe_repeats,
@@ -159,7 +158,7 @@ def _component_of(facts: Any, options: PlanArguments) -> Any:  # noqa: ANN401  o
             raise InputError("fleet states one number, since there is one value column.")
         return presence_plan.plan_presence(facts, options)
     if options.has_distribution:
-        return plan_distribution.plan_distribution(facts, options)
+        return distribution_component.plan_distribution(facts, options)
     return plan_moments(facts, options)
 
 
@@ -174,7 +173,7 @@ def _plan_columns(facts: ColumnFacts, options: PlanArguments) -> Plan:
     if options.epsilon is None:
         components = {name: _component_of(facts.columns[name], by_name[name]) for name in by_name}
         return Plan(facts, components, None, {}, edition)
-    weights, kinds = _split_weights(options.weights, [*facts.columns], plan_distribution.KINDS)
+    weights, kinds = _split_weights(options.weights, [*facts.columns], distribution_component.KINDS)
     if kinds and not options.has_distribution:
         raise InputError(
             "weights of moments and distribution go with quantiles, shares or histograms in "

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -27,12 +29,11 @@ from hexveil.mechanisms.looks.remembered_ranges import allocate_remembered
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import SuppressedPairs
 from hexveil.model.public_metadata import PublicMetadata
-from hexveil.planning import cell_mechanisms
 from hexveil.planning.allocation import PlanAllocation, PlanningProblem, cell_names
 from hexveil.planning.calibration import fit_noise, least_allocation
 from hexveil.planning.feasibility.utility_test import default_baseline_error
 from hexveil.planning.moment_component import MomentComponent
-from hexveil.planning.optimizers import joint, per_cell
+from hexveil.planning.optimizers import cell_mechanisms, joint, per_cell
 from hexveil.planning.optimizers.per_cell import allocate_independently
 from hexveil.planning.plan_arguments import PlanArguments
 
@@ -116,6 +117,15 @@ def allocate(problem: PlanningProblem) -> PlanAllocation:
         return joint.allocate_within_errors(problem, targets)
     bare = problem.without_metadata()
     return least_allocation(bare, targets, lambda epsilon: allocate(bare.within(epsilon)))[1]
+
+
+def alternative(component: MomentComponent, **changes: Any) -> MomentComponent:  # noqa: ANN401  of a request
+    """Return the component of the same request with some of its fields changed."""
+    request = replace(component.request, **changes)
+    if request.delta:
+        request.check_delta()
+    allocation = allocate(replace(component.problem, request=request))
+    return replace(component, allocation=allocation, request=request)
 
 
 def _within_bounds(problem: PlanningProblem, promise: Promise) -> PlanAllocation:

@@ -332,11 +332,6 @@ class MomentComponent(ReadOnlyArrays, BookedStages):
         return self.request.range_needs("private")
 
     @property
-    def has_epsilon(self) -> bool:
-        """Whether it is planned within an ε."""
-        return bool(self.request.epsilon)
-
-    @property
     def average_errors(self) -> dict[str, float]:
         """Average planning error of each statistic."""
         return {name: float(np.mean(model.error)) for name, model in self.error_models.items()}
@@ -350,12 +345,6 @@ class MomentComponent(ReadOnlyArrays, BookedStages):
     def component_epsilons(self) -> dict[str, float]:
         """Return nothing: it is not divided."""
         return {}
-
-    @property
-    def judged_error(self) -> tuple[str, float]:
-        """Average error of the first statistic, named where there are several."""
-        leading = self.primary_statistic
-        return leading.name * (len(self.error_models) > 1), float(leading.error.mean())
 
     @property
     def refusal(self) -> str | None:

@@ -22,7 +22,7 @@ from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Comp
 from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns, DeclaredFacts
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.component import BookedStages, PlanComponent
-from hexveil.planning.serialization.codec import plan_folder
+from hexveil.planning.serialization.codec import saved_plans
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -267,10 +267,9 @@ class Plan(BookedStages):
         Parameters
         ----------
         folder : str or Path
-            New, in a folder that exists. It holds plan.json and arrays.bin; of means and variances
-            with the counts of pairs, unless these do not fit in memory, and with tables for
-            reviewers, cells.parquet and users.parquet. They show where each numbered user
-            reported: give them to reviewers, not to everybody.
+            New, in a folder that exists. It holds plan.json, arrays.bin and tables for reviewers,
+            cells.parquet and users.parquet, which show how much each numbered user reported: give
+            them to reviewers, not to everybody.
 
         Raises
         ------
@@ -285,25 +284,21 @@ class Plan(BookedStages):
                 'a plan with protect="presence" follows from declarations alone: keep its run '
                 "file, and plan again."
             )
-        saved: Path = plan_folder().save(self, folder)
+        saved: Path = saved_plans().save(self, folder)
         return saved
 
     @staticmethod
     def load(
         folder: str | Path,
-        source: Any = None,  # noqa: ANN401  records, their facts or an occupancy
+        source: Any,  # noqa: ANN401  records, or their facts
     ) -> Plan:
         """Return the plan that `save` wrote into a folder; releasing it is releasing that plan.
-
-        It cannot count the records again, so that it does not advise on coarser grids.
 
         Parameters
         ----------
         folder : str or Path
-        source : Dataset, ColumnDatasets, their public facts or an occupancy, optional
-            The records that were planned, read in the same way. Needed for quantiles, shares and
-            histograms, for several value columns, and where (cell, user) pairs do not fit in
-            memory, because the folder then has none of them.
+        source : Dataset, ColumnDatasets or their public facts
+            The records that were planned, read in the same way.
 
         Raises
         ------
@@ -313,7 +308,7 @@ class Plan(BookedStages):
         StorageError
             If a file cannot be read.
         """
-        loaded: Plan = plan_folder().load(folder, getattr(source, "public", source))
+        loaded: Plan = saved_plans().load(folder, getattr(source, "public", source))
         return loaded
 
     @classmethod

@@ -32,11 +32,6 @@ ClippingRangeMode = Literal["bounds", "private", "per-cell", "auto"]
 
 PURE = Fraction(0)
 """δ of a pure promise."""
-USUAL_DELTA = Fraction("1e-6")
-UNITS_REVEALED = Fraction(1, 10)
-"""Largest δ times units of a δ that is suggested."""
-WORTHWHILE = 0.95
-"""Ratio of predicted errors below which a δ is suggested."""
 STATISTICS = ("mean", "variance", "sd")
 """What can be published of a cell; sd is the root of the variance, at no further cost."""
 NOISED = {"mean": "mean", "variance": "variance", "sd": "variance"}
@@ -293,17 +288,3 @@ def _one(stated: object, name: str, span: Floats) -> Floats:
         # In value units a target is one number, whatever the cell's bounds.
         return np.full(span.size, float(number))
     return np.asarray(float(number) / 100.0 * (span**2 if name == "variance" else span))
-
-
-def usual_delta(units: int) -> Fraction:
-    """Return the δ that is suggested: 1e-6, or the power of ten at most 0.1 / units.
-
-    Examples
-    --------
-    >>> float(usual_delta(5000)), float(usual_delta(3_000_000))
-    (1e-06, 1e-08)
-    """
-    delta = USUAL_DELTA
-    while delta * units > UNITS_REVEALED:
-        delta /= 10
-    return delta

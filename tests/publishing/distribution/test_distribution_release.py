@@ -15,7 +15,7 @@ from hexveil.mechanisms.distribution.binned_stage import BinnedSums
 from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.statistic_terms import column_names
-from hexveil.planning.distribution.distribution_components import (
+from hexveil.planning.distribution_measures import (
     BinPlan,
     IndicatorPlan,
     RankPlan,

@@ -15,7 +15,7 @@ from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.contract import DONE, NoisyTotals
 from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS, BinnedMap
 from hexveil.mechanisms.stage_data import Outputs
-from hexveil.planning.distribution.distribution_components import (
+from hexveil.planning.distribution_measures import (
     MOMENTS,
     SCORE_LATTICE,
     SCORES,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.contract import StagedPlan
     from hexveil.mechanisms.distribution.combined_stages import Component
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.distribution.distribution_plan import DistributionComponent
+    from hexveil.planning.distribution_component import DistributionComponent
     from hexveil.planning.moment_component import MomentComponent
 
     Json = dict[str, Any]

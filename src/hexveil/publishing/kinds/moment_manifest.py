@@ -21,7 +21,7 @@ from hexveil.accounting.promise import of_amount
 from hexveil.base.rational import decimal_text
 from hexveil.ledger.unit_losses import PICO_EPSILON
 from hexveil.model.public_metadata import PublicMetadata
-from hexveil.planning.distribution.distribution_plan import DistributionComponent
+from hexveil.planning.distribution_component import DistributionComponent
 from hexveil.planning.moment_component import MomentComponent
 from hexveil.planning.moment_tables import grids_of
 from hexveil.planning.request import Request

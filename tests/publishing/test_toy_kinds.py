@@ -20,7 +20,7 @@ from hexveil.mechanisms import REGISTRY
 from hexveil.mechanisms.contract import DONE, NoisyTotals
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning import alternatives, method_comparison
-from hexveil.planning.component import PlainComponent, public_json
+from hexveil.planning.component import PlanComponent, public_json
 from hexveil.planning.comparison import Comparison, ComparisonRow
 from hexveil.planning.serialization import codec, saved_plans
 from hexveil.publishing import part_kinds
@@ -107,7 +107,7 @@ class TotalStages:
 
 
 @dataclass(frozen=True, eq=False)
-class TotalPart(PlainComponent):
+class TotalPart(PlanComponent):
     """The total of each cell, within an ε."""
 
     facts: PublicMetadata

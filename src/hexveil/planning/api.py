@@ -115,7 +115,7 @@ def plan(source: Source, **options: Any) -> Plan:  # noqa: ANN401  of `PlanArgum
     """
     stated, facts = PlanArguments(**options), getattr(source, "public", source)
     if isinstance(facts, (PublicMetadata, DeclaredFacts)):
-        stated = stated.of_column(facts.value, facts.cells.names)
+        stated = stated.of_column(facts.value)
     about = [
         *([option_rules.SEVERAL] if isinstance(facts, (ColumnFacts, DeclaredColumns)) else []),
         *([option_rules.PRESENCE] if isinstance(facts, (DeclaredFacts, DeclaredColumns)) else []),

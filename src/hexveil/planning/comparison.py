@@ -278,8 +278,7 @@ def _methods(plan: MomentComponent) -> Ways:
 def _ranges(plan: MomentComponent) -> Ways:
     """Yield each clipping range with its changes; none if no private range goes with the plan."""
     request = plan.request
-    one_pair = np.ptp(plan.lower) == 0 and np.ptp(plan.upper) == 0
-    if request.range_needs("private") is not None or not one_pair:
+    if request.range_needs("private") is not None:
         return
     for mode in RANGES:
         is_planned = mode in {request.clipping_range, plan.allocation.clipping.mode}

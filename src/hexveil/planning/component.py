@@ -22,7 +22,8 @@ import hashlib
 import json
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
@@ -38,101 +39,6 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.contract import StagedPlan
 
 Json = dict[str, Any]
-
-
-class PlanComponent(Protocol):
-    """Plan of the statistics of one value column."""
-
-    kind: ClassVar[str]
-    """Name of its kind in the registries."""
-    reads_bins: ClassVar[bool]
-    """Whether its stages measure counts by bin, and not sums alone."""
-
-    searches_grids: ClassVar[bool]
-    """Whether other grids are compared by its error."""
-
-    @property
-    def facts(self) -> Any:  # noqa: ANN401  public or declared
-        """Facts of the column; None of a bare occupancy."""
-
-    @property
-    def statistics(self) -> tuple[str, ...]:
-        """Texts of all statistics."""
-
-    @property
-    def delta(self) -> Fraction:
-        """δ of the promise; 0 of a pure one."""
-
-    @property
-    def epsilon(self) -> Fraction:
-        """Privacy loss of the most exposed unit, or of any: the cost of the release."""
-
-    @property
-    def requested_epsilon(self) -> Fraction:
-        """Requested epsilon; where targets were given, their cost."""
-
-    @property
-    def edition(self) -> str | None:
-        """Name under which the same request is drawn, and paid for, again."""
-
-    @property
-    def booked_losses(self) -> Floats:
-        """Booking of each unit, or of any: its loss, or its square of μ."""
-
-    @property
-    def user_losses(self) -> Floats:
-        """Loss of each unit, or of any, at `delta`."""
-
-    @property
-    def targets(self) -> list[Json]:
-        """Target errors; empty where ε was given."""
-
-    @property
-    def relative_error(self) -> float:
-        """Predicted error of the statistics, without a unit of measure: columns share ε by it."""
-
-    @property
-    def missing_range(self) -> str | None:
-        """The option that a private clipping range requires; None where there is none."""
-
-    @property
-    def refusal(self) -> str | None:
-        """The sentence that refuses a map with nothing to say; None for a useful one."""
-
-    @property
-    def smoothing_trouble(self) -> str | None:
-        """Why there are no smoothed estimates beside it; None where there are."""
-
-    @property
-    def summary(self) -> str:
-        """The plan in a line."""
-
-    def stages(self) -> StagedPlan:
-        """Return the stages of a release."""
-
-    def check_release(self, *, has_squares: bool) -> None:
-        """Refuse numbers that cannot be computed or noised, from public facts.
-
-        Raises
-        ------
-        InputError
-            If there is such a number.
-        """
-
-    def refuse_undrawable(self) -> None:
-        """Refuse noise that no release could draw, where planning is quick to see it.
-
-        Raises
-        ------
-        InputError
-            If a sum or its noise does not fit 64 bits.
-        """
-
-    def to_json(self) -> Json:
-        """Return the figures as JSON data; all of it is public."""
-
-    def column_json(self) -> Json:
-        """Return the figures of one value column among several."""
 
 
 class BookedStages:
@@ -175,29 +81,53 @@ class BookedStages:
         return Fraction(float(self.booked_losses.max(initial=0.0)))
 
 
-class PlainComponent(BookedStages):
-    """A component without search of grids, targets and range: the usual answers.
+class PlanComponent(BookedStages):
+    """Plan of the statistics of one value column, with the usual answers of a plain one.
 
-    A new kind of component begins here.
+    A new kind of component begins here. It is a frozen data class, and also has `kind` (its name in
+    the registries), `saved_as`, `facts` (public or declared; None of a bare occupancy),
+    `statistics` (their texts), `delta`, `requested_epsilon` (where targets were given, their cost),
+    `edition`, `relative_error` (predicted, without a unit of measure: columns share ε by it),
+    `expected_error`, `smoothing_trouble` (why there are no smoothed estimates beside it, or None),
+    `summary` (the plan in a line), `goal()`, `fixed()`, `stages()`, and `to_json()` and
+    `column_json()` (figures, alone and among several columns; all of it is public).
+
+    Attributes
+    ----------
+    reads_bins : bool
+        Whether its stages measure counts by bin, and not sums alone.
+    searches_grids : bool
+        Whether other grids are compared by its error.
+    missing_range : str or None
+        The option that a private clipping range requires; None where there is none.
+    targets : list
+        Target errors; empty where ε was given.
+    refusal : str or None
+        The sentence that refuses a map with nothing to say; None for a useful one.
     """
 
     reads_bins: ClassVar[bool] = False
     searches_grids: ClassVar[bool] = False
-    missing_range: ClassVar[None] = None
-    targets: ClassVar[list[Json]] = []
-    largest_errors: ClassVar[dict[str, float]] = {}
-    l0_epsilon: ClassVar[None] = None
+    missing_range: Any = None
+    targets: Any = ()
+    refusal: Any = None
+    largest_errors: Any = MappingProxyType({})
+    l0_epsilon: Any = None
 
-    @property
-    def refusal(self) -> str | None:
-        """The sentence that refuses a map with nothing to say; None for a useful one."""
-        return None
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:  # noqa: ANN401  of what kinds have
+            """Return a figure of a kind."""
 
     def check_release(self, *, has_squares: bool) -> None:
-        """Refuse nothing."""
+        """Refuse numbers that cannot be computed or noised, from public facts."""
 
     def refuse_undrawable(self) -> None:
-        """Refuse nothing."""
+        """Refuse noise that no release could draw, where planning is quick to see it."""
+
+    def component_epsilons(self) -> dict[str, float]:
+        """Return the largest loss of a unit in each part of what is divided."""
+        return {}
 
 
 def public_json(component: Any) -> Json:  # noqa: ANN401  with public facts

@@ -38,7 +38,7 @@ from hexveil.model.statistic_terms import (
     parse_statistics,
 )
 from hexveil.planning.component import (
-    PlainComponent,
+    PlanComponent,
     delta_text,
     edition_text,
     public_json,
@@ -74,7 +74,7 @@ USELESS_ERROR = 0.115
 
 
 @dataclass(frozen=True, eq=False)
-class DistributionComponent(PlainComponent):
+class DistributionComponent(PlanComponent):
     """Quantiles, shares or histograms of one value column, perhaps with means beside them.
 
     Attributes

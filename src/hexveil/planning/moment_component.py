@@ -28,7 +28,7 @@ from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays, read_only
 from hexveil.planning import moment_tables
 from hexveil.planning.allocation import PlanningProblem, cell_names, restored
-from hexveil.planning.component import BookedStages, moment_goal, public_json
+from hexveil.planning.component import PlanComponent, moment_goal, public_json
 from hexveil.planning.feasibility.utility_test import UtilityAssessment, assess_utility
 from hexveil.planning.request import Request
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class MomentComponent(ReadOnlyArrays, BookedStages):
+class MomentComponent(ReadOnlyArrays, PlanComponent):
     """Means and variances of one value column: clipping and noise of each cell, loss of each user.
 
     Every array is public; value units unless said otherwise. Figures are computed once from the
@@ -341,10 +341,6 @@ class MomentComponent(ReadOnlyArrays, BookedStages):
         """Largest planning error of each statistic, where targets limit it."""
         limited = self.error_models if self.request.target is not None else {}
         return {name: float(np.max(model.error)) for name, model in limited.items()}
-
-    def component_epsilons(self) -> dict[str, float]:
-        """Return nothing: it is not divided."""
-        return {}
 
     @property
     def refusal(self) -> str | None:

@@ -24,7 +24,7 @@ SHAPES = "quantiles, shares or histograms"
 UNITS, UNITS_ALONE = "numbers of units beside others", "numbers of units alone"
 VARIANCES, BOTH = "variances", "means and variances"
 STAGED = "a mechanism with stages of its own"
-BOUNDS_BY_CELL, DELTA_WITHIN = "bounds by cell", "delta within epsilon"
+DELTA_WITHIN = "delta within epsilon"
 RANGES = ('clipping_range="private"', 'clipping_range="per-cell"')
 
 

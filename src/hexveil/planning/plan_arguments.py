@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
@@ -56,12 +56,11 @@ class PlanArguments:
     ----------
     epsilon : int, str, Decimal, Fraction or float
         Largest loss of any privacy unit, over all its cells. Either this or `target_error`.
-    target_error : number, text like "10%", sequence or mapping
+    target_error : number, text like "10%", or mapping
         Planning errors to stay within at the least loss: in value units (squared ones for the
-        variance), or a percentage of the span (of its square); one for all cells, one per cell
-        (sequence, or mapping of cell name), or a mapping of statistic to any of these; of several
-        value columns any of these but a mapping by cell, or a mapping of column to any of these.
-    bounds : pair of numbers, or mapping of cell name to pair, optional
+        variance), or a percentage of the span (of its square); a mapping of statistic to these; of
+        several value columns any of these, or a mapping of column to any of these.
+    bounds : pair of numbers, optional
         Default: those the records were read with.
     statistics : tuple of str, optional
         Some of "mean", "variance", "sd" (the root of the variance, at no further cost), "p50" (any
@@ -194,7 +193,6 @@ class PlanArguments:
             # Arrays have no single truth of equality: words alone are compared.
             and not (isinstance(value, str) and value == default[name])
         }
-        terms |= {option_rules.BOUNDS_BY_CELL} if isinstance(self.bounds, Mapping) else set()
         if {"delta", "epsilon"} <= terms:
             terms.add(option_rules.DELTA_WITHIN)
         names = items_of(self.statistics) if self.statistics is not None else ["mean"]
@@ -263,13 +261,13 @@ class PlanArguments:
                 f"{describe('target_error')}: the largest errors; give exactly one of them."
             )
 
-    def request(self, cells: tuple[NDArray[np.float64], tuple[str, ...]]) -> Request:
+    def request(self, span: NDArray[np.float64]) -> Request:
         """Return the checked request for means and variances.
 
         Parameters
         ----------
-        cells : pair of ndarray of float, shape (n_cells,), and tuple of str
-            Width of each cell's bounds, and the cells' names.
+        span : ndarray of float, shape (n_cells,)
+            Width of each cell's bounds.
 
         Raises
         ------
@@ -290,7 +288,7 @@ class PlanArguments:
             delta=to_delta(self.delta),
         )
         if self.target_error is not None:
-            goals = target_of(self.target_error, request.noised, *cells)
+            goals = target_of(self.target_error, request.noised, span)
             request = replace(request, target=goals)
         within_bounds = 'clipping_range="bounds"' in self.terms()
         return replace(request, clipping_range="bounds") if within_bounds else request
@@ -322,17 +320,16 @@ class PlanArguments:
                 # Before planning: a bad target of the last column must not cost minutes first.
                 default_baseline_error(lower, upper, errors[column])
                 if self.target_error is not None:
-                    replace(options[column], weights=None).request((span, facts.cells.names()))
+                    replace(options[column], weights=None).request(span)
             except InputError as error:
                 raise InputError(f"{column}: {error}") from None
         return options
 
-    def of_column(self, column: str, cells: Callable[[], Sequence[str]]) -> PlanArguments:
+    def of_column(self, column: str) -> PlanArguments:
         """Return the options of the one value column of a reading.
 
         Others in statements by value column are not read, so that one run file serves for all
-        columns and for each alone. `cells` returns the names of the cells: a mapping that names
-        all of them is by cell.
+        columns and for each alone.
 
         Raises
         ------
@@ -341,9 +338,7 @@ class PlanArguments:
         """
         target, error = self.target_error, self.baseline_error
         if isinstance(target, Mapping) and column in target and self._is_by_column(()):
-            names = cells()
-            is_by_cell = column in names and set(names) <= set(target)
-            target = target if is_by_cell else target[column]
+            target = target[column]
         if isinstance(error, Mapping):
             if column not in error:
                 raise InputError(f"baseline_error leaves out the value column {column!r}; name it.")
@@ -380,6 +375,6 @@ def _check_positive(stated: object, name: str) -> None:
             option, _, rest = name.partition(" ")
             the = "the " if of in STATISTICS else ""
             _check_positive(error, f"{option} of {the}{of} {rest}".rstrip())
-    elif isinstance(stated, str) or not (stated is None or isinstance(stated, Iterable)):
+    elif stated is not None:
         text: Any = stated.strip().removesuffix("%") if isinstance(stated, str) else stated
         to_positive_fraction(text, name)

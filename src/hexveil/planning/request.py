@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,7 +12,7 @@ import numpy as np
 
 from hexveil.accounting.noise_law import NoiseLaw, law_at
 from hexveil.base.errors import InputError
-from hexveil.base.rational import Number, in_order, items_of, to_fraction, to_positive_fraction
+from hexveil.base.rational import Number, items_of, to_fraction, to_positive_fraction
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms import ThresholdMechanism
 from hexveil.planning import option_rules
@@ -218,28 +218,23 @@ def kind_weights(
     return {kind: to_positive_fraction((weights or {}).get(kind, 1), "weights") for kind in kinds}
 
 
-def target_of(
-    stated: object, noised: tuple[str, ...], span: Floats, names: tuple[str, ...]
-) -> dict[str, Floats]:
+def target_of(stated: object, noised: tuple[str, ...], span: Floats) -> dict[str, Floats]:
     """Return a target per cell for each statistic.
 
     Parameters
     ----------
-    stated : number, text like "10%", sequence or mapping
+    stated : number, text like "10%", or mapping of statistic to these
         A number is in value units (squared for the variance), a percentage is of the span (of the
-        squared span); a sequence holds one per cell, a mapping one per statistic or per cell.
+        squared span).
     noised : tuple of str
     span : ndarray of float, shape (n_cells,)
-    names : tuple of str
-        Of the cells.
 
     Raises
     ------
     InputError
         If a target is missing or not above zero.
     """
-    # A mapping that names a statistic is by statistic; any other one is by cell.
-    if isinstance(stated, Mapping) and set(stated) & {*STATISTICS}:
+    if isinstance(stated, Mapping):
         text = dict(stated)
     elif len(noised) == 1:
         text = {noised[0]: stated}
@@ -253,28 +248,10 @@ def target_of(
         raise InputError(
             f"target_error must name {' and '.join(noised)}, got {', '.join(map(str, text))}."
         )
-    return {name: _per_cell(text[name], name, span, names) for name in noised}
+    return {name: _target(text[name], name, span) for name in noised}
 
 
-def _per_cell(stated: object, name: str, span: Floats, names: tuple[str, ...]) -> Floats:
-    if isinstance(stated, Mapping):
-        missing = [cell for cell in names if cell not in stated]
-        if missing:
-            raise InputError(f"target_error leaves out the cell {missing[0]}; give one for each.")
-        bounds: list[object] = [stated[cell] for cell in names]
-    elif isinstance(stated, Iterable) and not isinstance(stated, str):
-        bounds = in_order(stated, "target_error")
-        if len(bounds) != len(names):
-            raise InputError(
-                f"target_error needs one number per cell ({len(names)}), got {len(bounds)}."
-            )
-    else:
-        return _one(stated, name, span)
-    cells = enumerate(bounds)
-    return np.array([_one(item, name, span[i : i + 1])[0] for i, item in cells], dtype=np.float64)
-
-
-def _one(stated: object, name: str, span: Floats) -> Floats:
+def _target(stated: object, name: str, span: Floats) -> Floats:
     """Return one target for cells of these spans."""
     relative = isinstance(stated, str) and stated.strip().endswith("%")
     number_text: Any = str(stated).strip().removesuffix("%") if relative else stated
@@ -285,6 +262,5 @@ def _one(stated: object, name: str, span: Floats) -> Floats:
             "reached, at a loss that grows as it shrinks."
         )
     if not relative:
-        # In value units a target is one number, whatever the cell's bounds.
         return np.full(span.size, float(number))
     return np.asarray(float(number) / 100.0 * (span**2 if name == "variance" else span))

@@ -24,7 +24,7 @@ from hexveil.base.rational import Number, to_positive_fraction
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
 from hexveil.mechanisms.presence.contribution import cap_of
 from hexveil.model.statistic_terms import on_lattice, parse_statistics
-from hexveil.planning.component import PlainComponent
+from hexveil.planning.component import PlanComponent
 from hexveil.planning.presence.presence_prediction import (
     PresencePrediction,
     predict,
@@ -56,7 +56,7 @@ KINDS = ("moments", "distribution", USERS)
 
 
 @dataclass(frozen=True, eq=False)
-class PresenceComponent(PlainComponent):
+class PresenceComponent(PlanComponent):
     """Map with private presence, numbers of units, or both, of one value column.
 
     Attributes

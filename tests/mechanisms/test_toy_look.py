@@ -17,8 +17,8 @@ from hexveil.mechanisms.looks.kinds import (
 )
 from hexveil.mechanisms.looks.weighted_mean import WeightedMean
 from hexveil.mechanisms.stage_data import Decoded
-from hexveil.planning.serialization import codec
-from hexveil.planning.serialization.saved_plans import decode, encode
+from hexveil.planning import codec
+from hexveil.planning.saved_plans import decode, encode
 from listed_weights import ListedWeights
 from publishing.setting import dataset_of
 

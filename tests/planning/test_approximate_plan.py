@@ -55,9 +55,9 @@ from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning import methods
 from hexveil.planning.alternatives import describe_delta_gain
-from hexveil.planning.calibration import ErrorTargets
+from hexveil.planning.optimizers.calibration import ErrorTargets
 from hexveil.planning.component import goal
-from hexveil.planning.moment_tables import allocation_of
+from hexveil.planning.allocation import allocation_of
 from hexveil.planning.optimizers.mean_error import (
     ObjectiveWeights,
     cell_errors,

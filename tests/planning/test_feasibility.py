@@ -20,7 +20,7 @@ from hexveil.cli.output.grid_text import common_rows
 from hexveil.mechanisms.looks.range_search import ErrorPrediction
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-from hexveil.planning.calibration import LARGEST, two_figures_up
+from hexveil.planning.optimizers.calibration import LARGEST, two_figures_up
 from hexveil.planning.feasibility.capacity import Capacity, assess_grids, propose_runs
 from hexveil.planning.feasibility.grid_assessment import GridAssessment, smoothed_error
 from hexveil.planning.feasibility.prediction import ErrorPredictor, epsilon_for_error

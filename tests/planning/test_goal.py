@@ -8,7 +8,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.planning.component import goal, mechanism_text
-from hexveil.planning.serialization.saved_plans import decode, encode
+from hexveil.planning.saved_plans import decode, encode
 from planning.kinds_of_plans import records_of
 
 COUNTS = [[2, 1], [1, 1], [1, 3]]

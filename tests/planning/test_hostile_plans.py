@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.planning.serialization import saved_plans
-from hexveil.planning.serialization.codec import pack_bytes, unpack_bytes
-from hexveil.planning.serialization.saved_plans import ARRAYS, digest
+from hexveil.planning import saved_plans
+from hexveil.planning.codec import pack_bytes, unpack_bytes
+from hexveil.planning.saved_plans import ARRAYS, digest
 from planning.kinds_of_plans import KINDS, planned, records_of
 
 VALUES = (None, True, -1, 0, 2**70, 1e308, "x", "0", "-1", "1e999", "1/0", [], ["x"], {}, {"is": 1})

@@ -10,7 +10,7 @@ import hexveil as hv
 import plan_grid
 from examples import examples
 from hexveil import theory
-from hexveil.planning.calibration import ErrorTargets
+from hexveil.planning.optimizers.calibration import ErrorTargets
 from hexveil.planning.optimizers.user_factors import ClippingProblem, is_infeasible
 from hexveil_research.papers.comp_setting import comp_setting
 from strategies import occupancies

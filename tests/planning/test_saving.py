@@ -21,7 +21,7 @@ from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.component import goal
 from hexveil.planning.plan import Plan
-from hexveil.planning.serialization import saved_plans
+from hexveil.planning import saved_plans
 from hexveil.publishing.manifest import fingerprint, request_of
 from publishing.setting import dataset_of, hexagons, labels, plan_of, small_city
 from stores import suppressed_where

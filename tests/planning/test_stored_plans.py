@@ -16,7 +16,7 @@ from hexveil.planning.feasibility.recommendation import GridTooFineWarning
 from hexveil.planning.comparison import compare_methods, compare_ranges
 from hexveil.planning.optimizers import mean_error, pair_sums
 from hexveil.planning.optimizers.mean_error import DISTRIBUTED_SEARCH, FULL_SEARCH
-from hexveil.planning.serialization.saved_plans import encode, pack_decisions
+from hexveil.planning.saved_plans import encode, pack_decisions
 from stores import distributed, stored
 
 BOUNDS, BOTH = (0, 60), ("mean", "variance")

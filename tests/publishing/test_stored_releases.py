@@ -19,8 +19,8 @@ from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.distribution_measures import BinPlan, score_metadata
 from hexveil.planning.feasibility.capacity import propose_runs
 from hexveil.planning.optimizers import pair_sums
-from hexveil.planning.serialization import saved_plans
-from hexveil.planning.serialization.codec import unpack_bytes
+from hexveil.planning import saved_plans
+from hexveil.planning.codec import unpack_bytes
 from hexveil.publishing.pipeline import private_sums, sums_of
 from hexveil.publishing.verification.verify import find_problems
 from hexveil.records.dataset import Dataset, DistributedSums

@@ -22,7 +22,7 @@ from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning import alternatives, method_comparison
 from hexveil.planning.component import PlanComponent, public_json
 from hexveil.planning.comparison import Comparison, ComparisonRow
-from hexveil.planning.serialization import codec, saved_plans
+from hexveil.planning import codec, saved_plans
 from hexveil.publishing import part_kinds
 from hexveil.publishing.estimates.table import described_table, name_counted_cells
 from hexveil.publishing.kinds import moment_checks, moment_manifest

@@ -28,10 +28,10 @@ from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
 from hexveil.model.cells import Cells
 from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns
+from hexveil.planning import saved_plans
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.feasibility.grids import OTHER_GRIDS, on_declared_grids
 from hexveil.planning.plan import Plan
-from hexveil.planning.serialization import saved_plans
 from hexveil.publishing import signing
 from hexveil.publishing.catalogue.holder_statements import Catalogue
 from hexveil.publishing.estimates.table import name_columns

@@ -25,7 +25,7 @@ from hexveil.planning.feasibility.grids import (
     most_cells_of,
     on_each_grid,
 )
-from hexveil.planning.feasibility.recommendation import USABLE_GRID, WEAKER_UNITS, ways_out
+from hexveil.planning.feasibility.recommendation import USABLE_GRID, ways_out
 from hexveil.planning.plan import Plan
 from hexveil.publishing.memory.history import forecast_cells
 from hexveil.records.progress import show_progress
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from hexveil.config import Run
     from hexveil.model.declared_grid import ColumnFacts
-    from hexveil.model.public_metadata import Unit
     from hexveil.planning.feasibility.capacity import Capacity
     from hexveil.planning.moment_component import MomentComponent
     from hexveil.publishing.booking import ReleasableDataset
@@ -248,12 +247,7 @@ def proposed_runs(
     """Return the plan with which other grids are compared at `epsilon`, and the proposed runs."""
     with show_progress(OTHER_GRIDS):
         built = _comparable_plan(run, facts, epsilon)
-        return built, propose_runs(
-            built,
-            min_users=run.select.min_users or Select.min_users,
-            # The weakest alone: each takes another reading, and gains the most where any does.
-            weaker_units=_weaker_units(run, facts)[-1:],
-        )
+        return built, propose_runs(built, min_users=run.select.min_users or Select.min_users)
 
 
 def assess_columns(
@@ -286,12 +280,6 @@ def _comparable_plan(run: Run, facts: PublicMetadata, epsilon: str) -> MomentCom
     return plan
 
 
-def _weaker_units(run: Run, facts: PublicMetadata) -> tuple[Unit, ...]:
-    """Return the privacy units that promise less, if the records have a local clock for them."""
-    timed = run.columns.time is not None and facts.identity.get("timezone", "none") != "none"
-    return WEAKER_UNITS[facts.privacy_unit] if timed and facts.recount is not None else ()
-
-
 def grid_options(run: Run) -> dict[str, Any]:
     """Return the arguments of `plan` that apply on every grid."""
     # Targets and splits are of one grid; grids are compared at one epsilon.
@@ -305,18 +293,15 @@ def grid_options(run: Run) -> dict[str, Any]:
     return same
 
 
-def compare_grids(run: Run, plan: MomentComponent, *, weaker: bool) -> Capacity | None:
+def compare_grids(plan: MomentComponent) -> Capacity | None:
     """Return the capacity on other grids for the plan's request.
 
     None if it costs nothing, or if all records are one cell: there is no grid to change.
-
-    With `weaker`, for weaker privacy units too, where records have a local time.
     """
     facts = plan.facts
     assert facts is not None  # noqa: S101  plans are made for records here
     # Constants cost nothing on any grid: there is nothing to compare.
     if not plan.requested_epsilon or isinstance(facts.cells.grid, OneCell):
         return None
-    units = (facts.privacy_unit, *(_weaker_units(run, facts) if weaker else ()))
     with show_progress(OTHER_GRIDS):
-        return assess_grids(plan, privacy_units=units)
+        return assess_grids(plan)

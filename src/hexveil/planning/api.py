@@ -18,6 +18,8 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias
 
+import numpy as np
+
 from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.accounting.promise import Promise, check_units, promised
 from hexveil.base.errors import InputError
@@ -26,15 +28,15 @@ from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns, DeclaredFa
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning import distribution_component, option_rules
-from hexveil.planning.calibration import within_predictions
 from hexveil.planning.component import PlanComponent
 from hexveil.planning.feasibility.recommendation import (
     GridTooFineWarning,
     describe_repeats,
     ways_out,
 )
+from hexveil.planning.feasibility.utility_test import default_baseline_error
 from hexveil.planning.methods import plan_moments
-from hexveil.planning.option_rules import by_column
+from hexveil.planning.optimizers.calibration import within_predictions
 from hexveil.planning.plan import Facts, Plan
 from hexveil.planning.plan_arguments import PlanArguments
 from hexveil.planning.presence import presence_plan
@@ -167,7 +169,7 @@ def _component_of(facts: Any, options: PlanArguments) -> Any:  # noqa: ANN401  o
 
 def _plan_columns(facts: ColumnFacts, options: PlanArguments) -> Plan:
     """Return a plan of several value columns within one ε, or within the targets of each."""
-    by_name = options.of_columns(facts.columns)
+    by_name = _options_of_columns(facts.columns, options)
     delta, edition = to_delta(options.delta), options.edition
     check_units(delta, facts.n_units)
     if options.epsilon is None:
@@ -202,6 +204,51 @@ def _plan_columns(facts: ColumnFacts, options: PlanArguments) -> Plan:
     # Losses are about proportional to ε, so that the rest can be used; never beyond the promise.
     larger = planned(promise.amount / column_plans.booked_limit * Fraction(999, 1000))
     return larger if larger.booked_limit <= promise.amount else column_plans
+
+
+def _options_of_columns(
+    columns: Mapping[str, PublicMetadata], options: PlanArguments
+) -> dict[str, PlanArguments]:
+    """Return the options of each value column, with its own targets and baseline error."""
+    names, targets = [*columns], dict.fromkeys(columns, options.target_error)
+    if options.is_by_column(columns):
+        targets = by_column("target_error", options.target_error, names, is_complete=True)
+    errors = by_column("baseline_error", options.baseline_error, names)
+    of_columns = {}
+    for column, facts in columns.items():
+        lower, upper = (
+            np.array([float(end)]) for end in (facts.lattice.lower, facts.lattice.upper)
+        )
+        own = replace(options, target_error=targets[column], baseline_error=errors[column])
+        try:
+            # Before planning: a bad target of the last column must not cost minutes first.
+            default_baseline_error(lower, upper, errors[column])
+            if options.target_error is not None:
+                span = np.full(facts.occupancy.n_cells, (upper - lower)[0])
+                replace(own, weights=None).request(span)
+        except InputError as error:
+            raise InputError(f"{column}: {error}") from None
+        of_columns[column] = own
+    return of_columns
+
+
+def by_column(
+    name: str, stated: object, columns: Sequence[str], *, is_complete: bool = False
+) -> dict[str, Any]:
+    """Return the statement about each value column: the same for all, or from a mapping.
+
+    With `is_complete` a mapping has to name every column; else others have None.
+    """
+    if not isinstance(stated, Mapping):
+        return dict.fromkeys(columns, stated)
+    of = ", ".join(columns)
+    for column in stated:
+        if column not in columns:
+            raise InputError(f"{name} has {column!r}, which is no value column; name each of {of}.")
+    for column in columns if is_complete else ():
+        if column not in stated:
+            raise InputError(f"{name} leaves out the value column {column!r}; name each of {of}.")
+    return {column: stated.get(column) for column in columns}
 
 
 def _plan_declared_columns(facts: DeclaredColumns, options: PlanArguments) -> Plan:

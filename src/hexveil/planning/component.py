@@ -3,7 +3,7 @@
 A component has the public facts of its column, the request and the decisions: enough for its
 stages, its losses and its predicted errors. Whatever comes after a plan asks its components by
 this interface.
-Kinds are registered by name: how they are saved in `planning/serialization/saved_plans.py`, how
+Kinds are registered by name: how they are saved in `planning/saved_plans.py`, how
 they are published in `publishing/part_kinds.py`, how they are printed in `cli/output/plan_text.py`.
 
 A goal is the request in exact text, without any number found by a solver. Solvers differ in late
@@ -26,6 +26,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
+import pyarrow as pa
 
 from hexveil.accounting.promise import of_amount
 from hexveil.base.rational import Number, decimal_text, items_of, to_fraction
@@ -139,6 +140,80 @@ def public_json(component: Any) -> Json:  # noqa: ANN401  with public facts
         "epsilon": float(component.epsilon),
         "expected_error": component.expected_error,
         "targets": component.targets,
+    }
+
+
+# ---- figures of means and variances ----
+
+
+def summary(plan: Any) -> str:  # noqa: ANN401  a MomentComponent
+    """Return the plan in a line."""
+    error = plan.expected_error
+    if isinstance(error, float):
+        shown = f"{error:.4g}"
+    else:
+        shown = "{" + ", ".join(f"{name}: {value:.4g}" for name, value in error.items()) + "}"
+    return (
+        f"method={plan.method!r}, mechanism={plan.mechanism!r}, n_cells={plan.occupancy.n_cells}, "
+        f"n_users={plan.occupancy.n_users}, epsilon={float(plan.epsilon):.6g}, mean_error={shown}"
+    )
+
+
+def cell_table(plan: Any) -> pa.Table:  # noqa: ANN401  a MomentComponent
+    """Return a row per cell: public counts, contribution cap, noise and expected errors."""
+    occupancy, has_mean = plan.occupancy, "mean" in plan.error_models
+    columns = {
+        "cell": pa.array(plan.names, type=pa.string()),
+        "users": occupancy.users_per_cell,
+        "records": occupancy.records_per_cell,
+        "mechanism": pa.array([plan.mechanism] * occupancy.n_cells, type=pa.string()),
+        "lower": plan.lower,
+        "upper": plan.upper,
+        "kept": plan.contribution_cap if has_mean else plan.allocation.variance_cap,
+    }
+    for name, model in plan.error_models.items():
+        figures = ("scale", "bias", "error", "bound95")
+        columns |= {f"{name}_{figure}": getattr(model, figure) for figure in figures}
+    return pa.table(columns)
+
+
+def user_table(plan: Any) -> pa.Table:  # noqa: ANN401  as above
+    """Return a row per user (by number): cells, records, factor and loss."""
+    occupancy = plan.occupancy
+    return pa.table(
+        {
+            "user": np.arange(occupancy.n_users),
+            "cells": occupancy.cells_per_user,
+            "records": occupancy.records_per_user,
+            "factor": plan.allocation.contribution_factor,
+            "loss": plan.user_losses,
+        }
+    )
+
+
+def moment_json(plan: Any) -> dict[str, Any]:  # noqa: ANN401  as above
+    """Return the figures as JSON data; all of it is public."""
+    support = plan.support
+    return {
+        "cells": support.cells,
+        "users": support.users,
+        "records": plan.occupancy.n_records,
+        "epsilon_requested": float(plan.requested_epsilon),
+        "epsilon": float(plan.epsilon),
+        "l0_epsilon": float(plan.l0_epsilon),
+        "method": plan.method,
+        "statistics": list(plan.statistics),
+        "mean_error": plan.expected_error,
+        "max_error": plan.worst_case_error,
+        "certificate": {
+            "about": plan.bound_kind,
+            "gap": plan.gap,
+            "lower_bound": plan.lower_bound,
+        },
+        "baseline_error": support.baseline_error,
+        "floor": support.floor,
+        "better": support.better,
+        "beats_constant": support.beats_constant,
     }
 
 

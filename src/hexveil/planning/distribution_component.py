@@ -46,7 +46,6 @@ from hexveil.planning.component import (
 )
 from hexveil.planning.distribution_measures import (
     MOMENTS,
-    SCORE_LATTICE,
     AskedDistribution,
     DistributionMeasure,
     plan_measure,
@@ -58,12 +57,10 @@ from hexveil.planning.feasibility.utility_test import (
     shape_errors,
 )
 from hexveil.planning.methods import plan_moments
-from hexveil.planning.plan_arguments import PlanArguments
-from hexveil.planning.request import kind_weights
+from hexveil.planning.plan_arguments import PlanArguments, kind_weights
 
 if TYPE_CHECKING:
     from hexveil.model.occupancy import Occupancy
-    from hexveil.model.public_metadata import ValueLattice
     from hexveil.planning.moment_component import MomentComponent
 
 
@@ -144,32 +141,18 @@ class DistributionComponent(PlanComponent):
             if isinstance(term, Share):
                 term.edge(self.facts.lattice)
         check_units(self.delta, self.occupancy.n_users)
-        self._check_part(self.moment_plan, self.moments, self.facts.lattice)
-        if self.score_plan is not None:
-            self._check_part(self.score_plan, ("mean",), SCORE_LATTICE)
-        self._check_component()
-        if self.epsilon > self.requested_epsilon:
-            raise InputError("its loss is above the epsilon that it was asked for.")
-
-    def _check_component(self) -> None:
-        """Refuse parts of ε, prices, a share and an error of one median that no plan has."""
+        asked = () if self.moment_plan is None else self.moment_plan.statistics
+        scored = ("mean",) if self.score_plan is None else self.score_plan.statistics
+        if asked != self.moments or scored != ("mean",):
+            raise InputError("its means and variances are not those that were asked for.")
         component, half_span = self.component, float(self.facts.lattice.span) / 2
         if self.baseline_error is not None and not 0 < self.baseline_error <= half_span:
             raise InputError("its baseline error is not above 0, or above half the bounds.")
         component.check_against(self.terms, self.occupancy)
         if min([*self.weights.values(), self.requested_epsilon, *component.epsilons]) <= 0:
             raise InputError("a weight or a part of its epsilon is not above 0.")
-
-    def _check_part(
-        self, part: MomentComponent | None, statistics: tuple[str, ...], lattice: ValueLattice
-    ) -> None:
-        """Refuse a plan of a part for other statistics, bounds or records."""
-        if (() if part is None else part.statistics) != statistics:
-            raise InputError("its means and variances are not those that were asked for.")
-        if part is not None and (part.facts is None or part.facts.lattice != lattice):
-            raise InputError("its means or scores have other bounds.")
-        if part is not None and part.occupancy.fingerprint != self.occupancy.fingerprint:
-            raise InputError("its means or scores were made for other records.")
+        if self.epsilon > self.requested_epsilon:
+            raise InputError("its loss is above the epsilon that it was asked for.")
 
     def fixed(self) -> dict[tuple[str, ...], Any]:
         """Return by path all fields that are no decisions."""

@@ -29,10 +29,10 @@ from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import SuppressedPairs
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.allocation import PlanAllocation, PlanningProblem
-from hexveil.planning.calibration import fit_noise, least_allocation
 from hexveil.planning.feasibility.utility_test import default_baseline_error
 from hexveil.planning.moment_component import MomentComponent
 from hexveil.planning.optimizers import cell_mechanisms, joint, per_cell
+from hexveil.planning.optimizers.calibration import fit_noise, least_allocation
 from hexveil.planning.optimizers.per_cell import allocate_independently
 from hexveil.planning.plan_arguments import PlanArguments
 

@@ -26,8 +26,8 @@ from hexveil.accounting.promise import of_amount, promised
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays, read_only
-from hexveil.planning import moment_tables
-from hexveil.planning.allocation import PlanningProblem, cell_names, restored
+from hexveil.planning import component
+from hexveil.planning.allocation import PlanningProblem, allocation_of, cell_names, restored
 from hexveil.planning.component import PlanComponent, moment_goal, public_json
 from hexveil.planning.feasibility.utility_test import UtilityAssessment, assess_utility
 from hexveil.planning.request import Request
@@ -270,17 +270,17 @@ class MomentComponent(ReadOnlyArrays, PlanComponent):
     @property
     def table(self) -> pa.Table:
         """Table with a row per cell: public counts, contribution cap, noise and expected errors."""
-        return moment_tables.cell_table(self)
+        return component.cell_table(self)
 
     @property
     def users(self) -> pa.Table:
         """A row per user (by number): cells, records, factor and loss."""
-        return moment_tables.user_table(self)
+        return component.user_table(self)
 
     @property
     def summary(self) -> str:
         """The plan in a line."""
-        return moment_tables.summary(self)
+        return component.summary(self)
 
     @property
     def edition(self) -> str | None:
@@ -299,7 +299,7 @@ class MomentComponent(ReadOnlyArrays, PlanComponent):
     def _stages(self) -> ReleaseAllocation:
         if self.facts is None:
             raise InputError("the plan was made for a bare occupancy; plan the records as read.")
-        return moment_tables.allocation_of(self, self.facts.lattice)
+        return allocation_of(self, self.facts.lattice)
 
     def check_release(self, *, has_squares: bool) -> None:
         """Refuse sums or noise that do not fit 64 bits, or squares that there are not."""
@@ -364,7 +364,7 @@ class MomentComponent(ReadOnlyArrays, PlanComponent):
 
     def to_json(self) -> dict[str, Any]:
         """Return the figures as JSON data; all of it is public."""
-        return moment_tables.moment_json(self.with_lower_bound())
+        return component.moment_json(self.with_lower_bound())
 
     def column_json(self) -> dict[str, Any]:
         """Return the figures of one value column among several."""

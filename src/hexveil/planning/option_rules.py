@@ -8,15 +8,14 @@ columns, the kind of statistics). A rule refuses some of these words beside othe
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator
 
 PRESENCE = 'protect="presence"'
 SEVERAL = "several value columns"
@@ -146,41 +145,3 @@ def range_needs(terms: Collection[str], word: str) -> str | None:
     others = {item for item in terms if not item.startswith("clipping_range=")}
     broken = broken_rules({*others, word})
     return next((rule.goes_with(terms) for rule, result in broken if result == word), None)
-
-
-# ---- statements by value column ----
-
-
-def by_column(
-    name: str, stated: object, columns: Sequence[str], *, is_complete: bool = False
-) -> dict[str, Any]:
-    """Return the statement about each value column: the same for all, or from a mapping.
-
-    Parameters
-    ----------
-    name : str
-        Of the option.
-    stated : object
-    columns : sequence of str
-    is_complete : bool
-        Whether a mapping has to name every column; others have None.
-
-    Raises
-    ------
-    InputError
-        If a mapping names what is no value column, or leaves one out.
-    """
-    if not isinstance(stated, Mapping):
-        return dict.fromkeys(columns, stated)
-    for column in stated:
-        if column not in columns:
-            raise InputError(
-                f"{name} has {column!r}, which is no value column; name each of "
-                f"{', '.join(columns)}."
-            )
-    for column in columns if is_complete else ():
-        if column not in stated:
-            raise InputError(
-                f"{name} leaves out the value column {column!r}; name each of {', '.join(columns)}."
-            )
-    return {column: stated.get(column) for column in columns}

@@ -21,8 +21,8 @@ from hexveil.base.optional_packages import require_package
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
 from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns, DeclaredFacts
 from hexveil.model.public_metadata import PublicMetadata
+from hexveil.planning.codec import saved_plans
 from hexveil.planning.component import BookedStages, PlanComponent
-from hexveil.planning.serialization.codec import saved_plans
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -186,7 +186,8 @@ class Plan(BookedStages):
     @property
     def statistics(self) -> tuple[str, ...]:
         """Statistics of each column."""
-        return next(iter(self.components.values())).statistics
+        statistics: tuple[str, ...] = next(iter(self.components.values())).statistics
+        return statistics
 
     @property
     def refusal(self) -> str | None:
@@ -338,10 +339,6 @@ class Plan(BookedStages):
         """
         components: Any = self.components
         requested = self.requested_epsilon
-        facts: Any = self.facts
-        for column, names in facts.columns.items():
-            if components[column].occupancy.fingerprint != names.occupancy.fingerprint:
-                raise InputError(f"its plan of {column} was made for other records.")
         if len({component.statistics for component in components.values()}) > 1:
             raise InputError("its columns have different statistics.")
         if len({component.delta for component in components.values()}) > 1:

@@ -16,7 +16,6 @@ from hexveil.base.rational import Number, items_of, to_fraction, to_positive_fra
 from hexveil.mechanisms import CellMechanism, OptimalClipping, ThresholdMechanism, parse
 from hexveil.model.statistic_terms import Estimator, has_distribution, parse_statistics
 from hexveil.planning import option_rules
-from hexveil.planning.feasibility.utility_test import default_baseline_error
 from hexveil.planning.request import (
     STATISTICS,
     ClippingRangeMode,
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.allocation import CellForecast
     from hexveil.planning.presence.presence_request import FleetDeclaration
 
@@ -293,38 +291,6 @@ class PlanArguments:
         within_bounds = 'clipping_range="bounds"' in self.terms()
         return replace(request, clipping_range="bounds") if within_bounds else request
 
-    def of_columns(self, columns: Mapping[str, PublicMetadata]) -> dict[str, PlanArguments]:
-        """Return the options of each value column, with its own targets and baseline error.
-
-        Raises
-        ------
-        InputError
-            If these name another column, leave one out, or are bad for one, which is describe.
-        """
-        targets = dict.fromkeys(columns, self.target_error)
-        if self._is_by_column(columns):
-            targets = option_rules.by_column(
-                "target_error", self.target_error, [*columns], is_complete=True
-            )
-        errors = option_rules.by_column("baseline_error", self.baseline_error, [*columns])
-        options = {
-            column: replace(self, target_error=targets[column], baseline_error=errors[column])
-            for column in columns
-        }
-        for column, facts in columns.items():
-            lower, upper = (
-                np.array([float(end)]) for end in (facts.lattice.lower, facts.lattice.upper)
-            )
-            span = np.full(facts.occupancy.n_cells, (upper - lower)[0])
-            try:
-                # Before planning: a bad target of the last column must not cost minutes first.
-                default_baseline_error(lower, upper, errors[column])
-                if self.target_error is not None:
-                    replace(options[column], weights=None).request(span)
-            except InputError as error:
-                raise InputError(f"{column}: {error}") from None
-        return options
-
     def of_column(self, column: str) -> PlanArguments:
         """Return the options of the one value column of a reading.
 
@@ -337,7 +303,7 @@ class PlanArguments:
             If the baseline error of the column is left out.
         """
         target, error = self.target_error, self.baseline_error
-        if isinstance(target, Mapping) and column in target and self._is_by_column(()):
+        if isinstance(target, Mapping) and column in target and self.is_by_column(()):
             target = target[column]
         if isinstance(error, Mapping):
             if column not in error:
@@ -345,7 +311,7 @@ class PlanArguments:
             error = error[column]
         return replace(self, target_error=target, baseline_error=error)
 
-    def _is_by_column(self, columns: Collection[str]) -> bool:
+    def is_by_column(self, columns: Collection[str]) -> bool:
         """Return whether the targets are by value column, and not by statistic or one for all."""
         if not isinstance(self.target_error, Mapping):
             return False
@@ -378,3 +344,20 @@ def _check_positive(stated: object, name: str) -> None:
     elif stated is not None:
         text: Any = stated.strip().removesuffix("%") if isinstance(stated, str) else stated
         to_positive_fraction(text, name)
+
+
+def kind_weights(
+    weights: Mapping[str, Number] | None, kinds: tuple[str, ...]
+) -> dict[str, Fraction]:
+    """Return the weight of each kind of statistics, 1 by default; refuse others.
+
+    Examples
+    --------
+    >>> weights = kind_weights({"distribution": 2}, ("moments", "distribution"))
+    >>> {kind: str(weight) for kind, weight in weights.items()}
+    {'moments': '1', 'distribution': '2'}
+    """
+    if weights is not None and (not isinstance(weights, Mapping) or set(weights) - set(kinds)):
+        example = f'{{"{kinds[-2]}": 1, "{kinds[-1]}": 2}}'
+        raise InputError(f"weights must be a mapping like {example}, got {weights!r}.")
+    return {kind: to_positive_fraction((weights or {}).get(kind, 1), "weights") for kind in kinds}

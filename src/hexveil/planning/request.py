@@ -12,7 +12,7 @@ import numpy as np
 
 from hexveil.accounting.noise_law import NoiseLaw, law_at
 from hexveil.base.errors import InputError
-from hexveil.base.rational import Number, items_of, to_fraction, to_positive_fraction
+from hexveil.base.rational import Number, items_of, to_fraction
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms import ThresholdMechanism
 from hexveil.planning import option_rules
@@ -199,23 +199,6 @@ def split_of(split: Number | None) -> Fraction | None:
             f"rest), got {split}."
         )
     return share
-
-
-def kind_weights(
-    weights: Mapping[str, Number] | None, kinds: tuple[str, ...]
-) -> dict[str, Fraction]:
-    """Return the weight of each kind of statistics, 1 by default; refuse others.
-
-    Examples
-    --------
-    >>> weights = kind_weights({"distribution": 2}, ("moments", "distribution"))
-    >>> {kind: str(weight) for kind, weight in weights.items()}
-    {'moments': '1', 'distribution': '2'}
-    """
-    if weights is not None and (not isinstance(weights, Mapping) or set(weights) - set(kinds)):
-        example = f'{{"{kinds[-2]}": 1, "{kinds[-1]}": 2}}'
-        raise InputError(f"weights must be a mapping like {example}, got {weights!r}.")
-    return {kind: to_positive_fraction((weights or {}).get(kind, 1), "weights") for kind in kinds}
 
 
 def target_of(stated: object, noised: tuple[str, ...], span: Floats) -> dict[str, Floats]:

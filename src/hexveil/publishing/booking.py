@@ -24,7 +24,7 @@ from hexveil.base.rational import round_up
 from hexveil.ledger import hash_losses
 from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns, DeclaredFacts
 from hexveil.model.public_metadata import PublicMetadata
-from hexveil.planning.serialization import saved_plans
+from hexveil.planning import saved_plans
 from hexveil.publishing.kinds.presence_manifest import presence_request, request_name
 from hexveil.publishing.manifest import fingerprint, request_of
 

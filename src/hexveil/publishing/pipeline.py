@@ -24,7 +24,7 @@ from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
-from hexveil.planning.serialization import saved_plans
+from hexveil.planning import saved_plans
 from hexveil.publishing.booking import Charge, LedgerJournal, charge_of, identify_request, rows_of
 from hexveil.publishing.components import join_tables, statements_of_whole
 from hexveil.publishing.estimates.places import with_places

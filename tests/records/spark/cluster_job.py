@@ -120,7 +120,7 @@ def main(master, folder, *workers):
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     import hexveil as hv  # noqa: PLC0415  slow to import
-    from hexveil.planning.moment_tables import allocation_of  # noqa: PLC0415
+    from hexveil.planning.allocation import allocation_of  # noqa: PLC0415
     from hexveil.publishing.pipeline import private_sums  # noqa: PLC0415
 
     warnings.simplefilter("ignore", FutureWarning)  # of pandas 3, which hexveil does not use

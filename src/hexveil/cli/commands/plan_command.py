@@ -128,8 +128,7 @@ def _show_with_grids(
     comparison = _compare(plan) if options.compare else None
     # The comparison is long enough without a recommendation.
     wants_grids = options.grids or (options.grids is None and comparison is None and not plan.delta)
-    weaker = bool(options.grids)
-    table = shared_steps.compare_grids(run, component, weaker=weaker) if wants_grids else None
+    table = shared_steps.compare_grids(component) if wants_grids else None
     shows_map = options.as_json or comparison is None
     coarse = shared_steps.plan_coarser(run, facts) if shows_map else None
     warning = shared_steps.describe_infeasibility(plan) if shows_map else None

@@ -164,9 +164,6 @@ def advice_rows(advice: RunAdvice, value_unit: str, epsilon: str) -> list[Row]:
         rows += ["", _HOW_TO_WRITE]
     else:
         rows.append(("No proposal", absence(advice, epsilon)))
-    for proposal in advice.weaker:
-        choice = f"with the weaker promise {proposal.privacy_unit}"
-        rows += _proposed_rows(choice, proposal, value_unit)
     return rows
 
 
@@ -217,7 +214,6 @@ def advice_json(advice: RunAdvice) -> dict[str, object]:
     """Return the proposed runs as JSON data, by choice."""
     return {
         "runs": {choice: _run_json(item) for choice, item in advice.proposals.items()},
-        "weaker": [_run_json(item) for item in advice.weaker],
     }
 
 

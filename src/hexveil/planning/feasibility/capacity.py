@@ -32,7 +32,6 @@ from hexveil.planning.feasibility.recommendation import (
     choose,
     recommend,
     recommendation_text,
-    removed_error,
 )
 from hexveil.planning.methods import plan_moments
 from hexveil.planning.plan_arguments import PlanArguments
@@ -230,8 +229,6 @@ MIN_USERS_FACTORS = (1, 2, 4)
 """Multiples of the run's smallest number of users that are tried."""
 SEARCHED_MAPS = 2
 """Maps for which the needed loss is searched, where no run is usable."""
-WEAKER_GAIN = 1.5
-"""Ratio of removed errors from which a privacy unit that promises less is named."""
 
 
 @dataclass(frozen=True)
@@ -248,20 +245,15 @@ class RunAdvice:
         Where no run is usable, the one that would be at the least loss that was found.
     epsilon_needed : float or None
         That loss; None if 100 is not enough.
-    weaker : tuple of GridAssessment
-        Runs in between for privacy units that promise less, where they are much better.
     """
 
     table: Capacity
     proposals: dict[Choice, GridAssessment] = field(default_factory=dict)
     nearest: GridAssessment | None = None
     epsilon_needed: float | None = None
-    weaker: tuple[GridAssessment, ...] = ()
 
 
-def propose_runs(
-    plan: MomentComponent, *, min_users: int = 1, weaker_units: Sequence[Unit] = ()
-) -> RunAdvice:
+def propose_runs(plan: MomentComponent, *, min_users: int = 1) -> RunAdvice:
     """Return the proposed runs for a plan's request, from public metadata.
 
     Nothing is spent. Errors are predicted for each grid around the plan's own and each of a few
@@ -273,8 +265,6 @@ def propose_runs(
         Of a data set whose records can be counted again.
     min_users : int
         Smallest number of users with which the data set was read; smaller ones are not tried.
-    weaker_units : sequence of str
-        Privacy units that promise less and are tried, too.
 
     Raises
     ------
@@ -291,14 +281,7 @@ def propose_runs(
         return RunAdvice(table)
     proposals = choose(offers)
     nearest, needed = (None, None) if proposals else _nearest(plan, offers)
-    enough = WEAKER_GAIN * max((removed_error(one) for one in offers if one.is_usable), default=0.0)
-    weaker = []
-    for unit in weaker_units:
-        best = choose(survey(plan, units=(unit,), min_users=(minimum,)))
-        # A weaker promise is named only if it buys a much better map.
-        if best and removed_error(best["balanced"]) > enough:
-            weaker.append(best["balanced"])
-    return RunAdvice(table, proposals, nearest, needed, tuple(weaker))
+    return RunAdvice(table, proposals, nearest, needed)
 
 
 def _nearest(

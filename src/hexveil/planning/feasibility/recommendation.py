@@ -4,7 +4,7 @@ Three runs are proposed for the privacy unit that was asked for: the finest, the
 one in between, over resolutions, timeslots and smallest numbers of users. All of them are usable:
 their expected error is below that of one number for all cells
 (planning/feasibility/utility_test.py), and they have at least three cells, in three hexagons. A
-weaker promise is never slipped in, though it is named where it buys a much better map.
+weaker promise is never slipped in.
 
 Of grids with equally many cells or equal errors, as printed, the one of smaller hexagons and
 shorter slots is taken, so that a tie never leads to hexagons the size of a country. One grid for
@@ -41,12 +41,6 @@ if TYPE_CHECKING:
 
 Choice = Literal["finest", "balanced", "accurate"]
 """Proposed grids: of most cells, of least error, and one in between."""
-WEAKER_UNITS: dict[Unit, tuple[Unit, ...]] = {
-    "user": ("user-week", "user-day"),
-    "user-week": ("user-day",),
-    "user-day": (),
-}
-"""Privacy units that promise less than each, the strongest first."""
 JudgedT = TypeVar("JudgedT", "GridAssessment", "CommonGrid")
 
 

@@ -30,7 +30,12 @@ from hexveil.base.errors import InputError
 from hexveil.mechanisms.looks.bounds import WithinBounds
 from hexveil.model.occupancy import Occupancy
 from hexveil.planning.allocation import PlanAllocation, PlanningProblem
-from hexveil.planning.calibration import LARGEST_EPSILON, ErrorTargets, fit_noise, least_allocation
+from hexveil.planning.optimizers.calibration import (
+    LARGEST_EPSILON,
+    ErrorTargets,
+    fit_noise,
+    least_allocation,
+)
 from hexveil.planning.optimizers.mean_error import ObjectiveWeights, minimize_mean_error
 from hexveil.planning.optimizers.user_factors import (
     ClippingProblem,

@@ -25,6 +25,7 @@ from hexveil.mechanisms.distribution.shape_statistics import MEAN
 from hexveil.mechanisms.presence.contribution import cap_of
 from hexveil.model.statistic_terms import on_lattice, parse_statistics
 from hexveil.planning.component import PlanComponent
+from hexveil.planning.plan_arguments import PlanArguments, kind_weights
 from hexveil.planning.presence.presence_prediction import (
     PresencePrediction,
     predict,
@@ -40,7 +41,6 @@ from hexveil.planning.presence.presence_request import (
     PresenceStages,
     statistics_of,
 )
-from hexveil.planning.request import kind_weights
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.model.public_metadata import FineBins
     from hexveil.planning.feasibility.utility_test import StatisticError
-    from hexveil.planning.plan_arguments import PlanArguments
 
 KINDS = ("moments", "distribution", USERS)
 """Kinds of statistics that have a weight in the division of ε."""

@@ -41,6 +41,7 @@ from hexveil.mechanisms.distribution.tilt_estimation import (
     tilt_to_means,
 )
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, Term, column_names, half_bin
+from hexveil.planning.allocation import with_outputs
 from hexveil.planning.distribution_measures import (
     MOMENTS,
     SCORES,
@@ -48,7 +49,6 @@ from hexveil.planning.distribution_measures import (
     IndicatorPlan,
     weight_variance,
 )
-from hexveil.planning.moment_tables import with_outputs
 from hexveil.publishing.estimates.accuracy import (
     beats_constant,
     count_grades,

@@ -21,9 +21,9 @@ from hexveil.accounting.promise import of_amount
 from hexveil.base.rational import decimal_text
 from hexveil.ledger.unit_losses import PICO_EPSILON
 from hexveil.model.public_metadata import PublicMetadata
+from hexveil.planning.allocation import grids_of
 from hexveil.planning.distribution_component import DistributionComponent
 from hexveil.planning.moment_component import MomentComponent
-from hexveil.planning.moment_tables import grids_of
 from hexveil.planning.request import Request
 from hexveil.publishing.estimates.decoded_moments import smoothing_statement
 from hexveil.publishing.estimates.table import STATISTICS, TODAY

@@ -23,7 +23,7 @@ from hexveil.learning.memory import Deviations, Memory
 from hexveil.learning.published_day import blank_day
 from hexveil.mechanisms.looks.remembered_ranges import choose_half_widths, weights_for
 from hexveil.mechanisms.looks.user_weights import PRIOR_SD
-from hexveil.planning.calibration import Trial, least_epsilon
+from hexveil.planning.optimizers.calibration import Trial, least_epsilon
 from hexveil.publishing.memory.history import MOST_CELLS, day_and_places, record_shares
 from hexveil.smoothing.user_mean_law import WITHIN_SHARE, CellDesign
 

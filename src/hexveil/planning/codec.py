@@ -53,7 +53,7 @@ _MISSING = dataclasses.MISSING
 
 def saved_plans() -> Any:  # noqa: ANN401  a module
     """Return the module that saves plans: it knows all kinds of parts, so that none imports it."""
-    return importlib.import_module("hexveil.planning.serialization.saved_plans")
+    return importlib.import_module("hexveil.planning.saved_plans")
 
 
 class Coder(NamedTuple):

@@ -44,11 +44,7 @@ from hexveil.model.declared_grid import ColumnFacts
 from hexveil.model.pair_columns import FactoredWeights, SuppressedPairs
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning import allocation, distribution_measures, request
-from hexveil.planning.distribution_component import DistributionComponent
-from hexveil.planning.moment_component import MomentComponent
-from hexveil.planning.optimizers.cell_mechanisms import OtherStagesError, SavedStages
-from hexveil.planning.plan import Plan
-from hexveil.planning.serialization.codec import (
+from hexveil.planning.codec import (
     CODERS,
     FORMAT,
     NAMES,
@@ -61,7 +57,11 @@ from hexveil.planning.serialization.codec import (
     pack_bytes,
     unpack_bytes,
 )
-from hexveil.planning.serialization.codec import Path as Place
+from hexveil.planning.codec import Path as Place
+from hexveil.planning.distribution_component import DistributionComponent
+from hexveil.planning.moment_component import MomentComponent
+from hexveil.planning.optimizers.cell_mechanisms import OtherStagesError, SavedStages
+from hexveil.planning.plan import Plan
 
 KINDS: dict[str, type[Any]] = {
     kind.saved_as: kind for kind in (MomentComponent, DistributionComponent, Plan)

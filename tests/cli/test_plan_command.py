@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from hexveil.planning.alternatives import MechanismRow
 
 import hexveil as hv
 from hexveil.cli.commands import plan_command
-from hexveil.planning.alternatives import MechanismRow
 from hexveil.planning.comparison import ComparisonRow
 
 

@@ -43,18 +43,6 @@ def test_what_is_few_stays(size):
         assert np.unique(quantize_noise_scales(once, np.ceil)).tolist() == np.unique(once).tolist()
 
 
-def test_no_noise_stays_none():
-    """A constant gets no noise, and noise none becomes none."""
-    assert quantize_noise_scales(many(1.0))[0] == 0
-    assert (quantize_noise_scales(many(5e-324), np.floor)[1:] > 0).all()
-
-
-def test_few_are_left_alone():
-    """Noise of no more sizes than are cheap to draw is not rounded."""
-    noise = np.linspace(1.0, 2.0, MAX_DISTINCT_SCALES)
-    assert quantize_noise_scales(noise) is noise
-
-
 def crowded(cells=600, users=30):
     """Return an occupancy of so many cells that their scales are made few."""
     rng = np.random.default_rng(4)

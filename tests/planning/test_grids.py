@@ -82,14 +82,6 @@ def test_a_level_is_what_reading_by_it_counts(rows):
     assert found.cells.labels == read.cells.labels
 
 
-def test_merged_cells_keep_enough_users():
-    """What selection asked of each cell holds for merged ones."""
-    rows = [(route, hour, user, 1) for route in "ab" for hour in "78" for user in "uvw"]
-    facts = sums([*rows, ("c", "7", "u", 1)], min_users=3)
-    for level in label_levels(facts.cells.grid):
-        assert merged(facts, level).occupancy.users_per_cell.min() >= 3
-
-
 def test_levels_are_every_choice_of_columns():
     """Most columns first; of many columns those of most."""
     names = [one.columns for one in label_levels(hv.Labels("a", "b", "c"))]
@@ -113,31 +105,17 @@ def test_levels_that_are_asked_for():
         ({"levels": (("stop",),)}, "levels: 'stop' is not one of the columns .* route, hour"),
         ({"levels": ((),)}, "at least one column"),
         ({"resolutions": (5,)}, "go with cells of places.*give levels"),
-        ({"timeslots": ("1h",)}, "go with cells of places.*give levels"),
+        ({"privacy_units": ("user-day",)}, "per user-day is counted from records"),
     ],
 )
 def test_what_labels_do_not_have(asked, said):
     """Unknown columns, and resolutions of labels, are refused in a sentence."""
     with pytest.raises(hv.InputError, match=said):
         hv.capacity(sums([("a", "7", "u", 1)]), epsilon=1, **asked)
-
-
-def test_sums_hold_one_unit_of_privacy():
-    """Sums per user cannot be counted per day."""
-    facts = sums([("a", "7", "u", 1)])
-    with pytest.raises(hv.InputError, match="per user-day is counted from records"):
-        counted(facts, (hv.Labels("route"),), "user-day")
-
-
-def test_hexagons_have_no_levels():
-    """Levels of places are resolutions and timeslots."""
-    table = pa.table({"hexagon": ["861f53527ffffff"], "user": ["u"], "n": [1], "sum": [1.0]})
-    cells = hv.Cells(6, None)
-    facts = hv.from_sums(table, bounds=(0, 10), cells=cells, min_users=1).public
     with pytest.raises(hv.InputError, match="these cells are hexagons: give resolutions"):
-        grids_to_try(facts, levels=(("route",),))
+        grids_to_try(fleet(5), levels=(("route",),))
     with pytest.raises(hv.InputError, match="records with places"):
-        grids_to_try(facts)
+        grids_to_try(fleet(5))
 
 
 def test_labels_of_one_column_have_themselves():
@@ -228,13 +206,13 @@ def spread(km, resolution, units=150):
 def test_resolutions_follow_from_where_the_records_are(km, resolution):
     """Whatever the file says: from a map of a few hexagons to one beyond the finest usable."""
     found = spread(km, resolution)
-    table = hv.capacity(found, epsilon=20, timeslots=(None,), search=False)
+    table = hv.capacity(found, epsilon=20, timeslots=(None,))
     window = [one for one in table.offers if one.resolution != resolution]
     assert 3 <= window[0].hexagons <= 25
     assert not table.offers[-1].beats_constant
     assert {one.resolution for one in window} >= {
         one.resolution for one in hv.capacity(
-            spread(km, 5 if km == 30 else 7), epsilon=20, timeslots=(None,), search=False
+            spread(km, 5 if km == 30 else 7), epsilon=20, timeslots=(None,)
         ).offers
         if one.beats_constant and one.is_map and one.resolution != resolution
     }  # fmt: skip

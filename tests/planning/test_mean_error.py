@@ -3,7 +3,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import scipy.optimize
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +11,6 @@ from examples import examples
 from hexveil.planning.optimizers.mean_error import ObjectiveWeights, error_and_slope
 from hexveil.planning.optimizers.mean_error_bound import (
     _answer,
-    _by_price,
     mean_error_lower_bound,
 )
 from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
@@ -148,40 +146,6 @@ def test_average_target_is_met(occupancy, target):
     """With objective "mean" the average error is within the target."""
     plan = planned(occupancy, target_error=target)
     assert plan.expected_error <= target * (1 + 1e-12)
-
-
-def test_more_epsilon_never_means_more_average_error():
-    """The average error falls as the loss grows, up to what the descent leaves."""
-    occupancy = comp_setting(3, 2, cells=6)
-    errors = [planned(occupancy, epsilon=e).expected_error for e in np.geomspace(0.05, 50, 12)]
-    assert all(b <= a * 1.001 for a, b in itertools.pairwise(errors))
-
-
-@given(st.lists(st.integers(1, 6), min_size=1, max_size=8), st.randoms())
-def test_pairs_in_the_order_of_prices(sizes, random):
-    """Within each cell by price, equal ones as they stand."""
-    start = np.cumsum([0, *sizes])
-    price = np.array([random.randrange(5) / 7.0 for _ in range(start[-1])])
-    cell = np.repeat(np.arange(len(sizes)), sizes)
-    assert (_by_price(price, start) == np.lexsort((price, cell))).all()
-
-
-@given(st.integers(0, 40), st.integers(1, 30), st.integers(1, 8))
-def test_no_descent_takes_more_evaluations_than_its_limits_allow(right, evaluations, trials):
-    """Not even one whose slopes turn wrong, so that each line is searched to the end, twice."""
-    number = itertools.count()
-
-    def value(x):
-        return float(x @ x), 2 * x if next(number) < right else -2 * x
-
-    scipy.optimize.minimize(
-        value,
-        np.arange(1.0, 6.0),
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": 100, "maxfun": evaluations, "maxls": trials},
-    )
-    assert next(number) <= evaluations + 2 * trials
 
 
 @given(occupancies(), st.sampled_from([0.0, 0.003, 0.03, 0.5]), st.integers(0, 2**32 - 1))

@@ -14,7 +14,6 @@ import hexveil as hv
 from hexveil.accounting.error_model import SECOND_MOMENT_ROUNDING, WeightedVarianceErrorModel
 from hexveil.accounting.noise_law import LAPLACE
 from hexveil.accounting.promise import Pure
-from hexveil.base.errors import InputError
 from hexveil.mechanisms.looks import range_search, weighted_variance
 from hexveil.mechanisms.looks.bounds import WithinBounds
 from hexveil.mechanisms.looks.range_search import RangeSearch
@@ -58,24 +57,6 @@ def test_a_split_can_be_named(split):
     loss = 1 / plan.mean_noise + 1 / plan.allocation.variance_noise
     assert 1 / plan.mean_noise / loss == pytest.approx(float(Fraction(split)), rel=1e-9)
     assert plan.epsilon <= 1
-
-
-def test_a_split_without_a_variance_is_refused():
-    """A split has nothing to divide then; nor does the joint plan without a range take one."""
-    with pytest.raises(InputError, match=r"split goes with a method .* private interval"):
-        planned(statistics=("mean",), split="0.5")
-    with pytest.raises(InputError, match="split goes with a method"):
-        hv.plan(CROWD, epsilon=1, bounds=(0, 60), statistics=BOTH, split="0.5")
-    with pytest.raises(InputError, match="split goes with a method"):
-        hv.plan(
-            CROWD,
-            epsilon=1,
-            bounds=(0, 60),
-            statistics="sd",
-            split="0.5",
-            method="per-cell",
-            clipping_range="auto",
-        )
 
 
 @pytest.mark.slow

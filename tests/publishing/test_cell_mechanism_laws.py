@@ -15,8 +15,8 @@ from scipy import stats
 import hexveil as hv
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.allocation import allocation_of
 from hexveil.planning import saved_plans
+from hexveil.planning.allocation import allocation_of
 from publishing.setting import dataset_of
 from stage_laws import ExactLoss, Problem
 

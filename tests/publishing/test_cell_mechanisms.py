@@ -8,9 +8,9 @@ import pytest
 import hexveil as hv
 from hexveil.mechanisms import per_cell_allocation
 from hexveil.mechanisms.per_cell_allocation import PlannedCells
-from hexveil.planning.optimizers.cell_mechanisms import SavedStages
 from hexveil.planning import saved_plans
 from hexveil.planning.codec import pack_bytes
+from hexveil.planning.optimizers.cell_mechanisms import SavedStages
 from hexveil.publishing.verification import verify
 from publishing.releases import forge_manifest, problems_after, said, statements_of
 from publishing.setting import dataset_of

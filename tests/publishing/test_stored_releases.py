@@ -16,11 +16,11 @@ from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.pair_columns import SuppressedPairs
 from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning import saved_plans
+from hexveil.planning.codec import unpack_bytes
 from hexveil.planning.distribution_measures import BinPlan, score_metadata
 from hexveil.planning.feasibility.capacity import propose_runs
 from hexveil.planning.optimizers import pair_sums
-from hexveil.planning import saved_plans
-from hexveil.planning.codec import unpack_bytes
 from hexveil.publishing.pipeline import private_sums, sums_of
 from hexveil.publishing.verification.verify import find_problems
 from hexveil.records.dataset import Dataset, DistributedSums

@@ -19,10 +19,9 @@ from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms import REGISTRY
 from hexveil.mechanisms.contract import DONE, NoisyTotals
 from hexveil.model.public_metadata import PublicMetadata
-from hexveil.planning import alternatives, method_comparison
-from hexveil.planning.component import PlanComponent, public_json
+from hexveil.planning import alternatives, codec, method_comparison, saved_plans
 from hexveil.planning.comparison import Comparison, ComparisonRow
-from hexveil.planning import codec, saved_plans
+from hexveil.planning.component import PlanComponent, public_json
 from hexveil.publishing import part_kinds
 from hexveil.publishing.estimates.table import described_table, name_counted_cells
 from hexveil.publishing.kinds import moment_checks, moment_manifest

@@ -21,8 +21,7 @@ from hexveil.mechanisms.distribution.combined_stages import ColumnSums
 from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
-from hexveil.planning.saved_plans import decode, encode
-from hexveil.planning.saved_plans import digest
+from hexveil.planning.saved_plans import decode, digest, encode
 from hexveil.publishing.components import column_prefixes
 from hexveil.publishing.derived.release_source import open_sources
 from hexveil.publishing.dossier import dossier

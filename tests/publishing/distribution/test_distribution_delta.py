@@ -6,10 +6,10 @@ import re
 import numpy as np
 import pyarrow as pa
 import pytest
+from hexveil.planning.alternatives import describe_delta_gain
 
 import hexveil as hv
 from hexveil.base.errors import InputError
-from hexveil.planning.alternatives import describe_delta_gain
 from hexveil.publishing import folder as folders
 from hexveil.publishing.dossier import dossier
 from hexveil.publishing.verification.verify import find_problems

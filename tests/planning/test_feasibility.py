@@ -144,8 +144,8 @@ def test_the_table_has_each_grid_and_unit_once():
     assert [row["beats_constant"] for row in rows[:10]] == [False] * 2 + [True] * 2 + [False] * 6
     assert (rows[0]["cells"], rows[0]["predicted_error"], rows[0]["floor"]) == (0, None, None)
     assert rows[4]["floor"] == pytest.approx(10 * 16 / 200)
-    assert rows[4]["epsilon_needed"] == pytest.approx(1.7, abs=0.15)
-    assert rows[2]["epsilon_needed"] is None
+    assert rows[4]["epsilon_least"] == pytest.approx(0.8 / 0.5 / small_map_factor(16))
+    assert rows[4]["epsilon_needed"] is rows[2]["epsilon_needed"] is None
     # The balanced of three runs, and no other, is proposed.
     assert [offer for offer in found.offers if offer is found.proposed] == [
         choose(offer for offer in found.offers if offer.privacy_unit == "user")["balanced"]

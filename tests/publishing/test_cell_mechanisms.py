@@ -102,7 +102,7 @@ def test_saved_and_stored_plans_come_back(mechanism, tmp_path):
     """Folder and ledger bytes bring the same losses, errors and stages back."""
     dataset = fleet()
     plan = planned(dataset, mechanism)
-    loaded = hv.Plan.load(plan.save(tmp_path / "plan"))
+    loaded = hv.Plan.load(plan.save(tmp_path / "plan"), dataset)
     decoded = saved_plans.decode(saved_plans.encode(plan), plan)
     for copy in (loaded, decoded):
         assert copy.table.equals(plan.table)

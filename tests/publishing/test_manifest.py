@@ -104,15 +104,15 @@ def test_the_request_and_the_certificate_are_stated(city):
 
 
 def test_targets_are_stated_by_statistic(city):
-    """Targets by cell are said by their ends; errors of two statistics each by name."""
+    """Targets are said by their ends over cells; errors of two statistics each by name."""
     plan, said = planned(
         city,
-        target_error={"mean": [10, 12, 20], "variance": "10%"},
+        target_error={"mean": 12, "variance": "10%"},
         statistics=("mean", "variance"),
     )
     assert said["plan"]["request"]["epsilon"] is None
     assert said["plan"]["request"]["targets"] == [
-        {"of": "mean", "smallest": 10.0, "largest": 20.0},
+        {"of": "mean", "smallest": 12.0, "largest": 12.0},
         {"of": "variance", "smallest": 360.0, "largest": 360.0},
     ]
     assert said["plan"]["max_error"] == plan.worst_case_error

@@ -220,8 +220,7 @@ def test_a_release_books_and_shows_the_same(name, counted, tmp_path, monkeypatch
     whole = {"moments": records, "bins": lambda: counted}[name.split(",")[0]]()
     there, asked = distributed_dataset(whole, 30), RELEASED[name]
     made = planned(there, **asked)
-    given_back = there if "bins" in name else there.occupancy
-    loaded = hv.Plan.load(made.save(tmp_path / "plan"), given_back)
+    loaded = hv.Plan.load(made.save(tmp_path / "plan"), there)
     assert saved_plans.encode(loaded) == saved_plans.encode(made)
     here = at_hand(made, whole)
     books = [ledger(tmp_path, one, asked.get("delta")) for one in ("there", "here")]
@@ -308,7 +307,7 @@ def test_a_saved_plan_has_no_pairs_and_goes_with_its_records(name, tmp_path):
     saved = unpack_bytes((folder / "arrays.bin").read_bytes())[1]
     assert not any(one.startswith("occupancy") for one in saved)
     for read in (
-        hv.Plan.load(folder, there.occupancy),
+        hv.Plan.load(folder, there),
         saved_plans.decode(saved_plans.encode(made), made),
     ):
         assert saved_plans.encode(read) == saved_plans.encode(made)
@@ -316,9 +315,7 @@ def test_a_saved_plan_has_no_pairs_and_goes_with_its_records(name, tmp_path):
     # The ledger has a number per user and one per cell, never per pair.
     sizes = {array.size for array in saved_plans.pack_decisions(made)[1].values()}
     assert sizes == {there.occupancy.n_cells, there.occupancy.n_users}
-    with pytest.raises(InputError, match=r"hv.Plan.load\(folder, dataset.occupancy\)"):
-        hv.Plan.load(folder)
-    for wrong in (other.occupancy, records().occupancy):
+    for wrong in (other, records()):
         with pytest.raises(InputError, match="made for other records"):
             hv.Plan.load(folder, wrong)
 

@@ -255,7 +255,7 @@ def _judge_in_series(plan: Plan, facts: Any, earlier: int, warning: str) -> str 
 
 
 def _as_saved(run: Run, folder: Path) -> PlannedRelease:
-    """Return the release of a saved plan. What is none is refused before records are read."""
+    """Return the release of a saved plan; any other folder is refused before records are read."""
     saved_plans.read_words(folder)
     dataset: Any = shared_steps.read_releasable(run)
     return PlannedRelease(run, Plan.load(folder, dataset), None, dataset)

@@ -198,7 +198,7 @@ def compare(plan: Plan) -> Comparison:
 
 
 def _rows(plan: Any, ways: Ways, figures: Callable[[Any], dict[str, Any]]) -> list[ComparisonRow]:  # noqa: ANN401  a component
-    """Return a row for each way, by the figures of what is then planned."""
+    """Return a row for each way, with the figures of its plan."""
     rows = []
     for name, changes in parts_of_work(COMPARING, list(ways)):
         try:

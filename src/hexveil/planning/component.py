@@ -127,7 +127,7 @@ class PlanComponent(BookedStages):
         """Refuse noise that no release could draw, where planning is quick to see it."""
 
     def component_epsilons(self) -> dict[str, float]:
-        """Return the largest loss of a unit in each part of what is divided."""
+        """Return the largest loss of a unit in each part of a divided loss."""
         return {}
 
 

@@ -1,4 +1,4 @@
-"""Plans as bytes in a ledger, and as folders for review: decisions, without what records give.
+"""Plans as bytes in a ledger, and as folders for review: decisions, without facts of the records.
 
 Here is the registry of the classes in plans: a kind of components is registered by its class, and
 states what a goal and its records give (`fixed`). The ledger keeps decisions alone beside the
@@ -124,7 +124,7 @@ CODERS |= dict.fromkeys(
 
 
 def saved_of(plan: Plan) -> Any:  # noqa: ANN401  one of KINDS
-    """Return what is saved of a plan: the component of its one value column, or itself."""
+    """Return the saved part of a plan: the component of its one value column, or itself."""
     return plan.single if plan.is_single else plan
 
 
@@ -183,7 +183,7 @@ def decode(encoded: bytes, like: Plan) -> Plan:
 
 # ---- folders ----
 
-WORDS, ARRAYS = "plan.json", "arrays.bin"
+WORDS, ARRAYS, BOOKED = "plan.json", "arrays.bin", "booked"
 TABLES = {"cells.parquet": "table", "users.parquet": "users"}
 """Figures for reviewers, by file name: attributes of a plan that may have them."""
 LOSS_DIGITS = 1e-4
@@ -221,7 +221,7 @@ def save(plan: Plan, folder: str | Path) -> Path:
 
 
 def _write(saved: Any, folder: Path) -> None:  # noqa: ANN401  one of KINDS
-    """Write what is saved into an empty folder."""
+    """Write a component, or a plan of several columns, into an empty folder."""
     arrays: Arrays = {}
     saved = saved.with_lower_bound() if type(saved) is MomentComponent else saved
     words: Words = {
@@ -235,6 +235,7 @@ def _write(saved: Any, folder: Path) -> None:  # noqa: ANN401  one of KINDS
     for name, figure in TABLES.items():
         if (table := getattr(saved, figure, None)) is not None:
             pyarrow.parquet.write_table(table, folder / name, compression="zstd")
+    arrays[BOOKED] = saved.booked_losses
     (folder / ARRAYS).write_bytes(pack_bytes({}, arrays))
     words["digest"] = digest(words, folder)
     text = json.dumps(words, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
@@ -317,7 +318,8 @@ def load(folder: str | Path, source: PublicMetadata | ColumnFacts) -> Plan:
         kind = KINDS[words["plan"]["is"]]
         saved = Codec(arrays, _given(source)).unpack(kind, words["plan"])
         stated = to_fraction(words["figures"]["epsilon"], "epsilon")
-        if not math.isclose(stated, saved.epsilon, rel_tol=LOSS_DIGITS):
+        is_booked = np.allclose(saved.booked_losses, arrays[BOOKED], LOSS_DIGITS, 0.0)
+        if not is_booked or not math.isclose(stated, saved.epsilon, rel_tol=LOSS_DIGITS):
             raise InputError("it states a loss that its decisions do not have.")
         return plan_of(saved)
 

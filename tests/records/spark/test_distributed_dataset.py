@@ -90,7 +90,7 @@ def test_facts_and_sums_are_those_of_one_machine(elsewhere, here, tmp_path, monk
 
     # The default of a fleet of enough users; other kinds in blocks: test_stored_releases.py.
     plan = hv.plan(elsewhere, epsilon=6, clipping_range="per-cell", advise=False)
-    loaded, same = hv.Plan.load(plan.save(tmp_path / "plan"), apart), at_hand(plan, here)
+    loaded, same = hv.Plan.load(plan.save(tmp_path / "plan"), elsewhere), at_hand(plan, here)
     np.testing.assert_array_equal(loaded.losses(), same.losses())
     assert_same_numbers(run(elsewhere, loaded), run(here, same))
 

@@ -213,7 +213,7 @@ def printed(error: float) -> float:
 
 
 def facts_of(plan: MomentComponent) -> PublicMetadata:
-    """Return the facts of a plan whose request is looked at on other grids."""
+    """Return the facts of a plan; refuse a bare occupancy, which has no other grids."""
     if plan.facts is None:
         raise InputError("grids are compared for a data set, not for a bare occupancy.")
     return plan.facts

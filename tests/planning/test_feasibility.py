@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from examples import examples
-from fleets import fleet, recount
+from fleets import GRID, fleet, recount
 from hexveil.cli.output.grid_text import common_rows
 from hexveil.mechanisms.looks.range_search import ErrorPrediction
 from hexveil.model.cells import CellTable
@@ -27,6 +27,7 @@ from hexveil.planning.feasibility.utility_test import small_map_factor
 from hexveil.planning.optimizers.calibration import LARGEST, two_figures_up
 
 RANGES = ("bounds", "private", "per-cell", "auto")
+GRID_6 = replace(GRID, resolution=6)
 OFFER = GridAssessment(
     hv.Cells(6, "6h", "Europe/Warsaw", "pooled"), "user", cells=41, users=300, floor=1.0,
     predicted_error=1.94, smoothed_error=1.0, baseline_error=4.5, better=40, planned=True,
@@ -79,7 +80,7 @@ def test_plan_release_and_capacity_name_one_epsilon_that_is_enough(users):
     assert made(plan.facts, epsilon=loss).support.beats_constant
     # The refusal of a release is the text with a search; the table has the number.
     assert named(ways_out(plan, search=True)) == loss
-    table = hv.capacity(plan.facts, epsilon=1, resolutions=(6,), timeslots=("1h",))
+    table = hv.capacity(plan.facts, epsilon=1, grids=[GRID_6])
     assert table.offers[0].epsilon_needed == loss
     runs = propose_runs(made(plan.facts, epsilon="0.01").single)
     assert (runs.proposals, runs.nearest is None) == ({}, False)
@@ -129,28 +130,25 @@ def test_no_plan_is_below_the_floor_without_clipping():
 # ---- the table ----
 
 
-def table(**changes):
+def table(slots=("1h",), **changes):
     """Return the table of a fleet that crosses 4 ** (resolution - 4) cells."""
-    usual = {"resolutions": (1, 5, 6, 7, 9), "timeslots": ("1h",), "clipping_range": "bounds"}
-    return hv.capacity(fleet(6, recount=recount), **{"epsilon": 1} | usual | changes)
+    grids = [replace(GRID, resolution=r, timeslot=t) for r in (1, 5, 6, 7, 9) for t in slots]
+    usual = {"epsilon": 1, "clipping_range": "bounds"}
+    return hv.capacity(fleet(6, recount=recount), grids=grids, **usual | changes)
 
 
-def test_the_table_has_each_grid_and_unit_once():
-    """Nothing left says so with nulls; the proposal is for the unit that was read."""
-    found = table(timeslots=("1h", "6h"), privacy_units=("user-day", "user"))
+def test_the_table_has_each_grid_once():
+    """Nothing left says so with nulls; the balanced of three runs is proposed, and no other."""
+    found = table(("1h", "6h"))
     rows = found.to_arrow().to_pylist()
-    assert [row["privacy_unit"] for row in rows] == ["user-day"] * 10 + ["user"] * 10
-    assert found.proposed.privacy_unit == "user"
-    assert [row["beats_constant"] for row in rows[:10]] == [False] * 2 + [True] * 2 + [False] * 6
+    assert [row["beats_constant"] for row in rows] == [False] * 2 + [True] * 2 + [False] * 6
     assert (rows[0]["cells"], rows[0]["predicted_error"], rows[0]["floor"]) == (0, None, None)
     assert rows[4]["floor"] == pytest.approx(10 * 16 / 200)
     assert rows[4]["epsilon_least"] == pytest.approx(0.8 / 0.5 / small_map_factor(16))
     assert rows[4]["epsilon_needed"] is rows[2]["epsilon_needed"] is None
-    # The balanced of three runs, and no other, is proposed.
-    assert [offer for offer in found.offers if offer is found.proposed] == [
-        choose(offer for offer in found.offers if offer.privacy_unit == "user")["balanced"]
-    ]
-    assert found.sentence.startswith("proposed: resolution 5 in 1h slots, unit user: 4 cells")
+    assert found.proposed is choose(found.offers)["balanced"]
+    assert [row["proposed"] for row in rows] == [one is found.proposed for one in found.offers]
+    assert found.sentence.startswith("proposed: resolution 5 in ")
 
 
 def test_what_is_certainly_too_fine_is_not_planned():
@@ -183,9 +181,7 @@ def test_predictions_honour_the_clipping_range():
 
 
 def test_refused_tables():
-    """Unknown units, a bare occupancy, and records without places."""
-    with pytest.raises(hv.InputError, match="unit must be one of user, user-day, user-week"):
-        table(privacy_units=("bus",))
+    """A bare occupancy, and records without places."""
     with pytest.raises(hv.InputError, match="not for a bare occupancy"):
         assess_grids(made(fleet(5).occupancy, bounds=(0, 10)).single)
     with pytest.raises(hv.InputError, match="records with places"):
@@ -232,8 +228,6 @@ def test_without_a_usable_grid_the_loss_that_would_do_is_named():
     assert "; each needs more than epsilon 3." in sentence(replace(noisy, epsilon_least=3.0))
     alone = "no grid tried leaves a map of three cells, or of three hexagons."
     assert sentence(replace(OFFER, cells=1)) == alone
-    # A grid of another unit is not proposed.
-    assert sentence(replace(OFFER, privacy_unit="user-day")) == alone
     level = replace(OFFER, grid=hv.Labels("origin", "hour"))
     assert sentence(level).startswith("proposed: origin x hour, unit user: 41")
 

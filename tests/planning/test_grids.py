@@ -19,7 +19,6 @@ from hexveil.planning.feasibility.capacity import propose_runs
 from hexveil.planning.feasibility.grids import (
     KeptCounts,
     counted,
-    grids_to_try,
     label_levels,
     merged,
     with_min_users,
@@ -92,30 +91,19 @@ def test_levels_are_every_choice_of_columns():
     assert {len(one.columns) for one in many[:10]} == {9, 8}
 
 
-def test_levels_that_are_asked_for():
-    """Their columns are put in the order of the cells'; one name alone is one column."""
-    facts = sums([("a", "7", "u", 1)])
-    found = grids_to_try(facts, levels=(("hour", "route"), "hour"))
-    assert [one.columns for one in found] == [("route", "hour"), ("hour",)]
-
-
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        ({"levels": (("stop",),)}, "levels: 'stop' is not one of the columns .* route, hour"),
-        ({"levels": ((),)}, "at least one column"),
-        ({"resolutions": (5,)}, "go with cells of places.*give levels"),
-        ({"privacy_units": ("user-day",)}, "per user-day is counted from records"),
-    ],
-)
-def test_what_labels_do_not_have(asked, said):
-    """Unknown columns, and resolutions of labels, are refused in a sentence."""
-    with pytest.raises(hv.InputError, match=said):
-        hv.capacity(sums([("a", "7", "u", 1)]), epsilon=1, **asked)
-    with pytest.raises(hv.InputError, match="these cells are hexagons: give resolutions"):
-        grids_to_try(fleet(5), levels=(("route",),))
-    with pytest.raises(hv.InputError, match="records with places"):
-        grids_to_try(fleet(5))
+def test_grids_of_another_kind_are_refused():
+    """Labels have some of their own columns, hexagons resolutions, counted from places."""
+    facts, places = sums([("a", "7", "u", 1)]), fleet(5, recount=recount)
+    for source, grid, said in (
+        (facts, hv.Labels("stop"), "are some of the labels route, hour"),
+        (facts, GRID, "are some of the labels route, hour"),
+        (places, hv.Labels("route"), "are hexagons, hv.Cells"),
+        (fleet(5), GRID, "records with places"),
+    ):
+        with pytest.raises(hv.InputError, match=said):
+            hv.capacity(source, epsilon=1, grids=[grid])
+    hour = hv.capacity(facts, epsilon=1, grids=[hv.Labels("hour")])
+    assert [one.labels for one in hour.offers] == [("hour",)]
 
 
 def test_labels_of_one_column_have_themselves():
@@ -171,7 +159,7 @@ def test_cells_below_the_smallest_number_of_users_are_left_out():
 
 
 def test_the_own_grid_of_a_data_set_is_not_counted_again():
-    """Its facts are at hand; for another unit it is counted like the others."""
+    """Its facts are at hand."""
     asked = []
 
     def counting(grids, unit):
@@ -180,12 +168,11 @@ def test_the_own_grid_of_a_data_set_is_not_counted_again():
 
     facts = fleet(6, recount=counting)
     grids = tuple(replace(GRID, resolution=resolution) for resolution in (7, 6, 5))
-    found = list(counted(facts, grids, "user"))
+    found = list(counted(facts, grids))
     assert [one.cells.grid for one in found] == list(grids)
     assert found[1].occupancy is facts.occupancy
     assert found[1].recount is None
-    assert len(list(counted(facts, grids, "user-day"))) == 3
-    assert asked == [((7, 5), "user"), ((7, 6, 5), "user-day")]
+    assert asked == [((7, 5), "user")]
 
 
 def spread(km, resolution, units=150):
@@ -206,13 +193,13 @@ def spread(km, resolution, units=150):
 def test_resolutions_follow_from_where_the_records_are(km, resolution):
     """Whatever the file says: from a map of a few hexagons to one beyond the finest usable."""
     found = spread(km, resolution)
-    table = hv.capacity(found, epsilon=20, timeslots=(None,))
+    table = hv.capacity(found, epsilon=20)
     window = [one for one in table.offers if one.resolution != resolution]
     assert 3 <= window[0].hexagons <= 25
     assert not table.offers[-1].beats_constant
     assert {one.resolution for one in window} >= {
         one.resolution for one in hv.capacity(
-            spread(km, 5 if km == 30 else 7), epsilon=20, timeslots=(None,)
+            spread(km, 5 if km == 30 else 7), epsilon=20
         ).offers
         if one.beats_constant and one.is_map and one.resolution != resolution
     }  # fmt: skip
@@ -221,7 +208,7 @@ def test_resolutions_follow_from_where_the_records_are(km, resolution):
 
 def test_one_hexagon_is_called_one_number_and_is_not_proposed():
     found = spread(30, 2)
-    (row,) = hv.capacity(found, epsilon=50, resolutions=(2,), timeslots=(None,)).offers
+    (row,) = hv.capacity(found, epsilon=50, grids=[found.cells.grid]).offers
     assert (row.hexagons, row.is_map) == (1, False)
     assert row.description == "resolution 2, one number for the whole area"
     assert row.kilometres == pytest.approx(332, abs=1)

@@ -19,7 +19,7 @@ from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms import REGISTRY
 from hexveil.mechanisms.contract import DONE, NoisyTotals
 from hexveil.model.public_metadata import PublicMetadata
-from hexveil.planning import alternatives, codec, method_comparison, saved_plans
+from hexveil.planning import codec, comparison, saved_plans
 from hexveil.planning.comparison import Comparison, ComparisonRow
 from hexveil.planning.component import PlanComponent, public_json
 from hexveil.publishing import part_kinds

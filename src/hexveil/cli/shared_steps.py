@@ -206,12 +206,11 @@ def plan_coarser(run: Run, facts: PublicMetadata) -> Plan | None:
     if facts.recount is None or not isinstance(grid, Cells) or grid.resolution == 0:
         return None
     coarser = tuple(replace(grid, resolution=r) for r in range(grid.resolution - 1, -1, -1))
-    options, unit = arguments.plan_arguments(run), facts.privacy_unit
+    options = arguments.plan_arguments(run)
     # Few places far apart have as many hexagons at several resolutions: the same map.
     plans = on_each_grid(
         facts,
         coarser,
-        unit,
         lambda _, counts: None if counts is None else _plan_with(options, counts),
         every=False,
     )
@@ -266,9 +265,7 @@ def assess_columns(
 
 def grids_of(plans: Iterable[MomentComponent]) -> tuple[Cells | Labels, ...]:
     """Return the grids to try of some plans, each once."""
-    windows = (
-        grids_to_try(plan.facts, most_cells=most_cells_of(plan)) for plan in plans if plan.facts
-    )
+    windows = (grids_to_try(plan.facts, most_cells_of(plan)) for plan in plans if plan.facts)
     return tuple(dict.fromkeys(grid for window in windows for grid in window))
 
 

@@ -79,17 +79,12 @@ def show_grids(table: Capacity, facts: PublicMetadata, epsilon: str) -> None:
 
 def show_table(table: Capacity, value_unit: str, *, sentence: bool = True) -> None:
     """Print the error of each grid for a fleet, and the proposed grid unless told otherwise."""
-    several = len({offer.privacy_unit for offer in table.offers}) > 1
     labels = any(offer.labels is not None for offer in table.offers)
     places = ["Labels"] if labels else ["Resolution", "Km", "Hexagons", "Timeslot"]
-    heads = ["Unit"] * several + places
-    heads += ["Cells", "Users", "Floor", "Error", "Baseline", "Usable"]
-    rows = [
-        [offer.privacy_unit] * several + _row(offer, proposed=sentence and offer is table.proposed)
-        for offer in table.offers
-    ]
-    left_columns = ("Unit", "Labels", "Usable")
-    formatting.print_table(heads, rows, left_columns, between=1 if several else 2)
+    heads = [*places, "Cells", "Users", "Floor", "Error", "Baseline", "Usable"]
+    rows = [_row(offer, proposed=sentence and offer is table.proposed) for offer in table.offers]
+    left_columns = ("Labels", "Usable")
+    formatting.print_table(heads, rows, left_columns)
     unit = f" in {value_unit}" if value_unit else ""
     legend = (
         f"{'' if labels else _PLACES}Floor: least noise{unit} of any plan without clipping. Error: "

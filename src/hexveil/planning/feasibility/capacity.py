@@ -1,11 +1,11 @@
-"""Capacity of a fleet: a table of grids, privacy units and predicted errors; proposed runs."""
+"""Capacity of a fleet: a table of grids and predicted errors; proposed runs."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -21,16 +21,14 @@ from hexveil.planning.feasibility.grid_assessment import (
     with_prediction,
 )
 from hexveil.planning.feasibility.grids import (
+    check_grids,
     counted,
-    grids_to_try,
-    most_cells_of,
     with_min_users,
 )
 from hexveil.planning.feasibility.prediction import ErrorPredictor, epsilon_needed
 from hexveil.planning.feasibility.recommendation import (
     Choice,
     choose,
-    recommend,
     recommendation_text,
 )
 from hexveil.planning.methods import plan_moments
@@ -68,7 +66,7 @@ _SHOWN = {name: heading for name, _, heading in _COLUMNS if heading}
 
 @dataclass(frozen=True)
 class Capacity:
-    """Capacity of a fleet: one assessment per grid and privacy unit.
+    """Capacity of a fleet: one assessment per grid.
 
     Attributes
     ----------
@@ -76,7 +74,7 @@ class Capacity:
     epsilon : float
         The loss they are compared at.
     privacy_unit : str
-        The privacy unit of the data set: proposals are made for it.
+        The privacy unit of the data set.
     """
 
     offers: tuple[GridAssessment, ...]
@@ -85,12 +83,12 @@ class Capacity:
 
     @cached_property
     def proposed(self) -> GridAssessment | None:
-        """The balanced run of the data set's privacy unit; None if no grid is usable."""
-        return recommend(self.offers, self.privacy_unit)
+        """The balanced run; None if no grid is usable."""
+        return choose(self.offers).get("balanced")
 
     @cached_property
     def sentence(self) -> str:
-        """Recommendation in words, for the data set's privacy unit."""
+        """Recommendation in words."""
         return recommendation_text(self.offers, self.privacy_unit, self.epsilon)
 
     def to_arrow(self) -> pa.Table:
@@ -132,31 +130,23 @@ def _error_text(offer: GridAssessment) -> str | None:
 def capacity(
     source: Any,  # noqa: ANN401  a data set, or its public facts
     *,
-    resolutions: Sequence[int] | None = None,
-    timeslots: Sequence[str | None] | None = None,
-    levels: Sequence[Sequence[str]] | None = None,
-    privacy_units: Sequence[Unit] | None = None,
+    grids: Sequence[Cells | Labels] | None = None,
     **options: Any,  # noqa: ANN401  of `hv.plan`
 ) -> Capacity:
-    """Return this fleet's capacity at `epsilon`: grids, privacy units, and a recommendation.
+    """Return this fleet's capacity at `epsilon`: grids with their errors, and a recommendation.
 
     Public facts only; nothing is spent. The records are counted again on every grid. Proposed is
-    the balanced of three runs (docs/understand/grids.md), for the data set's own privacy unit.
-    Predictions are a little above what `hv.plan` then reaches.
+    the balanced of three runs (docs/understand/grids.md). Predictions are a little above what
+    `hv.plan` then reaches.
 
     Parameters
     ----------
     source : Dataset or PublicMetadata
-    resolutions : sequence of int, optional
-        Default: from a map of few hexagons to one beyond the finest that may be usable, by where
-        the records are and how many units there are; and the data set's own. Without any choice
-        of grids, what is the same map as another is left out.
-    timeslots : sequence of str or None, optional
-        Default: the data set's and the coarser of 1h, 3h, 6h, 1d.
-    levels : sequence of sequences of str, optional
-        Where cells are combinations of labels: some of their columns each. Default: every choice.
-    privacy_units : sequence of str, optional
-        Default: the data set's privacy unit.
+    grids : sequence of Cells or Labels, optional
+        Default: resolutions from a map of few hexagons to one beyond the finest that may be usable,
+        by where the records are and how many units there are, and the data set's own, in its
+        timeslot and the coarser of 1h, 3h, 6h, 1d; of labels every choice of columns. Then what is
+        the same map as another is left out.
     **options
         As for `hv.plan`: `epsilon`, and perhaps `baseline_error`, `method`, `mechanism`,
         `objective`, `clipping_range` and `range_share`.
@@ -172,34 +162,23 @@ def capacity(
             "capacity counts records on other grids, which needs public presence; under private "
             "presence plan on each declared grid (hv.plan, hexveil inspect)."
         )
-    grid_options = (resolutions, timeslots, levels)
-    places = isinstance(facts.cells.grid, Cells)
-    # For its refusals, before a plan is made: which resolutions there are depends on the plan.
-    grids_to_try(facts, (resolutions or ()) if places else resolutions, timeslots, levels)
-    result = plan_moments(facts, PlanArguments(**options))
-    grids = (
-        None
-        if grid_options == (None, None, None)
-        else grids_to_try(facts, *grid_options, most_cells=most_cells_of(result))
-    )
-    return assess_grids(result, privacy_units=privacy_units, grids=grids)
+    check_grids(facts, grids or ())
+    asked = None if grids is None else tuple(grids)
+    return assess_grids(plan_moments(facts, PlanArguments(**options)), grids=asked)
 
 
 def assess_grids(
     plan: MomentComponent,
     *,
-    privacy_units: Sequence[Unit] | None = None,
     grids: tuple[Cells | Labels, ...] | None = None,
     search: bool = True,
 ) -> Capacity:
-    """Return assessments of other grids and privacy units for a plan's request.
+    """Return assessments of other grids for a plan's request.
 
     Parameters
     ----------
     plan : MomentComponent
         Of a data set; its targets, if it has any, become what they cost.
-    privacy_units : sequence of str, optional
-        Default: the data set's privacy unit.
     grids : tuple of Cells or Labels, optional
         Default: those that fit the records and the fleet (`hexveil.planning.feasibility.grids`).
     search : bool
@@ -210,17 +189,11 @@ def assess_grids(
     InputError
         If the data set cannot be counted on them.
     """
-    facts = facts_of(plan)
+    unit = facts_of(plan).privacy_unit
     if plan.request.target is not None:
         plan = replace(plan, request=plan.request.within(plan.requested_epsilon))
-    units = (facts.privacy_unit,) if privacy_units is None else tuple(privacy_units)
-    unknown = next((unit for unit in units if unit not in get_args(Unit)), None)
-    if unknown is not None:
-        raise InputError(
-            f"privacy_unit must be one of {', '.join(get_args(Unit))}, got {unknown!r}."
-        )
-    offers = survey(plan, grids=grids, units=units, search=search)
-    return Capacity(tuple(offers), float(plan.requested_epsilon), facts.privacy_unit)
+    offers = survey(plan, grids=grids, search=search)
+    return Capacity(tuple(offers), float(plan.requested_epsilon), unit)
 
 
 # ---- proposed runs ----
@@ -294,7 +267,7 @@ def _nearest(
     maps = sorted((one for one in offers if one.is_map), key=lambda one: one.epsilon_least)
     reached: list[tuple[float, GridAssessment]] = []
     for offer in maps[:SEARCHED_MAPS]:
-        metadata = next(counted(facts_of(plan), (offer.grid,), offer.privacy_unit))
+        metadata = next(counted(facts_of(plan), (offer.grid,)))
         remaining = None if metadata is None else with_min_users(metadata, offer.min_users)
         assert remaining is not None  # noqa: S101  the run has cells
         predictor = ErrorPredictor(plan, remaining)

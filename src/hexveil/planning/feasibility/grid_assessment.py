@@ -223,11 +223,10 @@ def survey(
     plan: MomentComponent,
     *,
     grids: tuple[Cells | Labels, ...] | None = None,
-    units: Sequence[Unit] = (),
     min_users: Sequence[int] = (1,),
     search: bool = False,
 ) -> list[GridAssessment]:
-    """Return the assessment of each grid, privacy unit and smallest number of users.
+    """Return the assessment of each grid and smallest number of users.
 
     Parameters
     ----------
@@ -236,8 +235,6 @@ def survey(
     grids : tuple of Cells or Labels, optional
         Default: those that fit the records and the fleet; then what is the same map as another is
         left out.
-    units : sequence of str
-        Privacy units; none for the data set's own.
     min_users : sequence of int
         Smallest numbers of users of a cell: for the first one losses are searched; others are
         assessed where they leave other cells.
@@ -250,20 +247,13 @@ def survey(
         If the data set cannot be counted on them.
     """
     facts = facts_of(plan)
-    tried = grids_to_try(facts, most_cells=most_cells_of(plan)) if grids is None else grids
-    assessed: list[GridAssessment] = []
-    units = units or (facts.privacy_unit,)
-    for place, unit in enumerate(units):
-        work = partial(_on_grid, plan, unit, min_users, search)
-        portion = place / len(units), (place + 1) / len(units)
-        results = on_each_grid(facts, tried, unit, work, every=grids is not None, part=portion)
-        assessed += [one for of_grid in results for one in of_grid]
-    return assessed
+    tried = grids_to_try(facts, most_cells_of(plan)) if grids is None else grids
+    work = partial(_on_grid, plan, min_users, search)
+    return [one for of in on_each_grid(facts, tried, work, every=grids is not None) for one in of]
 
 
 def _on_grid(
     plan: MomentComponent,
-    unit: Unit,
     min_users: Sequence[int],
     search: bool,
     grid: Cells | Labels,
@@ -271,7 +261,8 @@ def _on_grid(
 ) -> list[GridAssessment]:
     """Return the assessments of one grid, which may have no cell left."""
     if facts is None:
-        return [GridAssessment(grid, unit, baseline_error=plan.support.baseline_error, better=0)]
+        own, miss = facts_of(plan).privacy_unit, plan.support.baseline_error
+        return [GridAssessment(grid, own, baseline_error=miss, better=0)]
     assessed: list[GridAssessment] = []
     for minimum in min_users:
         remaining = with_min_users(facts, minimum)

@@ -85,20 +85,15 @@ def distinct(proposals: Mapping[Any, JudgedT]) -> Iterator[tuple[str, JudgedT]]:
         yield ", ".join(choice for choice, one in proposals.items() if one == run), run
 
 
-def recommend(offers: Iterable[GridAssessment], unit: Unit) -> GridAssessment | None:
-    """Return the run in between of a privacy unit; None if none is usable."""
-    return choose(one for one in offers if one.privacy_unit == unit).get("balanced")
-
-
 def recommendation_text(offers: Sequence[GridAssessment], unit: Unit, epsilon: float) -> str:
     """Return the recommendation in words, or the grid and the loss that would do."""
-    recommended = recommend(offers, unit)
+    recommended = choose(offers).get("balanced")
     if recommended is not None:
         return (
             f"proposed: {recommended.description}, unit {unit}: {recommended.cells:,} cells, error "
             f"{recommended.predicted_error:.2g}, baseline error {recommended.baseline_error:.2g}."
         )
-    maps = [offer for offer in offers if offer.privacy_unit == unit and offer.is_map]
+    maps = [offer for offer in offers if offer.is_map]
     if not maps:
         return "no grid tried leaves a map of three cells, or of three hexagons."
     sentence = f"no grid has an error below the baseline at epsilon {epsilon:g}"

@@ -149,12 +149,13 @@ def measure(pairs: int, steps: Steps, file: Path, memory: str, *, brief: bool) -
     assert isinstance(data, hv.Dataset)
     assert data.occupancy.n_pairs == pairs, data
     if not brief:
+        grid: Any = data.public.cells.grid
         steps.run(
             "adviser",
             lambda: hv.capacity(
                 data,
                 epsilon=EPSILON,
-                grids=[replace(data.public.cells.grid, resolution=r) for r in RESOLUTIONS],
+                grids=[replace(grid, resolution=r) for r in RESOLUTIONS],
             ),
         )
         for name, options in WAYS.items():

@@ -37,22 +37,17 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms import CellMechanism, ThresholdMechanism
-    from hexveil.mechanisms.contract import StagedPlan
 
 Json = dict[str, Any]
 
 
 class BookedStages:
-    """Losses that follow from stages, and the figures that follow from losses."""
+    """Losses that follow from `stages()` and `delta`, and the figures that follow from losses."""
 
-    @property
-    def delta(self) -> Fraction:
-        """δ of the promise; 0 of a pure one."""
-        raise NotImplementedError
+    if TYPE_CHECKING:
 
-    def stages(self) -> StagedPlan:
-        """Return the stages of a release."""
-        raise NotImplementedError
+        def __getattr__(self, name: str) -> Any:  # noqa: ANN401  of what kinds have
+            """Return a figure of a kind."""
 
     @cached_property
     def booked_losses(self) -> Floats:
@@ -114,11 +109,6 @@ class PlanComponent(BookedStages):
     refusal: Any = None
     largest_errors: Any = MappingProxyType({})
     l0_epsilon: Any = None
-
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:  # noqa: ANN401  of what kinds have
-            """Return a figure of a kind."""
 
     def check_release(self, *, has_squares: bool) -> None:
         """Refuse numbers that cannot be computed or noised, from public facts."""

@@ -30,6 +30,7 @@ from hexveil.planning import component
 from hexveil.planning.allocation import PlanningProblem, allocation_of, cell_names, restored
 from hexveil.planning.component import PlanComponent, moment_goal, public_json
 from hexveil.planning.feasibility.utility_test import UtilityAssessment, assess_utility
+from hexveil.planning.optimizers.mean_error_bound import compute_mean_error_bound
 from hexveil.planning.request import Request
 
 if TYPE_CHECKING:
@@ -402,10 +403,6 @@ class MomentComponent(ReadOnlyArrays, PlanComponent):
         # The searches of minimax plans end with a bound; that for a mean error has none at hand.
         if self.bound_kind != "mean error" or self.lower_bound is not None:
             return self
-        from hexveil.planning.optimizers.mean_error_bound import (  # noqa: PLC0415  of a search
-            compute_mean_error_bound,
-        )
-
         loss = float(self.requested_epsilon)
         bound = compute_mean_error_bound(self.problem, self.allocation, loss)
         return replace(self, allocation=replace(self.allocation, lower_bound=bound))

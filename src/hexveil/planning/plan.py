@@ -140,7 +140,8 @@ class Plan(BookedStages):
     @property
     def delta(self) -> Fraction:
         """δ of the promise, the same for all components; 0 for a pure one."""
-        return next(iter(self.components.values())).delta
+        delta: Fraction = next(iter(self.components.values())).delta
+        return delta
 
     @cached_property
     def booked_losses(self) -> Floats:

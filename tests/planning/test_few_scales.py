@@ -8,7 +8,6 @@ from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.optimizers import joint
 from hexveil.planning.optimizers.joint import (
     MAX_DISTINCT_SCALES,
-    SIGNIFICANT_BITS,
     quantize_noise_scales,
 )
 from publishing.measuring import lattice
@@ -32,15 +31,6 @@ def test_each_rounding_keeps_to_its_side(size):
     assert size - down < size / 128
     assert up - size < size / 128
     assert abs(near - size) <= size / 256
-
-
-@given(SIZES)
-def test_what_is_few_stays(size):
-    """Numbers of eight binary digits stay as they are; so they do however often it is asked."""
-    for how in (np.rint, np.floor, np.ceil):
-        once = quantize_noise_scales(many(size), how)
-        assert (np.ldexp(np.frexp(once)[0], SIGNIFICANT_BITS) % 1 == 0).all()
-        assert np.unique(quantize_noise_scales(once, np.ceil)).tolist() == np.unique(once).tolist()
 
 
 def crowded(cells=600, users=30):

@@ -61,26 +61,6 @@ def test_merged_cells_are_counted_as_by_hand(rows, columns):
         assert sorted(counts.tolist()) == sorted(by_hand[name].values())
 
 
-@pytest.mark.slow
-@examples(15)
-@given(ROWS)
-def test_a_level_is_what_reading_by_it_counts(rows):
-    """Merging cells gives the facts that sums by fewer labels give, where none was left out."""
-    table = pa.table(
-        {
-            "route": [row[0] for row in rows],
-            "user": [row[2] for row in rows],
-            "n": [row[3] for row in rows],
-            "sum": [0.0] * len(rows),
-        }
-    )
-    level = hv.Labels("route")
-    read = hv.from_sums(table, bounds=(0, 10), cells=level, min_users=1).public
-    found = merged(sums(rows), level)
-    assert found.occupancy.fingerprint == read.occupancy.fingerprint
-    assert found.cells.labels == read.cells.labels
-
-
 def test_levels_are_every_choice_of_columns():
     """Most columns first; of many columns those of most."""
     names = [one.columns for one in label_levels(hv.Labels("a", "b", "c"))]

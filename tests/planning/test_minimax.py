@@ -1,4 +1,3 @@
-import itertools
 from fractions import Fraction
 
 import numpy as np
@@ -98,23 +97,16 @@ def test_targets_are_met_in_every_cell(occupancy, mean, variance, span):
 
 
 @examples(40)
-@given(occupancies(), st.sampled_from([0.05, 0.5, 1, 3, 30]), st.sampled_from(["max", "mean"]))
+@given(
+    occupancies(), st.sampled_from([0.05, 0.5, 3, 50, "1000000"]), st.sampled_from(["max", "mean"])
+)
 def test_nobody_loses_more_than_asked(occupancy, epsilon, objective):
-    """The loss of every user is within ε, and the error is not below the bound."""
+    """Nor less, unless all cells are constants; the error is not below the bound."""
     plan = planned(occupancy, epsilon=epsilon, objective=objective)
     assert plan.epsilon <= plan.requested_epsilon
+    used_up = plan.requested_epsilon * Fraction(999_999_999, 10**9)
+    assert plan.epsilon >= (used_up if plan.contribution_cap.any() else 0)
     assert plan.with_lower_bound().gap >= 0
-
-
-@examples(30)
-@given(occupancies(), st.sampled_from([3, 50, "1000000"]), st.sampled_from(["max", "mean"]))
-def test_the_loss_is_used_up(occupancy, epsilon, objective):
-    """Unless all cells are constants, what is left of the loss is given back as less noise."""
-    plan = planned(occupancy, epsilon=epsilon, objective=objective)
-    if plan.contribution_cap.any():
-        assert plan.epsilon >= plan.requested_epsilon * Fraction(999_999_999, 10**9)
-    else:
-        assert plan.epsilon == 0
 
 
 @examples(40)
@@ -139,17 +131,6 @@ def test_one_cell_within_a_loss_is_optimal_clipping(occupancy, epsilon):
     assert plan.lower_bound <= best
     average = planned(occupancy, epsilon=epsilon, objective="mean")
     assert best * (1 - 1e-9) <= average.worst_case_error
-
-
-@pytest.mark.slow
-def test_tighter_targets_never_cost_less():
-    """The loss grows as the target shrinks, up to the width at which a search ends."""
-    losses = [
-        float(planned(comp_setting(3, 1, cells=6), target_error=t).epsilon)
-        for t in np.linspace(0.5, 0.02, 12)
-    ]
-    assert losses[0] == 0
-    assert all(a <= b * (1 + CLOSE) for a, b in itertools.pairwise(losses))
 
 
 @examples(40)

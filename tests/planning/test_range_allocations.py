@@ -81,21 +81,6 @@ def test_methods_are_compared_without_the_interval():
 # What a constant misses
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("clipping_range", ["bounds", "private", "per-cell"])
-def test_a_prior_above_half_of_the_bounds_is_refused(clipping_range):
-    """The middle of the bounds misses no more, so that such a prior would call any map useful."""
-    for bounds, most in (((0, 60), 30), ((-5, "5.5"), "5.25"), ((0.1, 0.7), 0.3)):
-        assert planned(
-            FEW, clipping_range, bounds=bounds, baseline_error=most
-        ).baseline_error == float(most)
-        more = float(most) * 1.001
-        with pytest.raises(
-            InputError, match=rf"baseline_error must be at most {most}, half the width of"
-        ):
-            planned(FEW, clipping_range, bounds=bounds, baseline_error=more)
-
-
 @pytest.mark.parametrize(
     ("prior", "said"),
     [

@@ -283,7 +283,7 @@ def test_the_adviser_predicts_what_it_does_at_hand():
                 own if grid == own.cells.grid else None for grid in grids
             ),
         )  # fmt: skip
-        capacity = hv.capacity(again, epsilon=1, search=False)
+        capacity = hv.capacity(again, epsilon=1)
         runs = propose_runs(planned(again, epsilon=1)).proposals
         shown.append((capacity.to_arrow().to_pylist(), set(runs)))
     (here, runs), (there, others) = shown

@@ -227,7 +227,7 @@ def totals(monkeypatch):
     row = ComparisonRow("totals", figures={"epsilon": 3.0})
     monkeypatch.setitem(comparison.COMPARED, "totals", lambda _: Comparison([row]))
     monkeypatch.setitem(
-        comparison.ALTERNATIVES, "totals", lambda part, changes: part.with_epsilon(**changes)
+        comparison.ALTERNATIVES, "totals", lambda part, **changes: part.with_epsilon(**changes)
     )
     monkeypatch.setitem(saved_plans.KINDS, TotalPart.saved_as, TotalPart)
     monkeypatch.setitem(codec.NAMES, TotalPart.saved_as, TotalPart)

@@ -1,5 +1,3 @@
-import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +8,6 @@ import hexveil as hv
 from examples import examples
 from hexveil.planning.optimizers.mean_error import ObjectiveWeights, error_and_slope
 from hexveil.planning.optimizers.mean_error_bound import (
-    _answer,
     mean_error_lower_bound,
 )
 from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
@@ -146,36 +143,3 @@ def test_average_target_is_met(occupancy, target):
     """With objective "mean" the average error is within the target."""
     plan = planned(occupancy, target_error=target)
     assert plan.expected_error <= target * (1 + 1e-12)
-
-
-@given(occupancies(), st.sampled_from([0.0, 0.003, 0.03, 0.5]), st.integers(0, 2**32 - 1))
-@examples(40)
-def test_smoothing_averages_the_answers_and_keeps_the_bound(occupancy, smoothing, seed):
-    """Losses are Gibbs averages over the choices of a cell, the cost is at most the least."""
-    problem, local = ClippingProblem(occupancy), occupancy.local()
-    weights = ObjectiveWeights(np.ones(occupancy.n_cells), np.zeros(occupancy.n_cells))
-    price = np.exp(np.random.default_rng(seed).normal(-2, 1, occupancy.n_users))
-    total, losses = _answer(problem, weights, price, smoothing)
-    assert total <= _answer(problem, weights, price, 0.0)[0]
-    # However many pairs are looked at together, of both statistics too.
-    both = replace(weights, variance=np.ones(occupancy.n_cells))
-    whole = _answer(problem, both, price, smoothing)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hexveil.planning.optimizers.mean_error_bound.BLOCK_PAIRS", 3)
-        blocks = _answer(problem, both, price, smoothing)
-    for answer, block_by_block in zip(whole, blocks, strict=True):
-        np.testing.assert_allclose(block_by_block, answer, rtol=1e-9, atol=1e-12)
-    averages = np.zeros(occupancy.n_users)
-    for begin, end in itertools.pairwise(local.start.tolist()):
-        rows = begin + np.argsort(price[local.user[begin:end]], kind="stable")
-        costs, moves = [WORST["mean"]], [np.zeros(occupancy.n_users)]
-        for taken in range(1, rows.size + 1):
-            user, share = local.user[rows[:taken]], problem.share[rows[:taken]]
-            root = np.sqrt((share * price[user]).sum())
-            costs.append((1.0 - share.sum()) / 2 + 2 * root)
-            moves.append(np.bincount(user, share / root, minlength=occupancy.n_users))
-        least = min(costs)
-        heat = max(smoothing * WORST["mean"], 1e-12)
-        chance = np.exp((least - np.array(costs)) / heat)
-        averages += chance @ np.array(moves) / chance.sum()
-    assert losses == pytest.approx(averages, rel=1e-6, abs=1e-9)

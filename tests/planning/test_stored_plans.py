@@ -1,6 +1,5 @@
 """Wherever pairs lie, a plan is that of the same pairs at hand, and blocks are asked seldom."""
 
-import warnings
 from collections import Counter
 
 import numpy as np
@@ -10,9 +9,8 @@ import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.looks.user_weights import DISTRIBUTED_ITERATIONS
 from hexveil.planning.component import goal
-from hexveil.planning.feasibility.recommendation import GridTooFineWarning
 from hexveil.planning.optimizers import mean_error, pair_sums
-from hexveil.planning.optimizers.mean_error import DISTRIBUTED_SEARCH, FULL_SEARCH
+from hexveil.planning.optimizers.mean_error import FULL_SEARCH
 from hexveil.planning.saved_plans import encode, pack_decisions
 from stores import distributed, stored
 
@@ -39,8 +37,6 @@ RANGED = {
     "ranges, delta": DELTA | {"clipping_range": "per-cell"},
     "one range, delta": DELTA | {"clipping_range": "private", "statistics": BOTH},
 }
-SUMS_PER_EVALUATION, SUMS_OF_A_PLAN = 8, 40
-"""Sums of pairs that one evaluation of the error asks for at most, and all that the rest asks."""
 
 
 def fleet(seed, users=30, cells=12):
@@ -111,25 +107,6 @@ def test_few_steps_from_a_sample_come_near(options, fetched, monkeypatch):
     assert is_searched <= steps <= 3 * DISTRIBUTED_ITERATIONS * is_searched
 
 
-@pytest.mark.parametrize("rounding", [0.0, 1e-14, 1e-3])
-@pytest.mark.parametrize("statistics", [("mean",), ("variance",), BOTH])
-def test_however_errors_are_rounded_blocks_are_asked_seldom(statistics, rounding, monkeypatch):
-    """The search ends after the stated number of evaluations; each asks for a few sums."""
-    monkeypatch.setattr(pair_sums, "FETCHED_PAIRS", 1500)
-    draw, exactly, looks = np.random.default_rng(1), mean_error.error_and_slope, Counter()
-
-    def rounded(*given):
-        looks[given[0].occupancy.is_local] += 1
-        error, slope = exactly(*given)
-        return error * (1 + rounding * draw.normal()), slope
-
-    monkeypatch.setattr(mean_error, "error_and_slope", rounded)
-    spread = distributed(fleet(5, users=600, cells=60), 3000)
-    planned(spread, epsilon=3, statistics=statistics)
-    assert looks[False] <= DISTRIBUTED_SEARCH["maxfun"] + 2 * DISTRIBUTED_SEARCH["maxls"]
-    assert len(spread.store.asked) <= SUMS_PER_EVALUATION * looks[False] + SUMS_OF_A_PLAN
-
-
 @pytest.mark.slow
 def test_comparisons_are_those_of_pairs_at_hand():
     """Methods and clipping ranges: the same rows; what needs pairs at hand is a sentence.
@@ -182,12 +159,3 @@ def test_a_plan_of_the_mean_error_has_no_certificate_there_and_others_have():
     apart = distributed(fleet(7), 40)
     assert (planned(apart, epsilon=1).bound_kind, planned(apart, epsilon=1).gap) == (None, None)
     assert planned(apart, epsilon=1, objective="max").gap <= 0.05
-
-
-def test_the_warning_of_a_fine_grid_tries_no_other_plans():
-    """It says that the grid is too fine, and counts nothing again."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        hv.plan(distributed(fleet(8), 40), bounds=BOUNDS, epsilon="0.01")
-    assert [w.category for w in caught] == [GridTooFineWarning]
-    assert "would need" not in str(caught[0].message)

@@ -8,7 +8,6 @@ import pytest
 import hexveil as hv
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR
 from hexveil.base.errors import InputError
-from hexveil.planning.comparison import shrunk
 from hexveil_research.papers.comp_setting import comp_setting
 from planning.kinds_of_plans import planned, records_of
 from stores import distributed
@@ -98,22 +97,6 @@ def test_clipping_ranges_are_compared():
     assert "the mean alone" in rows["per-cell"].trouble
     assert rows["bounds"].trouble is None
     assert ranges(clipping_range="bounds", objective="max")[1] == {}
-
-
-@pytest.mark.parametrize("statistics", [("mean",), ("mean", "variance"), ("sd",)])
-def test_users_shrunk_are_those_not_kept_whole(statistics):
-    """A user counts once, however many of its cells keep less than all."""
-    plan = hv.plan(
-        comp_setting(3, 0), bounds=(0, 65), epsilon=1, statistics=statistics, advise=False
-    )
-    occupancy, cut = plan.occupancy, set()
-    for name, part in plan.error_models.items():
-        kept = plan.contributions("mean") if name == "mean" else plan.contributions("variance")
-        for cell, user, n, k in zip(occupancy.cell, occupancy.user, occupancy.n, kept, strict=True):
-            if part.noised[cell] and k < n:
-                cut.add(int(user))
-    assert shrunk(plan) == len(cut)
-    assert 0 < len(cut) < occupancy.n_users
 
 
 @pytest.fixture(scope="module")

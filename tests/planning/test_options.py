@@ -8,14 +8,14 @@ import pytest
 import hexveil as hv
 from hexveil.config.field_types import CHOICES
 from hexveil.config.fields import SECTIONS
-from hexveil.planning.option_rules import (
+from hexveil.planning.plan_arguments import WORDS, PlanArguments
+from hexveil.planning.request import (
     DELTA_WITHIN,
     RULES,
     SEVERAL,
     UNITS_ALONE,
     broken_rules,
 )
-from hexveil.planning.plan_arguments import WORDS, PlanArguments
 
 OPTIONS = {one.name: one for one in fields(PlanArguments)}
 MAPS = hv.Labels("ward", values=["a", "b", "c"])

@@ -15,7 +15,6 @@ from hexveil.config import arguments
 from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.model.statistic_terms import has_distribution
-from hexveil.planning import option_rules
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.feasibility.capacity import RunAdvice, assess_grids, propose_runs
 from hexveil.planning.feasibility.grids import (
@@ -27,6 +26,7 @@ from hexveil.planning.feasibility.grids import (
 )
 from hexveil.planning.feasibility.recommendation import USABLE_GRID, ways_out
 from hexveil.planning.plan import Plan
+from hexveil.planning.request import refuse
 from hexveil.publishing.memory.history import forecast_cells
 from hexveil.records.progress import show_progress
 from hexveil.records.read import read as read_records
@@ -88,7 +88,7 @@ def write_run(run: Run, changes: Mapping[tuple[str, str], object], file: Path) -
 def refuse_unused(run: Run, unused: Mapping[str, bool]) -> None:
     """Refuse options without a use under private presence, which look at records or their plans."""
     stated = [name for name, is_given in unused.items() if is_given]
-    option_rules.refuse({*arguments.about(run), *stated}, only=stated)
+    refuse({*arguments.about(run), *stated}, only=stated)
 
 
 def read(run: Run) -> Dataset:

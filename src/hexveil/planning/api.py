@@ -26,7 +26,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
 from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns, DeclaredFacts
 from hexveil.model.public_metadata import PublicMetadata
-from hexveil.planning import distribution_component, option_rules
+from hexveil.planning import distribution_component
 from hexveil.planning.component import PlanComponent
 from hexveil.planning.feasibility.recommendation import (
     GridTooFineWarning,
@@ -39,6 +39,7 @@ from hexveil.planning.optimizers.calibration import within_predictions
 from hexveil.planning.plan import Plan
 from hexveil.planning.plan_arguments import PlanArguments
 from hexveil.planning.presence import presence_plan
+from hexveil.planning.request import PRESENCE, SEVERAL
 
 USED = Fraction(99, 100)
 """Part of ε that the most exposed unit loses; below it ε is divided anew."""
@@ -109,7 +110,7 @@ def plan(source: Any, **options: Any) -> Plan:  # noqa: ANN401  of `PlanArgument
         stated = stated.of_column(facts.value)
     is_private = isinstance(facts, (DeclaredFacts, DeclaredColumns))
     several = isinstance(facts, (ColumnFacts, DeclaredColumns))
-    stated.check([option_rules.SEVERAL] * several + [option_rules.PRESENCE] * is_private)
+    stated.check([SEVERAL] * several + [PRESENCE] * is_private)
     if stated.advise and isinstance(facts, (PublicMetadata, ColumnFacts)):
         repeats = describe_repeats(facts)
         if repeats is not None:

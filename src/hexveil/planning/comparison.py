@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.accounting.error_model import CellMechanismErrorModel
-from hexveil.accounting.privacy_loss import KeptRecords
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import parts_of_work, share_of_work
 from hexveil.mechanisms import CellMechanism, OptimalClipping
@@ -33,8 +32,7 @@ from hexveil.planning.plan import Plan
 from hexveil.planning.presence.presence_plan import PresenceComponent
 
 if TYPE_CHECKING:
-    from hexveil.base.arrays import Bools, Floats
-    from hexveil.model.occupancy import Pairs
+    from hexveil.base.arrays import Floats
     from hexveil.planning.component import PlanComponent
     from hexveil.planning.moment_component import MomentComponent
 
@@ -101,13 +99,12 @@ class ComparisonRow:
     figures : dict of str to number, text or None
         Of all: `epsilon`, what the most exposed unit loses. Of methods and ranges `claimed` (what
         has to be paid if cells are counted), `worst`, `average` and `median` (planning errors over
-        cells, as the objective of the compared plan judges them), `shrunk` (users of whom something
-        is put at the middle of the bounds), `better` (cells that say more than one constant), and
-        of the certificate `certifies` ("loss", "max error" or "mean error"), `lower_bound` and
-        `gap`. Of mechanisms `predicted_error`, `proven_error` (a worst case, averages over cells;
-        None where none is proven), `cell_epsilon` (the common loss of every cell) and `gain` (that
-        over ε / most cells of a user: what exact accounting wins). Of estimators the average error
-        of a `share`, and of means and variances by their names.
+        cells, as the objective of the compared plan judges them), `better` (cells that say more
+        than one constant), and of the certificate `certifies` ("loss", "max error" or "mean
+        error"), `lower_bound` and `gap`. Of mechanisms `predicted_error`, `proven_error` (a worst
+        case, averages over cells; None where none is proven), `cell_epsilon` (the common loss of
+        every cell) and `gain` (that over ε / most cells of a user: what exact accounting wins). Of
+        estimators the average error of a `share`, and of means and variances by their names.
     trouble : str or None
         Why there is no plan; figures are empty then.
     """
@@ -303,30 +300,11 @@ def _method_figures(plan: MomentComponent, changed: MomentComponent) -> dict[str
         "worst": float(errors.max()),
         "average": float(errors.mean()),
         "median": float(np.median(errors)),
-        "shrunk": shrunk(result),
         "better": result.support.better,
         "certifies": result.bound_kind if is_certified else None,
         "lower_bound": result.lower_bound if is_certified else None,
         "gap": result.gap if is_certified else None,
     }
-
-
-def shrunk(plan: MomentComponent) -> int:
-    """Return how many users are not kept whole in some cell."""
-    occupancy, rows = plan.occupancy, plan.allocation
-    is_reduced = np.zeros(occupancy.n_users, dtype=bool)
-    for name, model in plan.error_models.items():
-        # A cell that publishes a constant clips nobody.
-        kept, noised = rows.kept(plan.problem, name), np.asarray(model.noised)
-        is_reduced |= occupancy.map_users(partial(_reduced_users, kept=kept, noised=noised))
-    return int(is_reduced.sum())
-
-
-def _reduced_users(pairs: Pairs, *, kept: KeptRecords, noised: Bools) -> Bools:
-    """Return which users do not contribute all of their records to some noised cell."""
-    is_whole = kept.of(pairs) >= pairs.n
-    reduced = pairs.own_user[noised[pairs.cell] & ~is_whole]
-    return np.bincount(reduced, minlength=pairs.n_users) > 0
 
 
 # ---- mechanisms of one cell ----

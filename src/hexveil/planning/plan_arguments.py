@@ -15,13 +15,21 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, items_of, to_fraction, to_positive_fraction
 from hexveil.mechanisms import CellMechanism, OptimalClipping, ThresholdMechanism, parse
 from hexveil.model.statistic_terms import Estimator, has_distribution, parse_statistics
-from hexveil.planning import option_rules
 from hexveil.planning.request import (
+    DELTA_WITHIN,
+    PRESENCE,
+    RANGES,
+    SEVERAL,
+    SHAPES,
     STATISTICS,
+    UNITS,
+    UNITS_ALONE,
     ClippingRangeMode,
     Method,
     Objective,
     Request,
+    range_needs,
+    refuse,
     request_words,
     split_of,
     target_of,
@@ -175,7 +183,7 @@ class PlanArguments:
         return self.objective or ("mean" if is_average else "max")
 
     def terms(self, about: Collection[str] = ()) -> set[str]:
-        """Return the request in the words of `option_rules`.
+        """Return the request in the words of `hexveil.planning.request`.
 
         Parameters
         ----------
@@ -192,11 +200,11 @@ class PlanArguments:
             and not (isinstance(value, str) and value == default[name])
         }
         if {"delta", "epsilon"} <= terms:
-            terms.add(option_rules.DELTA_WITHIN)
+            terms.add(DELTA_WITHIN)
         names = items_of(self.statistics) if self.statistics is not None else ["mean"]
-        is_private = option_rules.PRESENCE in terms
+        is_private = PRESENCE in terms
         if self.has_distribution:
-            terms.add(option_rules.SHAPES)
+            terms.add(SHAPES)
         elif not is_private:
             noised = Request("joint", OptimalClipping(), moments_of(self.statistics)).noised
             terms |= request_words(
@@ -205,12 +213,12 @@ class PlanArguments:
             )  # fmt: skip
             terms.add(f'clipping_range="{self._possible_range(terms)}"')
         if is_private and USERS in names:
-            units = option_rules.UNITS_ALONE if len(names) == 1 else option_rules.UNITS
+            units = UNITS_ALONE if len(names) == 1 else UNITS
             terms.add(units)
-        if option_rules.SEVERAL in terms:
+        if SEVERAL in terms:
             terms |= {
-                f"{option_rules.SEVERAL} {joined}"
-                for joined in ("of " + option_rules.SHAPES, "with " + option_rules.PRESENCE)
+                f"{SEVERAL} {joined}"
+                for joined in ("of " + SHAPES, "with " + PRESENCE)
                 if joined.split(" ", 1)[1] in terms
             }
         return terms
@@ -219,7 +227,7 @@ class PlanArguments:
         """Return the clipping range, of "auto" one that it may take."""
         if self.clipping_range != "auto":
             return self.clipping_range
-        needs = option_rules.range_needs(terms, option_rules.RANGES[0])
+        needs = range_needs(terms, RANGES[0])
         # Records were read with other bounds than those of the caller.
         return "private" if needs is None and self.bounds is None else "bounds"
 
@@ -242,11 +250,11 @@ class PlanArguments:
         split_of(self.split)
         if self.range_share is not None:
             _check_share(to_fraction(self.range_share, "range_share"))
-        if self.has_distribution and option_rules.PRESENCE not in about:
+        if self.has_distribution and PRESENCE not in about:
             parse_statistics(self.statistics or ())
         _check_positive(self.target_error, "target_error")
         _check_positive(self.baseline_error, "baseline_error")
-        option_rules.refuse(self.terms(about), describe)
+        refuse(self.terms(about), describe)
         given = [name for name in ("epsilon", "target_error") if getattr(self, name) is not None]
         if len(given) == 2:
             raise InputError(

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 _NO_COMPARISON = {"methods": None, "clipping_ranges": None, "mechanisms": None}
 _METHOD_HEADS = (
-    "Price", "Naive", "Worst", "Average", "Median", "Reduced", "Useful", "Lower bound",
+    "Price", "Naive", "Worst", "Average", "Median", "Useful", "Lower bound",
 )  # fmt: skip
 _CERTIFIED = {"loss": "price", "max error": "worst", "mean error": "average"}
 _METHODS = (
     "Naive: the price of the same noise if cells are counted. Worst, average, median over cells: "
-    "{}. Reduced: users whose contribution is reduced. Useful: cells expected to beat a single "
+    "{}. Useful: cells expected to beat a single "
     "number for all. Lower bound: no plan of the joint plan's class goes below it; with the gap to "
     "this plan."
 )
@@ -248,7 +248,7 @@ def _method_figures(figures: Mapping[str, Any]) -> list[str]:
     return [
         *(formatting.price(figures[name]) for name in ("epsilon", "claimed")),
         *(formatting.number_text(figures[name]) for name in ("worst", "average", "median")),
-        *(f"{figures[name]:,}" for name in ("shrunk", "better")),
+        f"{figures['better']:,}",
         bound,
     ]
 

@@ -30,7 +30,6 @@ from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.request import Request
 
 if TYPE_CHECKING:
-    from hexveil.mechanisms.looks.kinds import ReleaseAllocation
     from hexveil.mechanisms.stage_data import EstimateGrid, Outputs
     from hexveil.model.public_metadata import ValueLattice
 
@@ -336,7 +335,7 @@ def full_factors(occupancy: Occupancy) -> Floats:
 # ---- stages of a release ----
 
 
-def allocation_of(plan: Any, scale: ValueLattice) -> ReleaseAllocation:  # noqa: ANN401  a MomentComponent
+def allocation_of(plan: Any, scale: ValueLattice) -> Any:  # noqa: ANN401  stages of a MomentComponent
     """Return the stages of a plan on the lattice of the records.
 
     Raises
@@ -345,11 +344,10 @@ def allocation_of(plan: Any, scale: ValueLattice) -> ReleaseAllocation:  # noqa:
         If a bound of the plan is off the lattice, a sum or its noise could leave 64 bits, or a
         cell keeps records without noise.
     """
-    stages: ReleaseAllocation = plan.allocation.clipping.stages(plan, scale)
-    return stages
+    return plan.allocation.clipping.stages(plan, scale)
 
 
-def with_outputs(plan: PlanT, allocation: ReleaseAllocation, outputs: Outputs) -> PlanT:
+def with_outputs(plan: PlanT, allocation: Any, outputs: Outputs) -> PlanT:  # noqa: ANN401  its stages
     """Return the plan with the ranges that its private stages released."""
     planned: Any = plan
     released = planned.allocation.clipping.with_outputs(allocation, outputs)
@@ -362,4 +360,5 @@ def with_outputs(plan: PlanT, allocation: ReleaseAllocation, outputs: Outputs) -
 def grids_of(plan: Any, scale: ValueLattice) -> dict[str, EstimateGrid]:  # noqa: ANN401  a MomentComponent
     """Return where published numbers can lie, by statistic; of a plan with its released ranges."""
     # Built anew from the released ranges: a grid read off the plan could differ from the draw.
-    return allocation_of(plan, scale).grids(plan.error_models)
+    grids: dict[str, EstimateGrid] = allocation_of(plan, scale).grids(plan.error_models)
+    return grids

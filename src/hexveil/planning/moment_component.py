@@ -300,7 +300,8 @@ class MomentComponent(ReadOnlyArrays, PlanComponent):
     def _stages(self) -> ReleaseAllocation:
         if self.facts is None:
             raise InputError("the plan was made for a bare occupancy; plan the records as read.")
-        return allocation_of(self, self.facts.lattice)
+        stages: ReleaseAllocation = allocation_of(self, self.facts.lattice)
+        return stages
 
     def check_release(self, *, has_squares: bool) -> None:
         """Refuse sums or noise that do not fit 64 bits, or squares that there are not."""

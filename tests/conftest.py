@@ -70,7 +70,6 @@ LONG = (
     "tests/research/papers/test_running.py",
     "tests/test_first_map.py",
     "tests/planning/test_methods.py",
-    "tests/test_core_types.py",
     "tests/mechanisms/cell_ranges/test_cell_range_allocation.py",
     "tests/attack/test_mutants.py",
     "tests/attack/test_neighbours.py",

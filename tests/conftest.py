@@ -58,7 +58,6 @@ LONG = (
     "tests/attack/test_mutations.py",
     "tests/records/test_read.py",
     "tests/cli/test_demo_command.py",
-    "tests/research/papers/beyond/test_real_records.py",
     "tests/research/audit/test_run.py",
     "tests/research/mechanisms/test_foresight.py",
     "tests/cli/test_plan_command.py",

@@ -166,8 +166,9 @@ def test_what_has_no_code_has_a_reason():
 
 
 def test_every_function_is_there():
-    """Each line names functions, tests and commands; each function can be imported."""
-    bare = [name(row) for row in ROWS if not (row.functions and row.tests and row.commands)]
+    """Each line names functions and tests, those of papers commands; functions can be imported."""
+    shown = [(row.functions, row.tests, row.commands or row.paper == PAST) for row in ROWS]
+    bare = [name(row) for row, cells in zip(ROWS, shown, strict=True) if not all(cells)]
     assert bare == []
     assert [(name(row), f) for row in ROWS for f in row.functions if not found(f)] == []
 

@@ -31,17 +31,12 @@ _PLACES = (
 )
 _LEGEND = (
     "{}Floor: least noise{} of any plan without clipping. Error: expected error of the plan. "
-    "Baseline: assumed error of one number for all cells. Usable: the error is below the baseline. "
-    "Below half: it is below half the baseline, or the epsilon at which it would be."
+    "Baseline: assumed error of one number for all cells. Usable: the error is below the baseline, "
+    "or the epsilon at which it would be."
 )
 _USUAL_CAUSE = (
     "Fewer and larger cells, longer timeslots, a larger epsilon, a shorter privacy unit or "
     "narrower bounds reduce the noise."
-)
-_DOMINANT = (
-    "One user has {:.0%} of all records, and noise that hides this user is most of the error. "
-    "Check that the id column does not join several vehicles; if it does not, a map without this "
-    "user is much more accurate."
 )
 _HOW_TO_WRITE = "To write one of them: --propose FILE --choice finest, balanced or accurate."
 
@@ -86,21 +81,21 @@ def show_grids(table: Capacity, facts: PublicMetadata, epsilon: str) -> None:
     formatting.print_rows(rows)
     labels = any(offer.labels is not None for offer in table.offers)
     heads = ["Labels"] if labels else ["Resolution", "Km", "Hexagons", "Timeslot"]
-    heads += ["Cells", "Users", "Floor", "Error", "Baseline", "Usable", "Below half"]
-    formatting.print_table(heads, map(_row, table.offers), ("Labels", "Usable", "Below half"))
+    heads += ["Cells", "Users", "Floor", "Error", "Baseline", "Usable"]
+    formatting.print_table(heads, map(_row, table.offers), ("Labels", "Usable"))
     formatting.print_rows([("", _LEGEND.format("" if labels else _PLACES, unit))])
 
 
 def _row(offer: GridAssessment) -> list[str]:
     cells = [*_place(offer.grid, offer.hexagons), f"{offer.cells:,}"]
     if not offer.cells:
-        return [*cells, "0", "-", "-", "-", "no", "no cell"]
-    half = "yes"
-    if not offer.halved:
+        return [*cells, "0", "-", "-", "-", "no cell"]
+    usable = "yes"
+    if not offer.beats_constant:
         bound = offer.epsilon_least and f"above {formatting.at_least(offer.epsilon_least)}"
-        half = bound or "no"
-        if offer.epsilon_halved is not None:
-            half = f"at {offer.epsilon_halved:g}"
+        usable = bound or "no"
+        if offer.epsilon_needed is not None:
+            usable = f"at {offer.epsilon_needed:g}"
     return [
         *cells,
         f"{offer.users:,}",
@@ -108,8 +103,7 @@ def _row(offer: GridAssessment) -> list[str]:
         # Grids that are far too fine are not planned: their error is a lower bound.
         ("" if offer.planned else "> ") + number_text(offer.predicted_error),
         number_text(offer.baseline_error),
-        "yes" if offer.beats_constant else "no",
-        half,
+        usable,
     ]
 
 
@@ -166,11 +160,7 @@ def advice_rows(advice: RunAdvice, value_unit: str, epsilon: str) -> list[Row]:
         rows += ["", _HOW_TO_WRITE]
     else:
         rows.append(("No proposal", absence(advice, epsilon)))
-    for proposal in advice.weaker:
-        choice = f"with the weaker promise {proposal.privacy_unit}"
-        rows += _lines(_comments(choice, proposal, value_unit), changed_fields(proposal))
-    share = advice.dominant_share
-    return [*rows, ("Cause", None if share is None else _DOMINANT.format(share))]
+    return rows
 
 
 def _comments(choices: str, proposal: GridAssessment, value_unit: str) -> Iterator[str]:
@@ -206,8 +196,6 @@ def advice_json(advice: RunAdvice) -> dict[str, object]:
     """Return the proposed runs as JSON data, by choice."""
     return {
         "runs": {choice: _run_json(item) for choice, item in advice.proposals.items()},
-        "weaker": [_run_json(item) for item in advice.weaker],
-        "dominant_share": advice.dominant_share,
     }
 
 

@@ -12,14 +12,14 @@ from hexveil.accounting.error_model import CellMechanismErrorModel
 from hexveil.cli import shared_steps
 from hexveil.cli.formatting import compared_errors, measured, price
 from hexveil.cli.price_text import month_row
-from hexveil.planning.alternatives import EstimatorErrors, describe_delta_gain
 from hexveil.report.manifest_view import noun, unit_of_statistic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hexveil.cli.formatting import Row
-    from hexveil.planning.distribution.distribution_plan import DistributionComponent
+    from hexveil.planning.comparison import ComparisonRow
+    from hexveil.planning.distribution_component import DistributionComponent
     from hexveil.planning.moment_component import MomentComponent
     from hexveil.planning.plan import Plan
 
@@ -59,7 +59,6 @@ def _distribution_rows(plan: DistributionComponent) -> list[Row]:
         ("Measured by", f"{FORMS[plan.estimator]}."),
         ("Expected error", f"on average {_average_errors(plan, unit)}."),
         ("Beside one number", compared_errors(plan.statistic_errors, unit)),
-        ("With a delta", describe_delta_gain(plan)),
     ]
 
 
@@ -86,17 +85,18 @@ def _average_errors(plan: MomentComponent | DistributionComponent, value_unit: s
     return "; ".join(texts)
 
 
-def estimator_rows(measurements: Sequence[EstimatorErrors], unit: str) -> list[Row]:
+def estimator_rows(measurements: Sequence[ComparisonRow], unit: str) -> list[Row]:
     """Return a row for each way to measure the distribution, at the same price."""
     rows: list[Row] = []
     for measurement in measurements:
         errors = [
             f"the {name} {measured(error, unit_of_statistic(name, unit))}"
-            for name, error in measurement.moment_errors.items()
+            for name, error in measurement.figures.items()
+            if name not in {"epsilon", "share"}
         ]
-        errors.append(f"a share {measurement.share_error:.2g}")
-        mark = " (chosen)" if measurement.is_chosen else ""
-        text = f"{FORMS[measurement.estimator]}{mark}: {', '.join(errors)} on average."
+        errors.append(f"a share {measurement.figures['share']:.2g}")
+        mark = " (chosen)" if measurement.is_planned else ""
+        text = f"{FORMS[measurement.name]}{mark}: {', '.join(errors)} on average."
         rows.append(("Or" if rows else "Measured", text))
     return rows
 
@@ -140,10 +140,6 @@ def _paper_rows(plan: Any, about: str) -> list[Row]:  # noqa: ANN401  of declare
     return rows
 
 
-def _paper_rows_alone(plan: Any) -> list[Row]:  # noqa: ANN401  as above
-    return [*_paper_rows(plan, ""), ("With a delta", plan.delta_sentence)]
-
-
 # ---- means and variances ----
 
 _PROPORTION = (
@@ -172,7 +168,6 @@ def _moment_rows(plan: MomentComponent) -> list[Row]:
         ("Mechanism", _mechanism(plan)),
         _certificate_row(plan),
         ("Useful cells" if plan.occupancy.n_cells > 1 else "Useful", _useful_cells(plan, unit)),
-        ("With a delta", describe_delta_gain(plan)),
         month_row(plan, facts),
     ]
 
@@ -275,7 +270,7 @@ def _selected(plan: MomentComponent) -> str:
 _SINGLE: dict[str, Callable[[Any], list[Row]]] = {
     "moments": _moment_rows,
     "distributions": _distribution_rows,
-    "presence": _paper_rows_alone,
+    "presence": lambda plan: _paper_rows(plan, ""),
 }
 """Rows about a single value column, by the kind of its part."""
 _COLUMN: dict[str, Callable[[Any, str], list[Row]]] = {

@@ -14,7 +14,6 @@ from hexveil.base.work_share import PLANNING, SEARCH
 from hexveil.config import arguments
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.model.statistic_terms import has_distribution
-from hexveil.planning import option_rules
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.feasibility.capacity import RunAdvice, assess_grids, propose_runs
 from hexveil.planning.feasibility.grids import (
@@ -23,8 +22,9 @@ from hexveil.planning.feasibility.grids import (
     grids_to_try,
     most_cells_of,
 )
-from hexveil.planning.feasibility.recommendation import USABLE_GRID, WEAKER_UNITS, ways_out
+from hexveil.planning.feasibility.recommendation import USABLE_GRID, ways_out
 from hexveil.planning.plan import Plan
+from hexveil.planning.request import refuse
 from hexveil.publishing.memory.history import forecast_cells
 from hexveil.records.progress import show_progress
 from hexveil.records.read import read as read_records
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from hexveil.config import Run
     from hexveil.model.declared_grid import ColumnFacts
-    from hexveil.model.public_metadata import Unit
     from hexveil.planning.feasibility.capacity import Capacity
     from hexveil.planning.moment_component import MomentComponent
     from hexveil.publishing.booking import ReleasableDataset
@@ -78,7 +77,7 @@ def write_run(run: Run, changes: Mapping[tuple[str, str], object], file: Path) -
 def refuse_unused(run: Run, unused: Mapping[str, bool]) -> None:
     """Refuse options without a use under private presence, which look at records or their plans."""
     stated = [name for name, is_given in unused.items() if is_given]
-    option_rules.refuse({*arguments.about(run), *stated}, only=stated)
+    refuse({*arguments.about(run), *stated}, only=stated)
 
 
 def read(run: Run) -> Dataset:
@@ -209,12 +208,7 @@ def proposed_runs(
     """Return the plan with which grids are compared at `epsilon`, and the proposed runs."""
     with show_progress(OTHER_GRIDS):
         built = _comparable_plan(run, facts, epsilon)
-        return built, propose_runs(
-            built,
-            min_users=run.select.min_users or Select.min_users,
-            # The weakest alone: each takes another reading, and gains the most where any does.
-            weaker_units=_weaker_units(run, facts)[-1:],
-        )
+        return built, propose_runs(built, min_users=run.select.min_users or Select.min_users)
 
 
 def assess_columns(
@@ -227,14 +221,9 @@ def assess_columns(
         with show_progress(PLANNING, SEARCH):
             plans[column] = _comparable_plan(column_run, facts[column], epsilon)
     with show_progress(OTHER_GRIDS):
-        windows = [
-            grids_to_try(plan.facts, most_cells=most_cells_of(plan)) for plan in plans.values()
-        ]
+        windows = [grids_to_try(plan.facts, most_cells_of(plan)) for plan in plans.values()]
         grids = tuple(dict.fromkeys(grid for window in windows for grid in window))
-        return {
-            column: assess_grids(plan, grids=grids, losses="planned")
-            for column, plan in plans.items()
-        }
+        return {column: assess_grids(plan, grids=grids) for column, plan in plans.items()}
 
 
 def _comparable_plan(run: Run, facts: PublicMetadata, epsilon: str) -> MomentComponent:
@@ -249,9 +238,3 @@ def _comparable_plan(run: Run, facts: PublicMetadata, epsilon: str) -> MomentCom
         options["mechanism"] = arguments.mechanism(options["mechanism"])
     plan: MomentComponent = make_plan(facts, epsilon=epsilon, **options, advise=False).single
     return plan
-
-
-def _weaker_units(run: Run, facts: PublicMetadata) -> tuple[Unit, ...]:
-    """Return the privacy units that promise less, if the records have a local clock for them."""
-    timed = run.columns.time is not None and facts.identity.get("timezone", "none") != "none"
-    return WEAKER_UNITS[facts.privacy_unit] if timed and facts.recount is not None else ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -16,24 +15,22 @@ from hexveil.records.progress import show_progress
 from hexveil.report.manifest_view import unit_of_statistic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from hexveil.cli import declarations
-    from hexveil.planning.alternatives import MechanismRow
-    from hexveil.planning.method_comparison import Comparison, ComparisonRow
+    from hexveil.planning.comparison import Comparison, ComparisonRow
     from hexveil.planning.moment_component import MomentComponent
     from hexveil.planning.plan import Plan
 
 _METHOD_HEADS = (
-    "Cost", "Naive", "Worst", "Average", "Median", "Reduced", "Useful", "Lower bound",
+    "Cost", "Naive", "Worst", "Average", "Median", "Useful", "Lower bound",
 )  # fmt: skip
 _CERTIFIED = {"loss": "cost", "max error": "worst", "mean error": "average"}
 _METHODS = (
     "Naive: the privacy cost of the same noise if cells are counted. Worst, average, median over "
-    "cells: {}. Reduced: users whose contribution is reduced. Useful: cells expected to beat a "
-    "single number for all. Lower bound: no plan of the joint plan's class goes below it; with the "
-    "gap to this plan."
+    "cells: {}. Useful: cells expected to beat a single number for all. Lower bound: no plan of "
+    "the joint plan's class goes below it; with the gap to this plan."
 )
 _RANGES = (
     "Errors in private ranges are predictions from counts and a stated prior; those in the bounds "
@@ -78,7 +75,7 @@ def plan(run: Run, options: declarations.PlanOptions) -> None:
         }
         for column, comparison in compared.items():
             beside = content if plan.is_single else content["columns"][column]
-            beside |= _comparison_json(comparison)
+            beside |= comparison.to_json()
         formatting.show(list, lambda: content, as_json=True)
         return
     range_row = missing_range_row(run, plan)
@@ -109,7 +106,7 @@ def _plan_on_paper(run: Run, *, as_json: bool) -> None:
 
 def _compare(plan: Plan) -> Comparison:
     # For --compare alone:
-    from hexveil.planning.method_comparison import COMPARING, compare  # noqa: PLC0415
+    from hexveil.planning.comparison import COMPARING, compare  # noqa: PLC0415
 
     with show_progress(COMPARING):
         return compare(plan)
@@ -120,20 +117,20 @@ def _show_comparison(plan: Any, comparison: Comparison, unit: str) -> None:  # n
     if comparison.estimators:
         formatting.print_rows(estimator_rows(comparison.estimators, unit))
         return
-    from hexveil.planning.alternatives import explain_absence  # noqa: PLC0415  for --compare alone
-
     show_methods(comparison.methods, _METHODS.format(_measure(plan, unit)))
     if comparison.clipping_ranges:
         show_methods(comparison.clipping_ranges, _RANGES, "Clipping range")
-    if reason := explain_absence(plan):
-        formatting.print_rows([("", reason)])
+    if comparison.no_mechanisms:
+        formatting.print_rows([("", comparison.no_mechanisms)])
         return
     heads: tuple[str, ...] = ("Mechanism", "Predicted", "Worst case")
     legend = _MECHANISMS.format(f" in {unit}" if unit else "")
     # Else no unit is in two cells, and every cell's loss is epsilon itself.
     if int(plan.occupancy.cells_per_user.max()) > 1:
         heads, legend = (*heads, "Cell loss", "Gain"), f"{legend} {_GAINS}"
-    rows = [(row.mechanism, mechanism_figures(row), row.trouble) for row in comparison.mechanisms]
+    rows = [
+        (row.name, mechanism_figures(row.figures), row.trouble) for row in comparison.mechanisms
+    ]
     title = 'Each cell by itself (method "per-cell") by every mechanism:'
     _show_table(title, heads, rows, legend)
 
@@ -141,7 +138,7 @@ def _show_comparison(plan: Any, comparison: Comparison, unit: str) -> None:  # n
 def show_methods(lines: Iterable[ComparisonRow], legend: str, head: str = "Method") -> None:
     """Print a line per method, or per clipping range."""
     title = f"This request {'by every method' if head == 'Method' else 'in every clipping range'}:"
-    rows = [(_method_name(line), _method_figures(line), line.trouble) for line in lines]
+    rows = [(line.name, _method_figures(line.figures), line.trouble) for line in lines]
     _show_table(title, (head, *_METHOD_HEADS), rows, legend)
 
 
@@ -172,41 +169,31 @@ def _measure(plan: MomentComponent, unit: str) -> str:
     return f"the {over} of both planning errors, each relative to the largest error of a constant"
 
 
-def _method_name(line: ComparisonRow) -> str:
-    """Return the method, or the option by which lines differ."""
-    if line.clipping_range is not None:
-        return line.clipping_range
-    return f"{line.method}, {line.objective}" if line.method == "joint" else line.method
-
-
-def _method_figures(line: ComparisonRow) -> list[str]:
+def _method_figures(figures: Mapping[str, Any]) -> list[str]:
+    if not figures:
+        return []
     bound = "-"
-    if line.gap is not None and line.lower_bound is not None:
-        lower, gap = formatting.at_least(line.lower_bound), formatting.price(100 * line.gap)
-        bound = f"{_CERTIFIED[str(line.certifies)]} {lower} (gap {gap}%)"
+    if figures["gap"] is not None:
+        lower = formatting.at_least(figures["lower_bound"])
+        gap = formatting.price(100 * figures["gap"])
+        bound = f"{_CERTIFIED[figures['certifies']]} {lower} (gap {gap}%)"
     return [
-        *(formatting.price(figure or 0.0) for figure in (line.epsilon, line.claimed)),
-        *(formatting.number_text(f or 0.0) for f in (line.worst, line.average, line.median)),
-        f"{line.shrunk or 0:,}",
-        f"{line.better or 0:,}",
+        *(formatting.price(figures[name]) for name in ("epsilon", "claimed")),
+        *(formatting.number_text(figures[name]) for name in ("worst", "average", "median")),
+        f"{figures['better']:,}",
         bound,
     ]
 
 
-def mechanism_figures(row: MechanismRow) -> list[str]:
+def mechanism_figures(figures: Mapping[str, Any]) -> list[str]:
     """Return the errors of a mechanism, the loss of a cell, and the gain of exact accounting."""
-    errors = (row.predicted_error, row.proven_error)
+    if not figures:
+        return []
+    errors = (figures["predicted_error"], figures["proven_error"])
     # Rounding must not show a loss where nothing is lost.
-    gain = max(round(100 * ((row.gain or 1) - 1)), 0)
+    gain = max(round(100 * (figures["gain"] - 1)), 0)
     return [
         *("-" if error is None else formatting.number_text(error) for error in errors),
-        formatting.price(row.cell_epsilon or 0.0),
+        formatting.price(figures["cell_epsilon"]),
         f"{gain}%",
     ]
-
-
-def _comparison_json(comparison: Comparison) -> dict[str, list[dict[str, Any]]]:
-    names = ["methods", "clipping_ranges", "mechanisms"]
-    if comparison.estimators:
-        names = ["estimators"]
-    return {name: [asdict(row) for row in getattr(comparison, name)] for name in names}

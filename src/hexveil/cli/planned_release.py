@@ -10,7 +10,6 @@ the holder's terminal alone, each line marked PRIVATE.
 from __future__ import annotations
 
 import sys
-from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -160,11 +159,10 @@ class PlannedRelease:
         stored = None if book is None else replay_presence(self.plan, book)
         if book is not None and stored is not None:
             return stored, book
-        # Closed after it: what Spark keeps of one day is not there for the next.
-        with closing(read_private_records(self.run)) as dataset:
-            book = book or Ledger(**account)
-            with show_progress(RELEASING, ESTIMATES, DRAWS):
-                return publish_numbers(dataset, self.plan, ledger=book, accept_noise=True), book
+        dataset = read_private_records(self.run)
+        book = book or Ledger(**account)
+        with show_progress(RELEASING, ESTIMATES, DRAWS):
+            return publish_numbers(dataset, self.plan, ledger=book, accept_noise=True), book
 
     def open_cells(self, published: Release) -> dict[str, int]:
         """Return the number of open cells by value column, "" for a single one, if some are not."""

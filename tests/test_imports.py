@@ -96,7 +96,6 @@ TABLE = {
             ("jsonschema", "verification/untrusted_files.py"),
             ("duckdb", "verification/untrusted_files.py"),
             ("cryptography", "signing.py"),
-            ("pyogrio", "catalogue/data_files.py"),
         ),
     ),
     # What people see.
@@ -144,11 +143,10 @@ RESEARCH_PACKAGES = {
     "__init__": set(),
 }
 """Third-party packages of each folder of the research package, which may import all of hexveil."""
-NOT_AT_TOP = {"geopandas", "pandas", "polars", "matplotlib", "pyogrio"}
+NOT_AT_TOP = {"geopandas", "pandas", "polars", "matplotlib"}
 HEAVY = (
     "duckdb", "opendp", "sqlalchemy", "pandas", "polars", "typer",
     "matplotlib", "scipy", "jsonschema", "pyspark", "cryptography", "google", "geopandas",
-    "pyogrio",
 )  # fmt: skip
 
 

@@ -120,7 +120,7 @@ def test_extras_are_those_of_the_design():
     """The extras have the names that the install lines in messages use."""
     extras = {
         "demo", "geo", "gtfs", "plots", "pandas", "polars", "postgres", "signing", "spark", "docs",
-            "portal", "publish", "tiles",
+            "portal", "publish",
         "dev",
     }  # fmt: skip
     assert set(PROJECT["optional-dependencies"]) == extras

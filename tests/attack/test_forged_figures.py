@@ -35,7 +35,7 @@ from hexveil.report.payload import script_json
 from publishing.releases import statements_of
 
 LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
-COMPARED, FEW = ("stac-item.json", "datapackage.json", "cells.csv-metadata.json"), 0.2
+COMPARED, FEW = ("stac-item.json", "datapackage.json"), 0.2
 RETYPED = ("deleted", None, "x", [], {}, 0, True, -1.5)
 FREE = {
     # What was declared, or is said of records that are not in the folder.

@@ -112,28 +112,6 @@ def held(root, folder, dataset):
     (root / folder / "latest.json").write_text(to_json(pointer))
 
 
-@pytest.mark.parametrize(
-    ("dataset", "folder"),
-    [("buses", "buses"), ("Buses", "Buses"), ("a/b", "a-b"), ("Автобусы", "dataset")],
-)
-def test_a_folder_of_an_older_version_is_kept(tmp_path, dataset, folder):
-    """Where a data set has releases it goes on, whatever its folder would be called today."""
-    held(tmp_path, folder, dataset)
-    assert open_archive(str(tmp_path), dataset).root == f"{tmp_path.as_posix()}/{folder}"
-
-
-@pytest.mark.parametrize(
-    ("dataset", "folder", "other"),
-    [("a/b", "a-b", "a-b"), ("Автобусы", "dataset", "बस"), ("Buses", "Buses", "BUSES")],
-)
-def test_another_s_folder_is_left_alone(tmp_path, dataset, folder, other):
-    """Two data sets that an older version put into one folder are two now."""
-    held(tmp_path, folder, other)
-    assert (
-        open_archive(str(tmp_path), dataset).root == f"{tmp_path.as_posix()}/{folder_name(dataset)}"
-    )
-
-
 def test_a_folder_that_another_has_is_refused(tmp_path):
     """A plain name whose folder holds another's releases is not mixed with them."""
     held(tmp_path, "a-b", "a/b")

@@ -79,7 +79,6 @@ def test_titles_head_every_description(release, tmp_path):
     assert (manifest["title"], manifest["subtitle"]) == ("Speed at eight", "Surat, one week")
     found = {name: json.loads((made / name).read_text()) for name in metadata_files.NAMES}
     assert found["dcat.jsonld"]["dct:title"]["@value"] == "Speed at eight"
-    assert found["cells.csv-metadata.json"]["dc:title"] == "Speed at eight"
     assert found["schema-org.jsonld"]["name"] == found["datapackage.json"]["title"]
     assert found["stac-item.json"]["properties"]["title"] == "Speed at eight"
     assert found["datapackage.json"]["description"].startswith("Surat, one week. Average")
@@ -237,14 +236,13 @@ def test_planned_files_are_those_that_are_written(release, routes, tmp_path):
             pa.table(name_columns(facts.cells)),
             cell_sections(facts),
             catalogue=HOLDER,
-            tiles=None,
             signed=False,
         )
         assert planned == tuple(sorted(path.name for path in written.iterdir()))
 
 
 def test_column_types_are_those_of_the_csv(release):
-    """Types and formats in Data Package and CSVW read every text of cells.csv."""
+    """Types and formats in the Data Package read every text of cells.csv."""
     description = describe_release(release.table, statements_of(release), frozenset({"cells.csv"}))
     kinds = {column.name: column.kind for column in description.columns}
     assert kinds["slot"] == kinds["slot_end"] == "datetime"
@@ -252,4 +250,4 @@ def test_column_types_are_those_of_the_csv(release):
         "instant", "integer", "number",
     )  # fmt: skip
     assert description.timeslot == "PT1H"
-    assert Fraction(description.privacy.epsilon) >= release.epsilon
+    assert Fraction(description.privacy["epsilon"]) >= release.epsilon

@@ -5,7 +5,6 @@ kinds. With HEXVEIL_DCAT_AP_SHAPES, a folder with the official `.ttl` files, the
 """
 
 import csv
-import gzip
 import importlib.util
 import json
 import os
@@ -64,7 +63,7 @@ SHAPES = """
 @pytest.fixture(scope="module")
 def portal_tools():
     """Skip where a validator is not installed; fail where nothing may be skipped."""
-    needed = ("csvw", "frictionless", "pmtiles", "pyogrio", "pyshacl", "pystac", "rdflib")
+    needed = ("frictionless", "pyshacl", "pystac", "rdflib")
     if missing := [name for name in needed if importlib.util.find_spec(name) is None]:
         reason = f"{missing[0]} is not installed: pip install -r requirements/portal.lock"
         (pytest.fail if os.environ.get("HEXVEIL_NO_SKIP") else pytest.skip)(reason)
@@ -78,7 +77,7 @@ def folder(request, portal_tools, tmp_path_factory):
     if request.param == "pooled":
         release = pooled(place)
     facts = None if request.param == "bare map" else HOLDER
-    return release.write(place, catalogue=facts, tiles=request.param == "map")
+    return release.write(place, catalogue=facts)
 
 
 @pytest.fixture(scope="module")
@@ -212,19 +211,6 @@ def test_a_broken_table_is_not_valid(folder, tmp_path):
     assert [error[0] for error in report.flatten(["type"])] == ["type-error"]
 
 
-def test_csvw_is_valid(folder):
-    """The CSVW validator accepts metadata and table without a warning, with typed values."""
-    import csvw  # noqa: PLC0415  an extra
-
-    table = csvw.CSVW(
-        str(folder / "cells.csv"), md_url=str(folder / "cells.csv-metadata.json"), validate=True
-    )
-    assert table.is_valid
-    assert [str(warning.message) for warning in table.warnings] == []
-    first = next(iter(table.tables[0]))
-    assert isinstance(first["users"], int)
-    assert isinstance(first["mean_raw"], float)
-
 
 def test_stac_is_valid(folder, archive):
     """Items, Collection and Catalog are valid by the schemas that pystac brings, and linked."""
@@ -251,56 +237,11 @@ def test_stac_is_valid(folder, archive):
         assert item.get_collection().id == "buses"
 
 
-def test_tiles_have_every_cell(portal_tools, tmp_path):
-    """The reader of PMTiles finds tiles whose cells are those of the table, at every zoom."""
-    import pyogrio  # noqa: PLC0415  an extra
-    from pmtiles.reader import MmapSource, Reader, all_tiles  # noqa: PLC0415  an extra
-
-    release = release_of(tmp_path / "map", "means", mapped=True)
-    made = release.write(tmp_path / "map", tiles=True)
-    expected = set(release.table["cell"].to_pylist())
-    with (made / "cells.pmtiles").open("rb") as file:
-        source = MmapSource(file)
-        header = Reader(source).header()
-        found = {zoom: set() for zoom in range(header["min_zoom"], header["max_zoom"] + 1)}
-        for (zoom, *_), data in all_tiles(source):
-            tile = tmp_path / "tile.pbf"
-            tile.write_bytes(gzip.decompress(data))
-            _, table = pyogrio.read_arrow(tile, layer="cells")
-            found[zoom] |= set(table["cell"].to_pylist())
-    assert set(map(frozenset, found.values())) == {frozenset(expected)}
-    west, south, east, north = json.loads((made / "stac-item.json").read_text())["bbox"]
-    for name, degrees in (
-        ("min_lon", west),
-        ("min_lat", south),
-        ("max_lon", east),
-        ("max_lat", north),
-    ):
-        assert header[f"{name}_e7"] / 1e7 == pytest.approx(degrees, abs=0.02)
-
-
-def test_tiles_are_for_large_maps_or_on_request(portal_tools, monkeypatch, tmp_path):
-    """By default they begin at a number of cells; labels have none; without GDAL a line says so."""
-    from hexveil.publishing.catalogue import data_files  # noqa: PLC0415  beside its one use
-
-    table = release_of(tmp_path / "map", "means", mapped=True).table
-    assert not data_files.wants_tiles(table, None)
-    assert data_files.wants_tiles(table, tiles=True)
-    assert not data_files.wants_tiles(table.drop_columns(["hexagon"]), tiles=True)
-    monkeypatch.setattr(data_files, "MIN_CELLS", table.num_rows)
-    assert data_files.wants_tiles(table, None)
-    assert not data_files.wants_tiles(table, tiles=False)
-    monkeypatch.setattr("hexveil.base.optional_packages.is_installed", lambda _: False)
-    monkeypatch.setattr(data_files, "is_installed", lambda _: False)
-    assert not data_files.wants_tiles(table, None)
-    with pytest.raises(hv.InputError, match=r"hexveil\[tiles\]"):
-        data_files.wants_tiles(table, tiles=True)
 
 
 @pytest.mark.slow
 def test_several_value_columns_conform(portal_tools, tmp_path):
     """The whole is one data set, with empty numbers where a column has no such cell."""
-    import csvw  # noqa: PLC0415  an extra
     import frictionless  # noqa: PLC0415  an extra
     import pystac  # noqa: PLC0415  an extra
     import rdflib  # noqa: PLC0415  an extra
@@ -325,11 +266,6 @@ def test_several_value_columns_conform(portal_tools, tmp_path):
     assert all((folder / name).is_file() for name in files)
     report = frictionless.validate(str(folder / "datapackage.json"))
     assert report.valid, report.flatten(["type", "note"])
-    described = csvw.CSVW(
-        str(folder / "cells.csv"), md_url=str(folder / "cells.csv-metadata.json"), validate=True
-    )
-    assert described.is_valid
-    assert [str(warning.message) for warning in described.warnings] == []
     item = pystac.Item.from_file(str(folder / "stac-item.json"))
     item.stac_extensions = []
     assert item.validate()

@@ -29,8 +29,7 @@ from hexveil.base.arrow_tables import write_csv
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.work_share import WRITING, tell_share
 from hexveil.publishing import receipt, signing
-from hexveil.publishing.catalogue import data_files, metadata_files
-from hexveil.publishing.catalogue.data_files import TILES
+from hexveil.publishing.catalogue import metadata_files
 from hexveil.publishing.catalogue.holder_statements import Catalogue
 from hexveil.publishing.catalogue.release_description import find_coverage
 from hexveil.publishing.components import column_prefixes, statements, statements_of_whole
@@ -62,8 +61,6 @@ class FolderOptions:
         File of the private key that signs the folder.
     catalogue : Catalogue, optional
         Facts for data portals.
-    tiles : bool, optional
-        Requests or declines vector tiles; see `data_files.wants_tiles`.
     title, subtitle : str
         By default those of the manifest, else what is averaged and the name of the data set; on
         one line each.
@@ -82,7 +79,6 @@ class FolderOptions:
     context: str | Path | None = None
     sign: str | Path | None = None
     catalogue: Catalogue | None = None
-    tiles: bool | None = None
     title: str = ""
     subtitle: str = ""
     language: str = "en"
@@ -144,13 +140,13 @@ def write(
     """
     # Key and context are read first: a mistake in either must not leave a folder behind.
     options = options or FolderOptions()
-    signer, tiled = options.signer, data_files.wants_tiles(table, options.tiles)
+    signer = options.signer
     context = None if options.context is None else report.read_context(options.context)
     manifest = with_statements(manifest, options.catalogue, options.stated())
     # What the holder declares can name the period, and hide the geography.
     placed = with_places(table, statements_of_whole(manifest), geography=options.geography)
     with new_folder(folder) as temporary:
-        _write_tables(temporary, placed, tiled=tiled)
+        _write_tables(temporary, placed)
         write_manifest(temporary, manifest)
         if memory is not None:
             (temporary / stored_day.FILE).write_bytes(stored_day.to_bytes(memory))
@@ -206,7 +202,6 @@ def list_files(
     sections: dict[str, Any],
     *,
     catalogue: Catalogue | None,
-    tiles: bool | None,
     signed: bool,
 ) -> tuple[str, ...]:
     """Return the names of the files of a release, from its cells and the manifest about them."""
@@ -214,7 +209,6 @@ def list_files(
     dated = find_coverage(table, sections).start is not None
     optional = {
         "cells.geojson": "hexagon" in table.column_names,
-        TILES: data_files.wants_tiles(table, tiles),
         metadata_files.ITEM: dated,
         signing.NAME: signed,
     }
@@ -230,7 +224,7 @@ def list_files(
     return tuple(sorted((*always, *(name for name, present in optional.items() if present))))
 
 
-def _write_tables(folder: Path, table: pa.Table, *, tiled: bool) -> None:
+def _write_tables(folder: Path, table: pa.Table) -> None:
     """Write the table in each format, with outlines where there are hexagons."""
     pa.parquet.write_table(
         places.with_geometry(table), folder / "cells.parquet", compression="zstd"
@@ -242,9 +236,6 @@ def _write_tables(folder: Path, table: pa.Table, *, tiled: bool) -> None:
     features = places.geojson(rounded)
     if features is not None and len(features) <= GEOJSON_LIMIT:
         (folder / "cells.geojson").write_bytes(features)
-    tell_share(WRITING, 0.4)
-    if tiled:
-        data_files.write_tiles(table, folder / TILES)
     tell_share(WRITING, 0.55)
 
 

@@ -320,7 +320,6 @@ class Release:
         context: str | Path | None = None,
         sign: str | Path | None = None,
         catalogue: Catalogue | None = None,
-        tiles: bool | None = None,
         title: str | None = None,
         subtitle: str | None = None,
         language: str = "en",
@@ -338,9 +337,6 @@ class Release:
             File of the private key that signs the folder (`hexveil ledger keygen`).
         catalogue : Catalogue, optional
             Publisher, licence and other facts for data portals.
-        tiles : bool, optional
-            Whether to add vector tiles (`cells.pmtiles`); by default for maps of at least 50,000
-            cells, where the extra `tiles` is installed.
         title, subtitle : str, optional
             Of the page and for data portals; by default those of the manifest, else what is
             averaged, and the name of the data set.
@@ -352,13 +348,13 @@ class Release:
         Raises
         ------
         InputError
-            If the folder exists or cannot be made, or the context or the key cannot be read, or
-            tiles are requested without the extra `tiles`, or a title has a line break.
+            If the folder exists or cannot be made, or the context or the key cannot be read, or a
+            title has a line break.
         StorageError
             If writing fails midway; nothing half-written stays.
         """
         names = (title or "", subtitle or "", language, not hide_geography)
-        options = folders.FolderOptions(context, sign, catalogue, tiles, *names)
+        options = folders.FolderOptions(context, sign, catalogue, *names)
         return folders.write(self.table, self.manifest, folder, options, self.memory)
 
     def __repr__(self) -> str:

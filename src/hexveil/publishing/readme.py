@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from hexveil.publishing.catalogue.data_files import TILES
 from hexveil.publishing.catalogue.release_description import find_coverage
 from hexveil.publishing.markup import document
 from hexveil.publishing.memory import stored_day
@@ -66,7 +65,6 @@ def _render(
         "grid": grid,
         "hexagons": "hexagon" in table.column_names,
         "mapped": "cells.geojson" in names,
-        "tiled": TILES in names,
         "kept": stored_day.FILE in names,
         "dated": find_coverage(table, dict(whole)).start is not None,
         "table_columns": [

@@ -47,7 +47,7 @@ from hexveil.publishing.archive.archive_listing import (
     open_file_system,
     to_json,
 )
-from hexveil.publishing.archive.folder_names import folder_names
+from hexveil.publishing.archive.folder_names import folder_name
 from hexveil.publishing.folder import check_writable
 from hexveil.publishing.memory import stored_day
 from hexveil.publishing.memory.history import History
@@ -369,8 +369,6 @@ class Archive(ArchiveFiles):
 def open_archive(address: str, dataset: str, scratch: str | None = None) -> Archive:
     """Return the archive of a data set: a folder that no other data set has.
 
-    A folder of an older rule goes on with the data set whose releases it holds.
-
     Parameters
     ----------
     address : str
@@ -387,12 +385,9 @@ def open_archive(address: str, dataset: str, scratch: str | None = None) -> Arch
         If the folder holds releases of another data set, or cannot be looked up.
     """
     files, root = open_file_system(address)
-    for name in folder_names(dataset):
-        place = Archive(files, f"{root}/{name}", address, scratch)
-        holder = place.dataset()
-        if holder == dataset:
-            return place
-    if holder is not None:
+    name = folder_name(dataset)
+    place = Archive(files, f"{root}/{name}", address, scratch)
+    if place.dataset() not in (None, dataset):
         raise StorageError(
             f"{address} ({name}) holds releases of another data set; name another folder for out, "
             "because each data set needs its own."

@@ -1,4 +1,4 @@
-"""Static catalogue of an archive: files that a portal harvests and a page with a calendar.
+"""Static catalogue of an archive: files that a portal harvests and pages for people.
 
     ROOT/catalog.json, dcat.jsonld, index.html             over all data sets
     ROOT/dataset/collection.json, dcat.jsonld, index.html  over the days of a data set
@@ -6,11 +6,15 @@
 
 All of it is computed from the pointers and the descriptions in the release folders, so writing it
 again repairs it: after a crash, and after a release was removed. Each file is replaced as a whole;
-Items are written before what lists them, and removed after it.
+Items are written before what lists them, and removed after it. A page is one file, whose only
+script is the search.
 """
 
 from __future__ import annotations
 
+import calendar
+from collections import defaultdict
+from datetime import date
 from typing import Any
 
 from hexveil.publishing.archive.archive_listing import (
@@ -22,9 +26,10 @@ from hexveil.publishing.archive.archive_listing import (
     listed_datasets,
     listed_days,
 )
-from hexveil.publishing.archive.index_pages import render_archive_page, render_calendar_page
 from hexveil.publishing.catalogue.dcat import HERE, VERSION, context, text
 from hexveil.publishing.catalogue.metadata_files import DCAT, to_bytes
+from hexveil.report.origin import period
+from hexveil.report.templates import format_rounded_up, render_template
 
 Json = dict[str, Any]
 
@@ -37,6 +42,7 @@ _SERIES = f"{HERE}#series"
 _WORLD = [-180.0, -90.0, 180.0, 90.0]
 _HOLDER_FIELDS = ("keywords", "providers")
 _JSON, _GEOJSON = {"type": "application/json"}, {"type": "application/geo+json"}
+_TABLES = ("parquet", "csv", "geojson")
 
 
 def update_catalogue(root: ArchiveFiles, folder: str) -> int:
@@ -298,3 +304,69 @@ def _moved(node: Any, folder: str) -> Any:  # noqa: ANN401  JSON
 
 def _taken(node: Json, names: tuple[str, ...]) -> Json:
     return {name: node[name] for name in names if name in node}
+
+
+def render_calendar_page(days: list[ListedDay]) -> str:
+    """Return the page of a data set: newest map, calendar, and a table of releases, newest first."""
+    item = days[-1].item
+    rows = {row["day"]: row for row in map(_row, days)}
+    months = sorted({day[:7] for day in rows}, reverse=True)
+    return render_template(
+        "archive/calendar.html",
+        {
+            "properties": item["properties"],
+            "provider": defaultdict(str, *item["properties"].get("providers", [])[:1]),
+            "licence": next((x["href"] for x in item["links"] if x["rel"] == "license"), ""),
+            "months": [_month(month, rows) for month in months],
+            "rows": [*rows.values()][::-1],
+        },
+    )
+
+
+def render_archive_page(datasets: list[DatasetSummary]) -> str:
+    """Return the page over all data sets."""
+    entries = [
+        {
+            "folder": dataset.folder,
+            "properties": dataset.newest.item["properties"],
+            "first": _in_words(dataset.first_day),
+            "newest": _row(dataset.newest),
+        }
+        for dataset in datasets
+    ]
+    return render_template("archive/datasets.html", {"datasets": entries})
+
+
+def _in_words(day: str) -> str:
+    """Return an ISO date in words: "5 November 2026"."""
+    return period((day, day), "", brief=True)
+
+
+def _row(day: ListedDay) -> Json:
+    """Return a day with its figures and the addresses of its files, relative to the page."""
+    release, properties = day.release, day.item["properties"]
+    addresses = {
+        key: f"{release.path}/{asset['href'].removeprefix('./')}"
+        for key, asset in day.item["assets"].items()
+    }
+    return {
+        "day": release.day,
+        "words": _in_words(release.day),
+        "weekday": date.fromisoformat(release.day).weekday(),
+        "cells": properties["table:row_count"],
+        "epsilon": format_rounded_up(float(properties["hexveil:privacy"]["epsilon"])),
+        "page": addresses.get("report", f"{release.path}/"),
+        "files": {key: addresses[key] for key in _TABLES if key in addresses},
+    }
+
+
+def _month(month: str, rows: dict[str, Json]) -> Json:
+    """Return a month: its weeks from Monday, with a day's row where there is a release."""
+    weeks = calendar.Calendar().monthdayscalendar(*map(int, month.split("-")))
+    return {
+        "name": _in_words(f"{month}-01").partition(" ")[2],
+        "weeks": [
+            [{"number": day, "row": rows.get(f"{month}-{day:02d}", {})} for day in week]
+            for week in weeks
+        ],
+    }

@@ -102,7 +102,7 @@ def check_columns(check: Any, names: set[str]) -> Iterator[str]:  # noqa: ANN401
         return
     receipts = {name: f"{name}/{receipt.NAME}" for name in folders}
     required = _FILES | {*metadata_files.ALWAYS, *receipts.values()}
-    known = required | {receipt.NAME, signing.NAME, metadata_files.ITEM}
+    known = required | {metadata_files.FORMER, receipt.NAME, signing.NAME, metadata_files.ITEM}
     there = {receipts.get(name, name) for name in names}
     files = CheckedFiles(check.folder, there, check.key, required=required, known=known)
     issues = [f"{name} is a link." for name in folders if (check.folder / name).is_symlink()]

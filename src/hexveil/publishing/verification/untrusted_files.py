@@ -45,9 +45,8 @@ LIMITS = {
     "cells.geojson": 50 * MEGABYTE,
     "cells.parquet": 256 * MEGABYTE,
     "report.html": 256 * MEGABYTE,
-    "cells.pmtiles": 1024 * MEGABYTE,
     "memory.npy": MEGABYTE,
-    **dict.fromkeys(metadata_files.NAMES, MEGABYTE),
+    **dict.fromkeys((*metadata_files.NAMES, metadata_files.FORMER), MEGABYTE),
 }
 """Largest size of each file in bytes; a release of 100,000 cells stays below them."""
 MAX_OUTLINE, MAX_ROW = 256, 1024

@@ -24,7 +24,6 @@ from hexveil.base.errors import InputError
 from hexveil.base.work_share import FOLDER_CHECK, tell_share
 from hexveil.publishing import receipt, signing
 from hexveil.publishing.catalogue import metadata_files
-from hexveil.publishing.catalogue.data_files import TILES
 from hexveil.publishing.components import (
     column_prefixes,
     epsilon_spent,
@@ -72,12 +71,12 @@ REQUIRED_FILES = frozenset(
     | {*metadata_files.ALWAYS}
 )
 KNOWN_FILES = REQUIRED_FILES | {
-    "cells.geojson", TILES, metadata_files.ITEM, receipt.NAME, signing.NAME, stored_day.FILE,
+    "cells.geojson", metadata_files.ITEM, metadata_files.FORMER, receipt.NAME, signing.NAME,
+    stored_day.FILE,
 }  # fmt: skip
 MAX_FILES = 100
 MAX_PROBLEM_LENGTH = 300
 """Letters of a problem: names in it are a stranger's."""
-TILES_UNREAD = f"the content of {TILES}: only its checksum was compared"
 NOT_IN_FOLDER = (
     "whether noise was drawn as stated, and whether the holder's ledger has this release"
 )
@@ -289,8 +288,6 @@ class FolderCheck:
 
     def _describe_unread(self) -> Iterator[str]:
         """Yield the parts of files that were not compared, in words."""
-        if (self.folder / TILES).exists():
-            yield TILES_UNREAD
         if (self.folder / stored_day.FILE).exists():
             yield memory_checks.UNKNOWN
         if self.is_former or not is_same_version(self.manifest):

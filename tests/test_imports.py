@@ -104,7 +104,7 @@ TABLE = {
         ("numpy", "pyarrow", "jinja2", "markupsafe"),
         (
             ("matplotlib", "figure_style.py"),
-            ("matplotlib", "notebook/axes_drawing.py"),
+            ("matplotlib", "notebook.py"),
             ("scipy", "geography/atlas.py"),
         ),
     ),

@@ -211,7 +211,6 @@ def test_a_broken_table_is_not_valid(folder, tmp_path):
     assert [error[0] for error in report.flatten(["type"])] == ["type-error"]
 
 
-
 def test_stac_is_valid(folder, archive):
     """Items, Collection and Catalog are valid by the schemas that pystac brings, and linked."""
     import pystac  # noqa: PLC0415  an extra
@@ -235,8 +234,6 @@ def test_stac_is_valid(folder, archive):
         item.stac_extensions = []
         item.validate()
         assert item.get_collection().id == "buses"
-
-
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from hexveil.mechanisms.presence.presence_decoding import ReleasedMap, noisy_col
 from hexveil.publishing.kinds.presence_table import released_table
 from hexveil.publishing.manifest import cell_sections
 from hexveil.report import render, shown_column
-from hexveil.report.promise_wording import assumptions, neighbours, not_protected, promise
+from hexveil.report.promise_wording import guarantee_sentences
 
 BOX = (20.9, 52.1, 21.1, 52.3)
 
@@ -37,11 +37,8 @@ def page_of(cells, n_closed, statistics=()):
         "dataset": {"name": "cars", "value": "speed", "value_unit": "km/h", "version": "1"},
         "guarantee": {
             "privacy_unit": "user",
-            "promise": promise("user", plan.epsilon, protect="presence"),
-            "neighbours": neighbours("user", protect="presence"),
-            "assumptions": assumptions("user", protect="presence"),
-            "not_protected": not_protected(protect="presence"),
             "epsilon_spent": "1",
+            **guarantee_sentences("user", plan.epsilon, dropped="none", protect="presence"),
         },
         "bounds": {"lower": "0", "upper": "100", "quantum": "0.001"},
         **cell_sections(facts),

@@ -247,10 +247,10 @@ class Release:
                 )
             return self._of(column).plot(slot=slot, ax=ax)
         # Loaded here: a release must not wait for what only draws.
-        from hexveil.report.notebook.axes_drawing import draw_axes  # noqa: PLC0415
-        from hexveil.report.notebook.cell_picture import picture_of  # noqa: PLC0415
+        from hexveil.report import notebook  # noqa: PLC0415
 
-        return draw_axes(picture_of(self.table, self._view(), self._plotted(column), slot), ax)
+        picture = notebook.picture_of(self.table, self._view(), self._plotted(column), slot)
+        return notebook.draw_axes(picture, ax)
 
     def plot_histogram(self, cell: str, ax: Axes | None = None) -> Axes:
         """Draw the histogram of one cell with its intervals, and return the axes.
@@ -270,9 +270,9 @@ class Release:
         """
         require_package("matplotlib", "plots")
         # As in plot.
-        from hexveil.report.notebook import axes_drawing  # noqa: PLC0415
+        from hexveil.report import notebook  # noqa: PLC0415
 
-        return axes_drawing.draw_histogram(self.table, self._view(), cell, ax)
+        return notebook.draw_histogram(self.table, self._view(), cell, ax)
 
     def difference(
         self, a: str, b: str, *, statistic: str | None = None, column: str | None = None
@@ -332,7 +332,7 @@ class Release:
         folder : str or Path
             New; an existing folder is never written into.
         context : str or Path, optional
-            GeoJSON file drawn beneath the map; its names of places and streets name the hexagons.
+            GeoJSON file drawn beneath the map; its names of places name the hexagons.
         sign : str or Path, optional
             File of the private key that signs the folder (`hexveil ledger keygen`).
         catalogue : Catalogue, optional
@@ -366,7 +366,7 @@ class Release:
 
     def _repr_html_(self) -> str:
         """Return the promise, a picture and the first rows for a notebook."""
-        from hexveil.report.notebook.axes_drawing import summarize  # noqa: PLC0415  as in plot
+        from hexveil.report.notebook import summarize  # noqa: PLC0415  as in plot
 
         return "".join(
             summarize(one.table, one._view(), one._plotted(None))  # noqa: SLF001  as above

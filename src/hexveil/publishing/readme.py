@@ -16,7 +16,6 @@ from hexveil.report.manifest_view import common_unit, describe_repeats, format_h
 from hexveil.report.origin import describe_origin
 from hexveil.report.promise_wording import delta_in_words
 from hexveil.report.templates import in_language
-from hexveil.report.translation import translate_statements
 
 Json = dict[str, Any]
 
@@ -38,8 +37,8 @@ def render_readme(
         Files of the folder.
     """
     with in_language(whole):
-        stated = {name: translate_statements(own) for name, own in statements.items()}
-        return _render(table, translate_statements(whole), stated, names)
+        stated = {name: accuracy_text.translate_statements(own) for name, own in statements.items()}
+        return _render(table, accuracy_text.translate_statements(whole), stated, names)
 
 
 def _render(

@@ -17,7 +17,7 @@ import pyarrow as pa
 from markupsafe import Markup
 
 from hexveil.report import page_text
-from hexveil.report.accuracy_text import describe_one_number
+from hexveil.report.accuracy_text import describe_one_number, translate_statements
 from hexveil.report.figure_style import colour_rules
 from hexveil.report.origin import describe_origin
 from hexveil.report.payload import (
@@ -31,7 +31,6 @@ from hexveil.report.payload import (
 )
 from hexveil.report.shown_column import ShownColumn
 from hexveil.report.templates import in_language, policy, render_template
-from hexveil.report.translation import translate_statements
 
 Json = dict[str, Any]
 

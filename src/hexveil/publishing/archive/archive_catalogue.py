@@ -307,7 +307,7 @@ def _taken(node: Json, names: tuple[str, ...]) -> Json:
 
 
 def render_calendar_page(days: list[ListedDay]) -> str:
-    """Return the page of a data set: newest map, calendar, and a table of releases, newest first."""
+    """Return the page of a data set: newest map, calendar, table of releases."""
     item = days[-1].item
     rows = {row["day"]: row for row in map(_row, days)}
     months = sorted({day[:7] for day in rows}, reverse=True)

@@ -113,9 +113,7 @@ def _agent(stated: Node) -> Node:
 def _contact(stated: Node) -> Node:
     contact = stated["contact"]
     name = stated.get("publisher", contact)
-    key, address = (
-        ("hasURL", contact) if "://" in contact else ("hasEmail", f"mailto:{contact}")
-    )
+    key, address = ("hasURL", contact) if "://" in contact else ("hasEmail", f"mailto:{contact}")
     return {"@type": "vcard:Kind", "vcard:fn": name, f"vcard:{key}": {"@id": address}}
 
 
@@ -187,9 +185,7 @@ def _distribution(file: DataFile, description: ReleaseDescription) -> Node:
         "dcat:downloadURL": {"@id": file.name},
         "dcat:mediaType": _reference(f"{_MEDIA_TYPES}/{file.media_type}", "dct:MediaType"),
         "dct:format": _reference(kind, "dct:MediaTypeOrExtent"),
-        **stated_facts(
-            {"dct:license": _reference(description.license_url, "dct:LicenseDocument")}
-        ),
+        **stated_facts({"dct:license": _reference(description.license_url, "dct:LicenseDocument")}),
     }
 
 

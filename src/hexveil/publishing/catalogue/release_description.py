@@ -257,9 +257,7 @@ def _column(field: pa.Field, manifest: dict[str, Any]) -> ColumnDescription:
     gaps = tuple(f"{entry['prefix']}_" for entry in manifest.get("columns", ()))
     is_closed = manifest.get("model") == "presence" and kind == "number"
     text, unit = (metadata.get(key, b"").decode() for key in (b"description", b"unit"))
-    return ColumnDescription(
-        field.name, text, unit, kind, is_closed or field.name.startswith(gaps)
-    )
+    return ColumnDescription(field.name, text, unit, kind, is_closed or field.name.startswith(gaps))
 
 
 def _duration(timeslot: str | None) -> str:

@@ -73,7 +73,7 @@ class DerivedTable:
         folder : str or Path
             New; an existing folder is never written into.
         context : str or Path, optional
-            GeoJSON file drawn beneath the map; its names of places and streets name the hexagons.
+            GeoJSON file drawn beneath the map; its names of places name the hexagons.
 
         Raises
         ------

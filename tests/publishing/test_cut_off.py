@@ -117,8 +117,8 @@ def test_every_text_says_how_many(tmp_path):
     assert said in " ".join((folder / "README.txt").read_text("utf-8").split())
     assert said in dossier(folder).to_markdown()
     page = (folder / "report.html").read_text("utf-8")
-    assert f"{many} cell cut off at an end of the range." in page
-    assert f"<b>Cut off</b> ({many} cell)" in page
+    assert f"; of {many} number one end is unknown." in page
+    assert f"<b>One end unknown</b> ({many} of" in page
     assert 'class="swatch steps cut-off"' in page
     assert verify.find_problems(folder) == ()
 

@@ -236,7 +236,7 @@ def test_every_cell_can_be_reached(show, city_page, city):
     page.locator("#slot-after").click()
     assert "08:00" in texts(page, "slot")[0]
     page.locator("#find").fill("no such cell")
-    assert page.locator("#page-name").inner_text() == "No cell matches"
+    assert page.locator("#page-name").inner_text() == "Nothing matches"
 
 
 def test_a_row_leads_to_its_hexagon(show, city_page):

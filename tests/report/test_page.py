@@ -169,8 +169,8 @@ def test_cells_that_are_cut_off_have_a_legend_and_a_hatching(ranged):
     """Legend, caption, swatch and the map's palette know the grade."""
     table, manifest = ranged
     html = render(table, manifest)
-    assert "<b>Cut off</b> (2 cells)" in html
-    assert "2 cells cut off at an end of the range." in html
+    assert "<b>One end unknown</b> (2 of" in html
+    assert "; of 2 numbers one end is unknown." in html
     assert 'class="swatch steps cut-off"' in html
     assert ".swatch.cut-off::after" in html
     assert ".steps.cut-off {" in html

@@ -203,11 +203,11 @@ def test_a_number_has_the_colour_of_its_class(mode):
 def test_bars_are_sorted_and_within_the_axis(wards):
     """The largest value comes first; each dot lies in its bar, each bar on the axis."""
     chart = interval_chart(wards.table, ManifestView.from_manifest(wards.manifest))
-    dots = [bar.dot for bar in chart.bars]
+    dots = [bar["dot"] for bar in chart["bars"]]
     assert dots == sorted(dots, reverse=True)
-    for bar in chart.bars:
-        assert 0 <= bar.start <= bar.dot <= bar.start + bar.width + 0.01 <= 100.03
-    assert chart.bars[0].name.endswith(" · 7")
+    for bar in chart["bars"]:
+        assert 0 <= bar["start"] <= bar["dot"] <= bar["start"] + bar["width"] + 0.01 <= 100.03
+    assert chart["bars"][0]["name"].endswith(" · 7")
 
 
 def test_equal_values_do_not_divide_by_zero(wards):
@@ -217,7 +217,7 @@ def test_equal_values_do_not_divide_by_zero(wards):
         index = table.column_names.index(column)
         table = table.set_column(index, column, table["mean_raw"])
     chart = interval_chart(table, ManifestView.from_manifest(wards.manifest))
-    assert (chart.bars[0].dot, chart.bars[0].width) == (0.0, 0.0)
+    assert (chart["bars"][0]["dot"], chart["bars"][0]["width"]) == (0.0, 0.0)
 
 
 # ---- Numbers as the page writes them ----

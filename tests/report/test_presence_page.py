@@ -107,7 +107,9 @@ def test_no_count_of_users_or_records_is_on_the_page(mapped):
     assert "the places and the times are exact" not in words
     assert "Whether anybody was in the records is protected." in words
     assert "had one user not been in the records at all" in words
-    assert "(3 cells): too little weight" in words
+    assert re.search(
+        r"Closed \(3 of \d+\): too little weight|</b> \(3 of \d+\): too little weight", words
+    )
 
 
 def test_intervals_are_rounded_outwards(mapped):
@@ -132,7 +134,7 @@ def test_a_cell_whose_upper_end_is_unknown_is_cut_off():
     assert table["quality"].to_pylist() == ["closed", "good", "cut off"]
     assert data["columns"]["quality"] == [4, 0, 2]
     assert "at least 58.0 km/h; the upper end is unknown" in html
-    assert "<b>Cut off</b> (1 cell): at an end of the cell" in html
+    assert "<b>One end unknown</b> (1 of 3): at an end of its clipping range" in html
 
 
 def test_a_closed_cell_shows_no_number_in_a_browser(show, mapped):

@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
+from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from markupsafe import Markup
 from hexveil.report import page_text
 from hexveil.report.accuracy_text import describe_one_number, translate_statements
 from hexveil.report.figure_style import colour_rules
+from hexveil.report.manifest_view import format_heading
 from hexveil.report.origin import describe_origin
 from hexveil.report.payload import (
     Chart,
@@ -29,7 +31,7 @@ from hexveil.report.payload import (
     script_json,
     timeslots_of,
 )
-from hexveil.report.shown_column import ShownColumn
+from hexveil.report.shown_column import ShownColumn, heading_of
 from hexveil.report.templates import in_language, policy, render_template
 
 Json = dict[str, Any]
@@ -99,7 +101,11 @@ def render(
         )
         data["columns"] = label_texts(table, view) | data["columns"]
         if columns:
-            data["value_columns"] = _value_columns(page_columns)
+            offsets = accumulate((len(column.views) for column in page_columns), initial=0)
+            data["value_columns"] = [
+                {"counts": column.counts(), "bins": column.bins(offset)}
+                for column, offset in zip(page_columns, offsets, strict=False)
+            ]
         data["text"] = page_labels()
         interval = data["text"].pop("interval_half_width")
         estimator = view.estimator(leading.table)
@@ -119,9 +125,18 @@ def render(
         if words == MOMENTS:
             values |= page_text.moment_values(table, view)
         if has_choice:
-            values |= page_text.choice_values(manifest, page_columns)
+            values |= {
+                "choices": [heading_of(view) for view in leading.views],
+                "bins_from": leading.bins_from,
+                "has_all_statistics": all(column.has_all for column in page_columns),
+                "whole_heading": manifest.get("heading")
+                or format_heading(view.statistics, view.value),
+            }
         if columns:
-            values["value_columns"] = page_text.column_values(manifest, page_columns)
+            pairs = zip(manifest["columns"], page_columns, strict=True)
+            values["value_columns"] = [
+                stated | {"bounds": column.manifest["bounds"]} for stated, column in pairs
+            ]
         # Bars of one column among several: the map, or the table, shows the others.
         origin, chart = describe_origin(table, manifest), interval_chart(leading.table, view)
         values |= frame_values(origin, manifest, data, chart, context, description, files)
@@ -163,15 +178,6 @@ def _data(page_columns: Sequence[ShownColumn], *, has_choice: bool) -> Json:
     return data
 
 
-def _value_columns(page_columns: Sequence[ShownColumn]) -> list[Json]:
-    """Return the counts and bins of each of several value columns."""
-    described, offset = [], 0
-    for column in page_columns:
-        described.append({"counts": column.counts(), "bins": column.bins(offset)})
-        offset += len(column.views)
-    return described
-
-
 def page_labels() -> dict[str, str]:
     """Return the words of the page's scripts."""
     labels: dict[str, str] = json.loads(render_template("page/labels.json", {}))
@@ -203,6 +209,7 @@ def frame_values(
     has_map = data["map"] is not None
     is_change = bool(data["value"].get("signed"))
     marks = scale_marks(data["colour"]["low"], data["colour"]["high"], signed=is_change)
+    places = {"place": "hexagon" if has_map else "area", "timed": bool(data["slots"])}
     # The policy allows one style element and no style attribute: positions are rules of it.
     style = read_asset("page.css") + colour_rules() + placement_rules(marks, chart)
     first, scripts = read_asset("scheme_memory.js"), page_scripts(with_map=has_map)
@@ -210,11 +217,12 @@ def frame_values(
         "origin": origin,
         "title": manifest.get("title", ""),
         "subtitle": manifest.get("subtitle", ""),
-        "description": structured_data(description) if description else "",
+        # Data, as the payload is: browsers do not run it, so the policy does not judge it.
+        "description": Markup(script_json(description or {})),  # noqa: S704  escaped
         "chart": chart,
         "marks": marks,
         "labels": data["text"],
-        "frame": json.loads(render_template("page/frame.json", {})),
+        "frame": json.loads(render_template("page/frame.json", places)),
         "language": manifest.get("language", "en"),
         "timezone": manifest["grid"].get("timezone") or "",
         "slots": data["slots"],
@@ -233,25 +241,16 @@ def frame_values(
     }
 
 
-def structured_data(description: Mapping[str, Any]) -> Markup:
-    """Return the element that holds a description for search engines.
-
-    It is data, as the payload is: browsers do not run it, so the policy does not judge it.
-    """
-    text = script_json(description)
-    return Markup(f'<script type="application/ld+json">{text}</script>')  # noqa: S704  escaped
-
-
 def placement_rules(marks: Sequence[tuple[float, str]], chart: Chart | None) -> str:
     """Return the style rules for places: the policy allows no style attributes."""
     rules = [
         f".marks span:nth-child({number}) {{ left: {place}%; }}"
         for number, (place, _) in enumerate(marks, 1)
     ]
-    for number, bar in enumerate(() if chart is None else chart.bars, 1):
+    for number, bar in enumerate(chart["bars"] if chart else (), 1):
         row = f"#chart li:nth-child({number})"
-        rules.append(f"{row} i {{ left: {bar.start}%; width: {bar.width}%; }}")
-        rules.append(f"{row} b {{ left: {bar.dot}%; }}")
+        rules.append(f"{row} i {{ left: {bar['start']}%; width: {bar['width']}%; }}")
+        rules.append(f"{row} b {{ left: {bar['dot']}%; }}")
     return "\n".join(rules) + "\n"
 
 

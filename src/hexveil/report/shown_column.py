@@ -179,8 +179,7 @@ class ShownColumn:
         """Return which choices are bins, after so many of other columns, and their ends."""
         if self.bins_from is None:
             return None
-        pairs = [view.bin_ends for view in self.views[self.bins_from :]]
-        ends = [pair for pair in pairs if pair is not None]
+        ends = [view.bin_ends or (math.nan, math.nan) for view in self.views[self.bins_from :]]
         return {
             "first": offset + self.bins_from,
             "ends": [ends[0][0], *(upper for _, upper in ends)],

@@ -131,14 +131,6 @@ def test_the_calendar_names_months_and_days(tmp_path, stored):
     assert "<of>" not in text
 
 
-def test_writing_again_changes_nothing(tmp_path, stored, monkeypatch):
-    """An unchanged catalogue is not written again, so that dates of files stay."""
-    place = archive_of(tmp_path, stored)
-    place.update_catalogue()
-    monkeypatch.setattr(atomic_files, "write", lambda *_: pytest.fail("written again"))
-    assert place.update_catalogue() == len(DAYS)
-
-
 @pytest.mark.slow
 def test_a_removed_release_leaves_the_catalogue(tmp_path, stored):
     """Its Item goes, nothing lists it, and `verify` is content again."""
@@ -166,7 +158,7 @@ def test_without_any_release_there_is_no_catalogue(tmp_path, stored):
     assert open_archive(str(tmp_path / "none"), "buses").update_catalogue() == 0
 
 
-@pytest.mark.parametrize("n_written", range(5))
+@pytest.mark.parametrize("n_written", [0, 2, 4])
 def test_a_stop_at_any_file_is_repaired(tmp_path, stored, monkeypatch, n_written):
     """Wherever the writing of a day stops, what is listed is there, and the next run ends it."""
     place = archive_of(tmp_path, stored, DAYS[:2])
@@ -198,10 +190,11 @@ def test_an_object_store_has_the_same_catalogue(tmp_path, stored):
         archive_of(tmp_path / "store", stored, files=store),
     ):
         assert place.update_catalogue() == len(DAYS)
-    names = ("catalog.json", "index.html", "dcat.jsonld", "buses/index.html", "buses/dcat.jsonld")
-    for name in (*names, "buses/collection.json", f"buses/{DAYS[0]}/item.json"):
-        disk, uploaded = ((tmp_path / kind / name).read_bytes() for kind in ("disk", "store"))
-        assert disk == uploaded, name
+    catalogue = [
+        {path.relative_to(place): path.read_bytes() for path in place.rglob("*") if path.is_file()}
+        for place in (tmp_path / "disk", tmp_path / "store")
+    ]
+    assert catalogue[0] == catalogue[1]
 
 
 def test_the_holders_own_pages_stay(tmp_path, stored):
@@ -257,20 +250,11 @@ def test_verify_finds_forged_releases_and_lists(tmp_path, stored):
     )
     (tmp_path / "catalog.json").write_text('{"id": "hexveil"}')
     assert "catalog.json is not what the releases say" in check_archive(tmp_path).problems[0]
-
-
-def test_forged_descriptions_do_not_break_the_check(tmp_path, stored):
-    """Descriptions of another shape under a new receipt are a problem, and no error."""
-    place = archive_of(tmp_path, stored, DAYS[:1])
-    place.update_catalogue()
-    folder = tmp_path / "buses" / place.current().path
-    request = request_of(folder)
-    (folder / "stac-item.json").write_text(
-        json.dumps({"properties": {"hexveil:request": request}, "assets": 7})
-    )
+    # Descriptions of another shape under a new receipt are a problem, and no error.
+    other = {"properties": {"hexveil:request": request_of(folder)}, "assets": 7}
+    (folder / "stac-item.json").write_text(json.dumps(other))
     seal(folder)
-    problems = check_archive(tmp_path / "buses").problems
-    assert "collection.json cannot be compared." in problems
+    assert "collection.json cannot be compared." in check_archive(tmp_path / "buses").problems
 
 
 def test_addresses_of_the_archive_follow_from_its_releases(tmp_path, stored):

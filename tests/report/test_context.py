@@ -3,7 +3,6 @@
 import json
 import re
 
-import h3
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -137,16 +136,12 @@ def test_bad_files_are_one_sentence(tmp_path, content, sentence):
         read_context(write(tmp_path, content))
 
 
-def test_missing_files_and_folders_are_refused(tmp_path):
-    """A file that is not there, or is a folder, is refused."""
+def test_missing_files_folders_and_large_files_are_refused(tmp_path, monkeypatch):
+    """A file that is not there, is a folder, or above the limit, is refused."""
     with pytest.raises(hv.InputError, match="cannot be read"):
         read_context(tmp_path / "none.geojson")
     with pytest.raises(hv.InputError, match="must be a file"):
         read_context(tmp_path)
-
-
-def test_large_files_are_refused(tmp_path, monkeypatch):
-    """A file above the limit is refused before it is read."""
     monkeypatch.setattr(module, "MAX_BYTES", 10)
     with pytest.raises(hv.InputError, match="at most"):
         read_context(write(tmp_path, {"type": "Point", "coordinates": [1, 2]}))

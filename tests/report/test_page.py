@@ -7,7 +7,6 @@ import re
 from fractions import Fraction
 
 import h3
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -84,15 +83,7 @@ def test_context_draws_lines_and_names(page, city):
     assert len(drawn["context"]) == 3
     assert [name for _, _, name in drawn["streets"]] == ["Long Street"]
     assert "Old Town" in [name for _, _, name in drawn["labels"]]
-    assert data_of(render(city.table, city.manifest))["map"]["context"] == []
-
-
-def test_each_outline_is_stored_once(page, city):
-    """507 cells share 91 outlines."""
-    data = data_of(page)
-    assert len(data["map"]["rings"]) == len(data["names"]) == 91
-    assert len(data["hexagon"]) == city.table.num_rows
-    assert data["slots"][0] == "19 Feb 2024, 07:00\u201308:00"
+    assert len(drawn["rings"]) == len(set(city.table["hexagon"].to_pylist())) == 91
 
 
 def test_released_numbers_are_on_the_page(page, city):
@@ -104,19 +95,6 @@ def test_released_numbers_are_on_the_page(page, city):
         pairs = zip(column[name], city.table[released].to_pylist(), strict=True)
         assert all(-1e-6 <= sign * (shown - exact) <= 0.1001 for shown, exact in pairs)
     assert column["users"] == city.table["users"].to_pylist()
-
-
-def test_unclamped_output_is_not_on_the_page(city):
-    """Changing the unclamped column changes nothing: the page shows the clamped one."""
-    index = city.table.column_names.index("mean_noisy")
-    other = city.table.set_column(index, "mean_noisy", city.table["mean_error"])
-    assert render(other, city.manifest) == render(city.table, city.manifest)
-
-
-def test_many_labels_have_no_chart(wards):
-    """Above forty cells the chart would be no glance any more."""
-    table = pa.concat_tables([wards.table] * 4)
-    assert 'id="chart"' not in render(table, wards.manifest)
 
 
 def test_labels_that_try_to_be_html_are_text(wards):
@@ -141,15 +119,6 @@ def test_script_json_round_trips_and_cannot_end_the_script(text):
     assert "<" not in written
     assert "\u2028" not in written
     json.loads(written)
-
-
-def test_a_single_hexagon_without_slots(make):
-    """One cell makes a page without slider, and says one hexagon."""
-    table = make.table([h3.latlng_to_cell(52.2, 21.0, 9)], [], [])
-    html = render(table, make.manifest(table))
-    assert "1 hexagon with" in html
-    assert 'id="slot"' not in html
-    assert 'id="slot-name"' not in html
 
 
 @pytest.fixture(scope="module")
@@ -180,16 +149,6 @@ def test_cells_that_are_cut_off_have_a_legend_and_a_hatching(ranged):
     for mode in ("light", "dark"):
         assert data_of(html)["palette"][mode] == palette(mode)
         assert set(palette(mode)) >= set(QUALITIES)
-
-
-def test_the_chart_marks_bars_that_are_cut_off(wards):
-    """Where bars stand in the map's place, one that is cut off has a class of its own."""
-    flags = wards.table["mean_quality"].to_pylist()
-    flags[0] = "cut off"
-    index = wards.table.column_names.index("mean_quality")
-    html = render(wards.table.set_column(index, "mean_quality", [flags]), wards.manifest)
-    assert html.count('<li class="cut-off">') == 1
-    assert ".chart .cut-off i {" in html
 
 
 @pytest.mark.slow

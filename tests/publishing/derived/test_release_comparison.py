@@ -221,7 +221,7 @@ def test_what_cannot_be_told_is_left_blank(mapped, tmp_path):
     folder = made.write(tmp_path / "same", context=tmp_path / "names.json")
     text, data = page_of(folder / "comparison.html")
     assert {GRADES[grade] for grade in data["columns"]["quality"]} == {"cannot be told"}
-    assert f"({len(before)} cells): left blank" in text
+    assert f"({len(before)} of {len(before)}): left blank" in text
     assert len(data["map"]["context"]) == 1
     with pytest.raises(hv.InputError, match="context: the file"):
         made.write(tmp_path / "none", context=tmp_path / "missing.json")

@@ -130,7 +130,7 @@ def _source(release: Release, checksum: str | None) -> ReleaseSource:
         "privacy_unit": manifest["guarantee"]["privacy_unit"],
         "epsilon_spent": manifest["guarantee"]["epsilon_spent"],
         "receipt_sha256": checksum,
-        **{name: origin[name] for name in ("period", "publisher")},
+        **{name: origin[name] for name in ("period", "brief_period", "publisher")},
     }
     if "delta" in manifest["guarantee"]:
         identity["delta"] = manifest["guarantee"]["delta"]

@@ -257,7 +257,7 @@ def test_each_grade_looks_different(show, make):
     base = make.table([h3.latlng_to_cell(52.2, 21.0, 9)], [], [])
     index = base.column_names.index("mean_quality")
     seen = {}
-    words = {"good": "", "caution": "Caution", "cut off": "Cut off", "noise": "Noise"}
+    words = {"good": "", "caution": "Caution", "cut off": "both ends are", "noise": "Noise"}
     for flag in words:
         table = base.set_column(index, "mean_quality", [[flag]])
         page = show(render(table, make.manifest(table)), PHONE)

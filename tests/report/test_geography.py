@@ -17,9 +17,9 @@ from hexveil.report.geography.atlas import (
     AREAS,
     Box,
     Places,
-    areas_in,
     describe_places,
     format_distance,
+    outlines_in,
     world_places,
 )
 from hexveil.report.geography.background import (
@@ -118,7 +118,7 @@ def test_cities_are_where_they_are(name, lon, lat):
 def test_a_map_across_the_date_line_has_both_sides():
     """Fiji lies on both sides of 180 degrees, and is on a map that runs past it."""
     box = Box(176, -20, 184, -15)
-    east = np.concatenate(areas_in("land", box))[:, 0]
+    east = np.concatenate(outlines_in("land", box))[:, 0]
     assert east.min() < 179
     assert east.max() > 180.5
     both = Places(("east", "west"), np.array([[179.5, -17.0], [-179.5, -17.0]]), np.ones(2))
@@ -133,7 +133,7 @@ def test_a_map_across_the_date_line_has_both_sides():
 def test_what_is_cut_lies_in_the_box(west, south, width, height, kind):
     """No corner of a cut area is outside, and no area is larger than the box."""
     box = Box(west, south, west + width, south + height)
-    for ring in areas_in(kind, box):
+    for ring in outlines_in(kind, box):
         low, high = ring.min(axis=0), ring.max(axis=0)
         assert (low >= np.array([box.west, box.south]) - 1e-9).all()
         assert (high <= np.array([box.east, box.north]) + 1e-9).all()

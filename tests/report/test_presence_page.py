@@ -172,10 +172,12 @@ def test_every_statistic_can_be_chosen(show):
     assert "km/h" in value.inner_text()
     page.locator("#statistic").select_option(label="Share below 30 of speed")
     assert value.inner_text() == f"{table['share_below_30'][4].as_py():.3f}"
-    assert caption.inner_text().startswith("Share below 30 of speed per cell.")
+    assert caption.inner_text().startswith("Share below 30 of speed for each hexagon.")
     assert page.locator("#readout .bin").count() == 20
     page.locator("#readout .bin").nth(4).click(force=True)
-    assert caption.inner_text().startswith("Share of speed from 20 to 25\u00a0km/h per cell.")
+    assert caption.inner_text().startswith(
+        "Share of speed from 20 to 25\u00a0km/h for each hexagon."
+    )
     assert value.inner_text() == "0.050"
     assert "20 to 25: 0.050 (0.025 to 0.075)" in page.locator("#readout").inner_html()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -112,11 +112,6 @@ class ComparableNumbers(ReadOnlyArrays):
         used = None if self.is_used.all() else self.is_used.astype(int).tolist()
         return columns | ({} if has_bias else {"bias": None}) | {"used": used}
 
-    def rule(self) -> dict[str, Any]:
-        """Return the facts of the rule for the page's script, beside the columns."""
-        largest = self.largest if np.isfinite(self.largest) else None
-        return {"largest": largest}
-
     def differ(self, first: Ints, second: Ints) -> tuple[Floats, Floats, Floats, Bools]:
         """Return the differences of pairs of cells, by their rows: the first minus the second.
 

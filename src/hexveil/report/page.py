@@ -24,9 +24,9 @@ from hexveil.report.manifest_view import format_heading
 from hexveil.report.origin import describe_origin
 from hexveil.report.payload import (
     Chart,
+    column_texts,
     frame_data,
     interval_chart,
-    label_texts,
     scale_marks,
     script_json,
     timeslots_of,
@@ -38,7 +38,7 @@ Json = dict[str, Any]
 
 ColumnTables = Mapping[str, tuple[pa.Table, Mapping[str, Any]]]
 
-_OF_MAP = ("cells.js", "canvas.js", "map.js", "readout.js", "share.js")
+_OF_MAP = ("cells", "canvas", "map", "readout", "share")
 """Scripts that a page without a map does not need."""
 MOMENTS = "page"
 """Folder of the templates with the sentences of a page of averages and variances, which shows the
@@ -86,7 +86,10 @@ def render(
             for name, (numbers, own) in (columns or {"": (table, manifest)}).items()
         }
         words = _words(manifest, bool(columns))
-        page_columns = _shown_columns(table, tables, words)
+        cells = table["cell"].to_pylist()
+        page_columns = [ShownColumn.of(*one, cells, len(tables)) for one in tables.values()]
+        if words == MOMENTS:
+            page_columns = [replace(column, views=column.views[:1]) for column in page_columns]
         leading, view = page_columns[0], page_columns[0].views[0]
         has_choice = words != MOMENTS and (len(leading.views) > 1 or words != "presence")
         data = _data(page_columns, has_choice=has_choice)
@@ -99,7 +102,11 @@ def render(
             context,
             geography=geography,
         )
-        data["columns"] = label_texts(table, view) | data["columns"]
+        names = view.label_columns
+        if not names and "hexagon" not in table.column_names:
+            names = ("cell",)
+        labels = {f"label:{name}": column_texts(table, name) or [] for name in names}
+        data["columns"] = labels | data["columns"]
         if columns:
             offsets = accumulate((len(column.views) for column in page_columns), initial=0)
             data["value_columns"] = [
@@ -150,17 +157,6 @@ def _words(manifest: Mapping[str, Any], columns: bool) -> str:
     if manifest.get("model") == "presence":
         return "presence"
     return MOMENTS if manifest.get("kind", "moments") == "moments" else "distributions"
-
-
-def _shown_columns(table: pa.Table, tables: ColumnTables, words: str) -> list[ShownColumn]:
-    """Return the value columns that a page shows, checked."""
-    cells = table["cell"].to_pylist()
-    page_columns = [ShownColumn.of(*released, cells, len(tables)) for released in tables.values()]
-    return (
-        [replace(column, views=column.views[:1]) for column in page_columns]
-        if words == MOMENTS
-        else page_columns
-    )
 
 
 def _data(page_columns: Sequence[ShownColumn], *, has_choice: bool) -> Json:
@@ -257,15 +253,8 @@ def placement_rules(marks: Sequence[tuple[float, str]], chart: Chart | None) -> 
 def page_scripts(*, with_map: bool) -> list[str]:
     """Return the text of each script: the map's library, and the page's own."""
     # Labels have no map: their page carries no map library, and is much shorter.
-    names = (
-        "page.js",
-        "scheme.js",
-        *(_OF_MAP if with_map else ()),
-        "table.js",
-        "choice.js",
-        "start.js",
-    )
-    page_script = "\n".join(map(read_asset, names))
+    names = ("page", "scheme", *(_OF_MAP if with_map else ()), "table", "choice", "start")
+    page_script = "\n".join(read_asset(f"{name}.js") for name in names)
     libraries = [read_asset("vendor/d3.min.js")] if with_map else []
     return [*libraries, f'(function () {{\n"use strict";\n{page_script}}})();\n']
 

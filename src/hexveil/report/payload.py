@@ -207,13 +207,6 @@ def extra_column(
     return {"key": key, "name": name, "decimals": decimals, "spare": spare}
 
 
-def label_texts(table: pa.Table, view: ManifestView) -> dict[str, list[str]]:
-    """Return the columns that name a cell in a table without hexagons, and labels."""
-    if not view.label_columns and "hexagon" not in table.column_names:
-        return {"label:cell": column_texts(table, "cell") or []}
-    return {f"label:{name}": column_texts(table, name) or [] for name in view.label_columns}
-
-
 def round_numbers(
     numbers: NDArray[np.float64], decimals: int, rule: np.ufunc
 ) -> list[float | None]:
@@ -246,18 +239,14 @@ def interval_chart(table: pa.Table, view: ManifestView) -> Chart | None:
         # A single constant has an axis without length.
         return round(100.0 * float(length) / ((end - start) or 1.0), 2)
 
-    def said(row: int) -> str:
-        interval = view.interval(float(low[row]), float(high[row]))
-        ends = bool(unknown[0][row]), bool(unknown[1][row])
-        if any(ends):
-            return describe_known_end(interval, ends)
-        facts = {"number": view.amount(float(value[row])), "low": interval[0], "high": interval[1]}
-        return render_sentence("page/known_end.txt", "known_interval", **facts)
-
     bars = [
         {
             "name": names[row],
-            "said": said(row),
+            "said": describe_known_end(
+                view.amount(float(value[row])),
+                view.interval(float(low[row]), float(high[row])),
+                (bool(unknown[0][row]), bool(unknown[1][row])),
+            ),
             "quality": grades[row],
             "dot": percent(value[row] - start),
             "start": percent(low[row] - start),

@@ -103,6 +103,7 @@ class ShownColumn:
         value, half, low, high = self.numbers(view)
         grades = self.grades(view)
         ends = colour_ends(value, grades)
+        largest = None if view.statistic == "users" else view.range
         return {
             "columns": {
                 "value": round_numbers(value, decimals, np.rint),
@@ -117,7 +118,7 @@ class ShownColumn:
                 "unit": view.unit_text,
                 "decimals": decimals,
                 "limits": [limit if math.isfinite(limit) else None for limit in view.limits],
-                **({} if compared is None else compared.rule()),
+                **({} if compared is None else {"largest": largest}),
             },
             "colour": {"low": ends[0], "high": ends[1]},
         }
@@ -179,7 +180,7 @@ class ShownColumn:
         """Return which choices are bins, after so many of other columns, and their ends."""
         if self.bins_from is None:
             return None
-        ends = [view.bin_ends or (math.nan, math.nan) for view in self.views[self.bins_from :]]
+        ends = [ends for view in self.views[self.bins_from :] if (ends := view.bin_ends)]
         return {
             "first": offset + self.bins_from,
             "ends": [ends[0][0], *(upper for _, upper in ends)],

@@ -184,39 +184,23 @@ def world_places() -> Places:
     return Places(tuple(names), position, data["population"].astype(np.float64))
 
 
-def areas_in(kind: str, box: Box) -> list[Floats]:
-    """Return the outlines of land or lakes in a box, cut along its edges.
+def outlines_in(kind: str, box: Box) -> list[Floats]:
+    """Return the outlines of land or lakes in a box, cut along its edges; lines that touch it.
 
     Parameters
     ----------
     kind : str
-        One of `AREAS`.
+        One of `AREAS` or `LINES`.
     box : Box
 
     Returns
     -------
     list of ndarray of float, shape (n, 2)
-        Rings of longitude and latitude, not closed. A ring in another is a hole.
+        Longitude and latitude. Rings of areas are not closed, and one in another is a hole.
     """
-    rings = (_cut_ring(ring, box) for ring in _touching(kind, box))
-    return [ring for ring in rings if len(ring) > 2]
-
-
-def lines_in(kind: str, box: Box) -> list[Floats]:
-    """Return the borders or rivers that touch a box.
-
-    Parameters
-    ----------
-    kind : str
-        One of `LINES`.
-    box : Box
-
-    Returns
-    -------
-    list of ndarray of float, shape (n, 2)
-        Longitude and latitude along each line.
-    """
-    return list(_touching(kind, box))
+    if kind in LINES:
+        return list(_touching(kind, box))
+    return [ring for line in _touching(kind, box) if len(ring := _cut_ring(line, box)) > 2]
 
 
 def _touching(kind: str, box: Box) -> Iterator[Floats]:

@@ -30,9 +30,8 @@ from hexveil.report.geography.atlas import (
     LINES,
     Box,
     Places,
-    areas_in,
     describe_places,
-    lines_in,
+    outlines_in,
     world_places,
 )
 from hexveil.report.geography.context import lines_of, named_positions
@@ -246,8 +245,7 @@ def _surroundings(projection: Projection, rings: Sequence[Ints]) -> tuple[Ints, 
 
 def _layers(projection: Projection, box: Box, width: float) -> dict[str, list[list[int]]]:
     """Return the lines of the package by kind, in steps, thinned until they fit into the page."""
-    lines = {kind: areas_in(kind, box) for kind in AREAS}
-    lines |= {kind: lines_in(kind, box) for kind in LINES}
+    lines = {kind: outlines_in(kind, box) for kind in (*AREAS, *LINES)}
     low, high = projection.steps(np.array([box.west, box.east]), np.array([box.south, box.north]))
     steps = {
         kind: [

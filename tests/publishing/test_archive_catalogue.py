@@ -131,6 +131,22 @@ def test_the_calendar_names_months_and_days(tmp_path, stored):
     assert "<of>" not in text
 
 
+@pytest.mark.browser
+def test_days_are_found_by_words_and_the_newest_map_is_shown(tmp_path, stored, browser):
+    """The search keeps the rows with every word; the frame has the map, without its header."""
+    archive_of(tmp_path, stored).update_catalogue()
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.goto((tmp_path / "buses" / "index.html").as_uri())
+    page.locator("#find").fill("january wednesday")
+    rows = page.locator(".list tbody tr:visible")
+    assert [text.split("\t")[0] for text in rows.all_inner_texts()] == ["Wednesday 31 January 2024"]
+    assert page.locator("#found").inner_text() == "1 found"
+    page.locator("iframe").scroll_into_view_if_needed()
+    assert page.frame_locator("iframe").locator("#map canvas").first.is_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.close()
+
+
 @pytest.mark.slow
 def test_a_removed_release_leaves_the_catalogue(tmp_path, stored):
     """Its Item goes, nothing lists it, and `verify` is content again."""

@@ -61,20 +61,6 @@ def test_names_are_short_lines_of_text(tmp_path, properties, name):
     assert found == ([] if name is None else [(name, (7.0, 8.0), False)])
 
 
-def test_areas_are_named_in_their_middle_and_lines_on_themselves():
-    """A square is named at its centre, a line at its middle corner, and lines are marked."""
-    square = {"type": "Polygon", "coordinates": [[[0, 0], [2, 0], [2, 2], [0, 2], [0, 0]]]}
-    line = {"type": "LineString", "coordinates": [[0, 0], [1, 5], [2, 0]]}
-    features = [
-        {"type": "Feature", "properties": {"name": name}, "geometry": shape}
-        for name, shape in (("park", square), ("street", line))
-    ]
-    assert named_positions({"type": "FeatureCollection", "features": features}) == [
-        ("park", (1.0, 1.0), False),
-        ("street", (1.0, 5.0), True),
-    ]
-
-
 STREETS = {
     "type": "FeatureCollection",
     "attribution": "\u00a9 <b>OpenStreetMap contributors",
@@ -103,15 +89,6 @@ def test_streets_are_named_on_the_map_and_the_file_is_credited(city, tmp_path):
     assert "<i>Lane" not in html
     assert "\u00a9 &lt;b&gt;OpenStreetMap contributors" in html
     assert "lines and names of the publisher" not in html
-
-
-@pytest.mark.parametrize("credit", [None, 7, "", " \n", ["x"]])
-def test_a_credit_is_a_text(tmp_path, credit):
-    """Anything else is none; a long one is cut."""
-    point = SHAPES[-1]
-    assert "attribution" not in read_context(write(tmp_path, point | {"attribution": credit}))
-    kept = read_context(write(tmp_path, point | {"attribution": "a\n" * 99}))["attribution"]
-    assert kept == ("a " * 30)
 
 
 @pytest.mark.parametrize(

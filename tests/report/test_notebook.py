@@ -176,16 +176,6 @@ def test_smoothed_numbers_have_the_interval_of_the_model(city):
     assert (raw.high - raw.low).min() > 1
 
 
-def test_counts_have_neither_interval_nor_grade(city):
-    """Public counts are exact: nothing is hatched, and their scale is their own."""
-    picture = picture_of(city.table, view_of(city), "records")
-    assert (picture.low == picture.high).all()
-    assert set(picture.quality) == {"good"}
-    assert picture.label == "records"
-    assert picture.title.startswith("Records, ")
-    assert picture.scale[1] >= max(city.table["records"].to_pylist())
-
-
 def test_labels_begin_with_the_largest_number(city):
     """Cells of labels have no outlines, and those of most records are shown if there are many."""
     table = city.table.drop_columns(["hexagon", "slot", "slot_end"])

@@ -6,7 +6,6 @@ import json
 import re
 from fractions import Fraction
 
-import h3
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -121,46 +120,20 @@ def test_script_json_round_trips_and_cannot_end_the_script(text):
     json.loads(written)
 
 
-@pytest.fixture(scope="module")
-def ranged(city):
-    """Return table and manifest of a release under a private range, with two cells cut off."""
-    flags = city.table["mean_quality"].to_pylist()
-    flags[:2] = ["cut off"] * 2
+def test_each_grade_has_a_legend_and_colours(city):
+    """Legend, swatch, script and the map's palette know a cell that is cut off."""
+    flags = ["cut off"] * 2 + city.table["mean_quality"].to_pylist()[2:]
     index = city.table.column_names.index("mean_quality")
-    step = {"step": "clipping_range", "epsilon": "0.1", "share": 0.1, "lower": 10.0, "upper": 40.0}
-    cells = {"step": "cells", "epsilon": "0.9", "share": 0.9}
-    plan = {**city.manifest["plan"], "privacy_steps": [step, cells]}
     table = city.table.set_column(index, "mean_quality", [flags])
-    return table, {**city.manifest, "plan": plan}
-
-
-def test_cells_that_are_cut_off_have_a_legend_and_a_hatching(ranged):
-    """Legend, caption, swatch and the map's palette know the grade."""
-    table, manifest = ranged
-    html = render(table, manifest)
+    html = render(table, city.manifest)
     assert "<b>One end unknown</b> (2 of" in html
     assert "; of 2 numbers one end is unknown." in html
-    assert 'class="swatch steps cut-off"' in html
-    assert ".swatch.cut-off::after" in html
     assert ".steps.cut-off {" in html
-    column = data_of(html)["columns"]["quality"]
-    assert [QUALITIES[k] for k in column] == table["mean_quality"].to_pylist()
+    assert [QUALITIES[k] for k in data_of(html)["columns"]["quality"]] == flags
     assert f"const flags = {json.dumps(GRADES)};" in html
     for mode in ("light", "dark"):
         assert data_of(html)["palette"][mode] == palette(mode)
         assert set(palette(mode)) >= set(QUALITIES)
-
-
-@pytest.mark.slow
-def test_a_release_of_thousands_of_cells_stays_small(make):
-    """2,000 hexagons in 24 slots make a page under 6 MB."""
-    names = h3.grid_disk(h3.latlng_to_cell(52.2, 21.0, 8), 25)
-    starts = [f"{hour:02d}:00" for hour in range(24)]
-    ends = [f"{hour + 1:02d}:00" for hour in range(24)]
-    table = make.table(names, starts, ends)
-    assert table.num_rows > 40_000
-    html = render(table, make.manifest(table))
-    assert len(html.encode()) < 6_000_000
 
 
 def test_bare_facts_are_enough(city):
@@ -198,35 +171,6 @@ def test_the_page_holds_its_description_for_search_engines(city):
     assert json.loads(text) == described
     assert "<img" not in html
     assert "ld+json" not in render(city.table, city.manifest)
-
-
-def with_smoothed(city, width):
-    """Return the same table with smoothed numbers, whose intervals are so many times as wide."""
-    raw, bound = (city.table[f"mean_{key}"].to_numpy() for key in ("raw", "bound95"))
-    table = city.table.append_column("mean_smoothed", [raw + 1.0])
-    for key, sign in (("low", -1), ("high", 1)):
-        index = table.column_names.index(f"mean_{key}")
-        table = table.set_column(index, f"mean_{key}", [raw + 1.0 + sign * width * bound])
-    return table
-
-
-def test_smoothed_numbers_are_shown_where_they_are_better(city):
-    """With narrower intervals the page shows them and says so; with wider ones the raw numbers."""
-    raw = city.table["mean_raw"].to_pylist()
-    html = render(with_smoothed(city, 0.5), city.manifest)
-    assert "Shown: smoothed estimates" in html
-    column = data_of(html)["columns"]
-    pairs = list(zip(column["value"], raw, strict=True))
-    assert all(abs(shown - number - 1) <= 0.0501 for shown, number in pairs)
-    assert all(low <= value <= high for value, low, high in zip(
-        column["value"], column["low"], column["high"], strict=True
-    ))  # fmt: skip
-    sentences = re.findall(r'<span class="sentence">(.*?)</span>', html)
-    assert "By the model in manifest.json" in sentences[6]
-    wide = render(with_smoothed(city, 1.5), city.manifest)
-    assert "Shown: averages with their noise" in wide
-    value = data_of(wide)["columns"]["value"]
-    assert all(abs(a - b) <= 0.0501 for a, b in zip(value, raw, strict=True))
 
 
 def test_the_page_opens_on_the_slot_with_most_good_cells(page, city):

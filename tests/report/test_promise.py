@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import json
 from decimal import Decimal
 from fractions import Fraction
 from itertools import combinations
@@ -24,6 +23,7 @@ from hexveil.report.promise_wording import (
     promise,
 )
 from publishing import measuring
+from publishing.releases import release_of
 from publishing.setting import dataset_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -145,77 +145,26 @@ def test_pages_that_promise_use_the_one_wording(page):
     assert promise() in text
 
 
-RUN = """\
-source = "buses.csv"
-[columns]
-user = "bus"
-value = "speed"
-time = "time"
-[values]
-bounds = [0, 60]
-[cells]
-labels = ["ward"]
-timezone = "UTC"
-[read]
-privacy_unit = "user-day"
-[plan]
-epsilon = 1
-[release]
-out = "map"
-[ledger]
-url = "ledger.sqlite"
-dataset = "buses"
-budget = 2
-"""
-COMMANDS = ("plan run.toml --no-grids", "release run.toml", "dossier map")
-WRITTEN = ("map/README.txt", "map/manifest.json", "map/report.html")
-
-
-def printed_by(line):
-    """Return what a command prints; it ends well."""
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-        code = main(line.split())
-    assert code == 0, printed.getvalue()
-    return printed.getvalue()
-
-
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory):
-    """Return all that a person reads of a release: what commands print, and its files."""
-    here = tmp_path_factory.mktemp("promise")
-    rows = [
-        f"{bus},{(7 * bus + hour) % 60},{hour % 3},2024-02-{19 + hour // 24}T{hour % 24:02d}:00:00Z"
-        for bus in range(60)
-        for hour in range(0, 48, 5)
-    ]
-    lines = ["bus,speed,ward,time", *rows]
-    (here / "buses.csv").write_text("\n".join(lines), encoding="utf-8")
-    (here / "run.toml").write_text(RUN, encoding="utf-8")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(here)
-        said = {line: printed_by(line) for line in COMMANDS}
-    said |= {name: (here / name).read_text(encoding="utf-8") for name in WRITTEN}
-    loss = Fraction(json.loads(said["map/manifest.json"])["guarantee"]["epsilon_spent"])
+    """Return what a person reads of a release: dossier, README.txt, manifest and page; its loss."""
+    folder = tmp_path_factory.mktemp("promise") / "map"
+    release = release_of(folder, "means")
+    release.write(folder)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        assert main(["dossier", str(folder)]) == 0
+    said = {name: (folder / name).read_text(encoding="utf-8") for name in WRITTEN}
+    said |= {"dossier": printed.getvalue()}
+    loss = Fraction(release.manifest["guarantee"]["epsilon_spent"])
     return SimpleNamespace(said={name: flat(text) for name, text in said.items()}, loss=loss)
 
 
-@pytest.mark.parametrize(
-    "where",
-    [
-        "plan run.toml --no-grids",
-        "release run.toml",
-        "dossier map",
-        *WRITTEN,
-    ],
-)
+WRITTEN = ("README.txt", "manifest.json", "report.html")
+
+
+@pytest.mark.parametrize("where", ["dossier", *WRITTEN])
 def test_texts_of_a_release_use_the_one_wording(texts, where):
-    """Plan, release, dossier, README.txt, manifest and page have the promise, word for word."""
-    assert promise("user-day", texts.loss) in texts.said[where]
-
-
-@pytest.mark.parametrize("where", ["dossier map", *WRITTEN])
-def test_texts_of_a_release_say_what_is_open(texts, where):
-    """What users have in common can be learned, and users, records, places, times are exact."""
-    assert in_common() in texts.said[where]
-    assert exact_counts() in texts.said[where]
+    """Promise, what users have in common, and what is exact: word for word in each."""
+    for sentence in (promise("user", texts.loss), in_common(), exact_counts()):
+        assert sentence in texts.said[where]

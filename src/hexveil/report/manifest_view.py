@@ -143,11 +143,6 @@ class ManifestView:
         return [" \u00b7 ".join(pieces) for pieces in zip(*texts, strict=True)]
 
     @property
-    def repeats(self) -> str:
-        """How records of one user and time were counted; "" where there is nothing to tell."""
-        return describe_repeats(self.manifest)
-
-    @property
     def accuracy(self) -> Mapping[str, Any]:
         """The manifest's statement on the accuracy of the statistic shown; empty without one."""
         statements = self.manifest.get("accuracy") or ()

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from hexveil.report import accuracy_text
 from hexveil.report.accuracy_text import CAUTION_DEVIATIONS, GOOD_DEVIATIONS
-from hexveil.report.manifest_view import ManifestView, noun, numbers_of
+from hexveil.report.manifest_view import ManifestView, describe_repeats, noun, numbers_of
 from hexveil.report.payload import QUALITIES
 from hexveil.report.promise_wording import delta_in_words, exact_counts, in_common, presence
 from hexveil.report.shown_column import ShownColumn
@@ -69,6 +69,7 @@ def template_values(
         "median_bound": view.amount_up(float(np.median(half))) if half.size else "",
         "qualities": _qualities(page_columns, grades),
         "losses": manifest.get("losses") or {},
+        "repeats": describe_repeats(view.manifest),
     }
 
 

@@ -160,10 +160,9 @@ class ShownColumn:
             users = extra_column("users", count_heading("users", unit))
             records = extra_column("records", count_heading("records", unit), spare=True)
             return {"extras": [users, records], "lines": ["counts"]}
-        if "weight" not in names:
-            return {"extras": [], "lines": []}
-        extras = [extra_column(key, count_heading(key, "")) for key in _WEIGHTS]
-        return {"extras": extras, "lines": ["weight_line"]}
+        has_weight = "weight" in names
+        extras = [extra_column(key, count_heading(key, "")) for key in _WEIGHTS if has_weight]
+        return {"extras": extras, "lines": ["weight_line"] * has_weight}
 
     def choices(self) -> list[Json]:
         """Return the data that the page's scripts need to show another statistic."""

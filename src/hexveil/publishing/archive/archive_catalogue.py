@@ -82,7 +82,7 @@ def _replace(place: ArchiveFiles, files: dict[str, bytes], obsolete: list[str]) 
             place.write(path, content)
     for path in obsolete:
         if OWN_MARK in (place.read(path) or b""):
-            place.delete(path)
+            place.files.delete_file(place.full(path))
 
 
 def dataset_files(days: list[ListedDay], folder: str) -> dict[str, bytes]:
@@ -134,6 +134,9 @@ def collection(days: list[ListedDay], folder: str) -> Json:
     """Return the Collection of a data set; its newest release describes it."""
     newest, base = days[-1].item, base_url(days[-1], folder)
     properties = newest["properties"]
+    starts, ends = (
+        [day.item["properties"][f"{end}_datetime"] for day in days] for end in ("start", "end")
+    )
     return {
         "type": "Collection",
         "stac_version": VERSION,
@@ -145,7 +148,7 @@ def collection(days: list[ListedDay], folder: str) -> Json:
         **{name: properties[name] for name in _HOLDER_FIELDS if name in properties},
         "extent": {
             "spatial": {"bbox": [_union([day.item.get("bbox") for day in days])]},
-            "temporal": {"interval": [_interval(days)]},
+            "temporal": {"interval": [[min(starts), max(ends)]]},
         },
         "summaries": {"hexveil:privacy_unit": [properties["hexveil:privacy"]["privacy_unit"]]},
         "links": [
@@ -192,14 +195,6 @@ def archive_catalog(datasets: list[DatasetSummary]) -> Json:
 def _self_link(base: str | None, path: str, media_type: Json) -> list[Json]:
     """Return the link to the file itself, where its address is known."""
     return [] if base is None else [{"rel": "self", "href": f"{base}{path}", **media_type}]
-
-
-def _interval(days: list[ListedDay]) -> list[str]:
-    properties = [day.item["properties"] for day in days]
-    return [
-        min(each["start_datetime"] for each in properties),
-        max(each["end_datetime"] for each in properties),
-    ]
 
 
 def _union(boxes: list[list[float] | None]) -> list[float]:

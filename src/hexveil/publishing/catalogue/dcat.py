@@ -57,7 +57,6 @@ def context(base_url: str | None) -> Node:
 def dataset_document(description: ReleaseDescription) -> Node:
     """Return the JSON-LD document of a release."""
     stated, language = description.stated, description.language
-    timeslot = _typed("xsd:duration", description.timeslot) if description.timeslot else None
     return {
         "@context": context(stated.get("base_url")),
         "@id": HERE,
@@ -69,7 +68,6 @@ def dataset_document(description: ReleaseDescription) -> Node:
             {
                 "dcat:version": description.version,
                 **_holder_properties(stated, language),
-                "dcat:temporalResolution": timeslot,
                 **_coverage(description.coverage, stated.get("spatial")),
             }
         ),

@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.base import hexagons
-from hexveil.model.cells import DAY, slot_seconds
 from hexveil.model.time_zones import zone
 from hexveil.publishing.archive.folder_names import folder_name
 from hexveil.records.sources.versions import NOT_DECLARED
@@ -135,8 +134,6 @@ class ReleaseDescription:
         Of the records, as declared; "" if not.
     rows : int
         Number of cells.
-    timeslot : str
-        Length of a slot as an ISO 8601 duration; "" without slots.
     columns : tuple of ColumnDescription
     privacy : dict
         The promise, for programs.
@@ -152,7 +149,6 @@ class ReleaseDescription:
     text: str
     version: str
     rows: int
-    timeslot: str
     columns: tuple[ColumnDescription, ...]
     privacy: dict[str, Any]
     coverage: Coverage
@@ -227,7 +223,6 @@ def describe_release(
         text=stated.get("description") or render_sentence(_TEMPLATE, "description", **sentence),
         version="" if dataset["version"] in (None, NOT_DECLARED) else dataset["version"],
         rows=table.num_rows,
-        timeslot=_duration(grid.get("timeslot")),
         columns=tuple(_column(field, manifest) for field in table.schema),
         privacy={
             "model": f"{'(epsilon, delta)' if 'delta' in guarantee else 'pure epsilon'}"
@@ -258,22 +253,6 @@ def _column(field: pa.Field, manifest: dict[str, Any]) -> ColumnDescription:
     is_closed = manifest.get("model") == "presence" and kind == "number"
     text, unit = (metadata.get(key, b"").decode() for key in (b"description", b"unit"))
     return ColumnDescription(field.name, text, unit, kind, is_closed or field.name.startswith(gaps))
-
-
-def _duration(timeslot: str | None) -> str:
-    """Return a timeslot as an ISO 8601 duration.
-
-    Examples
-    --------
-    >>> _duration("15min"), _duration("1h"), _duration("1d"), _duration(None)
-    ('PT15M', 'PT1H', 'P1D', '')
-    """
-    if timeslot is None:
-        return ""
-    seconds = slot_seconds(timeslot)
-    if seconds == DAY:
-        return "P1D"
-    return f"PT{seconds // 3600}H" if seconds % 3600 == 0 else f"PT{seconds // 60}M"
 
 
 def find_coverage(table: pa.Table, manifest: dict[str, Any]) -> Coverage:

@@ -106,7 +106,7 @@ class DerivedView(ManifestView):
     def cell_names(self, table: pa.Table) -> list[str]:
         """Return the labels of each cell, or its timeslot."""
         labels, (_, texts, slot) = _labels(table, self).values(), self.slots
-        return [" \u00b7 ".join(parts) for parts in zip(*labels, strict=True)] or [
+        return [" \u00b7 ".join(texts) for texts in zip(*labels, strict=True)] or [
             texts[number] for number in slot or ()
         ]
 
@@ -284,7 +284,8 @@ def derived_slots(table: pa.Table, timeslot: str | None) -> Timeslots:
         times = times or [""] * len(days)
         names = [f"{order[day]}{day} {time}".strip() for day, time in zip(days, times, strict=True)]
         starts, slot = code_texts(names, in_order=True)
-        return [one[1:] for one in starts], [one[1:] for one in starts], slot
+        starts = [start[1:] for start in starts]
+        return starts, starts, slot
     sides = [name for name in ("slot", "slot_before", "slot_after") if name in table.column_names]
     if not sides or timeslot is None:
         return [], [], None
@@ -320,10 +321,10 @@ def template_values(table: pa.Table, statement: Mapping[str, Any]) -> dict[str, 
     )
     releases = [statement[name] for name in roles.values()]
     periods = [
-        f"{role}: {one['period']}" if len(roles) > 1 else one["period"]
-        for role, one in zip(roles, releases, strict=True)
+        f"{role}: {release['period']}" if len(roles) > 1 else release["period"]
+        for role, release in zip(roles, releases, strict=True)
     ]
-    publishers = dict.fromkeys(one["publisher"] for one in releases if one["publisher"])
+    publishers = dict.fromkeys(name for release in releases if (name := release["publisher"]))
     names = _release_names(releases)
     values = {
         "heading": render_sentence(
@@ -345,8 +346,8 @@ def template_values(table: pa.Table, statement: Mapping[str, Any]) -> dict[str, 
         "covers": statement["covers"],
         "not_covered": statement.get("not_covered", ""),
         "sources": [
-            render_sentence(TEXTS, "source", role=role, identity=one)
-            for role, one in zip(roles, releases, strict=True)
+            render_sentence(TEXTS, "source", role=role, identity=release)
+            for role, release in zip(roles, releases, strict=True)
         ],
         # Periods and publishers, under the title.
         "origin": {
@@ -365,15 +366,15 @@ def _release_names(releases: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a name of each release: its data set, and in a comparison its period or request."""
     if len(releases) == 1:
         return [releases[0]["dataset"]]
-    names = [f"{one['dataset']}, {one.get('brief_period', '')}" for one in releases]
+    names = [f"{entry['dataset']}, {entry.get('brief_period', '')}" for entry in releases]
     if len({*names}) < len(names) or any(name.endswith(", ") for name in names):
-        return [f"{one['dataset']}, request {one['request'][:8]}" for one in releases]
+        return [f"{entry['dataset']}, request {entry['request'][:8]}" for entry in releases]
     return names
 
 
 def _comparison_values(statement: Mapping[str, Any]) -> dict[str, str]:
     counts, cells = statement["verdicts"], statement["cells"]
-    told = {
+    changes = {
         "higher": counts["higher"],
         "lower": counts["lower"],
         "unclear": counts["cannot be told"],
@@ -383,7 +384,7 @@ def _comparison_values(statement: Mapping[str, Any]) -> dict[str, str]:
     pairs = {name: cells[name] for name in ("only_before", "only_after")}
     pairs |= {"days": statement["days_between"], "of_maps": "model" in statement}
     return {
-        "verdicts": render_sentence(TEXTS, "verdict_counts", **told),
+        "verdicts": render_sentence(TEXTS, "verdict_counts", **changes),
         "discoveries": render_sentence(TEXTS, "discoveries", **facts),
         "pairing": render_sentence(TEXTS, "pairing", **pairs),
     }

@@ -108,8 +108,8 @@ def picture_of(
             f"plot draws numbers, and the column {name!r} has none; name a statistic, such as "
             f"{view.statistic!r}."
         )
-    known = (*column_prefixes(view.statistics), *RANGE)
-    statistic = next((one for one in known if name == one or name.startswith(f"{one}_")), "")
+    prefixes = (*column_prefixes(view.statistics), *RANGE)
+    statistic = next((p for p in prefixes if name == p or name.startswith(f"{p}_")), "")
     view = replace(view, shown=statistic) if statistic else view
     value = numbers_of(table, name)
     low, high, grades = _intervals(table, view, name, statistic)
@@ -117,31 +117,31 @@ def picture_of(
     counts = "records" if "records" in table.column_names else ""
     weights = numbers_of(table, counts) if counts else has_number.astype(np.float64)
     rows, when = _rows_of(table, slot, weights)
-    shown = rows[has_number[rows]]
+    drawn = rows[has_number[rows]]
     is_mapped = "hexagon" in table.column_names
     title = (view.heading if statistic else name.replace("_", " ").capitalize()) + when
-    if closed := rows.size - shown.size:
+    if closed := rows.size - drawn.size:
         grey = ": grey" if is_mapped else ""
         title += f" ({closed:,} {'cell' if closed == 1 else 'cells'} closed{grey})"
     if not is_mapped:
         unit = counts or ("units" if name == "users" else name)
-        if shown.size > MAX_BARS:
-            title += f" ({MAX_BARS} of {shown.size:,} cells, those with most {unit})"
+        if drawn.size > MAX_BARS:
+            title += f" ({MAX_BARS} of {drawn.size:,} cells, those with most {unit})"
         # Stable, so that equal input gives an equal picture; the largest numbers come first.
-        most = np.argsort(-(weights if counts else value)[shown], kind="stable")[:MAX_BARS]
-        shown = shown[np.sort(most)]
-        shown = shown[np.argsort(-value[shown], kind="stable")]
+        largest = np.argsort(-(weights if counts else value)[drawn], kind="stable")[:MAX_BARS]
+        drawn = drawn[np.sort(largest)]
+        drawn = drawn[np.argsort(-value[drawn], kind="stable")]
     names = view.cell_names(table)
     outlines = _outlines_of(table) if is_mapped else None
-    present = {table["hexagon"][row].as_py(): None for row in shown} if is_mapped else {}
+    present = {table["hexagon"][row].as_py(): None for row in drawn} if is_mapped else {}
     return CellPicture(
         title=title,
         label=f"{name} ({view.unit_text})" if statistic and view.unit_text else name,
-        names=tuple(names[row] for row in shown),
-        value=value[shown],
-        low=np.where(np.isnan(low), value, low)[shown],
-        high=np.where(np.isnan(high), value, high)[shown],
-        quality=tuple(grades[row] for row in shown),
+        names=tuple(names[row] for row in drawn),
+        value=value[drawn],
+        low=np.where(np.isnan(low), value, low)[drawn],
+        high=np.where(np.isnan(high), value, high)[drawn],
+        quality=tuple(grades[row] for row in drawn),
         # Of all slots: equal colours mean equal numbers in each of them.
         scale=colour_ends(value, grades),
         outlines=None if outlines is None else [outlines[name] for name in present],
@@ -172,13 +172,13 @@ def _intervals(
 ) -> tuple[Floats, Floats, list[str]]:
     """Return the intervals and grades of a column; it is "good" where it estimates nothing."""
     key = name.removeprefix(f"{statistic}_")
-    own = name if f"{name}_low" in table.column_names else ""
+    prefix = name if f"{name}_low" in table.column_names else ""
     is_estimate = bool(statistic and view.estimator(table))
-    if not own and is_estimate and key in ("estimate", "smoothed"):
-        own = statistic
+    if not prefix and is_estimate and key in ("estimate", "smoothed"):
+        prefix = statistic
     low = high = numbers_of(table, name)
-    if own:
-        low, high = numbers_of(table, f"{own}_low"), numbers_of(table, f"{own}_high")
+    if prefix:
+        low, high = numbers_of(table, f"{prefix}_low"), numbers_of(table, f"{prefix}_high")
     elif statistic and key == "raw":
         # Where estimates were smoothed, the ends in the table are not about the raw number.
         low, high = view.bound_limits(table)
@@ -287,10 +287,10 @@ def draw_histogram(
         raise InputError(f"this release has no cell {cell!r}; name one such as {cells[0]!r}.")
     row = table.slice(cells.index(cell), 1)
     # Estimates have a name of their own where values alone are private.
-    own = "" if names[0] in table.column_names else "_estimate"
+    prefix = "" if names[0] in table.column_names else "_estimate"
     share, low, high = (
         np.array([row[f"{name}{end}"][0].as_py() for name in names], dtype=np.float64)
-        for end in (own, "_low", "_high")
+        for end in (prefix, "_low", "_high")
     )
     if np.isnan(share).any():
         raise InputError(f"the cell {cell!r} is closed: nothing is published for it.")

@@ -36,7 +36,7 @@ MEASURES = {
     "mechanisms/looks/weighted_mean.py", "mechanisms/looks/weighted_variance.py",
     "mechanisms/private_quantile.py",
     "mechanisms/looks/pooled_means.py", "mechanisms/looks/cell_stages.py",
-    "mechanisms/looks/pair_votes.py", "mechanisms/looks/remembered_ranges.py",
+    "mechanisms/looks/remembered_ranges.py",
     "mechanisms/presence/shape_allocation.py",
     "mechanisms/per_cell_allocation.py",
     "mechanisms/contract.py", "mechanisms/stage_data.py",

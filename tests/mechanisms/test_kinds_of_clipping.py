@@ -3,7 +3,7 @@
 import ast
 from pathlib import Path
 
-from hexveil.mechanisms.looks.kinds import ClippingKind, ReleaseAllocation
+from hexveil.mechanisms.looks import ClippingKind, ReleaseAllocation
 from hexveil.planning.serialization import plan_codec  # noqa: F401  it knows all kinds
 from source_trees import parsed
 

@@ -8,13 +8,13 @@ import numpy as np
 import hexveil as hv
 from hexveil.accounting.error_model import ErrorModel, constant_error
 from hexveil.mechanisms.contract import DONE, NoisyTotals
-from hexveil.mechanisms.looks.clipped_mean import CELLS
-from hexveil.mechanisms.looks.kinds import (
+from hexveil.mechanisms.looks import (
     ClippingKind,
     ReleaseAllocation,
     lattice_of,
     weighted_losses,
 )
+from hexveil.mechanisms.looks.clipped_mean import CELLS
 from hexveil.mechanisms.looks.weighted_mean import WeightedMean
 from hexveil.mechanisms.stage_data import Decoded
 from hexveil.planning.serialization import codec

@@ -144,14 +144,21 @@ class PlannedCells:
         """Return each user's loss over all its cells, rounded up."""
         return self._losses
 
+    per_user = losses
+
     @cached_property
     def _losses(self) -> Floats:
         return self._sum(plan.losses() for plan in self.plans)
 
-    def claimed_losses(self) -> Floats:
-        """Return each user's loss if each cell costs all whom it costs anything its largest."""
+    def per_pair(self) -> Floats:
+        """Return the loss of each (cell, user) pair."""
+        return np.concatenate([plan.losses() for plan in self.plans])
+
+    def counted(self) -> float:
+        """Return the loss if each cell costs all whom it costs anything its largest."""
         losses = (plan.losses() for plan in self.plans)
-        return self._sum(np.where(one > 0, one.max(), 0.0) for one in losses)
+        claimed = self._sum(np.where(one > 0, one.max(), 0.0) for one in losses)
+        return float(claimed.max(initial=0.0))
 
     def stage_costs(self) -> dict[str, tuple[int, float]]:
         """Return by name of a stage its cells, and the loss of the user whom it costs most."""

@@ -23,7 +23,7 @@ import numpy as np
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_fraction
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.looks.single_cells import CellMechanisms
+from hexveil.mechanisms.looks.bounds import CellMechanisms
 from hexveil.mechanisms.per_cell_allocation import (
     PerCell,
     PlannedCells,

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from hexveil.accounting.error_model import ErrorModel
     from hexveil.base.arrays import Floats
-    from hexveil.mechanisms.looks.kinds import ClippingKind, ReleaseAllocation
+    from hexveil.mechanisms.looks import ClippingKind, ReleaseAllocation
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.allocation import PlanAllocation

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from hexveil.mechanisms.looks.kinds import ReleaseAllocation
+    from hexveil.mechanisms.looks import ReleaseAllocation
     from hexveil.mechanisms.stage_data import EstimateGrid, Outputs
     from hexveil.model.public_metadata import ValueLattice
 

@@ -12,7 +12,6 @@ from hexveil import Occupancy
 from hexveil.accounting.noise_law import Laplace
 from hexveil.accounting.promise import PARTS, Pure
 from hexveil.mechanisms import pooled_law
-from hexveil.mechanisms.looks.pair_votes import WeightedVotes
 from hexveil.mechanisms.looks.pooled_means import (
     FirstRange,
     PooledChoice,
@@ -22,6 +21,7 @@ from hexveil.mechanisms.looks.pooled_means import (
     usual_range,
     wider_range,
 )
+from hexveil.mechanisms.looks.weighted_mean import WeightedVotes
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from listed_weights import ListedWeights

@@ -9,7 +9,7 @@ import pytest
 import hexveil as hv
 from hexveil.base.errors import HexveilError, InputError, StorageError
 from hexveil.mechanisms import noise
-from hexveil.mechanisms.looks.pair_votes import WeightedVotes
+from hexveil.mechanisms.looks.weighted_mean import WeightedVotes
 from hexveil.mechanisms.private_quantile import ListedPoints
 from hexveil.publishing.pipeline import private_sums
 from publishing import measuring

@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import Baseline, CellMechanism, OptimalClipping, ThresholdMechanism, parse
-from hexveil.mechanisms.looks.bounds import WithinBounds
+from hexveil.mechanisms.looks.bounds import CellMechanisms, WithinBounds
 from hexveil.mechanisms.looks.cell_ranges import PerCellRange
 from hexveil.mechanisms.looks.cell_stages import CellRangeOutputs
 from hexveil.mechanisms.looks.one_range import PrivateRange
 from hexveil.mechanisms.looks.remembered_ranges import RememberedRanges
-from hexveil.mechanisms.looks.single_cells import CellMechanisms
 from hexveil.model import cells, declared_grid, public_metadata, statistic_terms
 from hexveil.model.occupancy import LocalOccupancy, Occupancy
 from hexveil.model.pair_columns import FactoredWeights, SuppressedPairs

@@ -32,15 +32,14 @@ READERS = {"publishing/pipeline.py"}
 MEASURES = {
     "mechanisms/looks/bounds.py", "mechanisms/looks/clipped_mean.py",
     "mechanisms/looks/clipped_variance.py",
-    "mechanisms/looks/range_stages.py", "mechanisms/looks/cell_looks.py",
+    "mechanisms/looks/weighted_ranges.py", "mechanisms/looks/cell_looks.py",
     "mechanisms/looks/weighted_mean.py", "mechanisms/looks/weighted_variance.py",
     "mechanisms/private_quantile.py",
     "mechanisms/looks/pooled_means.py", "mechanisms/looks/cell_stages.py",
-    "mechanisms/looks/remembered_ranges.py",
     "mechanisms/presence/shape_allocation.py",
     "mechanisms/per_cell_allocation.py",
     "mechanisms/contract.py", "mechanisms/stage_data.py",
-    "mechanisms/presence/any_unit.py", "mechanisms/presence/contribution.py",
+    "mechanisms/presence/__init__.py", "mechanisms/presence/contribution.py",
     "mechanisms/presence/count_map.py",
     "mechanisms/distribution/binned_stage.py", "mechanisms/distribution/combined_stages.py",
 }  # fmt: skip

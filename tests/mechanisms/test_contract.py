@@ -14,7 +14,7 @@ from hexveil.base.errors import HexveilError, StorageError
 from hexveil.mechanisms.contract import DONE, DrawnRow, MemoryJournal, Stage, execute, replay
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.sensitivity_report import UNMETERED, LaplaceNoise, Meter, NoisyMax, Separate
-from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
+from hexveil.mechanisms.single_cell import CellProblem
 from hexveil.mechanisms.single_cell.clipped_user_sums import LinearSum
 from hexveil.mechanisms.stage_data import PrivateSums, Scores, Values
 from scripted_noise import ScriptedNoise

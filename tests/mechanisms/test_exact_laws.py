@@ -6,12 +6,16 @@ import numpy as np
 import pytest
 
 from hexveil import Occupancy
-from hexveil.mechanisms.per_cell_allocation import PerCell
+from hexveil.mechanisms.per_cell_allocation import MapProblem, PerCell
+from hexveil.mechanisms.single_cell import CellProblem
 from hexveil.mechanisms.single_cell.array_averaging import ArrayAveraging, OptArrayAveraging
-from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, MapProblem
 from hexveil.mechanisms.single_cell.clipped_user_sums import Baseline, OptimalClipping
-from hexveil.mechanisms.single_cell.levy import Levy
-from hexveil.mechanisms.single_cell.quantile_averaging import AKMV, FixedQuantile, OptimizedQuantile
+from hexveil.mechanisms.single_cell.private_ranges import (
+    AKMV,
+    FixedQuantile,
+    Levy,
+    OptimizedQuantile,
+)
 from stage_laws import ExactLoss, Problem
 
 CASES = [

@@ -15,7 +15,7 @@ import pytest
 from hexveil.mechanisms import parse
 from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.sensitivity_report import UNMETERED
-from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
+from hexveil.mechanisms.single_cell import CellProblem
 from hexveil.mechanisms.stage_data import PrivateSums
 from hexveil_research.mechanisms.foresight import Foresight
 from scripted_noise import ScriptedNoise

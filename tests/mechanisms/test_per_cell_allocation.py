@@ -12,10 +12,10 @@ from hexveil.base.errors import HexveilError
 from hexveil.mechanisms import CellMechanism
 from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.noise import VettedNoise
-from hexveil.mechanisms.per_cell_allocation import PerCell
+from hexveil.mechanisms.per_cell_allocation import MapProblem, PerCell
 from hexveil.mechanisms.sensitivity_report import UNMETERED, LaplaceNoise, Meter, NoisyMax
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, MapProblem
+from hexveil.mechanisms.single_cell import CellProblem
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from stage_laws import candidate_scores
 

@@ -15,10 +15,10 @@ import pytest
 import hexveil as hv
 from hexveil import Occupancy
 from hexveil.base.errors import HexveilError
-from hexveil.mechanisms.per_cell_allocation import PerCell, PlannedCells
+from hexveil.mechanisms.per_cell_allocation import MapProblem, PerCell, PlannedCells
 from hexveil.mechanisms.private_quantile import PrivateQuantile
+from hexveil.mechanisms.single_cell import CellProblem
 from hexveil.mechanisms.single_cell.array_averaging import PseudoUserMeans, UserSums
-from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, MapProblem
 from hexveil.mechanisms.single_cell.clipped_range_mean import RangeSum
 from hexveil.mechanisms.single_cell.clipped_user_sums import LinearSum
 from stage_laws import Problem, holds
@@ -139,7 +139,7 @@ class Leaking(RangeSum):
 
 def test_a_leak_past_the_noise_is_found(monkeypatch):
     """A stage that adds more of a user's value than it reports is found."""
-    monkeypatch.setattr("hexveil.mechanisms.single_cell.levy.RangeSum", Leaking)
+    monkeypatch.setattr("hexveil.mechanisms.single_cell.private_ranges.RangeSum", Leaking)
     assert not sound(LEVY)
 
 

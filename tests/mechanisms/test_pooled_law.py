@@ -16,7 +16,7 @@ from hexveil.mechanisms.pooled_law import (
     refined_edges,
     within_reach,
 )
-from hexveil.mechanisms.presence.any_unit import PresenceSums
+from hexveil.mechanisms.presence import PresenceSums
 from hexveil.mechanisms.presence.contribution import CellWindow, value_votes
 from hexveil.model.private_pairs import PrivatePairs
 

@@ -18,7 +18,7 @@ from hexveil.mechanisms.private_quantile import (
     RankCost,
     selection_scale,
 )
-from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, study_cell
+from hexveil.mechanisms.single_cell import CellProblem, study_cell
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from permute_oracle import exact_choice
 from stage_laws import candidate_scores, every_data_set

@@ -10,7 +10,7 @@ import hexveil as hv
 from hexveil import mechanisms
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import REGISTRY, CellMechanism, parse
-from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
+from hexveil.mechanisms.single_cell import CellProblem
 from stage_laws import ExactLoss, Problem
 from user_average import UserAverage
 

@@ -15,16 +15,20 @@ from typing import Any
 
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.priors import Normal, PerUser, Uniform, UnknownRange
+from hexveil.mechanisms.single_cell import CellMechanism
 from hexveil.mechanisms.single_cell.array_averaging import ArrayAveraging, OptArrayAveraging
 from hexveil.mechanisms.single_cell.auto import Auto
-from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
 from hexveil.mechanisms.single_cell.clipped_user_sums import (
     Baseline,
     OptimalClipping,
     ThresholdMechanism,
 )
-from hexveil.mechanisms.single_cell.levy import Levy
-from hexveil.mechanisms.single_cell.quantile_averaging import AKMV, FixedQuantile, OptimizedQuantile
+from hexveil.mechanisms.single_cell.private_ranges import (
+    AKMV,
+    FixedQuantile,
+    Levy,
+    OptimizedQuantile,
+)
 
 __all__ = [
     "AKMV",

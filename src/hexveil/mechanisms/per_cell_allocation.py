@@ -30,14 +30,14 @@ from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays, read_only
 from hexveil.mechanisms.contract import DONE, DrawnRow, Stage
 from hexveil.mechanisms.sensitivity_report import NoiseRequest, SensitivityReport, scales_of
-from hexveil.mechanisms.single_cell.cell_allocation import (
+from hexveil.mechanisms.single_cell import (
     CellAllocation,
+    CellMechanism,
     CellProblem,
-    MapProblem,
     ReleasedRange,
 )
-from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
 from hexveil.mechanisms.stage_data import Measured, Outputs, PrivateSums, ProvenError
+from hexveil.model.occupancy import Occupancy
 
 BISECTIONS = 16
 SPENT = 1 - 2.0**-20
@@ -45,6 +45,26 @@ SPENT = 1 - 2.0**-20
 PROPORTION = 1 - 2.0**-24
 """A guess stays so much below the limit, since losses round up."""
 NOTHING = read_only(np.zeros(1))
+
+
+@dataclass(frozen=True, eq=False)
+class MapProblem:
+    """Public facts of a map.
+
+    Attributes
+    ----------
+    occupancy : Occupancy
+        Records of each (cell, user) pair.
+    lower, quantum : Fraction
+        Lower bound of a value, and the resolution of sums, in value units.
+    span : int
+        Width of the bounds in quanta.
+    """
+
+    occupancy: Occupancy
+    lower: Fraction
+    quantum: Fraction
+    span: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +156,7 @@ class PlannedCells:
 
     def names(self, mechanism: CellMechanism) -> list[str]:
         """Return the name of the mechanism of each cell, where one may choose another."""
-        return [mechanism.chosen_name(choice) for choice in self.choices]
+        return [choice or mechanism.name for choice in self.choices]
 
     # ---- losses ----
 

@@ -21,7 +21,7 @@ from hexveil.mechanisms.contract import DONE, StagedPlan, execute, rehearse, rep
 from hexveil.mechanisms.distribution.binned_stage import BinnedBlockSums, BinnedSums
 from hexveil.mechanisms.distribution.combined_stages import ColumnSums
 from hexveil.mechanisms.noise import VettedNoise
-from hexveil.mechanisms.presence.any_unit import PresenceSums
+from hexveil.mechanisms.presence import PresenceSums
 from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from hexveil.planning.serialization import plan_codec

@@ -31,14 +31,15 @@ import numpy as np
 
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.single_cell.cell_allocation import (
+from hexveil.mechanisms.single_cell import (
     STUDY_SPAN,
     BoundedStage,
     CellAllocation,
+    CellMechanism,
     CellProblem,
     ReleasedRange,
+    unknown_choice,
 )
-from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism, unknown_choice
 from hexveil.mechanisms.stage_data import EstimateGrid, Outputs, PredictedError, PrivateSums
 from hexveil_research.mechanisms.huber_location import (
     COST_STEPS,

@@ -36,8 +36,7 @@ from hexveil.mechanisms.sensitivity_report import (
     SensitivityReport,
     Separate,
 )
-from hexveil.mechanisms.single_cell.cell_allocation import check_int64
-from hexveil.mechanisms.single_cell.clipped_user_sums import weighted_share
+from hexveil.mechanisms.single_cell.clipped_user_sums import check_int64, weighted_share
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums, Scores, Values
 
 COST_STEPS = 2**20

@@ -25,10 +25,20 @@ from hexveil.accounting.promise import PARTS, Squares, promised
 from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.contract import DONE, MemoryJournal, execute
 from hexveil.mechanisms.noise import VettedNoise
-from hexveil.mechanisms.presence import contribution, shape_allocation
-from hexveil.mechanisms.presence.any_unit import L2, AnyUnit, PresenceSums, norm_of
+from hexveil.mechanisms.presence import (
+    L2,
+    AnyUnit,
+    PresenceSums,
+    contribution,
+    norm_of,
+    shape_allocation,
+)
 from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation
-from hexveil.mechanisms.presence.presence_allocation import OneShot, PresenceAllocation, ThreeStages
+from hexveil.mechanisms.presence.presence_allocation import (
+    ONE_SHOT,
+    THREE_STAGES,
+    PresenceAllocation,
+)
 from hexveil.mechanisms.presence.presence_decoding import weight_interval
 from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation, ShapeForm
 from hexveil.mechanisms.sensitivity_report import Meter, noise_of_law
@@ -41,8 +51,8 @@ from presence_laws import EDGES, BinnedWorld, PresenceWorld
 EPSILON, DELTA, SPAN = Fraction(2), Fraction(1, 1000), 2
 LOPSIDED = ((0, 0, 1, 0), (0, 1, 2, 1), (0, 2, 1, 2), (1, 2, 1, 2))
 FORMS = {
-    "one shot": OneShot(),
-    "three stages": ThreeStages(),
+    "one shot": ONE_SHOT,
+    "three stages": THREE_STAGES,
     "bins": ShapeForm(Fraction("0.3"), Fraction(0), n_wide=2, n_narrow=0, n_quantiles=2),
     "priced bins": ShapeForm(Fraction("0.1"), n_wide=4, n_narrow=4, n_quantiles=2, cap=2),
 }
@@ -356,7 +366,7 @@ def test_averages_cover_and_beat_laplace_where_units_are_in_many_cells():
         weighed.append((decoded["weight_low"] <= exact) & (exact <= decoded["weight_high"]))
         return [decoded[name][None] for name in ("mean", "mean_low", "mean_high")]
 
-    plans = [PresenceAllocation(40, 1000, Fraction(1), ThreeStages(), delta=d) for d in DELTAS]
+    plans = [PresenceAllocation(40, 1000, Fraction(1), THREE_STAGES, delta=d) for d in DELTAS]
     errors, covered = errors_and_coverage(plans, pairs, decode, true, 12)
     assert errors[DELTAS[1]] < 0.8 * errors[DELTAS[0]]
     assert np.mean(covered) >= 0.93

@@ -20,7 +20,7 @@ from hexveil.mechanisms.contract import NoisyTotals
 from hexveil.mechanisms.presence import contribution, shape_allocation
 from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation
-from hexveil.mechanisms.presence.presence_allocation import OneShot, PresenceAllocation, ThreeStages
+from hexveil.mechanisms.presence.presence_allocation import ONE_SHOT, MapForm, PresenceAllocation
 from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation, ShapeForm
 from presence_laws import EDGES, BinnedWorld, ExactPresenceLoss, PresenceWorld
 
@@ -37,10 +37,10 @@ SHARES = {
     "residual_share": Fraction("0.1"),
 }
 FORMS = {
-    "one shot": OneShot(),
-    "one shot, declared cap": OneShot(cap=2),
-    "three stages": ThreeStages(**SHARES),
-    "three stages, declared cap": ThreeStages(**SHARES, cap=2),
+    "one shot": ONE_SHOT,
+    "one shot, declared cap": replace(ONE_SHOT, cap=2),
+    "three stages": MapForm(**SHARES),
+    "three stages, declared cap": MapForm(**SHARES, cap=2),
     "bins": ShapeForm(Fraction("0.3"), Fraction(0), n_wide=2, n_narrow=0, n_quantiles=2),
     "refined bins": ShapeForm(Fraction("0.3"), Fraction(0), n_wide=2, n_narrow=2, n_quantiles=2),
     "priced bins": ShapeForm(

@@ -1,5 +1,6 @@
 """Maps with private presence, and numbers of units: against known towns, and their intervals."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -14,14 +15,15 @@ from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import MemoryJournal, execute, replay
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.pooled_law import BeyondRange, Excess
-from hexveil.mechanisms.presence.any_unit import PresenceSums
+from hexveil.mechanisms.presence import PresenceSums
 from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.count_map import CountAllocation
 from hexveil.mechanisms.presence.presence_allocation import (
+    ONE_SHOT,
+    THREE_STAGES,
     WIDE_PART,
-    OneShot,
+    MapForm,
     PresenceAllocation,
-    ThreeStages,
 )
 from hexveil.mechanisms.presence.presence_decoding import (
     decode_map,
@@ -36,8 +38,8 @@ from hexveil.model.private_pairs import PrivatePairs
 
 SPAN, N_CELLS, USED = 1000, 40, 30
 FORMS = {
-    "one shot": OneShot(),
-    "three stages": ThreeStages(),
+    "one shot": ONE_SHOT,
+    "three stages": THREE_STAGES,
 }
 
 
@@ -99,16 +101,16 @@ def test_the_vetted_door_draws_it(fleet):
 
 def test_the_door_refuses_no_records():
     """At the smallest ε that a plan takes, counts at their limits leave room for the noise."""
-    epsilon = Fraction(PARTS, 2**51) / (OneShot().range_share * WIDE_PART)
+    epsilon = Fraction(PARTS, 2**51) / (ONE_SHOT.range_share * WIDE_PART)
     rows = np.arange(300)
     crowd = PrivatePairs(rows % N_CELLS, rows, np.full(300, 2**62), np.full(300, 2**62))
-    plan = PresenceAllocation(N_CELLS, SPAN, epsilon, OneShot())
+    plan = PresenceAllocation(N_CELLS, SPAN, epsilon, ONE_SHOT)
     outputs = execute(
         plan, PresenceSums(crowd), VettedNoise(), MemoryJournal(), Meter(plan.losses())
     )
     assert plan.decode(outputs).is_open.shape == (N_CELLS,)
     with pytest.raises(InputError, match="epsilon is too small"):
-        PresenceAllocation(N_CELLS, SPAN, epsilon / 2, OneShot())
+        PresenceAllocation(N_CELLS, SPAN, epsilon / 2, ONE_SHOT)
 
 
 def test_shares_add_up_to_epsilon():
@@ -124,10 +126,10 @@ def test_shares_add_up_to_epsilon():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: OneShot(range_share=Fraction(1)),
-        lambda: OneShot(range_share=Fraction(0)),
-        lambda: ThreeStages(coarse_share=Fraction("0.9")),
-        lambda: ThreeStages(residual_share=Fraction(-1, 10)),
+        lambda: MapForm(Fraction(1)),
+        lambda: MapForm(Fraction(0)),
+        lambda: replace(THREE_STAGES, coarse_share=Fraction("0.9")),
+        lambda: replace(THREE_STAGES, residual_share=Fraction(-1, 10)),
     ],
 )
 def test_shares_that_exceed_epsilon_are_refused(make):

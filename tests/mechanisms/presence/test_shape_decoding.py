@@ -12,7 +12,7 @@ from hexveil.mechanisms.distribution.tilt_estimation import (
     legendre_terms,
     tilt,
 )
-from hexveil.mechanisms.presence.any_unit import PresenceSums
+from hexveil.mechanisms.presence import PresenceSums
 from hexveil.mechanisms.presence.presence_decoding import weight_interval
 from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise

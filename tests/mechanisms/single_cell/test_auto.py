@@ -10,8 +10,8 @@ import hexveil as hv
 from hexveil.mechanisms import priors
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.single_cell import auto as module
+from hexveil.mechanisms.single_cell import study_cell
 from hexveil.mechanisms.single_cell.auto import PAPERS_MECHANISMS, compare_candidates
-from hexveil.mechanisms.single_cell.cell_allocation import study_cell
 from hexveil.simulation.own_cells import own_cell
 
 BOUNDS, EPSILONS = (0, 65), ("0.25", "0.5", "1", "2")

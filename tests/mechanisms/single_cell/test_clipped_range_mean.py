@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 import hexveil as hv
 from hexveil.mechanisms.private_quantile import EvenBins
 from hexveil.mechanisms.simulated_noise import law
+from hexveil.mechanisms.single_cell import CellProblem, study_cell
 from hexveil.mechanisms.single_cell.array_averaging import GRAIN, PseudoUserMeans, group_users
-from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, study_cell
 from hexveil.mechanisms.single_cell.clipped_range_mean import FixedRange, RangeSum, clipped_sums
-from hexveil.mechanisms.single_cell.levy import RangeAroundMiddle
+from hexveil.mechanisms.single_cell.private_ranges import RangeAroundMiddle
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from scripted_noise import ScriptedNoise
 from stage_laws import every_data_set

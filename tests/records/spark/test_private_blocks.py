@@ -6,7 +6,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.accounting.noise_law import Laplace
-from hexveil.mechanisms.presence.any_unit import PresenceSums
+from hexveil.mechanisms.presence import PresenceSums
 from hexveil.mechanisms.presence.count_map import unit_counts
 from hexveil.mechanisms.stage_data import Outputs
 from hexveil.publishing import pipeline

@@ -35,8 +35,7 @@ from hexveil.mechanisms.looks.clipped_mean import CELLS, GRAIN, CellLattice, Cli
 from hexveil.mechanisms.looks.clipped_variance import ClippedVariance, variance_moves
 from hexveil.mechanisms.per_cell_allocation import PlannedCells
 from hexveil.mechanisms.sensitivity_report import MappedMoves
-from hexveil.mechanisms.single_cell.cell_allocation import ReleasedRange
-from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
+from hexveil.mechanisms.single_cell import CellMechanism, ReleasedRange
 from hexveil.mechanisms.single_cell.clipped_user_sums import ThresholdMechanism
 from hexveil.mechanisms.stage_data import Decoded, EstimateGrid, Outputs, PrivateSums
 from hexveil.model.occupancy import Occupancy

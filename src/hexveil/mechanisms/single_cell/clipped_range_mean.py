@@ -42,12 +42,9 @@ from hexveil.mechanisms.sensitivity_report import (
     SensitivityReport,
     Separate,
 )
+from hexveil.mechanisms.single_cell import CellAllocation, ReleasedRange
 from hexveil.mechanisms.single_cell.array_averaging import RangeReading
-from hexveil.mechanisms.single_cell.cell_allocation import (
-    CellAllocation,
-    ReleasedRange,
-    check_int64,
-)
+from hexveil.mechanisms.single_cell.clipped_user_sums import check_int64
 from hexveil.mechanisms.stage_data import EstimateGrid, Outputs, PredictedError, PrivateSums, Values
 
 

@@ -203,17 +203,6 @@ def test_private_types_show_their_shapes_alone():
     assert all("12345" not in text and "shape=" in text for text in shown)
 
 
-def test_sums_are_read_once_for_equal_readings():
-    """Two allocations with the same arrays share the integers; other arrays do not."""
-    sums = PrivateSums(np.array([5, 3, 9]))
-    one, same = quantile(1), quantile(2)
-    other = hv.mechanisms.FixedQuantile(cap=1).allocate_cell(CELL, Fraction(1))
-    readings = [allocation.range_sum.reading for allocation in (one, same, other)]
-    arrays = [sums.read(reading) for reading in readings]
-    assert arrays[0] is arrays[1]
-    assert arrays[2] is not arrays[0]
-
-
 def test_only_measure_receives_sums():
     """Noise, sensitivity, branch and decoding cannot see sums: by their signatures."""
     for name in ("noise", "sensitivity"):

@@ -5,7 +5,6 @@ import pytest
 
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, Laplace
 from hexveil.accounting.promise import PARTS
-from hexveil.mechanisms import pooled_law
 from hexveil.mechanisms.pooled_law import (
     RESIDUAL_EDGES,
     VALUE_EDGES,
@@ -94,27 +93,6 @@ def test_a_range_widens_where_values_lie_far_from_the_rest():
     low, high = ranges(express, 2.0)
     assert (low, high) < (16.0, 40.0)
     assert ranges(law_of([50, 50, 0, 0, 0, 0, 0, 0]), 0.5)[1] < 32.0
-
-
-def test_where_values_fill_a_small_part_noise_of_far_bins_widens_no_range(monkeypatch):
-    """A far bin holds one error of the excess; were all of it to count, the range would reach."""
-    edges = np.unique(refined_edges(0, PARTS // 16))
-    votes = np.array([0.25] * 4 + [0.0] * (edges.size - 6) + [0.02])
-    noise = Laplace(0.01 * PARTS)
-    law = PooledLaw.of(edges / PARTS, np.rint(PARTS * votes).astype(np.int64), noise)
-    assert ranges(law, 0.1, centre=PARTS // 64)[1] < 4.0
-    monkeypatch.setattr(pooled_law, "SURE_ERRORS", 0.0)
-    assert ranges(law, 0.1, centre=PARTS // 64)[1] > 12.0
-
-
-def test_elsewhere_all_of_an_excess_counts(monkeypatch):
-    """A small fleet cannot be sure of it."""
-    noise = Laplace(0.05 * PARTS)
-    votes = np.rint(PARTS * np.array([0.3, 0.2, 0.2, 0.1, 0.1, 0.05, 0.05, 0.0])).astype(np.int64)
-    law = PooledLaw.of(VALUE_EDGES / PARTS, votes, noise)
-    found = ranges(law, 0.1)
-    monkeypatch.setattr(pooled_law, "SURE_ERRORS", 0.0)
-    assert ranges(law, 0.1) == found
 
 
 def test_nothing_lies_beyond_the_bounds():

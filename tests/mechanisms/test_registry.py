@@ -77,7 +77,6 @@ def test_repr_is_the_inverse(mechanism):
         ("Levy.plan", "a mechanism reads like"),
         ("Levy(**{'gamma': 0.2})", "a mechanism reads like"),
         ("__import__('os')", "there is no '__import__'"),
-        ("Foresight(within=0.2)", r"Foresight is no longer released; use Auto\(\)"),
         ("Levy(" + "(" * 2000, "a mechanism reads like"),
         ("ArrayAveraging('worst_fit')", 'grouping must be "best_fit" or "wrap_around"'),
         ("ArrayAveraging(cap='mean')", "one of median, sqrt, minimax, minimax_std, surr"),

@@ -34,7 +34,6 @@ from hexveil.mechanisms.single_cell import (
     CellAllocation,
     CellMechanism,
     CellProblem,
-    ReleasedRange,
 )
 from hexveil.mechanisms.stage_data import Measured, Outputs, PrivateSums, ProvenError
 from hexveil.model.occupancy import Occupancy
@@ -235,11 +234,6 @@ class PlannedCells:
         """Return the estimates of all cells in quanta, shape (1, n_cells)."""
         cells = zip(self.plans, self.outputs(outputs), strict=True)
         return np.array([[float(plan.estimate(own)[0]) for plan, own in cells]])
-
-    def released_ranges(self, outputs: Outputs) -> tuple[ReleasedRange | None, ...]:
-        """Return the released choices of each cell, in quanta."""
-        cells = zip(self.plans, self.outputs(outputs), strict=True)
-        return tuple(plan.released_range(own) for plan, own in cells)
 
 
 def stage_name(number: int) -> str:

@@ -11,7 +11,6 @@ from examples import examples
 from hexveil import Occupancy
 from hexveil.accounting.noise_law import Laplace
 from hexveil.accounting.promise import PARTS, Pure
-from hexveil.mechanisms import pooled_law
 from hexveil.mechanisms.looks.pooled_means import (
     FirstRange,
     PooledChoice,
@@ -156,25 +155,6 @@ def test_a_few_far_users_widen_the_range_where_noise_is_small():
     assert high < 30.0
     assert wider_range(law, (low, high), NOISE, SQUARES, TOP)[1] > 50.0
     assert wider_range(law, (low, high), 30 * NOISE, SQUARES, TOP) == (low, high)
-
-
-def test_what_may_be_the_noise_of_far_bins_widens_no_range(monkeypatch):
-    """A far bin holds one error of the excess; were all of it to count, the range would reach."""
-    votes, edges = np.histogram(normal(mean=12.0, sd=4.0), 16, (0.0, TOP))
-    votes[-2] += 300
-    law = PooledLaw.of(edges, votes.astype(float), Laplace(200.0), float(votes.sum()))
-    usual = usual_range(law, TOP)
-    assert wider_range(law, usual, NOISE, SQUARES, TOP) == usual
-    monkeypatch.setattr(pooled_law, "SURE_ERRORS", 0.0)
-    assert wider_range(law, usual, NOISE, SQUARES, TOP)[1] > usual[1] + 8.0
-
-
-def test_a_skewed_range_ends_with_the_law():
-    """Where half of the averages are 0 it does not reach far beyond all others."""
-    values = np.concatenate([np.zeros(10_000), normal(mean=25.0, sd=4.0, n=10_000)])
-    low, high = usual_range(law_of(values), TOP)
-    assert low == 0.0
-    assert 27.0 < high < 36.0
 
 
 @examples(60)

@@ -15,7 +15,7 @@ from scipy.signal import fftconvolve
 from accounting.test_gaussian_composition import law
 from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
 from hexveil.accounting.noise_law import Gaussian
-from hexveil.accounting.promise import PARTS, Squares, promised
+from hexveil.accounting.promise import PARTS, Squares
 from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.distribution import binned_stage
@@ -126,13 +126,3 @@ def test_a_charge_for_coming_or_going_is_found():
     (other,) = stage_of().sensitivity(Outputs())
     assert math.isinf(other.loss_lower_bound(request, 2)[0])
     assert math.isinf(report.loss_lower_bound(request, 2)[0])
-
-
-@pytest.mark.parametrize("share", ["1/7", "17/20"])
-@pytest.mark.parametrize("epsilon", ["0.05", "9"])
-def test_parts_of_a_promise_stay_within_their_share(epsilon, share):
-    """The square of a part's own ε is at most its share of the whole, and nearly that."""
-    whole, part = Fraction(epsilon), Fraction(share)
-    promise = promised(whole, DELTA).part(part)
-    for own in (promise.planned, *promise.epsilons([Fraction(1)])):
-        assert 0.9999 * promise.amount <= calibrated_square(own, DELTA) <= promise.amount

@@ -5,7 +5,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hexveil.accounting.promise import PARTS
 from hexveil.mechanisms.distribution.pooled_shape import NARROW, WIDE, PooledShape
 from hexveil.mechanisms.distribution.shape_statistics import AskedPoints, pooled_ranks
 from hexveil.mechanisms.distribution.tilt_estimation import (
@@ -106,15 +105,6 @@ def test_cells_take_after_those_of_their_labels():
     assert np.array_equal(labelled.alpha, alone.alpha)
 
 
-def test_uncertainty_is_wide_where_noise_hides_how_much_cells_differ():
-    """Cells whose tilts have deviation 1, under noise three times the shares: they are covered."""
-    alpha = np.random.default_rng(5).normal(0, 1.0, (200, 3))
-    noisy, bins = noisy_cells(alpha, 0.75, seed=6)
-    fit = fit_bins(SHARES, noisy, bins, np.ones(200), np.full(200, 0.75**2))
-    deviation = np.sqrt(fit.covariance[:, 0, 0])
-    assert (np.abs(alpha[:, 0] - fit.alpha[:, 0]) < 2.0 * deviation).mean() > 0.8
-
-
 @pytest.mark.parametrize("epsilon", ["0.1", "400"])
 def test_a_shape_is_positive_and_adds_up(epsilon):
     """Whatever the noise makes of the bins, shares are positive and add up to 1."""
@@ -128,17 +118,3 @@ def test_a_shape_is_positive_and_adds_up(epsilon):
         shares = plan.shares(Outputs(rows))
         assert (shares > 0).all()
         assert shares.sum() == pytest.approx(1.0)
-
-
-def test_a_shape_without_noise_is_the_distribution():
-    """Noisy bins that are exact give their shares back, and narrow bins follow the mass."""
-    crowd = LocalOccupancy.from_dense([[1]] * 1000)
-    plan = PooledShape(crowd.local(), np.arange(1, 65), Fraction(400))
-    wide = np.zeros((1, 16), dtype=np.int64)
-    wide[0, 4] = 1000 * PARTS
-    place = plan.measured_place(Outputs({WIDE: wide}))
-    assert np.unique(place[16:20]).size == 4
-    narrow = np.zeros((1, 20), dtype=np.int64)
-    narrow[0, place[17]] = 1000 * PARTS
-    shares = plan.shares(Outputs({WIDE: wide, NARROW: narrow}))
-    assert shares[17] > 0.9

@@ -278,17 +278,3 @@ def test_planted_faults_are_found(fault, monkeypatch):
 def test_without_a_fault_the_same_worlds_are_sound(form, more):
     """It is the fault that is found."""
     assert is_sound(form, **more)
-
-
-@pytest.mark.parametrize("form", ["one shot", "bins"])
-def test_a_plan_from_the_records_is_found(form):
-    """A form that is chosen by the number of units changes with one of them, as bins would."""
-    sound = plan_of(form)
-    other = plan_of("three stages")
-    if form == "bins":
-        other = replace(sound, fine_edges=(1, 2, 4))
-    world = world_of(form, TWO_UNITS, step=3 if form == "bins" else 40)
-    with pytest.raises(AssertionError):
-        assert ExactPresenceLoss(
-            world, lambda pairs: sound if pairs.begin.size < 3 else other
-        ).worst <= float(EPSILON) * (1 + 1e-9)

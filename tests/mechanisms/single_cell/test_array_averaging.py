@@ -89,14 +89,6 @@ def test_the_published_cell(published):
     assert baseline.worst_case_bias == 0
 
 
-def test_the_printed_sensitivity_of_wrap_around_is_twice_too_large(published):
-    """U/K is reached, where IOT prints 2U/K (ERRATA 7)."""
-    plan = hv.mechanisms.ArrayAveraging("wrap_around", "sqrt").plan(
-        published, bounds=(0, 65), epsilon=1
-    )
-    assert plan.sensitivity == pytest.approx(65 / 160)
-
-
 @pytest.mark.parametrize("objective", ["minimax", "minimax_std", "surrogate", "surrogate_printed"])
 def test_opt_array_averaging_is_best_fit_with_that_cap(objective, published):
     """OptArrayAveraging is ArrayAveraging under BESTFIT with the cap of its objective."""

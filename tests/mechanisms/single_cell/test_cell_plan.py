@@ -96,14 +96,6 @@ def test_bounds_may_lie_anywhere(mechanism):
 
 
 @every
-def test_values_outside_the_bounds_are_projected(mechanism):
-    """Means beyond the bounds count as the bounds."""
-    plan = mechanism.plan([3, 2, 2, 1], bounds=(-3, 5), epsilon=1)
-    wild, tame = ([-1e9, 1e9, 0, 1], [-3, 5, 0, 1])
-    assert plan.estimate(wild, noise(4)) == plan.estimate(tame, noise(4))
-
-
-@every
 @pytest.mark.parametrize(
     ("counts", "bounds", "epsilon", "message"),
     [

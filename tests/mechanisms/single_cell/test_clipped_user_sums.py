@@ -70,19 +70,6 @@ def test_figures_follow_from_each_other(mechanism, counts, epsilon):
 
 
 @given(COUNTS, EPSILONS)
-def test_optimal_clipping_is_never_worse(counts, epsilon):
-    """The least worst-case error is at most that of the plain mean, and of the middle alone."""
-    best = (
-        hv.mechanisms.OptimalClipping()
-        .plan(counts, bounds=(0, 8), epsilon=epsilon)
-        .worst_case_error
-    )
-    plain = hv.mechanisms.Baseline().plan(counts, bounds=(0, 8), epsilon=epsilon).worst_case_error
-    assert best <= plain * (1 + 1e-12)
-    assert best <= 4.0 * (1 + 1e-12)
-
-
-@given(COUNTS, EPSILONS)
 def test_plan_is_that_of_the_theory(counts, epsilon):
     """The mechanism's plan is theory.optimal_clipping, and shifting the bounds changes nothing."""
     clip = hv.theory.optimal_clipping(counts, 8.0, epsilon)
@@ -90,14 +77,6 @@ def test_plan_is_that_of_the_theory(counts, epsilon):
         plan = hv.mechanisms.OptimalClipping().plan(counts, bounds=bounds, epsilon=epsilon)
         assert 8 * plan.allocation.contribution_cap == pytest.approx(clip.threshold)
         assert plan.worst_case_error == pytest.approx(clip.worst_case_error)
-
-
-def test_one_huge_user_is_cut():
-    """One user of a million samples is cut to the second largest count, not to its own."""
-    plan = hv.mechanisms.OptimalClipping().plan([10**6, 10, 9], bounds=(0, 8), epsilon=1)
-    assert plan.allocation.contribution_cap == 10
-    assert plan.worst_case_bias == pytest.approx(4.0, rel=1e-4)
-    assert plan.noise_scale == pytest.approx(8 * 10 / 1_000_019)
 
 
 def test_too_few_users_publish_the_middle_of_the_bounds():

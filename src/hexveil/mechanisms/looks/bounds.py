@@ -9,10 +9,10 @@ not read; without any noised cell there is no stage.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
@@ -35,7 +35,7 @@ from hexveil.mechanisms.looks.clipped_mean import CELLS, GRAIN, CellLattice, Cli
 from hexveil.mechanisms.looks.clipped_variance import ClippedVariance, variance_moves
 from hexveil.mechanisms.per_cell_allocation import PlannedCells
 from hexveil.mechanisms.sensitivity_report import MappedMoves
-from hexveil.mechanisms.single_cell import CellMechanism, ReleasedRange
+from hexveil.mechanisms.single_cell import CellMechanism
 from hexveil.mechanisms.single_cell.clipped_user_sums import ThresholdMechanism
 from hexveil.mechanisms.stage_data import Decoded, EstimateGrid, Outputs, PrivateSums
 from hexveil.model.occupancy import Occupancy
@@ -234,13 +234,10 @@ class CellMechanisms(ClippingKind):
         Stages of all cells, built from counts, bounds and the loss of a cell; never stored.
     predicted_error : ndarray of float, shape (n_cells,)
         Mean absolute error by a public prior, for bounds of width 1.
-    released : tuple of ReleasedRange or None
-        Outcomes of each cell's private choices, in value units; empty before a release.
     """
 
     cells: PlannedCells
     predicted_error: Floats
-    released: tuple[ReleasedRange | None, ...] = ()
     mode: ClassVar[Literal["bounds"]] = "bounds"
     has_stages: ClassVar[bool] = True
 
@@ -297,10 +294,6 @@ class CellMechanisms(ClippingKind):
             )
         return CellStages(self.cells, plan.error_models["mean"], plan.booked_losses)
 
-    def with_outputs(self, stages: Any, outputs: Outputs) -> CellMechanisms:  # noqa: ANN401  its own
-        """Return the same with the ranges that cells chose."""
-        return replace(self, released=stages.released_ranges(outputs))
-
     def steps(self, plan: Planned, total: Fraction) -> list[PrivateStep]:
         """Return the mechanism, the loss of a cell, and each kind of stage with its cost.
 
@@ -314,13 +307,6 @@ class CellMechanisms(ClippingKind):
         stated = {"cell_epsilon": self.cells.cell_epsilon, "stages": stages}
         mechanism = {"mechanism": plan.request.mechanism.name}
         return [PrivateStep("cell_stages", total, mechanism | stated)]
-
-    def cell_entries(self, plan: Planned) -> dict[str, list[Any]]:  # noqa: ARG002
-        """Return the released choices of each cell's mechanism, in value units."""
-        if not any(self.released):
-            return {}
-        stated = [None if one is None else asdict(one) for one in self.released]
-        return {"released_range": stated}
 
     def names(self, mechanism: ThresholdMechanism | CellMechanism) -> list[str]:
         """Return the name of each cell's mechanism; of `Auto`, that of the one it selected."""
@@ -352,19 +338,6 @@ class CellStages(ReleaseAllocation):
         start, step = self.cells.figures.grid_start, self.cells.figures.grid_step
         grid = EstimateGrid(self._in_units(start), step * float(self.cells.problem.quantum))
         return {"mean": grid}
-
-    def released_ranges(self, outputs: Outputs) -> tuple[ReleasedRange | None, ...]:
-        """Return the released choices of each cell, in value units."""
-        return tuple(map(self._range_in_units, self.cells.released_ranges(outputs)))
-
-    def _range_in_units(self, released: ReleasedRange | None) -> ReleasedRange | None:
-        if released is None:
-            return None
-        quantum = float(self.cells.problem.quantum)
-        # Sums count from the lower bound of each value, means do not.
-        lowest = 0.0 if released.quantity == "user sums" else float(self.cells.problem.lower)
-        lower, upper = (lowest + quantum * end for end in (released.lower, released.upper))
-        return ReleasedRange(released.quantity, lower, upper, quantum * released.scale)
 
     def decode(self, outputs: Outputs) -> tuple[Decoded, ...]:
         """Return the mean of every cell."""

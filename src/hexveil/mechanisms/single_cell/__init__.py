@@ -119,26 +119,6 @@ class BoundedStage(Stage, Protocol):
         """Return each user's loss by this stage at most, rounded up."""
 
 
-@dataclass(frozen=True)
-class ReleasedRange:
-    """Outcome of the private choices of a cell, and the noise that was fitted to it; public.
-
-    Attributes
-    ----------
-    quantity : str
-        Numbers that are clipped to the range: "array means", "user sums" above the lower bound,
-        or the "point" that was chosen, at both ends.
-    lower, upper : float
-    scale : float
-        Laplace scale of the estimate for this range; 0 where no noise follows the choice.
-    """
-
-    quantity: str
-    lower: float
-    upper: float
-    scale: float
-
-
 @dataclass(frozen=True, eq=False)
 class CellAllocation(ABC):
     """The public plan of one cell's mean: fixed stages, and how the last one is read.
@@ -176,10 +156,6 @@ class CellAllocation(ABC):
     @abstractmethod
     def grid(self) -> EstimateGrid | None:
         """Return where estimates can lie, in quanta; None if they are a curve of integers."""
-
-    def released_range(self, outputs: Outputs) -> ReleasedRange | None:  # noqa: ARG002
-        """Return the released choices, in quanta; None if there are none."""
-        return None
 
     def losses(self) -> Floats:
         """Return each user's privacy loss whatever is released, rounded up."""

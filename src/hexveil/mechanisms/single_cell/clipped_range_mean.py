@@ -42,7 +42,7 @@ from hexveil.mechanisms.sensitivity_report import (
     SensitivityReport,
     Separate,
 )
-from hexveil.mechanisms.single_cell import CellAllocation, ReleasedRange
+from hexveil.mechanisms.single_cell import CellAllocation
 from hexveil.mechanisms.single_cell.array_averaging import RangeReading
 from hexveil.mechanisms.single_cell.clipped_user_sums import check_int64
 from hexveil.mechanisms.stage_data import EstimateGrid, Outputs, PredictedError, PrivateSums, Values
@@ -98,16 +98,6 @@ class ClippedRangeMean(CellAllocation):
     def estimate(self, outputs: Outputs) -> Floats:
         """Return the estimates: see `CellAllocation.estimate`."""
         return np.asarray(outputs["mean"][:, 0] / self.divisor)
-
-    def released_range(self, outputs: Outputs) -> ReleasedRange | None:
-        """Return the range, in quanta: see `CellAllocation.released_range`."""
-        if len(self.stages) == 1:
-            return None
-        reading = self.range_sum.reading
-        lower, upper = self.range_sum.clipping.ends(outputs)
-        scale = self.range_sum.scales(reading.grain * (upper - lower)) / self.divisor
-        clipped = "user sums" if self.groups is None else "array means"
-        return ReleasedRange(clipped, float(lower[0]), float(upper[0]), float(scale[0]))
 
     @property
     def widest(self) -> float:

@@ -1,4 +1,4 @@
-"""Cells planned apart: a mechanism of one cell on every cell of a map whose pairs are at hand.
+"""Cells planned apart: a mechanism of one cell on every cell of a map of pairs at hand.
 
 Stage k of the map is the k-th stage of every cell that has one: one row of the journal, and one
 call for the noise of all sums. Cells may differ in mechanism (`Auto`).

@@ -98,13 +98,7 @@ class _BetweenEnds:
 
 
 class Uniform(_BetweenEnds):
-    """Independent samples, uniform between two numbers.
-
-    Parameters
-    ----------
-    low, high : float, optional
-        In value units, before projection to the bounds. Without both: the bounds themselves.
-    """
+    """Independent samples, uniform between `low` and `high`, value units; else over the bounds."""
 
     def draw(self, generator: np.random.Generator, counts: Ints, trials: int) -> Floats:
         """Return samples before projection: see `ValueDistribution.draw`."""
@@ -114,13 +108,8 @@ class Uniform(_BetweenEnds):
 class UnknownRange(_BetweenEnds):
     """Independent samples, uniform between two ends that nobody knows.
 
-    Both ends are drawn anew in every trial, uniform between two numbers. So a cell may be slow or
-    fast, its samples alike or not.
-
-    Parameters
-    ----------
-    low, high : float, optional
-        Where the ends lie, in value units. Without both: within the bounds.
+    Both ends are drawn anew in every trial, uniform between `low` and `high`, value units, or else
+    within the bounds. So a cell may be slow or fast, its samples alike or not.
     """
 
     def draw(self, generator: np.random.Generator, counts: Ints, trials: int) -> Floats:

@@ -1,4 +1,4 @@
-"""Looks at values, what a plan clips them to: one class per kind, with its stages and their cost.
+"""Looks at values: kinds of clipping, a class each, with their stages and the loss of these.
 
 A kind states checks of numbers that a stranger may have written, how far users move its numbers,
 its errors, the stages of a release, and what a release adds to it.
@@ -116,7 +116,7 @@ class PrivateStep:
 
 
 class ClippingKind(ReadOnlyArrays):
-    """Base of what values are clipped to; nothing outside asks which kind one is."""
+    """Base of kinds of clipping; nothing outside asks which kind one is."""
 
     mode: ClassVar[ClippingRangeMode | Literal["remembered"]]
     has_stages: ClassVar[bool] = False
@@ -178,7 +178,7 @@ class ClippingKind(ReadOnlyArrays):
         raise NotImplementedError
 
     def with_outputs(self, stages: Any, outputs: Outputs) -> Self:  # noqa: ANN401, ARG002  its own
-        """Return the same with what its private stages released."""
+        """Return the same with the outputs of its private stages."""
         return self
 
     def restored(self, problem: PlanningProblem, allocation: Rows) -> Rows:  # noqa: ARG002

@@ -240,7 +240,7 @@ def cell_shares(weight: Weights) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class PooledMeans(ReadOnlyArrays):
-    """The stage that releases the votes of bins of equal width, and what its votes show.
+    """Stage of the votes of bins of equal width, and their law.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Weighted means of user means in clipping ranges: what their kinds, and their stages, share.
+"""Weighted means of user means in clipping ranges: common base of their kinds and stages.
 
 Ranges are found by a release, from a pooled histogram (`one_range`, `cell_ranges`), or follow from
 earlier releases (`remembered_ranges`). A cell costs the same in every range: proofs in
@@ -67,7 +67,7 @@ from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpr
 
 
 class WeightedRanges(ClippingKind):
-    """Base of kinds whose cells publish weighted means; of means alone unless a kind does more.
+    """Base of kinds that publish weighted means of cells; of means alone by default.
 
     Attributes
     ----------

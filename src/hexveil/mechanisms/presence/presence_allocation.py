@@ -65,7 +65,7 @@ RESIDUALS, FINE_MAP = "residuals", "fine map"
 
 @dataclass(frozen=True)
 class MapForm:
-    """Stages of a map of averages, by their shares of the loss; the map has what these leave.
+    """Shares of the loss of the stages of a map of averages; the map itself has the rest.
 
     Attributes
     ----------

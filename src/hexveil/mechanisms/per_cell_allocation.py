@@ -92,17 +92,17 @@ class CellFigures(ReadOnlyArrays):
     @classmethod
     def of(cls, plans: Iterable[CellAllocation]) -> CellFigures:
         """Return the figures of plans."""
-        rows = []
-        for plan in plans:
-            error, grid = plan.error(1.0), plan.grid()
-            proven = isinstance(error, ProvenError)
-            bias = float(error.bias[0]) if isinstance(error, ProvenError) else 1.0
-            ends = (np.nan,) * 2 if grid is None else (float(grid.start[0]), float(grid.step[0]))
-            figures = float(error.scale[0]), bias, float(error.bound95[0]), proven, *ends
-            rows.append((*figures, len(plan.stages)))
-        scale, bias_column, bound95, is_proven, start, step, stages = np.array(rows, float).T
-        found = scale, bias_column, bound95, is_proven.astype(bool), start, step
-        return cls(*found, stages.astype(np.int64))
+        columns = zip(*map(_figures_of, plans), strict=True)
+        return cls(*(np.array(column) for column in columns))
+
+
+def _figures_of(plan: CellAllocation) -> tuple[float | bool, ...]:
+    error, grid = plan.error(1.0), plan.grid()
+    is_proven = isinstance(error, ProvenError)
+    bias = float(error.bias[0]) if isinstance(error, ProvenError) else 1.0
+    ends = (np.nan,) * 2 if grid is None else (float(grid.start[0]), float(grid.step[0]))
+    figures = float(error.scale[0]), bias, float(error.bound95[0])
+    return *figures, is_proven, *ends, len(plan.stages)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -159,8 +159,8 @@ class ClippingKind(ReadOnlyArrays):
 
     def losses(
         self, problem: PlanningProblem, rows: PlanAllocation, variance: ErrorModel | None = None
-    ) -> MapLosses:
-        """Return the losses of the plan.
+    ) -> Any:  # noqa: ANN401  with the methods of `StatedLosses`
+        """Return the losses of the plan, in the currency of its promise.
 
         The error model of the variance, if it is at hand, saves a pass over the pairs.
         """
@@ -215,19 +215,6 @@ class ClippingKind(ReadOnlyArrays):
         return {}
 
 
-class MapLosses(Protocol):
-    """Losses of a plan, in the currency of its promise, rounded up."""
-
-    def per_user(self) -> Floats:
-        """Return the booking of each user: ε, or a square of μ under a δ."""
-
-    def per_pair(self) -> Floats:
-        """Return the loss of each (cell, user) pair, not yet rounded up; pairs must be at hand."""
-
-    def counted(self) -> Fraction | float:
-        """Return the loss that counting cells claims: each cell's largest, for all its users."""
-
-
 @dataclass(frozen=True, eq=False)
 class StatedLosses:
     """Losses by the moves of one stage, and by what is found in the whole map.
@@ -254,16 +241,16 @@ class StatedLosses:
         return np.nextafter(losses + shared, np.inf) if shared else losses
 
     def per_user(self) -> Floats:
-        """Return the booking of each user."""
+        """Return the booking of each user, rounded up: ε, or a square of μ under a δ."""
         return self._with_shared(self.moves.per_user(self._currency, up=True))
 
     def per_pair(self) -> Floats:
-        """Return the loss of each pair at hand."""
+        """Return the loss of each pair, not yet rounded up; pairs must be at hand."""
         self.moves.occupancy.local()  # refuses others, and says what to do
         return self.moves.per_pair(self._currency)
 
     def counted(self) -> Fraction | float:
-        """Return the loss that counting cells claims."""
+        """Return the loss that counting cells claims: each cell's largest, for all its users."""
         if self.cell_epsilon is not None:
             return self.cell_epsilon * int(self.moves.charged_cells().max(initial=0))
         claimed = self._with_shared(self.moves.claimed(self._currency))

@@ -136,29 +136,6 @@ def test_the_meter_adds_up_what_each_user_loses():
             Meter(short).authorise(requests, (sums, choice))
 
 
-def test_noise_and_integers_must_fit_together():
-    """A stage that asks for one kind of noise and measures for the other is a mistake."""
-
-    class Mixed(DrawnRow):
-        name, entries = "mixed", 1
-
-        def noise(self, earlier):
-            return (NoisyMax(1.0),)
-
-        def sensitivity(self, earlier):
-            return (Separate.of_one_entry(np.array([1])),)
-
-        def measure(self, sums, earlier):
-            return (Values(sums.total),)
-
-    class One:
-        def next_stage(self, earlier):
-            return DONE if earlier else Mixed()
-
-    with pytest.raises(TypeError, match="asks for one kind of noise"):
-        execute(One(), SUMS, Unusable(), MemoryJournal(), UNMETERED)
-
-
 def test_all_sums_of_a_stage_take_one_call():
     """A stage of several sums and choices draws its sums together, in the order of its queries."""
 

@@ -1,6 +1,5 @@
 """Cells planned apart on a map: one row per stage, losses added up over cells."""
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -8,7 +7,6 @@ import pytest
 
 import hexveil as hv
 from hexveil import Occupancy
-from hexveil.mechanisms import CellMechanism
 from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.per_cell_allocation import MapProblem, PerCell
@@ -122,30 +120,6 @@ def test_cells_without_a_stage_publish_their_constant():
     assert (estimates[:, constant] == SPAN / 2).all()
     assert (clipping.figures.grid_step[constant] == 0).all()
     assert clipping.figures.proven.all()
-
-
-@dataclass(frozen=True, repr=False)
-class BySize(CellMechanism):
-    """AKMV in cells of many users, Baseline in others: a public rule."""
-
-    def allocate_cell(self, cell, epsilon):
-        """Return the allocation of one cell: see `CellMechanism.allocate_cell`."""
-        mechanism = (
-            hv.mechanisms.AKMV(candidates=8) if cell.counts.size > 5 else hv.mechanisms.Baseline()
-        )
-        return mechanism.allocate_cell(cell, epsilon)
-
-
-def test_stages_of_different_kinds_share_a_row():
-    """Choices of some cells and sums of others are one stage; the next has the rest."""
-    problem, total = map_problem()
-    allocation = PerCell(BySize()).allocate(problem, Fraction(2))
-    two = (problem.occupancy.users_per_cell > 5).sum()
-    assert 0 < two < 12
-    meter = Meter(allocation.losses())
-    outputs = execute(allocation, PrivateSums(total), VettedNoise(), MemoryJournal(), meter)
-    assert [row.size for row in outputs.values()] == [12, two]
-    assert np.isfinite(allocation.estimates(outputs)).all()
 
 
 def test_a_request_that_was_not_asked_about_has_no_bound():

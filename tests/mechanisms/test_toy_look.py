@@ -7,16 +7,11 @@ import numpy as np
 
 import hexveil as hv
 from hexveil.accounting.error_model import ErrorModel, constant_error
-from hexveil.mechanisms.contract import DONE, NoisyTotals
-from hexveil.mechanisms.looks import (
-    ClippingKind,
-    ReleaseAllocation,
-    lattice_of,
-    weighted_losses,
-)
+from hexveil.mechanisms.contract import DONE
+from hexveil.mechanisms.looks import ClippingKind, lattice_of, weighted_losses
 from hexveil.mechanisms.looks.clipped_mean import CELLS
 from hexveil.mechanisms.looks.weighted_mean import WeightedMean
-from hexveil.mechanisms.stage_data import Decoded
+from hexveil.mechanisms.looks.weighted_ranges import WeightedStages
 from hexveil.planning.serialization import codec
 from hexveil.planning.serialization.plan_codec import decode, encode
 from listed_weights import ListedWeights
@@ -49,49 +44,38 @@ class RecordWeights(ClippingKind):
     def stages(self, plan, scale):
         """Return the one stage."""
         weight = self.weight(plan.problem.occupancy)
-        mean = WeightedMean(plan.problem.occupancy, weight, plan.mean_noise)
-        return ToyStages(mean, lattice_of(plan, scale), scale.span_quanta, plan)
+        mean, error = WeightedMean(weight.occupancy, weight, plan.mean_noise), plan.error_models
+        given = lattice_of(plan, scale), scale.span_quanta, plan.booked_losses
+        return ToyStages(mean, *given, error["mean"])
 
 
 @dataclass(frozen=True, eq=False)
-class ToyStages(ReleaseAllocation):
+class ToyStages(WeightedStages):
     """Its stage: weighted sums of all cells."""
 
-    mean: WeightedMean
-    lattice: object
-    steps: int
-    plan: object
+    error: ErrorModel
 
     @property
-    def booked(self):
-        """The booking."""
-        return self.plan.booked_losses
+    def law(self):
+        """Return the noise."""
+        return self.error.law
 
     def next_stage(self, earlier):
         """Return the only stage."""
-        scales = self.mean.scales(self.steps)
-        report = self.mean.sensitivity(self.mean.moves(self.steps))
-        law, ends = self.plan.request.law, (0, self.steps)
+        ends, scales = (0, self.lattice_steps), self.mean.scales(self.lattice_steps)
+        return DONE if earlier else self.mean.stage(CELLS, self.law, ends, scales)
 
-        def total(sums):
-            return self.mean.measure(sums, ends)
+    def numbers(self, outputs):
+        """Return the noisy integers."""
+        return {"mean": outputs[CELLS][0]}
 
-        stage = NoisyTotals(CELLS, scales.size, law, report, total, scales=scales)
-        return DONE if earlier else stage
+    def mean_errors(self, outputs):  # noqa: ARG002
+        """Return the error model."""
+        return self.error
 
-    def check_release(self, scale, epsilon, *, has_squares):  # noqa: ARG002
-        """Refuse what does not fit."""
-        self.mean.check_room(self.steps, epsilon)
-
-    def decode(self, outputs):
-        """Return the means."""
-        means = self.lattice.in_units(self.mean.averages(outputs[CELLS][0]))
-        (grid,) = self.grids({}).values()
-        return (Decoded("mean", means[None], grid, self.plan.error_models["mean"]),)
-
-    def grids(self, models):  # noqa: ARG002
-        """Return where means lie."""
-        return {"mean": self.mean.grid(self.lattice)}
+    def view(self, outputs):  # noqa: ARG002
+        """Return that no range hides anything."""
+        return
 
 
 def test_a_look_is_one_class(tmp_path, monkeypatch):

@@ -88,22 +88,6 @@ def test_no_neighbour_moves_more_than_its_votes(drawn):
     assert 0.99 <= report.loss_lower_bound(request, occupancy.n_users).max() <= 1
 
 
-@pytest.mark.parametrize("steps", [1, 2, 5, 40, 10_000])
-def test_bins_are_even_and_hold_every_mean(steps):
-    """They cover the bounds, and hold the votes of all pairs, whatever the lattice is."""
-    occupancy = Occupancy.from_dense([[1, 2], [3, 0], [2, 1]])
-    weight = ListedWeights(occupancy, np.array([1, 2, 3, 4, 5]))
-    pooled = PooledMeans.of(weight, steps, Pure(Fraction(1)))
-    rng = np.random.default_rng(steps)
-    sums = PrivateSums(rng.integers(0, steps * occupancy.n + 1, (4, occupancy.n_pairs)))
-    (measured,) = pooled.histogram.measure(sums, Outputs())
-    assert (measured.integers.sum(axis=1) == pooled.total).all()
-    edges = pooled.law(measured.integers[0]).edges
-    assert edges[-1] == steps
-    assert (np.diff(edges) > 0).all()
-    assert np.ptp(np.diff(edges)) <= 1
-
-
 def test_decisions_are_whole_and_have_a_width():
     """Ranges are rounded outward; nothing is empty or off the bounds."""
     choice = PooledChoice.of(FirstRange(3.2, 3.9, 3.5, 0.1, 2.4), 10)

@@ -1,4 +1,4 @@
-"""Array averaging: its figures are the worst case over all values; the published cell."""
+"""Linear mechanisms: their figures are the worst case over all values; the published cell."""
 
 import itertools
 import json
@@ -15,6 +15,8 @@ GRAIN = 8 * 7 * 2.0**-26
 """Rounding of up to seven weights, for bounds of width 8."""
 CAPS = ["median", "sqrt", "minimax", "surrogate", "exact"]
 MECHANISMS = [
+    hv.mechanisms.Baseline(),
+    hv.mechanisms.OptimalClipping(),
     *(hv.mechanisms.ArrayAveraging(cap=cap) for cap in (*CAPS, 1, 2, 9)),
     *(hv.mechanisms.ArrayAveraging("wrap_around", cap) for cap in ("median", "sqrt", 1)),
     hv.mechanisms.OptArrayAveraging(),
@@ -27,7 +29,7 @@ MECHANISMS = [
 def test_figures_are_the_worst_case_over_all_values(mechanism, bounds):
     """Bias and sensitivity are reached by some values and passed by none, to the weights' grain.
 
-    The estimate is linear in the user means, so the worst case has each at a bound. Weights are
+    The estimate misses most, and moves most, with each user mean at a bound. Weights are
     whole parts of 2^-26 of the largest.
     """
     for counts, epsilon in itertools.product(VECTORS, ("0.5", 4)):

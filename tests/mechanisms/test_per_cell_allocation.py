@@ -10,7 +10,7 @@ from hexveil import Occupancy
 from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.per_cell_allocation import MapProblem, PerCell
-from hexveil.mechanisms.sensitivity_report import UNMETERED, LaplaceNoise, Meter, NoisyMax
+from hexveil.mechanisms.sensitivity_report import UNMETERED, Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.single_cell import CellProblem
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
@@ -120,18 +120,3 @@ def test_cells_without_a_stage_publish_their_constant():
     assert (estimates[:, constant] == SPAN / 2).all()
     assert (clipping.figures.grid_step[constant] == 0).all()
     assert clipping.figures.proven.all()
-
-
-def test_a_request_that_was_not_asked_about_has_no_bound():
-    """Less noise than the losses were computed for, or noise of another kind, is refused."""
-    problem, _ = map_problem(n_cells=5)
-    stage = PerCell(hv.mechanisms.AKMV(candidates=16)).allocate(problem, Fraction(3)).next_stage({})
-    (request, *_), (report, *others) = stage.noise({}), stage.sensitivity({})
-    n_users = problem.occupancy.n_users
-    assert (report.loss_lower_bound(request, n_users) > 0).any()
-    assert not any(
-        own.loss_lower_bound(one, 1).any()
-        for one, own in zip(stage.noise({})[1:], others, strict=True)
-    )
-    for wrong in (NoisyMax(request.scale * 0.99), LaplaceNoise(np.array([request.scale]))):
-        assert np.isinf(report.loss_lower_bound(wrong, n_users)).all()

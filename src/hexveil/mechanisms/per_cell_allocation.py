@@ -8,9 +8,8 @@ Sensitivity: that of each cell's own stage, computed from the cell's counts.
 Loss: that of a user is the sum over its cells, since cells have independent noise and each cell's
 loss holds whatever its earlier stages found (adaptive composition). Losses are summed in whole
 parts (`accounting/moves.py`). One common loss of every cell is searched by bisection, so that the
-most exposed user stays within ε by exact accounting. The meter gets the sum over a row with the
-first request of the row, nothing with the others; a request of another scale has no bound, and is
-refused.
+most exposed user stays within ε by exact accounting. The meter adds the moves of all cells of a row
+up again, in the scales that go to the noise source.
 Source: the mechanism of the cell.
 """
 
@@ -29,8 +28,9 @@ from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays, read_only
 from hexveil.mechanisms.contract import DONE, DrawnRow, Stage
-from hexveil.mechanisms.sensitivity_report import NoiseRequest, SensitivityReport, scales_of
+from hexveil.mechanisms.sensitivity_report import NoiseRequest, SensitivityReport
 from hexveil.mechanisms.single_cell import (
+    BoundedStage,
     CellAllocation,
     CellMechanism,
     CellProblem,
@@ -43,7 +43,6 @@ SPENT = 1 - 2.0**-20
 """Part of ε that counts as all of it."""
 PROPORTION = 1 - 2.0**-24
 """A guess stays so much below the limit, since losses round up."""
-NOTHING = read_only(np.zeros(1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,29 +241,6 @@ def stage_name(number: int) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class RowMoves(SensitivityReport):
-    """Losses of users by one request of a row: a `SensitivityReport`.
-
-    Attributes
-    ----------
-    request : NoiseRequest
-        That the losses are of.
-    losses : ndarray of float, shape (n_users,) or (1,)
-        Losses by all requests of the stage for the first of them, nothing for the others.
-    """
-
-    request: NoiseRequest
-    losses: Floats
-
-    def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:
-        """Return each user's loss, rounded down; infinity for another request."""
-        same = type(request) is type(self.request) and np.array_equal(
-            scales_of(request), scales_of(self.request)
-        )
-        return self.losses if same else np.full(n_users, np.inf)
-
-
-@dataclass(frozen=True, eq=False)
 class MapStage(DrawnRow):
     """The stage after some outputs of every cell that has one, cell after cell."""
 
@@ -277,7 +253,7 @@ class MapStage(DrawnRow):
         return stage_name(len(self.earlier))
 
     @cached_property
-    def stages(self) -> list[tuple[slice, Stage, Outputs]]:
+    def stages(self) -> list[tuple[slice, BoundedStage, Outputs]]:
         """Pairs, stage and outputs before it, of each cell that has one."""
         number, cells = len(self.earlier), self.cells
         every = zip(cells.rows, cells.plans, cells.outputs(self.earlier), strict=True)
@@ -296,19 +272,13 @@ class MapStage(DrawnRow):
         """Return the noise of each cell's stage."""
         return tuple(request for _, stage, own in self.stages for request in stage.noise(own))
 
-    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:
-        """Return the losses of users by all numbers of the row, with the first request."""
-        occupancy, parts = self.cells.problem.occupancy.local(), self.cells.parts
-        terms = np.zeros(occupancy.n_pairs, dtype=np.int64)
-        for rows, stage, own in self.stages:
-            for request, report in zip(stage.noise(own), stage.sensitivity(own), strict=True):
-                losses = report.loss_lower_bound(request, rows.stop - rows.start)
-                terms[rows] += parts.rounded_down(losses)
-        losses = parts.lower_bounds(self.cells.sum_parts([terms]))
-        requests = self.noise(earlier)
+    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002  its own
+        """Return how far each user moves the numbers of each cell, by its number in the map."""
+        user = self.cells.problem.occupancy.local().user
         return tuple(
-            RowMoves(request, NOTHING if place else losses)
-            for place, request in enumerate(requests)
+            replace(report, user=user[rows][report.user])
+            for rows, stage, own in self.stages
+            for report in stage.sensitivity(own)
         )
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Measured, ...]:  # noqa: ARG002

@@ -22,7 +22,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_bounds, to_positive_fraction
 from hexveil.mechanisms.contract import DONE, MemoryJournal, NoiseSource, Stage, execute
 from hexveil.mechanisms.private_quantile import ROUND_UP
-from hexveil.mechanisms.sensitivity_report import UNMETERED
+from hexveil.mechanisms.sensitivity_report import UNMETERED, Separate
 from hexveil.mechanisms.stage_data import (
     EstimateGrid,
     Outputs,
@@ -117,6 +117,9 @@ class BoundedStage(Stage, Protocol):
 
     def losses(self) -> Floats:
         """Return each user's loss by this stage at most, rounded up."""
+
+    def sensitivity(self, earlier: Outputs) -> tuple[Separate, ...]:
+        """Return how far each user moves the one number of each query: see `Stage`."""
 
 
 @dataclass(frozen=True, eq=False)

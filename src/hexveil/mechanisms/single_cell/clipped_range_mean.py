@@ -39,7 +39,6 @@ from hexveil.mechanisms.private_quantile import ROUND_UP, PrivateQuantile, RankC
 from hexveil.mechanisms.sensitivity_report import (
     LaplaceNoise,
     NoiseRequest,
-    SensitivityReport,
     Separate,
 )
 from hexveil.mechanisms.single_cell import CellAllocation
@@ -210,7 +209,7 @@ class RangeSum(DrawnRow):
         lower, upper = self.clipping.ends(earlier)
         return (LaplaceNoise(self.scales(self.reading.grain * (upper - lower))[:, None]),)
 
-    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:
+    def sensitivity(self, earlier: Outputs) -> tuple[Separate, ...]:
         """Return by how much each user moves the sum, for the range of the first data set."""
         lower, upper = self.clipping.ends(earlier)
         width = self.reading.grain * int(upper[0] - lower[0])

@@ -60,7 +60,6 @@ from hexveil.mechanisms.contract import DrawnRow
 from hexveil.mechanisms.sensitivity_report import (
     LaplaceNoise,
     NoiseRequest,
-    SensitivityReport,
     Separate,
 )
 from hexveil.mechanisms.single_cell import CellAllocation, CellMechanism, CellProblem
@@ -268,7 +267,7 @@ class LinearSum(DrawnRow):
         """Return the noise of the sum."""
         return (LaplaceNoise(np.array([self.scale])),)
 
-    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
+    def sensitivity(self, earlier: Outputs) -> tuple[Separate, ...]:  # noqa: ARG002
         """Return by how much each user moves the sum."""
         return (Separate.of_one_entry(self.user_sensitivity),)
 

@@ -37,21 +37,12 @@ def weighted_votes(weights):
 def maps(draw):
     """Return an occupancy, whole weights, and two sets of sums that differ in one user's alone."""
     n_users, n_cells = draw(st.integers(1, 7)), draw(st.integers(1, 4))
-    counts = draw(
-        st.lists(
-            st.lists(st.integers(0, 3), min_size=n_cells, max_size=n_cells),
-            min_size=n_users,
-            max_size=n_users,
-        )
-    )
-    table = np.array(counts)
+    rng = np.random.default_rng(draw(st.integers(0, 2**20)))
+    table = rng.integers(0, 4, (n_users, n_cells))
     table[0] = np.maximum(table[0], table.sum(axis=0) == 0)  # each cell has a user
     table[:, 0] = np.maximum(table[:, 0], table.sum(axis=1) == 0)  # and each user a cell
     occupancy = Occupancy.from_dense(table)
-    whole = draw(st.lists(st.integers(1, 9), min_size=occupancy.n_pairs, max_size=99))
-    weight = ListedWeights(occupancy, np.array(whole)[: occupancy.n_pairs])
-    seed = draw(st.integers(0, 2**20))
-    rng = np.random.default_rng(seed)
+    weight = ListedWeights(occupancy, rng.integers(1, 10, occupancy.n_pairs))
     one = rng.integers(0, STEPS * occupancy.n + 1)
     changed = occupancy.user == rng.integers(n_users)
     # Values at the ends move numbers furthest.
@@ -88,20 +79,17 @@ def test_no_neighbour_moves_more_than_its_votes(drawn):
     assert 0.99 <= report.loss_lower_bound(request, occupancy.n_users).max() <= 1
 
 
-def test_decisions_are_whole_and_have_a_width():
+@pytest.mark.parametrize(
+    ("first", "row"),
+    [
+        ((3.2, 3.9, 3.5, 0.1, 2.4), [3, 4, 4, 1, 3]),
+        ((-2.0, -1.0, -1.0, 0.0, 0.0), [0, 1, 0, 1, 1]),
+        ((10.0, 14.0, 12.0, 5.0, 5.0), [9, 10, 10, 5, 5]),
+    ],
+)
+def test_decisions_are_whole_and_have_a_width(first, row):
     """Ranges are rounded outward; nothing is empty or off the bounds."""
-    choice = PooledChoice.of(FirstRange(3.2, 3.9, 3.5, 0.1, 2.4), 10)
-    assert choice == PooledChoice(3, 4, 4, 1, 3)
-    assert PooledChoice.of(FirstRange(-2.0, -1.0, -1.0, 0.0, 0.0), 10) == PooledChoice(
-        0, 1, 0, 1, 1
-    )
-    assert PooledChoice.of(FirstRange(10.0, 14.0, 12.0, 5.0, 5.0), 10).row.tolist() == [
-        9,
-        10,
-        10,
-        5,
-        5,
-    ]
+    assert PooledChoice.of(FirstRange(*first), 10).row.tolist() == row
 
 
 TOP = 64.0

@@ -11,8 +11,6 @@ from hexveil.mechanisms.pooled_law import (
     BeyondRange,
     PooledLaw,
     best_ranges,
-    crowded_range,
-    refined_edges,
     within_reach,
 )
 from hexveil.mechanisms.presence import PresenceSums
@@ -58,20 +56,6 @@ def test_the_error_is_that_of_the_noise(law, total):
     assert abs(means.mean() - truth) < 0.5 * means.std()
 
 
-def test_equal_numbers_give_equal_laws():
-    """Repeats are drawn from a fixed seed: verification makes the same law."""
-    one, other = (PooledLaw.of(EDGES, VOTES, Laplace(3.0)) for _ in range(2))
-    assert (one.draws == other.draws).all()
-
-
-def test_noise_alone_is_a_law():
-    """Where all noisy votes are below 0 there is a law, and an excess that is not sure."""
-    law = PooledLaw.of(EDGES, -VOTES, Laplace(10.0))
-    assert law.share.sum() == pytest.approx(1.0)
-    assert law.above(np.array([0.5])).error[0] > 0.01
-    assert np.isfinite(law.quantile(0.5))
-
-
 QUIET = Laplace(1.0)
 
 
@@ -103,15 +87,6 @@ def test_nothing_lies_beyond_the_bounds():
     assert cut.below.mean[0] == cut.above.mean[1] == 0.0
     assert cut.above.mean[0] == pytest.approx(0.5 * 0.375, rel=0.01)
     assert cut.below.mean[1] == pytest.approx(0.5 * 0.125, rel=0.01)
-
-
-def test_bins_are_narrow_where_most_values_lie():
-    """Of values in one wide bin the next bins are an eighth of it; of wide values all stay wide."""
-    low, high = crowded_range(law_of([0, 0, 95, 5, 0, 0, 0, 0])).tolist()
-    assert PARTS // 4 <= low < high <= 3 * PARTS // 8 + PARTS // 64
-    edges = np.unique(refined_edges(low, high))
-    assert np.diff(edges).min() < PARTS // 64
-    assert crowded_range(law_of([1] * 8)).tolist() == [0, PARTS]
 
 
 @pytest.mark.parametrize("centres", [[0, 0], [PARTS, PARTS], [0, PARTS], [300_000, 700_000]])

@@ -183,17 +183,6 @@ def test_places_are_those_of_a_search(top, steps, grain, seed):
         assert ListedPoints(listed).places(values).tolist() == places.tolist()
 
 
-@given(top=st.integers(1, 10_000), size=st.integers(1, 50), grain=st.sampled_from([1, 1024]))
-def test_bins_are_of_equal_width(top, size, grain):
-    """A value lies in the bin floor(v B/(G S)), the upper bound in the last one."""
-    bins = EvenBins(top, min(size, top), grain)
-    values = np.linspace(0, grain * top, 50).astype(np.int64)
-    exact = [min(int(Fraction(int(v) * bins.size, grain * top)), bins.size - 1) for v in values]
-    assert bins.places(values).tolist() == exact
-    middles = bins.double_middles(np.arange(bins.size))
-    assert ((middles >= 0) & (middles <= 2 * top) & (np.diff(middles, prepend=-1) > 0)).all()
-
-
 def test_midpoint_costs_are_those_of_the_algorithm():
     """IOT Algorithm 3 with step 3 as arg min: costs of the slow definition, on random values."""
     rng = np.random.default_rng(9)

@@ -1,18 +1,13 @@
 """Mechanisms by name and from text; a new one is a class and a line of the registry."""
 
 import inspect
-from fractions import Fraction
 
-import numpy as np
 import pytest
 
 import hexveil as hv
 from hexveil import mechanisms
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import REGISTRY, CellMechanism, parse
-from hexveil.mechanisms.single_cell import CellProblem
-from stage_laws import ExactLoss, Problem
-from user_average import UserAverage
 
 
 @pytest.mark.parametrize("name", REGISTRY)
@@ -102,41 +97,3 @@ def test_anything_else_is_refused(text, message):
     with pytest.raises(InputError, match=message) as error:
         parse(text)
     assert len(str(error.value)) < 600
-
-
-# ---- a new mechanism: one file, tests/user_average.py, and one line of the registry ----
-
-
-@pytest.fixture
-def mechanism(monkeypatch):
-    """Add the line to the registry, and return the mechanism by its text."""
-    monkeypatch.setitem(REGISTRY, "UserAverage", UserAverage)
-    return parse("UserAverage()")
-
-
-def test_a_new_mechanism_is_studied(mechanism):
-    """It is parsed, planned, evaluated, and compared by Auto."""
-    assert repr(mechanism) == "UserAverage()"
-    counts, means = [9, 4, 2, 1], [10.0, 20.0, 30.0, 60.0]
-    plan = mechanism.plan(counts, bounds=(0, 65), epsilon=1)
-    table = hv.evaluation.evaluate(
-        [mechanism, hv.mechanisms.Baseline()], counts=counts, user_means=means, bounds=(0, 65),
-        epsilons=[1], trials=4000,
-    )  # fmt: skip
-    gap = abs(np.mean(means) - np.average(means, weights=counts))
-    scale = 65 / 4
-    expected = gap + scale * np.exp(-gap / scale)
-    error, deviation = table["mae"][0].as_py(), table["standard_error"][0].as_py()
-    assert abs(error - expected) < 5 * deviation
-    assert gap <= plan.worst_case_bias
-    auto = hv.mechanisms.Auto(hv.evaluation.Normal(32, 1), [mechanism, hv.mechanisms.Baseline()])
-    assert auto.plan(counts, bounds=(0, 65), epsilon="0.1").chosen == mechanism
-
-
-def test_a_new_mechanism_loses_what_it_states(mechanism):
-    """Over all neighbours and all outcomes of a small cell: epsilon for each user, exactly."""
-    cell = CellProblem(np.array([2, 1, 1]), Fraction(0), Fraction(1), 3)
-    allocation = mechanism.allocate_cell(cell, Fraction(2))
-    exact = ExactLoss(Problem((2, 1, 1), 3), allocation)
-    assert exact.worst == pytest.approx(allocation.losses())
-    assert exact.worst == pytest.approx([2, 2, 2])

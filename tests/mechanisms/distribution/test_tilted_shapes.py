@@ -10,7 +10,6 @@ from hexveil.mechanisms.distribution.shape_statistics import AskedPoints, pooled
 from hexveil.mechanisms.distribution.tilt_estimation import (
     fit_bins,
     legendre_terms,
-    quantiles,
     solve_tilts,
     tilt,
     tilt_to_means,
@@ -54,16 +53,6 @@ def test_ranks_count_the_points_below_a_record(levels, thresholds):
     assert 0 < ranks[0] < ranks[-1] < 1
     shares = [0.25, *(1 - level for level in levels), *(above @ SHARES)]
     assert ranks @ SHARES == pytest.approx(np.sum(shares) / weight)
-
-
-@pytest.mark.parametrize("level", [0.01, 0.3, 0.5, 0.9, 0.999])
-def test_quantiles_are_those_of_a_walk(level):
-    """The value at which the share below reaches the level, even within bins."""
-    starts, ends = np.array([0.0, 1, 2, 4, 5, 9]), np.array([1.0, 2, 4, 5, 9, 10])
-    grid = np.linspace(0, 10, 100_001)
-    below = np.interp(grid, np.concatenate([[0.0], ends]), np.concatenate([[0], np.cumsum(SHARES)]))
-    expected = grid[np.searchsorted(below, level)]
-    assert quantiles(SHARES, level, starts, ends) == pytest.approx(expected, abs=2e-4)
 
 
 def test_bins_without_noise_are_fitted():

@@ -16,7 +16,7 @@ from hexveil.mechanisms.presence.contribution import (
     split_weights,
     unit_weights,
 )
-from hexveil.model.private_pairs import MAX_RECORDS, PrivatePairs
+from hexveil.model.private_pairs import PrivatePairs
 
 N_CELLS, SPAN = 5, 40
 ANY_COUNT = st.one_of(st.integers(1, 30), st.integers(-5, 2**62))
@@ -85,15 +85,6 @@ def test_weights_are_those_of_the_definition():
             assert weights[5 * unit : 5 * unit + 5].tolist() == expected
 
 
-def test_nothing_overflows_at_the_declared_limits():
-    """Counts, prices and weights at their limits give exact whole numbers."""
-    rows = [(c, 0, 2**62, 0) for c in range(N_CELLS)]
-    pairs = pairs_of(rows)
-    assert pairs.records.tolist() == [MAX_RECORDS] * N_CELLS
-    weights = unit_weights(pairs, np.full(N_CELLS, MAX_PRICE), 0)
-    assert weights.tolist() == [PARTS // N_CELLS] * N_CELLS
-
-
 WINDOW = CellWindow(np.ones(4, dtype=np.int64), np.full(4, PARTS // 4), np.full(4, 3 * PARTS // 4))
 MEDIAN = PARTS // 3
 QUIET = 2 * PARTS / 1000
@@ -114,16 +105,6 @@ def test_prices_fall_with_released_weight():
     assert prices.tolist() == pytest.approx(
         [MAX_PRICE, MAX_PRICE * root / 8, MAX_PRICE * root / 100, MAX_PRICE * root / 200], abs=1
     )
-
-
-def test_cells_below_the_threshold_have_no_price():
-    """A closed cell has price 0 and has the median for a centre."""
-    row = noisy([1, 50, 50, 50], [1.0, 0.5, 0.0, -0.5])
-    centres, prices = MapRefinement(QUIET, 5 * PARTS, MEDIAN).centres_and_prices(WINDOW, row)
-    assert prices[0] == 0
-    assert (prices[1:] == MAX_PRICE).all()
-    assert centres[0] == MEDIAN
-    assert centres[1:] == pytest.approx(PARTS / 2 + PARTS / 4 * np.array([0.5, 0, -0.5]), rel=1e-3)
 
 
 def test_a_map_without_open_cells_is_closed_throughout():

@@ -28,7 +28,6 @@ from hexveil.mechanisms.presence.presence_allocation import (
 from hexveil.mechanisms.presence.presence_decoding import (
     decode_map,
     lowest_weights,
-    noise_quantile95,
     ratio_interval,
 )
 from hexveil.mechanisms.sensitivity_report import Meter
@@ -128,17 +127,6 @@ def decoded(low, high, noisy, law, *, beyond=0.0):
     excess = Excess(*(np.full(2, one) for one in (beyond, beyond**2, 0.0)))
     centres = np.full(2, (low + high) // 2)
     return decode_map(window, noisy, law, BeyondRange(excess, excess, 0.1), centres)
-
-
-def test_the_quantile_of_the_noise_of_a_ratio():
-    """The closed form is the 95 % quantile of simulated noise, for several ratios."""
-    rng = np.random.default_rng(4)
-    x, y = rng.laplace(size=(2, 200_000))
-    for z in (0.0, 0.3, 0.8, 1.0):
-        (quantile,) = noise_quantile95(np.array([z]))
-        above = np.abs((1 - z) * x - (1 + z) * y) > quantile
-        # Five standard errors of 200,000 draws at 0.05.
-        assert abs(above.mean() - 0.05) < 0.0025
 
 
 @pytest.mark.parametrize("weight", [0.0, 3.0, 40.0])

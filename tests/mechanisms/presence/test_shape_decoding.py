@@ -70,19 +70,6 @@ def test_bins_are_placed_at_quantiles_and_thresholds():
     assert DENSITY.quantile_place(atom, 4, np.array([3])).max() == 1
 
 
-@pytest.mark.parametrize("share", [0.02, 0.9])
-def test_pooled_shares_follow_noisy_bins(share):
-    """Shares are positive and sum to one; without noise they are those of the bins."""
-    place = DENSITY.wide_place(8)
-    noisy = 1000 * np.array([share, *np.full(7, (1 - share) / 7)])
-    even = DENSITY.even_shares(noisy, place, 1e-6)
-    assert np.bincount(place, even) == pytest.approx(noisy / 1000, abs=0.004)
-    smooth, nothing = DENSITY.smooth_shares(noisy / 1000, place, 0.005**2), np.zeros(8)
-    for shares in (even, smooth, DENSITY.even_shares(nothing, place, 1.0)):
-        assert (shares > 0).all()
-        assert shares.sum() == pytest.approx(1.0)
-
-
 def test_a_cell_unlike_all_others_is_described_by_a_tilt():
     """Many noisy cells alike, and one with values at both ends: its median is not where it was."""
     shares, place = np.full(40, 1 / 40), np.arange(40) // 10

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.mechanisms.single_cell import auto as module
 from hexveil.mechanisms.single_cell import study_cell
 from hexveil.mechanisms.single_cell.auto import PAPERS_MECHANISMS, compare_candidates
 
@@ -33,21 +31,6 @@ def regrets(counts, means, bounds, trials=3000):
         best = min(errors[one.name, float(epsilon)] for one in PAPERS_MECHANISMS)
         found.append(errors[plan.chosen.name, float(epsilon)] / best - 1)
     return found
-
-
-def test_the_plan_is_the_chosen_mechanisms():
-    """Every figure, a release and simulations are those of the chosen mechanism's own plan."""
-    for epsilon in ("0.25", 8):
-        plan = hv.mechanisms.Auto().plan(COUNTS, bounds=BOUNDS, epsilon=epsilon)
-        alone = plan.chosen.plan(COUNTS, bounds=BOUNDS, epsilon=epsilon)
-        figures = ("epsilon", "sensitivity", "noise_scale", "worst_case_bias", "worst_case_error",
-                   "bound95")  # fmt: skip
-        assert [getattr(plan, f) for f in figures] == [getattr(alone, f) for f in figures]
-        for means in (np.zeros(60), np.full(60, 65.0), np.linspace(0, 65, 60)):
-            noise = [SimulatedNoise(np.random.default_rng(1), 1) for _ in range(2)]
-            assert plan.estimate(means, noise[0]) == alone.estimate(means, noise[1])
-            many = [p.simulate(means, np.random.default_rng(1), 5) for p in (plan, alone)]
-            assert (many[0] == many[1]).all()
 
 
 def test_the_best_prediction_is_chosen():
@@ -125,17 +108,6 @@ def test_predictions_agree_with_a_study(mechanism, prior):
     study, error = table["mae"][0].as_py(), table["standard_error"][0].as_py()
     assert abs(found.mae - study) < 5 * np.hypot(found.standard_error, error)
     assert found.standard_error < 0.05 * found.mae
-
-
-def test_a_clearly_worse_plan_is_dropped_and_the_best_is_not():
-    """Trials of a bad plan end early, those of the best run to the end."""
-    good, bad = compare_candidates(
-        plans([hv.mechanisms.ArrayAveraging(), hv.mechanisms.Baseline()]),
-        CELL,
-        hv.evaluation.PerUser(),
-        1024,
-    )
-    assert (good.trials, bad.trials) == (1024, module.FIRST_TRIALS)
 
 
 def test_samples_beyond_memory_are_refused_before_any_is_drawn():

@@ -70,6 +70,15 @@ def test_quantile_release_step_by_step():
     assert high.tolist() == [-3, -3, -2, -2, -1, 0, 0, 0, -1]
 
 
+@pytest.mark.parametrize("chosen", [0, 5, 8])
+def test_a_range_of_one_point_is_widened_to_one_quantum(chosen):
+    """With both ends at one candidate the estimate is there, at noise of one quantum's size."""
+    plan = hv.mechanisms.FixedQuantile(candidates=8).plan([1] * 4, bounds=(-4, 4), epsilon=2)
+    noise = ScriptedNoise([chosen, chosen])
+    assert plan.estimate([-2, 0, 1, 4], noise) == pytest.approx(chosen - 4, abs=1e-5)
+    assert noise.scales == pytest.approx([GRAIN])
+
+
 def test_levy_release_step_by_step():
     """One choice among the middles of the bins with half of ε, then the range around it."""
     plan = hv.mechanisms.Levy(gamma=0.2, cap=100).plan([100] * 4, bounds=(0, 8), epsilon=1)

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from hexveil.mechanisms.contract import DONE
-from hexveil.mechanisms.distribution.combined_stages import ColumnSums
+from hexveil.mechanisms.distribution import ColumnSums
 from hexveil.mechanisms.presence import PresenceSums
 from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums

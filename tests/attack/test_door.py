@@ -41,7 +41,7 @@ MEASURES = {
     "mechanisms/contract.py", "mechanisms/stage_data.py",
     "mechanisms/presence/__init__.py", "mechanisms/presence/contribution.py",
     "mechanisms/presence/count_map.py",
-    "mechanisms/distribution/binned_stage.py", "mechanisms/distribution/combined_stages.py",
+    "mechanisms/distribution/binned_stage.py", "mechanisms/distribution/__init__.py",
 }  # fmt: skip
 """Modules that make integers of sums, each with a proof of their sensitivity in its head."""
 STUDIES = {
@@ -60,7 +60,7 @@ KERNELS = {
     "_scored", "_cell_bins", "_pooled_bins",
 }  # fmt: skip
 """Functions that are given the sums, or the counts by bin, of a block of pairs."""
-HOLDERS = "combined_stages", "binned_stage"
+HOLDERS = "__init__", "binned_stage"
 SINGLE_CELL = {"outputs", "estimates", "noiseless_estimates", "_outcomes", "_errors"}
 """Functions of `mechanisms/single_cell/` that run a study on simulated sums."""
 RELEASERS = {"publishing/pipeline.py"}

@@ -17,6 +17,7 @@ from hexveil.accounting.noise_law import Gaussian, Laplace
 from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.contract import DONE, MemoryJournal, execute
+from hexveil.mechanisms.distribution import CombinedStages, Component
 from hexveil.mechanisms.distribution.binned_stage import (
     BinnedSums,
     PricedColumn,
@@ -25,7 +26,6 @@ from hexveil.mechanisms.distribution.binned_stage import (
     cell_bins,
     check_room,
 )
-from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
 from hexveil.mechanisms.distribution.pooled_shape import BinnedMap, PooledShape
 from hexveil.mechanisms.distribution.shape_statistics import GRAIN, IndicatorScores
 from hexveil.mechanisms.noise import VettedNoise

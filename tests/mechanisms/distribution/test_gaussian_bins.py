@@ -18,9 +18,8 @@ from hexveil.accounting.noise_law import Gaussian
 from hexveil.accounting.promise import PARTS, Squares
 from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.contract import MemoryJournal, execute
-from hexveil.mechanisms.distribution import binned_stage
+from hexveil.mechanisms.distribution import CombinedStages, binned_stage
 from hexveil.mechanisms.distribution.binned_stage import cell_bins
-from hexveil.mechanisms.distribution.combined_stages import CombinedStages
 from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.stage_data import Outputs

@@ -15,7 +15,7 @@ from forged_columns import changed_manifest
 from hexveil.accounting.gaussian_composition import calibrated_square
 from hexveil.accounting.promise import Pure, Squares
 from hexveil.base.errors import BudgetError, HexveilError, InputError
-from hexveil.mechanisms.distribution.combined_stages import CombinedStages
+from hexveil.mechanisms.distribution import CombinedStages
 from hexveil.mechanisms.presence.count_map import CountAllocation
 from hexveil.mechanisms.presence.presence_allocation import MapForm, PresenceAllocation
 from hexveil.publishing.booking import balance_of

@@ -24,7 +24,7 @@ from hexveil.accounting.error_model import PRIOR_SHARE
 from hexveil.accounting.promise import check_units, of_amount
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
+from hexveil.mechanisms.distribution import CombinedStages, Component
 from hexveil.model.statistic_terms import Estimator, Quantile, Share, Term, parse_statistics
 from hexveil.planning.component import (
     PlainComponent,

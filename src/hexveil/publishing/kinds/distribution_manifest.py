@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hexveil.mechanisms.contract import StagedPlan
-    from hexveil.mechanisms.distribution.combined_stages import Component
+    from hexveil.mechanisms.distribution import Component
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.distribution.distribution_plan import DistributionComponent
     from hexveil.planning.moment_component import MomentComponent

@@ -235,11 +235,6 @@ class PlannedCells:
         return np.array([[float(plan.estimate(own)[0]) for plan, own in cells]])
 
 
-def stage_name(number: int) -> str:
-    """Return the name of a stage's row."""
-    return f"stage {number}"
-
-
 @dataclass(frozen=True, eq=False)
 class MapStage(DrawnRow):
     """The stage after some outputs of every cell that has one, cell after cell."""
@@ -250,7 +245,7 @@ class MapStage(DrawnRow):
     @property
     def name(self) -> str:
         """Name of its row."""
-        return stage_name(len(self.earlier))
+        return f"stage {len(self.earlier)}"
 
     @cached_property
     def stages(self) -> list[tuple[slice, BoundedStage, Outputs]]:

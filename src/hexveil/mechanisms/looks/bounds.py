@@ -120,21 +120,11 @@ class WithinBounds(ClippingKind):
 
     def mean_error(self, problem: PlanningProblem, rows: PlanAllocation) -> ErrorModel:
         """Return the error model of the means."""
-        span, noise = problem.span, rows.mean_noise(problem)
-        share, constant = (
-            rows.clipped_share(problem, "mean"),
-            constant_error("mean", problem.occupancy),
-        )
-        return ErrorModel("mean", span, noise, share, constant, law=problem.request.law)
+        return _error_model("mean", problem.span, rows.mean_noise(problem), problem, rows)
 
     def variance_error(self, problem: PlanningProblem, rows: PlanAllocation) -> ErrorModel:
         """Return the error model of the variances."""
-        unit, noise, occupancy = problem.span**2, rows.variance_noise, problem.occupancy
-        share, constant = (
-            rows.clipped_share(problem, "variance"),
-            constant_error("variance", occupancy),
-        )
-        return ErrorModel("variance", unit, noise, share, constant, law=problem.request.law)
+        return _error_model("variance", problem.span**2, rows.variance_noise, problem, rows)
 
     def losses(
         self, problem: PlanningProblem, rows: PlanAllocation, variance: ErrorModel | None = None
@@ -194,6 +184,13 @@ class WithinBounds(ClippingKind):
             rows.clipped_share(problem, "variance") if variance is None else variance.clipped_share
         )
         return np.equal(known, 0.0)
+
+
+def _error_model(
+    name: str, unit: Floats, noise: Floats, problem: PlanningProblem, rows: PlanAllocation
+) -> ErrorModel:
+    share, constant = rows.clipped_share(problem, name), constant_error(name, problem.occupancy)
+    return ErrorModel(name, unit, noise, share, constant, law=problem.request.law)
 
 
 def _mean_moves(problem: PlanningProblem, rows: PlanAllocation) -> StatisticMoves:

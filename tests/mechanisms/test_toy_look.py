@@ -1,6 +1,8 @@
 """A new look at values is one class: it is planned, saved, released, verified and shown."""
 
+import ast
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -8,14 +10,18 @@ import numpy as np
 import hexveil as hv
 from hexveil.accounting.error_model import ErrorModel, constant_error
 from hexveil.mechanisms.contract import DONE
-from hexveil.mechanisms.looks import ClippingKind, lattice_of, weighted_losses
+from hexveil.mechanisms.looks import ClippingKind, ReleaseAllocation, lattice_of, weighted_losses
 from hexveil.mechanisms.looks.clipped_mean import CELLS
 from hexveil.mechanisms.looks.weighted_mean import WeightedMean
 from hexveil.mechanisms.looks.weighted_ranges import WeightedStages
-from hexveil.planning.serialization import codec
+from hexveil.planning.serialization import (
+    codec,
+    plan_codec,  # noqa: F401  it knows all kinds
+)
 from hexveil.planning.serialization.plan_codec import decode, encode
 from listed_weights import ListedWeights
 from publishing.setting import dataset_of
+from source_trees import parsed
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,3 +109,36 @@ def test_a_look_is_one_class(tmp_path, monkeypatch):
     hv.verify(folder)
     assert "</html>" in (folder / "report.html").read_text("utf-8")
     codec._hints.cache_clear()
+
+
+# ---- nothing asks for a kind ----
+
+SOURCE = Path(__file__).resolve().parents[2] / "src"
+
+
+def kinds(*bases):
+    """Return all classes below these."""
+    below = [kind for base in bases for kind in base.__subclasses__()]
+    return [*below, *kinds(*below)] if below else []
+
+
+def asked(tree, names):
+    """Return the names of classes that are asked for, by `isinstance` or in a `match`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.MatchClass) and isinstance(node.cls, ast.Name):
+            yield from names & {node.cls.id}
+        called = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        if called and node.func.id == "isinstance":
+            yield from names & {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+
+
+def test_nothing_asks_for_a_kind_of_clipping():
+    """What differs between kinds is a method or an attribute of theirs."""
+    homes = {kind.__name__: kind.__module__ for kind in kinds(ClippingKind, ReleaseAllocation)}
+    assert len(homes) >= 9
+    branches = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        module = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+        names = {name for name, home in homes.items() if home != module}
+        branches += [f"{module}: {name}" for name in asked(parsed(path.read_text("utf-8")), names)]
+    assert branches == []

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.mechanisms import noise
+from hexveil.mechanisms import noise, parse
 from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.looks.one_range import PrivateRange
 from hexveil.mechanisms.noise import VettedNoise
-from hexveil.mechanisms.sensitivity_report import Meter
+from hexveil.mechanisms.sensitivity_report import UNMETERED, Meter
+from hexveil.mechanisms.single_cell import CellProblem
+from hexveil.mechanisms.stage_data import PrivateSums
 from hexveil.model.pair_columns import (
     WEIGHT_RESOLUTION,
     FactoredWeights,
@@ -23,8 +25,10 @@ from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.moment_tables import allocation_of
 from hexveil.planning.serialization import codec
 from hexveil.publishing.pipeline import private_sums
+from hexveil_research.mechanisms.foresight import Foresight
 from listed_weights import ListedWeights
 from publishing.setting import dataset_of, plan_of
+from scripted_noise import ScriptedNoise
 
 GOLDENS = json.loads(Path(__file__).with_name("release_goldens.json").read_text("utf-8"))
 COUNTS = np.array([[3, 2, 1], [2, 2, 0], [1, 4, 0], [5, 1, 0]])
@@ -188,3 +192,51 @@ def test_each_user_loses_what_is_booked(kind):
         assert spent.max() > 0.999
     else:
         assert spent == pytest.approx(1, rel=0, abs=1e-12)
+
+
+# ---- mechanisms of one cell ----
+
+FILE = Path(__file__).with_name("mechanism_goldens.json")
+CELL_GOLDENS = json.loads(FILE.read_text(encoding="utf-8"))
+CELL_COUNTS = [9, 7, 7, 5, 4, 4, 3, 2, 2, 2, 1, 1]
+TOTAL = [402, 350, 21, 3000, 1999, 800, 2999, 0, 1000, 1500, 500, 1000]
+SPAN, TRIALS = 1000, 100_000
+
+
+def measured(name):
+    """Return the integers and scales that a mechanism hands to the noise source."""
+    cell = CellProblem(np.array(CELL_COUNTS), Fraction(0), Fraction(1), SPAN)
+    allocation = parse(name).allocate_cell(cell, Fraction(3, 2))
+    noise = ScriptedNoise([3, 9])
+    execute(allocation, PrivateSums(np.array(TOTAL)), noise, MemoryJournal(), UNMETERED)
+    return {
+        "losses": allocation.losses().tolist(),
+        "scores": [np.unique(scores, return_counts=True)[0].tolist() for scores in noise.scores],
+        "selection_scales": noise.selection_scales,
+        "sums": noise.sums,
+        "scales": noise.scales,
+    }
+
+
+@pytest.mark.parametrize("name", CELL_GOLDENS["integers"])
+def test_integers_and_scales_are_as_recorded(name):
+    """Scores, sums and scales at the source are the recorded ones, and so are losses."""
+    found, recorded = measured(name), CELL_GOLDENS["integers"][name]
+    assert found["scores"] == recorded["scores"]
+    assert found["sums"] == recorded["sums"]
+    for kind in ("losses", "selection_scales", "scales"):
+        assert found[kind] == pytest.approx(recorded[kind], rel=1e-12)
+
+
+@pytest.mark.parametrize("name", CELL_GOLDENS["errors"])
+def test_errors_are_those_of_the_earlier_implementation(name):
+    """Mean absolute errors agree with those recorded, 5 standard errors aside."""
+    study = CELL_GOLDENS["study"]
+    means = np.array(study["user_means"])
+    truth = means @ CELL_COUNTS / sum(CELL_COUNTS)
+    mechanism = Foresight() if name == "Foresight()" else parse(name)
+    for epsilon, mae, deviation in CELL_GOLDENS["errors"][name]:
+        plan = mechanism.plan(CELL_COUNTS, bounds=study["bounds"], epsilon=epsilon)
+        errors = np.abs(plan.simulate(means, np.random.default_rng(5), TRIALS) - truth)
+        own = errors.std() / TRIALS**0.5
+        assert abs(errors.mean() - mae) < 5 * np.hypot(own, deviation)

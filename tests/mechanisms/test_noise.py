@@ -89,16 +89,6 @@ def test_each_entry_has_its_own_scale():
         assert size_distance(own, scale) <= allowed(own)
 
 
-def test_values_come_through():
-    """Noise is added to each entry's own value, and the caller's values stay as they are."""
-    values = np.array([-(10**15), 0, 10**15])
-    kept = values.copy()
-    noisy = add_laplace(values, np.array([3.0, 1.0, 3.0]))
-    assert np.abs(noisy - values).max() < 512 * 3
-    assert values.tolist() == kept.tolist()
-    assert noisy.dtype == np.int64
-
-
 def test_noise_is_never_the_same_twice():
     """There is no seed: two calls differ."""
     assert noise_of(1e9, draws=50).tolist() != noise_of(1e9, draws=50).tolist()

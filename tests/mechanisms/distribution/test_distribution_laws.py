@@ -6,7 +6,6 @@ along paths of outputs, for all data sets of a world; with a δ squares of the l
 """
 
 import itertools
-import math
 from dataclasses import replace
 from fractions import Fraction
 
@@ -329,19 +328,3 @@ def test_broken_twins_are_refused(twin, monkeypatch):
     if plan.losses()[0] <= divided * (1 + 1e-6):
         with pytest.raises(HexveilError, match="would cost a unit more"):
             execute(plan, sums, source, MemoryJournal(), Meter(plan.losses(), squared=True))
-
-
-def test_a_charge_for_coming_or_going_is_found():
-    """M in place of √2 M, and a sum of squares of bins rounded apart, miss what the law says."""
-    stage = gaussian_stage(600)
-    (request,), (report,) = stage.noise(Outputs()), stage.sensitivity(Outputs())
-    divisor = np.ceil(math.sqrt(2) * report.weights.divisor).astype(np.int64)
-    half = replace(report, weights=replace(report.weights, divisor=divisor))
-    measured = np.array([stage.measure(one, Outputs())[0].integers[0] for one in world()])
-    true = (((measured[:, None] - measured[None]) / 1000.0) ** 2).sum(axis=2).max()
-    assert true == pytest.approx(report.squares_lower_bound(request, 2)[0], rel=1e-9)
-    assert true > 1.1 * half.squares_lower_bound(request, 2)[0]
-    # Pure stages state no square, and Gaussian ones no pure loss: each meter refuses the other.
-    (other,) = stage_of().sensitivity(Outputs())
-    assert math.isinf(other.loss_lower_bound(request, 2)[0])
-    assert math.isinf(report.loss_lower_bound(request, 2)[0])

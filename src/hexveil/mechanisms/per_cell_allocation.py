@@ -6,10 +6,9 @@ call for the noise of all sums. Cells may differ in mechanism (`Auto`).
 Neighbours: all values of one user, in all its cells at once, change within the bounds.
 Sensitivity: that of each cell's own stage, computed from the cell's counts.
 Loss: that of a user is the sum over its cells, since cells have independent noise and each cell's
-loss holds whatever its earlier stages found (adaptive composition). Losses are summed in whole
-parts (`accounting/moves.py`). One common loss of every cell is searched by bisection, so that the
-most exposed user stays within ε by exact accounting. The meter adds the moves of all cells of a row
-up again, in the scales that go to the noise source.
+loss holds whatever its earlier stages found (adaptive composition). One common loss of every cell
+is searched by bisection, so that the most exposed user stays within ε by exact accounting. The
+meter adds the moves of all cells of a row up again, in the scales that go to the noise source.
 Source: the mechanism of the cell.
 """
 
@@ -23,7 +22,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from hexveil.accounting.moves import LossParts
+from hexveil.accounting.moves import add_up
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays, read_only
@@ -142,12 +141,6 @@ class PlannedCells:
         return [allocate(cell, epsilon, choice) for cell, choice in chosen]
 
     @cached_property
-    def parts(self) -> LossParts:
-        """Parts in which losses are added."""
-        most = int(self.problem.occupancy.cells_per_user.max())
-        return LossParts.of_cells(self.cell_epsilon, most)
-
-    @cached_property
     def figures(self) -> CellFigures:
         """Figures of all cells' plans."""
         return CellFigures.of(self.plans)
@@ -193,16 +186,13 @@ class PlannedCells:
 
     def _sum(self, losses: Iterable[Floats]) -> Floats:
         """Return each user's sum over its cells, rounded up."""
-        parts = self.sum_parts(map(self.parts.rounded_up, losses))
-        bounds: Floats = read_only(self.parts.upper_bounds(parts))
-        return bounds
+        return self.sum_pairs(np.concatenate(list(losses)))
 
-    def sum_parts(self, parts: Iterable[Ints]) -> Ints:
-        """Return each user's sum of parts of losses, of the pairs of all cells in order."""
+    def sum_pairs(self, losses: Floats) -> Floats:
+        """Return each user's sum over the pairs of all cells in order, rounded up."""
         occupancy = self.problem.occupancy.local()
-        total = np.zeros(occupancy.n_users, dtype=np.int64)
-        np.add.at(total, occupancy.user, np.concatenate(list(parts)))
-        return total
+        bounds: Floats = read_only(add_up(occupancy.user, (losses,), occupancy.n_users, up=True))
+        return bounds
 
     # ---- stages ----
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, cast
 import typer
 
 from hexveil.base.errors import InputError
-from hexveil.base.optional_packages import require_package
 from hexveil.base.work_share import DRAWS, ESTIMATES, PLANNING, RELEASING, WRITING
 from hexveil.cli import receipts, shared_steps
 from hexveil.cli.output.plan_text import map_rows
@@ -27,10 +26,10 @@ from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
 from hexveil.model.cells import Cells
 from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns
+from hexveil.planning import saved_plans
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.feasibility.grids import OTHER_GRIDS, on_declared_grids
 from hexveil.planning.plan import Plan
-from hexveil.planning.serialization import plan_folder
 from hexveil.publishing import signing
 from hexveil.publishing.catalogue.holder_statements import Catalogue
 from hexveil.publishing.folder import FolderOptions
@@ -240,11 +239,10 @@ def _judge_in_series(plan: Plan, facts: Any, earlier: int, warning: str) -> str 
 
 
 def _as_saved(run: Run, folder: Path) -> PlannedRelease:
-    """Return the release of a saved plan. Mistakes in it are reported before records are read."""
-    plan = None if plan_folder.needs_records(folder) else Plan.load(folder)
+    """Return the release of a saved plan; any other folder is refused before records are read."""
+    saved_plans.read_words(folder)
     dataset: Any = shared_steps.read_releasable(run)
-    plan = plan or Plan.load(folder, dataset)
-    return PlannedRelease(run, plan, None, dataset)
+    return PlannedRelease(run, Plan.load(folder, dataset), None, dataset)
 
 
 # ---- declarations ----
@@ -303,7 +301,7 @@ def signer_of(run: Run) -> SigningKey | None:
 
 
 def folder_extras(run: Run, path: str = "") -> dict[str, Any]:
-    """Return the optional inputs of a folder, checked: context, key, page, tiles, facts.
+    """Return the optional inputs of a folder, checked: context, key, page, facts.
 
     Parameters
     ----------
@@ -312,9 +310,7 @@ def folder_extras(run: Run, path: str = "") -> dict[str, Any]:
         Where the folder is, below the address that the run states.
     """
     signer_of(run)
-    if run.release.tiles:
-        require_package("pyogrio", "tiles")
-    names = ("context", "sign", "tiles", "title", "subtitle", "language", "hide_geography")
+    names = ("context", "sign", "title", "subtitle", "language", "hide_geography")
     # Refuses a title that the folder would refuse after the budget is spent.
     FolderOptions(
         title=run.release.title or "",

@@ -51,7 +51,7 @@ from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import Weights
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.allocation import PlanAllocation, PlanningProblem, weighted_rows
-from hexveil.planning.calibration import fit_noise
+from hexveil.planning.optimizers.calibration import fit_noise
 from hexveil.smoothing.user_mean_law import CellDesign
 
 FIRST_SHARE = Fraction(3, 10)

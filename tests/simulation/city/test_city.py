@@ -13,18 +13,12 @@ from scipy.sparse.csgraph import connected_components
 
 import hexveil as hv
 from examples import examples
-from hexveil.simulation.city import SCHEMA, City, fleet, motion, streets, write_parquet
+from hexveil.simulation.city import SCHEMA, City, streets, write_parquet
 
 
 def table(city):
     """Return all records."""
     return pa.Table.from_batches(city.batches())
-
-
-@pytest.fixture(scope="module")
-def week():
-    """Return a small city's week; a Sunday is its last day."""
-    return table(City(users=60, days=7, seed=3, interval="2min"))
 
 
 @given(
@@ -64,18 +58,6 @@ def test_more_days_begin_with_the_same_days():
     assert [a.equals(b) for a, b in zip(short, long[: len(short)], strict=True)] == [True] * 2
 
 
-@pytest.mark.slow
-def test_a_bus_is_at_one_place_at_a_time(week):
-    """Records of one bus at one time are exact repeats, of a small share."""
-    week = week.slice(5_000, 20_000)
-    unique = week.group_by(week.schema.names[:2]).aggregate([("speed", "count_distinct")])
-    assert pc.max(unique["speed_count_distinct"]).as_py() == 1
-    repeated = 1 - unique.num_rows / week.num_rows
-    assert 0.01 < repeated < 0.03
-    rows = {tuple(map(str, row.values())) for row in week.to_pylist()}
-    assert len(rows) == unique.num_rows
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -99,55 +81,6 @@ def test_arguments_without_sense_are_refused(given, message):
     """The sentence names the argument and what came."""
     with pytest.raises(hv.InputError, match=message):
         City(**given)
-
-
-# ---- How buses move: speeds and places fit together, chains have no gaps ----
-
-
-USERS = 60
-
-
-@pytest.fixture(scope="module")
-def ground():
-    """Return the streets, routes and buses of a small city."""
-    return City(users=USERS, days=1, seed=6)._ground
-
-
-@pytest.fixture(scope="module")
-def day(ground):
-    """Return one Monday: duties, runs and legs driven."""
-    generator = np.random.default_rng(3)
-    duties = fleet.duties(ground.fleet, slice(0, USERS), sunday=False, generator=generator)
-    factors = motion.street_factors(ground.streets.length.size, generator)
-    return (duties, *motion.drive(ground, duties, factors, generator))
-
-
-@given(
-    length=st.floats(150, 900),
-    speeds=st.tuples(st.floats(0, 10), st.floats(2, 18), st.floats(0, 10)),
-)
-def test_the_way_is_the_integral_of_the_speed(length, speeds):
-    """Adding up the speed gives the share of the leg at every moment, and all of it at the end."""
-    entry, cruise, leave = (np.array([number]) for number in speeds)
-    top, moving = motion._top_speed(np.array([length]), entry, cruise, leave)
-    driven = motion.Drive(
-        leg=np.zeros(1, int), run=np.zeros(1, int), start=np.zeros(1), end=moving + 30,
-        moving=moving, entry=entry.astype(np.float32), top=top.astype(np.float32),
-        leave=leave.astype(np.float32),
-    )  # fmt: skip
-
-    class Legs:
-        length = np.array([0.0], dtype=np.float32)
-
-    Legs.length = np.array([length], dtype=np.float32)
-    second = np.linspace(0.0, float(moving[0]) * 0.999999, 4_001)
-    share, speed = motion.observe(Legs, driven, np.zeros(second.size, int), second)
-    way = np.concatenate([[0.0], np.cumsum((speed[1:] + speed[:-1]) / 2 * np.diff(second))])
-    assert np.abs(way / length - share).max() < 2e-3
-    assert share[-1] == pytest.approx(1, abs=1e-3)
-    assert np.abs(np.diff(speed)).max() <= motion.ACCELERATION * second[1] * 1.05 + 1e-4
-    share, speed = motion.observe(Legs, driven, np.zeros(1, int), moving + 10)
-    assert (share[0], speed[0]) == (pytest.approx(1, abs=1e-6), 0)
 
 
 # ---- Streets and routes: one piece, of the right size, and routes that follow the streets ----

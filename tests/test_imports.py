@@ -122,9 +122,9 @@ TABLE = {
     "__init__": Room((EVERY_ROOM,)),
 }
 PRIVATE_PRESENCE = {
-    *("PrivatePairs", "PairBlocks", "PresenceSums", "private_pairs", "total_over_units"),
+    *("PrivatePairs", "PresenceSums", "private_pairs", "total_over_units"),
     *("PrivateDataset", "private_dataset", "fetch_declared"),
-    *("PrivateColumns", "SparkPairBlocks", "pair_blocks", "read_private_sums", "declared_sums"),
+    *("PrivateColumns", "declared_sums"),
 }
 """Names through which records of private presence can be had."""
 SEES_PRIVATE_PRESENCE = ("records", "publishing", "mechanisms/presence")

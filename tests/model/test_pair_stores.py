@@ -143,7 +143,7 @@ def test_its_fingerprint_says_who_reported_where_and_not_where_blocks_begin(occu
 def test_pairs_themselves_are_not_there():
     """What needs them is refused in a sentence that says what to do instead; nothing else is."""
     apart = distributed(hv.Occupancy.from_dense([[3, 1], [2, 2]]), 1)
-    with pytest.raises(InputError, match=r"all 4 pairs .* raise spark.hexveil.pairsOnDriver"):
+    with pytest.raises(InputError, match=r"all 4 pairs .* read with more memory"):
         apart.local()
     assert not {"cell", "user", "n", "start"} & set(dir(apart))
     assert repr(apart) == "DistributedOccupancy(n_cells=2, n_users=2, n_pairs=4)"

@@ -15,8 +15,7 @@ from hexveil.model.statistic_terms import Term, fine_bins
 from hexveil.records.select import Select
 from hexveil.records.sources.cache import Cache
 from hexveil.records.sources.columns import strip_value_members
-from hexveil.records.sources.record_format import PLAIN, RecordFormat
-from hexveil.records.sources.versions import NOT_DECLARED, join_pairs
+from hexveil.records.sources.record_format import NOT_DECLARED, PLAIN, RecordFormat, join_pairs
 
 Repeats = Literal["drop", "keep"]
 
@@ -221,7 +220,7 @@ class ReadRequest:
     Attributes
     ----------
     columns, rules, memory, format, value_unit, version, cache
-        See `hexveil.records.read`; `version` is a line of `hexveil.records.sources.versions`.
+        See `hexveil.records.read`; `version` is a line of `hexveil.records.sources.record_format`.
     offsets : bool
         Whether it is known that every kept record's time has an offset; looked at only under two
         clocks (`Rules.two_clocks`).

@@ -68,12 +68,12 @@ class CellLikelihoods(ReadOnlyArrays):
         >>> own.number.round(3), own.variance.round(3)
         (array([1.]), array([0.25]))
         """
-        before, before_variance = _moments(edges, prior)
-        after, after_variance = _moments(edges, posterior)
-        least = LEAST_INFORMATION / before_variance
-        precision = np.maximum(1.0 / after_variance - 1.0 / before_variance, least)
-        number = after + (after - before) / (before_variance * precision)
-        return cls(np.clip(number, edges[:, 0], edges[:, -1]), 1.0 / precision, after)
+        prior_mean, prior_variance = _moments(edges, prior)
+        posterior_mean, posterior_variance = _moments(edges, posterior)
+        smallest = LEAST_INFORMATION / prior_variance
+        precision = np.maximum(1.0 / posterior_variance - 1.0 / prior_variance, smallest)
+        number = posterior_mean + (posterior_mean - prior_mean) / (prior_variance * precision)
+        return cls(np.clip(number, edges[:, 0], edges[:, -1]), 1.0 / precision, posterior_mean)
 
 
 def predict_centres(

@@ -9,11 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.sparse.csgraph import connected_components
 
 import hexveil as hv
 from examples import examples
-from hexveil.simulation.city import SCHEMA, City, streets, write_parquet
+from hexveil.simulation.city import SCHEMA, City, write_parquet
 
 
 def table(city):
@@ -81,52 +80,6 @@ def test_arguments_without_sense_are_refused(given, message):
     """The sentence names the argument and what came."""
     with pytest.raises(hv.InputError, match=message):
         City(**given)
-
-
-# ---- Streets and routes: one piece, of the right size, and routes that follow the streets ----
-
-
-@pytest.fixture(scope="module")
-def laid():
-    """Return the streets of a city of 300 buses."""
-    return streets.lay(300, np.random.default_rng(5))
-
-
-def test_streets_are_one_piece(laid):
-    """Every crossing can be reached, each street is there once, and its ends are neighbours."""
-    pieces, _ = connected_components(laid.matrix(), directed=False)
-    assert pieces == 1
-    assert (laid.tail < laid.head).all()
-    pairs = np.stack([laid.tail, laid.head], axis=1)
-    assert len(np.unique(pairs, axis=0)) == len(pairs)
-    assert set(laid.tail) | set(laid.head) == set(range(laid.x.size))
-    apart = np.hypot(laid.x[laid.tail] - laid.x[laid.head], laid.y[laid.tail] - laid.y[laid.head])
-    np.testing.assert_allclose(laid.length, apart)
-    assert laid.length.min() > 0.2 * streets.SPACING
-    assert laid.length.max() < 2 * streets.SPACING
-
-
-@given(users=st.integers(1, 400), seed=st.integers(0, 10**6))
-@examples(25)
-def test_any_city_has_routes_that_can_be_driven(users, seed):
-    """Each route's two ways have legs, lead to and fro, and lie on the streets they name."""
-    generator = np.random.default_rng(seed)
-    laid = streets.lay(users, generator)
-    network = streets.draw(laid, users, generator)
-    legs = network.legs
-    assert (legs.count[:, : streets.DOWN + 1] > 0).all()
-    assert (legs.count[:, streets.UP] == legs.count[:, streets.DOWN]).all()
-    assert legs.count.sum() == legs.x.size
-    assert network.share.sum() == pytest.approx(1)
-    ends = np.append(legs.first.ravel(), legs.x.size)
-    joined = np.ones(legs.x.size, bool)
-    joined[ends[ends < legs.x.size]] = False
-    gap = np.hypot(*(np.diff(at) - along[:-1] for at, along in
-                     ((legs.x, legs.dx), (legs.y, legs.dy))))  # fmt: skip
-    assert gap[joined[1:]].max() < 0.1
-    on_street = np.bincount(legs.street, legs.length, laid.length.size)
-    used = np.bincount(legs.street, minlength=laid.length.size) > 0
-    assert (on_street[used] > 0.999 * laid.length[used]).all()
 
 
 # ---- The city in a file: whole or not at all ----

@@ -59,7 +59,6 @@ LONG = (
     "tests/records/test_read.py",
     "tests/cli/test_demo_command.py",
     "tests/research/audit/test_run.py",
-    "tests/research/mechanisms/test_foresight.py",
     "tests/cli/test_plan_command.py",
     "tests/cli/test_publish_command.py",
     "tests/records/test_cache.py",

@@ -66,7 +66,6 @@ LONG = (
     "tests/research/city/test_track_statistics.py",
     "tests/research/papers/wc/test_worst_case_figures.py",
     "tests/research/papers/test_running.py",
-    "tests/test_first_map.py",
     "tests/planning/test_methods.py",
     "tests/mechanisms/cell_ranges/test_cell_range_allocation.py",
     "tests/attack/test_mutants.py",

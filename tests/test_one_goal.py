@@ -138,8 +138,7 @@ SPELLED = {
               {"method": "per-cell", "statistics": ("mean", "variance")}),
     "mechanism": (["Levy(gamma=0.20, split=0.5)", Levy("0.2", split=Fraction(1, 2)), "Levy"],
                   {"method": "per-cell"}),
-    "target_error": (["6", 6.0, "10%", {"mean": "10.0%"}, {"9": 6, "10": "6"}, [6, 6], (6, "6.0"),
-                      np.array([6, 6])], {"epsilon": None}),
+    "target_error": (["6", 6.0, "10%", {"mean": "10.0%"}], {"epsilon": None}),
     "weights": ([{"moments": 1, "distribution": "2"}, {"distribution": 2.0, "moments": "1.0"},
                  {"distribution": 2}], {"statistics": ("mean", "p50")}),
 }  # fmt: skip

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 import hexveil as hv
 from hexveil.planning.component import goal
-from hexveil.planning.serialization.plan_codec import encode
+from hexveil.planning.saved_plans import encode
 
 LOW, HIGH = -1000.0, 1000.0
 """What stands in the files: far outside the bounds, so that clamping is part of the path."""

@@ -169,7 +169,9 @@ def made(tmp_path_factory):
     plan.save(place / "plan")
     book = hv.Ledger(place / "ledger.sqlite", dataset="buses", budget=100)
     hv.release(dataset, plan, ledger=book, accept_noise=True).write(place / "map")
-    return SimpleNamespace(plan=place / "plan", map=place / "map", losses=plan.losses())
+    return SimpleNamespace(
+        plan=place / "plan", map=place / "map", losses=plan.losses(), records=dataset
+    )
 
 
 PLAN_FILES = ("plan.json", "arrays.bin", "cells.parquet", "users.parquet")
@@ -185,7 +187,7 @@ def test_a_damaged_plan_is_the_same_plan_or_refused(made, tmp_path, name):
         for seed, damaged in fuzz_bytes.mutants(good, fuzz_bytes.MANY):
             (folder / name).write_bytes(damaged)
             try:
-                plan = Plan.load(folder)
+                plan = Plan.load(folder, made.records)
             except (InputError, StorageError) as error:
                 fuzz_oracle.checked_error(error)
             else:

@@ -11,7 +11,7 @@ import pytest
 import hexveil as hv
 from attack import leak_canaries as canaries
 from hexveil.planning.component import goal
-from hexveil.planning.serialization.plan_codec import encode
+from hexveil.planning.saved_plans import encode
 from hexveil.publishing.manifest import fingerprint, request_of
 from hexveil.records.duckdb import session
 from publishing import measuring

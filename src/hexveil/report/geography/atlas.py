@@ -72,14 +72,14 @@ def locate(names: Sequence[str], places: Places) -> list[Location]:
         return []
     indexes = [int(name, 16) for name in names]
     centres = np.array([hexagons.centre(index)[::-1] for index in indexes])
-    named = _best_known(places, hexagons.resolution_of(indexes[0]))
+    labels = _best_known(places, hexagons.resolution_of(indexes[0]))
     near = _neighbours(centres, places)
     result = []
     for row, index in enumerate(indexes):
-        place = named.get(index, near[row])
+        place = labels.get(index, near[row])
         distance, wind = _way(places.position[place], centres[row])
         corner, _ = _way(centres[row], np.array(hexagons.outline(index)[0]))
-        text = "" if index in named else format_distance(distance, fine=corner < FINE_KM)
+        text = "" if index in labels else format_distance(distance, fine=corner < FINE_KM)
         result.append(Location(place, text, wind))
     return result
 

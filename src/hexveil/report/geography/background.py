@@ -214,14 +214,14 @@ def _joined(first: Places, second: Places) -> Places:
 def _labels(places: Places, spacing: float, most: int = MAX_LABELS) -> Places:
     """Return the best known places, none close to a better known one."""
     remaining: list[int] = []
-    taken = np.empty((0, 2))
+    occupied = np.empty((0, 2))
     shrink = np.array([np.cos(np.radians(places.position[:, 1].mean() if places.names else 0)), 1])
     for row in np.argsort(-places.population, kind="stable"):
         here = places.position[row] * shrink
-        if spacing and len(taken) and np.abs(taken - here).max(axis=1).min() < spacing:
+        if spacing and len(occupied) and np.abs(occupied - here).max(axis=1).min() < spacing:
             continue
         remaining.append(int(row))
-        taken = np.concatenate([taken, here[None]])
+        occupied = np.concatenate([occupied, here[None]])
         if len(remaining) == most:
             break
     return places.select(np.array(remaining, dtype=np.int64))
@@ -304,13 +304,13 @@ def streets_through(
         return {}
     number = {name: row for row, name in enumerate(dict.fromkeys(name for name, _ in lines))}
     width = float(np.ptp([lat for _, lat in hexagons.outline(int(names[0], 16))]))
-    wanted = {int(name, 16): name for name in names}
+    name_of = {int(name, 16): name for name in names}
     steps = [_sampled(np.array(line, dtype=np.float64), width / SAMPLES) for _, line in lines]
     place, length = (np.concatenate(pieces) for pieces in zip(*steps, strict=True))
     street = np.repeat([number[name] for name, _ in lines], [len(entry) for entry, _ in steps])
     lat, lon = pa.array(place[:, 1]), pa.array((place[:, 0] + 540) % 360 - 180)
     cells = np.asarray(hexagons.of_places(lat, lon, level), dtype=np.uint64)
-    inside = np.isin(cells, np.array(list(wanted), dtype=np.uint64))
+    inside = np.isin(cells, np.array(list(name_of), dtype=np.uint64))
     # In one type: a mixture would become floats, which do not hold an index.
     keys = np.column_stack([cells, street.astype(np.uint64)])[inside]
     pairs, row = np.unique(keys, axis=0, return_inverse=True)
@@ -318,7 +318,7 @@ def streets_through(
     texts = list(number)
     # The last one wins: by length, and of equals the first street.
     order = np.lexsort((-pairs[:, 1].astype(np.int64), np.round(total, 3)))
-    return {wanted[int(cell)]: texts[int(of)] for cell, of in pairs[order]}
+    return {name_of[int(cell)]: texts[int(of)] for cell, of in pairs[order]}
 
 
 def _sampled(

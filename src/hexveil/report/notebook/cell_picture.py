@@ -114,28 +114,28 @@ def picture_of(
     weights = table[counts].to_numpy() if counts else has_number.astype(np.float64)
     slot = select_slot(table, slot, weights)
     rows = _rows_of(table, slot)
-    shown = rows[has_number[rows]]
+    visible = rows[has_number[rows]]
     is_mapped = "hexagon" in table.column_names
     subject = view.heading if statistic else name.replace("_", " ").capitalize()
-    title = _title(table, subject, slot, rows.size - shown.size)
+    title = _title(table, subject, slot, rows.size - visible.size)
     if not is_mapped:
         unit = counts or ("units" if name == "users" else name)
-        if shown.size > MAX_BARS:
-            title += f" ({MAX_BARS} of {shown.size:,} cells, those with most {unit})"
+        if visible.size > MAX_BARS:
+            title += f" ({MAX_BARS} of {visible.size:,} cells, those with most {unit})"
         # Stable, so that equal input gives an equal picture; the largest numbers come first.
-        most = np.argsort(-(weights if counts else value)[shown], kind="stable")[:MAX_BARS]
-        shown = shown[np.sort(most)]
-        shown = shown[np.argsort(-value[shown], kind="stable")]
-    outlines, others = _outlines_of(table, shown) if is_mapped else (None, ())
+        most = np.argsort(-(weights if counts else value)[visible], kind="stable")[:MAX_BARS]
+        visible = visible[np.sort(most)]
+        visible = visible[np.argsort(-value[visible], kind="stable")]
+    outlines, others = _outlines_of(table, visible) if is_mapped else (None, ())
     names = view.cell_names(table)
     return CellPicture(
         title=title,
         label=f"{name} ({view.unit_text})" if statistic and view.unit_text else name,
-        names=tuple(names[row] for row in shown),
-        value=value[shown],
-        low=low[shown],
-        high=high[shown],
-        quality=tuple(grades[row] for row in shown),
+        names=tuple(names[row] for row in visible),
+        value=value[visible],
+        low=low[visible],
+        high=high[visible],
+        quality=tuple(grades[row] for row in visible),
         # Of all slots: equal colours mean equal numbers in each of them.
         scale=colour_ends(value, grades),
         outlines=outlines,

@@ -66,7 +66,7 @@ TABLE = {
             ("pyspark", "spark"),
             ("py4j", "spark"),
             ("jinja2", "sql"),
-            ("google", "duckdb/formats/vehicle_positions.py"),
+            ("google", "sources/vehicle_positions.py"),
             ("rich", "progress.py"),
             ("pandas", ""),
             ("polars", ""),

@@ -263,8 +263,8 @@ def _selected(plan: MomentComponent) -> str:
         return ""
     if plan.occupancy.n_cells == 1:
         return f" Selected: {next(iter(counts))}."
-    counts_text = ", ".join(f"{name} in {number:,}" for name, number in counts.most_common())
-    return f" Selected, with the number of cells: {counts_text}."
+    listing = ", ".join(f"{name} in {number:,}" for name, number in counts.most_common())
+    return f" Selected, with the number of cells: {listing}."
 
 
 _SINGLE: dict[str, Callable[[Any], list[Row]]] = {

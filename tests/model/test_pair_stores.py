@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 import hexveil as hv
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.looks import user_weights
 from hexveil.mechanisms.looks.user_weights import (
     ABS_SMOOTHING,
     MEAN_ABS_NORMAL,
@@ -18,7 +17,6 @@ from hexveil.mechanisms.looks.user_weights import (
     WeightProblem,
 )
 from hexveil.model.pair_columns import WEIGHT_RESOLUTION, FactoredWeights
-from hexveil.planning.optimizers import pair_sums
 from hexveil.planning.optimizers.user_factors import (
     ClippingProblem,
     InverseScales,
@@ -130,51 +128,6 @@ LOGS = np.array([0.3, -0.4, 0.9, 0.1])
 def test_the_objective_of_weights_is_that_of_a_dense_table(law, store):
     """Value, slope, factors and totals: users of whom some are held, in cells unlike in size."""
     assert agrees(TOWN, store, LOGS, law)
-
-
-def _shares_of_the_first(old):
-    def with_stale_shares(self, make, times):
-        first = self.share[self._blocks[0].rows]
-
-        def stale(block, share):
-            return make(block, np.resize(first, share.size))
-
-        return old(self, stale, times)
-
-    return with_stale_shares
-
-
-def _halved(old):
-    return lambda self, *given: old(self, *given) / 2
-
-
-def _of_squares(old):
-    return lambda self, power: old(self, 3 - power)
-
-
-FAULTS = {
-    "a slope halved": (user_weights._BiasLook, "of_pairs", _halved),
-    "shares of another block": (pair_sums.LocalShareSums, "look", _shares_of_the_first),
-    "sums of users halved": (pair_sums.LocalShareSums, "per_user", _halved),
-    "squares for shares": (pair_sums.LocalShareSums, "_of", _of_squares),
-}
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_faults_of_the_store_are_found(fault, monkeypatch):
-    """The comparison with the table fails with each of them."""
-    owner, name, broken = FAULTS[fault]
-    monkeypatch.setattr(owner, name, broken(getattr(owner, name)))
-    assert not agrees(TOWN, "runs", LOGS, LAPLACE) or not agrees(TOWN, "runs", LOGS, GAUSSIAN)
-
-
-def test_a_block_left_out_is_found(monkeypatch):
-    """Figures of a map without its last block are not those of all pairs."""
-    blocks = hv.Occupancy.blocks
-    monkeypatch.setattr(hv.Occupancy, "blocks", lambda self, room: list(blocks(self, room))[:-1])
-    fresh = hv.Occupancy(*(getattr(TOWN, one.name) for one in fields(TOWN)))
-    with stored(fresh, "runs") as there:
-        assert there.records_per_cell.size < TOWN.n_cells
 
 
 @given(occupancies(users=6, cells=6), st.integers(1, 12), st.integers(1, 12))

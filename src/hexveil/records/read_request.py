@@ -9,10 +9,9 @@ from typing import Literal, get_args
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.model.cells import Cells, Labels, OneCell
+from hexveil.model.cells import Cells, Labels, OneCell, zone, zone_name
 from hexveil.model.public_metadata import UNITS, FineBins, Unit, ValueLattice
 from hexveil.model.statistic_terms import Term, fine_bins
-from hexveil.model.time_zones import zone, zone_name
 from hexveil.records.select import Select
 from hexveil.records.sources.cache import Cache
 from hexveil.records.sources.columns import strip_value_members

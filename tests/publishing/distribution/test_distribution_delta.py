@@ -9,7 +9,6 @@ import pytest
 
 import hexveil as hv
 from hexveil.base.errors import InputError
-from hexveil.planning.alternatives import describe_delta_gain
 from hexveil.publishing import folder as folders
 from hexveil.publishing.dossier import dossier
 from hexveil.publishing.verification.verify import find_problems
@@ -121,14 +120,3 @@ def test_texts_say_what_delta_means(made, tmp_path):
         assert "it would reveal 0.00015 on average" in said
         assert "pure ε-" not in said.lower()
     assert "pure differential privacy" not in texts[0]
-
-
-@pytest.mark.slow
-def test_a_plan_says_what_a_delta_would_gain(dataset):
-    """In one sentence, where it has none; and a δ that reveals a unit is refused."""
-    pure = hv.plan(dataset, epsilon=2, **asked("bins"), advise=False)
-    assert "instead of" in describe_delta_gain(pure)
-    with_delta = hv.plan(dataset, epsilon=2, delta=DELTA, **asked("bins"), advise=False)
-    assert describe_delta_gain(with_delta) is None
-    with pytest.raises(InputError, match="not below 1 / 150 units"):
-        hv.plan(dataset, epsilon=2, delta="0.01", statistics="p50")

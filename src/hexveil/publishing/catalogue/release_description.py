@@ -18,8 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.base import hexagons
-from hexveil.model.cells import DAY, slot_seconds
-from hexveil.model.time_zones import zone
+from hexveil.model.cells import DAY, slot_seconds, zone
 from hexveil.publishing.archive.folder_names import folder_name
 from hexveil.publishing.catalogue.data_files import DataFile, listed_files
 from hexveil.records.sources.record_format import NOT_DECLARED

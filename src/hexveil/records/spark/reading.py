@@ -46,7 +46,6 @@ from hexveil.records.spark.session import (
     persisted,
     select_columns,
     task_memory,
-    to_stream_rows,
     translate_errors,
     with_arrow_types,
 )
@@ -66,7 +65,7 @@ _RECORD = {
 
 def read_by_spark(
     engine: SparkSession,
-    source: Files | MemoryTable | Frame | Remote,
+    source: Files | Frame | Remote,
     requests: Sequence[ReadRequest],
 ) -> list[Dataset]:
     """Return the data set of each request: as `duckdb.reading.read_datasets` does.
@@ -100,7 +99,7 @@ class SparkRegridder:
     Attributes
     ----------
     engine : SparkSession
-    source : Files, MemoryTable, Frame or Remote
+    source : Files, Frame or Remote
     request : ReadRequest
         As the data set was read.
     facts : PublicMetadata
@@ -108,7 +107,7 @@ class SparkRegridder:
     """
 
     engine: SparkSession
-    source: Files | MemoryTable | Frame | Remote
+    source: Files | Frame | Remote
     request: ReadRequest
     facts: PublicMetadata
 
@@ -261,7 +260,7 @@ class TaskRecords:
 def _open_records(
     spark: SparkSession,
     session: Session,
-    source: Files | MemoryTable | Frame | Remote,
+    source: Files | Frame | Remote,
     request: ReadRequest,
 ) -> TaskRecords:
     """Return the records of a source; `session` then has an empty table of their columns.
@@ -272,11 +271,6 @@ def _open_records(
         If the source or a column cannot be used.
     """
     memory = task_memory(spark)
-    if isinstance(source, MemoryTable):
-        relation = open_source(session, source, request.column_names, request.format)
-        records = validate_records(session, relation, request)
-        streams = to_stream_rows(spark, source.data)
-        return TaskRecords(streams, TaskInput(memory, "tables"), records)
     if isinstance(source, Files):
         return _open_files(spark, session, source, request, memory)
     frame = source.data if isinstance(source, Frame) else _remote_parquet(spark, source)

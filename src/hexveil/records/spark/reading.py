@@ -120,8 +120,10 @@ class SparkRegridder:
 
     def _on_grid(self, grid: Cells | Labels, privacy_unit: Unit) -> PublicMetadata | None:
         rules = self.request.rules
-        # The clock of hours, dates and days stays that of the data set.
-        clocked = replace(grid, timezone=rules.clock) if isinstance(grid, Cells) else grid
+        clocked = grid
+        if isinstance(grid, Cells) and grid.timezone is None:
+            # Hours, dates and days go by the clock of the data set.
+            clocked = replace(grid, timezone=rules.clock)
         rules = replace(rules, cells=clocked, privacy_unit=privacy_unit, terms=())
         request = replace(self.request, rules=rules)
         with show_progress(COUNTING), Session(request.memory, scratch=request.scratch) as session:

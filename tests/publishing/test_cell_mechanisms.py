@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.planning.serialization import plan_codec
+from hexveil.planning import saved_plans
 from hexveil.publishing.verification import verify
 from publishing.releases import forge_manifest, problems_after, said, statements_of
 from publishing.setting import dataset_of
@@ -89,12 +89,12 @@ def test_saved_and_stored_plans_come_back(mechanism, tmp_path):
     """Folder and ledger bytes bring the same losses, errors and stages back."""
     dataset = fleet()
     plan = planned(dataset, mechanism)
-    loaded = hv.Plan.load(plan.save(tmp_path / "plan"))
-    decoded = plan_codec.decode(plan_codec.encode(plan), plan)
+    loaded = hv.Plan.load(plan.save(tmp_path / "plan"), dataset)
+    decoded = saved_plans.decode(saved_plans.encode(plan), plan)
     for copy in (loaded, decoded):
         assert copy.table.equals(plan.table)
         assert (copy.losses() == plan.losses()).all()
-        assert plan_codec.encode(copy) == plan_codec.encode(plan)
+        assert saved_plans.encode(copy) == saved_plans.encode(plan)
 
 
 def test_forged_stages_of_a_folder_are_found(book, tmp_path):

@@ -166,13 +166,13 @@ def resolve_spark_source(source: object) -> Files | Frame | Remote:
     remote = [name for name in names if isinstance(name, str) and _ADDRESS.match(name)]
     if not remote:
         _refuse_name_of_table(source)
-        found = resolve_source(source)
-        if isinstance(found, MemoryTable):
+        resolved = resolve_source(source)
+        if isinstance(resolved, MemoryTable):
             raise InputError(
                 "source: a table in memory is for DuckDB; leave engine out, or pass "
                 "spark.createDataFrame(table)."
             )
-        return found
+        return resolved
     if len(remote) < len(names):
         raise InputError("source: addresses and local files cannot be combined; name one kind.")
     return Remote(tuple(remote), ", ".join(remote))

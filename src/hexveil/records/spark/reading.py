@@ -83,8 +83,8 @@ def read_by_spark(
         for request in requests:
             records = _open_records(engine, session, source, request)
             counted = _count_in_tasks(session, records, request)
-            asked = _TaskQueries(session, records)
-            dataset = fetch_dataset(session, source.label, counted, asked)
+            queries = _TaskQueries(session, records)
+            dataset = fetch_dataset(session, source.label, counted, queries)
             recount = SparkRegridder(engine, source, request, dataset.public)
             datasets.append(replace(dataset, public=replace(dataset.public, recount=recount)))
     return datasets
@@ -185,12 +185,12 @@ def _count_in_tasks(session: Session, records: TaskRecords, request: ReadRequest
 
 def _fetch(session: Session, frame: DataFrame) -> None:
     """Create the table `KEYED` from the rows of a frame, some at a time."""
-    with persisted(frame) as kept:
-        n_slices = translate_errors(kept.count) // ROWS_AT_ONCE + 1
+    with persisted(frame) as rows:
+        n_slices = translate_errors(rows.count) // ROWS_AT_ONCE + 1
         begin = f"CREATE OR REPLACE TEMP TABLE {aggregation.KEYED} AS"
         for number in range(n_slices):
-            part = F.pmod(F.xxhash64("user_id"), F.lit(n_slices)) == number
-            session.register(_FETCHED, collect(kept if n_slices == 1 else kept.where(part)))
+            in_slice = F.pmod(F.xxhash64("user_id"), F.lit(n_slices)) == number
+            session.register(_FETCHED, collect(rows if n_slices == 1 else rows.where(in_slice)))
             session.run(f"{begin} SELECT * FROM {_FETCHED}")
             session.forget(_FETCHED)
             begin = f"INSERT INTO {aggregation.KEYED}"

@@ -145,11 +145,11 @@ def map_batches(frame: DataFrame, work: Work, schema: pa.Schema) -> DataFrame:
 @contextmanager
 def persisted(frame: DataFrame) -> Iterator[DataFrame]:
     """Persist a frame while the body runs, which uses it more than once."""
-    kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
+    cached = frame.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        yield kept
+        yield cached
     finally:
-        kept.unpersist()
+        cached.unpersist()
 
 
 def with_arrow_types(frame: DataFrame) -> DataFrame:

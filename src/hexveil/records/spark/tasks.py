@@ -68,8 +68,8 @@ class LocalFiles:
 
     def open(self, session: Session, path: str) -> Relation:
         """Return the records of one of the files, in the types of all."""
-        one = replace(self.source, paths=(path,))
-        relation = open_source(session, one, self.names, self.format)
+        source = replace(self.source, paths=(path,))
+        relation = open_source(session, source, self.names, self.format)
         relation.check_files(())
         # The engine merges columns whose names differ in capitals alone.
         own_names = {name.lower() for name in session.types(relation.query)}

@@ -40,13 +40,13 @@ def single_blas_thread() -> Iterator[None]:
 
     Limits may be nested. Where those of two threads overlap, one thread may remain afterwards.
     """
-    limited = [(library, library.read()) for library in loaded_libraries()]
-    for library, _ in limited:
+    thread_counts = [(library, library.read()) for library in loaded_libraries()]
+    for library, _ in thread_counts:
         library.write(1)
     try:
         yield
     finally:
-        for library, threads in limited:
+        for library, threads in thread_counts:
             library.write(threads)
 
 

@@ -87,8 +87,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         themselves. JSON may be NGSI-LD entities; `.pb` files are snapshots of a GTFS-Realtime
         feed (extra `gtfs`), whose vehicle positions are the records. With Spark
         also a Spark DataFrame, or the addresses of Parquet files, like `s3://...`; local files
-        must then be where every executor finds them, and a table in memory goes through the
-        driver.
+        must then be where every executor finds them, and no table in memory is read.
     user, value : str
         Column of the user id and of the value. Ids of text are kept apart byte for byte; numbers
         by their value: 7, 7.0 and 7.00 are one user. A float that is not whole, or so large that

@@ -46,7 +46,6 @@ from hexveil.records.spark.session import (
     persisted,
     select_columns,
     task_memory,
-    to_stream_rows,
     translate_errors,
     with_arrow_types,
 )
@@ -66,7 +65,7 @@ _RECORD = {
 
 def read_by_spark(
     engine: SparkSession,
-    source: Files | MemoryTable | Frame | Remote,
+    source: Files | Frame | Remote,
     requests: Sequence[ReadRequest],
 ) -> list[Dataset]:
     """Return the data set of each request: as `duckdb.reading.read_datasets` does.
@@ -84,8 +83,8 @@ def read_by_spark(
         for request in requests:
             records = _open_records(engine, session, source, request)
             counted = _count_in_tasks(session, records, request)
-            asked = _TaskQueries(session, records)
-            dataset = fetch_dataset(session, source.label, counted, asked)
+            queries = _TaskQueries(session, records)
+            dataset = fetch_dataset(session, source.label, counted, queries)
             recount = SparkRegridder(engine, source, request, dataset.public)
             datasets.append(replace(dataset, public=replace(dataset.public, recount=recount)))
     return datasets
@@ -100,7 +99,7 @@ class SparkRegridder:
     Attributes
     ----------
     engine : SparkSession
-    source : Files, MemoryTable, Frame or Remote
+    source : Files, Frame or Remote
     request : ReadRequest
         As the data set was read.
     facts : PublicMetadata
@@ -108,7 +107,7 @@ class SparkRegridder:
     """
 
     engine: SparkSession
-    source: Files | MemoryTable | Frame | Remote
+    source: Files | Frame | Remote
     request: ReadRequest
     facts: PublicMetadata
 
@@ -121,8 +120,10 @@ class SparkRegridder:
 
     def _on_grid(self, grid: Cells | Labels, privacy_unit: Unit) -> PublicMetadata | None:
         rules = self.request.rules
-        # The clock of hours, dates and days stays that of the data set.
-        clocked = replace(grid, timezone=rules.clock) if isinstance(grid, Cells) else grid
+        clocked = grid
+        if isinstance(grid, Cells) and grid.timezone is None:
+            # Hours, dates and days go by the clock of the data set.
+            clocked = replace(grid, timezone=rules.clock)
         rules = replace(rules, cells=clocked, privacy_unit=privacy_unit, terms=())
         request = replace(self.request, rules=rules)
         with show_progress(COUNTING), Session(request.memory, scratch=request.scratch) as session:
@@ -184,12 +185,12 @@ def _count_in_tasks(session: Session, records: TaskRecords, request: ReadRequest
 
 def _fetch(session: Session, frame: DataFrame) -> None:
     """Create the table `KEYED` from the rows of a frame, some at a time."""
-    with persisted(frame) as kept:
-        n_slices = translate_errors(kept.count) // ROWS_AT_ONCE + 1
+    with persisted(frame) as rows:
+        n_slices = translate_errors(rows.count) // ROWS_AT_ONCE + 1
         begin = f"CREATE OR REPLACE TEMP TABLE {aggregation.KEYED} AS"
         for number in range(n_slices):
-            part = F.pmod(F.xxhash64("user_id"), F.lit(n_slices)) == number
-            session.register(_FETCHED, collect(kept if n_slices == 1 else kept.where(part)))
+            in_slice = F.pmod(F.xxhash64("user_id"), F.lit(n_slices)) == number
+            session.register(_FETCHED, collect(rows if n_slices == 1 else rows.where(in_slice)))
             session.run(f"{begin} SELECT * FROM {_FETCHED}")
             session.forget(_FETCHED)
             begin = f"INSERT INTO {aggregation.KEYED}"
@@ -261,7 +262,7 @@ class TaskRecords:
 def _open_records(
     spark: SparkSession,
     session: Session,
-    source: Files | MemoryTable | Frame | Remote,
+    source: Files | Frame | Remote,
     request: ReadRequest,
 ) -> TaskRecords:
     """Return the records of a source; `session` then has an empty table of their columns.
@@ -272,11 +273,6 @@ def _open_records(
         If the source or a column cannot be used.
     """
     memory = task_memory(spark)
-    if isinstance(source, MemoryTable):
-        relation = open_source(session, source, request.column_names, request.format)
-        records = validate_records(session, relation, request)
-        streams = to_stream_rows(spark, source.data)
-        return TaskRecords(streams, TaskInput(memory, "tables"), records)
     if isinstance(source, Files):
         return _open_files(spark, session, source, request, memory)
     frame = source.data if isinstance(source, Frame) else _remote_parquet(spark, source)

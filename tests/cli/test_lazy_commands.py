@@ -161,7 +161,7 @@ def test_completion_offers_options(words, offered):
 OTHER_PLANS = (
     "hexveil.cli.planned_release", "hexveil.cli.output.grid_text",
     "hexveil.cli.output.figures",
-    "hexveil.publishing.kinds.moment_manifest", "hexveil.records.sql", "rich.table",
+    "hexveil.publishing.kinds.value_manifest", "hexveil.records.sql", "rich.table",
 )  # fmt: skip
 """What a plan of one column's averages has no use for."""
 

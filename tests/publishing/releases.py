@@ -17,7 +17,8 @@ from hexveil.publishing import receipt
 from hexveil.publishing.components import statements
 from hexveil.publishing.estimates import places
 from hexveil.publishing.folder import round_to_intervals
-from hexveil.publishing.verification import former_folders, verify
+from hexveil.publishing.manifest import as_current
+from hexveil.publishing.verification import verify
 
 PLANS = {
     "means": {"epsilon": 2, "clipping_range": "bounds"},
@@ -111,7 +112,7 @@ def edited(manifest, change):
     """Return a manifest of one value column with its statements changed, wherever they stand."""
     own = copy.deepcopy(statements_of(manifest))
     change(own)
-    return former_folders.as_current(own)
+    return as_current(own)
 
 
 def forge_json(name, change):

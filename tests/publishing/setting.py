@@ -15,7 +15,7 @@ from hexveil.planning.moment_component import MomentComponent
 from hexveil.planning.plan import Plan
 from hexveil.planning.request import Request
 from hexveil.publishing.components import statements, statements_of_whole
-from hexveil.publishing.kinds.moment_manifest import moment_entry
+from hexveil.publishing.kinds.value_manifest import moment_entry
 from hexveil.publishing.manifest import build_manifest
 from hexveil.publishing.readme import render_readme
 from hexveil.records.dataset import Dataset, Sums

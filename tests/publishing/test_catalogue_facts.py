@@ -14,8 +14,6 @@ import hexveil as hv
 from hexveil.publishing import folder
 from hexveil.publishing.catalogue import dcat, metadata_files
 from hexveil.publishing.catalogue.release_description import describe_release, find_coverage
-from hexveil.publishing.estimates.table import name_columns
-from hexveil.publishing.manifest import cell_sections
 from hexveil.publishing.verification import verify
 from publishing.releases import release_of, seal, statements_of
 
@@ -224,23 +222,6 @@ def test_the_folder_verifies_with_its_facts(release, tmp_path):
     seal(made)
     # The page has a link to each file.
     assert "stac-item.json is missing." in verify.find_problems(made)
-
-
-def test_planned_files_are_those_that_are_written(release, routes, tmp_path):
-    """A dry run names exactly the files of the folder."""
-    from publishing.releases import dataset_of  # noqa: PLC0415  beside its one use
-
-    for mapped, made in ((True, release), (False, routes)):
-        written = made.write(tmp_path / f"map{mapped}", catalogue=HOLDER)
-        facts = dataset_of(mapped).public
-        planned = folder.list_files(
-            pa.table(name_columns(facts.cells)),
-            cell_sections(facts),
-            catalogue=HOLDER,
-            tiles=None,
-            signed=False,
-        )
-        assert planned == tuple(sorted(path.name for path in written.iterdir()))
 
 
 def test_column_types_are_those_of_the_csv(release):

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.looks.clipped_mean import half_widths
-from hexveil.mechanisms.noise import ROOM
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
 from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
 from hexveil.model.public_metadata import ValueLattice
@@ -109,12 +108,6 @@ def test_what_is_kept_is_whole_and_never_above_the_plan(m, steps, parts, t):
     assert width <= m * steps
 
 
-def test_a_plan_on_another_lattice_keeps_no_more_than_it_says():
-    """Where kept samples are not whole in quanta, they are rounded down."""
-    kept, m = np.array([0.5, 0.99, 1.5]), np.array([1, 1, 2])
-    assert half_widths(kept, m, np.array([3, 10, 7])).tolist() == [1, 9, 10]
-
-
 @given(
     st.lists(st.tuples(st.integers(1, 9), st.data()), min_size=1, max_size=8),
     st.sampled_from([1, 2, "0.3", 5]),
@@ -148,26 +141,6 @@ def test_noise_scales_are_rounded_up_and_no_further(steps, noise):
     assert Fraction(r) >= exact > Fraction(np.nextafter(r, 0))
 
 
-def test_sums_outside_a_cells_own_bounds_are_clamped():
-    """Bounds narrower than those of the records clamp each user's sum."""
-    scale = ValueLattice.of((0, 60), 1)
-    dataset = dataset_of([[2], [2]], [0, 120], scale=scale)
-    plan = plan_of(dataset, [2], lower=10, upper=50)
-    where = lattice(plan, scale)
-    assert (where.lower.tolist(), where.steps.tolist()) == ([10], [40])
-    y = statistic(dataset, plan, where)
-    assert y.tolist() == [2 * (0 + 80)]
-    assert means(y, plan, scale).tolist() == [30.0]
-
-
-@pytest.mark.parametrize(("lower", "upper"), [(0.5, 60), (-1, 60), (0, 61)])
-def test_bounds_off_the_lattice_are_refused(lower, upper):
-    """A plan whose bounds are not on the lattice of the records is refused by name."""
-    dataset = dataset_of([[1]])
-    with pytest.raises(InputError, match=r"bound .* must be a multiple of the quantum"):
-        lattice(plan_of(dataset, [1], lower=lower, upper=upper), dataset.public.lattice)
-
-
 @pytest.mark.parametrize(
     ("counts", "steps", "noise", "said"),
     [
@@ -186,39 +159,3 @@ def test_what_does_not_fit_is_refused_from_public_facts(counts, steps, noise, sa
     dataset = dataset_of(counts, scale=scale)
     with pytest.raises(InputError, match=said):
         lattice(plan_of(dataset, [1], noise), scale)
-
-
-@given(st.integers(1, 2**40), st.integers(1, 2**20), st.floats(1e-3, 1e18))
-def test_what_fits_is_accepted_by_the_door(records, steps, noise):
-    """Whatever the values are, the noise door has room for what the lattice accepts."""
-    scale = ValueLattice.of((0, steps), 1)
-    try:
-        where = lattice(plan_of(dataset_of([[records]], scale=scale), [records], noise), scale)
-    except InputError:
-        return
-    highest = 2 * steps * records
-    assert highest + 512 * where.noise[0] < ROOM
-
-
-@given(st.integers(-(2**61), 2**61), st.integers(1, 10**9))
-def test_means_are_exact_to_the_last_digits(y, records):
-    """The published mean is lower + quantum y / (2 N), also for numbers beyond 53 bits."""
-    scale = ValueLattice.of((-5, 60), "0.5")
-    plan = plan_of(dataset_of([[records]], scale=scale), [1])
-    expected = -5 + Fraction(y, 4 * records)
-    published = means(np.array([y]), plan, scale)[0]
-    assert published == pytest.approx(float(expected), rel=1e-12, abs=1e-9)
-
-
-def test_a_lattice_beyond_64_bits_is_refused():
-    """A quantum so fine that no whole number of 64 bits holds a bound is one clear sentence."""
-    plan = plan_of(dataset_of([[1]], scale=ValueLattice.of((0, 1), 1)), [1])
-    with pytest.raises(InputError, match="coarser quantum"):
-        lattice(plan, ValueLattice.of((0, 1), Fraction(1, 2**70)))
-
-
-def test_keeping_fewer_than_nothing_is_refused():
-    """A plan whose loss would come out below zero is refused."""
-    dataset = dataset_of([[1], [1]])
-    with pytest.raises(InputError, match="fewer than no records"):
-        lattice(plan_of(dataset, [-1]), dataset.public.lattice)

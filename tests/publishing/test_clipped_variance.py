@@ -3,7 +3,6 @@
 import dataclasses
 import math
 from fractions import Fraction
-from inspect import signature
 from itertools import combinations_with_replacement, product
 
 import numpy as np
@@ -13,10 +12,8 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from hexveil.base.errors import InputError
-from hexveil.mechanisms import noise
 from hexveil.mechanisms.looks.clipped_mean import GRAIN
 from hexveil.mechanisms.looks.clipped_variance import STEPS, centring
-from hexveil.mechanisms.noise import ROOM, TAIL
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.dataset import Dataset, Sums
 from publishing import measuring
@@ -199,16 +196,6 @@ def test_centring_leaves_the_planned_bias(parts):
     assert np.abs(off).max() <= variance_bias(away)[0] + 1e-12
 
 
-def test_narrower_bounds_are_refused():
-    """Of squares of values clamped to narrower bounds nothing is known: one sentence says so."""
-    dataset = dataset_with([[1, 2], [3]])
-    plan = plan_with(dataset, 2).changed(upper=np.array([3.0]))
-    with pytest.raises(InputError, match="bounds that the records were read with"):
-        check(dataset, plan, lattice(plan, SCALE))
-    constant = plan_with(dataset, 0).changed(upper=np.array([3.0]))
-    check(dataset, constant, lattice(constant, SCALE))
-
-
 def test_sums_without_squares_are_refused_and_cost_nothing(book):
     """A variance of records without sums of squares is refused before anything is booked."""
     dataset = dataset_of([[2], [1]], [3, 1], scale=SCALE)
@@ -234,27 +221,6 @@ def test_noise_that_does_not_fit_is_refused_from_public_facts(noise, said):
         check(dataset, plan, lattice(plan, SCALE))
 
 
-@pytest.mark.parametrize("factor", [0.3, -0.5, 1.5, float("nan")])
-def test_factors_of_other_kinds_are_refused(factor):
-    """A factor that is not a multiple of 2^-30 from 0 to 1 would not be what is booked."""
-    dataset = dataset_with([[1, 2], [3]])
-    with pytest.raises(InputError, match=r"multiple of 2\^-30"):
-        lattice(plan_with(dataset, 2, factor=[1.0, factor]), SCALE)
-
-
-@given(st.floats(1.2e-10, 1e3))
-def test_what_fits_is_accepted_by_the_door(noise):
-    """Whatever the values are, the noise door has room for what was let through."""
-    dataset = dataset_with([[0, POINTS], [0]])
-    plan = plan_with(dataset, 2, noise=noise)
-    where = lattice(plan, SCALE)
-    try:
-        check(dataset, plan, where)
-    except InputError:
-        return
-    assert 0 <= int(statistic(dataset, plan, where)[0]) + TAIL * STEPS < ROOM
-
-
 def test_sums_of_one_user_may_be_any_that_are_possible():
     """The largest sums that a data set accepts fit the whole numbers on the way."""
     scale = ValueLattice.of((0, 2**20), 1)
@@ -267,93 +233,6 @@ def test_sums_of_one_user_may_be_any_that_are_possible():
         plan = plan_with(dataset, m)
         y = statistic(dataset, plan, lattice(plan, scale))
         assert y.tolist() == [STEPS if i == 2 else 0]
-
-
-ONE = [[3, 0], [2, 0], [1, 0], [2, 0], [0, 1]]
-"""The second cell has one record, of a user who was nowhere else."""
-PLANS = {
-    "joint": {},
-    "joint, largest error": {"objective": "max"},
-    "joint, target": {"epsilon": None},
-    "per-cell": {"method": "per-cell"},
-    "equal-split": {"method": "equal-split", "mechanism": hv.mechanisms.Baseline()},
-    "clip-user": {"method": "clip-user"},
-    "private": {"clipping_range": "private"},
-}
-
-
-def of_one(value, statistics, **options):
-    """Return the data set of which one cell's only record has a value, and its plan."""
-    totals, squares = [6, 4, 2, 4, value], np.array([12, 8, 4, 8, value**2])
-    dataset = dataset_of(ONE, totals, squares, scale=SCALE)
-    return dataset, hv.plan(dataset, **asked_for(statistics, **{"epsilon": 4} | options))
-
-
-def asked_for(statistics, **options):
-    """Return what a plan is asked for: a loss, or 10 % for each statistic that noise goes to."""
-    if options["epsilon"] is None:
-        noised = [name for name in statistics if name != "sd"]
-        options["target_error"] = dict.fromkeys(noised, "10%")
-    return {"statistics": statistics, "advise": False} | options
-
-
-def handed(dataset, plan, monkeypatch):
-    """Return the release, and all that it handed to the noise door."""
-    seen = []
-
-    def door(values, scales):
-        seen.extend(values.tolist())
-        return values
-
-    monkeypatch.setattr(noise, "add_laplace", door)
-    book = hv.Ledger("memory://", dataset="buses", budget=100)
-    more = {"accept_noise": True} if "accept_noise" in signature(hv.release).parameters else {}
-    estimates = ("raw", "smoothed")
-    return hv.release(dataset, plan, ledger=book, estimates=estimates, **more), seen
-
-
-@pytest.mark.parametrize("options", PLANS.values(), ids=PLANS)
-@pytest.mark.parametrize("statistics", [BOTH, ("variance", "sd")])
-def test_the_variance_of_one_record_is_published_as_nought(options, statistics, monkeypatch):
-    """It is 0 by definition: without noise or error, smoothed or not, by every method."""
-    made, _ = handed(*of_one(4, statistics, **options), monkeypatch)
-    row = made.table.to_pylist()[1]
-    told = {key: row[f"variance_{key}"] for key in ("raw", "scale", "bias", "error", "bound95")}
-    assert told == dict.fromkeys(told, 0.0)
-    assert [row[f"variance_{key}"] for key in ("smoothed", "low", "high")] == [0.0, 0.0, 0.0]
-    assert row["variance_quality"] == "good"
-    if "sd" in statistics:
-        assert (row["sd_raw"], row["sd_bound95"], row["sd_quality"]) == (0.0, 0.0, "good")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("options", PLANS.values(), ids=PLANS)
-def test_the_variance_of_one_record_is_not_read_and_costs_nothing(options, monkeypatch):
-    """Whatever the value is, the door gets the same; whose it is loses what the mean costs."""
-    seen = [handed(*of_one(value, BOTH, **options), monkeypatch)[1] for value in (0, 4)]
-    if "clipping_range" in options:
-        # The histogram of means has it, and a range that follows from that moves other numbers.
-        assert seen[0][-1] == seen[1][-1] == 0
-        return
-    differ = sum(one != other for one, other in zip(*seen, strict=True))
-    assert differ <= 1  # the mean
-    dataset, plan = of_one(4, ("variance",), **options)
-    assert plan.losses()[-1] == 0
-    assert (
-        handed(dataset, plan, monkeypatch)[1]
-        == handed(*of_one(0, ("variance",), **options), monkeypatch)[1]
-    )
-
-
-@pytest.mark.parametrize("options", PLANS.values(), ids=PLANS)
-def test_cells_of_one_record_alone_have_known_variances(options):
-    """Where no cell has two records, variances cost nothing: no clipping range is found either."""
-    ones = hv.Occupancy.from_dense([[1, 0], [0, 1]])
-    asked = asked_for(("variance",), **{"epsilon": 1, "bounds": (0, 4)} | options)
-    plan = hv.plan(ones, **asked)
-    assert plan.epsilon == 0
-    assert plan.error.tolist() == [0.0, 0.0]
-    assert plan.lower_bound in (None, 0.0)
 
 
 def test_the_step_of_the_lattice_is_charged():

@@ -80,21 +80,14 @@ FORGED = {
     "an unguarded formula": ("labels", text("cells.csv", "\"'=", '"='), ROWS),
     "a price in the README": ("labels", text("README.txt", "epsilon 40", "epsilon 4"), README),
     "a word of the README": ("labels", text("README.txt", "user", "user-day"), README),
-    "a bound": ("labels", lambda p: forge_table(p, "mean_low", first(lambda x: x - 1)), "mean_low"),
-    "an error": ("labels", lambda p: forge_table(p, "mean_error", first(lambda x: x / 2)),
-                 "mean_error is not bias and scale"),
     "a grade": ("labels", lambda p: forge_table(p, "mean_quality", first(lambda _: "splendid")),
                 "mean_quality is not that of its bound"),
-    "a root": ("labels", lambda p: forge_table(p, "sd_raw", first(lambda x: x + 1)),
-               "are not the roots"),
     "a smoothed number": ("map", lambda p: forge_table(p, "mean_smoothed", first(lambda _: 999.0)),
-                          "mean_smoothed is outside"),
+                          "no interval within the bounds, around mean"),
     "another hexagon": ("map", lambda p: forge_table(p, "hexagon", first(lambda name: f"0{name}")),
                         "a hexagon that is none of the grid"),
     "no number": ("labels", lambda p: forge_table(p, "mean_raw", first(lambda _: float("nan"))),
                   "mean_raw has a row without a value"),
-    "an infinite number": ("labels", lambda p: forge_table(p, "sd_high", first(lambda _: 1e999)),
-                           "sd_high has a row without a value"),
 }  # fmt: skip
 
 
@@ -127,3 +120,18 @@ def test_words_of_another_version_are_not_compared(folders, tmp_path):
     found = verify.check_folder(place)
     assert found.problems == ()
     assert any("words of README.txt" in one for one in found.unknown)
+
+
+def test_a_page_with_a_layer_of_its_holder_is_compared_without_it(tmp_path):
+    """Its lines and names are the holder's, and named as such; whatever else differs is found."""
+    lines = {"type": "LineString", "coordinates": [[72.75, 21.2], [72.85, 21.22]]}
+    (tmp_path / "roads.json").write_text(json.dumps(lines), "utf-8")
+    folder = released(tmp_path / "map", "means", mapped=True, context=tmp_path / "roads.json")
+    verdict = verify.check_folder(folder)
+    assert verdict.problems == ()
+    assert "the lines and names of the holder's own layer on the page" in verdict.unknown
+    page = (folder / "report.html").read_text("utf-8")
+    for number, (old, new) in enumerate((("</h1>", " x</h1>"), ('"records":[', '"records":[9,'))):
+        assert old in page
+        forged = problems_after(text("report.html", old, new), folder, tmp_path / f"{number}")
+        assert any("report.html is not what" in one for one in forged)

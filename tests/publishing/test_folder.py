@@ -23,7 +23,6 @@ MAPPED = {
     "receipt.json", "dcat.jsonld", "schema-org.jsonld", "datapackage.json",
     "cells.csv-metadata.json", "stac-item.json",
 }  # fmt: skip
-PLAIN = MAPPED - {"cells.geojson"}
 
 
 def release_of(dataset, noise=0.7):
@@ -56,20 +55,6 @@ def test_readme_explains_exactly_the_columns(city, tmp_path):
     assert "mean_raw [km/h]: " in text
     assert "users: privacy units that" in text
     assert max(map(len, text.splitlines())) <= 92
-
-
-def test_geojson_above_the_limit_is_left_out(city, tmp_path, monkeypatch):
-    """A map too large for GeoJSON has none, and README.txt names the alternative."""
-    table, said = release_of(city)
-    size = (folder.write(table, said, tmp_path / "whole") / "cells.geojson").stat().st_size
-    monkeypatch.setattr(folder, "GEOJSON_LIMIT", size)
-    assert "cells.geojson" in files(folder.write(table, said, tmp_path / "just"))
-    monkeypatch.setattr(folder, "GEOJSON_LIMIT", size - 1)
-    made = folder.write(table, said, tmp_path / "large")
-    assert files(made) == set(listed(made, "FILES")) == PLAIN
-    text = (made / "README.txt").read_text("utf-8")
-    assert "cells.geojson would be larger than 50 MB; use cells.parquet." in text
-    assert "would be larger" not in (tmp_path / "whole" / "README.txt").read_text("utf-8")
 
 
 @pytest.mark.parametrize("step", ["parquet", "csv", "page", "readme", "settle", "rename"])
@@ -111,16 +96,6 @@ def test_an_interruption_leaves_nothing(city, tmp_path, monkeypatch):
     assert files(tmp_path) == set()
 
 
-def test_a_failure_keeps_parents_that_were_there(city, tmp_path, monkeypatch):
-    """Only folders that were made for the release go; an older one stays, empty or not."""
-    (tmp_path / "old").mkdir()
-    monkeypatch.setattr(report, "render", lambda *_, **__: (_ for _ in ()).throw(OSError))
-    with pytest.raises(hv.StorageError):
-        folder.write(*release_of(city), tmp_path / "old" / "new" / "map")
-    assert files(tmp_path) == {"old"}
-    assert files(tmp_path / "old") == set()
-
-
 @pytest.mark.parametrize("kind", ["folder", "file", "dangling link"])
 def test_what_exists_is_refused(city, tmp_path, kind):
     """A release is never written into or over anything, not even a link to nowhere."""
@@ -132,7 +107,7 @@ def test_what_exists_is_refused(city, tmp_path, kind):
     }[kind]()
     for refused in (check_writable, lambda path: folder.write(*release_of(city), path)):
         with pytest.raises(
-            hv.InputError, match="exists, and a release is never changed; name a new"
+            hv.InputError, match="exists, and is never written into; name a new"
         ) as e:
             refused(place)
         assert e.value.exit_code == 2
@@ -162,10 +137,3 @@ def test_places_that_cannot_be_written_are_refused(tmp_path, place):
     with pytest.raises(hv.InputError, match=r"cannot be created .* name one where you may write"):
         check_writable(path)
     assert files(tmp_path) == before
-
-
-@pytest.mark.parametrize("name", ["map", "a/b/map"])
-def test_the_check_leaves_nothing_behind(tmp_path, name):
-    """The check makes nothing, not even the folders above; writing makes them."""
-    assert check_writable(str(tmp_path / name)) == tmp_path / name
-    assert files(tmp_path) == set()

@@ -1,7 +1,7 @@
 """Folders of schema version 4 are checked, loaded and compared as those of today.
 
-tests/golden_former has two that such a version wrote, of invented records: two value columns in a
-folder each, and a map with private presence.
+tests/golden_former has two that such a version wrote, of invented records: one of two value
+columns, and a map with private presence.
 """
 
 import json
@@ -14,10 +14,9 @@ import pytest
 import hexveil as hv
 from hexveil.publishing import receipt
 from hexveil.publishing.verification.verify import check_folder, find_problems
-from publishing.releases import statements_of
 
 FORMER = Path(__file__).resolve().parents[1] / "golden_former"
-KINDS = ("columns", "presence-labels")
+KINDS = ("moments", "presence-labels")
 
 
 def copied(kind, place):
@@ -46,17 +45,7 @@ def test_a_former_folder_is_verified_and_read(kind, tmp_path):
     again = made.write(tmp_path / "map")
     assert find_problems(again) == ()
     assert hv.load(again).table.equals(made.table)
-    rolled = hv.roll_up(FORMER / kind, one_cell=True)
-    assert rolled is not None
-
-
-def test_columns_of_a_former_folder_are_one_table():
-    """Each column has its numbers, and a prefix."""
-    made = hv.load(FORMER / "columns")
-    assert [*made.releases] == ["speed", "load"]
-    assert made["speed_mean_raw"].size == len(made) == 6
-    own = statements_of(made.releases["load"])
-    assert own["columns_together"]["columns"] == ["speed", "load"]
+    assert len(hv.roll_up(FORMER / kind, one_cell=True)) == 1
 
 
 def text(name, content):
@@ -77,18 +66,13 @@ def field(name, change):
 
 
 CHANGES = {
-    "columns": (
+    "moments": (
         (text("README.txt", "trust me"), "README.txt was changed"),
-        (text("load/cells.csv", "a"), "load: cells.csv was changed"),
-        (lambda place: shutil.rmtree(place / "load"), "load/receipt.json is missing"),
-        (field("manifest.json", lambda m: m["losses"].update(mean=0.1)), "losses/mean"),
-        (field("manifest.json", lambda m: m.update(columns=None)), "cannot be compared"),
-        (field("manifest.json", lambda m: m["columns"][0].update(folder="x")), "folder wrongly"),
-        (field("manifest.json", lambda m: m.update(request="0" * 64)), "values of request"),
-        (field("load/manifest.json", lambda m: m.pop("losses")), "breaks its schema"),
+        (field("manifest.json", lambda m: m.update(kind="columns")), "a folder for each value"),
+        (field("manifest.json", lambda m: m.pop("losses")), "breaks its schema"),
         (
-            field("load/manifest.json", lambda m: m["cells"][0]["noised"][0].update(scale=1.0)),
-            "mean_scale is not what manifest.json says",
+            field("manifest.json", lambda m: m["cells"][0]["noised"][0].update(scale=1.0)),
+            "mean_scale does not follow",
         ),
     ),
     "presence-labels": (

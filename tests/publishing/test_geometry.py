@@ -5,8 +5,6 @@ import struct
 from itertools import pairwise
 
 import numpy as np
-import pyarrow as pa
-import pytest
 
 from hexveil.base import hexagons as h3_door
 from hexveil.publishing.estimates.places import geojson, with_geometry
@@ -43,21 +41,6 @@ def test_geoparquet_rings_are_the_outlines():
         assert area(ring_of(wkb)) > 0
 
 
-def test_geoparquet_metadata():
-    """The metadata names version, column, encoding and box; other metadata stays."""
-    plain = table_of(hexagons(3))
-    table = with_geometry(plain)
-    geo = json.loads(table.schema.metadata[b"geo"])
-    assert (geo["version"], geo["primary_column"]) == ("1.1.0", "geometry")
-    column = geo["columns"]["geometry"]
-    assert (column["encoding"], column["geometry_types"]) == ("WKB", ["Polygon"])
-    corners = [c for wkb in table["geometry"].to_pylist() for c in ring_of(wkb)]
-    lons, lats = zip(*corners, strict=True)
-    assert column["bbox"] == [min(lons), min(lats), max(lons), max(lats)]
-    assert table.schema.metadata[b"value"] == plain.schema.metadata[b"value"]
-    assert table.schema.field("mean_raw").metadata == plain.schema.field("mean_raw").metadata
-
-
 def test_geojson_repeats_the_rows():
     """Each feature is a closed ring, with the row's columns as properties."""
     table = table_of(hexagons(3))
@@ -70,17 +53,6 @@ def test_geojson_repeats_the_rows():
         start = row.pop("starts_at_utc")
         assert feature["properties"].pop("starts_at_utc") == start.isoformat()
         assert feature["properties"] == row
-
-
-def test_geojson_has_no_infinity():
-    """JSON has no infinite numbers: they become null."""
-    table = table_of(hexagons(3)).select(["hexagon"])
-    table = table.append_column("x", pa.array([1.0, float("inf"), float("nan")]))
-    text = geojson(table).decode()
-    values = [
-        f["properties"]["x"] for f in json.loads(text, parse_constant=pytest.fail)["features"]
-    ]
-    assert values == [1.0, None, None]
 
 
 def test_labels_have_no_geometry():

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import hexveil as hv
 from hexveil.publishing.kinds.guarantee import epsilon_text
 from hexveil.publishing.part_kinds import manifest_schema
-from publishing.releases import edited, statements_of
+from publishing.releases import statements_of
 from publishing.setting import dataset_of, manifest_of, plan_of
 
 
@@ -75,55 +74,6 @@ def test_the_schema_is_strict(city):
             del at(said, path)[key]
             with pytest.raises(jsonschema.ValidationError):
                 check(said)
-
-
-def planned(city, **asked):
-    """Return the manifest of a plan of the city by arguments of `hv.plan`."""
-    plan = hv.plan(city, advise=False, **asked)
-    said = written(city, plan)
-    check(said)
-    return plan, statements_of(said)
-
-
-def test_the_request_and_the_certificate_are_stated(city):
-    """A loss or targets, the objective, and how near the plan is to the best of its class."""
-    plan, said = planned(city, epsilon="1.5", objective="max")
-    asked = said["plan"]["request"]
-    assert asked == {
-        "clipping_range": "bounds",
-        "epsilon": "1.5",
-        "targets": [],
-        "objective": "max",
-        "split": None,
-    }
-    assert said["plan"]["certifies"] == "max error"
-    assert said["plan"]["lower_bound"] == plan.lower_bound <= said["plan"]["max_error"]
-    assert 0 <= said["plan"]["gap"] == plan.gap
-    _, said = planned(city, epsilon=1, method="per-cell")
-    assert [said["plan"][key] for key in ("certifies", "lower_bound", "gap")] == [None] * 3
-
-
-def test_targets_are_stated_by_statistic(city):
-    """Targets are said by their ends over cells; errors of two statistics each by name."""
-    plan, said = planned(
-        city,
-        target_error={"mean": 12, "variance": "10%"},
-        statistics=("mean", "variance"),
-    )
-    assert said["plan"]["request"]["epsilon"] is None
-    assert said["plan"]["request"]["targets"] == [
-        {"of": "mean", "smallest": 12.0, "largest": 12.0},
-        {"of": "variance", "smallest": 360.0, "largest": 360.0},
-    ]
-    assert said["plan"]["max_error"] == plan.worst_case_error
-    assert set(said["plan"]["mean_error"]) == {"mean", "variance"}
-    assert [part["statistic"] for part in said["cells"][0]["noised"]] == ["mean", "variance"]
-    for key in ("mean", "variance"):
-        broken = edited(
-            written(city, plan), lambda own, key=key: own["plan"]["mean_error"].pop(key)
-        )
-        with pytest.raises(jsonschema.ValidationError):
-            check(broken)
 
 
 def test_the_distribution_of_losses_is_stated(city):

@@ -1,14 +1,11 @@
 """Maps that say no more than one number for all cells: said of a release, refused beforehand."""
 
-import warnings
-
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import hexveil as hv
 from hexveil.publishing.verification.verify import find_problems
-from hexveil.report.accuracy_text import describe_one_number
 from publishing.releases import restated, said, statements_of
 
 FLEET = hv.FleetDeclaration(1500, 20, 6)
@@ -71,25 +68,6 @@ def test_a_forged_statement_is_found(tmp_path, protect):
     assert any("beats_constant" in one for one in find_problems(forged.write(tmp_path / "map")))
 
 
-def test_bins_of_a_histogram_are_named_together():
-    """Twenty sentences would say one thing."""
-    one = {"typical_error": 1.0, "between_cells": 0.0, "beats_constant": False}
-    accuracy = [one | {"statistic": f"histogram_{number:02}"} for number in range(1, 21)]
-    manifest = {"dataset": {"value_unit": ""}, "accuracy": accuracy}
-    (sentence,) = describe_one_number(manifest)
-    assert "20 bins" in sentence
-
-
-@pytest.mark.slow
-def test_private_grades_compare_with_how_much_cells_differ(tmp_path):
-    """By noisy numbers: intervals that were widened do not make cells that differ alike."""
-    released_map = released(tmp_path, 4.0, ["mean"], "presence", epsilon=4)
-    (stated,) = statements_of(released_map)["accuracy"]
-    truth = records(4.0).group_by("line").aggregate([("speed", "mean")])["speed_mean"].to_numpy()
-    assert stated["between_cells"] == pytest.approx(truth.std(), rel=0.3)
-    assert released_map.table["quality"].to_pylist().count("noise") < 4
-
-
 @pytest.mark.parametrize("statistics", [["p50"], ["p50", "p85"], ["mean", "share<30"]])
 def test_a_grid_that_averages_are_refused_for_is_refused_for_all(statistics):
     """Each statistic has a predicted error and a baseline, and the refusal of averages."""
@@ -106,37 +84,3 @@ def test_a_grid_that_averages_are_refused_for_is_refused_for_all(statistics):
     with pytest.warns(hv.GridTooFineWarning):
         averages = hv.plan(dataset, epsilon=1)
     assert not averages.support.beats_constant
-
-
-def test_a_declared_grid_is_refused_for_medians_as_for_averages():
-    """Under private presence too, for medians and shares."""
-    options = {"user": "bus", "value": "speed", "bounds": (0, 120), "protect": "presence"}
-    options["cells"] = hv.Labels("line", values=LINES)
-    for statistics in (["mean"], ["p50"], ["share<30"], ["mean", "p85"]):
-        terms = [name for name in statistics if name != "mean"]
-        facts = hv.declare(**options, statistics=terms)
-        with pytest.warns(hv.GridTooFineWarning, match="one number for all cells"):
-            few = hv.plan(facts, epsilon=1, fleet=60, statistics=statistics)
-        assert [one.statistic for one in few.statistic_errors] == statistics
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", hv.GridTooFineWarning)
-            assert hv.plan(facts, epsilon=1, fleet=2000, statistics=statistics).refusal is None
-
-
-@pytest.mark.slow
-def test_under_one_range_the_estimate_borrows_from_all_cells(tmp_path):
-    """The best number that was made is the estimate, whether smoothed ones are asked for or not."""
-    dataset = hv.read(
-        records(4.0, users=200), user="bus", value="speed", bounds=(0, 120), quantum="0.1",
-        cells=hv.Labels("line"),
-    )  # fmt: skip
-    plan = hv.plan(dataset, epsilon=1, clipping_range="private", advise=False)
-    ledger = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=10)
-    release = hv.release(
-        dataset, plan, ledger=ledger, estimates=("raw", "smoothed"), accept_noise=True
-    )
-    again = hv.release(dataset, plan, ledger=ledger, accept_noise=True)
-    assert release["mean_estimate"].tolist() == release["mean_smoothed"].tolist()
-    assert again["mean_estimate"].tolist() == release["mean_estimate"].tolist()
-    assert (again["mean_low"] <= again["mean_estimate"]).all()
-    assert (again["mean_estimate"] <= again["mean_high"]).all()

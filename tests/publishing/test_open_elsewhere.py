@@ -1,7 +1,6 @@
 """Released tables opened by other programs, unchanged: DuckDB, GDAL (as QGIS has it), GeoPandas."""
 
 import datetime as dt
-import json
 
 import duckdb
 import pytest
@@ -82,12 +81,3 @@ def test_geopandas_and_gdal_read_the_map(calendar, pooled):
         # With 24:00 the ends would be texts, and the starts times.
         assert kinds["slot"] == kinds["slot_end"] == kind
         assert kinds["mean_raw"] == "OFTReal"
-
-
-def test_every_slot_is_a_time_of_day(pooled):
-    """No reader needs to know 24:00: each end of a slot is the start of the next."""
-    cells = json.loads((pooled / "cells.geojson").read_text("utf-8"))["features"]
-    pairs = {(cell["properties"]["slot"], cell["properties"]["slot_end"]) for cell in cells}
-    times = [dt.time.fromisoformat(text) for pair in pairs for text in pair]
-    assert ("23:00", "00:00") in pairs
-    assert max(times) < dt.time(23, 59)

@@ -1,7 +1,5 @@
 """The id space that an account pins: the same vehicles under other ids would look unspent."""
 
-from dataclasses import replace
-
 import pyarrow as pa
 import pytest
 
@@ -83,27 +81,3 @@ def test_sums_made_elsewhere_name_their_ids(tmp_path):
                 hv.release(sums, plan, ledger=book, accept_noise=True)
         else:
             assert hv.release(sums, plan, ledger=book, accept_noise=True).epsilon
-
-
-@pytest.mark.parametrize("name", ["", " bus", 7])
-def test_an_id_space_is_a_name(name):
-    """Nothing else is taken."""
-    with pytest.raises(hv.InputError, match="id_space must be a name"):
-        read("values", id_space=name)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("model", MODELS)
-def test_ledgers_of_before_pin_the_ids_of_their_next_release(model, tmp_path):
-    """They go on, replay what they have, and verify; from the next booking on ids are pinned."""
-    book = ledger(tmp_path)
-    dataset = read(model)
-    before = replace(dataset, public=replace(dataset.public, id_space=""))
-    release(book, model, before)
-    assert (book.account.unit[:4], book.account.id_space) == ("user", "")
-    assert release(book, model).replayed
-    assert not release(book, model, version="2").replayed
-    assert book.account.id_space == "bus"
-    with pytest.raises(hv.InputError, match="ids of 'trip'"):
-        release(book, model, read(model, "trip"))
-    assert not book.verify().problems

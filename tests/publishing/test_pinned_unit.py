@@ -51,27 +51,6 @@ def test_the_second_clock_is_named_where_it_matters(kind):
     assert found == [days, days, f"user-day ({WARSAW}{second})"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", TIMES)
-def test_the_second_clock_leaves_the_request_where_all_times_have_offsets(kind):
-    """Then it changes nothing that is published: the same request is replayed."""
-    one, other = (read(TIMES[kind], zone).public.identity for zone in ("UTC", KOLKATA))
-    assert (one == other) == (kind not in NEEDS_SECOND)
-
-
-def test_times_of_records_that_are_left_out_name_no_clock():
-    """A time without an offset counts only where its record does."""
-    times = pa.array(OFFSET + NAIVE)
-    values = pa.array([1.0] * 4 + [None] * 4)
-    rows = {"bus": ["a", "b"] * 4, "v": values, "at": times, "lat": [52.2] * 8, "lon": [21.0] * 8}
-    found = hv.read(
-        pa.table(rows), user="bus", value="v", lat="lat", lon="lon", time="at", bounds=(0, 60),
-        privacy_unit="user-day", cells=hv.Cells(5, "1d", WARSAW), timezone=KOLKATA, max_bad_rows=1,
-        select=hv.Select(min_users=1),
-    )  # fmt: skip
-    assert unit_of(found.public) == f"user-day ({WARSAW})"
-
-
 def test_users_have_no_clock():
     """What a user loses does not depend on when days begin."""
     assert unit_of(read(TIMES["naive text"], KOLKATA, privacy_unit="user").public) == "user"
@@ -100,25 +79,3 @@ def test_one_reading_is_not_charged_to_two_days(tmp_path):
     with pytest.raises(hv.InputError, match=r"offset: UTC.*without an offset: Asia/Kolkata"):
         release(KOLKATA)
     assert len(book.entries()) == 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["naive text", "text with offsets"])
-def test_the_cache_says_the_same_clocks(tmp_path, kind):
-    """Sums from the cache name the second clock as the reading that made them did."""
-    size = len(TIMES[kind])
-    rows = {
-        "bus": ["a", "b"] * (size // 2), "v": [1.0] * size, "at": TIMES[kind],
-        "lat": [52.2] * size, "lon": [21.0] * size,
-    }  # fmt: skip
-    pyarrow.csv.write_csv(pa.table(rows), tmp_path / "r.csv")
-    arguments = {
-        "user": "bus", "value": "v", "lat": "lat", "lon": "lon", "time": "at", "bounds": (0, 60),
-        "privacy_unit": "user-day", "cells": hv.Cells(5, "1d", WARSAW), "timezone": KOLKATA,
-        "select": hv.Select(min_users=1), "version": "1", "max_repeats": 1,
-    }  # fmt: skip
-    found = {
-        unit_of(hv.read(tmp_path / "r.csv", **arguments, **more).public)
-        for more in ({}, {"cache": tmp_path / "c"}, {"cache": tmp_path / "c"})
-    }
-    assert found == {unit_of(read(TIMES[kind], KOLKATA).public)}

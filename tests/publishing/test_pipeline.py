@@ -1,13 +1,11 @@
 """The order of a release, its replay, its noise, and what it refuses."""
 
-import contextlib
 import dataclasses
 import math
 import sqlite3
 from fractions import Fraction
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import hexveil as hv
@@ -17,7 +15,7 @@ from hexveil.mechanisms.looks.clipped_mean import ClippedMean
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import ValueLattice
 from publishing.releases import statements_of
-from publishing.setting import dataset_of, hexagons, plan_of, readme_of, units_of
+from publishing.setting import dataset_of, plan_of, readme_of, units_of
 
 
 @pytest.fixture
@@ -141,24 +139,6 @@ def test_a_lost_draw_is_refused_where_the_budget_does_not_allow_it(city, plan, t
     with pytest.raises(hv.BudgetError, match="a draw of it was lost"):
         hv.release(city, plan, ledger=book, accept_noise=True)
     assert (len(door), book.spent) == (1, up(plan.epsilon))
-
-
-def test_a_draw_that_was_overtaken_is_forgotten(city, plan, book, monkeypatch):
-    """Where locks fail and another process went on with the request, only its numbers stand."""
-    monkeypatch.setattr(hv.Ledger, "drawing", lambda _: contextlib.nullcontext())
-    real, others = noise.add_laplace, []
-
-    def overtaken(values, scales):
-        monkeypatch.setattr(noise, "add_laplace", real)
-        others.append(hv.release(city, plan, ledger=book, accept_noise=True))
-        return real(values, scales)
-
-    monkeypatch.setattr(noise, "add_laplace", overtaken)
-    with pytest.raises(hv.StorageError, match="another process went on"):
-        hv.release(city, plan, ledger=book, accept_noise=True)
-    ours = hv.release(city, plan, ledger=book, accept_noise=True)
-    assert ours.table.equals(others[0].table)
-    assert book.spent == 2 * up(plan.epsilon)
 
 
 def test_a_plan_changed_after_its_loss_was_computed_is_not_drawn(city, plan, book, door):
@@ -287,19 +267,6 @@ def test_noise_twenty_percent_off_is_rejected(book, monkeypatch, factor):
     assert abs(np.abs(standard_noise(book)).mean() - 1) > LIMIT
 
 
-def test_narrower_bounds_below_zero(book, monkeypatch):
-    """Bounds within those of the records publish the mean of the clamped sums."""
-    monkeypatch.setattr(noise, "add_laplace", lambda values, _: values)
-    scale = ValueLattice.of((-40, 20), "0.5")
-    dataset = dataset_of([[2, 1, 1], [1, 3, 2]], [100, 6, 0, 350, 120, 170], scale=scale)
-    plan = hv.plan(dataset, bounds=(-30, -10), epsilon=4, method="per-cell",
-                   mechanism=hv.mechanisms.Baseline(), advise=False)  # fmt: skip
-    table = hv.release(dataset, plan, ledger=book, accept_noise=True).table
-    # In quanta of 0.5 above -40: sums per user, cut to n times 20 to 60.
-    sums = [(100 + 20) / 3, (20 + 180) / 4, (60 + 120) / 3]
-    assert table["mean_raw"].to_pylist() == pytest.approx([-40 + 0.5 * one for one in sums])
-
-
 @pytest.mark.parametrize("name", ["users", "mean_raw", "hexagon", "geometry"])
 def test_labels_must_not_take_a_columns_name(book, name, door):
     """A label column named like a column of the release is refused, nothing is spent."""
@@ -311,49 +278,11 @@ def test_labels_must_not_take_a_columns_name(book, name, door):
     assert door == []
 
 
-def test_sums_with_their_usual_columns_are_released(book):
-    """A label column `cell` that stands alone is the cell's name, whatever is in it."""
-    table = pa.table({"cell": ["a/b", "c"], "user": ["1", "1"], "n": [2, 1], "sum": [9.0, 5.0]})
-    dataset = hv.from_sums(table, bounds=(0, 65), min_users=1)
-    released = hv.release(dataset, plan_of(dataset, 2), ledger=book, accept_noise=True).to_arrow()
-    assert released["cell"].to_pylist() == ["a/b", "c"]
-    assert released.column_names.count("cell") == 1
-
-
 def changed(dataset, **facts):
     """Return the same counts and sums under other public facts."""
     public = dataclasses.replace(dataset.public, **facts)
     units = units_of(dataset.occupancy.n_users, public.privacy_unit)
     return hv.Dataset(public, dataset.sums, units)
-
-
-@pytest.mark.slow
-def test_every_public_fact_is_part_of_the_request(city, book):
-    """Other bounds, quantum, names, units or rows of the plan are other requests, and charged."""
-    plan = plan_of(city, [2, 2, 0], 1.5)
-    hv.release(city, plan, ledger=book, accept_noise=True)
-    others = [
-        changed(city, lattice=ValueLattice.of((0, 61), 1)),
-        changed(city, lattice=ValueLattice.of((-1, 60), 1)),
-        changed(city, lattice=ValueLattice.of((0, 60), "0.5")),
-        changed(city, value="noise"),
-        changed(city, value_unit="mph"),
-        changed(city, cells=hexagons(4).take(np.array([0, 1, 3]))),
-    ]
-    for other in others:
-        same_rows = plan_of(other, [2, 2, 0], 1.5, lower=0, upper=60)
-        assert not hv.release(other, same_rows, ledger=book, accept_noise=True).replayed
-    plans = [
-        plan_of(city, [2, 1, 0], 1.5),
-        plan_of(city, [2, 2, 0], 1.25),
-        plan_of(city, [2, 2, 0], 1.5, upper=59),
-        plan_of(city, [2, 2, 0], 1.5, method="equal-split"),
-        plan_of(city, [2, 2, 0], 1.5, mechanism=hv.mechanisms.Baseline()),
-        plan_of(city, [2, 2, 0], 1.5, epsilon=Fraction(2)),
-    ]
-    for other in plans:
-        assert not hv.release(city, other, ledger=book, accept_noise=True).replayed
-    assert len(book.entries()) == 1 + len(others) + len(plans)
 
 
 def test_a_plan_of_other_records_is_refused(city, plan, book, door):
@@ -369,32 +298,10 @@ def test_a_plan_of_other_records_is_refused(city, plan, book, door):
     assert (book.spent, door) == (0, [])
 
 
-def test_noise_that_does_not_fit_is_refused_before_it_is_booked(city, book, door):
-    """An absurdly small epsilon is refused from public facts; it costs nothing."""
-    with pytest.raises(hv.InputError, match="larger epsilon"):
-        hv.release(city, plan_of(city, 2, 1e18), ledger=book, accept_noise=True)
-    assert (book.spent, door) == (0, [])
-
-
 def test_a_release_asks_for_a_ledger(city, plan):
     """Without a ledger the refusal says why and shows what to write."""
     with pytest.raises(hv.InputError, match=r"booked first.*hv\.Ledger"):
         hv.release(city, plan)
-
-
-@pytest.mark.parametrize("estimates", [("smoothed",), (), "smooth"])
-def test_other_estimates_are_refused(city, plan, book, estimates):
-    """Raw numbers, and smoothed ones beside them, are all there is; nothing is spent."""
-    with pytest.raises(hv.InputError, match=r'must be \("raw",\) or'):
-        hv.release(city, plan, ledger=book, accept_noise=True, estimates=estimates)
-    assert book.spent == 0
-    assert not hv.release(city, plan, ledger=book, accept_noise=True, estimates=["raw"]).replayed
-
-
-def test_only_a_data_set_is_released(city, plan, book):
-    """Public facts alone cannot be released."""
-    with pytest.raises(hv.InputError, match="records as read, got PublicMetadata"):
-        hv.release(city.public, plan, ledger=book, accept_noise=True)
 
 
 def test_there_is_no_seed_and_no_switch():
@@ -404,27 +311,6 @@ def test_there_is_no_seed_and_no_switch():
     assert list(inspect.signature(hv.release).parameters) == [
         "dataset", "plan", "ledger", "estimates", "accept_noise", "history",
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ("UPDATE hexveil_journal SET row = zeroblob(8)", "the result of entry 6"),
-        ("DELETE FROM hexveil_journal", "the result of entry 6"),
-        ("UPDATE hexveil_plans SET content = zeroblob(80)", "the plan that the ledger keeps"),
-        ("DELETE FROM hexveil_plans", "the plan that the ledger keeps"),
-    ],
-)
-def test_what_was_changed_behind_our_back_is_noticed(city, plan, book, tmp_path, change, said):
-    """Results and plans that are not what was stored are a storage error, not a wrong map."""
-    hv.release(city, plan, ledger=book, accept_noise=True)
-    connection = sqlite3.connect(tmp_path / "ledger.sqlite")
-    connection.execute(change)
-    connection.commit()
-    connection.close()
-    with pytest.raises(hv.StorageError, match=said):
-        hv.release(city, plan, ledger=book, accept_noise=True)
-    assert len(book.verify().problems) == 1
 
 
 def test_a_plan_of_something_else_is_refused(city, book, door):

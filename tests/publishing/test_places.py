@@ -4,7 +4,6 @@ import csv
 import json
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -12,7 +11,7 @@ import hexveil as hv
 from hexveil.base import hexagons
 from hexveil.publishing.folder import round_to_intervals
 from hexveil.publishing.verification import verify
-from publishing.releases import forge_table, problems_after, records, release_of
+from publishing.releases import forge_table, problems_after, release_of
 
 FIRST = ["cell", "name", "date", "slot", "lat", "lon", "hexagon", "slot_end"]
 
@@ -62,23 +61,6 @@ def test_a_declared_period_dates_cells_without_days(tmp_path):
     assert "1 November to" in (dated / "report.html").read_text("utf-8")
     # The label that would be a formula has its apostrophe, in the name too.
     assert rows_of(dated)[0]["name"].startswith("'=route")
-
-
-def test_labels_of_these_names_keep_their_columns(tmp_path):
-    """A label column called date, name or lat is a label, and no release is refused for it."""
-    table = records()
-    shift = pa.array([f"shift {number % 3}" for number in range(table.num_rows)])
-    table = table.append_column("date", shift).append_column("name", table["route"])
-    data = hv.read(
-        table, user="bus", value="speed", time="time", bounds=(0, 60), repeats="keep",
-        cells=hv.Labels("date", "name"),
-    )  # fmt: skip
-    book = hv.Ledger(f"{tmp_path}/ledger.sqlite", dataset="buses", budget=100)
-    made = hv.release(data, hv.plan(data, epsilon=2, advise=False), ledger=book, accept_noise=True)
-    folder = made.write(tmp_path / "map")
-    assert {row["date"] for row in rows_of(folder)} == {"shift 0", "shift 1", "shift 2"}
-    assert list(rows_of(folder)[0])[:3] == ["cell", "date", "name"]
-    assert hv.load(folder).columns == made.columns
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,9 @@ import pytest
 import hexveil as hv
 from hexveil.mechanisms.pooled_law import MeanView
 from hexveil.publishing.estimates.posterior_estimates import (
-    adopt_intervals,
     estimate_view,
 )
 from hexveil.publishing.verification import verify
-from hexveil.smoothing import Smoothed
 from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
 from publishing.releases import forge_manifest
 from publishing.test_cut_off import drawing, highway, planned
@@ -63,26 +61,12 @@ def test_the_last_look_at_a_cell_decides():
     assert made.expected_error[0] < alone.expected_error[0]
 
 
-@pytest.mark.slow
-def test_the_deviation_is_that_of_a_normal_map():
-    """With hardly any noise it is the standard deviation between cells."""
-    true = np.random.default_rng(8).normal(40.0, 6.0, 300)
-    looks = look_at(np.clip(true, 1.0, 99.0), *BOUNDS, 0.01)
-    made = estimates_of([looks], design_of(300, users=100_000))
-    assert made.deviation == pytest.approx(np.std(true), rel=0.12)
-
-
 def test_one_outlying_cell_does_not_make_all_others_good():
     """The deviation is that of the middle 68 percent: a cell at the far end hardly moves it."""
     usual = np.linspace(38.0, 42.0, 21)
     alone = made_of(look_at(usual, *BOUNDS, 0.1)).deviation
     with_outlier = made_of(look_at([*usual, 95.0], *BOUNDS, 0.1)).deviation
     assert with_outlier < 1.3 * alone < 3.0
-
-
-def test_a_map_of_one_cell_has_no_deviation():
-    """There is nothing to differ from."""
-    assert made_of(look_at([40.0])).deviation is None
 
 
 @pytest.mark.slow
@@ -102,22 +86,6 @@ def test_intervals_hold_the_truth_as_often_as_stated():
     assert 0.93 <= np.mean(held) <= 0.995
     # The model allows for tails that these normal values do not have: it errs on the safe side.
     assert np.mean(errors) <= np.mean(expected) <= 1.8 * np.mean(errors)
-
-
-def test_smoothed_numbers_are_kept_within_the_intervals():
-    """One interval for a cell: that of the posterior, which counts who is distinguishable."""
-    made = made_of(look_at([49.9, 40.0, 38.0, 41.0]))
-    smoothed = Smoothed(
-        np.array([20.0, 40.0, 38.5, 99.0]), np.zeros(4), np.full(4, 100.0), 0.5, 4, None, {}
-    )
-    kept = adopt_intervals(smoothed, made, borrowed=False)
-    assert kept.estimate.tolist() == [made.low[0], 40.0, 38.5, made.high[3]]
-    assert kept.low.tolist() == made.low.tolist()
-    overall = kept.estimate.mean()
-    outside = (made.low > overall) | (made.high < overall)
-    assert kept.distinguishable == outside.sum() > 0
-    own = adopt_intervals(smoothed, made, borrowed=True)
-    assert own.estimate.tolist() == made.estimate.tolist()
 
 
 def published(tmp_path, kind="private", **options):

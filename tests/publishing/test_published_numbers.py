@@ -1,6 +1,5 @@
 """A release in memory: a sequence of rows, columns by name, and tables for other libraries."""
 
-import importlib.util
 import json
 
 import numpy as np
@@ -84,16 +83,6 @@ def test_a_label_column_goes_before_a_statistic(book):
     assert released["sd"].tolist() == ["x", "y"]
 
 
-def test_a_data_frame_method_is_one_call_away(mapped):
-    """An attribute of data frames names what has it, a column how it is reached."""
-    with pytest.raises(AttributeError, match=r"'groupby'; release\.to_pandas\(\) and"):
-        _ = mapped.groupby
-    with pytest.raises(AttributeError, match=r"release\['mean_raw'\] is that column"):
-        _ = mapped.mean_raw
-    assert not hasattr(mapped, "_ipython_display_")
-    assert mapped._ipython_key_completions_() == mapped.columns
-
-
 def test_libraries_take_a_release_as_it_is(mapped):
     """Arrow, pandas and polars make the same table of the object itself."""
     assert pa.table(mapped).equals(mapped.table)
@@ -111,54 +100,3 @@ def test_cells_are_geojson(mapped, routes):
     assert not hasattr(routes, "__geo_interface__")
     with pytest.raises(AttributeError, match="cells of labels have no outlines"):
         _ = routes.__geo_interface__
-
-
-def test_geopandas_has_the_outlines(mapped):
-    """A GeoDataFrame in longitude and latitude, with a polygon per row and all columns."""
-    pytest.importorskip("geopandas", reason='geopandas is not installed: the extra "geo"')
-    frame = mapped.to_geopandas()
-    assert frame.crs.to_authority() == ("OGC", "CRS84")
-    features = mapped.__geo_interface__["features"]
-    for shape, feature in zip(frame.geometry, features, strict=True):
-        (ring,) = feature["geometry"]["coordinates"]
-        assert list(shape.exterior.coords) == ring
-    assert [name for name in frame.columns if name != "geometry"] == mapped.columns
-    again = frame.from_features(mapped, crs=frame.crs)
-    assert again.geometry.tolist() == frame.geometry.tolist()
-
-
-def test_labels_are_no_geodataframe(routes, monkeypatch):
-    """That is said before the library is loaded."""
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: True)
-    with pytest.raises(hv.InputError, match=r"no outlines; \.to_pandas\(\) has their numbers"):
-        routes.to_geopandas()
-
-
-@pytest.mark.parametrize(
-    ("call", "extra"),
-    [("to_geopandas", "geo"), ("plot", "plots"), ("head", "pandas"), ("to_polars", "polars")],
-)
-def test_a_missing_library_is_one_sentence(mapped, monkeypatch, call, extra):
-    """It names the line that installs the library."""
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(hv.InputError, match=rf'pip install "hexveil\[{extra}\]"'):
-        getattr(mapped, call)()
-
-
-def test_plot_returns_axes(mapped, routes):
-    """A statistic, a column and a slot by name; what is not there is named."""
-    pytest.importorskip("matplotlib").use("agg")
-    import matplotlib.pyplot as plt  # noqa: PLC0415  an extra
-
-    slot = mapped["slot"][0]
-    assert mapped.plot(slot=slot).get_title().startswith("Average speed, ")
-    assert mapped.plot("sd").get_title().startswith("Standard deviation of speed, ")
-    assert mapped.plot("mean_smoothed").figure.axes[1].get_ylabel() == "mean_smoothed (km/h)"
-    assert mapped.plot("variance").figure.axes[1].get_ylabel() == "variance_raw ((km/h)\u00b2)"
-    axes = plt.figure().add_subplot()
-    assert routes.plot(ax=axes) is axes
-    with pytest.raises(hv.InputError, match="no column 'speed'; it has"):
-        mapped.plot("speed")
-    with pytest.raises(hv.InputError, match="has no timeslots"):
-        routes.plot(slot=slot)
-    plt.close("all")

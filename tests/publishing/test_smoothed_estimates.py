@@ -6,15 +6,11 @@ import pytest
 import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.publishing.estimates.decoded_moments import groupings_of
-from hexveil.publishing.estimates.table import build_table
 from hexveil.publishing.verification import verify
 from hexveil.records.feasible_sums import squares_range
 from hexveil.report.manifest_view import ManifestView
-from hexveil.report.templates import render_sentence
-from hexveil.smoothing import group_hexagons
 from publishing.releases import statements_of
-from publishing.setting import dataset_of, hexagons, labels
+from publishing.setting import dataset_of, hexagons
 
 BOTH = ("raw", "smoothed")
 
@@ -90,69 +86,6 @@ def test_a_cell_without_a_parent_is_refused_and_nothing_is_spent(book):
     dataset = fleet()
     plan = hv.plan(dataset, epsilon=1, advise=False)
     dataset.public.cells.hexagon[3] = 7
-    with pytest.raises(InputError, match="hexagon must be one H3 cell index per cell"):
+    with pytest.raises(InputError, match="its index is no H3 cell"):
         hv.release(dataset, plan, ledger=book, accept_noise=True, estimates=BOTH)
     assert book.entries() == ()
-
-
-def test_the_coarsest_hexagons_are_smoothed_without_parents():
-    """At resolution 0 there is nothing above a hexagon, and nothing is refused."""
-    import h3  # noqa: PLC0415  this test alone
-
-    coarsest = np.array([h3.str_to_int(name) for name in sorted(h3.get_res0_cells())[:9]], "u8")
-    names = {one.name for one in group_hexagons(coarsest)}
-    assert not any("resolution" in name for name in names)
-
-
-def model_text(**changes):
-    """Return the model's text, with values changed by name."""
-    values = {"smoothed": True, "effects": [], "left_out": (), "widened": False}
-    values |= {"posterior": False, "cell_ranges": False}
-    return render_sentence("smoothing.txt", "model", **(values | changes))
-
-
-def test_the_model_is_told_to_people():
-    """The text names the effects, the distributions and what the interval is not."""
-    text = model_text(effects=["same row", "same column"])
-    for words in (
-        "each of: same row, same column, plus",
-        "Laplace",
-        "Student t",
-        "guarantee nothing",
-    ):
-        assert words in text
-    assert "too large" not in text
-    assert "widened, by a prior" not in text
-    assert "too large: same hour, all." in model_text(left_out=["same hour", "all"])
-    assert "Intervals are widened, by a prior" in model_text(widened=True)
-    # Where the intervals are those of a posterior, smoothing describes none of its own.
-    of_posterior = model_text(widened=True, posterior=True)
-    assert "widened" not in of_posterior
-    assert "95% intervals of the posterior" in of_posterior
-    assert "the estimate before clipping" in model_text(posterior=True, cell_ranges=True)
-    assert model_text(smoothed=False).endswith("information, so nothing was smoothed.")
-
-
-def test_cells_resemble_each_other_by_place_or_by_label():
-    """Hexagons have parents and neighbours; labels have their columns."""
-    names = {one.name for one in groupings_of(hexagons(12))}
-    assert "neighbouring hexagons" in names
-    assert any("resolution" in name for name in names)
-    assert groupings_of(labels(5)) == ()
-
-
-def test_estimates_are_a_function_of_noisy_numbers_and_public_facts(book):
-    """Other values with the same noisy numbers give the same table, to the last bit."""
-    one = fleet()
-    other = dataset_of(
-        one.occupancy.n.reshape(12, 60).T, 0, scale=one.public.lattice, cells=hexagons(12)
-    )
-    from hexveil.publishing.estimates.decoded_moments import smooth_release  # noqa: PLC0415  as the release does
-
-    noisy = {"mean": np.random.default_rng(3).normal(30, 5, 12)}
-    tables = []
-    for dataset in (one, other):
-        plan = hv.plan(dataset, epsilon=2, advise=False)
-        found = smooth_release(plan, dataset.public, noisy)
-        tables.append(build_table(plan, dataset.public, noisy, found))
-    assert tables[0].equals(tables[1])

@@ -13,20 +13,15 @@ from hexveil.mechanisms import noise
 from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.looks.pooled_means import BINS
 from hexveil.mechanisms.sensitivity_report import Meter
-from hexveil.mechanisms.stage_data import Outputs
-from hexveil.model.pair_columns import SuppressedPairs
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning import saved_plans
 from hexveil.planning.codec import unpack_bytes
 from hexveil.planning.distribution_measures import BinPlan, score_metadata
-from hexveil.planning.feasibility.capacity import propose_runs
 from hexveil.planning.optimizers import pair_sums
-from hexveil.publishing.pipeline import private_sums, sums_of
+from hexveil.publishing.pipeline import sums_of
 from hexveil.publishing.verification.verify import find_problems
-from hexveil.records.dataset import Dataset, DistributedSums
 from publishing.releases import statements_of
 from publishing.setting import dataset_of, hexagons
-from publishing.test_cell_mechanisms import fleet
 from stores import STORES, distributed_dataset, stored
 
 SCALE = ValueLattice.of((0, 10), "0.5")
@@ -273,28 +268,6 @@ def test_what_comes_to_the_driver_is_bounded_by_cells_and_users(
 # ---- plans and advice ----
 
 
-def test_the_adviser_predicts_what_it_does_at_hand():
-    """Capacity and proposed runs are those of pairs at hand, but for selections of pairs."""
-    whole, shown = crowd(0.15, 600, 30), []
-    for one in (whole, distributed_dataset(whole, 500)):
-        own = one.public
-        again = replace(
-            own, recount=lambda grids, _, own=own: tuple(
-                own if grid == own.cells.grid else None for grid in grids
-            ),
-        )  # fmt: skip
-        capacity = hv.capacity(again, epsilon=1)
-        runs = propose_runs(planned(again, epsilon=1)).proposals
-        shown.append((capacity.to_arrow().to_pylist(), set(runs)))
-    (here, runs), (there, others) = shown
-    for row, same in zip(here, there, strict=True):
-        assert row == {
-            name: pytest.approx(value, rel=0.05, nan_ok=True) if isinstance(value, float) else value
-            for name, value in same.items()
-        }
-    assert runs == others
-
-
 @pytest.mark.parametrize(
     "name",
     ["joint", "range", "cell ranges", "delta, cell ranges"],
@@ -340,65 +313,3 @@ def test_stages_in_blocks_that_cost_more_than_was_booked_are_not_drawn(
     with pytest.raises(HexveilError, match="more than was booked"):
         execute(plan.stages(), sums_of(there, plan), Exactly(), journal, meter)
     assert len(journal.rows) == stages
-
-
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {"mechanism": "Levy(gamma=1)", "method": "per-cell"},
-        {"mechanism": "Auto(trials=2)", "method": "equal-split"},
-        {"method": "clip-user"},
-    ],
-)
-def test_methods_of_pairs_at_hand_refuse_others(asked):
-    """The papers' mechanisms of one cell, and CLIP-USER, say what to use instead."""
-    with pytest.raises(InputError, match=r"in one machine's memory: use method .joint."):
-        planned(distributed_dataset(fleet(), 30), **asked)
-
-
-@pytest.mark.parametrize("name", ["range", "cell ranges", "delta, range"])
-def test_weights_that_fit_no_plan_are_refused(name):
-    """Factors below zero, and totals that would make weights too large, measure nothing."""
-    there = distributed_dataset(records(), 30)
-    made = planned(there, **ASKED[name])
-    weights = made.allocation.clipping.weight
-    for wrong in (
-        {"factor": -weights.factor}, {"total": weights.total / 8}, {"total": weights.total * np.nan}
-    ):  # fmt: skip
-        clipping = replace(made.allocation.clipping, weight=replace(weights, **wrong))
-        forged = made.changed(allocation=replace(made.allocation, clipping=clipping))
-        with pytest.raises(InputError, match="without weights or noise"):
-            forged.stages()
-
-
-def test_sums_show_nothing_and_are_not_fetched(counted):
-    """No repr, no refusal holds a number; sums, counts and bins of two readings are refused."""
-    whole = records()
-    there = distributed_dataset(whole, 30)
-    assert repr(there.sums) == "DistributedSums(blocks, with squares, private)"
-    for name in ("total", "total_sq"):
-        with pytest.raises(InputError, match="sums of all pairs in one machine's memory"):
-            getattr(there.sums, name)
-    with pytest.raises(AttributeError):
-        _ = there.sums.colour
-    with pytest.raises(HexveilError, match="do not belong together"):
-        Dataset(whole.public, there.sums, whole.units)
-    there = distributed_dataset(counted, 30)
-    plain = DistributedSums(vars(there.sums)["_store"], squares=True)
-    with pytest.raises(HexveilError, match="counts by bin and public bins"):
-        Dataset(there.public, plain, there.units)
-    plan = planned(there, statistics="p50", estimator="bins")
-    with pytest.raises(HexveilError, match="by bin, which these sums lack"):
-        plan.stages().next_stage(Outputs()).measure(private_sums(counted), Outputs())
-    with pytest.raises(HexveilError, match="not counted by bin"):
-        sums_of(Dataset(replace(there.public, bins=None), plain, there.units), plan)
-    assert repr(sums_of(there, plan)) == "BinnedBlockSums(blocks)"
-
-
-@pytest.mark.parametrize(
-    ("cell", "user"), [([1, 0], [0, 0]), ([0, 0], [3, 3]), ([8], [0]), ([0], [-1]), ([0], [0, 1])]
-)
-def test_lists_of_suppressed_pairs_that_no_plan_has_are_refused(cell, user):
-    """Unsorted, repeated, of no cell or user, or not of both."""
-    with pytest.raises(InputError, match="suppressed pairs"):
-        SuppressedPairs(np.array(cell), np.array(user), 8, 25)

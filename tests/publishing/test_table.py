@@ -3,14 +3,11 @@
 from datetime import UTC, datetime
 
 import numpy as np
-import pytest
 
 import hexveil as hv
 from hexveil.model.cells import CellTable
-from hexveil.publishing.estimates.table import COLUMNS, build_table
+from hexveil.publishing.estimates.table import build_table
 from publishing.setting import SLOT, dataset_of, hexagons, plan_of
-
-NUMBERS = [name for name in COLUMNS if name.startswith("mean_") and name != "mean_quality"]
 
 
 def hours(slot, kind):
@@ -44,14 +41,3 @@ def test_pooled_slots_have_no_instant():
     assert (row["slot"], row["slot_end"]) == ("23:00", "00:00")
     where, _ = names_of(CellTable(hv.Cells(7, None), hexagons(1).hexagon))
     assert where == ["cell", "hexagon"]
-
-
-@pytest.mark.parametrize("unit", ["km/h", ""])
-def test_units_of_measure_stand_in_the_metadata(unit):
-    """Each number in value units says its unit; counts, names and flags have none."""
-    dataset = dataset_of([[1]], value="speed", value_unit=unit)
-    table = build_table(plan_of(dataset, [1]), dataset.public, {"mean": np.zeros(1)})
-    said = {f.name: f.metadata.get(b"unit", b"").decode() for f in table.schema}
-    assert said == {f.name: unit if f.name in NUMBERS else "" for f in table.schema}
-    assert table.schema.metadata[b"value"] == b"speed"
-    assert all(f.metadata[b"description"] for f in table.schema)

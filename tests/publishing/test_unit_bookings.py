@@ -1,6 +1,5 @@
 """What a release books, unit by unit; and that no id leaves by it."""
 
-import logging
 import math
 from decimal import Decimal
 from fractions import Fraction
@@ -154,26 +153,6 @@ def test_sums_of_days_say_their_day_or_are_refused(ledger):
     assert book.entries() == ()
     _, plan = released(sums("a 2026-11-20", "a 2026-11-21", "b 2026-11-21"), book)
     assert book.spend().lifetime == 2 * up(plan.epsilon) == 2 * book.spent
-
-
-def test_no_id_leaves(ledger, tmp_path, caplog, capfd):
-    """No id stands in a repr, log, error, message, in the ledger's files or the release folder."""
-    caplog.set_level(logging.DEBUG)
-    book = ledger(budget=2)
-    dataset = read(buses(days=2))
-    release, plan = released(dataset, book)
-    release.write(tmp_path / "map")
-    with pytest.raises(hv.BudgetError) as refused:
-        released(dataset, book, "1.9")
-    said = [repr(thing) for thing in (dataset, dataset.units, plan, release, book, book.entries())]
-    said += [str(refused.value), repr(refused.value), caplog.text, *capfd.readouterr()]
-    said += [str(release.manifest), release._repr_html_()]
-    files = [file for file in tmp_path.rglob("*") if file.is_file()]
-    assert {"ledger.sqlite", "manifest.json", "cells.parquet"} <= {file.name for file in files}
-    contents = [file.read_bytes() for file in files] + [text.encode() for text in said]
-    for content in contents:
-        assert b"canary" not in content
-        assert book.key.secret not in content
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """A release folder is checked from itself alone: whole ones pass, every kind of change is named."""
 
 import json
-import os
 import re
 from fractions import Fraction
 
@@ -51,14 +50,6 @@ def test_in_python_the_manifest_is_returned_or_every_problem_is_named(city, tmp_
         hv.verify(tmp_path / "gone")
 
 
-def change_csv(place):
-    table = pa.csv.read_csv(place / "cells.csv")
-    raw = table["mean_raw"].to_numpy().copy()
-    raw[0] += 1
-    index = table.column_names.index("mean_raw")
-    pa.csv.write_csv(table.set_column(index, "mean_raw", pa.array(raw)), place / "cells.csv")
-
-
 def change_parquet(column, by):
     def change(place):
         table = pq.read_table(place / "cells.parquet")
@@ -79,19 +70,14 @@ def change_manifest(change, *, sealed=True):
     return lambda place: forge_manifest(place, change)
 
 
-def change_receipt(change):
-    return forge_json(receipt.NAME, change)
-
-
 CHANGES = {
     "README.txt was changed": lambda place: (place / "README.txt").write_text("trust me"),
     "report.html is missing": lambda place: (place / "report.html").unlink(),
     "extra.txt was added": lambda place: (place / "extra.txt").touch(),
     "receipt.json is missing": lambda place: (place / "receipt.json").unlink(),
     "receipt.json cannot be read": lambda place: (place / "receipt.json").write_text("{"),
-    "cells.csv was changed": change_csv,
-    "mean_scale is not what manifest.json says": change_parquet("mean_scale", 0.25),
-    "mean_raw is not mean_noisy clamped": change_parquet("mean_raw", 0.25),
+    "mean_scale does not follow from mean_noisy": change_parquet("mean_scale", 0.25),
+    "mean_raw does not follow from mean_noisy": change_parquet("mean_raw", 0.25),
     "mean_noisy has a number that is not on the grid": change_parquet("mean_noisy", 1e-6),
     "manifest.json cannot be read": lambda place: (place / "manifest.json").write_text("{"),
     "manifest.json is not a JSON object": lambda place: (place / "manifest.json").write_text("[]"),
@@ -107,15 +93,13 @@ CHANGES = {
     "has schema version unknown": change_manifest(
         lambda said: said.update(schema_version=["1"]), sealed=False
     ),
-    "receipt.json has a version that this program does not know": change_receipt(
-        lambda said: said.update(receipt_version=2)
+    "receipt.json has a version that this program does not know": forge_json(
+        receipt.NAME, lambda said: said.update(receipt_version=2)
     ),
-    "receipt.json lacks its files": change_receipt(lambda said: said.pop("files")),
-    "receipt.json lists no files": change_receipt(lambda said: said.update(files=["cells.csv"])),
-    "no regular file": lambda place: [(place / "report.html").unlink(),
-                                      os.mkfifo(place / "report.html")],
-    "is a link": lambda place: [(place / "README.txt").rename(place.parent / "README.txt"),
-                                (place / "README.txt").symlink_to("../README.txt")],
+    "receipt.json lacks its files": forge_json(receipt.NAME, lambda said: said.pop("files")),
+    "receipt.json lists no files": forge_json(
+        receipt.NAME, lambda said: said.update(files=["cells.csv"])
+    ),
     "more than 100 files": lambda place: [(place / f"{k}.txt").touch() for k in range(120)],
     "contains more beside its cells": change_manifest(
         lambda said: said["rules"].update({f"rule {k}": k for k in range(30_000)})
@@ -148,8 +132,6 @@ def test_problems_fit_a_terminal(city, tmp_path):
 def test_what_was_recomputed_and_what_not_is_said(city, tmp_path):
     """The verdict names the losses that it computed anew, and what a folder cannot show."""
     verdict = verify.check_folder(write(city, tmp_path / "map"))
-    together, most = verdict.recomputed
-    assert together.startswith("sum of the losses of 4 users: ")
-    assert most.startswith("loss of the most exposed user: ")
-    assert any("whether noise was drawn" in one for one in verdict.unknown)
-    assert any("the loss of each user" in one for one in verdict.unknown)
+    assert any(text.startswith("the sum of all losses") for text in verdict.recomputed)
+    assert any("whether noise was drawn" in text for text in verdict.unknown)
+    assert any("the loss of each privacy unit" in text for text in verdict.unknown)

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 
 import hexveil as hv
-from hexveil.base.errors import InputError
 from hexveil.mechanisms import noise
 from hexveil.mechanisms.looks import weighted_mean
 from hexveil.model.public_metadata import ValueLattice
@@ -135,21 +134,3 @@ def test_without_noise_it_is_the_weighted_mean_of_projected_user_means(book, mon
     share = shares_of(plan.allocation.clipping.weight)
     expected = np.bincount(occupancy.cell, weights=share * means)
     assert made.table["mean_noisy"].to_numpy() == pytest.approx(expected, abs=0.001)
-
-
-def test_bounds_of_the_plan_must_be_the_records(book):
-    """The clipping range is found within the records' bounds; others are refused before booking."""
-    dataset = fleet(50)
-    with pytest.raises(InputError, match="leave bounds out of the plan"):
-        hv.release(dataset, planned(dataset, bounds=(0, 30)), ledger=book, accept_noise=True)
-    assert book.entries() == ()
-
-
-def test_what_does_not_fit_is_refused_before_it_is_booked(book):
-    """A lattice too fine for the noise is refused from public facts."""
-    dataset = dataset_of(
-        np.ones((3, 2), dtype=int), 5, scale=ValueLattice.of((0, 10), "0.00000001")
-    )
-    with pytest.raises(InputError, match="does not fit whole numbers"):
-        hv.release(dataset, planned(dataset, epsilon="0.001"), ledger=book, accept_noise=True)
-    assert book.entries() == ()

@@ -12,24 +12,18 @@ from hypothesis import assume, given
 
 import hexveil as hv
 from examples import examples
-from hexveil.base.errors import InputError
-from hexveil.mechanisms import noise as noise_library
 from hexveil.mechanisms.looks import weighted_variance
 from hexveil.mechanisms.stage_data import centre_and_radius
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.feasible_sums import squares_range
-from publishing.drawing import interval_of
 from publishing.measuring import (
-    check,
     second_moments,
-    shares_of,
     told_by_histogram,
     weighted_scales,
     weighted_statistic,
     weighted_variance_of,
     weighted_variances,
 )
-from publishing.releases import statements_of
 from publishing.setting import dataset_of
 
 COUNTS = np.array([[2, 1], [1, 0], [1, 2], [0, 1]])
@@ -88,20 +82,6 @@ def test_a_contribution_is_the_projected_second_moment_times_the_weight(n, steps
     assert q >= 0
     assert found == weight * math.floor(GRAIN * Fraction(min(q, n * radius**2), n * radius**2))
     assert 0 <= found <= weight * GRAIN
-
-
-@pytest.mark.parametrize("high", [0, 2**21, 2**22 - 1])
-def test_the_largest_sums_stay_within_64_bits(high):
-    """At the largest counts, samples at either end, the farthest middle, the largest radius."""
-    steps, n = 2**20, 2**22 - 1
-    total, square = high * steps, high * steps**2
-    for middle, radius in itertools.product((0, steps // 2, steps), (1, steps)):
-        whole = tuple(np.array([one]) for one in (n, total, square))
-        (found,) = weighted_variance.contributions(
-            whole, np.array([2**26]), middle, radius
-        ).tolist()
-        q = square - 2 * middle * total + middle**2 * n
-        assert found == 2**26 * (GRAIN * min(q, n * radius**2) // (n * radius**2))
 
 
 @pytest.mark.parametrize("user", range(4))
@@ -185,25 +165,6 @@ def test_scales_are_rounded_up_and_no_further():
         assert exact <= Fraction(float(scale)) <= exact * (1 + Fraction(1, 2**51))
 
 
-def fleet(users=600, cells=2, seed=6, most=4, spread=5000):
-    """Return a data set of buses between 10 and 50 of 60, and the samples of each pair."""
-    rng = np.random.default_rng(seed)
-    counts = rng.integers(1, most, (users, cells))
-    occupancy = hv.Occupancy.from_dense(counts)
-    samples = [
-        np.clip(np.round(rng.normal(rng.uniform(22_000, 38_000), spread, n)), 0, 60_000)
-        for n in occupancy.n.tolist()
-    ]
-    made = (np.array([(one**p).sum() for one in samples], dtype=np.int64) for p in (1, 2))
-    return dataset_of(counts, *made, scale=ValueLattice.of((0, 60), "0.001")), samples
-
-
-@pytest.fixture
-def book(tmp_path):
-    """Return a ledger."""
-    return hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=10)
-
-
 def projected(dataset, plan, pair, shares):
     """Return Σ p min(q, r²) - (Σ p clip(mean) - middle)² of each cell in value units, by floats."""
     occupancy, scale = dataset.occupancy, dataset.public.lattice
@@ -213,21 +174,6 @@ def projected(dataset, plan, pair, shares):
     x = np.clip(total, *pair) - middle
     second, first = (np.bincount(occupancy.cell, weights=shares * one) for one in (q, x))
     return float(scale.quantum) ** 2 * (second - first**2)
-
-
-def test_without_noise_it_is_the_projected_variance(book, monkeypatch):
-    """What is published is what the module's head says, to within its rounding, plus 2 B²."""
-    dataset, _ = fleet(60)
-    plan = planned(dataset, statistics=("variance",))
-    monkeypatch.setattr(noise_library, "add_laplace", lambda values, _: values)
-    made = hv.release(dataset, plan, ledger=book, accept_noise=True)
-    pair = interval_of(book.entries()[0], dataset, plan)
-    shares = shares_of(plan.allocation.clipping.weight)
-    b = plan.mean_noise * (pair[1] - pair[0]) / 1000
-    expected = projected(dataset, plan, pair, shares) + 2 * b**2
-    radius = statements_of(made)["plan"]["privacy_steps"][0]["radius"]
-    off = made.table["variance_noisy"].to_numpy() - expected
-    assert np.abs(off).max() <= radius**2 * 2.0**-19
 
 
 @st.composite
@@ -289,55 +235,3 @@ def test_weights_and_rounding_are_within_the_stated_bias(case, epsilon):
         squares = dataset.sums.total_sq / occupancy.n
         square, first = (np.bincount(occupancy.cell, weights=p * one) for one in (squares, mean))
         assert target == pytest.approx(square - first**2, abs=1e-9)
-
-
-@pytest.mark.slow
-def test_noise_adds_no_bias():
-    """Averaged over the mean's noise, what is published is the variance: 2 B² is taken back."""
-    dataset, _ = fleet(30, cells=1)
-    plan = planned(dataset, epsilon=1)
-    pair = (20_000, 40_000)
-    interval = plan.allocation.clipping.with_ends(pair, 60_000)
-    found = plan.changed(allocation=replace(plan.allocation, clipping=interval))
-    exact = {
-        "mean": weighted_statistic(dataset, plan, pair),
-        "variance": second_moments(dataset, plan, pair),
-    }
-    scale = float(weighted_scales(found, 20_000)[0])
-    # A Laplace law in parts of equal chance, each by its middle.
-    tail = scale * np.log(4000 / (2 * np.arange(2000) + 1))
-    seen = [
-        weighted_variances({**exact, "mean": exact["mean"] + int(sign * e)}, found)[0]
-        for e in tail
-        for sign in (-1, 1)
-    ]
-    target = projected(dataset, found, pair, shares_of(interval.weight))[0]
-    b = float(found.mean_noise[0]) * 20
-    assert abs(np.mean(seen) - target) < 0.1 * b**2
-    assert np.std(seen) > b**2
-
-
-def test_records_without_squares_are_refused_before_anything_is_booked(book):
-    """Sums made elsewhere may have no squares; then there is no variance, and nothing is spent."""
-    dataset = dataset_of(np.ones((50, 2), dtype=int), 5)
-    with pytest.raises(InputError, match="needs sums of squares"):
-        hv.release(dataset, planned(dataset), ledger=book, accept_noise=True)
-    assert book.entries() == ()
-
-
-def test_what_does_not_fit_is_refused_before_it_is_booked(book):
-    """Noise that leaves 64 bits is refused from public facts."""
-    totals = np.full(6, 5)
-    dataset = dataset_of(np.ones((3, 2), dtype=int), totals, totals**2)
-    with pytest.raises(InputError, match=r"noise of variances .* does not fit whole numbers"):
-        hv.release(dataset, planned(dataset, epsilon="0.001"), ledger=book, accept_noise=True)
-    assert book.entries() == ()
-
-
-def test_a_variance_without_noise_is_refused(book):
-    """A plan whose rows were changed by hand is refused before anything is booked."""
-    dataset, _ = fleet(50)
-    plan = planned(dataset)
-    quiet = plan.changed(allocation=replace(plan.allocation, variance_noise=np.zeros(2)))
-    with pytest.raises(InputError, match="a variance without noise"):
-        check(dataset, quiet)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import hexveil as hv
-from hexveil.publishing.verification.former_folders import as_current
+from hexveil.publishing.manifest import as_current
 from hexveil.report import render
 from hexveil.report.derived_page import render_derived
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.publishing.verification.former_folders import as_current
+from hexveil.publishing.manifest import as_current
 from hexveil.report.cell_differences import ComparableNumbers, unknown_ends
 from hexveil.report.manifest_view import ManifestView
 from publishing.releases import statements_of

@@ -9,7 +9,7 @@ import pytest
 import hexveil as hv
 from hexveil.mechanisms.presence.presence_decoding import ReleasedMap, noisy_columns
 from hexveil.publishing.kinds.presence_table import released_table
-from hexveil.publishing.manifest import cell_sections
+from hexveil.publishing.manifest import grid_section, selection_section
 from hexveil.report import render, shown_column
 from hexveil.report.promise_wording import assumptions, neighbours, not_protected, promise
 
@@ -44,7 +44,8 @@ def page_of(cells, n_closed, statistics=()):
             "epsilon_spent": "1",
         },
         "bounds": {"lower": "0", "upper": "100", "quantum": "0.001"},
-        **cell_sections(facts),
+        "grid": grid_section(facts),
+        "selection": selection_section(facts),
         "plan": plan.to_json()
         | {"user_cap": "none", "stages": [], "scale": 2.0**20, "parts": 2**20}
         | {"open_from": 3.0, "false_openings": 1.0}

@@ -12,7 +12,7 @@ from hexveil.cli import shared_steps
 from hexveil.cli.output import formatting
 from hexveil.config import arguments
 from hexveil.model.public_metadata import PublicMetadata
-from hexveil.publishing.memory.expected_errors import (
+from hexveil.publishing.memory.history import (
     ExpectedErrors,
     expected_errors,
     least_daily_epsilon,

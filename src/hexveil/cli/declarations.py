@@ -148,6 +148,7 @@ class CoarserOptions(Declaration):
     timeslot: str | None = None
     columns: str | None = None
     one_cell: bool = False
+    value: str | None = None
     statistic: str | None = None
     key: Path | None = None
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-import pyarrow as pa
 import typer
 
 from hexveil.base.errors import InputError
@@ -34,12 +33,10 @@ from hexveil.planning.feasibility.grids import OTHER_GRIDS, on_declared_grids
 from hexveil.planning.plan import Plan
 from hexveil.publishing import signing
 from hexveil.publishing.catalogue.holder_statements import Catalogue
-from hexveil.publishing.estimates.table import name_columns
-from hexveil.publishing.folder import FolderOptions, list_files
+from hexveil.publishing.folder import FolderOptions
 from hexveil.publishing.kinds.presence_manifest import presence_request, request_name
-from hexveil.publishing.manifest import cell_sections, fingerprint, request_of
-from hexveil.publishing.memory.expected_errors import expected_errors
-from hexveil.publishing.memory.history import MOST_CELLS, History
+from hexveil.publishing.manifest import fingerprint, request_of
+from hexveil.publishing.memory.history import MOST_CELLS, History, expected_errors
 from hexveil.publishing.pipeline import booked_plan, preview_release, replay_presence
 from hexveil.publishing.pipeline import release as publish_numbers
 from hexveil.publishing.release_checks import check_declared
@@ -175,18 +172,6 @@ class PlannedRelease:
             return {}
         releases = published.releases if len(published.releases) > 1 else {"": published}
         return {name: sum(item.table["is_open"].to_pylist()) for name, item in releases.items()}
-
-    def file_names(self) -> tuple[str, ...]:
-        """Return the files that a release would write."""
-        facts: Any = self.facts
-        leading = facts.leading if isinstance(facts, (ColumnFacts, DeclaredColumns)) else facts
-        return list_files(
-            pa.table(name_columns(leading.cells)),
-            cell_sections(leading),
-            catalogue=catalogue_of(self.run),
-            tiles=self.run.release.tiles,
-            signed=self.run.release.sign is not None,
-        )
 
 
 def plan_release(

@@ -97,7 +97,7 @@ def identify_request(
 
 
 def charge_of(dataset: AnyDataset, plan: Plan, stages: StagedPlan, ledger: Ledger) -> Charge:
-    """Return what is booked for a release of a plan."""
+    """Return the charge for a release of a plan."""
     name, facts = identify_request(dataset, plan, ledger.dataset)
     if plan.is_declared:
         declared = cast("DeclaredFacts | DeclaredColumns", dataset.public)
@@ -122,7 +122,7 @@ def any_unit_charge(
     ledger: Ledger,
     balance: BalanceKey | None = None,
 ) -> Charge:
-    """Return what is booked for any unit, present or not.
+    """Return the charge for any unit, present or not.
 
     A unit of a day or a week is booked on each declared day or week: any unit of it may be there.
     """

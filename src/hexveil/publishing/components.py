@@ -9,7 +9,7 @@ prefixed columns of each.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -150,6 +150,19 @@ def _entry(prefix: str, component: Json, stated: Json) -> Json:
     }
 
 
+def refuse_labels(labels: Iterable[str], columns: Collection[str]) -> None:
+    """Refuse label columns with names that a table needs for its own columns.
+
+    A label column `cell` that stands alone is the cell's name, and is written once.
+    """
+    taken = [name for name in labels if name in columns]
+    if taken and [*labels] != ["cell"]:
+        raise InputError(
+            f"the label column {taken[0]!r} has the name of a column of this release; give it "
+            "another name in the records."
+        )
+
+
 MAX_PREFIX = 60
 
 
@@ -178,13 +191,10 @@ def column_prefixes(columns: Sequence[str]) -> dict[str, str]:
 
 def check_prefixes(facts: ColumnFacts | DeclaredColumns) -> None:
     """Refuse label columns with names that begin like the columns of a value column."""
-    for prefix in column_prefixes([*facts.columns]).values():
-        for label in facts.leading.cells.labels:
-            if label.startswith(f"{prefix}_"):
-                raise InputError(
-                    f"the label column {label!r} has the name of a column of this release; give it "
-                    "another name in the records."
-                )
+    prefixes = column_prefixes([*facts.columns]).values()
+    labels = facts.leading.cells.labels
+    begun = [name for name in labels if any(name.startswith(f"{one}_") for one in prefixes)]
+    refuse_labels(labels, begun)
 
 
 def join_tables(tables: Mapping[str, pa.Table], own: Mapping[str, Sequence[str]]) -> pa.Table:

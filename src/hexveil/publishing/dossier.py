@@ -241,19 +241,20 @@ def insider_certainty(factor: float, delta: Fraction = PURE) -> str:
 
 
 def _planning_errors(manifest: Json) -> list[dict[str, Any]]:
-    """Return the planning error of each noised statistic; one of all where they were added up."""
-    names = [entry["statistic"] for entry in manifest["cells"][0]["noised"]]
+    """Return the planning error of each noised statistic."""
+    names = sorted({entry["statistic"] for entry in manifest["cells"][0]["noised"]})
     both = {key: manifest["plan"][f"{key}_error"] for key in ("mean", "max")}
-    if all(isinstance(error, dict) for error in both.values()):
-        names = sorted(both["mean"])
-        return [
-            _error(name, {k: error[name] for k, error in both.items()}, manifest) for name in names
-        ]
-    if len(names) > 1 or any(isinstance(error, dict) for error in both.values()):
-        # The sum of errors in different units has none.
-        sums = {k: max(e.values()) if isinstance(e, dict) else e for k, e in both.items()}
-        return [{"statistic": "", "unit": "", **sums}]
-    return [_error(names[0], both, manifest)]
+    strategy = accuracy_text.get_strategy(manifest["plan"]["privacy_steps"])
+    return [
+        {
+            "statistic": noun(name),
+            "unit": unit_of_statistic(name, manifest["dataset"]["value_unit"]),
+            # Under a private range and in stages of cells errors are predicted; else bounds.
+            "predicted": strategy is not None or _has_cell_stages(manifest),
+            **{k: error[name] if isinstance(error, dict) else error for k, error in both.items()},
+        }
+        for name in names
+    ]
 
 
 def _has_cell_stages(manifest: Json) -> bool:
@@ -268,15 +269,3 @@ def _has_unproven_bias(manifest: Json) -> bool:
         for cell in manifest["cells"]
         for entry in cell["noised"]
     )
-
-
-def _error(name: str, both: dict[str, float], manifest: Json) -> dict[str, Any]:
-    """Return one planning error, on average and at most, with its unit of measure."""
-    strategy = accuracy_text.get_strategy(manifest["plan"]["privacy_steps"])
-    return {
-        "statistic": noun(name),
-        "unit": unit_of_statistic(name, manifest["dataset"]["value_unit"]),
-        # Under a private range and in stages of cells errors are predicted; else they are bounds.
-        "predicted": strategy is not None or _has_cell_stages(manifest),
-        **both,
-    }

@@ -32,7 +32,6 @@ from hexveil.publishing import receipt, signing
 from hexveil.publishing.catalogue import data_files, metadata_files
 from hexveil.publishing.catalogue.data_files import TILES
 from hexveil.publishing.catalogue.holder_statements import Catalogue
-from hexveil.publishing.catalogue.release_description import find_coverage
 from hexveil.publishing.components import column_prefixes, statements, statements_of_whole
 from hexveil.publishing.estimates import places
 from hexveil.publishing.estimates.places import with_places
@@ -123,7 +122,7 @@ def check_writable(folder: str | Path) -> Path:
     with _refused(path):
         if path.exists() or path.is_symlink():
             raise InputError(
-                f"{path} exists, and a release is never changed; name a new folder (--out)."
+                f"{path} exists, and is never written into; name a new folder (--out)."
             )
         place = next(p for p in path.absolute().parents if p.exists())
         atomic_files.check_writable(place / path.name)
@@ -150,8 +149,8 @@ def write(
     # What the holder declares can name the period, and hide the geography.
     placed = with_places(table, statements_of_whole(manifest), geography=options.geography)
     with new_folder(folder) as temporary:
-        _write_tables(temporary, placed, tiled=tiled)
-        write_manifest(temporary, manifest)
+        write_tables(temporary, placed, tiled=tiled)
+        write_json(temporary / "manifest.json", manifest)
         if memory is not None:
             (temporary / stored_day.FILE).write_bytes(stored_day.to_bytes(memory))
         names = frozenset(path.name for path in temporary.iterdir()) | {"README.txt", PAGE}
@@ -186,7 +185,7 @@ def new_folder(folder: str | Path) -> Iterator[Path]:
             yield temporary
     except OSError as error:
         raise StorageError(
-            f"the release could not be written to {path} ({atomic_files.reason(error)}); nothing "
+            f"the folder could not be written to {path} ({atomic_files.reason(error)}); nothing "
             "was left there. Repeating the request costs nothing."
         ) from None
     finally:
@@ -201,36 +200,7 @@ def with_statements(
     return manifest | dict(titles or {}) | ({"catalogue": facts} if facts else {})
 
 
-def list_files(
-    table: pa.Table,
-    sections: dict[str, Any],
-    *,
-    catalogue: Catalogue | None,
-    tiles: bool | None,
-    signed: bool,
-) -> tuple[str, ...]:
-    """Return the names of the files of a release, from its cells and the manifest about them."""
-    sections = with_statements(sections, catalogue)
-    dated = find_coverage(table, sections).start is not None
-    optional = {
-        "cells.geojson": "hexagon" in table.column_names,
-        TILES: data_files.wants_tiles(table, tiles),
-        metadata_files.ITEM: dated,
-        signing.NAME: signed,
-    }
-    always = (
-        "cells.parquet",
-        "cells.csv",
-        "manifest.json",
-        "README.txt",
-        PAGE,
-        *metadata_files.ALWAYS,
-        receipt.NAME,
-    )
-    return tuple(sorted((*always, *(name for name, present in optional.items() if present))))
-
-
-def _write_tables(folder: Path, table: pa.Table, *, tiled: bool) -> None:
+def write_tables(folder: Path, table: pa.Table, *, tiled: bool) -> None:
     """Write the table in each format, with outlines where there are hexagons."""
     pa.parquet.write_table(
         places.with_geometry(table), folder / "cells.parquet", compression="zstd"
@@ -248,10 +218,10 @@ def _write_tables(folder: Path, table: pa.Table, *, tiled: bool) -> None:
     tell_share(WRITING, 0.55)
 
 
-def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
-    """Write manifest.json."""
-    text = json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False)
-    (folder / "manifest.json").write_text(text + "\n", "utf-8")
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write JSON for people and programs."""
+    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+    path.write_text(text + "\n", "utf-8")
 
 
 class DerivedTexts(NamedTuple):

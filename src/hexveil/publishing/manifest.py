@@ -143,11 +143,6 @@ def bounds_section(lattice: ValueLattice) -> dict[str, str]:
     return {name: decimal_text(number) for name, number in ends.items()}
 
 
-def cell_sections(facts: PublicMetadata | DeclaredFacts) -> dict[str, Any]:
-    """Return the sections of a manifest about cells that are known before a release."""
-    return {"grid": grid_section(facts), "selection": selection_section(facts)}
-
-
 def grid_section(facts: PublicMetadata | DeclaredFacts) -> dict[str, Any]:
     """Return the section of a manifest about the cells; declared ones are counted."""
     section = cell_grid(facts.cells.grid)
@@ -198,3 +193,68 @@ def cell_grid(grid: Cells | Labels) -> dict[str, Any]:
             "slot": grid.slot,
         }
     return {"kind": "labels", "columns": list(grid.columns)}
+
+
+# ---- manifests of schema version 4 ----
+
+FORMER = 4
+SHARED = (
+    *("software", "grid", "title", "subtitle", "catalogue", "columns_together", "request"),
+    "ledger",
+)
+ALWAYS = {"error": "separate", "exempt": "smallest"}
+"""Fields of a request that were stated, with the one meaning that is left."""
+
+
+def is_former(manifest: dict[str, Any]) -> bool:
+    """Return whether a manifest is of that version."""
+    return manifest.get("schema_version") == FORMER
+
+
+def as_current(former: dict[str, Any]) -> dict[str, Any]:
+    """Return the manifest of one value column as one of today; the schema refuses one with gaps."""
+    stated = dict(former)
+    private = stated.pop("model", None) == "presence"
+    kind = stated.pop("kind", "presence" if private else "moments")
+    shared = {key: stated.pop(key) for key in SHARED if key in stated}
+    dataset, guarantee = (
+        dict(part) if isinstance(part := stated.pop(key, None), dict) else {}
+        for key in ("dataset", "guarantee")
+    )
+    stated.pop("schema_version")
+    stated = _in_words_of_today(stated)
+    stated |= {
+        name: _in_words_of_today(part)
+        for name in ("moments", "scores")
+        if isinstance(part := stated.get(name), dict)
+    }
+    component = {
+        "kind": kind,
+        "dataset": {key: value for key, value in dataset.items() if key != "name"},
+        **{
+            key: guarantee[key]
+            for key in ("epsilon_requested", "epsilon_spent")
+            if key in guarantee
+        },
+        **({"l0_epsilon": guarantee.pop("l0_epsilon")} if "l0_epsilon" in guarantee else {}),
+        **stated,
+    }
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "dataset": {key: value for key, value in dataset.items() if key == "name"},
+        "guarantee": {"protect": "presence" if private else "values"} | guarantee,
+        **({"losses": stated["losses"]} if "losses" in stated else {}),
+        "components": [component],
+        **shared,
+    }
+
+
+def _in_words_of_today(stated: dict[str, Any]) -> dict[str, Any]:
+    """Return statements without what all requests have today; other words are refused."""
+    plan = stated.get("plan")
+    request = plan.get("request") if isinstance(plan, dict) else None
+    if not isinstance(plan, dict) or not isinstance(request, dict):
+        return stated
+    known = ALWAYS.items()
+    request = {key: word for key, word in request.items() if (key, word) not in known}
+    return stated | {"plan": plan | {"request": request}}

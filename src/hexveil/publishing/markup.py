@@ -2,11 +2,12 @@
 
 A template is text in this markup. Values, some of them from files that others wrote, are escaped
 when they are put into it, so a name with pipes, backquotes, HTML, a link or a line break stays a
-name. `parse` turns the rendered template into sections of plain text, which are then written as
-Markdown (escaped anew), as plain text for a terminal or editor, or as plain data.
+name. `parse` turns the rendered template into sections, which are written as Markdown, as plain
+text for a terminal or editor, or as plain data.
 
 Blank lines separate blocks. A block is a title (`#`), a list whose items begin with `- `, a table
-whose lines begin with `|`, a place to fill in (`[who fills it in: what]`), or else a paragraph.
+whose lines begin with `|`, or else a paragraph, of which a place to fill in is one
+(`[who fills it in: what]`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import re
 import textwrap
 import unicodedata
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from hexveil.report.templates import render_template
@@ -30,7 +32,6 @@ _OPENING = re.compile(r"^(?:#|[+=-](?=[ =-]|$)|[0-9]+(?=[.)](?: |$)))")
 _ESCAPED = re.compile(r"\\([\\`*\[\]~$_])|&#([0-9]+);|&(amp|lt|gt);")
 _NAMED = {"amp": "&", "lt": "<", "gt": ">"}
 _TITLE = re.compile(r"(#{1,6}) (.*)")
-_BLANK = re.compile(r"\[([^\[\]:]+): (.*)\]", re.DOTALL)
 
 
 def clean(text: str) -> str:
@@ -96,128 +97,54 @@ def _without_opening(match: re.Match[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Paragraph:
-    """A paragraph."""
-
-    text: str
-
-    def to_markdown(self) -> str:
-        """Return it as Markdown."""
-        return escaped(self.text)
-
-    def to_text(self) -> str:
-        """Return it as lines of plain text."""
-        return textwrap.fill(clean(self.text), WIDTH)
-
-    def to_data(self) -> dict[str, Any]:
-        """Return it as plain data."""
-        return {"text": self.text}
-
-
-@dataclass(frozen=True)
-class BulletList:
-    """A list of sentences."""
-
-    items: tuple[str, ...]
-
-    def to_markdown(self) -> str:
-        """Return it as Markdown."""
-        return "\n".join(f"- {escaped(item)}" for item in self.items)
-
-    def to_text(self) -> str:
-        """Return it as lines of plain text."""
-        return "\n".join(
-            textwrap.fill(clean(item), WIDTH, initial_indent="- ", subsequent_indent="  ")
-            for item in self.items
-        )
-
-    def to_data(self) -> dict[str, Any]:
-        """Return it as plain data."""
-        return {"items": list(self.items)}
-
-
-@dataclass(frozen=True)
-class DocumentTable:
-    """Rows under a head."""
-
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-    def to_markdown(self) -> str:
-        """Return it as Markdown."""
-        head, *rows = ([escaped(cell) for cell in row] for row in (self.head, *self.rows))
-        # The rule is markup of the table, and no cell.
-        lines = (head, ["---"] * len(self.head), *rows)
-        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-    def to_text(self) -> str:
-        """Return it as lines of plain text: a list with an item per row."""
-        return BulletList(tuple(": ".join(row) for row in self.rows)).to_text()
-
-    def to_data(self) -> dict[str, Any]:
-        """Return it as plain data."""
-        return {"columns": list(self.head), "rows": [list(row) for row in self.rows]}
-
-
-@dataclass(frozen=True)
-class FillIn:
-    """A place for a fact that only the reader knows.
-
-    Attributes
-    ----------
-    request : str
-        Who fills it in: "to be filled in by the controller".
-    fact : str
-        The fact.
-    """
-
-    request: str
-    fact: str
-
-    def to_markdown(self) -> str:
-        """Return it as Markdown."""
-        return f"[{escaped(self.request)}: {escaped(self.fact)}]"
-
-    def to_text(self) -> str:
-        """Return it as lines of plain text."""
-        return textwrap.fill(clean(f"[{self.request}: {self.fact}]"), WIDTH)
-
-    def to_data(self) -> dict[str, Any]:
-        """Return it as plain data."""
-        return {"fill_in": self.fact}
-
-
-Block = Paragraph | BulletList | DocumentTable | FillIn
-
-
-@dataclass(frozen=True)
 class DocumentSection:
-    """A title, the blocks under it, and smaller sections."""
+    """A title, the blocks under it in this markup, and smaller sections."""
 
     title: str
-    blocks: tuple[Block, ...] = ()
+    blocks: tuple[str, ...] = ()
     sections: tuple[DocumentSection, ...] = ()
 
     def to_markdown(self, level: int = 1) -> str:
         """Return it as Markdown, its title a heading of this level."""
-        blocks = (block.to_markdown() for block in self.blocks)
         sections = (section.to_markdown(level + 1) for section in self.sections)
-        return "\n\n".join([f"{'#' * level} {escaped(self.title)}", *blocks, *sections])
+        return "\n\n".join([f"{'#' * level} {escaped(self.title)}", *self.blocks, *sections])
 
     def to_text(self, level: int = 1) -> str:
         """Return it as plain text; titles below the first one are in capitals."""
-        title = clean(self.title)
-        blocks = (block.to_text() for block in self.blocks)
+        title = clean(self.title) if level == 1 else clean(self.title).upper()
         sections = (section.to_text(level + 1) for section in self.sections)
-        return "\n\n".join([title if level == 1 else title.upper(), *blocks, *sections])
+        return "\n\n".join([title, *map(_plain, self.blocks), *sections])
 
     def to_data(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return it as plain data: a text for a paragraph, a list of items or of rows of cells."""
         return {
             "title": self.title,
-            "blocks": [block.to_data() for block in self.blocks],
+            "blocks": [items_of(block) or unescaped(block) for block in self.blocks],
             "sections": [section.to_data() for section in self.sections],
         }
+
+
+def items_of(block: str) -> list[Any]:
+    """Return the items of a list, or the rows of a table, its head first; none of a paragraph."""
+    lines = block.split("\n")
+    if block.startswith("- "):
+        return [unescaped(line.removeprefix("- ")) for line in lines]
+    if block.startswith("|"):
+        rows = [line.removeprefix("|").removesuffix("|").split("|") for line in lines]
+        # The second line is the rule between head and rows.
+        del rows[1]
+        return [[unescaped(cell.strip()) for cell in row] for row in rows]
+    return []
+
+
+def _plain(block: str) -> str:
+    """Return a block as lines of plain text; a table is a list with an item per row."""
+    items = items_of(block)
+    if block.startswith("|"):
+        items = [": ".join(row) for row in items[1:]]
+    wrap, text = partial(textwrap.fill, width=WIDTH), clean(unescaped(block))
+    hung = [wrap(clean(item), initial_indent="- ", subsequent_indent="  ") for item in items]
+    return "\n".join(hung) or wrap(text)
 
 
 def document(template: str, values: dict[str, Any]) -> DocumentSection:
@@ -232,7 +159,7 @@ def parse(text: str) -> DocumentSection:
     --------
     >>> document = parse("# A\n\nb\nc\n\n## D\n\n- e\n- f")
     >>> document.blocks, document.sections[0].blocks
-    ((Paragraph(text='b c'),), (BulletList(items=('e', 'f')),))
+    (('b c',), ('- e\n- f',))
     """
     # A value has no line break, so only the template separates blocks.
     blocks = [block for block in re.split(r"\n[ \t]*(?:\n[ \t]*)+", text.strip()) if block]
@@ -245,7 +172,7 @@ def parse(text: str) -> DocumentSection:
 def _parse_section(blocks: list[str]) -> tuple[DocumentSection, list[str]]:
     """Return the section that blocks begin with, and the blocks after it."""
     level, title = _heading(blocks[0])
-    content: list[Block] = []
+    content: list[str] = []
     sections: list[DocumentSection] = []
     remaining = blocks[1:]
     while remaining:
@@ -256,35 +183,20 @@ def _parse_section(blocks: list[str]) -> tuple[DocumentSection, list[str]]:
             section, remaining = _parse_section(remaining)
             sections.append(section)
         else:
-            content.append(_parse_block(remaining[0]))
+            content.append(_joined(remaining[0]))
             remaining = remaining[1:]
     return DocumentSection(title, tuple(content), tuple(sections)), remaining
 
 
 def _heading(block: str) -> tuple[int, str]:
     """Return the level and the text of a title; level 0 if the block is none."""
-    match = _TITLE.fullmatch(_one_line(block))
+    match = _TITLE.fullmatch(_joined(block))
     return (0, "") if match is None else (len(match[1]), unescaped(match[2]))
 
 
-def _parse_block(block: str) -> Block:
-    lines = [line.lstrip() for line in block.split("\n")]
-    if lines[0].startswith("- "):
-        items = "\n".join(lines)[2:].split("\n- ")
-        return BulletList(tuple(unescaped(_one_line(item)) for item in items))
-    if lines[0].startswith("|"):
-        # The second line is the rule between head and rows.
-        head, _, *rows = ([unescaped(cell.strip()) for cell in _cells(line)] for line in lines)
-        return DocumentTable(tuple(head), tuple(map(tuple, rows)))
-    text = _one_line(block)
-    if match := _BLANK.fullmatch(text):
-        return FillIn(unescaped(match[1]), unescaped(match[2]))
-    return Paragraph(unescaped(text))
-
-
-def _cells(line: str) -> list[str]:
-    return line.removeprefix("|").removesuffix("|").split("|")
-
-
-def _one_line(text: str) -> str:
-    return " ".join(line.strip() for line in text.split("\n"))
+def _joined(block: str) -> str:
+    """Return a block with each paragraph, item or row on one line."""
+    mark = next((mark for mark in ("- ", "|") if block.lstrip().startswith(mark)), None)
+    lines = [line.strip() for line in block.split("\n")]
+    begins = [f"\n{line}" if mark and line.startswith(mark) else f" {line}" for line in lines]
+    return "".join(begins).strip()

@@ -21,26 +21,26 @@ from hexveil.planning.moment_component import MomentComponent
 from hexveil.planning.presence.presence_plan import PresenceComponent
 from hexveil.publishing.components import split_table
 from hexveil.publishing.estimates.decoded_moments import decode_moments
-from hexveil.publishing.estimates.table import check_labels
+from hexveil.publishing.estimates.table import ALL_COLUMNS
 from hexveil.publishing.kinds import (
     distribution_checks,
     moment_checks,
-    moment_manifest,
     presence_checks,
+    value_manifest,
 )
-from hexveil.publishing.kinds.distribution_manifest import distribution_entry
-from hexveil.publishing.kinds.distribution_table import check_label_columns, decode_release
-from hexveil.publishing.kinds.moment_manifest import moment_entry
+from hexveil.publishing.kinds.distribution_table import decode_release, released_columns
 from hexveil.publishing.kinds.presence_manifest import presence_entry
 from hexveil.publishing.kinds.presence_table import (
-    check_label_names,
+    TAKEN,
+    columns_of,
     decode_outputs,
     map_accuracy,
     released_table,
 )
+from hexveil.publishing.kinds.value_manifest import distribution_entry, moment_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     import pyarrow as pa
 
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
     Published = tuple[pa.Table, Json, Rows | None]
-    Described = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -67,8 +66,8 @@ class ComponentKind:
         Returns the table of a part and its entry in the manifest, by its facts as read, its stages,
         their outputs, whether smoothed estimates are asked for, and the earlier releases that one
         of a single value column remembers; and the rows of `memory.npy`, if it does. Public.
-    check_labels : callable
-        Refuses facts with labels by the names of the part's own columns.
+    taken : callable
+        Returns the names of columns that no label may have, by a part.
     schema : callable
         Returns the JSON Schema of the component.
     check_statements : callable
@@ -79,21 +78,22 @@ class ComponentKind:
         Yields cells of the table that are not those of the statements.
     recompute : callable
         Yields numbers and losses that do not follow from each other.
-    describe : callable
-        Returns the figures that were recomputed, and those that could not be, in words.
+    recomputed, unknown : tuple of str
+        What a folder lets anybody recompute, and what it does not, in words.
     readme, dossier : str
         Templates of README.txt and dossier.
     """
 
     protect: Protect
     publish: Callable[[Any, Any, StagedPlan, Outputs, bool, History | None], Published]
-    check_labels: Callable[[Any, Any], None]
+    taken: Callable[[Any], Collection[str]]
     schema: Callable[[], Json]
     check_statements: Callable[[Json], Iterable[str]]
     columns: Callable[[Json], dict[str, pa.DataType]]
     check_cells: Callable[[pa.Table, Json], Iterable[str]]
     recompute: Callable[[pa.Table, Json], Iterable[str]]
-    describe: Callable[[Json, pa.Table], Described]
+    recomputed: tuple[str, ...]
+    unknown: tuple[str, ...]
     readme: str = "distributions/readme.md"
     dossier: str = "moments/dossier.md"
 
@@ -162,45 +162,43 @@ def _publish_presence(
     return table, presence_entry(component, outputs, map_accuracy(decoded)), None
 
 
-def _check_distribution(component: DistributionComponent, facts: Any) -> None:  # noqa: ANN401
-    check_labels(facts)
-    check_label_columns(facts, component.terms)
-
-
 KINDS: dict[str, ComponentKind] = {
     MomentComponent.kind: ComponentKind(
         "values",
         _publish_moments,
-        lambda _, facts: check_labels(facts),
+        lambda _: ALL_COLUMNS,
         partial(component_schema, MomentComponent.kind),
         lambda _: (),
-        moment_manifest.typed_columns,
+        value_manifest.typed_columns,
         moment_checks.check_counted_cells,
         moment_checks.check_moments,
-        moment_checks.describe_moments,
+        moment_checks.RECOMPUTED,
+        moment_checks.UNKNOWN,
         readme="moments/readme.md",
     ),
     DistributionComponent.kind: ComponentKind(
         "values",
         _publish_distribution,
-        _check_distribution,
+        lambda part: ALL_COLUMNS.union(released_columns(part.terms)),
         partial(component_schema, DistributionComponent.kind),
         distribution_checks.check_statements,
         distribution_checks.typed_columns,
         moment_checks.check_counted_cells,
         distribution_checks.check_distribution,
-        distribution_checks.describe_distribution,
+        distribution_checks.RECOMPUTED,
+        distribution_checks.UNKNOWN,
     ),
     PresenceComponent.kind: ComponentKind(
         "presence",
         _publish_presence,
-        lambda _, facts: check_label_names(facts.cells),
+        lambda part: TAKEN.union(columns_of(part.statistics)),
         partial(component_schema, PresenceComponent.kind),
         presence_checks.check_declared_statements,
         presence_checks.typed_columns,
         presence_checks.check_declared_cells,
         presence_checks.check_presence,
-        presence_checks.describe_presence,
+        presence_checks.RECOMPUTED,
+        presence_checks.UNKNOWN,
         readme="presence/readme.md",
         dossier="presence/dossier.md",
     ),

@@ -207,8 +207,8 @@ class Release:
         """The cells as a GeoJSON FeatureCollection; AttributeError for labels."""
         features = places.feature_collection(self.table)
         if features is None:
-            # Libraries ask with hasattr whether an object has places; worded by `__getattr__`.
-            raise AttributeError(name="__geo_interface__", obj=self)
+            # Libraries ask with hasattr whether an object has places.
+            raise AttributeError(f"{column_selection.NO_OUTLINES}.")
         return features
 
     def plot(
@@ -386,10 +386,3 @@ class Release:
 
     def _plotted(self, column: str | None) -> str:
         return column_selection.require_column(self.table, column or self._view().statistic)
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> object:
-            """Raise AttributeError that names the data frame which has the attribute."""
-            # Types are checked without this method: a checker would take any name for present.
-            raise AttributeError(column_selection.describe_missing(self, name), name=name, obj=self)

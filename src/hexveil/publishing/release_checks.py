@@ -11,7 +11,7 @@ from hexveil.ledger.promises import check_same_promise
 from hexveil.model.declared_grid import DeclaredColumns
 from hexveil.planning.feasibility.recommendation import ways_out
 from hexveil.planning.plan import Plan
-from hexveil.publishing.components import check_prefixes
+from hexveil.publishing.components import check_prefixes, refuse_labels
 from hexveil.publishing.estimates.decoded_moments import groupings_of
 from hexveil.publishing.part_kinds import KINDS
 from hexveil.records.column_datasets import ColumnDatasets, PrivateColumns, PrivateDataset
@@ -101,7 +101,7 @@ def _check_column(
     check_same_records(dataset.public, component.facts)
     if component.reads_bins:
         _check_bins(dataset.public, component.facts)
-    KINDS[component.kind].check_labels(component, dataset.public)
+    refuse_labels(dataset.public.cells.labels, KINDS[component.kind].taken(component))
     return book
 
 
@@ -133,7 +133,7 @@ def check_declared(facts: Any, plan: Plan, ledger: Ledger | None) -> Ledger:  # 
         if _reading(facts_as_read) != _reading(component.facts):
             raise InputError("the plan was made for another declared reading; plan again.")
         check_same_promise(book.account.name, book.account.delta, component.delta)
-        KINDS[component.kind].check_labels(component, facts_as_read)
+        refuse_labels(facts_as_read.cells.labels, KINDS[component.kind].taken(component))
     return book
 
 

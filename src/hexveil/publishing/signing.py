@@ -184,16 +184,7 @@ def read_signing_key(path: str | Path) -> SigningKey:
         If there is no such file, others than its owner can read it, or it holds no private key of
         Ed25519.
     """
-    _require_package()
-    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415  an extra
-    from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: PLC0415
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
-
-    content, key = _read_key_file(Path(path), private=True), None
-    with contextlib.suppress(ValueError, TypeError, UnsupportedAlgorithm):
-        key = load_pem_private_key(content, password=None)
-    if not isinstance(key, ed25519.Ed25519PrivateKey):
-        raise InputError(f"{path} holds no private signing key; hexveil ledger keygen creates one.")
+    key = _read_key(Path(path), private=True)
     return SigningKey(fingerprint(key.public_key().public_bytes_raw()), key)
 
 
@@ -205,20 +196,30 @@ def read_verification_key(path: str | Path) -> VerificationKey:
     InputError
         If there is no such file, or it holds no public key of Ed25519.
     """
+    key = _read_key(Path(path), private=False)
+    return VerificationKey(fingerprint(key.public_bytes_raw()), key)
+
+
+def _read_key(path: Path, *, private: bool) -> Any:  # noqa: ANN401  of an extra
+    """Return the private or the public key that a file holds."""
     _require_package()
     from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415  an extra
+    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
     from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: PLC0415
-    from cryptography.hazmat.primitives.serialization import load_pem_public_key  # noqa: PLC0415
 
-    content, key = _read_key_file(Path(path), private=False), None
+    content, key = _read_key_file(path, private=private), None
     with contextlib.suppress(ValueError, TypeError, UnsupportedAlgorithm):
-        key = load_pem_public_key(content)
-    if not isinstance(key, ed25519.Ed25519PublicKey):
-        raise InputError(
-            f"{path} holds no public signing key; ask the holder for the file that ends in "
-            f"{PUBLIC_SUFFIX}."
+        key = (
+            serialization.load_pem_private_key(content, password=None)
+            if private
+            else serialization.load_pem_public_key(content)
         )
-    return VerificationKey(fingerprint(key.public_bytes_raw()), key)
+    if not isinstance(key, ed25519.Ed25519PrivateKey if private else ed25519.Ed25519PublicKey):
+        kind, way = "public", f"ask the holder for the file that ends in {PUBLIC_SUFFIX}"
+        if private:
+            kind, way = "private", "hexveil ledger keygen creates one"
+        raise InputError(f"{path} holds no {kind} signing key; {way}.")
+    return key
 
 
 def fingerprint(public: bytes) -> str:

@@ -1,7 +1,6 @@
 """Several value columns in one release: read once, one loss of each unit, one folder."""
 
 import itertools
-import json
 import shutil
 from dataclasses import replace
 from fractions import Fraction
@@ -15,15 +14,14 @@ import pytest
 import hexveil as hv
 from forged_columns import changed_manifest
 from hexveil.accounting.gaussian_composition import calibrated_square
-from hexveil.base.errors import HexveilError, InputError, StorageError
+from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.distribution.combined_stages import ColumnSums
 from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
-from hexveil.planning.saved_plans import decode, digest, encode
 from hexveil.publishing.components import column_prefixes
-from hexveil.publishing.derived.release_source import open_sources
+from hexveil.publishing.derived.derived_numbers import open_source
 from hexveil.publishing.dossier import dossier
 from hexveil.publishing.verification.verify import find_problems
 
@@ -88,25 +86,6 @@ def folder(made, tmp_path_factory):
     return made.write(tmp_path_factory.mktemp("out") / "map", title="Air")
 
 
-@pytest.mark.slow
-def test_each_column_counts_as_if_read_alone(source, dataset):
-    """Text is scanned once, and sums, counts and units are those of two readings."""
-    for column, bounds in BOUNDS.items():
-        alone = hv.read(
-            source, value=column, bounds=bounds, statistics=STATISTICS, max_bad_rows=0.2, **READ
-        )
-        both = dataset.datasets[column]
-        assert both.public.occupancy.fingerprint == alone.public.occupancy.fingerprint
-        assert np.array_equal(both.sums.total, alone.sums.total)
-        assert np.array_equal(both.sums.bins.count, alone.sums.bins.count)
-        assert dict(both.public.rules) == dict(alone.public.rules)
-        numbers = dataset.public.units[column]
-        assert alone.units.users.to_pylist() == dataset.units.take(numbers).users.to_pylist()
-    first, second = dataset.datasets.values()
-    assert first.public.occupancy.n_users == dataset.public.n_units == 80
-    assert second.public.occupancy.n_users == 70
-
-
 def test_days_of_a_user_are_units_of_their_own(source):
     """Units of days have the same number in both columns only if user and day are the same."""
     both = hv.read(
@@ -118,16 +97,6 @@ def test_days_of_a_user_are_units_of_their_own(source):
     for column, one in both.datasets.items():
         own = list(zip(one.units.users.to_pylist(), one.units.periods(), strict=True))
         assert own == [keys[number] for number in both.public.units[column]]
-
-
-def test_a_figure_of_one_column_is_that_of_its_plan(plan):
-    """Of several columns the message names the plan that has it."""
-    first = next(iter(plan.plans))
-    with pytest.raises(AttributeError, match=f"plan.plans\\['{first}'\\].expected_error"):
-        _ = plan.expected_error
-    assert plan.plans[first].expected_error["mean"] > 0
-    with pytest.raises(AttributeError, match="the plan has no 'colour'"):
-        _ = plan.plans[first].colour
 
 
 @pytest.mark.slow
@@ -149,46 +118,6 @@ def test_one_booking_pays_for_all_columns(dataset, plan, made, book, source):
     assert again.replayed
     for column in BOUNDS:
         assert again.releases[column].table.equals(made.releases[column].table)
-
-
-def edited(folder, change):
-    """Change the words of a saved plan, with a digest that agrees, as a stranger could."""
-    file = folder / "plan.json"
-    words = json.loads(file.read_text())
-    change(words)
-    words.pop("digest")
-    file.write_text(json.dumps(words | {"digest": digest(words, folder)}))
-
-
-def swap_columns(words):
-    """Give each column the plan of the other one."""
-    plans = words["plan"]["plans"]
-    plans["pm25"], plans["no2.air"] = plans["no2.air"], plans["pm25"]
-
-
-def drop_column(words):
-    """Leave out the plan of a column."""
-    del words["plan"]["plans"]["pm25"]
-
-
-@pytest.mark.parametrize(
-    ("change", "message"), [(swap_columns, "other cells"), (drop_column, "other value columns")]
-)
-def test_plans_of_other_columns_are_refused(dataset, plan, tmp_path, change, message):
-    """Losses are computed from the plans of the columns that were planned, each by its own."""
-    edited(plan.save(tmp_path / "saved"), change)
-    with pytest.raises(InputError, match=message):
-        hv.Plan.load(tmp_path / "saved", dataset)
-
-
-def test_a_damaged_plan_is_refused(plan):
-    """Bytes of other columns, or cut ones, are no plan."""
-    encoded = encode(plan)
-    assert set(decode(encoded, plan).plans) == set(BOUNDS)
-    other = replace(plan, components={"x": plan.components["pm25"]})
-    for wrong, like in ((encoded[:60], plan), (b"x" + encoded, plan), (encoded, other)):
-        with pytest.raises(StorageError, match="damaged"):
-            decode(wrong, like)
 
 
 # ---- data sets that were read apart ----
@@ -429,34 +358,24 @@ def test_each_part_names_the_whole(folder, tmp_path):
     together = dossier(folder)
     assert [one.title for one in together.sections[-2:]] == [f"Value column {c}" for c in BOUNDS]
     assert f"epsilon {whole['guarantee']['epsilon_spent']}" in together.to_markdown()
-    assert list(open_sources(folder)) == list(BOUNDS)
-    assert open_sources(part)[""].statistics == STATISTICS
+    assert open_source(part).statistics == STATISTICS
 
 
 @pytest.mark.slow
-def test_all_columns_are_compared_and_rolled_up_at_once(dataset, made, folder, tmp_path):
-    """Each column by itself, as if its own folders were given; what is odd is refused."""
+def test_each_column_is_compared_and_rolled_up_by_its_name(dataset, made, folder, tmp_path):
+    """As if its own folder were given; of several columns one is named."""
     own = hv.Ledger(tmp_path / "ledger.sqlite", dataset="air", budget="20")
     less = hv.plan(dataset, epsilon=3, statistics=STATISTICS, advise=False)
     later = hv.release(dataset, less, ledger=own, accept_noise=True)
-    changes = hv.compare_releases(folder, later)
+    changes = hv.compare_releases(folder, later, value="no2.air")
     alone = hv.compare_releases(hv.load(folder).releases["no2.air"], later.releases["no2.air"])
-    assert [*changes] == [*BOUNDS]
-    found = changes["no2.air"].statement
-    assert found["before"].pop("receipt_sha256")
-    assert found == alone.statement | {"before": found["before"]}
-    assert changes["no2.air"].table.equals(alone.table)
-    rolled = hv.roll_up(made, one_cell=True)
-    own = hv.roll_up(made.releases["pm25"], one_cell=True)
-    assert rolled["pm25"].table.equals(own.table)
-    together = hv.compare_releases(rolled, hv.roll_up(later, one_cell=True))
-    written = together.write(tmp_path / "changes")
-    assert (written / "no2_air" / "comparison.html").is_file()
-    assert (written / "pm25" / "README.txt").is_file()
-    with pytest.raises(InputError, match="the other has one column alone"):
-        hv.compare_releases(folder, later.releases["pm25"])
-    with pytest.raises(InputError, match=r"'no2\.air' is in one of the releases alone"):
-        hv.compare_releases(rolled, replace(rolled, tables={"pm25": rolled["pm25"]}))
+    assert changes.table.equals(alone.table)
+    rolled = [hv.roll_up(one, one_cell=True, value="pm25") for one in (made, later)]
+    assert rolled[0].table.equals(hv.roll_up(made.releases["pm25"], one_cell=True).table)
+    assert hv.compare_releases(*rolled).statement["dataset"]["value"] == "pm25"
+    for value in (None, "so2"):
+        with pytest.raises(InputError, match=r"value columns pm25, no2\.air; name one"):
+            hv.compare_releases(folder, later, value=value)
 
 
 def less_loss(manifest):
@@ -529,34 +448,6 @@ def test_prefixes_differ_and_are_names():
 
 
 # ---- what is refused ----
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"bounds": {"pm25": (0, 100)}}, "bounds leaves out the value column 'no2.air'"),
-        ({"value": ["pm25", "pm25"]}, "names a column twice"),
-        ({"value": ["pm25", "sensor"], "bounds": (0, 9)}, "value and user cannot be the same"),
-    ],
-)
-def test_readings_that_take_one_column_are_refused(source, options, message):
-    """The sentence says what to do."""
-    given = {"value": [*BOUNDS], "bounds": BOUNDS} | READ | options
-    with pytest.raises(InputError, match=message):
-        hv.read(source, **given)
-
-
-@pytest.mark.parametrize(
-    ("options", "company"),
-    [
-        ({"bounds": (0, 50)}, "a single value column"),
-        ({"fleet": 90}, 'protect="presence"'),
-    ],
-)
-def test_options_of_one_column_are_refused(dataset, options, company):
-    """Bounds of a plan are in the units of one column."""
-    with pytest.raises(InputError, match=f"goes with {company}"):
-        hv.plan(dataset, **({"epsilon": 1} | options))
 
 
 def test_a_plan_of_other_columns_is_refused(dataset, plan, book):

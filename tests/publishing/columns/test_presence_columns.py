@@ -13,12 +13,11 @@ import pytest
 import hexveil as hv
 from forged_columns import changed_manifest
 from hexveil.accounting.gaussian_composition import calibrated_square
-from hexveil.accounting.promise import Pure, Squares
+from hexveil.accounting.promise import Squares
 from hexveil.base.errors import BudgetError, HexveilError, InputError
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages
 from hexveil.mechanisms.presence.count_map import CountAllocation
 from hexveil.mechanisms.presence.presence_allocation import OneShot, PresenceAllocation
-from hexveil.publishing.booking import balance_of
 from hexveil.publishing.dossier import dossier
 from hexveil.publishing.verification.verify import find_problems
 from presence_laws import ColumnWorld, ExactPresenceLoss, PresenceWorld
@@ -98,20 +97,6 @@ def rows_of(pairs):
 
 
 @pytest.mark.slow
-def test_each_column_counts_as_if_read_alone(source, dataset):
-    """Text is scanned once, and pairs and bins are those of two readings; repr shows none."""
-    for column, bounds in BOUNDS.items():
-        alone = hv.read(source, **READ | {"value": column, "bounds": bounds})
-        both = dataset.datasets[column]
-        assert rows_of(both.pairs) == rows_of(alone.pairs)
-        assert np.array_equal(both.pairs.bins.count, alone.pairs.bins.count)
-        assert both.counts.lines() == alone.counts.lines()
-        declared = {**alone.public.identity}
-        assert dict(both.public.identity) == declared
-    assert "200" not in repr(dataset)
-
-
-@pytest.mark.slow
 def test_neighbours_differ_in_one_unit_in_all_columns():
     """Without one unit's records exactly one unit is missing, in every column at once."""
     every, fewer = (hv.read(records(30, but), **READ).datasets for but in (None, 9))
@@ -122,23 +107,23 @@ def test_neighbours_differ_in_one_unit_in_all_columns():
         assert len(left) == 1
 
 
-def sums(column, ids="s", but=None, **options):
-    """Return a data set of sums of 30 sensors, with ids of its own."""
-    rows = [(u, ward) for u in range(30) for ward in WARDS[:2] if u != but]
+def apart(column, ids="s", but=None, **options):
+    """Return a data set of 30 sensors with two records in each of two wards, and ids of its own."""
+    rows = [(u, ward) for u in range(30) for ward in WARDS[:2] if u != but] * 2
     table = {
         "ward": [ward for _, ward in rows],
         "user": [f"{ids}{u}" for u, _ in rows],
-        "n": [2] * len(rows),
-        "sum": [20.0 + u for u, _ in rows],
+        "value": [10.0 + u / 2 for u, _ in rows],
+        "time": [1_795_176_000] * len(rows),
     }
     given = {"cells": READ["cells"], "protect": "presence", "bounds": BOUNDS[column]} | options
-    return hv.from_sums(pa.table(table), **given)
+    return hv.read(pa.table(table), user="user", value="value", repeats="keep", **given)
 
 
 def test_ids_of_columns_need_not_match():
     """A vehicle is one unit of each data set, under any id; the sum is booked for any unit."""
     every, fewer = (
-        hv.combine_columns({"pm25": sums("pm25", "a", but), "no2.air": sums("no2.air", "b", but)})
+        hv.combine_columns({"pm25": apart("pm25", "a", but), "no2.air": apart("no2.air", "b", but)})
         for but in (None, 9)
     )
     for column in BOUNDS:
@@ -152,8 +137,9 @@ def test_ids_of_columns_need_not_match():
 
 def test_columns_of_other_declarations_do_not_combine(dataset):
     """What a release has once must be declared alike; the sentence says what is not."""
-    days = {"privacy_unit": "user-day", "dates": ("2026-11-20", "2026-11-21")}
-    first, dated = sums("pm25"), sums("pm25", **days)
+    days = {"privacy_unit": "user-day", "time": "time", "timezone": "UTC"}
+    two, three = (hv.Select(dates=("2026-11-20", f"2026-11-2{end}")) for end in (1, 2))
+    first, dated = apart("pm25"), apart("pm25", **days, select=two)
     public = hv.from_sums(
         pa.table({"ward": ["w0"], "user": ["a"], "n": [1], "sum": [3.0]}), bounds=(0, 9),
         min_users=1, cells=hv.Labels("ward"), accept_single_records=True,
@@ -162,10 +148,10 @@ def test_columns_of_other_declarations_do_not_combine(dataset):
     other_clock = replace(dated, public=replace(dated.public, identity=identity))
     in_use = replace(first.public, grid=replace(first.public.grid, is_in_use=False))
     pairs = (
-        (first, sums("pm25", cells=hv.Labels("ward", values=WARDS[:3])), "their cells"),
+        (first, apart("pm25", cells=hv.Labels("ward", values=WARDS[:3])), "their cells"),
         (first, replace(first, public=in_use), "their cells"),
         (first, dated, "the privacy unit"),
-        (dated, sums("pm25", **days | {"dates": ("2026-11-20", "2026-11-22")}), "declared days"),
+        (dated, apart("pm25", **days, select=three), "declared days"),
         (dated, other_clock, "the clock of their days"),
         (first, public, "the privacy model"),
         (public, first, "the privacy model"),
@@ -218,68 +204,6 @@ def test_booking_one_of_two_columns_is_caught(tiny):
 # ---- the plan ----
 
 
-def test_parts_add_up_exactly(plan):
-    """ε is the sum of the parts as fractions and as stated texts; weights move it."""
-    assert plan.epsilon == sum(own.epsilon for own in plan.plans.values()) == 3
-    assert plan.losses() >= 3
-    parts = plan.column_epsilons()
-    assert parts["pm25"] > 1.2 * parts["no2.air"]
-    thirds = Pure(Fraction(1, 3)).epsilons([Fraction(1, 3)] * 3)
-    assert sum(thirds) == Fraction(1, 3)
-    assert min(thirds) > 0
-
-
-def test_weights_name_columns_and_numbers_of_units():
-    """One mapping has both: the columns' parts are divided first, then each by kind."""
-    options = {"epsilon": 3, "fleet": 4000, "statistics": ("mean", "users"), "advise": False}
-    facts = hv.declare(**READ)
-    usual, heavy = (
-        hv.plan(facts, weights=weights, **options)
-        for weights in ({"pm25": 2}, {"pm25": 2, "users": 4})
-    )
-    assert sum(own.epsilon for own in heavy.plans.values()) == 3
-    for column, own in heavy.plans.items():
-        assert own.request.count_share > usual.plans[column].request.count_share
-    assert usual.plans["pm25"].epsilon > usual.plans["no2.air"].epsilon
-
-
-def test_a_declared_fleet_of_each_column_divides_epsilon():
-    """A column that fewer units measure is harder, and gets more of ε."""
-    facts = hv.declare(**READ)
-    options = {"epsilon": 3, "statistics": "users", "advise": False}
-    parts = hv.plan(facts, fleet={"pm25": 4000, "no2.air": 400}, **options).column_epsilons()
-    assert parts["no2.air"] > 1.5 * parts["pm25"]
-    with pytest.raises(InputError, match=r"leaves out the value column 'no2\.air'"):
-        hv.plan(facts, fleet={"pm25": 9}, **options)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"baseline_error": {"pm10": 2}}, "baseline_error has 'pm10', which is no value column"),
-        ({"delta": "0.2"}, "delta"),
-        ({"weights": {"moments": 2}}, "beside other statistics under private presence"),
-        ({"weights": {"pm10": 2}}, "no value column"),
-        ({"epsilon": None}, "epsilon is needed"),
-        ({"epsilon": None, "target_error": 2}, "name epsilon, or plan and release"),
-        ({"fleet": None}, "fleet .* is needed"),
-    ],
-)
-def test_options_without_meaning_are_refused(options, message):
-    """The sentence says what to do."""
-    with pytest.raises(InputError, match=message):
-        hv.plan(hv.declare(**READ), **{"epsilon": 1, "fleet": 9, "advise": False} | options)
-
-
-def test_days_are_booked_as_for_one_column():
-    """Any unit of each declared day, once for all columns together."""
-    dated = READ | {"privacy_unit": "user-day", "statistics": ()}
-    dated["select"] = hv.Select(dates=("2026-11-20", "2026-11-22"))
-    alone = hv.declare(**dated | {"value": "pm25", "bounds": (0, 100)})
-    assert balance_of(hv.declare(**dated)) == balance_of(alone)
-    assert len(balance_of(alone).periods) == 3
-
-
 # ---- the release ----
 
 
@@ -309,38 +233,15 @@ def test_squares_of_all_columns_add_up_under_a_delta(dataset, tmp_path, monkeypa
         hv.release(dataset, plan, ledger=other, accept_noise=True)
 
 
-def test_each_part_names_the_whole(folder, tmp_path):
-    """A column can be written and verifies alone; its texts state the promise over both."""
-    part = hv.load(folder).releases["no2.air"].write(tmp_path / "part")
-    own = hv.verify(part)
-    assert own["columns_together"] == {"columns": [*BOUNDS], "epsilon_spent": "3"}
-    for text in (
-        (part / "README.txt").read_text(),
-        (part / "report.html").read_text(),
-        dossier(part).to_text(),
-    ):
-        words = " ".join(text.split())
-        assert "one privacy unit not been in the records of any of them" in words
-        assert "is protected, too" in words
-    together = dossier(folder).to_markdown()
-    assert "# Value column no2.air" in together.replace("\\", "")
-    assert "the loss over all columns is the sum of these" in " ".join(together.split())
-    readme = " ".join((folder / "README.txt").read_text().split())
-    assert "in all value columns at once: all records of one user" in readme
-
-
 @pytest.mark.slow
-def test_columns_are_rolled_up_and_compared(made, folder, tmp_path):
-    """Each by itself, from the folder as from memory; a page and a statement for each."""
-    rolled = hv.roll_up(folder, one_cell=True)
-    assert set(rolled) == set(BOUNDS)
-    place = rolled.write(tmp_path / "all")
-    assert len([*place.glob("*/roll-up.html")]) == len(BOUNDS)
+def test_columns_are_rolled_up_and_compared(made, folder):
+    """Each by its name, from the folder as from memory."""
     other = replace(made, manifest=made.manifest | {"request": "0" * 64})
-    changes = hv.compare_releases(folder, other)
     for column in BOUNDS:
-        assert changes[column].statement["dataset"]["value"] == column
-        assert changes[column].verdicts["cannot be told"] == len(changes[column])
+        assert len(hv.roll_up(folder, one_cell=True, value=column)) == 1
+        changes = hv.compare_releases(folder, other, value=column)
+        assert changes.statement["dataset"]["value"] == column
+        assert changes.verdicts["cannot be told"] == len(changes)
 
 
 def less_loss(manifest):

@@ -21,21 +21,16 @@ from hexveil.mechanisms.presence.presence_decoding import (
 )
 from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.publishing.derived.cell_numbers import CellNumbers
-from hexveil.publishing.derived.open_cell_averages import (
-    add_units,
-    add_weights,
-    average_open_cells,
-    most_per_unit,
-)
+from hexveil.publishing.derived.cell_numbers import CellNumbers, add_cells
+from hexveil.publishing.derived.derived_numbers import ReleaseSource
 from hexveil.publishing.derived.open_cells import (
     CellSums,
     OpenCells,
+    average_open_cells,
     empty_chances,
     unit_numbers,
 )
 from hexveil.publishing.derived.release_comparison import find_changes, find_discoveries
-from hexveil.publishing.derived.release_source import ReleaseSource
 from hexveil.publishing.kinds.presence_manifest import presence_entry
 from hexveil.publishing.kinds.presence_table import decode_outputs, map_accuracy, released_table
 from hexveil.publishing.manifest import build_manifest
@@ -113,11 +108,11 @@ def test_sums_of_units_hold(noise):
     draw = rng.normal if noise == "discrete Gaussian" else rng.laplace
     noisy = truth + draw(0.0, SCALE, (runs, truth.size))
     group = np.repeat(np.arange(runs), truth.size)
-    made = add_units(unit_numbers(fake(noisy.ravel(), ("mean", "users"), noise=noise)), group)
+    made = add_cells(unit_numbers(fake(noisy.ravel(), ("mean", "users"), noise=noise)), group)
     assert np.mean((made.low <= truth.sum()) & (truth.sum() <= made.high)) > 0.945
     assert abs(made.number.mean() - truth.sum()) < 10.0
     # One cell alone keeps its own bound.
-    alone = add_units(unit_numbers(fake([90.0], ("mean", "users"))), np.array([0]))
+    alone = add_cells(unit_numbers(fake([90.0], ("mean", "users"))), np.array([0]))
     assert alone.bias_low[0] == 0.0
     assert alone.noise_low[0] == pytest.approx(SCALE * np.log(20), rel=1e-6)
 
@@ -159,7 +154,7 @@ class InventedMap:
         weighting = WEIGHTING / np.sqrt(np.maximum(self.weight, 1.0)) * self.rng.normal(size=n)
         truth = (self.centre + self.radius * (self.ratio + clipping + weighting)) / PARTS
         names = ("mean", "mean_low", "mean_high", "weight_noisy", "weight_low")
-        columns = (decoded[name][decoded.is_open] for name in names)
+        number, low, high, *weights = (decoded[name][decoded.is_open] for name in names)
         n_open = int(decoded.is_open.sum())
         part = Excess(*(np.zeros(n_open) for _ in range(3)))
         sums = CellSums(
@@ -169,15 +164,9 @@ class InventedMap:
             np.zeros(n_open),
             replace(self.cut, below=part, above=part),
         )
-        cells = OpenCells(*columns, (0.0, 1.0), self.noise, 2, sums)
+        numbers = CellNumbers.of_interval(number, low, high)
+        cells = OpenCells(numbers, *weights, (0.0, 1.0), self.noise, 2, sums)
         return decoded.is_open, cells, truth
-
-
-def by_intervals(cells, rows):
-    """Return the numbers of some cells, whose errors are their intervals."""
-    number, below, above = cells.number, cells.number - cells.low, cells.high - cells.number
-    zero, unknown = np.zeros(rows.size), np.full(rows.size, np.nan)
-    return CellNumbers(number[rows], below[rows], above[rows], zero, zero, unknown, "model")
 
 
 @pytest.mark.slow
@@ -199,7 +188,7 @@ def test_intervals_of_maps_hold(noise, typical, one_centre, at_least):
     for _ in range(runs):
         sides = [world.released() for _ in range(2)]
         both = sides[0][0] & sides[1][0]
-        pairs = [by_intervals(cells, np.flatnonzero(both[seen])) for seen, cells, _ in sides]
+        pairs = [cells.numbers.take(np.flatnonzero(both[seen])) for seen, cells, _ in sides]
         change = find_changes(*pairs)
         truth = (sides[1][2] - sides[0][2])[both]
         is_used = world.weight[both] > 0.0
@@ -207,7 +196,7 @@ def test_intervals_of_maps_hold(noise, typical, one_centre, at_least):
         told += find_discoveries(change.p_value, 0.05, are_independent=False).any()
         for seen, cells, true in sides:
             group = np.zeros(int(seen.sum()), dtype=np.int64)
-            made, total = average_open_cells(cells, group), add_weights(cells, group)
+            made, total = average_open_cells(cells, group), add_cells(cells.weights, group)
             goal = np.average(true[seen], weights=world.weight[seen])
             low = made.number - made.noise_low - made.bias_low
             averages.append(low <= goal <= made.number + made.noise_high + made.bias_high)
@@ -222,10 +211,11 @@ def test_intervals_of_maps_hold(noise, typical, one_centre, at_least):
 def test_an_average_of_one_cell_is_the_cell():
     """A lone cell keeps its interval; of cells alike noise averages out, clipping does not."""
     one = [np.full(400, number) for number in (0.5, 0.45, 0.55, 1e4, 1e4 - 1.0)]
+    numbers = CellNumbers.of_interval(*one[:3])
     nothing = Excess(*(np.zeros(400) for _ in range(3)))
     cut = BeyondRange(nothing, nothing, 0.05 / 1.96 / DRIFT)
     sums = CellSums(np.full(400, 0.5), np.full(400, 0.2), np.zeros(400), np.zeros(400), cut)
-    cells = OpenCells(*one, (0.0, 1.0), Laplace(float(PARTS)), 2, sums)
+    cells = OpenCells(numbers, *one[3:], (0.0, 1.0), Laplace(float(PARTS)), 2, sums)
     alone = average_open_cells(cells, np.arange(400))
     assert alone.noise_low == pytest.approx(0.05)
     assert alone.noise_high == pytest.approx(0.05)
@@ -233,64 +223,11 @@ def test_an_average_of_one_cell_is_the_cell():
     together = average_open_cells(cells, np.zeros(400, dtype=np.int64))
     assert together.noise_low[0] == pytest.approx(0.05, rel=1e-3)
     # An end at the bound is bias, and averaged in full; so is all of the error of a share.
-    far = average_open_cells(replace(cells, high=np.ones(400)), np.zeros(400, dtype=np.int64))
+    wide = replace(cells, numbers=CellNumbers.of_interval(one[0], one[1], np.ones(400)))
+    far = average_open_cells(wide, np.zeros(400, dtype=np.int64))
     assert far.bias_high[0] == pytest.approx(0.5, rel=1e-3)
-    shares = average_open_cells(replace(cells, balances=None), np.arange(400) // 200)
+    shares = average_open_cells(replace(cells, sums=None), np.arange(400) // 200)
     assert shares.noise_low == pytest.approx(0.05)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("noise", [Laplace(1.0 * PARTS), Gaussian(1.4 * PARTS)])
-@pytest.mark.parametrize("typical", [0.3, 2.0])
-def test_roll_ups_of_cells_in_use_have_no_bias(noise, typical):
-    """Most cells weigh less than their noise: sums and averages are right, cut ones far off."""
-    world, runs = InventedMap(noise, typical, one_centre=True), 150
-    world.threshold, truth = None, world.weight.sum()
-    off, averages, weights = [], [], []
-    for _ in range(runs):
-        _, cells, true = world.released()
-        group = np.zeros(true.size, dtype=np.int64)
-        made, total = average_open_cells(cells, group), add_weights(cells, group)
-        cut = np.maximum(cells.weight_noisy, 0.0)
-        goal = np.average(true, weights=world.weight)
-        low, high = made.number - made.noise_low, made.number + made.noise_high
-        low, high = low - made.bias_low, high + made.bias_high
-        averages.append(low <= goal <= high)
-        weights.append(total.low <= truth <= total.high)
-        sums = world.centre * cells.weight_noisy + world.radius * cells.balances.balance
-        off.append((total.weight[0] - truth, cut.sum() - truth, sums.sum() / PARTS))
-    deviation = noise.sum_deviation / PARTS * np.sqrt(120 / runs)
-    by_sum, by_cut, sums = np.mean(off, axis=0)
-    assert abs(by_sum) < 4.0 * deviation
-    assert by_cut > 8.0 * deviation
-    assert sums == pytest.approx(goal_of(world), abs=4.0 * deviation)
-    assert np.mean(averages) >= 0.93
-    assert np.mean(weights) >= 0.93
-
-
-def goal_of(world):
-    """Return the weights of an invented map times its averages, without model errors."""
-    return np.sum(world.weight * (world.centre + world.radius * world.ratio)) / PARTS
-
-
-def test_a_group_weighs_no_more_than_the_declared_units():
-    """By Laplace noise a unit weighs 1 over all cells, by Gaussian noise the root of their number.
-
-    A declaration that is too small for the released weights is not used.
-    """
-    noise = Laplace(100.0 * PARTS)
-    one = [np.full(4, number) for number in (0.5, 0.0, 1.0, 90.0, 0.0)]
-    cells = OpenCells(*one, (0.0, 1.0), noise, 2)
-    group = np.zeros(4, dtype=np.int64)
-    assert add_weights(cells, group).high[0] > 1000
-    bound = add_weights(cells, group, 200 * most_per_unit(group, noise))
-    assert (bound.weight[0], bound.high[0]) == (200.0, 200.0)
-    sure = replace(cells, weight_noisy=np.full(4, 1e6), weight_low=np.full(4, 1e6))
-    assert add_weights(sure, group, 200.0 * most_per_unit(group, noise)).weight[0] == 4e6
-    gaussian = Gaussian(100.0 * PARTS)
-    assert most_per_unit(group, gaussian).tolist() == [2.0]
-    assert most_per_unit(group, noise, 3.0).tolist() == [3.0]
-    assert most_per_unit(group, noise, 9.0).tolist() == [4.0]
 
 
 # ---- releases and folders ----
@@ -340,17 +277,6 @@ def maps():
             plan = hv.plan(dataset, epsilon=6, fleet=fleet, statistics=kind)
             made.setdefault(kind, []).append(released(dataset, plan, name, seed))
     return made
-
-
-@pytest.fixture(scope="module")
-def folders(maps, tmp_path_factory):
-    """Return the folders of the maps of averages, and of distributions."""
-    place = tmp_path_factory.mktemp("maps")
-    pairs = {"mean": maps["mean"], "all": maps[STATISTICS]}
-    return {
-        name: [one.write(place / f"{name}-{side}") for one, side in zip(pair, SPEEDS, strict=True)]
-        for name, pair in pairs.items()
-    }
 
 
 def test_maps_are_compared_cell_by_cell(maps):
@@ -432,33 +358,6 @@ def test_maps_are_rolled_up(maps):
     changes = hv.compare_releases(*both)
     assert changes.statement["statistic"] == "users"
     assert changes.table.column_names[:3] == ["hexagon", "before", "after"]
-
-
-def test_stops_in_use_add_up_to_the_fleet():
-    """2,000 cars at 400 declared stops: weights that were cut at 0 added up to more of them."""
-    stops, rng = [f"s{i:03}" for i in range(400)], np.random.default_rng(4)
-    speed = np.clip(40 + 5 * rng.normal(size=2000), 0, 100)
-    records = pa.table(
-        {
-            "car": np.arange(2000).astype(str),
-            "speed": speed,
-            "stop": np.array(stops)[np.arange(2000) % 40],
-        }
-    )
-    options = CARS | {"lat": None, "lon": None, "cells": hv.Labels("stop", values=stops)}
-    dataset = hv.read(records, **options)
-    fleet = hv.FleetDeclaration(2000, 1, 1)
-    for kind in ("mean", "users"):
-        plan = hv.plan(dataset, epsilon=1, fleet=fleet, statistics=kind, advise=False)
-        made = released(dataset, plan, "a", 7)
-        name = "weight" if kind == "mean" else "users"
-        assert sum(made.table[name].to_pylist()) > 2150
-        (row,) = hv.roll_up(made, one_cell=True).table.to_pylist()
-        assert row[f"{name}_low"] <= 2000
-        assert row[name] <= row[f"{name}_high"] == 2000
-        if kind == "mean":
-            assert row["mean_low"] <= speed.mean() <= row["mean_high"]
-            assert row["mean"] == pytest.approx(speed.mean(), abs=3)
 
 
 def test_refusals_of_maps_are_sentences(maps, tmp_path):

@@ -4,7 +4,6 @@ import json
 import re
 from dataclasses import replace
 
-import h3
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,9 +11,8 @@ import pytest
 
 import hexveil as hv
 from hexveil.publishing.derived.cell_numbers import pair_bound, sum_bound
-from hexveil.publishing.derived.coarser_cells import CoarserGrid
+from hexveil.publishing.derived.derived_cells import CoarserGrid
 from hexveil.publishing.derived.roll_up import RolledUpRelease
-from hexveil.report.payload import GRADES
 from publishing.releases import release_of, released, restated, statements_of
 
 
@@ -207,25 +205,6 @@ def test_the_folder_of_a_comparison(mapped, tmp_path):
     assert (np.array(data["columns"]["low"]) <= made.table["change_low"].to_numpy() + 1e-9).all()
     with pytest.raises(hv.InputError, match="exists, and is never written into"):
         made.write(folder)
-    with pytest.raises(hv.InputError, match="there is no folder"):
-        made.write(tmp_path / "missing" / "changes")
-
-
-def test_what_cannot_be_told_is_left_blank(mapped, tmp_path):
-    """Without a cell that changed, the map has no colour at all; names come from the context."""
-    before = hv.load(mapped[0])
-    (tmp_path / "names.json").write_text(
-        json.dumps({"type": "Point", "coordinates": [72.8, 21.2]}), "utf-8"
-    )
-    made = hv.compare_releases(before, moved(before))
-    folder = made.write(tmp_path / "same", context=tmp_path / "names.json")
-    text, data = page_of(folder / "comparison.html")
-    assert {GRADES[grade] for grade in data["columns"]["quality"]} == {"cannot be told"}
-    assert f"({len(before)} cells): left blank" in text
-    assert len(data["map"]["context"]) == 1
-    with pytest.raises(hv.InputError, match="context: the file"):
-        made.write(tmp_path / "none", context=tmp_path / "missing.json")
-    assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.slow
@@ -321,38 +300,3 @@ def test_labels_refuse_what_they_do_not_have(routes, tmp_path):
     with pytest.raises(hv.InputError, match="only averages can be averaged"):
         hv.roll_up(spread, one_cell=True)
     assert CoarserGrid().is_empty
-
-
-def test_parents_group_their_children(mapped):
-    """Each parent's count of records is that of the hexagons below it."""
-    release = hv.load(mapped[0])
-    made = hv.roll_up(release, resolution=5, timeslot="all")
-    expected = {}
-    for row in release:
-        parent = h3.cell_to_parent(row["hexagon"], 5)
-        expected[parent] = expected.get(parent, 0) + row["records"]
-    rows = made.table.to_pylist()
-    assert {row["hexagon"]: row["records"] for row in rows} == expected
-    assert made.statement["grid"]["resolution"] == 5
-    assert made.statement["grid"]["timeslot"] is None
-
-
-@pytest.mark.slow
-def test_smoothed_estimates_change_no_comparison(tmp_path):
-    """Intervals are those of the noise, whether or not estimates were smoothed."""
-    smoothed = release_of(tmp_path / "map", "squares", mapped=True, smoothed=True)
-    raw = release_of(tmp_path / "map", "squares", mapped=True)
-    assert raw.replayed
-    for statistic in ("mean", "variance", "sd"):
-        made = [
-            hv.compare_releases(release, moved(release), statistic=statistic).table
-            for release in (smoothed, raw)
-        ]
-        low, high = (
-            [table[f"change_{end}"].to_numpy() for table in made] for end in ("low", "high")
-        )
-        assert made[0]["change"].equals(made[1]["change"])
-        # A root has one bound for both sides where the ends in the table are those of smoothing.
-        assert (low[0] <= low[1] + 1e-9).all()
-        assert (high[0] >= high[1] - 1e-9).all()
-        assert statistic == "sd" or low[0] == pytest.approx(low[1])

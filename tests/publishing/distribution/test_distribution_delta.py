@@ -120,10 +120,3 @@ def test_texts_say_what_delta_means(made, tmp_path):
         assert "it would reveal 0.00015 on average" in said
         assert "pure ε-" not in said.lower()
     assert "pure differential privacy" not in texts[0]
-
-
-@pytest.mark.slow
-def test_a_delta_that_reveals_a_unit_is_refused(dataset):
-    """The limit is one over the units."""
-    with pytest.raises(InputError, match="not below 1 / 150 units"):
-        hv.plan(dataset, epsilon=2, delta="0.01", statistics="p50")

@@ -25,7 +25,7 @@ from hexveil.planning.saved_plans import encode
 from hexveil.publishing import receipt
 from hexveil.publishing.archive.archive import open_archive
 from hexveil.publishing.memory import history
-from hexveil.publishing.memory.expected_errors import expected_errors, least_daily_epsilon
+from hexveil.publishing.memory.history import expected_errors, least_daily_epsilon
 from hexveil.publishing.memory.stored_day import (
     FILE,
     ROW,
@@ -193,13 +193,6 @@ def test_a_recipient_computes_the_ranges_again(published):
     assert middles[inside] == pytest.approx(forecast.mean[inside], abs=quantum)
 
 
-def test_the_first_day_has_no_memory_and_says_so(published):
-    """Without earlier releases estimates are the day's own, and no column repeats them."""
-    release = hv.load(folders(published)[0])
-    assert memory_of(release.manifest)["releases"] == []
-    assert "mean_today" not in release.columns
-
-
 def test_a_restored_day_has_the_same_bytes_whatever_came_later(published):
     """A folder that is lost is made again from the releases that it rested on."""
     places = folders(published)
@@ -231,18 +224,6 @@ def test_a_late_day_remembers_earlier_days_alone(published):
     assert publish_run("run.toml", DAYS[1])[0].state == "published"
     again = json.loads((places[1] / "manifest.json").read_text())
     assert [one["day"] for one in memory_of(again)["releases"]] == [DAYS[0]]
-
-
-def test_a_run_can_want_no_history(published):
-    """With history = "none" a release has neither the file nor the columns."""
-    text = Path("run.toml").read_text().replace("[publish]", '[publish]\nhistory = "none"')
-    Path("run.toml").write_text(text)
-    shutil.rmtree(published / DAYS[2])
-    assert publish_run("run.toml", DAYS[2])[0].state == "published"
-    folder = folders(published)[2]
-    assert not (folder / FILE).exists()
-    assert "mean_today" not in hv.load(folder).columns
-    assert memory_of(json.loads((folder / "manifest.json").read_text())) is None
 
 
 def test_a_forecast_that_cannot_be_computed_stops_no_day(published, monkeypatch):
@@ -365,10 +346,3 @@ def test_forged_memories_are_found(published, change):
     forge(folder, change)
     problems = " ".join(find_problems(folder))
     assert FILE in problems or "is not that of the forecast" in problems
-
-
-def test_a_folder_without_its_memory_is_incomplete(published):
-    """Without the file the estimates cannot be computed again."""
-    folder = folders(published)[2]
-    (folder / FILE).unlink()
-    assert FILE in " ".join(find_problems(folder))

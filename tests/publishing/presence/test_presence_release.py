@@ -22,7 +22,6 @@ from hexveil.planning.presence.presence_request import (
 )
 from hexveil.planning.request import kind_weights
 from hexveil.publishing import pipeline
-from hexveil.publishing.kinds.presence_manifest import identify, request_name
 from presence_laws import release_pairs
 
 GRID = DeclaredGrid.of_labels(Labels("route"), [["4", "7", "9", "12"]])
@@ -123,19 +122,3 @@ def test_an_account_is_pinned_to_one_model(tmp_path):
     losses = hash_losses([b"7"], np.array([0.1]), ledger.key, max_loss=Fraction(1))
     with ledger.drawing(), pytest.raises(InputError, match="presence is private"):
         ledger.reserve("0" * 64, losses, privacy_unit="user", facts={}, plan=b"{}")
-
-
-def test_another_plan_is_another_request(monkeypatch):
-    """A version that divides ε otherwise finishes no release that this one began."""
-    request = REQUESTS["one shot"]
-    before = identify(request, "taxis")
-    assert before == identify(request, "taxis")
-    form = replace(request.form(), range_share=Fraction(1, 3))
-    monkeypatch.setattr(PresenceRequest, "form", lambda _: form)
-    assert request_name(identify(request, "taxis")) != request_name(before)
-
-
-def test_a_source_has_a_name(tmp_path):
-    """Without a name two editions of the records would be one request."""
-    with pytest.raises(InputError, match="name the records"):
-        release_pairs(records(), REQUESTS["counts"], source=" ", ledger=ledger_of(tmp_path))

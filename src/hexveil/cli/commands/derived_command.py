@@ -10,9 +10,10 @@ import typer
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import FOLDER_CHECK, WRITING, parts_of_work
 from hexveil.cli.output import formatting
-from hexveil.publishing.derived.coarser_cells import EVERYTHING, CoarserGrid
+from hexveil.publishing import check_writable
 from hexveil.publishing.derived.days_roll_up import RolledUpDays, roll_up_days
-from hexveil.publishing.derived.derived_table import DerivedColumns, DerivedTable, check_writable
+from hexveil.publishing.derived.derived_cells import EVERYTHING, CoarserGrid
+from hexveil.publishing.derived.derived_numbers import DerivedTable
 from hexveil.publishing.derived.release_comparison import ReleaseComparison, compare_releases
 from hexveil.publishing.derived.roll_up import RolledUpRelease, roll_up_release
 from hexveil.publishing.markup import clean
@@ -52,9 +53,7 @@ def roll_up(options: declarations.RollUpOptions) -> None:
     if stated:
         raise InputError("--from, --to and --by are about the days of an archive of publish.")
     with show_progress("Rolling up", FOLDER_CHECK):
-        averages = roll_up_release(
-            options.folder, grid, statistic=options.statistic, key=options.key
-        )
+        averages = roll_up_release(options.folder, grid, **chosen(options))
     show_derived(averages, roll_up_rows, options)
 
 
@@ -66,43 +65,39 @@ def compare(options: declarations.CompareOptions) -> None:
     with show_progress("Comparing releases", FOLDER_CHECK):
         if not grid.is_empty:
             releases = [
-                roll_up_release(folder, grid, statistic=options.statistic, key=options.key)
+                roll_up_release(folder, grid, **chosen(options))
                 for folder in parts_of_work(FOLDER_CHECK, (options.before, options.after))
             ]
         comparison = compare_releases(
             *releases,
-            statistic=options.statistic,
             slots=options.slots,
             false_discovery_rate=options.false_discovery_rate,
-            key=options.key,
+            **chosen(options),
         )
     show_derived(comparison, comparison_rows, options)
 
 
+def chosen(options: declarations.CoarserOptions) -> dict[str, Any]:
+    """Return what is compared or rolled up, and the key, as keywords."""
+    return {name: getattr(options, name) for name in ("value", "statistic", "key")}
+
+
 def show_derived(
-    derived: _Derived | DerivedColumns[_Derived],
+    derived: _Derived,
     describe: Callable[[_Derived], list[Row]],
     options: declarations.CoarserOptions,
 ) -> None:
-    """Write and print a roll-up or a comparison, of several value columns one after the other."""
+    """Write and print a roll-up or a comparison."""
     if options.out is not None:
         with show_progress(WRITING):
             derived.write(options.out, context=options.context)
-    columns = derived.tables if isinstance(derived, DerivedColumns) else {"": derived}
     if options.as_json:
-        content: dict[str, Any] = {
-            # With the cells, unless a folder has them.
-            column: table.statement
-            | ({"cells": table.table.to_pylist()} if options.out is None else {})
-            for column, table in columns.items()
-        }
-        printed = content.get("", {"columns": content})
-        typer.echo(json.dumps(printed, indent=2, ensure_ascii=False, default=str))
+        # With the cells, unless a folder has them.
+        cells = {"cells": derived.table.to_pylist()} if options.out is None else {}
+        typer.echo(json.dumps(derived.statement | cells, indent=2, ensure_ascii=False, default=str))
         return
-    rows: list[Row] = []
-    for column, table in columns.items():
-        rows += [("Column", clean(column)), *describe(table)]
-    formatting.print_rows([*rows, ("Written", None if options.out is None else str(options.out))])
+    written = ("Written", None if options.out is None else str(options.out))
+    formatting.print_rows([*describe(derived), written])
 
 
 def check_output(options: declarations.CoarserOptions) -> None:

@@ -165,16 +165,16 @@ class Preview:
 def _preview(
     planned: PlannedRelease, account: dict[str, Any], warning: Row, *, as_json: bool
 ) -> None:
-    """Print the booking and the files of a release; nothing is booked, drawn or written."""
+    """Print the booking and the folder of a release; nothing is booked, drawn or written."""
     preview = Preview.of(planned, account)
     used, run, is_private = preview.planned, planned.run, arguments.is_presence_private(planned.run)
-    place, names = shared_steps.resolve_path(run, Path(run.release.out)), used.file_names()
+    place = shared_steps.resolve_path(run, Path(run.release.out))
     formatting.show(
         lambda: [
             *used.price_rows(),
             warning,
             ("Ledger", preview.text),
-            ("Would write", f"{place}: {', '.join(names)}"),
+            ("Would write", str(place)),
             ("Dry run", f"nothing was {'read, ' * is_private}booked, drawn or written."),
         ],
         lambda: (
@@ -185,7 +185,7 @@ def _preview(
                 "would_book": float(preview.price),
                 "remaining": float(preview.remaining),
                 "fits": preview.fits,
-                "files": [str(place / name) for name in names],
+                "out": str(place),
             }
         ),
         as_json=as_json,

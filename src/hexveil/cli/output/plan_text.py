@@ -259,7 +259,7 @@ def _mechanism(plan: MomentComponent) -> str | None:
     """Return the stages of a mechanism of one cell with their cost, and how sure its errors are."""
     if not plan.allocation.clipping.has_stages:
         return None
-    from hexveil.publishing.kinds.moment_manifest import privacy_steps  # noqa: PLC0415  for these alone
+    from hexveil.publishing.kinds.value_manifest import privacy_steps  # noqa: PLC0415  for these alone
 
     step = privacy_steps(plan)[0] if plan.epsilon else {"stages": []}
     stages = ", ".join(

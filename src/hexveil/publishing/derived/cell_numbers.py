@@ -50,6 +50,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -128,28 +129,40 @@ def average_cells(numbers: CellNumbers, records: Floats, group: Ints) -> CellNum
     group : ndarray of int64, shape (n_cells,)
         Group of each cell, from 0 to n_groups - 1; each has a cell.
     """
-    weight = records / np.bincount(group, records)[group]
+    return add_cells(numbers, group, records / np.bincount(group, records)[group])
 
-    def averaged(column: Floats) -> Floats:
-        return np.asarray(np.bincount(group, weight * column), dtype=np.float64)
 
-    order = np.argsort(group, kind="stable")
-    ends = np.cumsum(np.bincount(group))[:-1]
-    bounds = numbers.noise_low if numbers.is_gaussian else numbers.scale
-    pieces = np.split((weight * bounds)[order], ends)
-    # Bounds of Gaussian numbers are multiples of deviations, whose squares add up.
-    of_sum = np.linalg.norm if numbers.is_gaussian else sum_bound
-    noise = np.array([of_sum(piece) for piece in pieces])
-    return CellNumbers(
-        averaged(numbers.number),
-        noise,
-        noise,
-        averaged(numbers.bias_low),
-        averaged(numbers.bias_high),
+def add_cells(numbers: CellNumbers, group: Ints, weight: Floats | float = 1.0) -> CellNumbers:
+    """Return the weighted sum of each group of cells: noise is drawn for each, bias is shared.
+
+    Where scales are not known, bounds are joined as the root of their squared sum: that is exact
+    for Gaussian noise, and never below the bound of the sum where tails get lighter.
+    """
+    weights, counts = np.broadcast_to(weight, group.shape), np.bincount(group)
+
+    def added(column: Floats) -> Floats:
+        return np.asarray(np.bincount(group, weights * column), dtype=np.float64)
+
+    noise = [
+        np.sqrt(np.bincount(group, (weights * side) ** 2))
+        for side in (numbers.noise_low, numbers.noise_high)
+    ]
+    if np.isfinite(numbers.scale).all():
+        scales = (weights * numbers.scale)[np.argsort(group, kind="stable")]
+        # Groups of equal scales have one bound.
+        bound = cache(lambda piece: sum_bound(np.frombuffer(piece)))
+        pieces = np.split(scales, np.cumsum(counts)[:-1])
+        noise = [np.array([bound(piece.tobytes()) for piece in pieces])] * 2
+    return replace(
+        numbers,
+        number=added(numbers.number),
+        noise_low=noise[0],
+        noise_high=noise[1],
+        bias_low=added(numbers.bias_low),
+        bias_high=added(numbers.bias_high),
         # A lone cell keeps its one Laplace number.
-        np.where(np.bincount(group) == 1, averaged(numbers.scale), np.nan),
-        numbers.basis,
-        numbers.is_gaussian,
+        scale=np.where(counts == 1, added(numbers.scale), np.nan),
+        empty=0.0,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -20,10 +21,14 @@ import pyarrow as pa
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.learning.day_averages import DayAverages, average_days
-from hexveil.publishing.derived.derived_table import DerivedTable
-from hexveil.publishing.derived.release_source import ReleaseSource, open_sources
-from hexveil.publishing.memory.stored_day import EarlierRelease, read_earlier, to_bytes
+from hexveil.learning.remembering import DayAverages, average_days
+from hexveil.publishing.derived.derived_numbers import DerivedTable, ReleaseSource, open_source
+from hexveil.publishing.memory.stored_day import (
+    EarlierRelease,
+    places_of,
+    read_earlier,
+    to_bytes,
+)
 from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.verification.verify import load
 from hexveil.report.templates import render_sentence
@@ -72,11 +77,11 @@ def roll_up_days(
     """
     if by not in get_args(KindOfDay):
         raise InputError(f"by must be one of {', '.join(get_args(KindOfDay))}, got {by!r}.")
+    if not 2 <= len(releases) <= MOST_DAYS:
+        raise InputError(f"a roll-up of days takes 2 to {MOST_DAYS} releases, got {len(releases)}.")
     opened = [
         load(entry, key=key) if isinstance(entry, (str, Path)) else entry for entry in releases
     ]
-    if not 2 <= len(opened) <= MOST_DAYS:
-        raise InputError(f"a roll-up of days takes 2 to {MOST_DAYS} releases, got {len(opened)}.")
     dated = sorted(((_earlier(entry), entry) for entry in opened), key=lambda pair: pair[0].day)
     days = [earlier for earlier, _ in dated]
     if len({entry.day for entry in days}) < len(days) or len({entry.key for entry in days}) > 1:
@@ -86,7 +91,7 @@ def roll_up_days(
     stated = next((entry.deviations for entry in days[::-1] if entry.deviations), None)
     numbers = [np.array(group) for group in groups.values()]
     averages = average_days([entry.published for entry in days], records, numbers, stated)
-    (source,) = open_sources(dated[-1][1]).values()
+    source = open_source(dated[-1][1])
     ends = days[0].published.bounds
     tables = [
         _table(own, name, source, ends, [(dated[k][1], records[k]) for k in group])
@@ -106,21 +111,16 @@ def _earlier(release: Release) -> EarlierRelease:
 
 
 def _groups(days: Sequence[date], by: KindOfDay) -> dict[str, list[int]]:
-    """Return the numbers of the days of each kind that there are."""
-    names = [
-        {
-            "all": "",
-            "weekend": "weekend" if day.weekday() >= WEEK.index("Saturday") else "workday",
-            "weekday": WEEK[day.weekday()],
-        }[by]
-        for day in days
-    ]
-    order = ["", "workday", "weekend", *WEEK]
-    return {
-        name: [k for k, entry in enumerate(names) if entry == name]
-        for name in order
-        if name in names
-    }
+    """Return the numbers of the days of each kind that there are, in order of the week."""
+    kinds = {
+        "all": [""] * len(WEEK),
+        "weekend": ["workday"] * 5 + ["weekend"] * 2,
+        "weekday": [*WEEK],
+    }[by]
+    groups: dict[str, list[int]] = {}
+    for weekday, k in sorted((day.weekday(), k) for k, day in enumerate(days)):
+        groups.setdefault(kinds[weekday], []).append(k)
+    return {name: sorted(group) for name, group in groups.items()}
 
 
 def _table(
@@ -131,23 +131,19 @@ def _table(
     days: Sequence[tuple[Release, np.typing.NDArray[np.int64]]],
 ) -> pa.Table:
     """Return the rows of a kind of days."""
+    place, slots = averages.place.tolist(), [clock(start) for start in averages.slot.tolist()]
     is_hexagons = source.manifest["grid"]["kind"] == "hexagons"
-    slots = [f"{start // 3600:02}:{start % 3600 // 60:02}" for start in averages.slot.tolist()]
     has_slots = is_hexagons and "slot" in source.table.column_names
-    cells = [
-        f"{place}/{slot}" if has_slots else place
-        for place, slot in zip(averages.place.tolist(), slots, strict=True)
-    ]
+    cells = [f"{p}/{s}" if has_slots else p for p, s in zip(place, slots, strict=True)]
     columns: dict[str, Any] = {"cell": [f"{cell}/{name}" for cell in cells] if name else cells}
-    if is_hexagons and not name:
-        columns |= {"hexagon": averages.place.tolist()} | ({"slot": slots} if has_slots else {})
-    elif name:
-        columns |= {"place": averages.place.tolist()} | ({"time": slots} if has_slots else {})
+    if is_hexagons or name:
+        where, when = ("place", "time") if name else ("hexagon", "slot")
+        columns |= {where: place} | ({when: slots} if has_slots else {})
+    if name:
         columns["days"] = [name] * len(cells)
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for release, records in days:
-        for cell, number in zip(_names(release.table), records.tolist(), strict=True):
-            counts[cell] = counts.get(cell, 0) + number
+        counts.update(dict(zip(_names(release.table), records.tolist(), strict=True)))
     half = NORMAL_95 * averages.deviation
     numbers = {
         "cells": averages.days,
@@ -159,13 +155,17 @@ def _table(
     return pa.table(columns | numbers)
 
 
+def clock(start: int) -> str:
+    """Return a second of the day as the time on a clock."""
+    return f"{start // 3600:02}:{start % 3600 // 60:02}"
+
+
 def _names(table: pa.Table) -> list[str]:
     """Return the name of each cell without its day."""
+    places, starts = places_of(table)
     if "slot" not in table.column_names:
-        column = "hexagon" if "hexagon" in table.column_names else "cell"
-        return [str(entry) for entry in table[column].to_pylist()]
-    pairs = zip(table["hexagon"].to_pylist(), table["slot"].to_pylist(), strict=True)
-    return [f"{place}/{slot[-5:]}" for place, slot in pairs]
+        return [str(place) for place in places]
+    return [f"{place}/{clock(start)}" for place, start in zip(places, starts.tolist(), strict=True)]
 
 
 def _statement(

@@ -38,7 +38,7 @@ are used where cells share a private range or noise: one unlucky range moves man
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -52,27 +52,27 @@ from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.base.work_share import FOLDER_CHECK, parts_of_work
 from hexveil.model.statistic_terms import column_of
+from hexveil.publishing.components import refuse_labels
 from hexveil.publishing.derived.cell_numbers import CellNumbers, bounded_tail, pair_bound, pair_tail
-from hexveil.publishing.derived.cell_pairs import (
+from hexveil.publishing.derived.derived_cells import (
     CellPairs,
     check_comparable,
-    check_names,
     pair_cells,
     place_columns,
 )
-from hexveil.publishing.derived.derived_table import DerivedColumns, DerivedTable, of_columns
-from hexveil.publishing.derived.open_cells import map_numbers
-from hexveil.publishing.derived.release_source import (
+from hexveil.publishing.derived.derived_numbers import (
+    DerivedTable,
     ReleaseSource,
     numbers_to_compare,
-    open_sources,
+    open_source,
 )
+from hexveil.publishing.derived.open_cells import map_numbers
 from hexveil.publishing.derived.roll_up import RolledUpRelease
 from hexveil.publishing.published_numbers import Release
 from hexveil.report.manifest_view import ManifestView, noun
 from hexveil.report.templates import render_sentence
 
-Comparable = Release | RolledUpRelease | DerivedColumns[RolledUpRelease] | str | Path
+Comparable = Release | RolledUpRelease | str | Path
 
 DEFAULT_RATE = 0.05
 HIGHER, LOWER, UNCLEAR = "higher", "lower", "cannot be told"
@@ -106,17 +106,20 @@ def compare_releases(
     before: Comparable,
     after: Comparable,
     *,
+    value: str | None = None,
     statistic: str | None = None,
     slots: tuple[str, str] | None = None,
     false_discovery_rate: float = DEFAULT_RATE,
     key: str | Path | None = None,
-) -> ReleaseComparison | DerivedColumns[ReleaseComparison]:
+) -> ReleaseComparison:
     """Compare two releases cell by cell; nothing is spent.
 
     Parameters
     ----------
-    before, after : Release, RolledUpRelease, DerivedColumns, str or Path
+    before, after : Release, RolledUpRelease, str or Path
         Releases, roll-ups, or release folders, which are checked as by `hv.verify`.
+    value : str, optional
+        The value column, of releases of several.
     statistic : str, optional
         "mean", "variance", "sd", "p85", "share<30", a bin such as "histogram_03", or "users" under
         private presence; default the first that was released.
@@ -130,8 +133,7 @@ def compare_releases(
     Returns
     -------
     ReleaseComparison
-        Of the cells that both have. Of several value columns one for each, as `DerivedColumns`:
-        verdicts and the false discovery rate are a column's own.
+        Of the cells that both have.
 
     Raises
     ------
@@ -144,84 +146,41 @@ def compare_releases(
             f"the false discovery rate must lie between 0 and 1, got {false_discovery_rate!r}; "
             "write for example 0.05."
         )
-    options = _Options(statistic, slots, false_discovery_rate)
-    earlier, later = (
-        _sources(release, key) for release in parts_of_work(FOLDER_CHECK, (before, after))
-    )
-    _check_same_columns(earlier, later)
-    return of_columns(
-        {column: _compare(earlier[column], later[column], options) for column in earlier}
-    )
-
-
-@dataclass(frozen=True)
-class _Options:
-    """Options of a comparison; see `compare_releases`."""
-
-    statistic: str | None
-    slots: tuple[str, str] | None
-    false_discovery_rate: float
-
-
-def _sources(release: Comparable, key: str | Path | None) -> dict[str, ReleaseSource]:
-    """Return the release or roll-up of each value column; named "" where there is one alone."""
-    if isinstance(release, DerivedColumns):
-        return {column: entry.source for column, entry in release.tables.items()}
-    if isinstance(release, RolledUpRelease):
-        return {"": release.source}
-    return open_sources(release, key=key)
-
-
-def _check_same_columns(before: Mapping[str, object], after: Mapping[str, object]) -> None:
-    """Refuse two releases that do not have the same value columns."""
-    if ("" in before) != ("" in after):
-        columns = after if "" in before else before
-        raise InputError(
-            f"one side has the value columns {', '.join(columns)}, the other has one column alone; "
-            "load the folder, and pass one of its .releases."
-        )
-    if set(before) != set(after):
-        odd = min(set(before) ^ set(after))
-        raise InputError(
-            f"the value column {odd!r} is in one of the releases alone; compare column by column: "
-            "load both, and pass one of the .releases of each."
-        )
-
-
-def _compare(before: ReleaseSource, after: ReleaseSource, options: _Options) -> ReleaseComparison:
-    """Compare two releases of one value column; see `compare_releases`."""
-    sources, slots = (before, after), options.slots
-    is_same = before.identity["request"] == after.identity["request"]
+    sources = earlier, later = [
+        side.source if isinstance(side, RolledUpRelease) else open_source(side, value, key=key)
+        for side in parts_of_work(FOLDER_CHECK, (before, after))
+    ]
+    is_same = earlier.identity["request"] == later.identity["request"]
     if is_same and (slots is None or slots[0] == slots[1]):
         raise InputError(
             "both are the same release, or answer the same request: nothing but noise can differ; "
             "give two slots of it, or another release."
         )
-    default = before.rolled_up[0] if before.rolled_up else before.statistics[0]
-    statistic = column_of(options.statistic or default)
-    check_comparable(before, after, statistic)
-    numbers = [_numbers(source, statistic) for source in sources]
-    pairs = pair_cells(before.table, after.table, slots)
+    default = earlier.rolled_up[0] if earlier.rolled_up else earlier.statistics[0]
+    column = column_of(statistic or default)
+    check_comparable(earlier, later, column)
+    numbers = [_numbers(source, column) for source in sources]
+    pairs = pair_cells(earlier.table, later.table, slots)
     paired = [
         side.take(rows) for side, rows in zip(numbers, (pairs.before, pairs.after), strict=True)
     ]
     change = find_changes(*paired)
     are_independent = all(side.basis == "proven" for side in numbers)
     is_found = find_discoveries(
-        change.p_value, options.false_discovery_rate, are_independent=are_independent
+        change.p_value, false_discovery_rate, are_independent=are_independent
     )
     is_exact = all(np.isfinite(side.scale).all() for side in paired)
     is_exact = is_exact or all(side.is_gaussian for side in paired)
     # Averages of roll-ups have sums of Laplace noise, whose bounds are joined by a rule and no
     # theorem, and so have releases of which one alone has a delta.
     basis = ("proven" if is_exact else "approximate") if are_independent else "model"
-    limits = replace(ManifestView.from_manifest(before.manifest), shown=statistic).limits
+    limits = replace(ManifestView.from_manifest(earlier.manifest), shown=column).limits
     table = _table(sources, pairs, paired, change.within(limits[1] - limits[0]), is_found, limits)
-    statement = _statement(sources, statistic, pairs, slots) | {
-        "false_discovery_rate": options.false_discovery_rate,
+    statement = _statement(sources, column, pairs, slots) | {
+        "false_discovery_rate": false_discovery_rate,
         "procedure": "Benjamini-Hochberg" if are_independent else "Benjamini-Yekutieli",
         "basis": basis,
-        "covers": _covers(before, statistic, basis),
+        "covers": _covers(earlier, column, basis),
         "not_covered": render_sentence("derived.txt", "comparison_not_covered"),
         "verdicts": _count_verdicts(table),
     }
@@ -251,7 +210,7 @@ def _covers(source: ReleaseSource, statistic: str, basis: str) -> str:
 
 
 def _table(
-    sources: tuple[ReleaseSource, ReleaseSource],
+    sources: Sequence[ReleaseSource],
     pairs: CellPairs,
     numbers: list[CellNumbers],
     change: Change,
@@ -279,12 +238,12 @@ def _table(
         "verdict": np.where(is_found, direction, UNCLEAR).tolist(),
     }
     places = place_columns(tables[0])
-    check_names(places, columns)
+    refuse_labels(places, columns)
     return pa.table({name: tables[0][name] for name in places} | columns)
 
 
 def _statement(
-    sources: tuple[ReleaseSource, ReleaseSource],
+    sources: Sequence[ReleaseSource],
     statistic: str,
     pairs: CellPairs,
     slots: tuple[str, str] | None,

@@ -23,30 +23,22 @@ import pyarrow as pa
 
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.presence.count_map import COUNT_MAP
 from hexveil.model.statistic_terms import column_of
-from hexveil.publishing.derived.cell_numbers import CellNumbers, average_cells
-from hexveil.publishing.derived.cell_pairs import check_names, check_open
-from hexveil.publishing.derived.coarser_cells import CoarserGrid, group_cells
+from hexveil.publishing.components import refuse_labels
+from hexveil.publishing.derived.cell_numbers import CellNumbers, add_cells, average_cells
 from hexveil.publishing.derived.days_roll_up import KindOfDay, RolledUpDays, roll_up_days
-from hexveil.publishing.derived.derived_table import DerivedColumns, DerivedTable, of_columns
-from hexveil.publishing.derived.open_cell_averages import (
-    add_units,
-    add_weights,
-    average_open_cells,
-    most_per_unit,
+from hexveil.publishing.derived.derived_cells import CoarserGrid, check_open, group_cells
+from hexveil.publishing.derived.derived_numbers import (
+    DerivedTable,
+    ReleaseSource,
+    numbers_with_noise,
+    open_source,
 )
 from hexveil.publishing.derived.open_cells import (
     USERS,
-    cell_cap,
+    average_open_cells,
     open_cells,
-    published_noise,
     unit_numbers,
-)
-from hexveil.publishing.derived.release_source import (
-    ReleaseSource,
-    numbers_with_noise,
-    open_sources,
 )
 from hexveil.publishing.estimates.table import name_columns
 from hexveil.publishing.kinds.guarantee import PRESENCE
@@ -96,10 +88,11 @@ def roll_up(  # noqa: PLR0913  keyword-only, an option of the command per argume
     timeslot: str | None = None,
     columns: Sequence[str] | None = None,
     one_cell: bool = False,
+    value: str | None = None,
     statistic: str | None = None,
     by: KindOfDay | None = None,
     key: str | Path | None = None,
-) -> RolledUpRelease | DerivedColumns[RolledUpRelease] | RolledUpDays:
+) -> RolledUpRelease | RolledUpDays:
     """Return the averages of a release over coarser cells, or of days; nothing is spent.
 
     Parameters
@@ -115,6 +108,8 @@ def roll_up(  # noqa: PLR0913  keyword-only, an option of the command per argume
         Label columns to keep, of a release of labels.
     one_cell : bool
         All cells together.
+    value : str, optional
+        The value column, of a release of several.
     statistic : str, optional
         Under private presence "mean", a share such as "share<30", a bin such as "histogram_03", or
         "users"; default the first of these that was released. Else the mean.
@@ -127,7 +122,7 @@ def roll_up(  # noqa: PLR0913  keyword-only, an option of the command per argume
     Returns
     -------
     RolledUpRelease
-        Of several value columns one for each, as `DerivedColumns`; of several days `RolledUpDays`.
+        Of several days `RolledUpDays`.
 
     Raises
     ------
@@ -141,42 +136,36 @@ def roll_up(  # noqa: PLR0913  keyword-only, an option of the command per argume
         return roll_up_days(release, by=by or "all", key=key)
     if by is not None:
         raise InputError("by goes with the releases of several days; pass a list of them.")
-    return roll_up_release(release, grid, statistic=statistic, key=key)
+    return roll_up_release(release, grid, value=value, statistic=statistic, key=key)
 
 
 def roll_up_release(
     release: Release | str | Path,
     grid: CoarserGrid,
     *,
+    value: str | None = None,
     statistic: str | None = None,
     key: str | Path | None = None,
-) -> RolledUpRelease | DerivedColumns[RolledUpRelease]:
-    """Return the averages of a release of one or several value columns; see `roll_up`."""
-    sources = open_sources(release, key=key)
-    return of_columns({name: _roll_up(entry, grid, statistic) for name, entry in sources.items()})
-
-
-def _roll_up(source: ReleaseSource, grid: CoarserGrid, statistic: str | None) -> RolledUpRelease:
-    """Return the roll-up of one value column."""
+) -> RolledUpRelease:
+    """Return the averages of one value column of a release over coarser cells; see `roll_up`."""
+    source = open_source(release, value, key=key)
     column = _statistic_to_roll_up(source, statistic)
     check_open(source)
-    groups = group_cells(source.table, source.manifest["grid"], grid)
+    coarse, group, section = group_cells(source.table, source.manifest["grid"], grid)
     numbers, counted, weights = (_add_open_cells if source.is_map else _average_records)(
-        source, column, groups.group
+        source, column, group
     )
     view = replace(ManifestView.from_manifest(source.manifest), shown=column)
-    counts = {"cells": np.bincount(groups.group)}
+    counts = {"cells": np.bincount(group)}
     averages = _interval_columns(numbers, column, *view.limits)
     # Labels end at the first count, which is that of units where there is one.
     columns = averages | counts if column == USERS else counts | counted | averages | weights
-    check_names(groups.table.labels, (*COUNTS, *columns))
-    table = pa.table(name_columns(groups.table) | columns)
-    section = dict(groups.grid)
-    if source.is_map:
-        section = {key: piece for key, piece in section.items() if key not in GRID_OF_RELEASE}
+    refuse_labels(coarse.labels, (*COUNTS, *columns))
+    table = pa.table(name_columns(coarse) | columns)
+    section = {key: part for key, part in section.items() if key not in GRID_OF_RELEASE}
     manifest = {**source.manifest, "grid": section}
-    coarse = replace(source, manifest=manifest, table=table, rolled_up=(column, numbers))
-    return RolledUpRelease(table, _statement(coarse, column, numbers), numbers, coarse)
+    rolled_up = replace(source, manifest=manifest, table=table, rolled_up=(column, numbers))
+    return RolledUpRelease(table, _statement(rolled_up, column, numbers), numbers, rolled_up)
 
 
 def _statistic_to_roll_up(source: ReleaseSource, statistic: str | None) -> str:
@@ -231,16 +220,14 @@ def _add_open_cells(
     source: ReleaseSource, column: str, group: Ints
 ) -> tuple[CellNumbers, Columns, Columns]:
     """Return the statistic of each group of open cells, and the weight of its units, if any."""
-    units = source.manifest["plan"]["fleet"]["units"]
     if column == USERS:
-        law, numbers = published_noise(source.manifest, COUNT_MAP), unit_numbers(source)
-        most = units * most_per_unit(group, law, cell_cap(source.manifest))
-        return add_units(numbers, group, most=most), {}, {}
+        return add_cells(unit_numbers(source), group), {}, {}
     cells = open_cells(source, column)
-    total = add_weights(cells, group, units * most_per_unit(group, cells.noise))
-    ends = (total.weight, total.low, total.high)
-    names = ("weight", "weight_low", "weight_high")
-    return average_open_cells(cells, group), {}, dict(zip(names, ends, strict=True))
+    total = add_cells(cells.weights, group)
+    weights = {"weight": total.number, "weight_low": total.low, "weight_high": total.high}
+    # Noise can take a weight below 0, which no weight is.
+    clipped = {name: np.maximum(weight, 0.0) for name, weight in weights.items()}
+    return average_open_cells(cells, group), {}, clipped
 
 
 def _statement(source: ReleaseSource, column: str, numbers: CellNumbers) -> dict[str, Any]:

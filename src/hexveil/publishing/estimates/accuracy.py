@@ -136,9 +136,12 @@ AS_WELL = 0.9
 borrow from all cells are never off by more than one number, so that only nearly as much shows."""
 
 
-def grade(bound: Floats, width: Floats, informative: Bools) -> list[str]:
+def grade(bound: Floats, width: Floats | float, informative: Bools) -> list[str]:
     """Return each cell's quality, from its bound and the range of the statistic."""
-    return _name_grades(bound, width / GOOD, width / CAUTION, informative)
+    flags = np.select(
+        [bound <= width / GOOD, bound <= width / CAUTION], ["good", "caution"], "noise"
+    )
+    return [str(flag) for flag in np.where(informative, flags, "noise")]
 
 
 def grade_against_map(
@@ -161,9 +164,9 @@ def grade_against_map(
     >>> grade_against_map(ends, 2.0, np.full(3, True))
     ['good', 'caution', 'noise']
     """
-    half_width = (interval[1] - interval[0]) / 2.0
-    good, caution = GOOD_DEVIATIONS * deviation, CAUTION_DEVIATIONS * deviation
-    return _name_grades(half_width, good, caution, informative)
+    half, limits = (interval[1] - interval[0]) / 2.0, (GOOD_DEVIATIONS, CAUTION_DEVIATIONS)
+    flags = np.select([half <= limit * deviation for limit in limits], ["good", "caution"], "noise")
+    return [str(flag) for flag in np.where(informative, flags, "noise")]
 
 
 def grade_intervals(
@@ -182,7 +185,7 @@ def grade_intervals(
         False for cells with a number that says nothing of them.
     """
     if between is None:
-        return grade(half_width, np.full(half_width.size, width), informative)
+        return grade(half_width, width, informative)
     return grade_against_map((-half_width, half_width), between, informative)
 
 
@@ -207,13 +210,6 @@ def beats_constant(typical_error: float | None, deviation: float | None) -> bool
     if typical_error is None or deviation is None:
         return None
     return typical_error < AS_WELL * MEAN_ABS_NORMAL * deviation
-
-
-def _name_grades(
-    size: Floats, good: Floats | float, caution: Floats | float, informative: Bools
-) -> list[str]:
-    flags = np.where(size <= good, "good", np.where(size <= caution, "caution", "noise"))
-    return [str(flag) for flag in np.where(informative, flags, "noise")]
 
 
 def noise_variance(
@@ -265,15 +261,8 @@ def deviation_of(
 ) -> float | None:
     """Return the standard deviation of a statistic between cells; None for a map of one cell.
 
-    Parameters
-    ----------
-    name : "mean" or "variance"
-    columns : mapping of str to ndarray of float, shape (n_cells,)
-        Columns of the statistic, without its name.
-    posterior : PosteriorEstimates, optional
-        Of the mean, whose deviation is that of its posterior.
-    law : NoiseLaw
-        Of the noise.
+    `columns` are those of the statistic, without its name; of means with a posterior it is that of
+    the posterior.
     """
     if name == "mean" and posterior is not None:
         return posterior.deviation

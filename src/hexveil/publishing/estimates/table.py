@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from hexveil.base.errors import InputError
 from hexveil.publishing.estimates.accuracy import deviation_of, grade, grade_against_map
 from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.report.manifest_view import RANGE
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.moment_component import MomentComponent
     from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
-    from hexveil.smoothing import Smoothed
+    from hexveil.smoothing.shrinkage import Smoothed
 
 PLACE = ("cell", "hexagon", "slot", "slot_end", "starts_at_utc", "users", "records")
 NOISED = ("noisy", "raw", "scale", "bias", "error", "bound95", "low", "high", "quality")
@@ -46,7 +45,7 @@ COLUMNS = (*PLACE, *(f"{name}_{key}" for name, keys in STATISTICS.items() for ke
 """Columns of releases within public bounds, without smoothed estimates; those that no step made are
 absent."""
 SMOOTHED = tuple(f"{name}_smoothed" for name in STATISTICS)
-ALL_COLUMNS = frozenset((*COLUMNS, *POSTERIOR, *TODAY, *SMOOTHED))
+ALL_COLUMNS = frozenset((*COLUMNS, *POSTERIOR, *TODAY, *SMOOTHED, "geometry"))
 _TEMPLATE = "columns.txt"
 
 
@@ -59,7 +58,7 @@ def split_column(name: str) -> tuple[str, str]:
     (('mean', 'raw'), ('', ''), ('', ''))
     """
     # A label column may begin like a statistic: the whole name decides.
-    if name not in ALL_COLUMNS or name in PLACE:
+    if name not in ALL_COLUMNS or name in (*PLACE, "geometry"):
         return "", ""
     statistic, _, key = name.partition("_")
     return statistic, key
@@ -208,20 +207,6 @@ def _statistic_columns(
             ends = np.zeros_like(plan.span), plan.span * RANGE["sd"]
             by_statistic["sd"] |= _widen_cut_off(by_statistic["sd"], *graded, ends)
     return by_statistic
-
-
-def check_labels(facts: PublicMetadata) -> None:
-    """Refuse label columns with names that the released table needs for itself.
-
-    A label column `cell` that stands alone is the cell's name, and is written once.
-    """
-    labels = tuple(facts.cells.labels)
-    reserved = sorted((ALL_COLUMNS | {"geometry"}).intersection(labels))
-    if reserved and labels != ("cell",):
-        raise InputError(
-            f"the label column {reserved[0]!r} has the name of a column of every release; "
-            "give it another name in the records."
-        )
 
 
 def cells_cut_off(table: pa.Table, statistics: Sequence[str]) -> dict[str, int]:

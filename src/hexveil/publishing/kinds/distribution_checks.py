@@ -40,16 +40,18 @@ from hexveil.model.statistic_terms import (
 from hexveil.planning.distribution_measures import MOMENTS, SCORES, SHAPE
 from hexveil.publishing.estimates.accuracy import beats_constant
 from hexveil.publishing.kinds import distribution_table as released
-from hexveil.publishing.kinds import guarantee, loss_checks, moment_checks, moment_manifest
-from hexveil.publishing.kinds.distribution_manifest import nested_manifest
-from hexveil.publishing.kinds.guarantee import added_losses, delta_of, epsilon_text
-from hexveil.publishing.kinds.moment_checks import is_same
-from hexveil.publishing.kinds.recomputed_losses import ReleaseStatements
-from hexveil.publishing.verification.table_checks import (
+from hexveil.publishing.kinds import guarantee, loss_checks, moment_checks, value_manifest
+from hexveil.publishing.kinds.guarantee import (
     TOLERANCE,
+    added_losses,
+    delta_of,
+    epsilon_text,
     is_ascending,
     is_interval,
 )
+from hexveil.publishing.kinds.moment_checks import is_same
+from hexveil.publishing.kinds.recomputed_losses import ReleaseStatements
+from hexveil.publishing.kinds.value_manifest import nested_manifest
 from hexveil.report.manifest_view import numbers_of
 
 if TYPE_CHECKING:
@@ -67,12 +69,15 @@ MOST_COST = 1e6
 """Far above any square that a release is paid for: a stranger's is not converted beyond it."""
 NEEDED = {"indicator": {SCORES}, "ranks": {SHAPE, SCORES}, "bins": {SHAPE}}
 """Components by the form in which a distribution was measured."""
-AGREEMENT = "grades, typical errors, and that quantiles and shares of each cell agree"
-UNKNOWN = (
-    "estimates and intervals of the distribution: they follow from numbers not in the folder",
-    "the loss of each unit: the folder does not say who reported where, only how many",
+RECOMPUTED = (
+    "the sum of all losses, by scales, weights and bounds",
+    "grades, typical errors, and that quantiles and shares of each cell agree",
 )
-"""What a folder does not let anybody recompute."""
+UNKNOWN = (
+    moment_checks.UNKNOWN[0],
+    "estimates and intervals of the distribution: they follow from numbers not in the folder",
+)
+"""What a folder lets anybody recompute, and what it does not."""
 
 
 def check_statements(manifest: Json) -> Iterator[str]:
@@ -129,9 +134,9 @@ def lattice_of(manifest: Json) -> ValueLattice:
 def typed_columns(manifest: Json) -> dict[str, pa.DataType]:
     """Return the columns of a release of distributions, with their types."""
     nested = [nested_manifest(manifest, MOMENTS)] if MOMENTS in manifest else []
-    moments = [name for own in nested for name in moment_manifest.moment_columns(own)]
+    moments = [name for own in nested for name in value_manifest.moment_columns(own)]
     names = ("users", "records", *moments, *released.released_columns(_terms(manifest)))
-    return moment_manifest.types_of(names)
+    return value_manifest.types_of(names)
 
 
 def _terms(manifest: Json) -> tuple[Term, ...]:
@@ -317,26 +322,6 @@ def check_estimates(
             total = np.sum([estimate(prefix) for prefix in column_names(term)], axis=0)
             if not np.allclose(total, 1.0, rtol=0.0, atol=slack):
                 yield "the bins of a histogram do not add up to 1."
-
-
-def describe_distribution(manifest: Json, _: pa.Table) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the figures that were recomputed and agree, and those that could not be, in words."""
-    losses, delta, unit = (
-        manifest["losses"], delta_of(manifest), manifest["guarantee"]["privacy_unit"],
-    )  # fmt: skip
-    kind, ending = "loss", ""
-    if delta:
-        kind = "square of mu"
-        ending = f"; the largest is epsilon {losses['max']:.6g} at delta {float(delta):g}"
-    summands = ", ".join(
-        f"{one['releases']} {_cost(one)[1]:.6g}" for one in manifest["plan"]["components"]
-    )
-    text = (
-        f"mean {kind} of {losses['units']:,} {unit}s: "
-        f"{added_losses(manifest)['mean']:.6g} as stated, the sum of {summands}, by noise scales, "
-        f"weights and bounds{ending}"
-    )
-    return (text, AGREEMENT), UNKNOWN
 
 
 def _close(number: float, expected: float) -> bool:

@@ -24,7 +24,6 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.accounting.promise import PARTS
-from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.distribution.pooled_shape import BinnedMap, PooledShape
 from hexveil.mechanisms.distribution.shape_statistics import (
@@ -69,7 +68,7 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms.stage_data import Outputs
-    from hexveil.model.public_metadata import FineBins, PublicMetadata, ValueLattice
+    from hexveil.model.public_metadata import FineBins, ValueLattice
     from hexveil.planning.distribution_component import DistributionComponent
     from hexveil.planning.moment_component import MomentComponent
 
@@ -92,16 +91,6 @@ def released_columns(terms: tuple[Term, ...]) -> tuple[str, ...]:
     """Return the names of all columns of these statistics, in order."""
     prefixes = [prefix for term in terms for prefix in column_names(term)]
     return tuple(f"{prefix}_{key}" for prefix in prefixes for key in KEYS)
-
-
-def check_label_columns(facts: PublicMetadata, terms: tuple[Term, ...]) -> None:
-    """Refuse label columns with names that the statistics need for themselves."""
-    reserved = sorted(set(released_columns(terms)) & set(facts.cells.labels))
-    if reserved:
-        raise InputError(
-            f"the label column {reserved[0]!r} has the name of a column of this release; give it "
-            "another name in the records."
-        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,11 +6,13 @@ is e to that power; promise, neighbours, assumptions and limits are those of mod
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from hexveil.base.rational import decimal_text
 from hexveil.report.promise_wording import (
@@ -21,7 +23,7 @@ from hexveil.report.promise_wording import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hexveil.base.arrays import Floats
     from hexveil.planning.component import PlanComponent
@@ -169,3 +171,32 @@ def check_guarantee(manifest: Json) -> Iterator[str]:
             same = math.isclose(stated[key], value, rel_tol=TOLERANCE)
         if not same:
             yield f"guarantee/{key} is not that of this model and loss."
+
+
+# ---- comparison of numbers ----
+
+
+def is_close(numbers: Floats, expected: Floats) -> bool:
+    """Return whether numbers are those expected, up to rounding."""
+    return bool(np.allclose(numbers, expected, rtol=TOLERANCE, atol=TOLERANCE))
+
+
+def is_ascending(rows: Sequence[Floats], slack: float) -> bool:
+    """Return whether no number is below the one of the row before, up to a slack."""
+    return not any((above < below - slack).any() for below, above in itertools.pairwise(rows))
+
+
+def is_interval(rows: Sequence[Floats], limits: Sequence[float], slack: float) -> bool:
+    """Return whether low, middle and high are in order, and within limits."""
+    ends = [np.full_like(rows[0], limit) for limit in limits]
+    return is_ascending([ends[0], *rows, ends[1]], slack)
+
+
+def check_filled(table: pa.Table) -> Iterator[str]:
+    """Yield columns with a row without a value."""
+    for name in table.column_names:
+        values = table[name]
+        if values.null_count or (
+            pa.types.is_floating(values.type) and not np.isfinite(values.to_numpy()).all()
+        ):
+            yield f"{name} has a row without a value."

@@ -16,13 +16,24 @@ import numpy as np
 
 from hexveil.accounting.error_model import LN20
 from hexveil.accounting.gaussian_composition import square_epsilon
+from hexveil.accounting.promise import PARTS, Pure
 from hexveil.base.arrays import Floats
+from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED
 from hexveil.mechanisms.looks.clipped_variance import STEPS
+from hexveil.mechanisms.looks.pooled_means import (
+    BINS,
+    all_edges,
+    describe,
+    inner_edges,
+    usual_range,
+)
 from hexveil.mechanisms.looks.weighted_variance import SHOWN
-from hexveil.publishing.kinds import cell_range_checks as cell_ranges
+from hexveil.mechanisms.pooled_law import PooledLaw
+from hexveil.mechanisms.stage_data import widened
 from hexveil.publishing.kinds.guarantee import check_delta, check_spent
 from hexveil.publishing.kinds.recomputed_losses import (
     CHOICES,
+    HISTOGRAM,
     TOLERANCE,
     ReleaseStatements,
     StatedStatistic,
@@ -34,9 +45,11 @@ from hexveil.publishing.kinds.recomputed_losses import (
 Json = dict[str, Any]
 
 
+ROUNDED = 1.5
+"""Quanta by which whole numbers may differ from what they were rounded from."""
 EPSILON_TOLERANCE = 1e-11
 """Largest error of a sum of a few epsilons rounded to twelve places."""
-DELTA_STEPS = {*CHOICES, cell_ranges.STEP, "first_look", "cells"}
+DELTA_STEPS = {*CHOICES, HISTOGRAM, "first_look", "cells"}
 """Steps of releases that may have a delta."""
 
 
@@ -97,34 +110,24 @@ def _check_squares(stated: ReleaseStatements) -> Iterator[str]:
 
 def _check_losses(stated: ReleaseStatements) -> Iterator[str]:
     """Yield contradictions between the losses and the cells."""
-    recomputed, added = recompute_losses(stated), stated.added
-    units = stated.manifest["losses"]["units"]
-    # Where nearly all of a cell is clipped, its bias determines the remainder badly.
-    # Rounding is relative to the rates, not to their difference, which can cancel.
-    slack = TOLERANCE * (1.0 + recomputed.total.low + _sum_of_rates(stated))
-    rounding = 1e-6 if stated.delta else 0.0
-    lose, loses = (
-        ("have squares of mu of", "has a square of mu of") if stated.delta else ("lose", "loses")
-    )
-    if not recomputed.total.contains(added["mean"] * units, slack, rounding):
-        yield (
-            f"all units together {lose} {recomputed.total} by the scales, biases and bounds of the "
-            f"cells, and {added['mean'] * units:.6g} by the losses stated."
-        )
-    if not recomputed.largest.contains(added["max"], slack, rounding):
-        yield (
-            f"the most exposed unit {loses} {recomputed.largest} by the scales, biases, bounds and "
-            f"counts of the cells, and {added['max']:.6g} as stated."
-        )
-
-
-def _sum_of_rates(stated: ReleaseStatements) -> float:
-    """Return the sum of all rates, to which rounding is relative."""
+    total, largest = recompute_losses(stated)
+    added, units = stated.added, stated.manifest["losses"]["units"]
     powers = {"mean": 1, "variance": 2}
-    return sum(
-        float(share_of_noise(stated.span ** powers[p.name], p.scale).sum())
+    rates = (
+        share_of_noise(stated.span ** powers[p.name], p.scale).sum()
         for p in stated.statistics.values()
     )
+    # Where nearly all of a cell is clipped, its bias determines the remainder badly.
+    # Rounding is relative to the rates, not to their difference, which can cancel.
+    slack = TOLERANCE * (1.0 + total[0] + float(sum(rates)))
+    rounding = 1e-6 if stated.delta else 0.0
+    for subject, limits, number in (
+        ("all units together lose", total, added["mean"] * units),
+        ("the most exposed unit loses", largest, added["max"]),
+    ):
+        low, high = limits[0] * (1.0 - rounding) - slack, limits[1] * (1.0 + rounding) + slack
+        if not low <= number <= high:
+            yield f"{subject} another sum by the scales, biases, bounds and counts of the cells."
 
 
 def _check_steps(stated: ReleaseStatements) -> Iterator[str]:
@@ -153,16 +156,14 @@ def _check_steps(stated: ReleaseStatements) -> Iterator[str]:
         yield "the cost of a range's choices is not that of their epsilon."
     if stated.has_cell_stages:
         yield from _check_cell_stages(stated.manifest, stated.steps["cell_stages"])
-    yield from cell_ranges.check_ranges(stated.manifest, stated.steps, TOLERANCE)
+    yield from _check_ranges(stated)
     if not math.isclose(sum(costs), spent, rel_tol=TOLERANCE, abs_tol=10 * room):
         yield "privacy steps do not add up to what was spent."
 
 
 def _check_bounds(stated: ReleaseStatements) -> Iterator[str]:
     """Yield bounds of cells, ends of a range and grids of numbers that no release has."""
-    lower, upper, quantum = (
-        Fraction(stated.manifest["bounds"][name]) for name in ("lower", "upper", "quantum")
-    )
+    lower, upper, quantum = stated.bounds
     if not lower < upper or quantum <= 0:
         yield "bounds are no range, or have no quantum."
         return
@@ -266,40 +267,81 @@ def _is_within_scale(cell: Json) -> bool:
     return bool(result["lower"] <= result["upper"] and result["scale"] <= largest)
 
 
-def describe_losses(stated: ReleaseStatements) -> Iterator[str]:
-    """Yield the figures that were recomputed and agree, in words."""
-    recomputed, losses, added = recompute_losses(stated), stated.manifest["losses"], stated.added
-    unit, by = stated.manifest["guarantee"]["privacy_unit"], "biases and bounds"
-    all_losses, loss = "losses", "loss"
-    if stated.delta:
-        all_losses, loss, by = "squares of mu", "square of mu", "biases and counts"
-    yield (
-        f"sum of the {all_losses} of {losses['units']:,} {unit}s: {recomputed.total} by scales, "
-        f"{by}, {losses['units'] * added['mean']:.6g} as stated"
-    )
-    yield (
-        f"{loss} of the most exposed {unit}: {recomputed.largest} by scales, bounds and counts, "
-        f"{added['max']:.6g} as stated"
-    )
-    if stated.delta:
-        yield (
-            f"loss of the most exposed {unit} from it: "
-            f"{square_epsilon(Fraction(added['max']), stated.delta):.6g} at delta "
-            f"{float(stated.delta):g}, {losses['max']:.6g} as stated"
-        )
+# ---- ranges of cells, and the histogram that they follow from ----
 
 
-def describe_unknown(stated: ReleaseStatements) -> Iterator[str]:
-    """Yield the figures that could not be recomputed, in words."""
-    unit = stated.manifest["guarantee"]["privacy_unit"]
-    yield (
-        f"the loss of each {unit}: the folder does not say who reported where, only how many, so "
-        "the largest one is known within limits"
-    )
-    total = recompute_losses(stated).total
-    if stated.delta:
-        yield "the exact sum of the squares of mu: they depend on who shares a cell with whom"
-    elif not math.isclose(total.low, total.high, rel_tol=TOLERANCE):
-        yield "the exact sum of the losses: variances or further steps leave limits"
-    if not stated.has_no_range or stated.manifest["smoothing"]:
-        yield "ends, grades, errors and counts that a model or a private interval leaves open"
+def _check_ranges(stated: ReleaseStatements) -> Iterator[str]:
+    """Yield contradictions between private ranges, the histogram, the bounds and the steps."""
+    steps = stated.steps
+    if HISTOGRAM in steps:
+        look, (lower, upper, moved) = steps["first_look"], stated.ranges
+        yield from _check_within_bounds(stated)
+        slack = TOLERANCE * float(sum(map(abs, stated.bounds[:2])))
+        off = np.maximum(np.abs(lower - look["lower"]), np.abs(upper - look["upper"]))
+        if not (off[moved == 0] <= slack).all():
+            yield "a cell that keeps the range of the first look has another one."
+        if int(moved.sum()) != steps["cells"].get("moved"):
+            yield "the cells that were measured anew are not as many as the privacy steps say."
+        yield from _check_histogram(stated, steps[HISTOGRAM], look)
+    elif stated.is_remembered:
+        yield from _check_within_bounds(stated)
+        yield from _check_remembered(stated.manifest, steps["cells"])
+    elif "clipping_range" in steps:
+        yield from _check_histogram(stated, steps["clipping_range"], steps["clipping_range"])
+
+
+def _check_remembered(manifest: Json, cells: Json) -> Iterator[str]:
+    """Yield contradictions of ranges that follow from earlier releases.
+
+    That they do needs the folders of these (publishing/memory/).
+    """
+    named = manifest["plan"]["request"].get("history", [])
+    if len(named) != cells["remembered"]:
+        yield "the ranges of cells follow from another number of releases than the request names."
+    # Estimates of the same day remember the same releases, if they could be computed.
+    others = [entry["sha256"] for entry in manifest.get("memory", {}).get("releases", [])]
+    if others and others != named:
+        yield "ranges and estimates do not rest on the same releases."
+
+
+def _check_within_bounds(stated: ReleaseStatements) -> Iterator[str]:
+    """Yield ranges that are empty, or outside the bounds."""
+    (lower, upper, _), bounds = stated.ranges, [float(end) for end in stated.bounds[:2]]
+    slack = TOLERANCE * (abs(bounds[0]) + abs(bounds[1]))
+    if not ((lower >= bounds[0] - slack) & (upper <= bounds[1] + slack) & (upper > lower)).all():
+        yield "a cell's clipping range is empty, or not within the bounds of the values."
+
+
+def _check_histogram(stated: ReleaseStatements, histogram: Json, look: Json) -> Iterator[str]:
+    """Yield if a range, or the spread of averages, does not follow from votes.
+
+    `histogram` and `look` are steps: the same one where one range is that of the whole map.
+    """
+    lower, upper, quantum = stated.bounds
+    steps, votes = int((upper - lower) / quantum), np.array(histogram["votes"])
+    fitting = [edges for bins in BINS if (edges := inner_edges(steps, bins)).size == votes.size - 1]
+    if not fitting:
+        yield "the pooled histogram has a number of bins that no release has."
+        return
+    # Of the noise only errors depend, which are not looked at here.
+    noise = Pure(Fraction(histogram["epsilon"])).noise(SUBSTITUTED)
+    total = float(histogram["total"] * PARTS)
+    law = PooledLaw.of(all_edges(fitting[0], steps), votes * PARTS, noise, total)
+    first, last = (float((Fraction(look[end]) - lower) / quantum) for end in ("lower", "upper"))
+    # Whole quanta are stated: ranges rounded outward, deviations up; a range may be a wider one.
+    off: list[float] = []
+    if "centre" in histogram:
+        usual, found = usual_range(law, steps), describe(law, first, last, steps)
+        unit = float(quantum)
+        off = [
+            (histogram["centre"] - float(lower)) / unit - found.centre,
+            histogram["below"] / unit - max(found.below, 1.0),
+            histogram["above"] / unit - max(found.above, 1.0),
+        ]
+    else:
+        low, high = (law.quantile(float(Fraction(one))) for one in histogram["quantiles"])
+        ends = max(math.floor(low), 0), min(math.ceil(high), steps)
+        usual = widened(ends, steps, Fraction(histogram["widening"]))
+    off += [max(first - usual[0], 0.0), max(usual[1] - last, 0.0)]
+    if not all(abs(number) <= ROUNDED for number in off):
+        yield "the range or the spread of averages does not follow from the histogram."

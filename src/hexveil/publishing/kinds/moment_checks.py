@@ -37,10 +37,15 @@ from hexveil.publishing.estimates.accuracy import (
 )
 from hexveil.publishing.estimates.table import cells_cut_off
 from hexveil.publishing.kinds import loss_checks
-from hexveil.publishing.kinds.guarantee import epsilon_text
-from hexveil.publishing.kinds.moment_manifest import occupancy_section
+from hexveil.publishing.kinds.guarantee import (
+    TOLERANCE,
+    check_filled,
+    epsilon_text,
+    is_ascending,
+    is_close,
+)
 from hexveil.publishing.kinds.recomputed_losses import ReleaseStatements, StatedStatistic
-from hexveil.publishing.verification.table_checks import TOLERANCE, check_filled, is_close
+from hexveil.publishing.kinds.value_manifest import occupancy_section
 from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.report.manifest_view import RANGE, numbers_of
 
@@ -51,6 +56,15 @@ if TYPE_CHECKING:
 
 KEPT = {"cells before selection", "cells left out by selection", "records left"}
 """Counts of rules that are of no records which were left out."""
+RECOMPUTED = (
+    "the sum of all losses, and limits of the largest, by scales, biases, bounds and counts",
+    "noise, bounds, errors, grades and counts of means and variances",
+)
+UNKNOWN = (
+    "the loss of each privacy unit: the folder does not say who reported where, only how many",
+    "ends, grades and errors that a model or a private interval leaves open",
+)
+"""What a folder lets anybody recompute, and what it does not."""
 EXCLUSIVE = (
     *("without ", "outside the ", "unparsable", "with an id that is no exact"),
     *("repeats of a user and time", "values that mean no reading"),
@@ -81,12 +95,6 @@ def check_moment_numbers(table: pa.Table, stated: ReleaseStatements) -> Iterator
     yield from _check_requested(stated.manifest)
     yield from _check_support(table, stated.manifest)
     yield from _check_gap(stated.manifest)
-
-
-def describe_moments(manifest: Json, table: pa.Table) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the figures that were recomputed and agree, and those that could not be, in words."""
-    stated = ReleaseStatements.from_release(manifest, table)
-    return (*loss_checks.describe_losses(stated),), (*loss_checks.describe_unknown(stated),)
 
 
 def check_counts(table: pa.Table, manifest: Json) -> Iterator[str]:
@@ -174,8 +182,7 @@ def check_numbers(table: pa.Table, stated: ReleaseStatements) -> Iterator[str]:
     """Yield numbers that differ from the manifest's, or do not follow from each other."""
     for statistic in stated.statistics.values():
         if statistic.name in stated.manifest["plan"]["statistics"]:
-            yield from _check_stated(table, statistic)
-            yield from _check_derived(table, stated, statistic)
+            yield from _check_statistic(table, stated, statistic)
     if "sd" in stated.manifest["plan"]["statistics"]:
         yield from _check_roots(table, stated)
     yield from _check_errors(table, stated)
@@ -183,83 +190,56 @@ def check_numbers(table: pa.Table, stated: ReleaseStatements) -> Iterator[str]:
     yield from check_accuracy(table, stated.manifest, stated.law)
 
 
-def _check_stated(table: pa.Table, statistic: StatedStatistic) -> Iterator[str]:
-    """Yield columns of a statistic that differ from the manifest."""
-    for key in ("scale", "bias", "bound95"):
-        if not is_close(numbers_of(table, f"{statistic.name}_{key}"), getattr(statistic, key)):
-            yield f"{statistic.name}_{key} is not what manifest.json says."
-    if not is_on_grid(numbers_of(table, f"{statistic.name}_noisy"), statistic):
-        yield f"{statistic.name}_noisy has a number that is not on the grid of manifest.json."
-
-
 def is_on_grid(noisy: Floats, statistic: StatedStatistic) -> bool:
     """Return whether numbers are a start and whole steps, up to the precision of doubles."""
-    distance = noisy - statistic.start
-    n_steps = np.divide(
-        distance, statistic.step, out=np.zeros_like(distance), where=statistic.step > 0
-    )
-    on_grid = ~np.isnan(statistic.step)  # estimates of a cell may lie on a curve and on no grid
-    error = np.where(
-        statistic.step > 0, np.abs(distance - np.round(n_steps) * statistic.step), np.abs(distance)
-    )
+    distance, step = noisy - statistic.start, statistic.step
+    n_steps = np.divide(distance, step, out=np.zeros_like(distance), where=step > 0)
+    error = np.where(step > 0, np.abs(distance - np.round(n_steps) * step), np.abs(distance))
     tolerance = ROUNDING_SHARE * (np.abs(noisy) + np.abs(statistic.start))
-    return bool((error <= tolerance)[on_grid].all())
+    # Estimates of a cell may lie on a curve and on no grid.
+    return bool((error <= tolerance)[~np.isnan(step)].all())
 
 
-def _graded_bound(stated: ReleaseStatements, statistic: StatedStatistic, error: Floats) -> Floats:
-    """Return the bound by which cells are graded: by a prediction where mechanisms have one."""
-    if not stated.has_cell_stages:
-        return statistic.bound95
-    return predicted_bound(error, statistic.bound95)
-
-
-def _check_derived(
+def _check_statistic(
     table: pa.Table, stated: ReleaseStatements, statistic: StatedStatistic
 ) -> Iterator[str]:
-    """Yield columns that do not follow from the noisy numbers, the scale and the bias."""
+    """Yield columns that do not follow from the noisy numbers and the manifest."""
     name, is_smoothed = statistic.name, f"{statistic.name}_smoothed" in table.column_names
     low, high = _limits(stated, name)
-    raw = np.clip(numbers_of(table, f"{name}_noisy"), low, high)
-    if not is_close(numbers_of(table, f"{name}_raw"), raw):
-        yield f"{name}_raw is not {name}_noisy clamped to the bounds."
+    noisy, bound = numbers_of(table, f"{name}_noisy"), statistic.bound95
+    if not is_on_grid(noisy, statistic):
+        yield f"{name}_noisy has a number that is not on the grid of manifest.json."
+    raw = np.clip(noisy, low, high)
+    expected = {"scale": statistic.scale, "bias": statistic.bias, "bound95": bound, "raw": raw}
     if stated.has_no_range:
-        stated_error = numbers_of(table, f"{name}_error")
         # Predictions of errors cannot be recomputed: a mechanism with stages has them.
-        if not stated.has_cell_stages and not is_close(
-            stated_error, statistic.bias + statistic.scale * stated.law.mean_absolute
-        ):
-            yield f"{name}_error is not bias and scale."
+        error = numbers_of(table, f"{name}_error")
+        graded = predicted_bound(error, bound)
+        if not stated.has_cell_stages:
+            expected["error"] = statistic.bias + statistic.scale * stated.law.mean_absolute
+            graded = bound
+        if not is_smoothed:
+            expected |= {"low": np.maximum(raw - bound, low), "high": np.minimum(raw + bound, high)}
+        # Grades follow from the public bound, so they can be recomputed. A constant has its own
+        # rule for cells whose statistic is known beforehand.
         has_noise = statistic.scale > 0
-        # Grades follow from the public bound, so they can be recomputed.
-        flags = np.array(
-            grade(_graded_bound(stated, statistic, stated_error), high - low, has_noise)
-        )
-        # A constant has its own rule for cells whose statistic is known beforehand.
+        flags = np.array(grade(graded, high - low, has_noise))
         if (flags != table[f"{name}_quality"].to_numpy())[has_noise].any():
             yield f"{name}_quality is not that of its bound."
-        if not is_smoothed:
-            ends = (
-                np.maximum(raw - statistic.bound95, low),
-                np.minimum(raw + statistic.bound95, high),
-            )
-            if not all(map(is_close, _interval(table, name), ends)):
-                yield f"{name}_low and {name}_high are not {name}_raw and its bound."
-    below, above = _interval(table, name)
-    if is_smoothed:
-        middle = numbers_of(table, f"{name}_smoothed")
-        if ((middle < below - TOLERANCE) | (middle > above + TOLERANCE)).any():
-            yield f"{name}_smoothed is outside {name}_low and {name}_high."
-    if (below > above).any() or not (
-        (low - TOLERANCE <= below) & (above <= high + TOLERANCE)
-    ).all():
-        yield f"{name}_low and {name}_high are no interval within the bounds."
+    for key, numbers in expected.items():
+        if not is_close(numbers_of(table, f"{name}_{key}"), numbers):
+            yield f"{name}_{key} does not follow from {name}_noisy and manifest.json."
+    ends = _interval(table, name)
+    middle = [numbers_of(table, f"{name}_smoothed")] if is_smoothed else []
+    if not is_ascending([low, ends[0], *middle, ends[1], high], TOLERANCE):
+        yield f"{name}_low and {name}_high are no interval within the bounds, around {name}."
 
 
 def _check_roots(table: pa.Table, stated: ReleaseStatements) -> Iterator[str]:
     """Yield columns of the standard deviation that are not roots of the variance's."""
     low, high = _interval(table, "sd")
     raw, largest = numbers_of(table, "sd_raw"), stated.span * RANGE["sd"]
-    if (low > high).any() or not ((low >= 0) & (high <= largest * (1.0 + TOLERANCE))).all():
+    if not is_ascending([0.0 * low, low, high, largest * (1.0 + TOLERANCE)], 0.0):
         yield "sd_low and sd_high are no interval within the bounds."
     if "variance" in stated.manifest["plan"]["statistics"]:
         squares = [numbers_of(table, f"variance_{key}") for key in ("raw", "low", "high")]
@@ -275,21 +255,14 @@ def _check_roots(table: pa.Table, stated: ReleaseStatements) -> Iterator[str]:
 
 def _check_errors(table: pa.Table, stated: ReleaseStatements) -> Iterator[str]:
     """Yield if the largest or the average error is not that of the cells."""
-    plan = stated.manifest["plan"]
-    names = [name for name in stated.statistics if f"{name}_error" in table.column_names]
-    if len(names) < len(stated.statistics):
+    plan, names = stated.manifest["plan"], [*stated.statistics]
+    if not {f"{name}_error" for name in names} <= {*table.column_names}:
         return  # where the root alone is published, errors of the variance are not in the table
-    errors = {name: numbers_of(table, f"{name}_error") for name in names}
     for key, over in (("max_error", np.max), ("mean_error", np.mean)):
-        planned = plan[key]
-        recomputed = {name: float(over(errors[name])) for name in names}
-        if not isinstance(planned, dict):
-            planned, recomputed = (
-                {"": planned},
-                {"": float(over(np.sum(list(errors.values()), axis=0)))},
-            )
-        if set(planned) != set(recomputed) or not all(
-            math.isclose(planned[name], recomputed[name], rel_tol=TOLERANCE) for name in recomputed
+        planned = plan[key] if isinstance(plan[key], dict) else {names[0]: plan[key]}
+        errors = {name: float(over(numbers_of(table, f"{name}_error"))) for name in names}
+        if planned.keys() != errors.keys() or not all(
+            math.isclose(planned[name], errors[name], rel_tol=TOLERANCE) for name in names
         ):
             yield f"{key} of the plan is not that of the cells."
 

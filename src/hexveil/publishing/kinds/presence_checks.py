@@ -38,7 +38,12 @@ from hexveil.publishing.estimates.accuracy import beats_constant
 from hexveil.publishing.kinds import presence_table as released
 from hexveil.publishing.kinds.distribution_checks import check_estimates, lattice_of
 from hexveil.publishing.kinds.distribution_table import limits_of
-from hexveil.publishing.kinds.guarantee import check_delta, delta_of
+from hexveil.publishing.kinds.guarantee import (
+    TOLERANCE,
+    check_delta,
+    delta_of,
+    is_interval,
+)
 from hexveil.publishing.kinds.moment_checks import DEVIATION_TOLERANCE, is_same
 from hexveil.publishing.kinds.presence_manifest import (
     GAUSSIAN,
@@ -54,10 +59,6 @@ from hexveil.publishing.kinds.presence_table import (
     has_shapes,
     map_statistics,
 )
-from hexveil.publishing.verification.table_checks import (
-    TOLERANCE,
-    is_interval,
-)
 from hexveil.report.manifest_view import numbers_of
 
 if TYPE_CHECKING:
@@ -68,6 +69,16 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
 
     Json = dict[str, Any]
+
+
+RECOMPUTED = (
+    "the loss of any privacy unit, present or not, by the noise of all stages",
+    "weights, numbers of units, and averages by noisy sums; and from which weight a cell is open",
+)
+UNKNOWN = (
+    "smoothed averages and statistics of distributions: their numbers are not in the folder",
+)
+"""What a folder lets anybody recompute, and what it does not."""
 
 
 def check_declared_statements(manifest: Json) -> Iterator[str]:
@@ -93,19 +104,15 @@ def check_declared_statements(manifest: Json) -> Iterator[str]:
         yield "plan/histogram does not belong to plan/columns."
 
 
-def number_columns(manifest: Json) -> tuple[str, ...]:
+def number_columns(manifest: Json) -> list[str]:
     """Return the columns of numbers."""
-    return tuple(name for name in manifest["plan"]["columns"] if not name.endswith("quality"))
+    return [name for name in manifest["plan"]["columns"] if not name.endswith("quality")]
 
 
 def typed_columns(manifest: Json) -> dict[str, pa.DataType]:
     """Return the columns of a map with private presence, with their types."""
-    numbers = number_columns(manifest)
-    types = {
-        name: pa.float64() if name in numbers else pa.string()
-        for name in manifest["plan"]["columns"]
-    }
-    return {OPEN: pa.bool_()} | types
+    types = dict.fromkeys(manifest["plan"]["columns"], pa.string())
+    return {OPEN: pa.bool_()} | types | dict.fromkeys(number_columns(manifest), pa.float64())
 
 
 def check_declared_cells(table: pa.Table, manifest: Json) -> Iterator[str]:
@@ -267,11 +274,6 @@ def _check_stages(plan: Json, delta: Fraction) -> Iterator[str]:
         yield "a stage states a sensitivity below that of one unit."
 
 
-def _losses_of(stage: Json, delta: Fraction) -> dict[str, float]:
-    """Return the loss of a stage by its sensitivity and scale."""
-    return stage_losses(stage["noise"], stage["sensitivity"], stage["scale"], delta)
-
-
 def _published_stage(plan: Json) -> str:
     """Return the name of the published stage."""
     if has_shapes(plan["statistics"]):
@@ -287,6 +289,11 @@ def recomputed_loss(manifest: Json) -> float:
         return math.fsum(loss["epsilon"] for loss in losses)
     square = math.fsum(loss["squared_mu"] for loss in losses)
     return square_epsilon(Fraction(square), delta) if math.isfinite(square) else math.inf
+
+
+def _losses_of(stage: Json, delta: Fraction) -> dict[str, float]:
+    """Return the loss of a stage by its sensitivity and scale."""
+    return stage_losses(stage["noise"], stage["sensitivity"], stage["scale"], delta)
 
 
 def _grid(grid: Json) -> Cells | Labels:
@@ -334,29 +341,3 @@ def _accuracy_faults(is_open: NDArray[np.bool_], manifest: Json) -> Iterator[str
             is_open.sum() < released.MIN_COMPARED
         ):
             yield "the accuracy in manifest.json is not that of so many open cells."
-
-
-def describe_presence(manifest: Json, _: pa.Table) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the figures that were recomputed and agree, and those that could not be, in words."""
-    guarantee, plan = manifest["guarantee"], manifest["plan"]
-    stages, columns = plan["stages"], plan["columns"]
-    at = f" at delta {guarantee['delta']}" if "delta" in guarantee else ""
-    loss = (
-        f"loss of any {guarantee['privacy_unit']}, present or not: "
-        f"{recomputed_loss(manifest):.9g} by the noise of {len(stages)} "
-        f"{'stage' if len(stages) == 1 else 'stages'}, {guarantee['epsilon_spent']} as stated{at}"
-    )
-    if has_shapes(plan["statistics"]):
-        unknown = ["statistics of distributions: they follow from numbers not in the folder"]
-    elif "balance_noisy" in columns:
-        unknown = ["smoothed averages: they borrow from cells whose numbers are not published"]
-    else:
-        unknown = ["averages and their intervals"] * (plan["statistics"] != [USERS])
-    return (loss, AVERAGES if "balance_noisy" in columns else INTERVALS), tuple(unknown)
-
-
-INTERVALS = (
-    "intervals of weights or numbers of units, and the weight from which a cell is open: by the "
-    "law of the noise"
-)
-AVERAGES = f"averages, by noisy sums; {INTERVALS}"

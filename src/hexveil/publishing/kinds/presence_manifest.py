@@ -32,8 +32,8 @@ from hexveil.mechanisms.presence.any_unit import AnyUnit, AnyUnitPlan
 from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.count_map import CountedAllocation
 from hexveil.mechanisms.presence.presence_allocation import RESIDUALS
-from hexveil.publishing.kinds.distribution_manifest import drawn_stages
 from hexveil.publishing.kinds.presence_table import columns_of
+from hexveil.publishing.kinds.value_manifest import drawn_stages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

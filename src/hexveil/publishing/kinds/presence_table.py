@@ -14,13 +14,11 @@ their tilts.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from hexveil.base.errors import InputError
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
 from hexveil.mechanisms.presence.count_map import COUNT_MAP, decode_counts
 from hexveil.model.statistic_terms import column_names, parse_statistics
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms.presence.presence_decoding import ReleasedMap
     from hexveil.mechanisms.stage_data import Outputs
-    from hexveil.model.cells import CellTable
     from hexveil.model.public_metadata import ValueLattice
     from hexveil.planning.presence.presence_request import PresenceRequest
 
@@ -60,6 +57,8 @@ at 0 nor clipped."""
 BESIDE = tuple(USERS_GRADE if name == "quality" else name for name in COUNTS)
 """Columns of numbers of units beside other statistics, whose grade is `quality`."""
 PLACE = ("cell", "hexagon", "slot", "slot_end", "starts_at_utc")
+TAKEN = frozenset((*PLACE, OPEN, *COUNTS, *BESIDE, *MEANS))
+"""Names that no label may have, beside those of the statistics that are released."""
 CLOSED = "closed"
 MIN_COMPARED = 3
 """Open cells from which on cells are compared with each other."""
@@ -67,9 +66,6 @@ GOOD_SHARE, CAUTION_SHARE = 0.25, 1.0
 """Half width of the interval of a number of units, as a share of it, that is good or a caution."""
 _TEMPLATE = "presence/columns.txt"
 _SLACK = 1e-9
-_SHAPE = re.compile(
-    r"(p\d{1,2}(_\d{1,6})?|share_(below|at_most|above|at_least)_[\w-]+|histogram_\d\d)(_low|_high)?"
-)
 _MEANINGS = {
     "": "{}, estimated from noisy numbers by a model of the distribution of the cell; empty where "
     "the cell is closed",
@@ -122,29 +118,6 @@ def columns_of(statistics: Sequence[str]) -> tuple[str, ...]:
     if has_shapes(statistics):
         columns = (*(f"{name}{end}" for name in estimated for end in (*ENDS, GRADE)), *WEIGHTS)
     return (*columns, *BESIDE) if USERS in statistics else columns
-
-
-def reserves(name: str) -> bool:
-    """Return whether no label may have a name, as statistics of distributions need it.
-
-    Examples
-    --------
-    >>> reserves("p85_quality"), reserves("p99_9_low"), reserves("air_quality"), reserves("p")
-    (True, True, False, False)
-    """
-    graded = name.removesuffix(GRADE)
-    return name == f"{MEAN}{GRADE}" or _SHAPE.fullmatch(graded) is not None
-
-
-def check_label_names(cells: CellTable) -> None:
-    """Refuse label columns with names that the released table needs for itself."""
-    needed = {*PLACE, OPEN, *COUNTS, *BESIDE, *MEANS}
-    reserved = [name for name in cells.labels if name in needed or reserves(name)]
-    if reserved and list(cells.labels) != ["cell"]:
-        raise InputError(
-            f"the label column {reserved[0]!r} has the name of a released column; rename it in the "
-            "records."
-        )
 
 
 def describe(name: str) -> str:

@@ -17,7 +17,9 @@ The sum of all units' losses
     from B = U² h (1 - h) / 2, h = min(d, 1/2), unless d >= 1/2, when it is in [0, 1/2]. The plan
     adds 2^-30 per unit and cell. By both statistics of a cell a unit loses no less than by either
     (accounting/privacy_loss.py) and no more than by both. So the sum is within two limits.
-    With ranges of cells, see cell_range_checks.py.
+    With a range of width R for each cell, all units lose R / b by one that keeps the range of the
+    first look: it spends all of the cells' epsilon on its number. One that was measured anew had
+    spent the share f before, and all lose R / (b (1 - f)).
 Under a δ
     squares of μ add up, over statistics as well: a unit costs the square of its rate
     (accounting/moves.py). With rates between A and H together, and at most C for one, squares add
@@ -52,67 +54,45 @@ from hexveil.accounting.gaussian_composition import LATTICE
 from hexveil.accounting.noise_law import NoiseLaw, law_at
 from hexveil.accounting.promise import choices_worth
 from hexveil.base.arrays import Floats
-from hexveil.publishing.kinds import cell_range_checks as cell_ranges
 from hexveil.publishing.kinds.guarantee import added_losses, delta_of
 
 CellLimits = tuple[Floats, Floats, Floats]
+Limits = tuple[float, float]
 
 
 TOLERANCE = 1e-9
 LATTICE_LOSS = 2.0**-30
 """Loss of each unit in each cell by a variance's lattice
 (mechanisms/looks/clipped_variance.py)."""
+HISTOGRAM = "pooled_histogram"
+"""Privacy step that releases with a range per cell have, and no others."""
 CHOICES = ("clipping_range", "within_spread")
 """Steps of private choices, which every unit is charged; so is the pooled histogram."""
 WEIGHT_LATTICE = 1e-3
 """More than what whole weights add to a square, as a part of it (model/pair_columns.py)."""
 
 
-@dataclass(frozen=True)
-class LossRange:
-    """Limits of a loss, which are equal where it is known exactly."""
+def recompute_losses(stated: ReleaseStatements) -> tuple[Limits, Limits]:
+    """Return limits of losses, or of squares of μ, by the cells: of their sum, and of the largest.
 
-    low: float
-    high: float
-
-    def contains(self, number: float, slack: float, rounding: float = 0.0) -> bool:
-        """Return whether a number is in it, up to a slack and a part of the limits."""
-        low, high = self.low * (1.0 - rounding), self.high * (1.0 + rounding)
-        return low - slack <= number <= high + slack
-
-    def __str__(self) -> str:
-        if math.isclose(self.low, self.high, rel_tol=TOLERANCE):
-            return f"{self.high:.6g}"
-        high = f" and at most {self.high:.6g}" if math.isfinite(self.high) else ""
-        return f"at least {self.low:.6g}{high}"
-
-
-@dataclass(frozen=True)
-class RecomputedLosses:
-    """Limits of the losses: of their sum over all units, and of the largest."""
-
-    total: LossRange
-    largest: LossRange
-
-
-def recompute_losses(stated: ReleaseStatements) -> RecomputedLosses:
-    """Return the limits of losses, or of squares of μ, by the cells (module head)."""
+    Both ends are equal where it is known exactly (module head).
+    """
     shared, (low, high, single) = shared_cost(stated), _cell_limits(stated)
     losses = stated.manifest["losses"]
     total = shared * losses["units"] + float(low.sum())
     largest_of_cells = shared + float((low / stated.users).max(initial=0.0))
     # Those who lose nothing do not lower the average of the others.
     average = total / max(losses["units"] - losses["at_zero"], 1)
-    return RecomputedLosses(
-        LossRange(total, shared * losses["units"] + float(high.sum())),
-        LossRange(max(largest_of_cells, average), shared + float(single.sum())),
+    return (
+        (total, shared * losses["units"] + float(high.sum())),
+        (max(largest_of_cells, average), shared + float(single.sum())),
     )
 
 
 def shared_cost(stated: ReleaseStatements) -> float:
     """Return the cost of the steps that look at the whole map, for every unit."""
     steps = stated.steps
-    histogram = stated.cost(steps[cell_ranges.STEP]) if cell_ranges.STEP in steps else 0.0
+    histogram = stated.cost(steps[HISTOGRAM]) if HISTOGRAM in steps else 0.0
     return histogram + choices_cost(stated)
 
 
@@ -168,13 +148,13 @@ def _rates(
     if stated.has_no_range:
         limits = _unranged_rates(stated, statistic)
         # k / (2 S r²) beside k² / r² for means; steps of 2^-30 of the noise for variances.
-        quantum = float(Fraction(stated.manifest["bounds"]["quantum"]))
+        quantum = float(stated.bounds[2])
         lattice = np.full_like(limits[2], LATTICE_LOSS)
         if statistic.name == "mean":
             lattice = share_of_noise(lattice * 0.0 + quantum / 2.0, statistic.scale)
             lattice = lattice / stated.records
         return (*limits, lattice / float(LATTICE))
-    if cell_ranges.STEP in stated.steps or stated.is_remembered:
+    if HISTOGRAM in stated.steps or stated.is_remembered:
         rate = _cell_range_rates(stated, statistic.scale)
     else:
         step = stated.steps["clipping_range"]
@@ -185,14 +165,14 @@ def _rates(
 
 
 def _cell_range_rates(stated: ReleaseStatements, scale: Floats) -> Floats:
-    """Return the rates of all units together in the range of each cell (cell_range_checks.py)."""
-    ranges = cell_ranges.StatedCellRanges.from_manifest(stated.manifest)
-    width = share_of_noise(ranges.upper - ranges.lower, scale)
+    """Return the rates of all units together in the range of each cell (module head)."""
+    lower, upper, moved = stated.ranges
+    width = share_of_noise(upper - lower, scale)
     if stated.is_remembered:
         return width
     look, cells = (stated.cost(stated.steps[name]) for name in ("first_look", "cells"))
     remainder = (cells / (look + cells) if look + cells else 1.0) ** (1.0 / stated.law.power)
-    return np.asarray(width / np.where(ranges.moved, remainder, 1.0))
+    return np.asarray(width / np.where(moved, remainder, 1.0))
 
 
 def _unranged_rates(stated: ReleaseStatements, statistic: StatedStatistic) -> CellLimits:
@@ -328,6 +308,22 @@ class ReleaseStatements:
         return float(self.steps["clipping_range"]["radius"])
 
     @property
+    def ranges(self) -> tuple[Floats, Floats, Floats]:
+        """Ends of the clipping range of each cell, and whether it was measured anew."""
+        ranges = [cell["noised"][0]["clipping_range"] for cell in self.manifest["cells"]]
+        keys = ("lower", "upper", "moved")
+        lower, upper, moved = (np.array([one[key] for one in ranges], float) for key in keys)
+        return lower, upper, moved
+
+    @property
+    def bounds(self) -> tuple[Fraction, Fraction, Fraction]:
+        """Ends of the bounds of values, and their quantum."""
+        lower, upper, quantum = (
+            Fraction(self.manifest["bounds"][name]) for name in ("lower", "upper", "quantum")
+        )
+        return lower, upper, quantum
+
+    @property
     def has_cell_stages(self) -> bool:
         """Whether each cell was published by a mechanism of one cell, in stages of its own."""
         return "cell_stages" in self.steps
@@ -335,7 +331,7 @@ class ReleaseStatements:
     @property
     def has_no_range(self) -> bool:
         """Whether values were clipped to public bounds alone."""
-        return not ({"clipping_range", cell_ranges.STEP} & self.steps.keys() or self.is_remembered)
+        return not ({"clipping_range", HISTOGRAM} & self.steps.keys() or self.is_remembered)
 
     @property
     def is_remembered(self) -> bool:

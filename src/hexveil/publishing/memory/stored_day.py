@@ -2,7 +2,8 @@
 
 A row per cell, in the order of the table: the likelihood of its average in bins, and the forecast
 that earlier days gave for it. The manifest states the rest. Both are made of published numbers and
-public facts, and are enough to compute the estimates again.
+public facts, and are enough to compute the estimates again, as a recipient does here. That the
+forecast is that of the releases named needs their folders.
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ import numpy as np
 
 from hexveil.learning.memory import Deviations, Forecast
 from hexveil.learning.published_day import BINS, PublishedDay
+from hexveil.learning.remembering import estimate_day
+from hexveil.publishing.estimates.table import TODAY
+from hexveil.report.manifest_view import numbers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
-    from hexveil.base.arrays import Ints
+    from hexveil.base.arrays import Bools, Floats, Ints
     from hexveil.learning.remembering import Remembered
 
 Rows = np.typing.NDArray[np.void]
@@ -206,3 +210,73 @@ def memory_of(manifest: Mapping[str, Any]) -> dict[str, Any] | None:
 def parse_note(content: Any) -> list[dict[str, str]]:  # noqa: ANN401  JSON
     """Parse a note of earlier releases; raise KeyError or TypeError if it is another."""
     return [{key: str(entry[key]) for key in ("day", "request", "sha256")} for entry in content]
+
+
+# ---- checks of a folder ----
+
+TOLERANCE = 1e-6
+"""Relative: the last digits differ between processors."""
+UNKNOWN = (
+    f"the likelihoods in {FILE}, which need the users' weights, and the forecasts, which need the "
+    "folders of the earlier days"
+)
+
+
+def check_memory(
+    content: bytes | None, table: pa.Table, stated: Mapping[str, Any]
+) -> Iterator[str]:
+    """Yield estimates that are not those of forecast and likelihood.
+
+    Parameters
+    ----------
+    content : bytes or None
+        Of `memory.npy`; None where the folder has none.
+    table : pyarrow.Table
+    stated : mapping
+        Statements of the value column.
+    """
+    memory = stated.get("memory")
+    if (memory is None) != (content is None):
+        yield f"manifest.json and the folder differ about {FILE}."
+        return
+    if memory is None or content is None:
+        return
+    try:
+        rows = from_bytes(content, table.num_rows)
+    except ValueError as error:
+        yield f"{FILE} cannot be read: {error}."
+        return
+    days = [entry["day"] for entry in memory["releases"]]
+    if days != sorted({*days}) or (days and days[-1] >= memory["day"]):
+        yield "the releases that estimates rest on are not earlier days, in order."
+    if bool(days) != (memory["deviations"] is not None):
+        yield "the deviations of the memory and its releases do not belong together."
+    if days:
+        yield from _check_estimates(rows, table, stated)
+
+
+def _check_estimates(rows: Any, table: pa.Table, stated: Mapping[str, Any]) -> Iterator[str]:  # noqa: ANN401
+    """Yield if the estimates are not those of forecasts and likelihoods."""
+    bounds = (float(Fraction(stated["bounds"][end])) for end in ("lower", "upper"))
+    forecast = forecast_of(rows)
+    sane = [np.isfinite(number).all() for number in vars(forecast).values()]
+    if not all(sane) or not (forecast.deviation > 0).all():
+        yield f"{FILE} has a forecast that is none."
+        return
+    lower, upper = bounds
+    day = unpack(rows, places_of(table), stated["memory"], (lower, upper))
+    remembered = estimate_day(day, forecast)
+    today, low, high = (numbers_of(table, name) for name in TODAY)
+    used = is_narrower((remembered.low, remembered.high), (low, high))
+    for name, alone in (("estimate", today), ("low", low), ("high", high)):
+        expected = np.where(used, getattr(remembered, name), alone)
+        shown = numbers_of(table, f"mean_{name}")
+        if not np.allclose(shown, expected, rtol=TOLERANCE, atol=TOLERANCE):
+            yield f"mean_{name} is not that of the forecast and of the day's own number."
+    if not ((low <= today + TOLERANCE) & (today <= high + TOLERANCE)).all():
+        yield "mean_today is outside mean_today_low and mean_today_high."
+
+
+def is_narrower(remembered: tuple[Floats, Floats], alone: tuple[Floats, Floats]) -> Bools:
+    """Return where the interval of the memory is narrower than the day's own."""
+    return np.asarray(remembered[1] - remembered[0] < alone[1] - alone[0])

@@ -10,6 +10,7 @@ compared.
 
 from __future__ import annotations
 
+import contextlib
 import html
 import io
 import json
@@ -28,7 +29,7 @@ from hexveil.publishing.catalogue import metadata_files
 from hexveil.publishing.estimates import places
 from hexveil.publishing.folder import PAGE, derive_texts, round_to_intervals
 from hexveil.publishing.verification import untrusted_files
-from hexveil.publishing.verification.table_checks import (
+from hexveil.publishing.verification.whole_checks import (
     PLACE_TOLERANCE,
     is_same_version,
     without_geometry,
@@ -98,36 +99,22 @@ def compare_geojson(folder: Path, table: pa.Table) -> Iterator[str]:
         yield "cells.geojson is there, and cells.parquet has no hexagons."
         return
     content = untrusted_files.read_content(path)
-    if content == expected:
-        return
-    if len(content) > MAX_SPELLING_FACTOR * len(expected) or not _is_equal_json(
-        untrusted_files.parse_json(content), untrusted_files.parse_json(expected)
+    if content != expected and (
+        len(content) > MAX_SPELLING_FACTOR * len(expected)
+        or not _has_features(untrusted_files.parse_json(content), json.loads(expected))
     ):
         yield "cells.geojson and cells.parquet do not have the same cells."
 
 
-def _is_equal_json(value: object, expected: object) -> bool:
-    """Return whether two JSON values are equal, places up to rounding."""
-    if isinstance(expected, dict) and isinstance(value, dict):
-        return list(value) == list(expected) and all(
-            _is_close_place(value[key], expected[key])
-            if key == "coordinates"
-            else _is_equal_json(value[key], expected[key])
-            for key in expected
-        )
-    if isinstance(expected, list) and isinstance(value, list):
-        return len(value) == len(expected) and all(map(_is_equal_json, value, expected))
-    return type(value) is type(expected) and value == expected
-
-
-def _is_close_place(place: object, expected: object) -> bool:
-    corners, expected_corners = (
-        np.array(place, dtype=np.float64),
-        np.array(expected, dtype=np.float64),
+def _has_features(collection: Json, expected: Json) -> bool:
+    """Return whether two collections are equal, corners up to rounding; taken out of both."""
+    shown, own = (
+        np.array([feature["geometry"].pop("coordinates") for feature in made["features"]])
+        for made in (collection, expected)
     )
-    return corners.shape == expected_corners.shape and bool(
-        np.allclose(corners, expected_corners, rtol=0, atol=PLACE_TOLERANCE)
-    )
+    is_close = shown.shape == own.shape and np.allclose(shown, own, rtol=0, atol=PLACE_TOLERANCE)
+    # As texts, since true equals 1 and 1 equals 1.0 as values.
+    return is_close and json.dumps(collection) == json.dumps(expected)
 
 
 def compare_texts(folder: Path, table: pa.Table, manifest: Json) -> Iterator[str]:
@@ -180,41 +167,28 @@ def compare_page(folder: Path, render: Callable[..., str]) -> Iterator[str]:
     except HexveilError:
         yield f"{PAGE} cannot be compared."
         return
-    if page != expected and not _shows_the_same(page, expected, has_layer=layer is not None):
+    if page != expected and (layer is None or page != _with_layer(page, expected)):
         yield f"{PAGE} is not what manifest.json and cells.parquet say."
 
 
-def _shows_the_same(page: str, expected: str, *, has_layer: bool) -> bool:
-    """Return whether two pages differ in the parts of the layer and the order of data alone."""
-    head, data, tail = _split(page)
-    own_before, own_data, own_after = _split(expected)
-    limit = MOST_TIMES * len(own_data) + MAX_CONTEXT_BYTES if has_layer else len(own_data)
+def _with_layer(page: str, expected: str) -> str:
+    """Return the expected page with the layer of another; as it is if that has none."""
+    (_, data, _), (head, own, tail) = split_page(page), split_page(expected)
     # Sizes first: parsed, a page takes many times its size.
-    if tail != own_after or len(data) > limit:
-        return False
-    try:
-        shown, own = json.loads(data), json.loads(own_data)
-        # As we write it, so that nothing stands there twice.
-        is_ours = isinstance(shown, dict) and script_json(shown) == data
-    except (ValueError, RecursionError):
-        return False
-    if not is_ours:
-        return False
-    if head != own_before:
-        return False
-    if has_layer:
-        if not isinstance(shown.get("map"), dict) or shown["map"].keys() != own["map"].keys():
-            return False
-        own["map"] |= {key: shown["map"][key] for key in OF_LAYER}
-    # As texts, since true equals 1 and 1 equals 1.0 as values.
-    return json.dumps(shown, sort_keys=True) == json.dumps(own, sort_keys=True)
+    if len(data) > MOST_TIMES * len(own) + MAX_CONTEXT_BYTES:
+        return expected
+    with contextlib.suppress(ValueError, RecursionError, KeyError, TypeError):
+        shown, content = json.loads(data), json.loads(own)
+        content["map"] |= {key: shown["map"][key] for key in OF_LAYER}
+        return f"{head}{DATA}{script_json(content)}</script>{tail}"
+    return expected
 
 
 def _read(folder: Path) -> str:
     return untrusted_files.read_content(folder / PAGE).decode("utf-8")
 
 
-def _split(page: str) -> tuple[str, str, str]:
+def split_page(page: str) -> tuple[str, str, str]:
     """Return the data of a page's scripts, with the text before and after it."""
     head, _, remainder = page.partition(DATA)
     data, _, tail = remainder.partition("</script>")

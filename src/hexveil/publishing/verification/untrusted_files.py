@@ -32,6 +32,7 @@ import pyarrow.parquet
 
 from hexveil.publishing import receipt, signing
 from hexveil.publishing.catalogue import metadata_files
+from hexveil.publishing.catalogue.data_files import TILES
 from hexveil.publishing.manifest import SCHEMA_VERSION
 from hexveil.publishing.part_kinds import manifest_schema
 
@@ -50,6 +51,13 @@ LIMITS = {
     **dict.fromkeys(metadata_files.NAMES, MEGABYTE),
 }
 """Largest size of each file in bytes; a release of 100,000 cells stays below them."""
+REQUIRED_FILES = frozenset(
+    {"cells.parquet", "cells.csv", "manifest.json", "README.txt", "report.html"}
+    | {*metadata_files.ALWAYS}
+)
+KNOWN_FILES = REQUIRED_FILES | {
+    "cells.geojson", TILES, metadata_files.ITEM, receipt.NAME, signing.NAME, "memory.npy",
+}  # fmt: skip
 MAX_OUTLINE, MAX_ROW = 256, 1024
 """Largest size of a hexagon's outline as well-known binary, and of a row's numbers, in bytes."""
 READER = 64
@@ -243,30 +251,19 @@ class CheckedFiles:
     ----------
     folder : Path
     names : set of str
-        Of the files that are there, relative to the folder.
+        Of the files that are there.
     key : VerificationKey or None
         The holder's public key.
-    required, known : set of str
-        Names that must be there, and names that may be.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        names: set[str],
-        key: signing.VerificationKey | None,
-        *,
-        required: frozenset[str],
-        known: frozenset[str],
-    ) -> None:
+    def __init__(self, folder: Path, names: set[str], key: signing.VerificationKey | None) -> None:
         self.folder, self.names, self.key = folder, names, key
-        self._required, self._known = required, known
         self.signature = NOT_SIGNED
         self.digests: dict[str, str] = {}
 
     def find_irregular(self) -> Iterator[str]:
         """Yield the files that cannot be read or are too large."""
-        for name in sorted(self.names & self._known):
+        for name in sorted(self.names & KNOWN_FILES):
             try:
                 with open_file(self.folder / name) as file:
                     self.digests[name] = receipt.stream_digest(file)
@@ -277,9 +274,9 @@ class CheckedFiles:
 
     def compare_receipt(self, manifest: Json) -> Iterator[str]:
         """Yield the differences of the files from their receipt."""
-        for name in sorted(self.names - self._known):
+        for name in sorted(self.names - KNOWN_FILES):
             yield f"{name} was added: a release has no such file."
-        for name in sorted(self._required - self.names):
+        for name in sorted(REQUIRED_FILES - self.names):
             yield f"{name} is missing."
         if receipt.NAME not in self.names:
             yield f"{receipt.NAME} is missing, so changed files cannot be detected."
@@ -299,7 +296,7 @@ class CheckedFiles:
         yield from self._compared(content["files"])
 
     def _compared(self, checksums: dict[str, str]) -> Iterator[str]:
-        for name in sorted({*checksums} - self.names - self._required):
+        for name in sorted({*checksums} - self.names - REQUIRED_FILES):
             yield f"{name} is missing."
         for name in sorted(self.digests.keys() - {*checksums, receipt.NAME, signing.NAME}):
             yield f"{name} was added: it is not in {receipt.NAME}."

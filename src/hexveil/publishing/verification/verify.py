@@ -4,7 +4,7 @@ In this order: limits of files (untrusted_files.py), the manifest by its schema,
 holder's signature (signing.py); then the table, and of each component what its kind recomputes
 (part_kinds.py); then what they state together (whole_checks.py); then every file that is made of
 table and manifest, written again and compared (file_comparison.py). Folders of schema version 4 are
-read as of this one (former_folders.py).
+read as of this one.
 Not checked, because a folder cannot show it: that the noise was drawn, and that the ledger has the
 release (its holder can check the receipt's chain hash).
 """
@@ -23,7 +23,6 @@ import pyarrow as pa
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import FOLDER_CHECK, tell_share
 from hexveil.publishing import receipt, signing
-from hexveil.publishing.catalogue import metadata_files
 from hexveil.publishing.catalogue.data_files import TILES
 from hexveil.publishing.components import (
     column_prefixes,
@@ -32,25 +31,17 @@ from hexveil.publishing.components import (
     statements,
     statements_of_whole,
 )
+from hexveil.publishing.manifest import as_current, is_former
 from hexveil.publishing.markup import clean
 from hexveil.publishing.memory import stored_day
 from hexveil.publishing.part_kinds import kind_of, own_columns, split_by_column
 from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.verification import (
     file_comparison,
-    former_folders,
-    memory_checks,
     untrusted_files,
 )
-from hexveil.publishing.verification.table_checks import (
-    READ_ERRORS,
-    check_columns,
-    check_places,
-    is_same_version,
-    until_error,
-    without_geometry,
-)
 from hexveil.publishing.verification.untrusted_files import (
+    KNOWN_FILES,
     MAX_PROBLEMS,
     NOT_SIGNED,
     CheckedFiles,
@@ -58,22 +49,19 @@ from hexveil.publishing.verification.untrusted_files import (
     read_json,
 )
 from hexveil.publishing.verification.whole_checks import (
+    READ_ERRORS,
+    check_columns,
+    check_places,
     check_together,
     check_whole,
-    describe_whole,
+    is_same_version,
+    until_error,
+    without_geometry,
 )
 
 Json = dict[str, Any]
-Described = tuple[tuple[str, ...], tuple[str, ...]]
 
 TABLE_FILES = ("cells.parquet", "cells.csv", "cells.geojson")
-REQUIRED_FILES = frozenset(
-    {"cells.parquet", "cells.csv", "manifest.json", "README.txt", "report.html"}
-    | {*metadata_files.ALWAYS}
-)
-KNOWN_FILES = REQUIRED_FILES | {
-    "cells.geojson", TILES, metadata_files.ITEM, receipt.NAME, signing.NAME, stored_day.FILE,
-}  # fmt: skip
 MAX_FILES = 100
 MAX_PROBLEM_LENGTH = 300
 """Letters of a problem: names in it are a stranger's."""
@@ -92,9 +80,9 @@ class FolderVerdict:
     problems : tuple of str
         Its problems, a sentence each.
     recomputed : tuple of str
-        Figures computed anew from the folder's scales, biases, bounds and counts, which agree.
+        What was computed anew from the folder, and agrees.
     unknown : tuple of str
-        Figures that could not be.
+        What could not be.
     signature : str
         Meaning of its signature, or that it has none.
     """
@@ -183,7 +171,7 @@ def check_folder(folder: Path, *, key: str | Path | None = None) -> FolderVerdic
     """Check a release folder; see `find_problems`."""
     check, issues = _examine(folder, key)
     # Figures of a folder with problems would be nobody's statement.
-    described = ((), ()) if issues else check.describe_losses()
+    described = ((), ()) if issues else check.describe()
     return FolderVerdict(issues, *described, signature=clean(check.signature))
 
 
@@ -221,6 +209,7 @@ class FolderCheck:
         self.table: pa.Table = pa.table({})
         self.signature = NOT_SIGNED
         self.is_former = False
+        self.stated: dict[str, Json] = {}
         self.tables: dict[str, pa.Table] = {}
 
     @property
@@ -247,18 +236,15 @@ class FolderCheck:
         tell_share(FOLDER_CHECK, 0.1)
         if error:
             return [error]
-        if former_folders.is_former(self.manifest):
+        if is_former(self.manifest):
             self.is_former = True
-            if former_folders.has_columns(self.manifest):
-                problems = former_folders.check_columns(self, names)
-                return until_error(problems, "the value columns cannot be compared.")
-            self.manifest = former_folders.as_current(self.manifest)
-        if issues := [*self.check_manifest()]:
+            if self.manifest.get("kind") == "columns":
+                return ["an earlier version wrote a folder for each value column; check these."]
+            self.manifest = as_current(self.manifest)
+        if issues := self._check_manifest():
             return issues
         tell_share(FOLDER_CHECK, 0.4)
-        files = CheckedFiles(
-            self.folder, names, self.key, required=REQUIRED_FILES, known=KNOWN_FILES
-        )
+        files = CheckedFiles(self.folder, names, self.key)
         if issues := [*files.find_irregular()]:
             return issues
         issues = [*files.compare_receipt(self.manifest), *files.check_signature()]
@@ -268,31 +254,31 @@ class FolderCheck:
             return issues
         return issues + self._check_contents()
 
-    def check_manifest(self) -> Iterator[str]:
-        """Yield the places where the manifest breaks its schema, then impossible statements."""
-        issues = [*check_schema(self.manifest)]
+    def _check_manifest(self) -> list[str]:
+        """Return the places where the manifest breaks its schema, else impossible statements."""
         # What the schema does not promise to be there is not looked at.
-        issues = issues or [*check_together(self.manifest)]
-        for own in () if issues else statements(self.manifest).values():
-            issues += kind_of(own).check_statements(own)
-        yield from issues
+        issues = [*check_schema(self.manifest)] or [*check_together(self.manifest)]
+        if not issues:
+            self.stated = statements(self.manifest)
+        return issues + [
+            issue for own in self.stated.values() for issue in kind_of(own).check_statements(own)
+        ]
 
-    def describe_losses(self) -> Described:
-        """Return the figures that were recomputed, and those that could not be."""
-        stated, several = statements(self.manifest), len(self.tables) > 1
-        figures, missing = describe_whole(self.manifest, stated) if several else ([], [])
-        for column, own in stated.items():
-            recomputed, unchecked = kind_of(own).describe(own, self.tables[column])
-            figures += [f"{column}: {text}" if several else text for text in recomputed]
-            missing += [text for text in unchecked if text not in missing]
-        return tuple(figures), (*missing, *self._describe_unread(), NOT_IN_FOLDER)
+    def describe(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the figures that were recomputed, and those that no folder shows, in words."""
+        kinds = [kind_of(own) for own in self.stated.values()]
+        made, unknown = (
+            dict.fromkeys(text for kind in kinds for text in getattr(kind, name))
+            for name in ("recomputed", "unknown")
+        )
+        return (*made,), (*unknown, *self._describe_unread(), NOT_IN_FOLDER)
 
     def _describe_unread(self) -> Iterator[str]:
         """Yield the parts of files that were not compared, in words."""
         if (self.folder / TILES).exists():
             yield TILES_UNREAD
         if (self.folder / stored_day.FILE).exists():
-            yield memory_checks.UNKNOWN
+            yield stored_day.UNKNOWN
         if self.is_former or not is_same_version(self.manifest):
             yield "the words of README.txt, page and descriptions: another version wrote them"
         elif file_comparison.has_layer(self.folder):
@@ -313,14 +299,17 @@ class FolderCheck:
 
     def _differences(self, table: pa.Table) -> Iterator[str]:
         """Yield the differences: of the table first, then of the files made of it."""
-        issues = [*self.check_table(table)]
+        issues = [*self._check_table(table)]
         yield from issues
         if issues:
             return
-        yield from self.recompute()
+        for column, own in self.stated.items():
+            for problem in kind_of(own).recompute(self.tables[column], own):
+                yield f"{column}: {problem}" if len(self.stated) > 1 else problem
+        yield from check_whole(self.manifest, self.stated)
         memory = self.folder / stored_day.FILE
         content = untrusted_files.read_content(memory) if os.path.lexists(memory) else None
-        yield from memory_checks.check_memory(content, table, statements_of_whole(self.manifest))
+        yield from stored_day.check_memory(content, table, statements_of_whole(self.manifest))
         spelled = (file_comparison.compare_csv, file_comparison.compare_geojson)
         for share, compared in zip((0.5, 0.6), spelled, strict=True):
             tell_share(FOLDER_CHECK, share)
@@ -332,61 +321,43 @@ class FolderCheck:
         if not self.is_former:
             yield from file_comparison.compare_texts(self.folder, table, self.manifest)
 
-    def check_table(self, table: pa.Table) -> Iterator[str]:
+    def _check_table(self, table: pa.Table) -> Iterator[str]:
         """Yield columns and cells that are not as stated; keep the table of each column."""
-        stated, grid = statements(self.manifest), self.manifest["grid"]
-        issues = [*check_columns(table, grid, [*self._types()])]
+        issues = [*check_columns(table, self.manifest["grid"], [*self._types()])]
         if issues:
             yield from issues
             return
+        self.table = table
         try:
-            tables = split_by_column(table, stated)
+            self.tables = split_by_column(table, self.stated)
         except KeyError:
             yield "cells.parquet does not have the cells of manifest.json."
             return
-        for column, own in stated.items():
-            issues += kind_of(own).check_cells(tables[column], own)
-        if not issues and len(stated) > 1:
+        for column, own in self.stated.items():
+            issues += kind_of(own).check_cells(self.tables[column], own)
+        if not issues and len(self.stated) > 1:
             bare = without_geometry(table)
-            joined = join_tables(
-                {column: without_geometry(own) for column, own in tables.items()},
-                own_columns(stated),
-            )
-            if joined.select(bare.column_names) != bare:
+            tables = {column: without_geometry(own) for column, own in self.tables.items()}
+            if join_tables(tables, own_columns(self.stated)).select(bare.column_names) != bare:
                 issues.append("cells.parquet has a number of a cell that a value column has not.")
-        issues = issues or [*check_places(table, statements_of_whole(self.manifest))]
-        yield from issues
-        self.table, self.tables = table, tables
-
-    def recompute(self) -> Iterator[str]:
-        """Yield numbers and losses that do not follow from each other."""
-        stated = statements(self.manifest)
-        for column, own in stated.items():
-            for problem in kind_of(own).recompute(self.tables[column], own):
-                yield f"{column}: {problem}" if len(stated) > 1 else problem
-        yield from check_whole(self.manifest, stated)
+        yield from issues or check_places(table, statements_of_whole(self.manifest))
 
     def _types(self) -> dict[str, pa.DataType]:
         """Return the types of the columns that the components state."""
-        stated = statements(self.manifest)
-        if len(stated) == 1:
-            (own,) = stated.values()
-            return kind_of(own).columns(own)
-        prefixes = column_prefixes([*stated])
+        prefixes = {column: f"{one}_" for column, one in column_prefixes([*self.stated]).items()}
+        if len(self.stated) == 1:
+            prefixes = dict.fromkeys(prefixes, "")
         return {
-            f"{prefixes[column]}_{name}": kind
-            for column, own in stated.items()
+            f"{prefixes[column]}{name}": kind
+            for column, own in self.stated.items()
             for name, kind in kind_of(own).columns(own).items()
         }
 
     def _read_table(self) -> pa.Table:
         texts, grid = (self.folder / "cells.csv").stat().st_size, self.manifest["grid"]
-        types = self._types()
+        types, components = self._types(), self.manifest["components"]
         if not grid.get("columns"):
-            types = types | {"lat": pa.float64(), "lon": pa.float64()}
-        named = [
-            cell["cell"] for own in self.manifest["components"] for cell in own.get("cells", ())
-        ]
-        several = len(self.manifest["components"]) > 1
-        rows = grid.get("cells") or len(set(named) if several else named)
+            types |= {"lat": pa.float64(), "lon": pa.float64()}
+        named = [cell["cell"] for own in components for cell in own.get("cells", ())]
+        rows = grid.get("cells") or len(set(named) if len(components) > 1 else named)
         return untrusted_files.read_table(self.folder / "cells.parquet", rows, texts, types)

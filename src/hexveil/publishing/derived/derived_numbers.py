@@ -1,7 +1,12 @@
-"""A release or a roll-up as the source of derived numbers: table, manifest, and identity."""
+"""Derived numbers: the releases that they are made of, and their table with its folder.
+
+A folder has tables, a page, a statement for programs and README.txt. It is no release: it has no
+price and no receipt of its own, and names those of the releases that it was made from.
+"""
 
 from __future__ import annotations
 
+import importlib.metadata
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,15 +19,20 @@ import pyarrow as pa
 from hexveil.accounting.noise_law import law_at
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
+from hexveil.base.optional_packages import require_package
+from hexveil.publishing import folder as folders
 from hexveil.publishing import receipt
 from hexveil.publishing.components import statements
 from hexveil.publishing.derived.cell_numbers import CellNumbers
-from hexveil.publishing.estimates.places import without_places
+from hexveil.publishing.estimates.places import with_places, without_places
 from hexveil.publishing.kinds.guarantee import PRESENCE
 from hexveil.publishing.kinds.presence_table import OPEN
+from hexveil.publishing.markup import document
 from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.verification.verify import load
+from hexveil.report import read_context
 from hexveil.report.accuracy_text import CUT_OFF
+from hexveil.report.derived_page import render_derived, template_values
 from hexveil.report.manifest_view import ManifestView, numbers_of
 from hexveil.report.origin import describe_origin
 
@@ -95,17 +105,24 @@ class ReleaseSource:
             )
 
 
-def open_sources(
-    release: Release | str | Path, *, key: str | Path | None = None
-) -> dict[str, ReleaseSource]:
-    """Return each value column of a release, or of a folder, which is checked as by `hv.verify`.
+def open_source(
+    release: Release | str | Path, value: str | None = None, *, key: str | Path | None = None
+) -> ReleaseSource:
+    """Return a value column of a release, or of a folder, which is checked as by `hv.verify`.
 
-    A release without value columns of their own has one source, named "".
+    Parameters
+    ----------
+    release : Release, str or Path
+    value : str, optional
+        Name of the value column; not needed where there is one alone.
+    key : str or Path, optional
+        File of the holder's public key.
 
     Raises
     ------
     InputError
-        If the folder is not as it was written, or it is neither a release nor a folder.
+        If the folder is not as it was written, it is neither a release nor a folder, or it has
+        several value columns and none of them is named.
     """
     folder = Path(release) if isinstance(release, (str, Path)) else None
     whole = load(folder, key=key) if folder is not None else release
@@ -114,9 +131,14 @@ def open_sources(
             f"a release or its folder is needed, got {type(whole).__name__}; pass what "
             "hv.release or hv.load returned."
         )
+    alone = whole.releases
+    chosen = [*alone] if value is None else [name for name in alone if name == value]
+    if len(chosen) != 1:
+        raise InputError(
+            f"the release has the value columns {', '.join(alone)}; name one (value=, --value)."
+        )
     checksum = None if folder is None else receipt.file_digest(folder / receipt.NAME)
-    sources = {column: _source(single, checksum) for column, single in whole.releases.items()}
-    return sources if len(sources) > 1 else {"": next(iter(sources.values()))}
+    return _source(alone[chosen[0]], checksum)
 
 
 def _source(release: Release, checksum: str | None) -> ReleaseSource:
@@ -175,30 +197,87 @@ def numbers_with_noise(source: ReleaseSource, statistic: str) -> CellNumbers:
     laplace = unknown if is_gaussian else scale
     if not source.strategy:
         noise = law.limit95 * scale
-        return CellNumbers(
-            number, noise, noise, bias, bias, laplace, "proven", is_gaussian=is_gaussian
-        )
-    is_single = statistic == "mean"
-    noise = law.limit95 * scale if is_single else np.maximum(bound - bias, 0.0)
+        return CellNumbers(number, noise, noise, bias, bias, laplace, "proven", is_gaussian)
+    is_mean = statistic == "mean"
+    noise = law.limit95 * scale if is_mean else np.maximum(bound - bias, 0.0)
     typical = BOUND_PER_MEAN * np.maximum(error - law.mean_absolute * scale, 0.0)
     below, above = np.maximum(number - low, typical), np.maximum(high - number, typical)
     if f"{statistic}_estimate" in source.table.column_names:
-        estimate, expected = (
-            source.column(f"{statistic}_{key}") for key in ("estimate", "expected_error")
-        )
-        far = BOUND_PER_MEAN * expected
+        estimate = source.column(f"{statistic}_estimate")
+        far = BOUND_PER_MEAN * source.column(f"{statistic}_expected_error")
         below = np.clip(number - estimate + far, typical, below)
         above = np.clip(estimate - number + far, typical, above)
     is_cut = np.array(source.table[f"{statistic}_quality"].to_pylist()) == CUT_OFF
     # Estimates that remember earlier days have no cells cut off, but the noisy numbers may.
     is_cut |= f"{statistic}_today" in source.table.column_names
-    return CellNumbers(
-        number,
-        noise,
-        noise,
-        np.where(is_cut, below, typical),
-        np.where(is_cut, above, typical),
-        laplace if is_single else unknown,
-        "model",
-        is_gaussian and is_single,
-    )
+    below, above = (np.where(is_cut, side, typical) for side in (below, above))
+    scales = laplace if is_mean else unknown
+    gaussian = is_gaussian and is_mean
+    return CellNumbers(number, noise, noise, below, above, scales, "model", gaussian)
+
+
+STATEMENT_VERSION = 1
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DerivedTable:
+    """Numbers computed from releases, at no privacy cost.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+    statement : dict
+        The releases, and the meaning of the intervals.
+    """
+
+    table: pa.Table
+    statement: dict[str, Any]
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def texts(self) -> dict[str, Any]:
+        """Return the sentences that page, README.txt and command have in common."""
+        return template_values(self.table, self.statement)
+
+    def to_arrow(self) -> pa.Table:
+        """Return the numbers as an Arrow table."""
+        return self.table
+
+    def to_pandas(self) -> Any:  # noqa: ANN401  pandas may not be installed
+        """Return the numbers as a pandas data frame; InputError without pandas."""
+        require_package("pandas")
+        return self.table.to_pandas()
+
+    def write(self, folder: str | Path, *, context: str | Path | None = None) -> Path:
+        """Write table, page and statement into a new folder and return it.
+
+        Parameters
+        ----------
+        folder : str or Path
+            New; an existing folder is never written into.
+        context : str or Path, optional
+            GeoJSON file drawn beneath the map; its names of places and streets name the hexagons.
+
+        Raises
+        ------
+        InputError
+            If the folder exists or cannot be made, or the context cannot be read.
+        StorageError
+            If writing fails midway; nothing half-written stays.
+        """
+        lines = None if context is None else read_context(context)
+        kind = self.statement["kind"]
+        versions = {
+            "statement_version": STATEMENT_VERSION,
+            "software": {"hexveil": importlib.metadata.version("hexveil")},
+        }
+        with folders.new_folder(folder) as place:
+            folders.write_tables(place, with_places(self.table, self.statement), tiled=False)
+            folders.write_json(place / f"{kind}.json", versions | self.statement)
+            files = sorted(file.name for file in place.iterdir())
+            page = render_derived(self.table, self.statement, context=lines, files=files)
+            (place / f"{kind}.html").write_text(page, "utf-8")
+            readme = document("derived.md", self.texts()).to_text()
+            (place / "README.txt").write_text(readme + "\n", "utf-8")
+        return Path(folder)

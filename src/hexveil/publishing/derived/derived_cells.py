@@ -1,0 +1,377 @@
+"""Cells of derived tables: coarser ones of a release, and pairs of those of two releases.
+
+Coarser are parents of hexagons, longer timeslots, fewer labels.
+
+Pairs of cells of two releases, and refusals of releases that cannot be compared.
+
+Cells pair by place (hexagon or labels) and slot. Slots pair by name where the releases have slots
+in common, as pooled slots have. Calendar slots of other dates pair by the clock and by the distance
+from the first day of each release: a Monday with a Tuesday, a week with the next. Two slots that
+are named pair with each other in every place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hexveil.base import hexagons
+from hexveil.base.arrays import Ints
+from hexveil.base.errors import InputError
+from hexveil.model.cells import ALL_RECORDS, DAY, Cells, CellTable, Labels, OneCell, slot_seconds
+from hexveil.publishing.derived.derived_numbers import ReleaseSource
+
+EVERYTHING: Literal["all"] = "all"
+Grid = Mapping[str, Any]
+"""The manifest's section "grid"."""
+
+
+@dataclass(frozen=True)
+class CoarserGrid:
+    """A request for coarser cells.
+
+    Attributes
+    ----------
+    resolution : int, "all" or None
+        H3 resolution of the parents; "all" for one place; None keeps the hexagons.
+    timeslot : str or None
+        Length of the slots; "all" for one time; None keeps the slots.
+    columns : sequence of str or None
+        Label columns that are kept; None keeps them all.
+    one_cell : bool
+        All cells together.
+
+    Raises
+    ------
+    InputError
+        If one cell is requested beside anything else.
+    """
+
+    resolution: int | Literal["all"] | None = None
+    timeslot: str | None = None
+    columns: Sequence[str] | None = None
+    one_cell: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is requested."""
+        return self == CoarserGrid()
+
+    def __post_init__(self) -> None:
+        """Refuse one cell beside another grid."""
+        if self.one_cell and (self.resolution, self.timeslot, self.columns) != (None, None, None):
+            raise InputError(
+                "one cell has neither resolution, timeslot nor columns; leave these out."
+            )
+
+
+def group_cells(table: pa.Table, grid: Grid, request: CoarserGrid) -> tuple[CellTable, Ints, Grid]:
+    """Return the coarser cells, the row of each cell's one among them, and their grid.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        As released.
+    grid : mapping
+        The manifest's section "grid".
+    request : CoarserGrid
+
+    Raises
+    ------
+    InputError
+        If the request is empty, is not coarser, or the release has no such columns.
+    """
+    if request.is_empty:
+        raise InputError(
+            "a roll-up needs a coarser grid: give a resolution, a timeslot or label columns, or "
+            "ask for one cell."
+        )
+    if not request.one_cell and grid["kind"] == "labels":
+        return _group_labels(table, grid, request)
+    place = slot = timeslot = None
+    if not request.one_cell:
+        if request.columns is not None:
+            raise InputError(
+                "the release has hexagons and no label columns; give a resolution or a timeslot."
+            )
+        place = _parents(table, grid, request.resolution)
+        slot, timeslot = _longer_slots(table, grid, request.timeslot)
+    if place is None and slot is None:
+        cells = CellTable(OneCell(), labels={"cell": (ALL_RECORDS,)})
+        one = {"kind": "labels", "columns": ["cell"]}
+        return cells, np.zeros(table.num_rows, dtype=np.int64), one
+    keys = np.zeros((table.num_rows, 2), dtype=np.uint64)
+    if place is not None:
+        keys[:, 0] = place
+    if slot is not None:
+        # Seconds may be negative before 1970; equal keys stay equal, and order is that of time.
+        keys[:, 1] = (slot - np.iinfo(np.int64).min).astype(np.uint64)
+    _, row, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    resolution = grid["resolution"] if request.resolution is None else request.resolution
+    finest = grid["resolution"] if place is None else resolution
+    coarse = Cells(int(finest), timeslot, grid["timezone"], grid["slot"])
+    cells = CellTable(
+        coarse, None if place is None else place[row], None if slot is None else slot[row]
+    )
+    section = {"resolution": None if place is None else resolution, "timeslot": timeslot}
+    return cells, group.ravel(), dict(grid) | section
+
+
+def _parents(
+    table: pa.Table, grid: Grid, resolution: int | str | None
+) -> NDArray[np.uint64] | None:
+    """Return the parent of each cell's hexagon; None for one place."""
+    if resolution == EVERYTHING:
+        return None
+    names = np.array([int(name, 16) for name in table["hexagon"].to_pylist()], dtype=np.uint64)
+    if resolution is None:
+        return names
+    finest = int(grid["resolution"])
+    if resolution is True or resolution not in range(finest + 1):
+        raise InputError(
+            f"the release has hexagons of resolution {finest}, so a roll-up has resolution 0 to "
+            f'{finest} or "all", got {resolution!r}.'
+        )
+    return hexagons.parents(names, int(resolution))
+
+
+def _longer_slots(
+    table: pa.Table, grid: Grid, timeslot: str | None
+) -> tuple[Ints | None, str | None]:
+    """Return the longer slot of each cell with its length; None for one time."""
+    has_slots = "slot" in table.column_names
+    if not has_slots and timeslot not in (None, EVERYTHING):
+        raise InputError("the release has no timeslots; leave timeslot out.")
+    if not has_slots or timeslot == EVERYTHING:
+        return None, None
+    starts = slot_starts(table["slot"].to_pylist())
+    if timeslot is None:
+        return starts, str(grid["timeslot"])
+    seconds = slot_seconds(timeslot)
+    if seconds % slot_seconds(grid["timeslot"]):
+        raise InputError(
+            f"slots of {grid['timeslot']} do not fill slots of {timeslot}; give a multiple of "
+            f'{grid["timeslot"]}, or "all".'
+        )
+    return starts // seconds * seconds, timeslot
+
+
+def _group_labels(
+    table: pa.Table, grid: Grid, request: CoarserGrid
+) -> tuple[CellTable, Ints, Grid]:
+    """Return the cells of fewer label columns."""
+    if request.columns is None:
+        raise InputError(
+            "the release has labels and no hexagons; name the label columns to keep, or ask for "
+            "one cell."
+        )
+    names = tuple(request.columns)
+    if not names or isinstance(request.columns, str):
+        raise InputError("columns must list label columns; ask for one cell to keep none of them.")
+    missing = [name for name in names if name not in grid["columns"]]
+    if missing:
+        raise InputError(
+            f"the release has no label column {missing[0]!r}; it has {', '.join(grid['columns'])}."
+        )
+    rows = list(zip(*(table[name].to_pylist() for name in names), strict=True))
+    distinct = sorted(set(rows))
+    index = {row: number for number, row in enumerate(distinct)}
+    labels = dict(zip(names, zip(*distinct, strict=True), strict=True))
+    group = np.array([index[row] for row in rows], dtype=np.int64)
+    section = {"kind": "labels", "columns": list(names)}
+    return CellTable(Labels(*names), labels=labels), group, section
+
+
+def slot_starts(names: Sequence[str]) -> NDArray[np.int64]:
+    """Return the starts of slots in seconds: since 1970 if dated, since midnight if pooled.
+
+    Examples
+    --------
+    >>> slot_starts(["00:15", "1970-01-02T01:00"]).tolist()
+    [900, 90000]
+    """
+    dated = {name: name if "T" in name else f"1970-01-01T{name}" for name in set(names)}
+    seconds = {
+        name: round(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
+        for name, text in dated.items()
+    }
+    return np.array([seconds[name] for name in names], dtype=np.int64)
+
+
+# ---- pairs ----
+
+
+class CellPairs(NamedTuple):
+    """Rows of two releases that are compared with each other.
+
+    Attributes
+    ----------
+    before, after : ndarray of int64, shape (n_pairs,)
+        Rows of both tables.
+    days : int
+        Days by which the slots of the second release were moved to pair them.
+    only_before, only_after : int
+        Cells without a partner.
+    """
+
+    before: Ints
+    after: Ints
+    days: int
+    only_before: int
+    only_after: int
+
+
+_FACTS = (
+    ("dataset", "value_unit", "unit of measure"),
+    ("bounds", "lower", "lower bound"),
+    ("bounds", "upper", "upper bound"),
+    ("bounds", "quantum", "quantum"),
+    ("grid", "kind", "kind of cells"),
+    ("grid", "columns", "label columns"),
+    ("grid", "resolution", "resolution"),
+    ("grid", "timeslot", "timeslot"),
+    ("grid", "slot", "kind of slots"),
+    ("grid", "timezone", "time zone"),
+)
+"""Facts of a manifest that both releases have in common, with their names."""
+_REMEDY = "compare releases that agree in it."
+
+
+def check_comparable(before: ReleaseSource, after: ReleaseSource, statistic: str) -> None:
+    """Refuse releases of another privacy model, bounds, quantum, unit of measure or cells.
+
+    Raises
+    ------
+    InputError
+        If they differ in one of these, or no cell of one is open; of numbers of units also if their
+        privacy units differ, or the cells in which a unit counts fully. The message names both.
+    """
+    if before.is_map != after.is_map:
+        raise InputError(
+            "one release protects values and the other one presence (protect): their numbers are "
+            "averages of records and averages of units, with errors of other kinds; compare "
+            "releases of one privacy model."
+        )
+    for section, key, noun in _FACTS:
+        stated = [source.manifest[section].get(key) for source in (before, after)]
+        is_grid = key in ("resolution", "timeslot")
+        remedy = "roll both up to one grid first." if is_grid else _REMEDY
+        _check_equal("the releases", noun, stated, remedy)
+    for source in (before, after):
+        check_open(source)
+    if statistic == "users" and before.is_map:
+        counts, manifests = "the numbers of units", (before.manifest, after.manifest)
+        units = [manifest["guarantee"]["privacy_unit"] for manifest in manifests]
+        _check_equal(counts, "privacy unit", units)
+        caps = [_cell_cap(manifest["plan"]) for manifest in manifests]
+        _check_equal(counts, "cells in which a unit counts fully (cells_per_unit)", caps)
+
+
+def _check_equal(subject: str, noun: str, facts: list[Any], remedy: str = _REMEDY) -> None:
+    if facts[0] != facts[1]:
+        raise InputError(
+            f"{subject} differ in their {noun}: {_text(facts[0])} and {_text(facts[1])}; {remedy}"
+        )
+
+
+def check_open(source: ReleaseSource) -> None:
+    """Refuse a map without an open cell."""
+    if not source.table.num_rows:
+        raise InputError(
+            f"no cell of the release of {source.identity['dataset']} is open, so it has no numbers "
+            "to compare or to roll up; publish with a larger epsilon or a coarser grid."
+        )
+
+
+def _cell_cap(plan: Mapping[str, Any]) -> str:
+    # Alone, numbers of units state their cap as the one on users.
+    return f"{plan['cell_cap']} cells" if "cell_cap" in plan else str(plan["user_cap"])
+
+
+def pair_cells(
+    before: pa.Table, after: pa.Table, slots: tuple[str, str] | None = None
+) -> CellPairs:
+    """Return the pairs of cells of two tables with the same kind of cells.
+
+    Parameters
+    ----------
+    before, after : pyarrow.Table
+        Of releases or of roll-ups.
+    slots : pair of str, optional
+        A slot of each, to compare these with each other.
+
+    Raises
+    ------
+    InputError
+        If a table does not have its slot, or no cells pair.
+    """
+    tables, days = (before, after), 0
+    rows = [np.arange(table.num_rows) for table in tables]
+    times = [np.zeros(table.num_rows, dtype=np.int64) for table in tables]
+    if slots is not None:
+        rows = [_rows_in(*of) for of in zip(tables, slots, strict=True)]
+    elif "slot" in before.column_names:
+        days, times = _aligned(tables)
+    keys = [
+        {key: int(row) for row, key in zip(own, _keys(table.take(own), time[own]), strict=True)}
+        for table, time, own in zip(tables, times, rows, strict=True)
+    ]
+    shared = [key for key in keys[0] if key in keys[1]]
+    if not shared:
+        raise InputError(
+            "the releases have no cell in common; compare maps of the same places and hours."
+        )
+    first, second = (np.array([side[key] for key in shared], dtype=np.int64) for side in keys)
+    alone = [len(side) - len(shared) for side in keys]
+    return CellPairs(first, second, days, alone[0], alone[1])
+
+
+def place_columns(table: pa.Table) -> list[str]:
+    """Return the columns that name a cell's place: its hexagon, or its labels."""
+    if "hexagon" in table.column_names:
+        return ["hexagon"]
+    fixed = {"cell", "hexagon", "slot", "slot_end", "starts_at_utc"}
+    # Names of cells come first, then counts: of users in a release, of cells in a roll-up.
+    # In a map with private presence, whether a cell is open stands before both.
+    names = table.column_names
+    end = names.index(next(entry for entry in ("is_open", "users", "cells") if entry in names))
+    labels = [name for name in names[:end] if name not in fixed]
+    return labels or ([] if "slot" in table.column_names else ["cell"])
+
+
+def _keys(table: pa.Table, time: Ints) -> list[tuple[Any, ...]]:
+    columns = [table[name].to_pylist() for name in place_columns(table)]
+    return list(zip(*columns, time.tolist(), strict=True))
+
+
+def _rows_in(table: pa.Table, slot: str) -> Ints:
+    if "slot" not in table.column_names:
+        raise InputError("the releases have no timeslots; leave slots out.")
+    names = table["slot"].to_pylist()
+    if slot not in names:
+        listed = sorted(set(names))
+        raise InputError(f"a release has no slot {slot!r}; it has {listed[0]!r} to {listed[-1]!r}.")
+    return np.flatnonzero(np.array(names) == slot)
+
+
+def _aligned(tables: tuple[pa.Table, pa.Table]) -> tuple[int, list[Ints]]:
+    """Return slots of both tables on one clock, and the days that the second was moved by."""
+    times = [slot_starts(table["slot"].to_pylist()) for table in tables]
+    if np.isin(times[0], times[1]).any():
+        return 0, times
+    first = [math.floor(int(time.min()) / DAY) for time in times]
+    days = first[1] - first[0]
+    return days, [times[0], times[1] - days * DAY]
+
+
+def _text(fact: object) -> str:
+    if fact is None or fact == "":
+        return "none"
+    return ", ".join(map(str, fact)) if isinstance(fact, list) else str(fact)

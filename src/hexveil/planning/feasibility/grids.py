@@ -89,23 +89,17 @@ def check_grids(facts: PublicMetadata, grids: Sequence[object]) -> None:
     InputError
         If records cannot be counted on them.
     """
-    own = facts.cells.grid
-    if facts.recount is None and (isinstance(own, Cells) or grids):
+    places, labels = isinstance(facts.cells.grid, Cells), getattr(facts.cells.grid, "columns", ())
+    if facts.recount is None and (places or grids):
         raise InputError(
             "what a fleet can support is counted on other grids, which needs records with places "
             "or labels; this data set has none at hand."
         )
+    kind = "hexagons, hv.Cells" if places else f"some of the labels {', '.join(labels)}, hv.Labels"
     for grid in grids:
-        columns = set(grid.columns) if isinstance(grid, Labels) else set()
-        if isinstance(own, Cells) != isinstance(grid, Cells) or (
-            isinstance(own, Labels) and not columns <= set(own.columns)
-        ):
-            known = (
-                "hexagons, hv.Cells"
-                if isinstance(own, Cells)
-                else (f"some of the labels {', '.join(own.columns)}, hv.Labels")
-            )
-            raise InputError(f"grids of this data set are {known}; got {grid!r}.")
+        is_level = isinstance(grid, Labels) and set(grid.columns) <= set(labels)
+        if not (isinstance(grid, Cells) if places else is_level):
+            raise InputError(f"grids of this data set are {kind}; got {grid!r}.")
 
 
 def most_cells_of(plan: MomentComponent) -> float:
@@ -237,10 +231,10 @@ def on_declared_grids(
             if (on_grid(replace(grid, timeslot=None), _n_places) or 0) < MIN_HEXAGONS:
                 continue
         plans = [on_grid(replace(grid, timeslot=slot), plan) for slot in slots]
-        declared = [own for own in plans if own is not None]
+        declared = [built for built in plans if built is not None]
         yield from declared
         n_tried += 1
-        is_usable = is_usable and any(own.refusal is None for own in declared)
+        is_usable = is_usable and any(built.refusal is None for built in declared)
 
 
 def _n_places(facts: Any) -> int:  # noqa: ANN401  declared, of one value column or of several

@@ -116,21 +116,20 @@ class PlanComponent(BookedStages):
     def refuse_undrawable(self) -> None:
         """Refuse noise that no release could draw, where planning is quick to see it."""
 
+    def column_json(self) -> Json:
+        """Return the figures of one value column among several, where occupancy is public."""
+        return {
+            "cells": self.occupancy.n_cells,
+            "users": self.occupancy.n_users,
+            "records": self.occupancy.n_records,
+            "epsilon": float(self.epsilon),
+            "expected_error": self.expected_error,
+            "targets": list(self.targets),
+        }
+
     def component_epsilons(self) -> dict[str, float]:
         """Return the largest loss of a unit in each part of a divided loss."""
         return {}
-
-
-def public_json(component: Any) -> Json:  # noqa: ANN401  with public facts
-    """Return the figures of one value column among several, where occupancy is public."""
-    return {
-        "cells": component.occupancy.n_cells,
-        "users": component.occupancy.n_users,
-        "records": component.occupancy.n_records,
-        "epsilon": float(component.epsilon),
-        "expected_error": component.expected_error,
-        "targets": component.targets,
-    }
 
 
 # ---- figures of means and variances ----

@@ -178,18 +178,9 @@ def postgres():
     assert "cannot be used" in text, text
 
 
-def tiles():
-    """Write vector tiles."""
-    folder = map_of_hexagons().write("tiled", tiles=True)
-    assert (folder / "cells.pmtiles").read_bytes()[:7] == b"PMTiles"
-
-
 def portal():
     """Load the validators of what a folder tells data portals."""
-    import csvw  # noqa: F401, PLC0415  an extra
-    import frictionless  # noqa: F401, PLC0415
-    import pmtiles.reader  # noqa: F401, PLC0415
-    import pyogrio  # noqa: F401, PLC0415
+    import frictionless  # noqa: F401, PLC0415  an extra
     import pyshacl  # noqa: F401, PLC0415
     import pystac.validation  # noqa: F401, PLC0415
     import rdflib  # noqa: F401, PLC0415

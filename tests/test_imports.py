@@ -98,7 +98,6 @@ TABLE = {
             ("jsonschema", "verification/untrusted_files.py"),
             ("duckdb", "verification/untrusted_files.py"),
             ("cryptography", "signing.py"),
-            ("pyogrio", "catalogue/data_files.py"),
         ),
     ),
     # What people see.
@@ -107,7 +106,7 @@ TABLE = {
         ("numpy", "pyarrow", "jinja2", "markupsafe"),
         (
             ("matplotlib", "figure_style.py"),
-            ("matplotlib", "notebook/axes_drawing.py"),
+            ("matplotlib", "notebook.py"),
             ("scipy", "geography/atlas.py"),
         ),
     ),
@@ -116,7 +115,7 @@ TABLE = {
     "cli": Room(
         (EVERY_ROOM,),
         ("numpy", "pyarrow", "typer", "rich"),
-        (("matplotlib", "output/figures.py"),),
+        (("matplotlib", "commands/evaluate_command.py"),),
     ),
     "__main__": Room(("cli",)),
     "__init__": Room((EVERY_ROOM,)),
@@ -129,11 +128,10 @@ PRIVATE_PRESENCE = {
 """Names through which records of private presence can be had."""
 SEES_PRIVATE_PRESENCE = ("records", "publishing", "mechanisms/presence")
 """Rooms that may import them. Planning, accounting, smoothing, report and the rest are public."""
-NOT_AT_TOP = {"geopandas", "pandas", "polars", "matplotlib", "pyogrio"}
+NOT_AT_TOP = {"geopandas", "pandas", "polars", "matplotlib"}
 HEAVY = (
     "duckdb", "opendp", "sqlalchemy", "pandas", "polars", "typer",
     "matplotlib", "scipy", "jsonschema", "pyspark", "cryptography", "google", "geopandas",
-    "pyogrio",
 )  # fmt: skip
 
 
@@ -262,7 +260,7 @@ def test_private_presence_is_not_handed_to_public_code():
         "from hexveil.model.private_pairs import PrivatePairs",
         "import hexveil.model.private_pairs",
         "from hexveil.model import private_pairs",
-        "if TYPE_CHECKING:\n    from hexveil.mechanisms.presence.any_unit import PresenceSums",
+        "if TYPE_CHECKING:\n    from hexveil.mechanisms.presence import PresenceSums",
         "def f():\n    from hexveil.records.duckdb.reading import fetch_declared",
         "from hexveil.records.column_datasets import PrivateDataset",
     ],

@@ -11,7 +11,7 @@ from hexveil.accounting.noise_law import Gaussian, Laplace
 from hexveil.accounting.promise import PARTS
 from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.pooled_law import BeyondRange, Excess
-from hexveil.mechanisms.presence.any_unit import PresenceSums
+from hexveil.mechanisms.presence import PresenceSums
 from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.presence_decoding import (
     DRIFT,

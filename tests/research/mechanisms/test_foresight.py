@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from hexveil.mechanisms.simulated_noise import law
-from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
+from hexveil.mechanisms.single_cell import CellProblem
 from hexveil.mechanisms.stage_data import PrivateSums
 from hexveil_research.mechanisms.foresight import (
     Foresight,

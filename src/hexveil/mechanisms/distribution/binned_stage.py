@@ -21,9 +21,8 @@ than 1 / LATTICE = 512 parts. M moving in each of two bins costs both exactly.
 Source: cumulative rounding as in apportionment; L1 sensitivity of histograms (Dwork, McSherry,
 Nissim and Smith, 2006) with weights in place of counts.
 
-Pairs may be in memory, on disk or in Spark. A block of whole units apportions each unit's records
-in all cells (the pooled shape); a block of whole cells those of each pair: a group is in one block.
-A block answers with a sum per bin, or per cell and bin: whole numbers, in any order the same.
+Pairs may be in memory or on disk. A block of whole units apportions each unit's records in all
+cells, a block of whole cells those of each pair; both answer with whole numbers per bin.
 
 Nothing overflows 64 bits: M <= 2^20 and n < 2^42 (`check_room`); sums over groups are below 2^53.
 
@@ -34,8 +33,8 @@ Weights of pairs in bins of cells: records times the price of their cell, as a u
 with K the size of a unit's k: their sum under Laplace noise, the root of their squares, rounded up,
 under Gaussian noise, so that a unit's weights are at most 2^20 in L1 or in L2.
 
-Prices are a number per cell, and max(K, τ, 1) is a number per unit: a block of pairs computes its
-weights from both, wherever it is, in whole numbers. All of it is public.
+Prices are a number per cell, max(K, τ, 1) one per unit: a block of pairs computes its weights from
+both, wherever it is, in whole numbers. All of it is public.
 """
 
 from __future__ import annotations
@@ -200,14 +199,7 @@ def two_bins(user: Ints, first_bin: Ints, weight: Ints) -> Separate:
 
 
 class BinnedSums(PrivateSums):
-    """Sums of pairs, and their records by fine bin. PRIVATE.
-
-    Parameters
-    ----------
-    total : ndarray of int64, shape (n_pairs,)
-    squares : ndarray of int64, same shape, or None
-    bins : PairBins
-    """
+    """Sums of pairs, and their records by fine bin. PRIVATE."""
 
     __slots__ = ("bins",)
 
@@ -218,17 +210,10 @@ class BinnedSums(PrivateSums):
     def map_bins(
         self, occupancy: Occupancy, whole: WholeGroup, work: Callable[[Pairs, PairBins], Ints]
     ) -> Ints:
-        """Apply a function to pairs and their counts by bin. PRIVATE.
+        """Apply a function to pairs and their counts by bin, in blocks of cells or users. PRIVATE.
 
-        Parameters
-        ----------
-        occupancy : Occupancy
-        whole : "cells" or "users"
-            What a block has all pairs of. Counts by bin are of its pairs in blocks of cells, and of
-            its users in blocks of users: `PairBins.pair` is the position of a pair, or the number
-            of a user within the block.
-        work : callable
-            A function of a module, with the arrays that it takes by name.
+        Counts by bin are of a block's pairs in blocks of whole cells, and of its users in blocks of
+        whole users: `PairBins.pair` is the position of a pair, or the number of a user.
         """
         pairs, bins = occupancy.local(), self.bins
         if whole == "users":
@@ -238,13 +223,8 @@ class BinnedSums(PrivateSums):
     def scored(self, scores: Ints) -> PrivateSums:
         """Return each pair's sum of public scores of fine bins. PRIVATE.
 
-        A pair of n records has a sum from 0 to n times the largest score, as if the scores were
-        values: every mechanism for means applies as it is.
-
-        Parameters
-        ----------
-        scores : ndarray of int64, shape (n_bins,)
-            Not negative.
+        Scores are not negative. A pair of n records has a sum from 0 to n times the largest one, as
+        if the scores were values: every mechanism for means applies as it is.
         """
         return _ScoredSums(self, scores)
 
@@ -263,12 +243,7 @@ class BinBlocks(Protocol):
 
 
 class BinnedBlockSums(BinnedSums):
-    """Sums of pairs that stay elsewhere, and their records by fine bin. PRIVATE.
-
-    Parameters
-    ----------
-    store : BinBlocks
-    """
+    """Sums of pairs that stay elsewhere, and their records by fine bin. PRIVATE."""
 
     __slots__ = ("_store",)
 
@@ -416,10 +391,7 @@ def _cell_bins(
 def check_room(records: Ints) -> None:
     """Raise InputError if products of weights and records could leave 64 bits.
 
-    Parameters
-    ----------
-    records : ndarray of int64
-        Records of each group. Public.
+    `records` are those of each group. Public.
     """
     if int(records.max(initial=0)) >= MAX_RECORDS:
         raise InputError(

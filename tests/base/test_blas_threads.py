@@ -1,6 +1,5 @@
 """Linear algebra in one thread while plans are made and maps smoothed, and as before afterwards."""
 
-
 import numpy as np
 import pytest
 

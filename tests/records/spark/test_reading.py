@@ -147,11 +147,7 @@ def test_variants_are_read_as_json(spark):
     [
         ({"engine": "duckdb"}, "reads no Spark DataFrame"),
         ({"engine": 7}, "engine must be"),
-        ({"cache": "folder", "version": "1"}, "cache is for records that DuckDB reads"),
-        (
-            {"protect": "presence", "cells": Labels("w", values=["x"]), "max_repeats": 0.2},
-            'protect "presence" is for records that DuckDB reads',
-        ),
+        ({"cache": "folder", "version": "1"}, "DataFrames and addresses are read each time"),
         ({"version": {"*": "1"}}, "version by files is for a cache"),
     ],
 )

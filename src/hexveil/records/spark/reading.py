@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,12 +25,15 @@ from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import COUNTING, READING
 from hexveil.model.cells import Cells, Labels
+from hexveil.model.declared_grid import DeclaredFacts
 from hexveil.model.public_metadata import PublicMetadata, Unit
+from hexveil.records.column_datasets import PrivateDataset
 from hexveil.records.dataset import Dataset
 from hexveil.records.duckdb import aggregation
+from hexveil.records.duckdb.cached_reading import CachedReading
 from hexveil.records.duckdb.counting import CountResult, PairCounts
 from hexveil.records.duckdb.expressions import identifier
-from hexveil.records.duckdb.reading import fetch_dataset
+from hexveil.records.duckdb.reading import fetch_dataset, fetch_declared
 from hexveil.records.duckdb.regrid import facts_of_pairs, refuse_slots
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.source import open_source
@@ -66,28 +70,50 @@ _RECORD = {
 def read_by_spark(
     engine: SparkSession,
     source: Files | Frame | Remote,
-    requests: Sequence[ReadRequest],
-) -> list[Dataset]:
-    """Return the data set of each request: as `duckdb.reading.read_datasets` does.
+    readings: Sequence[tuple[ReadRequest, DeclaredFacts | None]],
+) -> list[Dataset | PrivateDataset]:
+    """Return the data set of each reading: as `duckdb.reading.read_datasets` does.
+
+    Local files may have a cache: tasks then read those without an entry.
 
     Raises
     ------
     InputError
         If the source, a column or the selection leaves nothing that can be used.
     """
-    datasets = []
-    with (
-        show_progress(READING),
-        Session(requests[0].memory, scratch=requests[0].scratch) as session,
-    ):
-        for request in requests:
+    datasets: list[Dataset | PrivateDataset] = []
+    leading = readings[0][0]
+    with show_progress(READING), Session(leading.memory, scratch=leading.scratch) as session:
+        for request, facts in readings:
             records = _open_records(engine, session, source, request)
-            counted = _count_in_tasks(session, records, request)
+            if request.cache is None or not isinstance(source, Files):
+                counted = _count_in_tasks(session, records, request)
+            else:
+                relation = open_source(session, source, request.column_names, request.format)
+                cached = CachedReading(
+                    session, source, relation, request, partial(_scan, engine, session, source)
+                )
+                counted = cached.count(is_private=facts is not None)
+            if facts is not None:
+                datasets.append(fetch_declared(session, counted, facts))
+                continue
             queries = _TaskQueries(session, records)
             dataset = fetch_dataset(session, source.label, counted, queries)
             recount = SparkRegridder(engine, source, request, dataset.public)
             datasets.append(replace(dataset, public=replace(dataset.public, recount=recount)))
     return datasets
+
+
+def _scan(
+    engine: SparkSession,
+    session: Session,
+    source: Files,
+    paths: Sequence[str],
+    request: ReadRequest,
+) -> PairCounts:
+    """Return the counts and pairs of some files of a source, for the entry of a cache."""
+    some = replace(source, paths=tuple(paths))
+    return _count_in_tasks(session, _open_records(engine, session, some, request), request).counts
 
 
 @dataclass(frozen=True, repr=False)

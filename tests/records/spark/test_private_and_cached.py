@@ -42,10 +42,10 @@ def test_private_presence_has_the_pairs_of_one_machine(spark, statistics):
     for name in ("begin", "cell", "records", "mean"):
         found, expected = (getattr(one.pairs, name) for one in (there, here))
         np.testing.assert_array_equal(found, expected)
-    assert (there.pairs.by_bin is None) == (statistics == "mean")
-    if there.pairs.by_bin is not None:
+    assert (there.pairs.bins is None) == (statistics == "mean")
+    if there.pairs.bins is not None:
         for found, expected in zip(
-            vars(there.pairs.by_bin).values(), vars(here.pairs.by_bin).values(), strict=True
+            vars(there.pairs.bins).values(), vars(here.pairs.bins).values(), strict=True
         ):
             np.testing.assert_array_equal(found, expected)
 

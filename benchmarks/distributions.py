@@ -129,7 +129,7 @@ SPEEDS, DELAYS, BUSES, FEED = map(asked, (">400", ">15", ">30", ">60"))
 
 def delays(*labels: str, statistics: tuple[str, ...]) -> hv.Dataset:
     """Return departure delays in minutes, by labels."""
-    column, table = "departure delay", flights.departures_with_delays()
+    column, table = "departure delay", flights.departures()
     options: dict[str, Any] = {"min_users": 10, "statistics": statistics}
     return collection.labelled(table, "tailnum", column, (-30, 300), *labels, **options)
 

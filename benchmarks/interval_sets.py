@@ -38,7 +38,7 @@ from collection import SHARED, SURAT, WARSAW, Shape, around, pairs
 
 import hexveil as hv
 from hexveil.model.areas import Polygon
-from hexveil.simulation.flights import departures_with_delays
+from hexveil.simulation.flights import departures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -277,7 +277,7 @@ def _columns(user: Any, value: Any, **cells: Any) -> pa.Table:  # noqa: ANN401  
 
 def arrivals() -> Records:
     """Return departure delays in minutes, before schedule below 0, by airline and airport."""
-    table = departures_with_delays()
+    table = departures()
     value = pc.cast(table["departure delay"], pa.float64())
     labels = {name: table[name].combine_chunks() for name in ("carrier", "origin")}
     rows = _columns(table["tailnum"].combine_chunks(), value.combine_chunks(), **labels)

@@ -1,10 +1,10 @@
-"""The default plan on a standalone cluster: two workers on loopback, pairs that stay there.
+"""The default plan on a standalone cluster: two workers on loopback.
 
 ``python benchmarks/spark_cluster.py [--rows N ...] [--users N] [--no-floor] [--conf NAME=VALUE
 ...]``. Needs Java and the extra `spark`. For each size a day of records is written as Parquet, a
 file for each hour, as lakes are partitioned. A master and two workers of a core each are started.
 They group the files by cell and user with Spark's own functions (the floor), then hexveil reads
-them with every pair kept in Spark, plans with `clipping_range="auto"`, and releases. The same job
+them, plans with `clipping_range="auto"`, and releases. The same job
 by the local engine runs in a process of its own, after DuckDB's own group-by of the same files.
 Printed are seconds, CPU seconds of all processes, records per second, the ratios to both floors,
 and the largest resident sizes of the driver and of an executor. Everything is ended and removed
@@ -47,8 +47,6 @@ SETTINGS = {
     "spark.executor.cores": "1",
     "spark.executor.memory": "1g",
     "spark.cores.max": str(WORKERS),
-    # Nothing may come to the driver because it would fit there.
-    "spark.hexveil.pairsOnDriver": "0",
     # The package that the driver imports, should it not be the installed one.
     "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
 }

@@ -20,7 +20,13 @@ from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.read_request import ReadRequest, RecordColumns, Rules
 from hexveil.records.sources.cache import query_hash
-from hexveil.records.sources.versions import NOT_DECLARED, Versions, join_names, join_pairs, quoted
+from hexveil.records.sources.record_format import (
+    NOT_DECLARED,
+    Versions,
+    join_names,
+    join_pairs,
+    quoted,
+)
 from hexveil.records.units import split_unit_ids
 
 ODD = [

@@ -38,7 +38,9 @@ TABLE = {
     # The public side: no record, no engine, no noise library.
     "accounting": Room(BASE, ("numpy",), (("scipy", "noise_law.py"),)),
     "theory": Room(("accounting",)),
-    "evaluation": Room(("base", "mechanisms", "simulation"), ("numpy",)),
+    "evaluation": Room(
+        (*BASE, "accounting", "mechanisms", "records", "simulation"), ("numpy", "pyarrow")
+    ),
     "planning": Room(
         (*BASE, "accounting", "theory", "mechanisms", "smoothing"), ("numpy", "pyarrow", "scipy")
     ),
@@ -110,11 +112,7 @@ TABLE = {
         ),
     ),
     "config": Room((*BASE, "mechanisms", "planning", "records")),
-    "simulation": Room(
-        (*BASE, "accounting", "mechanisms", "planning", "records"),
-        ("numpy", "pyarrow"),
-        (("scipy", "city"),),
-    ),
+    "simulation": Room((*BASE, "records"), ("numpy", "pyarrow"), (("scipy", "city"),)),
     "cli": Room(
         (EVERY_ROOM,),
         ("numpy", "pyarrow", "typer", "rich"),
@@ -124,9 +122,9 @@ TABLE = {
     "__init__": Room((EVERY_ROOM,)),
 }
 PRIVATE_PRESENCE = {
-    *("PrivatePairs", "PairBlocks", "PresenceSums", "private_pairs", "total_over_units"),
+    *("PrivatePairs", "PresenceSums", "private_pairs", "total_over_units"),
     *("PrivateDataset", "private_dataset", "fetch_declared"),
-    *("PrivateColumns", "SparkPairBlocks", "pair_blocks", "read_private_sums", "declared_sums"),
+    *("PrivateColumns", "declared_sums"),
 }
 """Names through which records of private presence can be had."""
 SEES_PRIVATE_PRESENCE = ("records", "publishing", "mechanisms/presence")

@@ -119,7 +119,7 @@ def test_addresses_are_no_placeholders_where_it_is_published():
 def test_extras_are_those_of_the_design():
     """The extras have the names that the install lines in messages use."""
     extras = {
-        "demo", "geo", "gtfs", "plots", "pandas", "polars", "postgres", "signing", "spark", "docs",
+        "demo", "geo", "plots", "pandas", "polars", "postgres", "signing", "spark", "docs",
             "portal", "publish", "tiles",
         "dev",
     }  # fmt: skip

@@ -1,11 +1,11 @@
-"""Worst-case biases against exhaustive search over values on a 5-point grid."""
+"""Worst-case biases of dropping, weighing and clipping against exhaustive search over values."""
 
 import numpy as np
 import pytest
 
 from hexveil import theory
 from hexveil.base.errors import InputError
-from small_cells import SPAN, VECTORS, keeps, mask, name, owners, values, variance
+from small_cells import SMALL, SPAN, VECTORS, keeps, mask, moved, name, owners, values, variance
 
 
 def printed_variance_bias(kept, counts):
@@ -71,13 +71,6 @@ def test_groupings_have_the_bias_of_their_weights(counts):
             assert theory.linear_bias(weights, counts, SPAN) == pytest.approx(error, abs=1e-9)
 
 
-def test_the_printed_worst_case_bias_of_best_fit_is_too_small():
-    """Counts (2, 1) at cap 2: Lemma V.1 says no bias; arrays [2] and [1] weigh users equally."""
-    printed = theory.truncation_mean_bias([2, 1], [2, 1], 6.0)
-    assert printed == 0.0
-    assert theory.linear_bias(theory.best_fit([2, 1], 2).weights, [2, 1], 6.0) == pytest.approx(1.0)
-
-
 @pytest.mark.parametrize("counts", VECTORS, ids=name)
 def test_clipping_biases_are_exact(counts):
     """ERRATA 14 for random intervals per sample; the printed sum is only a bound."""
@@ -95,12 +88,6 @@ def test_clipping_biases_are_exact(counts):
 def printed_clipping_bias(lower, upper):
     """WC Lemma III.1's bias term: the larger end of each interval, summed."""
     return float(np.maximum(lower, SPAN - upper).mean())
-
-
-def test_the_printed_clipping_bias_ignores_cancelling_errors():
-    """ERRATA 14: intervals [1, 2] and [0, 1] of [0, 2]: printed 1, true one half."""
-    assert printed_clipping_bias(np.array([1.0, 0.0]), np.array([2.0, 1.0])) == 1.0
-    assert theory.clipping_bias([1.0, 0.0], [2.0, 1.0], SPAN) == 0.5
 
 
 @pytest.mark.parametrize("epsilon", [0.25, 0.5, 0.9, 2.0])
@@ -131,3 +118,98 @@ def test_bad_arguments_are_refused_in_a_sentence():
             theory.clipping_bias(lower, upper, 1.0)
     with pytest.raises(InputError, match='offset must be None or "best"'):
         theory.linear_bias([0.5, 0.5], [2, 1], 1.0, offset="worst")
+
+
+@pytest.mark.parametrize("counts", VECTORS, ids=name)
+def test_reweighting_biases_hold(counts):
+    """ERRATA 9: the mean's bias is exact and at most that of dropping, the variance's a bound."""
+    x, m = values(sum(counts)), np.array(counts)
+    squares, all_mean, all_var = x**2, x.mean(axis=1), x.var(axis=1)
+    largest = {}
+    for kept in keeps(counts):
+        if not sum(kept):
+            continue
+        # All values are tried, so that users with equal counts can be exchanged.
+        alike = tuple(sorted(zip(counts, kept, strict=True)))
+        if alike not in largest:
+            mass = (theory.contribution_weights(kept, counts) / m)[owners(counts)]
+            mean = x @ mass
+            var = squares @ mass - mean**2
+            largest[alike] = np.abs(mean - all_mean).max(), np.abs(var - all_var).max()
+        stated = theory.reweighted_mean_bias(kept, counts, SPAN)
+        assert stated == pytest.approx(largest[alike][0], abs=1e-9)
+        assert stated <= theory.truncation_mean_bias(kept, counts, SPAN) + 1e-12
+        assert largest[alike][1] <= theory.reweighted_variance_bias(kept, counts, SPAN) + 1e-9
+
+
+@pytest.mark.parametrize("counts", SMALL, ids=name)
+def test_reweighting_sensitivities_hold(counts):
+    """ERRATA 9: exact for weights up to one half, U²/4 a bound beyond."""
+    x, m = values(sum(counts)), np.array(counts)
+    for kept in keeps(counts):
+        if not sum(kept):
+            continue
+        weights = theory.contribution_weights(kept, counts)
+        mass = (weights / m)[owners(counts)]
+        mean, var = x @ mass, variance(x, mass)
+        for user, weight in enumerate(weights):
+            s_mean = theory.user_reweighted_mean_sensitivity(kept, counts, SPAN)[user]
+            s_var = theory.user_reweighted_variance_sensitivity(kept, counts, SPAN)[user]
+            assert s_mean == pytest.approx(moved(mean, counts, user), abs=1e-9)
+            assert moved(var, counts, user) <= s_var + 1e-9
+            if weight <= 0.5:
+                assert s_var == pytest.approx(moved(var, counts, user), abs=1e-9)
+
+
+def test_kept_counts_in_the_sensitivity_of_plain_counts_are_not_private():
+    """ERRATA 9: COMP Proposition III.1 on Γ = (2, 1) of m = (4, 1) gives 2/9, and 1/4 is true."""
+    counts, kept = (4, 1), (2, 1)
+    mass = (theory.contribution_weights(kept, counts) / np.array(counts))[owners(counts)]
+    true = moved(variance(values(5), mass), counts, 0) / SPAN**2
+    assert true == pytest.approx(0.25)
+    assert theory.variance_sensitivity(kept, 1.0) == pytest.approx(2 / 9)
+    assert theory.user_reweighted_variance_sensitivity(kept, counts, 1.0)[0] == 0.25
+
+
+@pytest.mark.parametrize("counts", VECTORS, ids=name)
+def test_midpoint_biases_are_exact(counts):
+    """ERRATA 10, for every share of kept samples, none included."""
+    x, total = values(sum(counts)), sum(counts)
+    for n in range(total + 1):
+        kept = np.clip(n - np.cumsum([0, *counts[:-1]]), 0, counts).tolist()
+        filled = np.where(mask(kept, counts), x, SPAN / 2)
+        mean = np.abs(filled.mean(axis=1) - x.mean(axis=1)).max()
+        assert theory.midpoint_mean_bias(kept, counts, SPAN) == pytest.approx(mean, abs=1e-9)
+        error = filled.var(axis=1) - x.var(axis=1)
+        shifted = np.abs(error + theory.midpoint_variance_offset(kept, counts, SPAN)).max()
+        stated = theory.midpoint_variance_bias(kept, counts, SPAN)
+        assert stated == pytest.approx(shifted, abs=1e-9)
+        assert stated == pytest.approx(np.ptp(error) / 2, abs=1e-9)  # no constant does better
+
+
+def test_the_midpoint_halves_the_bias_of_dropping():
+    """ERRATA 10: for a suppressed mass of at most one half, mean and variance alike."""
+    kept, counts = [3, 2, 0], [3, 2, 2]
+    mean, var = theory.truncation_mean_bias, theory.truncation_variance_bias
+    assert theory.midpoint_mean_bias(kept, counts, 4.0) == pytest.approx(
+        mean(kept, counts, 4.0) / 2
+    )
+    half = var(kept, counts, 4.0) / 2
+    assert theory.midpoint_variance_bias(kept, counts, 4.0) == pytest.approx(half)
+    delta = 2 / 7
+    offset = theory.midpoint_variance_offset(kept, counts, 4.0)
+    assert offset == pytest.approx(16 * delta * (1 - delta) / 4)
+
+
+@pytest.mark.parametrize("counts", SMALL, ids=name)
+def test_midpoint_sensitivities_hold(counts):
+    """ERRATA 10: exact for the mean, never exceeded for the variance."""
+    x = values(sum(counts))
+    for kept in keeps(counts):
+        filled = np.where(mask(kept, counts), x, SPAN / 2)
+        mean, var = filled.mean(axis=1), filled.var(axis=1)
+        for user in range(len(counts)):
+            s_mean = theory.user_midpoint_mean_sensitivity(kept, counts, SPAN)[user]
+            s_var = theory.user_midpoint_variance_sensitivity(kept, counts, SPAN)[user]
+            assert s_mean == pytest.approx(moved(mean, counts, user), abs=1e-9)
+            assert moved(var, counts, user) <= s_var + 1e-9

@@ -183,12 +183,11 @@ def test_errors_stay_within_the_bound_and_are_those_of_the_formulas(occupancy, e
     """No cell is above E; K never grows; each error is bias against the original plus noise."""
     kind = "keep" if keep else "undo"
     done = theory.clip_user(occupancy, 5, epsilon, unfinished_stage=kind)
-    assert done.max_error == done.errors.max() <= done.bound * (1 + 1e-11)
+    assert done.errors.max() <= done.bound * (1 + 1e-11)
     assert 1 <= done.degradation <= occupancy.cells_per_user.max()
     assert done.degradation == done.stages[-1].degree
     assert ((done.contributions == 0) | (done.contributions == occupancy.n)).all()
-    assert (done.contributing_pairs == (done.contributions > 0)).all()
-    assert done.contributing_pairs[occupancy.cell == done.exempt].all()
+    assert (done.contributions[occupancy.cell == done.exempt] > 0).all()
     for g in range(occupancy.n_cells):
         kept, counts = done.contributions[occupancy.cell == g], occupancy.n[occupancy.cell == g]
         live = kept[kept > 0]
@@ -205,7 +204,7 @@ def test_separate_errors_stay_within_their_default_targets(occupancy, epsilon):
     """By default the targets are the largest initial errors, and neither is exceeded."""
     done = theory.clip_user(occupancy, 5, epsilon, error="separate")
     for name, target in zip(("mean", "variance"), done.bound, strict=True):
-        assert done.max_error[name] == done.errors[name].max() <= target * (1 + 1e-11)
+        assert done.errors[name].max() <= target * (1 + 1e-11)
 
 
 @given(occupancies(users=8, cells=5), st.sampled_from(EPSILONS), st.sampled_from([1, 5, 50]))
@@ -239,19 +238,7 @@ def test_the_synthetic_setting_gives_the_known_loss(epsilon, gamma, published, l
     runs = [theory.clip_user(comp_setting(gamma, seed), SPAN, epsilon) for seed in range(10)]
     assert np.mean([run.degradation for run in runs]) * epsilon == pytest.approx(published, abs=0.6)
     assert all(low - 1 <= run.bound <= high + 1 for run in runs)
-    assert all(run.max_error <= run.bound * (1 + 1e-11) for run in runs)
-
-
-def test_constants_beat_the_plan_where_gamma_is_large():
-    """ERRATA 4: publishing the middle has error 560.6; E is above it at ε = 1, gamma = 6 and 9."""
-    constant = SPAN / 2 + SPAN**2 / 8
-    assert constant == pytest.approx(560.6, abs=0.05)
-    for epsilon, gamma in product((1, 2), (3, 6, 9)):
-        bounds = [
-            theory.clip_user(comp_setting(gamma, seed), SPAN, epsilon).bound for seed in range(4)
-        ]
-        above = epsilon == 1 and gamma > 3
-        assert all((bound > constant) == above for bound in bounds)
+    assert all(run.errors.max() <= run.bound * (1 + 1e-11) for run in runs)
 
 
 def test_the_synthetic_setting_is_as_described():
@@ -281,33 +268,6 @@ def test_a_user_of_more_than_half_a_cell_is_charged_in_full():
     done = theory.clip_user(Occupancy.from_dense([[3], [1]]), 1.0, 2)
     assert done.variance_errors.tolist() == [0.25]
     assert done.mean_errors.tolist() == [0.75]
-
-
-def test_the_cell_of_smallest_initial_error_and_a_last_user_are_left_alone():
-    """With a bound that nothing reaches, only these stop the run."""
-    done = theory.clip_user(
-        Occupancy.from_dense([[9, 9, 9], [9, 0, 9], [9, 0, 9]]), 1.0, 1, bound=99
-    )
-    assert done.exempt == 0
-    assert dense(
-        Occupancy.from_dense([[9, 9, 9], [9, 0, 9], [9, 0, 9]]), done.contributions
-    ).tolist() == [
-        [9, 9, 0],
-        [9, 0, 9],
-        [9, 0, 9],
-    ]
-    assert done.degradation == 2
-
-
-def test_a_stage_reports_degree_users_and_suppressions():
-    """Two users of two cells, of which one can be treated."""
-    occupancy = Occupancy.from_dense([[9, 9], [9, 9], [9, 0]])
-    done = theory.clip_user(occupancy, 1.0, 1, bound=99)
-    assert done.stages == (
-        theory.SuppressionStage(degree=2, users=2, suppressed=1, finished=False),
-    )
-    assert done.contributions.tolist() == occupancy.n.tolist()
-    assert occupancy.n.base is None or not occupancy.n.flags.writeable
 
 
 @pytest.mark.parametrize(

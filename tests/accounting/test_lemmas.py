@@ -357,7 +357,7 @@ def test_comp_lemmas_e_1_and_e_2(counts):
 def test_comp_proposition_v_1(occupancy, epsilon):
     """What CLIP-USER keeps, released with noise for ε a cell, loses at most K ε."""
     done = theory.clip_user(occupancy, 5.0, epsilon)
-    live = done.contributing_pairs
+    live = done.contributions > 0
     left = Occupancy.from_coo(occupancy.cell[live], occupancy.user[live], done.contributions[live])
     cells = [left.n[left.cell == g] for g in range(left.n_cells)]
     mean = [2 / float(epsilon) * theory.mean_sensitivity(n, 5.0) for n in cells]
@@ -365,7 +365,7 @@ def test_comp_proposition_v_1(occupancy, epsilon):
     fixed = [b if b > 0 else np.inf for b in spread]  # one sample has no variance
     loss = theory.privacy_loss(left, mean, fixed, 5.0)
     assert loss.max() <= done.degradation * float(epsilon) * (1 + 1e-9)
-    assert done.max_error <= done.bound * (1 + 1e-11)
+    assert done.errors.max() <= done.bound * (1 + 1e-11)
 
 
 def test_wc_remark_on_the_worst_data_needs_symmetric_intervals():

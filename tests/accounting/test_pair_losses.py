@@ -1,5 +1,6 @@
 """Losses of (cell, user) pairs, by hand: three users in three cells, the last without noise."""
 
+
 import numpy as np
 import pytest
 
@@ -10,13 +11,7 @@ from hexveil.accounting.privacy_loss import (
     KeptRecords,
     bisect_factors,
     clipped_by_caps,
-    effective_users,
     loss_at,
-    majority_user,
-    record_shares,
-    sum_per_cell,
-    sum_per_user,
-    threshold_shares,
 )
 from hexveil.mechanisms.looks.clipped_mean import mean_moves, unrounded_mean_moves
 from hexveil.mechanisms.looks.clipped_variance import variance_moves
@@ -163,40 +158,6 @@ def test_clipped_records_are_those_above_the_cap():
     assert clipped.tolist() == [1.5, 0.0, 0.5]
 
 
-def test_sums_of_shares():
-    """Shares of a cell's records, summed over users' cells and over cells' users."""
-    assert record_shares(PAIRS, TOTAL).tolist() == [0.75, 0.25, 0.5, 0.5, 0.5, 0.5]
-    per_cell, per_user = np.array([1.0, 10.0, 100.0]), np.array([1.0, 2.0, 4.0])
-    assert sum_per_user(PAIRS, total=TOTAL, figure=per_cell).tolist() == [5.75, 50.25, 55.0]
-    assert sum_per_user(PAIRS, total=TOTAL, figure=per_cell, power=2).tolist() == [
-        3.0625,
-        25.0625,
-        27.5,
-    ]
-    assert sum_per_cell(PAIRS, total=TOTAL, figure=per_user).tolist() == [1.25, 2.5, 3.0]
-    assert sum_per_cell(PAIRS, total=TOTAL, figure=per_user, power=2).tolist() == [
-        0.6875,
-        1.25,
-        1.5,
-    ]
-
-
-def test_losses_at_rates():
-    """Rates per share for the mean; for the variance s (1 - s) of a share of at most a half."""
-    mean, variance = np.array([1.0, 2.0, 0.0]), np.array([0.0, 4.0, 8.0])
-    half = np.array([1.0, 1.0, 0.5])
-    plain = loss_at(PAIRS, total=TOTAL, mean=mean, variance=np.zeros(3), factor=half)
-    assert plain.tolist() == [0.75 + 1.0, 0.25, 0.5]
-    both = loss_at(PAIRS, total=TOTAL, mean=mean, variance=variance, factor=half)
-    assert both.tolist() == [1.75 + 4 * 0.25, 0.25 + 8 * 0.25, 0.5 + (4 + 8) * 0.1875]
-
-
-def test_the_user_of_more_than_half_of_a_cell():
-    """Half of a cell is not more than half of it."""
-    users, records = majority_user(PAIRS, total=TOTAL)
-    assert (users.tolist(), records.tolist()) == ([0, -1, -1], [3, 0, 0])
-
-
 @pytest.mark.parametrize("loss", [0.5, 1.0, 1.5, 9.0])
 def test_a_factor_found_by_halving_uses_up_the_loss(loss):
     """The largest factor of at most 1 within the loss; that of users without a majority stays."""
@@ -238,15 +199,3 @@ def test_the_least_charge_is_that_of_plain_data():
         one, total=np.array([3]), **rates, factor=np.ones(1), loss=0.51, lower_bound=True
     )
     assert fewer[0] < 1.0
-
-
-def test_shares_of_thresholds():
-    """Σ min(m, t) / t over a user's cells; a cell of threshold 0 publishes nothing of records."""
-    assert threshold_shares(PAIRS, threshold=np.array([1, 4, 0])).tolist() == pytest.approx(
-        [1.5, 1.0, 0.5]
-    )
-
-
-def test_effective_users():
-    """Two users of equal parts are two; of three quarters and a quarter, 1.6."""
-    assert effective_users(PAIRS, total=TOTAL).tolist() == [1.6, 2.0, 2.0]

@@ -149,22 +149,6 @@ def test_full_arrays_mislead_the_choice_of_cap(shared):
     assert printed > 1.5 * exact
 
 
-def test_degenerate_cells_have_a_cap():
-    """One user, equal counts, one huge user, ε from 0.01 to 100."""
-    for counts in ([1], [7], [3, 3, 3], [10**6, 1, 1]):
-        for epsilon in ("0.01", 100):
-            caps = {
-                theory.median_cap(counts),
-                theory.sqrt_cap(counts),
-                theory.minimax_cap(counts, epsilon),
-                theory.minimax_cap(counts, epsilon, noise="std"),
-                theory.exact_cap(counts, epsilon, among="counts"),
-            }
-            assert caps <= set(counts)
-            for rule in ("exact", "printed"):
-                assert min(counts) <= theory.surrogate_cap(counts, rule) <= max(counts)
-
-
 def test_unknown_words_and_bad_numbers_are_refused():
     """Each error names the argument and what it may be."""
     with pytest.raises(InputError, match='noise must be "mean" or "std"'):

@@ -70,11 +70,6 @@ def test_a_file_has_its_rights_from_the_start(tmp_path):
     assert atomic_files.write(tmp_path / "own", b"", mode=0o600).stat().st_mode & 0o777 == 0o600
 
 
-def test_temporary_names_differ(tmp_path):
-    """Two writers of one path do not meet."""
-    assert len({atomic_files.temporary_name(tmp_path / "a") for _ in range(50)}) == 50
-
-
 KILLED = """
 import os, signal, sys
 from pathlib import Path

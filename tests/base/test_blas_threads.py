@@ -10,7 +10,7 @@ from fleets import fleet
 from hexveil.base import blas_threads
 from hexveil.base.blas_threads import BlasLibrary, loaded_libraries, single_blas_thread
 from hexveil.planning.feasibility import prediction
-from hexveil.smoothing import RandomEffect
+from hexveil.smoothing.cell_groupings import RandomEffect
 from hexveil.smoothing.shrinkage import smooth
 
 

@@ -165,34 +165,6 @@ def test_what_a_killed_run_left_goes_at_the_next_start(place, holder):
     assert runs(place) == []
 
 
-def test_many_runs_at_once_take_nothing_from_each_other(place, holder):
-    """Runs that start together each have a folder of their own, whole until they end."""
-    several = [holder() for _ in range(5)]
-    assert runs(place) == sorted(own for _, own in several)
-    assert all((own / "spill" / "block").is_file() for _, own in several)
-
-
-@pytest.mark.parametrize("name", ["photos", ".cache", ".run", ".run.partial-xyz", "run"])
-def test_what_is_not_a_runs_stays(place, name):
-    """Folders and files of other names are never removed."""
-    with scratch.folder():
-        (place / name).mkdir()
-        (place / name / "album").write_text("mine")
-    with scratch.folder():
-        assert (place / name / "album").read_text() == "mine"
-
-
-def test_a_link_is_not_followed(place, tmp_path):
-    """A link with the name of a run's folder does not lead to what is removed."""
-    (tmp_path / "home").mkdir()
-    (tmp_path / "home" / "album").write_text("mine")
-    with scratch.folder():
-        pass
-    (place / ".run.partial-00000000").symlink_to(tmp_path / "home")
-    with scratch.folder():
-        assert (tmp_path / "home" / "album").read_text() == "mine"
-
-
 def test_a_link_inside_is_removed_and_not_what_it_names(place, tmp_path, holder):
     """What a killed run's folder links to stays."""
     (tmp_path / "album").write_text("mine")
@@ -205,48 +177,34 @@ def test_a_link_inside_is_removed_and_not_what_it_names(place, tmp_path, holder)
         assert (tmp_path / "album").read_text() == "mine"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_another_users_folder_stays(place):
-    """A subfolder that belongs to another user is not removed."""
-    with scratch.folder():
-        pass
-    other = place / ".run.partial-00000000"
-    other.mkdir()
-    os.chown(other, 12345, -1)
-    with scratch.folder():
-        assert other.is_dir()
-
-
-def _open_to_others(place):
-    place.mkdir(mode=0o755)
-
-
-def _holding_photos(place):
-    place.mkdir(mode=0o700)
-    (place / "photo.jpg").write_text("mine")
-
-
-def _file(place):
-    place.write_text("mine")
-
-
-def _nowhere(place):
-    place.symlink_to(place.parent / "nowhere" / "at all")
-
-
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (_open_to_others, "can be read by others"),
-        (_holding_photos, "holds other files"),
-        (_file, "is a file"),
-        (_nowhere, "cannot be used"),
+        (lambda place: place.mkdir(mode=0o755), "can be read by others"),
+        (lambda place: (place.mkdir(mode=0o700), (place / "photo.jpg").touch()), "other files"),
+        (Path.touch, "is a file"),
+        (lambda place: place.symlink_to(place.parent / "nowhere" / "at all"), "cannot be used"),
     ],
 )
 def test_a_folder_that_is_not_ours_is_refused(place, make, said):
     """What others can read, what holds other things and what is no folder is one sentence."""
     make(place)
     with pytest.raises(InputError, match=f"scratch: .*{said}"), scratch.folder():
+        pass
+
+
+@pytest.mark.parametrize(
+    ("name", "found", "said"),
+    [("geteuid", 12_345, "belongs to another user"), ("access", False, "cannot be written")],
+)
+def test_rights_are_looked_at_before_anything_private_is_written(
+    place, monkeypatch, name, found, said
+):
+    """A folder of another user's, or one that this user cannot write."""
+    with scratch.folder():
+        pass
+    monkeypatch.setattr(os, name, lambda *_: found)
+    with pytest.raises(InputError, match=said), scratch.folder(place):
         pass
 
 

@@ -5,11 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hexveil.learning.day_averages import average_days
 from hexveil.learning.memory import Deviations, Memory
-from hexveil.learning.normal_update import tilted, update
-from hexveil.learning.published_day import PublishedDay, summarize_day
-from hexveil.learning.remembering import estimate_day, remember
+from hexveil.learning.published_day import PublishedDay, summarize_day, tilted, update
+from hexveil.learning.remembering import average_days, estimate_day, remember
 from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
 
 BOUNDS = (0.0, 60.0)

@@ -152,13 +152,12 @@ def test_cells_of_a_user_that_are_not_added_up_are_found(monkeypatch):
     allocation = PerCell(hv.mechanisms.Baseline()).allocate(problem, Fraction(1))
     assert holds(data, allocation, 1)
 
-    def largest(self, parts):
-        terms = np.concatenate(list(parts))
-        return np.array([terms[occupancy.user == k].max() for k in range(3)])
+    def largest(self, losses, *, up):
+        return np.array([losses[occupancy.user == k].max() for k in range(3)])
 
     booked_less = replace(allocation)
     with monkeypatch.context() as patch:
-        patch.setattr(PlannedCells, "sum_parts", largest)
+        patch.setattr(PlannedCells, "sum_pairs", largest)
         assert booked_less.losses().max() < allocation.losses().max()
     with pytest.raises(HexveilError, match="more than was booked"):
         holds(data, booked_less, 1)

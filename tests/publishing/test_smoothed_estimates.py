@@ -86,6 +86,6 @@ def test_a_cell_without_a_parent_is_refused_and_nothing_is_spent(book):
     dataset = fleet()
     plan = hv.plan(dataset, epsilon=1, advise=False)
     dataset.public.cells.hexagon[3] = 7
-    with pytest.raises(InputError, match="hexagon must be one H3 cell index per cell"):
+    with pytest.raises(InputError, match="its index is no H3 cell"):
         hv.release(dataset, plan, ledger=book, accept_noise=True, estimates=BOTH)
     assert book.entries() == ()

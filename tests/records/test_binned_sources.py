@@ -77,7 +77,7 @@ def told(dataset):
 
 def units_of(dataset):
     """Return the numbers of each unit, in an order that does not depend on its number."""
-    pairs = dataset.pairs.collect()
+    pairs = dataset.pairs
     end = [*pairs.begin.tolist(), pairs.cell.size][1:]
     rows = [[] for _ in range(pairs.cell.size)]
     bins = pairs.bins
@@ -141,22 +141,10 @@ def test_spark_counts_by_bin(spark, records, expected, repeats):
     assert told(read(frame, **VALUES, repeats=repeats)) == expected["values", repeats]
 
 
-def test_spark_counts_by_bin_under_private_presence(spark, records, expected, monkeypatch):
-    """Blocks hold the bins of their units; too many pairs for the driver stop nothing."""
-    from hexveil.records.spark import pair_blocks  # noqa: PLC0415  only where Spark is
-
-    monkeypatch.setattr(pair_blocks, "BLOCK_PAIRS", 9 * 8)
-    there = read(records, **PRESENCE, engine=spark)
-    assert units_of(there) == expected["presence", "drop"]
-    there.close()
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["values", "presence"])
-def test_the_query_makes_the_same_counts(records, expected, model):
-    """The printed query of each model, run by DuckDB, and the sums it makes."""
-    options = VALUES if model == "values" else PRESENCE
-    query = sums_query(source="clocked", **options, dialect="duckdb")
+def test_the_query_makes_the_same_counts(records, expected):
+    """The printed query, run by DuckDB, and the sums it makes."""
+    query = sums_query(source="clocked", **VALUES, dialect="duckdb")
     assert "statistics=['p50', 'share<10', 'share>30.5', 'histogram']" in query
     connection = duckdb.connect()
     connection.register("records", records)
@@ -165,33 +153,9 @@ def test_the_query_makes_the_same_counts(records, expected, model):
         "CREATE VIEW clocked AS SELECT * REPLACE (to_timestamp(t) AS t) FROM records"
     )
     table = connection.sql(query.rstrip().removesuffix(";")).to_arrow_table()
-    given = {"bounds": (-5, 65), "cells": options["cells"], "statistics": ASKED}
-    if model == "values":
-        made = from_sums(table, **given, min_users=11)
-        assert told(made) == expected["values", "drop"]
-        # The number of rows is that of bins with a value, which is private.
-        assert "rows read" not in made.public.rules
-        assert made.public.rules["records left"] == made.occupancy.n_records
-        return
-    made = units_of(from_sums(table, **given, protect="presence"))
-    for one, other in zip(made, expected["presence", "drop"], strict=True):
-        assert [pair[:2] + pair[3:] for pair in one] == [pair[:2] + pair[3:] for pair in other]
-        assert [pair[2] for pair in one] == pytest.approx([pair[2] for pair in other], abs=1e-9)
-
-
-def test_odd_rows_of_sums_are_no_error_under_private_presence():
-    """A bin that is none counts as the nearest, and no row is refused."""
-    odd = pa.table(
-        {
-            "ward": ["x"] * 5 + ["elsewhere"],
-            "user": ["a", "a", "a", "b", "b", "b"],
-            "n": [2, 1, 1, 4, 0, 1],
-            "sum": [9.0, 3.0, 1.0, 8.0, 2.0, 2.0],
-            "bin": [1e300, -7.0, None, float("nan"), 2.4, 3.0],
-        }
-    )
-    made = from_sums(
-        odd, bounds=(0, 10), cells=Labels("ward", values=["x"]), protect="presence",
-        statistics="p50",
-    )  # fmt: skip
-    assert [unit[0][3] for unit in units_of(made)] == [[(0, 4)], [(0, 2), (63, 2)]]
+    given = {"bounds": (-5, 65), "cells": VALUES["cells"], "statistics": ASKED}
+    made = from_sums(table, **given, min_users=11)
+    assert told(made) == expected["values", "drop"]
+    # The number of rows is that of bins with a value, which is private.
+    assert "rows read" not in made.public.rules
+    assert made.public.rules["records left"] == made.occupancy.n_records

@@ -20,7 +20,7 @@ from examples import examples
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
 from hexveil.model.cells import Cells, Labels
-from hexveil.records.duckdb import cached_reading, fast_path, file_groups
+from hexveil.records.duckdb import cached_reading, fast_path
 from hexveil.records.duckdb.formats import parquet_files
 from hexveil.records.read import read
 from hexveil.records.select import Select
@@ -348,7 +348,7 @@ def test_groups_are_the_components_of_spans_that_meet(ends):
                 joined = group[one] | group[other]
                 group |= dict.fromkeys(joined, joined)
     expected = {frozenset(names) for names in group.values()}
-    found = file_groups.group_overlapping(spans)
+    found = cached_reading.group_overlapping(spans)
     assert {frozenset(names) for names in found} == expected
     assert sum(map(len, found)) == len(spans)
 
@@ -403,14 +403,14 @@ def test_a_file_that_is_listed_twice_agrees(days, place):
 def test_the_folder_is_private_from_the_first_byte(days, place, monkeypatch):
     """The folder has mode 0700 and each file 0600, also while it is written, whatever the umask."""
     modes = []
-    sums = file_groups.CacheQuery.write
+    sums = cached_reading.CacheQuery.write
 
     def looking(self, pairs, path):
         modes.append(Path(path).stat().st_mode & 0o777)
         sums(self, pairs, path)
         modes.append(Path(path).stat().st_mode & 0o777)
 
-    monkeypatch.setattr(file_groups.CacheQuery, "write", looking)
+    monkeypatch.setattr(cached_reading.CacheQuery, "write", looking)
     before = os.umask(0)
     try:
         ask(days, cache=place)
@@ -577,17 +577,6 @@ def test_a_damaged_entry_is_made_anew(days, place, scans, ending, how):
 
 
 @pytest.mark.slow
-def test_a_head_of_other_counts_is_not_believed(days, place):
-    """A head whose fields were changed does not match its digest, and the file is read again."""
-    plain = ask(days, cache=place)
-    for path in place.glob("*.entry"):
-        content = json.loads(path.read_text())
-        content["head"]["reasons"]["0"] += 1
-        path.write_text(json.dumps(content))
-    same(ask(days, cache=place), plain)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("at", [0, 1])
 def test_a_crash_before_a_rename_leaves_nothing_that_is_used(days, place, scans, monkeypatch, at):
     """Stopped before the table or the head has its name, the next run reads and sweeps."""
@@ -632,7 +621,7 @@ def test_a_full_disk_is_told_and_nothing_is_kept(days, place, monkeypatch):
     def fails(*_):
         raise StorageError("the disk for temporary files is full.")
 
-    monkeypatch.setattr(file_groups.CacheQuery, "write", fails)
+    monkeypatch.setattr(cached_reading.CacheQuery, "write", fails)
     with pytest.raises(StorageError, match="temporary files"):
         ask(days, cache=place)
 
@@ -674,25 +663,6 @@ def test_two_processes_fill_one_cache(days, place, scans):
     same(ask(days, cache=place), plain)
     assert scans == []
     assert len(list(place.glob("*.entry"))) == len(list(place.glob("*.pairs"))) == 3
-
-
-@pytest.mark.slow
-def test_the_faster_of_two_stands(days, place, monkeypatch):
-    """An entry that came to be while the same file was read is used, and not replaced."""
-    write, first = file_groups.CacheQuery.write, []
-
-    def slow(self, pairs, path):
-        write(self, pairs, path)
-        if not first:
-            first.append(path)
-            shutil.copytree(other, place, dirs_exist_ok=True)
-
-    other = place.with_name("other")
-    ask(days, cache=other)
-    before = {path.name for path in other.iterdir()}
-    monkeypatch.setattr(file_groups.CacheQuery, "write", slow)
-    same(ask(days, cache=place), ask(days))
-    assert {path.name for path in place.iterdir()} == before
 
 
 @pytest.mark.slow
@@ -780,36 +750,6 @@ def test_a_folder_that_is_not_safe_is_refused(days, tmp_path, place):
         ask(days, cache=tmp_path / "no" / "cache")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "days", "full", "shared"]
     assert not list(shared.iterdir())
-
-
-def test_a_folder_of_another_user_is_refused(days, place, monkeypatch):
-    """Its owner could read what is kept there."""
-    ask(days, cache=place)
-    monkeypatch.setattr(os, "geteuid", lambda: 12_345)
-    with pytest.raises(InputError, match="belongs to another user"):
-        ask(days, cache=place)
-
-
-def test_a_folder_that_cannot_be_written_is_refused(days, place, monkeypatch):
-    """It is told before a record is read."""
-    ask(days, cache=place)
-    monkeypatch.setattr(os, "access", lambda *_: False)
-    with pytest.raises(InputError, match="cannot be written"):
-        ask(days, cache=place)
-
-
-def test_a_damaged_pack_is_found_though_only_new_files_are_unpacked(tmp_path, place, scans):
-    """The checksum of a packed file is compared when it is read."""
-    source = tmp_path / "days"
-    source.mkdir()
-    for number in range(2):
-        write_csv(day(number), source / f"{number}.csv.gz")
-    ask(source, cache=place)
-    hurt = bytearray((source / "1.csv.gz").read_bytes())
-    hurt[-8] ^= 1
-    (source / "2.csv.gz").write_bytes(hurt)
-    with pytest.raises(InputError, match="may be damaged"):
-        ask(source, cache=place)
 
 
 @pytest.mark.slow

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, given
 from hypothesis import strategies as st
 
-from attack.test_values import DROPPED, neighbours
 from examples import examples
 from hexveil.base.errors import InputError
 from hexveil.model.cells import Cells, Labels, OneCell
@@ -22,14 +21,10 @@ from hexveil.records.read import read
 from hexveil.records.select import Select
 from hexveil.records.sql import sums_query
 from records import (
-    test_gtfs_realtime,
-    test_ngsi_ld,
-    test_read,
     test_record_format,
     test_refusals,
 )
-from records.engines import PANDAS, agree, outcome, public
-from records.feeds import position, snapshot
+from records.engines import PANDAS, agree
 from records.test_read import (
     GOOD,
     LONGITUDES,
@@ -57,11 +52,6 @@ FEW = examples(
 )
 
 
-def cases_of(test):
-    """Return the cases of a parametrised test of another module."""
-    return next(mark for mark in test.pytestmark if mark.name == "parametrize").args[1]
-
-
 def many(size, seed=5):
     """Return records of every good and bad kind, many of them alike."""
     draw = random.Random(seed)  # noqa: S311  test data
@@ -80,62 +70,12 @@ def test_every_rule_acts_alike(spark, grid, rule, framed):
     assert isinstance(found, (dict, tuple))
 
 
-@FEW
-@given(neighbours(test_read.records, 0, DROPPED), grids, rules)
-def test_values_change_no_public_fact(spark, sides, grid, rule):
-    """In the tasks of Spark as in DuckDB: see tests/attack/test_values.py."""
-    one, other = (
-        outcome(read_table, arrow(side), grid=grid, rule=rule, engine=spark) for side in sides
-    )
-    assert public(one) == public(other)
-
-
 @pytest.mark.parametrize("kind", ["r.csv.gz", "jsonl.gz", "array.json", "folder"])
 def test_every_kind_of_source_gives_the_same(spark, tmp_path, kind):
     """Files, folders, lists: read by Spark as by DuckDB."""
     source = next(source for name, source in sources(tmp_path) if name.endswith(kind))
     found = agree(read_table, source, spark, grid=ONE_SLOT, rule={"min_users": 1})
     assert found["sizes"][1] == 4
-
-
-@pytest.mark.parametrize("form", test_ngsi_ld.FORMS)
-def test_every_form_of_entities_gives_the_same(spark, tmp_path, form):
-    """Attributes are read by their names in the tasks, too; mixed forms are counted alike."""
-    source = test_ngsi_ld.write(tmp_path / "e.ndjson", test_ngsi_ld.city(), form)
-    mixed = test_ngsi_ld.write(tmp_path / "m.json", test_ngsi_ld.city(), test_ngsi_ld.simplified)
-    place = "location.coordinates" if form is test_ngsi_ld.flat else "location"
-    assert agree(test_ngsi_ld.reading, source, spark, location=place)["sizes"][1] == 9
-    agree(test_ngsi_ld.reading, [mixed, source], spark, location=place)
-
-
-def test_feeds_are_refused_by_one_engine(spark, tmp_path):
-    """Spark says which engine reads them."""
-    (tmp_path / "one.pb").write_bytes(snapshot([position()]))
-    refusal = outcome(test_gtfs_realtime.reading, tmp_path / "one.pb", engine=spark)
-    assert refusal == (
-        InputError,
-        "source: Spark reads no GTFS-Realtime feeds; leave engine out, so that DuckDB does.",
-    )
-
-
-TIME_FORMS = cases_of(test_read.test_every_form_of_time_is_the_same_instant)
-
-
-@pytest.mark.parametrize("number", range(len(TIME_FORMS)))
-def test_every_form_of_time_gives_the_same(spark, number):
-    """Numbers, text and timestamps, as a frame has them, are the same instants.
-
-    So is whether days depend on the clock of times without an offset, where another is asked for.
-    """
-    times, zone = TIME_FORMS[number]
-    rows = pa.table({"v": [1.0, 2.0], "u": ["a", "b"], "lat": [52.1] * 2, "lon": [21.0] * 2})
-    rows = rows.append_column("t", times)
-    found = agree(
-        read_table, rows, spark, spark.createDataFrame(rows),
-        grid=Cells(4, "15min", "Asia/Kolkata"), timezone=zone or WARSAW,
-        rule={"min_users": 2, "privacy_unit": "user-day"},
-    )  # fmt: skip
-    assert found["sizes"] == (1, 2)
 
 
 def odd_texts():
@@ -170,33 +110,6 @@ def test_odd_texts_are_told_apart_alike(spark, arguments):
     arguments = {"select": Select(min_users=1), **where, **arguments}
     rows = odd_texts()
     agree(reading, rows, spark, spark.createDataFrame(rows).repartition(3), **arguments)
-
-
-def nested(**more):
-    """Return records whose fields are nested in every way."""
-    size = 40
-    place = {"type": "Point", "coordinates": [21.0, 52.2]}
-    columns = {
-        "user": pa.array([{"id": f"u{i % 3}", "n": i} for i in range(size)]),
-        "inside": pa.array([json.dumps({"speed": {"kmh": i / 4}, "i": i}) for i in range(size)]),
-        "place": pa.array([place] * size),
-        "list": pa.array([[21.0, 52.2]] * size),
-        "text": pa.array([json.dumps(place)] * (size - 2) + ["[21, 52.2]", "no place"]),
-        "time": pa.array([dt.datetime.fromtimestamp(NOON + i, dt.UTC) for i in range(size)]),
-    }
-    return pa.table(columns | more)
-
-
-@pytest.mark.parametrize("location", ["place", "list", "text"])
-def test_nested_fields_are_found_alike(spark, location):
-    """Structs, lists, GeoJSON points and JSON text in columns of a frame."""
-    value = {"place": "inside.speed.kmh", "list": "inside.i", "text": "user.n"}[location]
-    rows = nested()
-    found = agree(
-        reading, rows, spark, spark.createDataFrame(rows), user="user.id", value=value,
-        lat=None, lon=None, location=location,
-    )  # fmt: skip
-    assert found["sizes"] == (1, 3)
 
 
 def numbers():
@@ -287,16 +200,6 @@ def test_floats_that_are_no_ids_are_refused_alike(spark, number):
     assert spark.sql(query.rstrip().rstrip(";")).count() == 0
 
 
-@pytest.mark.parametrize("unit", ["user", "user-day"])
-def test_users_of_single_records_are_refused_alike(spark, unit):
-    """By the same counts, unless they are accepted."""
-    rows = table(user=list(range(40)))
-    frame = spark.createDataFrame(rows)
-    _, sentence = agree(reading, rows, spark, frame, privacy_unit=unit)
-    assert "40 of 40 ids" in sentence
-    agree(reading, rows, spark, frame, privacy_unit=unit, accept_single_records=True)
-
-
 HEADER = "user,speed,time,lat,lon\n"
 GOOD_LINES = "".join(f"u{i % 3},{i},{NOON + i},52.2,21\n" for i in range(30))
 BAD_LINES = f'{SENTINEL_ID},{SENTINEL}\n"a,b",1\n'
@@ -358,13 +261,6 @@ def test_every_shape_of_files_is_read_or_refused_alike(spark, tmp_path, shape, a
     """Malformed lines are counted, other columns merged or refused, folders are columns."""
     found = agree(reading, written(tmp_path, shape), spark, **arguments)
     assert SENTINEL_ID not in str(found) or isinstance(found, dict)
-
-
-def test_sums_that_could_overflow_are_refused_alike(spark):
-    """By the count of kept records, whatever their values are."""
-    kind, sentence = agree(reading, table(size=600), spark, bounds=(0, 2**52), quantum=1)
-    assert kind is InputError
-    assert "could overflow" in sentence
 
 
 def test_nothing_in_a_source_is_refused_alike(spark, tmp_path):

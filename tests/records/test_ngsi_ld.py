@@ -60,16 +60,6 @@ def normalised(row):
     }
 
 
-def concise(row):
-    """Return an entity in the concise form: attributes without types."""
-    return head(row) | {
-        "plate": {"value": row["plate"]},
-        "speed": {"value": row["speed"], "observedAt": row["observationDateTime"]},
-        "location": point(row),
-        "observationDateTime": {"value": row["observationDateTime"]},
-    }
-
-
 def related(row):
     """Return an entity in which the vehicle is another entity."""
     return normalised(row) | {"plate": {"type": "Relationship", "object": row["plate"]}}
@@ -94,7 +84,7 @@ def flat(row):
     return entity | {name: row[name] for name in ("plate", "speed", "observationDateTime")}
 
 
-FORMS = (normalised, concise, related, simplified, flat)
+FORMS = (normalised, related, simplified, flat)
 
 
 def write(path, rows, form):

@@ -2,7 +2,6 @@
 
 import pickle
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,7 +10,6 @@ import pytest
 import hexveil as hv
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.records.column_datasets import PrivateDataset
-from hexveil.records.sql import sums_query
 
 BOX = (20.8, 52.05, 21.3, 52.35)
 GRID = hv.Cells(6, "6h", "Europe/Warsaw", "pooled", area=BOX)
@@ -225,145 +223,7 @@ def test_a_changed_file_is_read_again(tmp_path):
         assert same_pairs(cached, read(source, version="1"))
 
 
-# ---- sums that were made elsewhere ----
-
-
-def sums_of(private, names):
-    """Return the table of sums of a data set, by the names of its cells; ids are numbers."""
-    pairs = private.pairs
-    unit = np.repeat(np.arange(pairs.begin.size), np.diff(pairs.begin, append=pairs.cell.size))
-    rows = {name: np.array(column)[pairs.cell] for name, column in names.items()}
-    mean = float(private.public.lattice.lower) + pairs.mean * float(private.public.lattice.quantum)
-    return {**rows, "user": unit, "n": pairs.records, "sum": pairs.records * mean}
-
-
 def same_pairs(one, other):
     """Return whether two data sets have the same contributions."""
     names = ("cell", "records", "mean", "begin")
     return all(np.array_equal(getattr(one.pairs, k), getattr(other.pairs, k)) for k in names)
-
-
-def test_sums_make_the_pairs_of_their_records():
-    """Sums per hexagon, slot and user give the contributions that reading the records gives."""
-    private = read(places(400), cells=GRID, lat="lat", lon="lon", time="time")
-    cells = private.public.cells
-    columns = {"hexagon": cells.hexagon_names(), "slot": cells.slot_names()}
-    table = sums_of(private, columns)
-    made = hv.from_sums(pa.table(table), bounds=(0, 50), quantum=1, cells=GRID, protect="presence")
-    assert same_pairs(made, private)
-    # Halves of rows are added up.
-    halved = {k: np.repeat(v, 2) for k, v in table.items()}
-    halved["n"], halved["sum"] = 2 * halved["n"], 2 * halved["sum"]
-    doubled = hv.from_sums(
-        pa.table(halved), bounds=(0, 50), quantum=1, cells=GRID, protect="presence"
-    )
-    assert np.array_equal(doubled.pairs.mean, private.pairs.mean)
-    assert np.array_equal(doubled.pairs.records, 4 * private.pairs.records)
-
-
-ROUTES = hv.Labels("route", values=["12", "7", "4"])
-DATES = ("2026-01-01", "2026-01-02")
-
-
-def test_the_query_makes_sums_of_declared_days():
-    """The query of sums, run by DuckDB, gives what reading gives; its head says how to read it."""
-    rows = "('a 1', '7', 10.5, 1), ('a 1', '4', 20, 30), ('b', '7', 99, 26), ('b', '9', 5, 3)"
-    table = (
-        f"SELECT route, car, speed, TIMESTAMPTZ '2026-01-01 00:00:00+00' + to_hours(h) AS time "
-        f"FROM (VALUES {rows}) AS records(car, route, speed, h)"
-    )
-    options = {
-        "user": "car", "value": "speed", "bounds": (0, 50), "cells": ROUTES, "time": "time",
-        "privacy_unit": "user-day", "timezone": "UTC", "select": hv.Select(dates=DATES),
-        "protect": "presence",
-    }  # fmt: skip
-    query = sums_query(source="records", dialect="duckdb", **options)
-    assert f"protect=\"presence\", dates={DATES!r}, id_space='car')" in query
-    connection = duckdb.connect()
-    connection.execute(f"CREATE TABLE records AS {table}")
-    private = hv.read(connection.sql("SELECT * FROM records").to_arrow_table(), **options)
-    made = hv.from_sums(
-        connection.sql(query.rstrip().rstrip(";")).to_arrow_table(), bounds=(0, 50), cells=ROUTES,
-        privacy_unit="user-day", protect="presence", dates=DATES,
-    )  # fmt: skip
-    assert private.pairs.cell.size == 3
-    assert same_pairs(made, private)
-
-
-def one_row(**changes):
-    """Return a table of sums of one good row and a changed one."""
-    good = {"route": "7", "user": "a 2026-01-01", "n": 2.0, "sum": 30.0}
-    return pa.Table.from_pylist([good, good | {"user": "b 2026-01-02"} | changes])
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"route": "99"},
-        {"route": None},
-        {"user": None},
-        {"user": ""},
-        {"n": 0.0},
-        {"n": 1.5},
-        {"n": None},
-        {"n": 1e300},
-        {"sum": None},
-        {"sum": float("nan")},
-        {"sum": float("inf")},
-        {"user": "b 2026-01-03"},
-        {"user": "b 2025-12-31"},
-        {"user": "b"},
-    ],
-)
-def test_unusable_sums_leave_no_trace(changes):
-    """A row that cannot count, or is of a day that no ledger books, is left out without a word."""
-    options = {
-        "bounds": (0, 50), "cells": ROUTES, "protect": "presence", "privacy_unit": "user-day",
-        "dates": DATES,
-    }  # fmt: skip
-    both, good = (hv.from_sums(table, **options) for table in (one_row(), one_row(**changes)))
-    assert (both.pairs.cell.size, good.pairs.cell.size) == (2, 1)
-    assert repr(both) == repr(good)
-    assert both.public.identity == good.public.identity
-
-
-def test_hexagons_that_are_none_are_left_out():
-    """Texts that no hexagon or slot of the grid has are nobody's cell."""
-    cells = hv.declare(
-        user="car", value="speed", bounds=(0, 50), lat="lat", lon="lon", time="time",
-        protect="presence", cells=GRID,
-    ).cells  # fmt: skip
-    place, slot = cells.hexagon_names()[-1], cells.slot_names()[-1]
-    rows = {
-        "hexagon": [place, place, "8642c8d37ffffff", "none", place, None],
-        "slot": [slot, "05:00", slot, slot, "never", slot],
-    }
-    rows |= {"user": list("abcdef"), "n": [1] * 6, "sum": [1.0] * 6}
-    made = hv.from_sums(pa.table(rows), bounds=(0, 50), cells=GRID, protect="presence")
-    assert made.pairs.cell.tolist() == [len(cells) - 1]
-
-
-def test_a_huge_sum_is_clipped():
-    """Sums beyond what their counts allow are those of the nearest values within the bounds."""
-    table = pa.table({"route": ["7", "4"], "user": ["a", "b"], "n": [2, 2], "sum": [1e300, -9.0]})
-    made = hv.from_sums(table, bounds=(0, 50), quantum=1, cells=ROUTES, protect="presence")
-    assert made.pairs.mean.tolist() == [50.0, 0.0]
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"cells": None}, "values is needed"),
-        ({"protect": "values"}, "declare the cells of private presence"),
-        ({"protect": "values", "cells": None, "dates": DATES}, "dates declare days"),
-        ({"privacy_unit": "user-day"}, "dates .* are needed"),
-        ({"min_users": 3}, "min_users and top"),
-        ({"accept_single_records": True}, "accept_single_records has no meaning"),
-        ({"statistics": "sd"}, "a release has averages"),
-    ],
-)
-def test_sums_need_declarations_too(changes, message):
-    """Whatever a release needs is declared before a table of sums is opened."""
-    options = {"bounds": (0, 50), "cells": ROUTES, "protect": "presence"} | changes
-    with pytest.raises(InputError, match=message):
-        hv.from_sums("no-such-file.csv", **options)

@@ -44,17 +44,6 @@ def test_nothing_is_shown_where_no_terminal_is(monkeypatch):
     assert stream.getvalue() == ""
 
 
-def test_short_work_shows_nothing(monkeypatch):
-    """Below the patience there is no line, and no wait at the end."""
-    stream = Terminal()
-    monkeypatch.setattr(sys, "stderr", stream)
-    began = time.monotonic()
-    with progress.show_progress("Reading records"):
-        pass
-    assert time.monotonic() - began < progress.PATIENCE
-    assert stream.getvalue() == ""
-
-
 def test_long_work_is_named_on_a_terminal(monkeypatch):
     """The line names the work."""
     stream = Terminal()
@@ -63,19 +52,6 @@ def test_long_work_is_named_on_a_terminal(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     with progress.show_progress("Reading records"):
         assert_soon(lambda: "Reading records ..." in stream.getvalue())
-
-
-def test_work_within_work_shows_one_line(monkeypatch):
-    """Only the outer work is named; afterwards a line can be shown again."""
-    stream = Terminal()
-    monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
-    monkeypatch.setenv("TERM", "xterm")
-    with progress.show_progress("Advising"), progress.show_progress("Counting"):
-        assert_soon(lambda: "Advising ..." in stream.getvalue())
-    assert "Counting" not in stream.getvalue()
-    with progress.show_progress("Counting"):
-        assert_soon(lambda: "Counting ..." in stream.getvalue())
 
 
 def test_the_rest_is_estimated_from_the_told_share(monkeypatch):
@@ -120,12 +96,6 @@ def test_steps_complete_the_work_that_is_shown(monkeypatch):
     assert [round(share, 9) for share in told] == [0.8, 0.9, 0.9, 1.0]
 
 
-def test_minutes_are_shown_for_a_long_rest():
-    assert (
-        ShownWork("Reading", began=0.0, share=0.1).text(60.0) == "Reading ... 10%, about 9 min left"
-    )
-
-
 def test_a_step_is_told_within_the_part_that_was_opened_for_it():
     """A step is heard only there; a part ends with its share, and one of steps alone does not."""
     with shown_work(ShownWork("Planning")) as work:
@@ -147,30 +117,6 @@ def test_a_step_is_told_within_the_part_that_was_opened_for_it():
         tell_share("a search", 1.0)
         told.append(work.share)
     assert [round(one, 9) for one in told] == [0.0, 0.25, 0.5, 0.5, 0.6, 0.7, 0.8, 0.8]
-
-
-def test_a_part_that_ends_late_does_not_change_the_next():
-    """After an error a part can end later than the one around it."""
-    with shown_work(ShownWork("Planning")) as work:
-        with share_of_work("Planning", 0.0, 0.5):
-            inner = parts_of_work("Planning", range(4))
-            next(inner)
-        with share_of_work("Planning", 0.5, 1.0):
-            inner.close()
-            tell_share("Planning", 0.5)
-            assert work.share == 0.75
-
-
-def test_the_next_activity_is_shown_sooner(monkeypatch):
-    """Who has waited for one activity need not wait again to see the next."""
-    stream = Terminal()
-    monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(progress, "NEXT_PATIENCE", 0.0)
-    monkeypatch.setattr(progress, "_gone", [time.monotonic()])
-    monkeypatch.setattr(progress, "PATIENCE", 3600.0)
-    monkeypatch.setenv("TERM", "xterm")
-    with progress.show_progress("Counting"):
-        assert_soon(lambda: "Counting ..." in stream.getvalue())
 
 
 def test_a_process_that_is_ended_takes_its_line_away(monkeypatch):

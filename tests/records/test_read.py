@@ -348,43 +348,6 @@ def test_naive_times_in_the_repeated_hour_mean_its_first_pass():
     assert found.public.cells.slot_names() == ("2024-10-27T06:00",)
 
 
-@pytest.mark.parametrize(
-    ("file", "names", "figures"),
-    [
-        ("itms_sample.json", {"location": "location.coordinates"}, (117, 117, 14, 17, 1_991_600)),
-        ("itms_sample.json", {"location": "location"}, (117, 117, 14, 17, 1_991_600)),
-        ("itms_flat_epoch.json", {"location": "location.coordinates"}, (20, 17, 3, 4, None)),
-        ("itms_dot.csv", {"location": "location.coordinates"}, (20, 18, 2, 3, None)),
-        ("itms_slash.csv", {"location": "location/coordinates"}, (20, 20, 20, 16, None)),
-        (
-            "itms_slash.csv",
-            {"lon": "location/coordinates/0", "lat": "location/coordinates/1"},
-            (20, 20, 20, 16, None),
-        ),
-    ],
-)
-def test_the_four_shapes_of_bus_records_give_their_figures(shared, file, names, figures):
-    """Only column names are configured; rows, distinct records, buses and cells are as noted."""
-    found = read(
-        shared / "data" / "itms_sample" / file,
-        user="license_plate",
-        value="speed",
-        time="observationDateTime",
-        bounds=(0, 65),
-        cells=Cells(7, "1h", "Asia/Kolkata"),
-        select=Select(min_users=1),
-        **names,
-    )
-    rows, distinct, buses, cells, total = figures
-    assert found.public.rules["records read"] == rows
-    assert found.occupancy.n.sum() == distinct
-    assert found.occupancy.n_users == buses
-    assert found.occupancy.n_cells == cells
-    assert len(set(found.public.cells.slot_names())) == 1
-    if total is not None:
-        assert found.sums.total.sum() == total  # 117 records of mean 17.0222 km/h
-
-
 CITY = {"user": "user_id", "value": "value", "lat": "lat", "lon": "lon", "time": "timestamp"}
 
 

@@ -430,12 +430,7 @@ def test_no_error_hangs_on_one_that_quotes_rows(tmp_path):
     """What an engine or a decoder says of a row is not even the context of our error."""
     row = f"{SENTINEL_ID},{SENTINEL},{NOON},52.2,21\n".encode()
     (tmp_path / "r.csv").write_bytes(b"user,speed,time,lat,l\xf6n\n" + row)
-    assert (
-        refused(
-            tmp_path / "r.csv", "is not in UTF-8; if it is in Latin-1, add encoding"
-        ).__context__
-        is None
-    )
+    assert refused(tmp_path / "r.csv", "if it is in Latin-1, add encoding").__context__ is None
     (tmp_path / "r.json").write_text(f'[{{"user": "{SENTINEL_ID}", "speed": {SENTINEL}')
     assert refused(tmp_path / "r.json", "could not be read to its end").__context__ is None
 

@@ -1,4 +1,4 @@
-"""Simulated private cars: repeatable, inside their box, unequal in use, with stated facts."""
+"""Simulated private cars: repeatable, inside their box, unequal in use."""
 
 import datetime as dt
 
@@ -44,15 +44,11 @@ def test_records_lie_in_the_stated_box_and_days(table):
     assert local.max() < first + 2
 
 
-def test_statistics_are_those_of_the_file(table, tmp_path):
-    """Stated numbers are counted from the records; use is unequal."""
+def test_a_file_has_the_records(table, tmp_path):
+    """All of them, with the share of the work that is done; use of cars is unequal."""
     told = []
-    stated = CITY.write(tmp_path / "cars.parquet", progress=told.append)
-    read = pq.read_table(tmp_path / "cars.parquet")
-    assert read.cast(table.schema).equals(table)
-    counts = np.sort(read["car"].value_counts().field("counts").to_numpy())[::-1]
-    assert (stated.records, stated.cars) == (read.num_rows, counts.size)
-    assert stated.median_records == np.median(counts)
-    assert stated.busiest_tenth == pytest.approx(counts[: counts.size // 10].sum() / counts.sum())
-    assert stated.busiest_tenth > 0.2
-    assert told == list(range(1, CITY.n_batches + 1))
+    assert CITY.write(tmp_path / "cars.parquet", progress=told.append) == table.num_rows
+    assert pq.read_table(tmp_path / "cars.parquet").cast(table.schema).equals(table)
+    assert told == [0.5, 1.0]
+    counts = np.sort(table["car"].value_counts().field("counts").to_numpy())[::-1]
+    assert counts[: counts.size // 10].sum() > 0.2 * counts.sum()

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from hexveil.smoothing import RandomEffect, smooth
+from hexveil.smoothing.cell_groupings import RandomEffect
+from hexveil.smoothing.shrinkage import smooth
 
 
 def crossed(rows, columns):

@@ -1,5 +1,3 @@
-import re
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +5,8 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from examples import examples
-from hexveil.smoothing import RandomEffect, smooth
+from hexveil.smoothing.cell_groupings import RandomEffect
+from hexveil.smoothing.shrinkage import smooth
 from smoothing.maps import crossed, heavy, judged, two_way
 
 SEEDS = st.integers(0, 10_000)
@@ -21,9 +20,6 @@ def a_map(seed, n=24):
     return numbers, scale, crossed(4, n // 4)
 
 
-# Limits
-
-
 @examples(15)
 @given(SEEDS)
 def test_small_noise_leaves_the_numbers(seed):
@@ -33,9 +29,6 @@ def test_small_noise_leaves_the_numbers(seed):
     assert done.estimate == pytest.approx(numbers, abs=1e-5)
     assert done.signal_share > 0.999
     assert np.all(done.high - done.low < 1e-4)
-
-
-# Laws
 
 
 @examples(10)
@@ -89,20 +82,6 @@ def test_one_wild_number_moves_no_other(size):
     assert np.all(np.abs(done.estimate[:-1] - numbers[:-1]) < 2 * size)
 
 
-# Error and coverage
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("part", [0.05, 0.2, 0.5, 1.0, 2.0, 3.0])
-def test_outlying_cells_do_not_spoil_the_map(part):
-    """Two cells far from 38 others: smoothing never makes the mean error larger."""
-    truth = np.random.default_rng(5).uniform(380.0, 420.0, 40)
-    truth[[3, 17]] = 300.0, 470.0
-    before, after, covered = judged(lambda _: truth, part * truth.std(), (), 50)
-    assert after <= before
-    assert 0.93 <= covered <= 0.995
-
-
 @pytest.mark.parametrize("scale", [0.2, 0.5, 1.0, 2.0])
 def test_maps_of_the_model(scale):
     """On maps drawn from the model errors fall, and intervals cover as they say."""
@@ -116,6 +95,7 @@ MISFITS = {
     "two towns": lambda rng: np.where(np.arange(80) < 60, 0.0, 4.0) + 0.3 * rng.normal(size=80),
     "normal": lambda rng: rng.normal(size=80),
     "uniform": lambda rng: rng.uniform(0.0, 4.0, 80),
+    "two far": lambda rng: np.r_[rng.uniform(-1.0, 1.0, 78), -4.0, 4.0],
 }
 
 
@@ -125,23 +105,7 @@ def test_misfits(name, scale):
     """Skewed, split and flat maps: no larger error, and the coverage of the statement."""
     before, after, covered = judged(MISFITS[name], scale, (), 12)
     assert after <= 1.01 * before
-    assert 0.93 <= covered <= 0.99
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("shared", [True, False])
-def test_bias_of_the_typical_size_is_covered(shared):
-    """Intervals allow for a bias of the stated size, one for all cells or one for each."""
-    size = 0.4
-    inside = []
-    for seed in range(24):
-        rng = np.random.default_rng(seed)
-        truth = two_way(rng)
-        bias = rng.normal(0.0, size, () if shared else 120)
-        noisy = truth + bias + rng.laplace(0.0, 0.3, 120)
-        done = smooth(noisy, 0.3, crossed(10, 12), typical_bias=size)
-        inside.append(((done.low <= truth) & (truth <= done.high)).mean())
-    assert np.mean(inside) >= 0.93
+    assert 0.93 <= covered <= 0.995
 
 
 def test_bias_leaves_estimates_alone():
@@ -182,7 +146,7 @@ def test_fitted_effects_are_named():
     assert smooth(numbers, scale, groupings, typical_bias=1.0).widened
 
 
-# Bad input
+# Few cells
 
 
 @pytest.mark.parametrize("numbers", [[], [3.0], 3.0])
@@ -200,24 +164,3 @@ def test_fewer_than_two_informative_cells(scale):
     assert (done.low[2], done.high[2]) == (0.0, 5.0)
     assert dict(done.deviations) == {}
     assert (done.signal_share, done.distinguishable) == (0.0, 0)
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"scale": [1.0, 1.0]}, "scale must be one number or one per cell (3), got (2,)"),
-        ({"scale": -1.0}, "scale must be finite and not negative"),
-        ({"scale": np.nan}, "scale must be a number in every cell"),
-        ({"noisy": [1.0, np.nan, 2.0]}, "noisy must be finite in every cell"),
-        ({"worst_bias": np.inf}, "worst_bias must be finite and not negative"),
-        ({"effective_users": 0.0}, "effective_users must be finite and above zero"),
-        ({"typical_bias": -1.0}, "typical_bias must be finite and not negative"),
-        ({"lower": 2.0, "upper": 1.0}, "lower must not exceed upper"),
-        ({"groupings": [RandomEffect("g", np.array([0, 0, 1, 1]))]}, "label the map's 3 cells"),
-    ],
-)
-def test_bad_arguments_are_refused(change, said):
-    """Arguments that do not fit together are one clear sentence each."""
-    given_ = {"noisy": [1.0, 2.0, 3.0], "scale": 1.0, **change}
-    with pytest.raises(hv.InputError, match=re.escape(said)):
-        smooth(given_.pop("noisy"), given_.pop("scale"), given_.pop("groupings", ()), **given_)

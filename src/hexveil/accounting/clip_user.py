@@ -14,25 +14,27 @@ What is implemented where the paper leaves room:
   from the second stage on what was suppressed stays so, and the bias is against the original m.
 - Algorithm 1 exempts no cell (`exempt="none"`). In the paper's experiments (section VI-A.3) the
   cell of *smallest* initial error, arg min over cells of eq. (12), is left as it is, and so it is
-  unless asked otherwise; the cell of largest error, which sets E, may be suppressed in if that
-  lowers its error or leaves it within E. So a user whose cells are used up but for the exempt one
-  halts the run.
+  unless asked otherwise. A user whose cells are used up but for the exempt one halts the run.
 - A cell keeps its last user: Theorems IV.1 and IV.2 assume that some sample contributes. So K is
   at least 1.
-- Errors that agree to a relative 1e-12 count as equal, as they would in exact numbers, both
-  between cells (the lower number is taken) and against E.
-- With separate targets the two errors are compared as shares of their targets: a cell's error is
-  the larger share, E is 1.
+- Errors that agree to a relative 1e-12 count as equal, between cells (the lower number is taken)
+  and against E.
+- With separate targets a cell's error is the larger share of its target; E is 1.
+
+Every stage takes one cell from each user treated, so the users of the stage of degree d are those
+who started with at least d cells, in the order of their numbers, and each of them has d left.
 """
 
+import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
 
-from hexveil.accounting.suppression_stages import TIE, CellError, SuppressionRun, SuppressionStage
-from hexveil.base.arrays import Bools, Floats, Ints
+from hexveil.accounting.sensitivity import variance_share
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_positive_fraction
 from hexveil.model.occupancy import LocalOccupancy, Occupancy
@@ -41,6 +43,30 @@ from hexveil.model.pair_columns import SuppressedPairs
 ErrorKind = Literal["sum", "separate"]
 Unfinished = Literal["undo", "keep"]
 Exempt = Literal["smallest", "none"]
+TIE = 1e-12
+"""Relative difference below which two errors are equal, as they would be in exact numbers."""
+
+
+@dataclass(frozen=True)
+class SuppressionStage:
+    """One stage of CLIP-USER: every user of most cells loses one of them.
+
+    Attributes
+    ----------
+    degree : int
+        Cells of each of these users when the stage began.
+    users : int
+        Users of that degree.
+    suppressed : int
+        Users treated before the run halted; each lost one cell.
+    finished : bool
+        Whether all users were treated.
+    """
+
+    degree: int
+    users: int
+    suppressed: int
+    finished: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +79,7 @@ class Suppression:
     suppressed : SuppressedPairs
         Pairs of which nothing contributes.
     degradation : int
-        K, the most cells that a user still occupies: the release loses at most K ε (COMP
-        Proposition V.1; ERRATA 3 gives the loss itself).
+        K, the most cells that a user still occupies: the loss is at most K ε (Proposition V.1).
     mean_errors, variance_errors : ndarray of float, shape (n_cells,)
         Bias against the original samples plus expected |noise|, in value units and squared.
     error : {"sum", "separate"}
@@ -62,8 +87,8 @@ class Suppression:
     bound : float or tuple of float
         E, or the targets of mean and variance.
     exempt : int or None
-        The cell of smallest initial error, in which nobody was suppressed; None without one.
-    stages : tuple of Stage
+        The cell of smallest initial error, in which nobody was suppressed.
+    stages : tuple of SuppressionStage
     """
 
     occupancy: LocalOccupancy
@@ -82,24 +107,11 @@ class Suppression:
         return np.where(self.suppressed.of(self.occupancy), 0, self.occupancy.n)
 
     @property
-    def contributing_pairs(self) -> Bools:
-        """Whether each (cell, user) pair contributes."""
-        return self.contributions > 0
-
-    @property
     def errors(self) -> Floats | dict[str, Floats]:
         """Errors per cell: the sum of both, or each by the statistic's name."""
         if self.error == "sum":
             return self.mean_errors + self.variance_errors
         return {"mean": self.mean_errors, "variance": self.variance_errors}
-
-    @property
-    def max_error(self) -> float | dict[str, float]:
-        """Largest error over cells, of the sum or by the statistic's name."""
-        errors = self.errors
-        if isinstance(errors, dict):
-            return {name: float(per_cell.max()) for name, per_cell in errors.items()}
-        return float(errors.max())
 
 
 def clip_user(  # noqa: PLR0913  a public door: keyword-only
@@ -122,7 +134,7 @@ def clip_user(  # noqa: PLR0913  a public door: keyword-only
     Parameters
     ----------
     occupancy : Occupancy
-        Public counts, of pairs at hand.
+        Of pairs at hand.
     span : float
         U, the width of the bounds, in value units.
     epsilon : int, str, Decimal, Fraction or float
@@ -131,7 +143,7 @@ def clip_user(  # noqa: PLR0913  a public door: keyword-only
         E, for error "sum"; by default the largest initial error over cells. A cell whose
         initial error is above it keeps that error unless suppression lowers it to the bound.
     error : {"sum", "separate"}
-        COMP's sum of an error in value units and one in squared units, or each on its own.
+        COMP's sum, of value units and squared ones, or each on its own.
     targets : pair of float, optional
         For error "separate": largest error of the mean and of the variance, infinity where it
         does not matter; by default the largest initial ones over cells.
@@ -140,10 +152,6 @@ def clip_user(  # noqa: PLR0913  a public door: keyword-only
     exempt : {"smallest", "none"}
         Whether nobody is suppressed in the cell of smallest initial error, as in the paper's
         experiments, or every cell is treated alike, as in Algorithm 1.
-
-    Returns
-    -------
-    Suppression
 
     Raises
     ------
@@ -172,9 +180,9 @@ def clip_user(  # noqa: PLR0913  a public door: keyword-only
     limits = _limits(cell_error.parts(*whole), error, bound, targets)
     shares = limits if isinstance(limits, tuple) else None
     measure = CellError.of(width, cell_loss, shares)
-    untouched = _exempt(measure.errors(*whole)) if exempt == "smallest" else None
+    untouched = _first_least(measure.errors(*whole)) if exempt == "smallest" else None
     limit = 1.0 if isinstance(limits, tuple) else limits
-    run = SuppressionRun(counts, measure, limit, untouched)
+    run = _SuppressionRun(counts, measure, limit, untouched)
     stages = tuple(run.stages())
     undone = stages[-1].suppressed if unfinished_stage == "undo" else 0
     gone = np.array(run.suppressed[: len(run.suppressed) - undone], dtype=np.int64)
@@ -256,7 +264,136 @@ def _above_zero(value: float, name: str) -> float:
     return math.inf if value == math.inf else float(to_positive_fraction(value, name))
 
 
-def _exempt(errors: Floats) -> int:
-    """Return the first cell of smallest error."""
-    # Ties by a tolerance: which of two equal cells is exempt must not hang on the last bit.
+def _first_least(errors: Floats) -> int:
+    """Return the position of the first error that is equal to the smallest."""
     return int(np.argmax(errors <= errors.min() * (1.0 + TIE)))
+
+
+# ---- the stages ----
+
+
+@dataclass(frozen=True)
+class CellError:
+    """Error of cells: bias and noise of mean and variance, added up or the larger of the two.
+
+    Attributes
+    ----------
+    mean, mean_noise : float
+        U and 2 U/ε, each divided by the mean's target if there is one.
+    variance, variance_noise : float
+        U² and 2 U²/ε, each divided by the variance's target if there is one.
+    summed : bool
+        COMP's sum, not the larger.
+    """
+
+    mean: float
+    mean_noise: float
+    variance: float
+    variance_noise: float
+    summed: bool
+
+    @classmethod
+    def of(cls, span: float, epsilon: float, targets: tuple[float, float] | None) -> "CellError":
+        """Return the measure in km/h + (km/h)², or in shares of the two targets."""
+        mean_target, variance_target = targets or (1.0, 1.0)
+        # Where every cell has one record the variance is 0 without error, and so is its target.
+        mean = span / mean_target
+        variance = span * span / variance_target if variance_target else 0.0
+        return cls(mean, 2 * mean / epsilon, variance, 2 * variance / epsilon, targets is None)
+
+    def parts(self, n: Ints, t: Ints, total: Ints) -> tuple[Floats, Floats]:
+        """Return the errors of mean and variance, one per (n, t, N)."""
+        size = total.astype(np.float64)
+        n_moved = np.where(total < 2 * n, n, total // 2)
+        mean = self.mean * ((total - n) / size) + self.mean_noise * (t / n)
+        bias = self.variance * (n_moved / size * ((total - n_moved) / size))
+        return mean, np.asarray(bias + self.variance_noise * variance_share(t, n), dtype=float)
+
+    def errors(self, n: Ints, t: Ints, total: Ints) -> Floats:
+        """Return the error by which cells are compared, one per (n, t, N)."""
+        mean, variance = self.parts(n, t, total)
+        return mean + variance if self.summed else np.maximum(mean, variance)
+
+
+class _SuppressionRun:
+    """One execution: remaining records per cell, and the suppressed pairs in order."""
+
+    def __init__(
+        self, occupancy: LocalOccupancy, measure: CellError, limit: float, exempt: int | None
+    ) -> None:
+        self._occupancy, self._cells = occupancy, _RemainingCounts(occupancy)
+        self._measure, self._limit = measure, limit * (1.0 + TIE)
+        by_user = np.argsort(occupancy.user, kind="stable")
+        self._pair = by_user[occupancy.cell[by_user] != (-1 if exempt is None else exempt)]
+        self._is_left = np.ones(self._pair.size, dtype=np.bool_)
+        user = occupancy.user[self._pair]
+        self._start = np.searchsorted(user, np.arange(occupancy.n_users + 1)).tolist()
+        self.suppressed: list[int] = []
+
+    def stages(self) -> Iterator[SuppressionStage]:
+        """Run and report the stages until one halts: at the latest, the last users of cells."""
+        degree = self._occupancy.cells_per_user
+        order = np.argsort(-degree, kind="stable")
+        rising = -degree[order]
+        for d in range(int(degree.max()), 0, -1):
+            users = np.sort(order[: np.searchsorted(rising, -d, side="right")])
+            treated = sum(1 for _ in itertools.takewhile(self._suppress, users.tolist()))
+            yield SuppressionStage(d, users.size, treated, treated == users.size)
+            if treated < users.size:
+                return
+
+    def _suppress(self, user: int) -> bool:
+        """Suppress a user in its cheapest cell; return whether that is within the limit."""
+        rows = slice(self._start[user], self._start[user + 1])
+        position = self._start[user] + self._is_left[rows].nonzero()[0]
+        pairs = self._pair[position]
+        cell, count = self._occupancy.cell[pairs], self._occupancy.n[pairs]
+        errors = self._cells.errors_without(cell, count, self._measure)
+        smallest = errors.min(initial=math.inf)
+        if smallest > self._limit or smallest == math.inf:
+            return False
+        cheapest = _first_least(errors)
+        self._is_left[position[cheapest]] = False
+        self._cells.suppress(*(int(column[cheapest]) for column in (cell, count, pairs)))
+        self.suppressed.append(int(pairs[cheapest]))
+        return True
+
+
+class _RemainingCounts:
+    """Remaining records of each cell, and of its two largest users.
+
+    The two are pointers into the cell's sorted counts, which only move on.
+    """
+
+    def __init__(self, occupancy: LocalOccupancy) -> None:
+        order = np.lexsort((-occupancy.n, occupancy.cell))
+        self._place = np.argsort(order)
+        self._counts, self._gone = occupancy.n[order], bytearray(order.size)
+        self._first, self._end = occupancy.start[:-1].copy(), occupancy.start[1:]
+        self._next = self._first + 1
+        self._total, self._left = occupancy.records_per_cell, occupancy.records_per_cell.copy()
+        self._top, self._second = occupancy.kth_largest(1), occupancy.kth_largest(2)
+
+    def errors_without(self, cell: Ints, count: Ints, measure: CellError) -> Floats:
+        """Return the error of each cell without a user of this count; a cell keeps its last one."""
+        t = np.where(count == self._top[cell], self._second[cell], self._top[cell])
+        errors = measure.errors(np.maximum(self._left[cell] - count, 1), t, self._total[cell])
+        return np.where(t > 0, errors, np.inf)
+
+    def suppress(self, cell: int, count: int, pair: int) -> None:
+        """Take a user's samples out of a cell."""
+        self._left[cell] -= count
+        self._gone[self._place[pair]] = 1
+        if count >= self._second[cell]:
+            end = int(self._end[cell])
+            first = self._remaining_from(int(self._first[cell]), end)
+            following = self._remaining_from(max(int(self._next[cell]), first + 1), end)
+            self._first[cell], self._next[cell] = first, following
+            self._top[cell] = self._counts[first] if first < end else 0
+            self._second[cell] = self._counts[following] if following < end else 0
+
+    def _remaining_from(self, place: int, end: int) -> int:
+        """Return the first remaining place from one on."""
+        while place < end and self._gone[place]:
+            place += 1
+        return place

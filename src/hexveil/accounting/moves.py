@@ -15,19 +15,12 @@ as a square of μ: all numbers of a stage are one vector, moved by at most √(�
 second keeps the lattice term s within what composition asks (accounting/gaussian_composition.py,
 with proof and source). It matters where a unit moves a number by fewer than 1 / LATTICE = 512
 steps. A unit's losses, and its squares, add up over stages, also those that outcomes chose.
-Whole parts: sums of doubles depend on their order, so that pairs in blocks would lose other doubles
-than the same pairs at hand. Where that matters, each loss is rounded up to a multiple of 2^-e, the
-multiples are added as integers of 64 bits, and the sum is rounded up to a double once. The exponent
-e follows from public numbers, the loss of a cell and the most cells of a user: no sum reaches 2^61,
-and a part is below 2^-58 of the largest sum.
 Rounding: of each term by a few correctly rounded operations, which `ROUNDING` covers; of sums in
 the direction that is asked for.
 """
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import partial
 from typing import Any, Self, TypeAlias
 
@@ -35,7 +28,6 @@ import numpy as np
 
 from hexveil.accounting.gaussian_composition import LATTICE
 from hexveil.base.arrays import Floats, Ints
-from hexveil.base.errors import HexveilError
 from hexveil.base.rational import sum_upper_bounds
 from hexveil.base.read_only import read_only
 from hexveil.model.occupancy import BLOCK_PAIRS, Occupancy, PairColumn, Pairs
@@ -227,70 +219,3 @@ def _claimed(pairs: Pairs, *, terms: _PairTerms, claims: Terms) -> Floats:
 
 def _charged_cells(pairs: Pairs, *, terms: _PairTerms) -> Ints:
     return np.bincount(pairs.own_user[terms(pairs)[0] > 0], minlength=pairs.n_users)
-
-
-# ---- sums in whole parts ----
-
-
-SUM_BITS = 61
-"""Sums of parts stay below 2 to this power."""
-SLACK = 2
-"""A loss of a pair is rounded up from at most its cell's, and stays below so many times that."""
-
-
-@dataclass(frozen=True)
-class LossParts:
-    """Parts of 2^-exponent in which the losses of pairs are added.
-
-    Attributes
-    ----------
-    exponent : int
-    largest : float
-        No loss of a pair is above this.
-    """
-
-    exponent: int
-    largest: float
-
-    @classmethod
-    def of_cells(cls, cell_epsilon: Fraction, n_cells: int) -> "LossParts":
-        """Return the parts for users of at most so many cells, each with this loss.
-
-        Examples
-        --------
-        >>> from fractions import Fraction
-        >>> LossParts.of_cells(Fraction(1, 2), 3)
-        LossParts(exponent=59, largest=1.0)
-        """
-        limit = float(SLACK * cell_epsilon * n_cells)
-        return cls(SUM_BITS - math.frexp(limit)[1], float(SLACK * cell_epsilon))
-
-    def rounded_up(self, losses: Floats) -> Ints:
-        """Return each loss in parts, rounded up."""
-        # Scaling by a power of two is exact.
-        return np.ceil(np.ldexp(self._checked(losses), self.exponent)).astype(np.int64)
-
-    def rounded_down(self, losses: Floats) -> Ints:
-        """Return each loss in parts, rounded down."""
-        return np.floor(np.ldexp(self._checked(losses), self.exponent)).astype(np.int64)
-
-    def _checked(self, losses: Floats) -> Floats:
-        # Not (losses > largest): what is no number is refused, too.
-        if not ((losses >= 0) & (losses <= self.largest)).all():
-            raise HexveilError(
-                "a stage would cost a user more than the loss of its cell, so nothing was drawn: "
-                "its plan was changed after its loss was computed. Plan again."
-            )
-        return losses
-
-    def upper_bounds(self, parts: Ints) -> Floats:
-        """Return sums of parts as doubles that are not below them; nothing stays 0."""
-        return self._beside(parts, np.inf)
-
-    def lower_bounds(self, parts: Ints) -> Floats:
-        """Return sums of parts as doubles that are not above them."""
-        return self._beside(parts, -np.inf)
-
-    def _beside(self, parts: Ints, towards: float) -> Floats:
-        losses = np.ldexp(np.nextafter(parts.astype(np.float64), towards), -self.exponent)
-        return np.where(parts > 0, losses, 0.0)

@@ -48,6 +48,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hexveil.accounting.error_model import round_down_to_quanta
+from hexveil.accounting.moves import add_up
 from hexveil.accounting.sensitivity import variance_sensitivity_bound, variance_share
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
@@ -124,7 +125,7 @@ def _unclipped_losses(pairs: Pairs, *, records: Ints, mean: Floats, variance: Fl
     large = np.flatnonzero(2 * pairs.n > total + 1)
     together = joint_loss(share[large], mean[large], variance[large])
     terms[large] = np.minimum(terms[large], together)
-    return compose_losses(pairs.own_user, terms, pairs.n_users)
+    return add_up(pairs.own_user, (terms,), pairs.n_users, up=True)
 
 
 def _checked_scales(scales: ArrayLike | None, occupancy: Occupancy, name: str) -> Floats | None:
@@ -149,12 +150,6 @@ def joint_loss(reach: Floats, mean_scale: Floats, variance_scale: Floats) -> Flo
     # Both infinite: nothing is published, and any z gives 0.
     z = np.minimum(reach, np.where(np.isnan(best), reach, best))
     return np.asarray(z / mean_scale + z * (1.0 - z) / variance_scale)
-
-
-def compose_losses(user: Ints, terms: Floats, n_users: int) -> Floats:
-    """Return each user's loss from those of its pairs, rounded up."""
-    # Each term was made by a few correctly rounded operations: eight ulps cover them.
-    return sum_upper_bounds(user, terms * (1.0 + 2.0**-49), n_users)
 
 
 # ---- at inverse noise scales, for the search ----

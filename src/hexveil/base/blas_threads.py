@@ -7,7 +7,7 @@ the same on every machine, whatever the number of its processors.
 
 Libraries are asked by the functions that OpenBLAS exports. Where there are none, as with other
 libraries of linear algebra, nothing is changed. `threadpoolctl` does not fit: it looks for
-libraries at each limit (2 ms), and two threads whose limits overlap would leave one thread.
+libraries at each limit (2 ms).
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import contextlib
 import ctypes
 import os
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -35,34 +34,20 @@ class BlasLibrary:
     write: Callable[[int], object]
 
 
-_LOCK = threading.Lock()
-_inside = [0]
-"""How many limits hold now."""
-_before: dict[BlasLibrary, int] = {}
-"""Libraries that are limited now, with their numbers of threads from before."""
-
-
 @contextlib.contextmanager
 def single_blas_thread() -> Iterator[None]:
     """Run linear algebra in one thread, inside a `with` statement or a decorated function.
 
-    Limits may be nested and used by several threads; the outermost restores what was before. A
-    library that is loaded later, as scipy's is, is limited by the next limit inside.
+    Limits may be nested. Where those of two threads overlap, one thread may remain afterwards.
     """
-    with _LOCK:
-        _inside[0] += 1
-        for library in loaded_libraries():
-            if library not in _before:
-                _before[library] = library.read()
-                library.write(1)
+    before = [(library, library.read()) for library in loaded_libraries()]
+    for library, _ in before:
+        library.write(1)
     try:
         yield
     finally:
-        with _LOCK:
-            _inside[0] -= 1
-            while _before and not _inside[0]:
-                library, threads = _before.popitem()
-                library.write(threads)
+        for library, threads in before:
+            library.write(threads)
 
 
 def loaded_libraries() -> list[BlasLibrary]:

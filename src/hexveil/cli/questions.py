@@ -23,8 +23,8 @@ from hexveil.config.field_types import read_value
 from hexveil.config.fields import FIELDS
 from hexveil.config.run_file import Key
 from hexveil.model.areas import area_of
+from hexveil.model.cells import zone
 from hexveil.model.public_metadata import Unit
-from hexveil.model.time_zones import zone
 from hexveil.records.sources.vocabulary import words
 
 if TYPE_CHECKING:

@@ -94,7 +94,7 @@ class _Choice:
         (name, kind), *alternatives = best
         self.assigned.add(name)
         others = tuple(name_of_other for name_of_other, _ in alternatives)[:MOST]
-        unit = self.look.value_units.get(name) or _unit_in(name)
+        unit = _unit_in(name)
         return ProposedColumn(name, kind, others, unit)
 
     def ranked(self, role: str) -> list[tuple[str, ColumnType]]:

@@ -122,9 +122,6 @@ def _add_format(
     """Add the format of times, and where the records of documents are."""
     if look.record_path is not None:
         values["format", "record_path"] = quote(look.record_path)
-    if look.value_units:
-        values["read", "max_repeats"] = "1"
-        notes["read", "max_repeats"] = "Snapshots repeat a position until the next one."
     formats = look.time_formats.get(columns["time"].name, ()) if "time" in columns else ()
     key = ("format", "time_format")
     if len(formats) == 1:

@@ -23,8 +23,7 @@ import numpy as np
 
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.learning.normal_update import SWEEPS, Update, tilted, update
-from hexveil.learning.published_day import PublishedDay
+from hexveil.learning.published_day import SWEEPS, PublishedDay, Update, tilted, update
 
 LASTING_PRIOR = 0.55
 """Standard deviation of β."""

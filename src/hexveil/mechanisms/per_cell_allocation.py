@@ -6,11 +6,10 @@ call for the noise of all sums. Cells may differ in mechanism (`Auto`).
 Neighbours: all values of one user, in all its cells at once, change within the bounds.
 Sensitivity: that of each cell's own stage, computed from the cell's counts.
 Loss: that of a user is the sum over its cells, since cells have independent noise and each cell's
-loss holds whatever its earlier stages found (adaptive composition). Losses are summed in whole
-parts (`accounting/moves.py`). One common loss of every cell is searched by bisection, so that the
-most exposed user stays within ε by exact accounting. The meter gets the sum over a row with the
-first request of the row, nothing with the others; a request of another scale has no bound, and is
-refused.
+loss holds whatever its earlier stages found (adaptive composition). One common loss of every cell
+is searched by bisection, so that the most exposed user stays within ε by exact accounting. The
+meter gets the sum over a row with the first request of the row, nothing with the others; a request
+of another scale has no bound, and is refused.
 Source: the mechanism of the cell.
 """
 
@@ -24,7 +23,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from hexveil.accounting.moves import LossParts
+from hexveil.accounting.moves import add_up
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays, read_only
@@ -124,12 +123,6 @@ class PlannedCells:
         return [allocate(cell, epsilon, choice) for cell, choice in chosen]
 
     @cached_property
-    def parts(self) -> LossParts:
-        """Parts in which losses are added."""
-        most = int(self.problem.occupancy.cells_per_user.max())
-        return LossParts.of_cells(self.cell_epsilon, most)
-
-    @cached_property
     def figures(self) -> CellFigures:
         """Figures of all cells' plans."""
         return CellFigures.of(self.plans)
@@ -168,16 +161,13 @@ class PlannedCells:
 
     def _sum(self, losses: Iterable[Floats]) -> Floats:
         """Return each user's sum over its cells, rounded up."""
-        parts = self.sum_parts(map(self.parts.rounded_up, losses))
-        bounds: Floats = read_only(self.parts.upper_bounds(parts))
-        return bounds
+        return self.sum_pairs(np.concatenate(list(losses)), up=True)
 
-    def sum_parts(self, parts: Iterable[Ints]) -> Ints:
-        """Return each user's sum of parts of losses, of the pairs of all cells in order."""
+    def sum_pairs(self, losses: Floats, *, up: bool) -> Floats:
+        """Return each user's sum over the pairs of all cells in order, rounded up or down."""
         occupancy = self.problem.occupancy.local()
-        total = np.zeros(occupancy.n_users, dtype=np.int64)
-        np.add.at(total, occupancy.user, np.concatenate(list(parts)))
-        return total
+        bounds: Floats = read_only(add_up(occupancy.user, (losses,), occupancy.n_users, up=up))
+        return bounds
 
     # ---- stages ----
 
@@ -277,13 +267,11 @@ class MapStage(DrawnRow):
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:
         """Return the losses of users by all numbers of the row, with the first request."""
-        occupancy, parts = self.cells.problem.occupancy.local(), self.cells.parts
-        terms = np.zeros(occupancy.n_pairs, dtype=np.int64)
+        terms = np.zeros(self.cells.problem.occupancy.n_pairs)
         for rows, stage, own in self.stages:
             for request, report in zip(stage.noise(own), stage.sensitivity(own), strict=True):
-                losses = report.loss_lower_bound(request, rows.stop - rows.start)
-                terms[rows] += parts.rounded_down(losses)
-        losses = parts.lower_bounds(self.cells.sum_parts([terms]))
+                terms[rows] += report.loss_lower_bound(request, rows.stop - rows.start)
+        losses = self.cells.sum_pairs(terms, up=False)
         requests = self.noise(earlier)
         return tuple(
             RowMoves(request, NOTHING if place else losses)

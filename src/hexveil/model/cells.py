@@ -4,12 +4,15 @@ A slot is named by its local start. `slot` numbers are seconds of the local wall
 1970-01-01T00:00 local for calendar slots, since midnight for pooled ones.
 """
 
+import difflib
+import importlib.resources
 import re
 import zoneinfo
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -20,7 +23,6 @@ from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import items_of, natural_order
 from hexveil.model.areas import Area, area_of
-from hexveil.model.time_zones import zone, zone_name
 
 DeclaredValues = Collection[str] | Collection[Collection[str]] | Mapping[str, Collection[str]]
 
@@ -313,3 +315,75 @@ def _first_instant(local_seconds: int, clock: zoneinfo.ZoneInfo) -> datetime:
     # between them.
     gap = range(int((high - low).total_seconds()))
     return low + timedelta(seconds=bisect_left(gap, wall, key=reading))
+
+
+# ---- time zones by name ----
+
+
+def zone_name(timezone: object) -> str | None:
+    """Return the name of a time zone given as a name or a `ZoneInfo`; None for "none" too.
+
+    Raises
+    ------
+    InputError
+        If it is neither, or a `ZoneInfo` without a name.
+
+    Examples
+    --------
+    >>> zone_name(zoneinfo.ZoneInfo("Asia/Kolkata")), zone_name("none")
+    ('Asia/Kolkata', None)
+    """
+    name = timezone.key if isinstance(timezone, zoneinfo.ZoneInfo) else timezone
+    if name is None or name == "none":
+        return None
+    if not isinstance(name, str):
+        raise InputError(
+            'timezone must be the name of a time zone, such as "Europe/Warsaw", got '
+            f"{type(timezone).__name__}."
+        )
+    return name
+
+
+def zone(timezone: str) -> zoneinfo.ZoneInfo:
+    """Return the named time zone.
+
+    Raises
+    ------
+    InputError
+        If there is none of this name, with the nearest name; abbreviations have several meanings.
+    """
+    try:
+        return zoneinfo.ZoneInfo(timezone)
+    # A folder of zones, such as Europe, is an OSError; a path that leaves the folder a ValueError.
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        pass
+    # Letters alone resemble many names, none of which is meant.
+    near = "/" in timezone and difflib.get_close_matches(
+        timezone, zoneinfo.available_timezones(), n=1
+    )
+    hint = f"did you mean {near[0]!r}?" if near else 'write a name like "Europe/Warsaw".'
+    raise InputError(f"timezone {timezone!r} is not known; {hint}")
+
+
+@lru_cache(maxsize=1)
+def _zone_places() -> dict[str, tuple[float, float]]:
+    text = (importlib.resources.files("tzdata") / "zoneinfo" / "zone.tab").read_text("utf-8")
+    rows = (line.split("\t") for line in text.splitlines() if line and line[0] != "#")
+    return {row[2]: _degrees(row[1]) for row in rows}
+
+
+def _degrees(written: str) -> tuple[float, float]:
+    """Return latitude and longitude written as +DDMM+DDDMM or +DDMMSS+DDDMMSS."""
+    match = re.fullmatch(r"([+-])(\d{2})(\d{2})(?:\d{2})?([+-])(\d{3})(\d{2})(?:\d{2})?", written)
+    if match is None:
+        return 0.0, 0.0
+    lat, lon = (int(match[i + 1]) + int(match[i + 2]) / 60 for i in (1, 4))
+    return (-lat if match[1] == "-" else lat), (-lon if match[4] == "-" else lon)
+
+
+def zone_place(timezone: str) -> tuple[float, float] | None:
+    """Return latitude and longitude of the city a time zone is named for, or None.
+
+    From the public table zone.tab of the time zone data.
+    """
+    return _zone_places().get(timezone)

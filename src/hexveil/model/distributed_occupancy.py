@@ -51,7 +51,7 @@ class DistributedOccupancy(Occupancy):
     n_users: int
     n_pairs: int
     is_local: ClassVar[bool] = False
-    remedy: str = "where the driver has room, raise spark.hexveil.pairsOnDriver"
+    remedy: str = "read with more memory where the machine has it"
 
     def __repr__(self) -> str:
         return (

@@ -10,8 +10,8 @@ No content causes an error. Counts and cells are saturated at declared limits, s
 release succeeds does not depend on a record (see `MAX_RECORDS`).
 """
 
-from collections.abc import Callable, Sequence
-from typing import NoReturn, Protocol
+from collections.abc import Sequence
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,19 +22,6 @@ from hexveil.model.pair_bins import PairBins
 
 MAX_RECORDS = 2**20
 """Records of a unit in a cell beyond which further ones add no weight; a declared limit."""
-
-
-class PairBlocks(Protocol):
-    """PRIVATE. Pairs in blocks, here or elsewhere, each with all pairs of its units."""
-
-    def total(self, work: "Callable[[PrivatePairs], Ints]") -> Ints:
-        """Return the sum of a function over blocks, whole numbers. PRIVATE."""
-
-    def collect(self) -> "PrivatePairs":
-        """Return all pairs in one block, in memory. PRIVATE."""
-
-    def close(self) -> None:
-        """Release resources kept elsewhere."""
 
 
 class PrivatePairs:
@@ -126,17 +113,6 @@ class PrivatePairs:
     def of_unit(self, numbers: Ints) -> Ints:
         """Return numbers of units, repeated for each of their pairs. PRIVATE."""
         return np.repeat(numbers, np.diff(self.begin, append=self.cell.size))
-
-    def total(self, work: "Callable[[PrivatePairs], Ints]") -> Ints:
-        """Return the value of a function of all pairs: see `PairBlocks`. PRIVATE."""
-        return work(self)
-
-    def collect(self) -> "PrivatePairs":
-        """Return these pairs."""
-        return self
-
-    def close(self) -> None:
-        """Do nothing: the pairs are in memory."""
 
     def __repr__(self) -> str:
         return "PrivatePairs(private)"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hexveil.base.arrow_tables import to_arrow
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns, DeclaredFacts
-from hexveil.model.private_pairs import PairBlocks, PrivatePairs
+from hexveil.model.private_pairs import PrivatePairs
 from hexveil.records.dataset import Dataset
 from hexveil.records.units import Units
 
@@ -34,10 +34,13 @@ class ReadingCounts:
         self._counts = dict(counts)
 
     @classmethod
-    def of(cls, counts: Mapping[str, int], pairs: PairBlocks) -> ReadingCounts:
+    def of(cls, counts: Mapping[str, int], pairs: PrivatePairs) -> ReadingCounts:
         """Return the counts of a reading, with those on the declared grid. PRIVATE."""
-        records, units = pairs.total(_on_grid).tolist()
-        on_grid = {"records on the declared grid": records, "units on the declared grid": units}
+        # Saturated counts: exact below a million records of a unit in a cell.
+        on_grid = {
+            "records on the declared grid": int(pairs.records.sum()),
+            "units on the declared grid": pairs.begin.size,
+        }
         return cls({**counts, **on_grid})
 
     def lines(self) -> list[str]:
@@ -52,11 +55,6 @@ class ReadingCounts:
         raise HexveilError("private counts are not pickled.")
 
 
-def _on_grid(pairs: PrivatePairs) -> NDArray[np.int64]:
-    # Saturated counts: exact below a million records of a unit in a cell.
-    return np.array([pairs.records.sum(), pairs.begin.size], dtype=np.int64)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class PrivateDataset:
     """Records aggregated into pairs of private presence. A plan sees `public` alone.
@@ -64,19 +62,15 @@ class PrivateDataset:
     Attributes
     ----------
     public : DeclaredFacts
-    pairs : PairBlocks
+    pairs : PrivatePairs
         Private.
     counts : ReadingCounts
         Private.
     """
 
     public: DeclaredFacts
-    pairs: PairBlocks
+    pairs: PrivatePairs
     counts: ReadingCounts
-
-    def close(self) -> None:
-        """Release pairs that stayed in Spark; without any, do nothing."""
-        self.pairs.close()
 
     def __repr__(self) -> str:
         facts = self.public
@@ -149,11 +143,6 @@ class PrivateColumns:
         return DeclaredColumns(
             {column: dataset.public for column, dataset in self.datasets.items()}
         )
-
-    def close(self) -> None:
-        """Release resources kept elsewhere."""
-        for dataset in self.datasets.values():
-            dataset.close()
 
     def __repr__(self) -> str:
         facts = self.public

@@ -251,5 +251,5 @@ class DistributedSums(Sums):
 def _refuse() -> NoReturn:
     raise InputError(
         "this needs the sums of all pairs in one machine's memory: use a plan of another kind, or "
-        "raise memory (in Spark spark.hexveil.pairsOnDriver) where there is room."
+        "raise memory where there is room."
     )

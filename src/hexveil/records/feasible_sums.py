@@ -17,7 +17,7 @@ itself. So if all given sums of one user change, the result changes as if that u
 changed within the bounds: exactly what every sensitivity here assumes. Given sums are handled
 as doubles; that a double is inexact changes which possible sum is nearest, not this argument.
 
-SQL for the number of a value's bin, the same in every dialect; counts by bin as one column.
+SQL for the number of a value's bin, the same in every dialect.
 """
 
 from __future__ import annotations
@@ -25,13 +25,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from hexveil.base.arrow_tables import to_numpy
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.model.pair_bins import PairBins
 from hexveil.model.public_metadata import ValueLattice
 
 LARGEST_SUM = 2**61
@@ -163,10 +160,6 @@ def _round_half_away(numbers: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.where(numbers < 0, -rounded, rounded).astype(np.int64)
 
 
-COUNT_BITS = 48
-"""Bits of a count in a whole number that holds a fine bin above it."""
-
-
 def bin_number(quanta: str, edges: Sequence[int], begin: int = 0) -> str:
     """Return an expression for the number of the bin (a, b] that whole quanta lie in.
 
@@ -196,17 +189,3 @@ def bin_number(quanta: str, edges: Sequence[int], begin: int = 0) -> str:
     )
     edge = edges[half - 1]
     return f"CASE WHEN {quanta} <= {edge} THEN {low} WHEN {quanta} > {edge} THEN {high} END"
-
-
-def bins_of_lists(column: pa.ChunkedArray) -> PairBins:
-    """Return the counts of rows that hold a list each, of fine bin * 2^48 + records. PRIVATE.
-
-    Parameters
-    ----------
-    column : pyarrow.ChunkedArray
-        Lists of whole numbers, no bin twice in one.
-    """
-    lists = column.combine_chunks()
-    packed = to_numpy(lists.flatten()).astype(np.int64)
-    row = np.repeat(np.arange(len(lists)), to_numpy(lists.value_lengths()))
-    return PairBins.of_rows(row, packed >> COUNT_BITS, packed & ((1 << COUNT_BITS) - 1))

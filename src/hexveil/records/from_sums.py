@@ -3,68 +3,42 @@
 Given sums are projected to the nearest feasible ones (`hexveil.records.feasible_sums`), so a wrong
 table can spoil the estimates but not the privacy. `hexveil inspect --sql` prints a query that makes
 such a table.
-
-PRIVATE. Sums per (cell, unit) that another system made, placed on the declared grid.
-
-Nothing is taken from the table but its columns: a row without a usable count, sum, unit or declared
-cell is left out without a word, as is a unit outside of the declared days. A mean is clipped to the
-bounds where it is used, so a wrong sum can spoil the estimates but not the privacy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from hexveil.base.arrays import Bools
 from hexveil.base.arrow_tables import to_numpy, to_table
-from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, decimal_text
-from hexveil.model.cells import Cells, CellTable, Labels
-from hexveil.model.declared_grid import DeclaredFacts
-from hexveil.model.pair_bins import PairBins
-from hexveil.model.private_pairs import PrivatePairs
+from hexveil.model.cells import Cells, Labels
 from hexveil.model.public_metadata import PublicMetadata, Unit, ValueLattice
-from hexveil.records.column_datasets import PrivateDataset, ReadingCounts
 from hexveil.records.dataset import Dataset
 from hexveil.records.feasible_sums import (
-    LARGEST_SUM,
     project_squares,
     project_totals,
     refuse_overflow,
     squares_fit,
 )
 from hexveil.records.read_request import SUMS_USER, Rules
-from hexveil.records.reading_arguments import (
-    Protect,
-    check_protect,
-    facts_of,
-    refuse_documents,
-    terms_of,
-)
+from hexveil.records.reading_arguments import check_protect, terms_of
 from hexveil.records.select import Select, selection_counts
+from hexveil.records.sources.record_format import NOT_DECLARED, join_names, quoted
 from hexveil.records.sources.source_files import resolve_source
-from hexveil.records.sources.versions import NOT_DECLARED, join_names, quoted
 from hexveil.records.sums_table import (
     BIN,
     SUMS_COLUMNS,
     cell_columns,
-    cell_keys,
     check_labels,
     doubles,
-    fetch_columns,
-    is_present,
     nearest_bins,
     read_rows,
 )
 from hexveil.records.units import (
-    first_day,
     refuse_single_records,
     split_unit_ids,
     warn_of_similar_ids,
@@ -85,10 +59,8 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
     version: str | None = None,
     accept_single_records: bool = False,
     statistics: Sequence[str] | str = (),
-    protect: Protect = "values",
-    dates: tuple[str, str] | None = None,
     id_space: str | None = None,
-) -> Dataset | Any:  # noqa: ANN401  by `protect`
+) -> Dataset:
     """Read a table of sums as public metadata and private sums per (cell, user).
 
     The table has a row per cell and user, with the columns `user`, `n` (records), `sum` (of the
@@ -130,18 +102,13 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
         them the table has a row per cell, user and fine bin of the value, and the number of the bin
         in the column `bin`. A number that is none counts as the nearest one, in silence: it is
         private.
-    protect : "values" or "presence"
-        Privacy model. With "presence" the cells are declared, by `area` or `values`; a row without
-        a usable count, sum, user or declared cell is left out without a word.
-    dates : (str, str), optional
-        With "presence": first and last declared day, for calendar slots, user-days and user-weeks.
     id_space : str, optional
         Name of what an id names, as for `read`; "user" by default. Name the records' column of ids,
         where an account has releases of the records themselves, too.
 
     Returns
     -------
-    Dataset or PrivateDataset
+    Dataset
         With sums of squares where the table has them, unless they could overflow (see `read`).
         Without a recount: the records are not at hand.
 
@@ -159,8 +126,7 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
     public. Every row's sums are moved to the nearest that n values within the bounds can have
     (`hexveil.records.feasible_sums` proves that this keeps each user's contribution within what a
     sensitivity assumes), so nothing is assumed about the size of sums. Left to the caller: that
-    a row was made from the records of its user alone. With protect="presence" all rows of one
-    unit are added or removed, and nothing but the names of columns is taken to be public.
+    a row was made from the records of its user alone.
 
     Examples
     --------
@@ -170,10 +136,8 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
     Dataset('value', privacy_unit='user', n_cells=1, n_users=2, n_pairs=2)
     """
     grid = Labels("cell") if cells is None else cells
-    is_private = check_protect(protect, grid)
-    if dates is not None and not is_private:
-        raise InputError('dates declare days under protect="presence"; leave them out.')
-    select = Select(min_users=min_users, top=top, dates=dates)
+    check_protect("values", grid)
+    select = Select(min_users=min_users, top=top)
     scale = ValueLattice.of(bounds, quantum)
     rules = Rules(
         scale,
@@ -181,14 +145,10 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
         select,
         privacy_unit,
         accept_single_records=accept_single_records,
-        terms=terms_of(statistics, is_private=is_private),
+        terms=terms_of(statistics, is_private=False),
         id_space=id_space,
     )
     declared_version = quoted(version) if version else NOT_DECLARED
-    if is_private:
-        return read_private_sums(
-            table, rules, value=value, value_unit=value_unit or "", version=declared_version
-        )
     check_labels(grid, by_bin=bool(rules.terms))
     source = resolve_source(table)
     rows, counts = read_rows(source, grid, by_bin=bool(rules.terms))
@@ -252,109 +212,3 @@ def _feasible(rows: pa.Table, rules: Rules) -> pa.Table:
     if rules.bins is not None:
         columns["fine_bin"] = nearest_bins(doubles(rows["fine_bin"]), rules.bins.n_bins)
     return to_table(columns)
-
-
-NOWHERE = -1
-"""Number of a cell outside of the declared grid; pairs leave it out."""
-WEEK = 7
-
-
-def read_private_sums(
-    table: object, rules: Rules, *, value: str, value_unit: str, version: str
-) -> PrivateDataset:
-    """Return the data set of a table of sums with private presence; see `hexveil.from_sums`.
-
-    Raises
-    ------
-    InputError
-        If a declaration or a column is missing, or the source cannot be used, whatever its rows
-        are.
-    """
-    by_bin = rules.bins is not None
-    check_labels(rules.cells, by_bin=by_bin)
-    columns = (*cell_columns(rules.cells), *SUMS_COLUMNS[:3])
-    identity = {
-        "version": version,
-        "columns": join_names(columns),
-        "value": value,
-        "repeats": "as in the sums",
-        "select": "as in the sums",
-        "privacy_unit": rules.privacy_unit,
-        "timezone": rules.clock or "none",
-    }
-    if rules.select.dates is not None:
-        identity["select"] += f"; dates {' to '.join(rules.select.dates)}"
-    # Every declaration is checked before a file is opened.
-    facts = facts_of(rules, value, value_unit, identity)
-    source = resolve_source(table)
-    refuse_documents(source, "sums")
-    facts = replace(facts, identity=identity | {"source": source.label})
-    rows, malformed = fetch_columns(source, cell_columns(rules.cells), by_bin=by_bin)
-    pairs, counts = _placed(rows, facts)
-    counts = {"rows read": rows.num_rows + malformed, "unparsable": malformed, **counts}
-    return PrivateDataset(facts, pairs, ReadingCounts.of(counts, pairs))
-
-
-def _placed(rows: pa.Table, facts: DeclaredFacts) -> tuple[PrivatePairs, dict[str, int]]:
-    """Return the pairs of usable rows, and how many rows were left out. PRIVATE."""
-    n, sums = doubles(rows["n"]), doubles(rows["value_sum"])
-    # A missing number is NaN here, which fails each comparison.
-    counted = (n >= 1) & (n <= _largest_count(facts.lattice)) & (np.floor(n) == n)
-    usable = counted & np.isfinite(sums) & is_present(rows["user_id"])
-    kept = np.flatnonzero(usable)
-    texts = rows["user_id"].take(pa.array(kept))
-    ids = pc.unique(texts)
-    # In the order of their bytes, as engines number units.
-    ids = ids.take(pc.array_sort_indices(ids))
-    unit = pc.index_in(texts, ids).to_numpy()
-    cell = cell_numbers(rows.take(pa.array(kept)), facts.cells)
-    cell[~_is_declared(ids, facts)[unit]] = NOWHERE
-    records = n[kept].astype(np.int64)
-    total = project_totals(sums[kept], records, facts.lattice)
-    left_out = {
-        "without a usable count, sum or user": int(usable.size - kept.size),
-        "outside of the declared cells or days": int((cell == NOWHERE).sum()),
-    }
-    if facts.bins is None:
-        return PrivatePairs(cell, unit, records, total), left_out
-    fine_bin = nearest_bins(doubles(rows["fine_bin"])[kept], facts.bins.n_bins)
-    binned = PairBins(np.arange(kept.size), fine_bin, records)
-    return PrivatePairs(cell, unit, records, total, by_bin=binned), left_out
-
-
-def _largest_count(lattice: ValueLattice) -> int:
-    """Return the largest count of a row with sums of 64 bits, about 0 and the lower bound."""
-    reach = max(abs(lattice.lower), abs(lattice.upper), lattice.span) / lattice.quantum
-    return int(LARGEST_SUM / reach)
-
-
-def _is_declared(ids: pa.Array, facts: DeclaredFacts) -> Bools:
-    """Return which units the declared days hold: the ledger books those alone. PRIVATE."""
-    if facts.days is None or facts.privacy_unit == "user":
-        return np.ones(len(ids), dtype=np.bool_)
-    begin, end = facts.days
-    if facts.privacy_unit == "user-week":
-        begin -= WEEK - 1  # the first week may have begun before the first day
-    days = (first_day(text, facts.privacy_unit) for text in ids.to_pylist())
-    inside = (day is not None and begin <= day <= end for day in days)
-    return np.fromiter(inside, dtype=np.bool_, count=len(ids))
-
-
-def cell_numbers(rows: pa.Table, cells: CellTable) -> NDArray[np.int64]:
-    """Return the number of each row's cell in the grid, `NOWHERE` outside of it. PRIVATE.
-
-    Parameters
-    ----------
-    rows : pyarrow.Table
-        Columns `place0`, `place1`, ... of text: the hexagon and the slot, or labels.
-    cells : CellTable
-        Of the declared grid.
-    """
-    from hexveil.records.duckdb.reading import NUMBER, declared_table  # noqa: PLC0415  the engine
-
-    keys = cell_keys(rows, cells.grid)
-    given = pa.table({**keys, "row": np.arange(rows.num_rows)})
-    placed = given.join(declared_table(cells), list(keys), join_type="inner")
-    number = np.full(rows.num_rows, NOWHERE, dtype=np.int64)
-    number[placed["row"].to_numpy()] = placed[NUMBER].to_numpy()
-    return number

@@ -9,9 +9,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -32,13 +30,12 @@ from hexveil.records.reading_arguments import (
 )
 from hexveil.records.select import Select
 from hexveil.records.sources.cache import resolve_cache
-from hexveil.records.sources.record_format import PLAIN, RecordFormat
+from hexveil.records.sources.record_format import PLAIN, RecordFormat, Version
 from hexveil.records.sources.source_files import (
     is_spark,
     resolve_source,
     resolve_spark_source,
 )
-from hexveil.records.sources.versions import Version
 
 _ALL = Select()
 
@@ -87,8 +84,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         a table: of pandas, polars or Arrow, a polars LazyFrame or a DuckDB relation. Such a query
         runs once, and its result is held in memory: select its columns before. Folders of Parquet
         files that are all named like `ward=7` are a column of text, unless the files have it
-        themselves. JSON may be NGSI-LD entities; `.pb`, `.pbf` and `.bin` files are snapshots of
-        a GTFS-Realtime feed (extra `gtfs`), whose vehicle positions are the records. With Spark
+        themselves. JSON may be NGSI-LD entities. With Spark
         also a Spark DataFrame, or the addresses of Parquet files, like `s3://...`; local files
         must then be where every executor finds them, and a table in memory goes through the
         driver.
@@ -99,7 +95,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         Several value columns are read in one pass, and planned and released together
         (docs/how-to/several-sensors.md): bounds, quantum and value_unit then are mappings of column
         to what is stated of it, or the same for all. A record counts for each column of which it
-        has a usable value. With `cache` and by Spark one column is read after the other.
+        has a usable value. By Spark one column is read after the other.
     bounds : pair of numbers
         Values are clamped to these; both are multiples of `quantum`. Public.
     lat, lon : str, optional
@@ -145,7 +141,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     engine : "duckdb", "spark", SparkSession or None
         What reads the records: DuckDB here, or Spark's executors, with the same result. "spark"
         is the session that is there, or else a new one; None is DuckDB, and for a Spark DataFrame
-        its own session.
+        its own session. Spark has neither `cache` nor `protect="presence"`.
     version : str or mapping of str to str, optional
         Version of the records, as their holder declares it; with `cache` also by the names of
         files or patterns of them, of which the first that fits counts.
@@ -154,8 +150,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         time zone of `cells`.
     cache : str or path, optional
         Private folder of sums per file, made if it is not there: only files that are new are
-        read, or whose declared `version` is. What is returned is the same. With Spark its
-        executors read new files, so that files and folder are on a disk that all of them see.
+        read, or whose declared `version` is. What is returned is the same. DuckDB alone has it.
     scratch : str or path, optional
         Private folder of temporary files, made if it is not there; default HEXVEIL_SCRATCH, else
         a folder in the machine's temporary folder. What killed runs left in it is removed.
@@ -200,7 +195,9 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     arguments = {name: argument for name, argument in locals().items() if name != "source"}
     is_private, requests, facts = _requests(arguments)
     spark = _spark(engine, source)
-    records = resolve_source(source) if spark is None else resolve_spark_source(source)
+    if spark is not None:
+        _refuse_for_spark(cache, is_private=is_private)
+    records: Any = resolve_source(source) if spark is None else resolve_spark_source(source)
     if is_private:
         refuse_documents(records)
     resolved = resolve_cache(cache, version, source, records)
@@ -211,7 +208,14 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         )
         for request, declared in zip(requests, facts, strict=True)
     ]
-    datasets = _datasets(spark, records, readings)
+    if spark is None:
+        from hexveil.records.duckdb.reading import read_datasets  # noqa: PLC0415  the engine
+
+        datasets: list[Any] = read_datasets(records, readings)
+    else:
+        from hexveil.records.spark.reading import read_by_spark  # noqa: PLC0415  the engine
+
+        datasets = read_by_spark(spark, records, requests)
     by_column = {dataset.public.value: dataset for dataset in datasets}
     if len(by_column) == 1:
         return datasets[0]
@@ -231,34 +235,14 @@ def _requests(
     return True, requests, [declare_facts(request) for request in requests]
 
 
-def _datasets(
-    spark: Any,  # noqa: ANN401  pyspark is not loaded
-    records: Any,  # noqa: ANN401  a kind of source each
-    readings: Sequence[tuple[ReadRequest, DeclaredFacts | None]],
-) -> list[Any]:
-    """Return the data set of each value column: read in one pass, or one after the other."""
-    # In a cache each file's pairs are kept by column: a further one reads the files once more.
-    cached = readings[0][0].cache is not None
-    if spark is None:
-        from hexveil.records.duckdb.reading import read_datasets  # noqa: PLC0415  the engine
-
-        if not cached:
-            return read_datasets(records, readings)
-        read_some = partial(read_datasets, records)
-    else:
-        from hexveil.records.spark import reading as by_spark  # noqa: PLC0415  the engine
-
-        read_some = partial(
-            by_spark.read_cached if cached else by_spark.read_datasets, spark, records
-        )
-    datasets: list[Any] = []
-    with ExitStack() as opened:
-        for reading in readings:
-            datasets += read_some([reading])
-            opened.callback(datasets[-1].close)
-        # Closed only if a later column fails: nothing of the others then stays in Spark.
-        opened.pop_all()
-    return datasets
+def _refuse_for_spark(cache: object, *, is_private: bool) -> None:
+    """Refuse a cache and private presence, which only DuckDB has."""
+    for name, is_given in (('protect "presence"', is_private), ("cache", cache is not None)):
+        if is_given:
+            raise InputError(
+                f"{name} is for records that DuckDB reads; write them to Parquet files and leave "
+                "engine out."
+            )
 
 
 def _columns(request: ReadRequest, by_column: dict[str, Dataset]) -> ColumnDatasets:

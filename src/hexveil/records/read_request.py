@@ -9,15 +9,13 @@ from typing import Literal, get_args
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.model.cells import Cells, Labels, OneCell
+from hexveil.model.cells import Cells, Labels, OneCell, zone, zone_name
 from hexveil.model.public_metadata import UNITS, FineBins, Unit, ValueLattice
 from hexveil.model.statistic_terms import Term, fine_bins
-from hexveil.model.time_zones import zone, zone_name
 from hexveil.records.select import Select
 from hexveil.records.sources.cache import Cache
 from hexveil.records.sources.columns import strip_value_members
-from hexveil.records.sources.record_format import PLAIN, RecordFormat
-from hexveil.records.sources.versions import NOT_DECLARED, join_pairs
+from hexveil.records.sources.record_format import NOT_DECLARED, PLAIN, RecordFormat, join_pairs
 
 Repeats = Literal["drop", "keep"]
 
@@ -222,7 +220,7 @@ class ReadRequest:
     Attributes
     ----------
     columns, rules, memory, format, value_unit, version, cache
-        See `hexveil.records.read`; `version` is a line of `hexveil.records.sources.versions`.
+        See `hexveil.records.read`; `version` is a line of `hexveil.records.sources.record_format`.
     offsets : bool
         Whether it is known that every kept record's time has an offset; looked at only under two
         clocks (`Rules.two_clocks`).

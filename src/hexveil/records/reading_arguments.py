@@ -8,7 +8,7 @@ overflow.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any, Literal, get_args
 
 from hexveil.base.errors import InputError
@@ -18,10 +18,10 @@ from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_grid import DeclaredFacts, DeclaredGrid
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.model.statistic_terms import Term, distribution_terms
-from hexveil.records.read_request import SUMS_USER, ReadRequest, RecordColumns, Rules
+from hexveil.records.read_request import ReadRequest, RecordColumns, Rules
 from hexveil.records.select import Select
+from hexveil.records.sources.record_format import quoted
 from hexveil.records.sources.source_files import Files
-from hexveil.records.sources.versions import quoted
 
 Protect = Literal["values", "presence"]
 """Privacy models."""
@@ -154,14 +154,7 @@ def declare_facts(request: ReadRequest) -> DeclaredFacts:
     InputError
         If the request lacks a declaration, or has a choice of cells by their records.
     """
-    facts = facts_of(request.rules, request.columns.value, request.value_unit, _identity(request))
-    return replace(facts, id_space=request.id_space)
-
-
-def facts_of(
-    rules: Rules, value: str, value_unit: str, identity: Mapping[str, str]
-) -> DeclaredFacts:
-    """Return declared facts from rules that were checked, whatever is read by them."""
+    rules = request.rules
     _refuse_choices_by_records(rules.select)
     _refuse_limits(rules)
     if rules.scale.span_quanta > MAX_SPAN_QUANTA:
@@ -175,17 +168,18 @@ def facts_of(
             f"dates (in [select], or --set select.dates) are needed with the privacy unit "
             f"{rules.privacy_unit!r} under private presence: the ledger books each declared day."
         )
-    grid = DeclaredGrid.of(rules.cells, rules.select.dates, rules.select.hours)
+    chosen = rules.select.describe().partition("; min_users")[0]
     return DeclaredFacts(
-        grid=grid,
+        grid=DeclaredGrid.of(rules.cells, rules.select.dates, rules.select.hours),
         lattice=rules.scale,
         privacy_unit=rules.privacy_unit,
-        value=value,
-        value_unit=value_unit,
+        value=request.columns.value,
+        value_unit=request.value_unit,
         days=rules.select.days,
-        identity=identity,
+        # No count, and nothing found in the records.
+        identity=request.identity("") | {"select": chosen},
         bins=rules.bins,
-        id_space=rules.id_space or SUMS_USER,
+        id_space=request.id_space,
     )
 
 
@@ -228,16 +222,10 @@ def refuse_versions_by_file(version: object) -> None:
         )
 
 
-def refuse_documents(source: object, rows: str = "records") -> None:
+def refuse_documents(source: object) -> None:
     """Refuse files with columns that depend on their records."""
     if isinstance(source, Files) and source.kind not in FIXED_COLUMNS:
         raise InputError(
-            f'protect "presence" reads {rows} from Parquet, CSV and tables, whose columns do not '
+            'protect "presence" reads records from Parquet, CSV and tables, whose columns do not '
             "depend on their rows; convert the documents before."
         )
-
-
-def _identity(request: ReadRequest) -> dict[str, str]:
-    """Return the declared reading as text; no count, and nothing found in the records."""
-    chosen = request.rules.select.describe().partition("; min_users")[0]
-    return request.identity("") | {"select": chosen}

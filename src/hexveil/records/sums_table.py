@@ -70,7 +70,7 @@ def read_rows(
         If the source cannot be read, a count is not one, a cell is not one of `grid`, or no row
         can be counted.
     """
-    table, malformed = fetch_columns(source, cell_columns(grid), by_bin=by_bin)
+    table, malformed = _fetch_columns(source, cell_columns(grid), by_bin=by_bin)
     if "inexact_user" in table.column_names:
         refuse_inexact_ids(pc.sum(table["inexact_user"]).as_py() or 0, "user")
         table = table.drop_columns("inexact_user")
@@ -88,21 +88,21 @@ def read_rows(
     }
     for rule, names, is_usable in (
         ("without a usable sum", sums, lambda column: np.isfinite(doubles(column))),
-        ("without a user", ["user_id"], is_present),
-        ("without a usable place", places_of, is_present),
+        ("without a user", ["user_id"], _is_present),
+        ("without a usable place", places_of, _is_present),
     ):
         passed = kept & np.logical_and.reduce([is_usable(table[name]) for name in names])
         rules[rule] = int(weight[kept & ~passed].sum())
         kept = passed
     _refuse_nothing(int(kept.sum()), rules)
     table = table.set_column(table.column_names.index("n"), "n", pa.array(n)).filter(pa.array(kept))
-    keys = cell_keys(table, grid)
+    keys = _cell_keys(table, grid)
     _refuse_unknown(keys, grid, weight[kept])
     others = table.drop_columns(places_of)
     return pa.table([*keys.values(), *others.columns], [*keys, *others.column_names]), rules
 
 
-def fetch_columns(
+def _fetch_columns(
     source: Files | MemoryTable, cell: tuple[str, ...], *, by_bin: bool
 ) -> tuple[pa.Table, int]:
     """Return the columns as text and numbers, and how many malformed lines were skipped."""
@@ -149,7 +149,7 @@ def nearest_bins(written: NDArray[np.float64], n_bins: int) -> NDArray[np.int64]
     return np.asarray(np.rint(numbers), dtype=np.int64)
 
 
-def is_present(column: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
+def _is_present(column: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
     """Return which entries are not null."""
     return np.asarray(pc.is_valid(column), dtype=np.bool_)
 
@@ -178,7 +178,7 @@ def _refuse_nothing(selected: int, rules: Mapping[str, int]) -> None:
     raise InputError(f"no row of sums can be used: of {read} rows, {counts}.")
 
 
-def cell_keys(table: pa.Table, grid: Cells | Labels) -> dict[str, pa.Array]:
+def _cell_keys(table: pa.Table, grid: Cells | Labels) -> dict[str, pa.Array]:
     """Return the keys of each row's cell, as pairs have them; null for a text that is none."""
     if isinstance(grid, Labels):
         return {f"label{i}": table[f"place{i}"] for i in range(len(grid.columns))}
@@ -203,7 +203,7 @@ def _refuse_unknown(
     """Raise InputError if a text is no cell of the grid: cells are public."""
     for (name, key), refusal in zip(keys.items(), (_NOT_HEXAGON, _NOT_SLOT), strict=False):
         if key.null_count and isinstance(grid, Cells) and name in ("hexagon", "slot"):
-            bad = int(weight[~is_present(key)].sum())
+            bad = int(weight[~_is_present(key)].sum())
             problem = refusal.format(bad=bad, rows=int(weight.sum()), grid=grid)
             raise InputError(f"{problem}; write for example {_EXAMPLES[refusal](grid)}.")
 

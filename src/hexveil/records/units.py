@@ -112,7 +112,7 @@ def split_unit_ids(users: pa.Array, unit: Unit) -> Units:
     if unit == "user" or not len(users):
         return Units(users)
     texts = users.to_pylist()
-    days = [first_day(text, unit) for text in texts]
+    days = [_first_day(text, unit) for text in texts]
     valid = [day for day in days if day is not None]
     # All or none: under a mixture one user could be two units, with a day and without.
     if len(valid) < len(days):
@@ -121,7 +121,7 @@ def split_unit_ids(users: pa.Array, unit: Unit) -> Units:
     return Units(names, np.array(valid, dtype=np.int64))
 
 
-def first_day(text: str, unit: Unit) -> int | None:
+def _first_day(text: str, unit: Unit) -> int | None:
     """Return the first day of the unit that an id ends with, or None if it names none."""
     # From the end, since the user's own id may contain blanks.
     return _day(text[-_DATE:], unit) if text[-_DATE - 1 : -_DATE] == " " else None

@@ -1,8 +1,7 @@
 """Private cars of an invented city, for maps in which presence is private.
 
-`CarCity` makes the records batch by batch, and states their statistics. Everything is invented.
-
-Homes, work places and trips of private cars, and the records along them.
+`CarCity` makes the records batch by batch: homes, work places and trips, and the records along
+them. Everything is invented.
 
 The city is a square of `CITY_KM`. Homes crowd around its centre, work places more so. Cars differ
 in use: the expected trips of a day follow a gamma distribution, so that some cars stand still on
@@ -23,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.base.arrays import Floats, Ints
-from hexveil.simulation import writing
+from hexveil.simulation.city import check_integer, to_date, write_parquet
 
 LATITUDE, LONGITUDE, ZONE = 21.2, 74.9, "Asia/Kolkata"
 """Of the city's centre, and of its clock: UTC+05:30 all year."""
@@ -43,27 +42,6 @@ SCHEMA = pa.schema(
 )
 _CITY, _HABITS, _DAY = range(3)
 """What a stream of random numbers is for; the first part of its key."""
-
-
-@dataclass(frozen=True)
-class CarStatistics:
-    """Facts of simulated records, which everybody may know.
-
-    Attributes
-    ----------
-    records, cars : int
-        Cars with at least one record.
-    median_records, mean_records : float
-        Of these cars.
-    busiest_tenth : float
-        Share of the records that the busiest tenth of these cars has.
-    """
-
-    records: int
-    cars: int
-    median_records: float
-    mean_records: float
-    busiest_tenth: float
 
 
 @dataclass(frozen=True)
@@ -100,9 +78,9 @@ class CarCity:
 
     def __post_init__(self) -> None:
         for name, most in (("cars", MOST_CARS), ("days", MOST_DAYS), ("seed", 2**63 - 1)):
-            writing.check_integer(name, getattr(self, name), int(name != "seed"), most)
+            check_integer(name, getattr(self, name), int(name != "seed"), most)
         # The class is frozen, and callers may write a date as text.
-        object.__setattr__(self, "start", writing.to_date(self.start))
+        object.__setattr__(self, "start", to_date(self.start))
 
     @property
     def n_batches(self) -> int:
@@ -116,67 +94,38 @@ class CarCity:
                 yield self._batch(day, begin)
 
     def _batch(self, day: int, begin: int) -> pa.RecordBatch:
-        n_cars = min(BLOCK, self.cars - begin)
-        habits = CarHabits.drawn(n_cars, self._stream(_HABITS, begin))
-        date = writing.to_date(self.start) + dt.timedelta(days=day)
-        rng = self._stream(_DAY, day, begin)
-        fixes = Journeys.drawn(habits, rng, is_weekend=date.weekday() >= 5).fixes()
-        speed = fixes.speeds(habits, quarter_levels(self._stream(_CITY)), rng)
-        east, north = (fixes.place - CITY_KM / 2).T / KM_PER_DEGREE
+        n_cars, habits = min(BLOCK, self.cars - begin), self._stream(_HABITS, begin)
+        home, work = (_places(n_cars, spread, habits) for spread in (HOMES_KM, WORK_KM))
+        trips = habits.gamma(USE_SHAPE, TRIPS / USE_SHAPE, n_cars)
+        faster = habits.normal(0.0, OF_CAR, n_cars)
+        date, rng = to_date(self.start) + dt.timedelta(days=day), self._stream(_DAY, day, begin)
+        trip_car, *trips_of_day = _journeys(home, work, trips, rng, is_weekend=date.weekday() >= 5)
+        trip, place, hour = _fixes(*trips_of_day)
+        car = trip_car[trip]
+        across = int(np.ceil(CITY_KM / QUARTER_KM))
+        quarters = self._stream(_CITY).normal(0.0, OF_QUARTER, (across, across))
+        speed = _levels(place, hour, quarters) + faster[car] + rng.normal(0.0, OF_RECORD, hour.size)
+        east, north = (place - CITY_KM / 2).T / KM_PER_DEGREE
         midnight = (date - dt.date(1970, 1, 1)).days * 86_400 - UTC_OFFSET
-        seconds = np.floor(midnight + 3600 * fixes.hour).astype(np.int64)
+        seconds = np.floor(midnight + 3600 * hour).astype(np.int64)
         # Small files would name no car in two ways: ids have a fixed length.
         names = pa.array([f"C{begin + number:07d}" for number in range(n_cars)])
         columns = [
-            names.take(pa.array(fixes.car)),
+            names.take(pa.array(car)),
             pa.array(seconds).cast(pa.timestamp("s", ZONE)),
             pa.array(np.round(LATITUDE + north, 6)),
             pa.array(np.round(LONGITUDE + east / np.cos(np.radians(LATITUDE)), 6)),
-            pa.array(np.round(speed, 1)),
+            pa.array(np.round(np.clip(speed, 0.0, FASTEST), 1)),
         ]
         return pa.record_batch(columns, schema=SCHEMA)
 
-    def write(self, path: Path, progress: Callable[[int], None] = lambda _: None) -> CarStatistics:
-        """Write the records to a file (see `City.write`); `progress` is told the batches done.
-
-        Raises
-        ------
-        InputError
-            If no file of records can have this name.
-        StorageError
-            If the file cannot be written; then nothing of it stays.
-        """
-        of_cars = np.zeros(self.cars, dtype=np.int64)
-
-        def counted() -> Iterator[pa.RecordBatch]:
-            for batch in self.batches():
-                name, count = _counts(batch)
-                of_cars[name] += count
-                yield batch
-
-        writing.write(path, (SCHEMA, counted()), progress)
-        return _statistics(of_cars)
+    def write(self, path: Path, *, progress: Callable[[float], None] = lambda _: None) -> int:
+        """Write the records to a file, and return how many they are: see `City.write`."""
+        batches = self.batches()
+        return write_parquet(path, SCHEMA, batches, lambda done: progress(done / self.n_batches))
 
     def _stream(self, purpose: int, *key: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, purpose, *key])
-
-
-def _counts(batch: pa.RecordBatch) -> tuple[Ints, ...]:
-    """Return the numbers of the cars of a batch, and their records."""
-    result = batch["car"].value_counts()
-    cars = [int(name[1:]) for name in result.field("values").to_pylist()]
-    return np.array(cars, dtype=np.int64), result.field("counts").to_numpy()
-
-
-def _statistics(of_cars: Ints) -> CarStatistics:
-    """Return the facts of records per car."""
-    used = np.sort(of_cars[of_cars > 0])[::-1]
-    if not used.size:
-        return CarStatistics(0, 0, 0.0, 0.0, 0.0)
-    top = used[: max(used.size // 10, 1)].sum() / used.sum()
-    return CarStatistics(
-        int(used.sum()), used.size, float(np.median(used)), float(used.mean()), float(top)
-    )
 
 
 CITY_KM, RECORD_KM, TYPICAL_KMH = 40.0, 0.25, 28.0
@@ -192,113 +141,45 @@ OF_QUARTER, OF_CAR, OF_RECORD = 4.0, 4.0, 12.0
 FASTEST = 130.0
 
 
-@dataclass(frozen=True, eq=False)
-class CarHabits:
-    """Lasting facts of a car; places in km from the south-western corner.
-
-    Attributes
-    ----------
-    home, work : ndarray of float, shape (n_cars, 2)
-    trips : ndarray of float, shape (n_cars,)
-        Expected trips of a working day.
-    speed : ndarray of float, shape (n_cars,)
-        In km/h above that of others.
-    """
-
-    home: Floats
-    work: Floats
-    trips: Floats
-    speed: Floats
-
-    @classmethod
-    def drawn(cls, n_cars: int, rng: np.random.Generator) -> "CarHabits":
-        """Return the habits of so many cars."""
-        return cls(
-            places(n_cars, HOMES_KM, rng),
-            places(n_cars, WORK_KM, rng),
-            rng.gamma(USE_SHAPE, TRIPS / USE_SHAPE, n_cars),
-            rng.normal(0.0, OF_CAR, n_cars),
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Journeys:
-    """Trips of a day.
-
-    Attributes
-    ----------
-    car : ndarray of int, shape (n_trips,)
-    start, end : ndarray of float, shape (n_trips, 2)
-    hour : ndarray of float, shape (n_trips,)
-        Local, of departure.
-    """
-
-    car: Ints
-    start: Floats
-    end: Floats
-    hour: Floats
-
-    @classmethod
-    def drawn(cls, habits: CarHabits, rng: np.random.Generator, *, is_weekend: bool) -> "Journeys":
-        """Return the trips of a day."""
-        n_cars = habits.trips.size
-        n_trips = rng.poisson(habits.trips * (WEEKEND if is_weekend else 1.0))
-        car = np.repeat(np.arange(n_cars), n_trips)
-        turn = np.arange(car.size) - np.repeat(np.cumsum(n_trips) - n_trips, n_trips)
-        is_back = (turn % 2 == 1)[:, None]
-        there, home = habits.work[car], habits.home[car]
-        is_elsewhere = rng.random(car.size) < (1.0 if is_weekend else ELSEWHERE)
-        there[is_elsewhere] = places(int(is_elsewhere.sum()), ELSEWHERE_KM, rng)
-        hour = rng.uniform(6.0, 23.0, car.size)
-        if not is_weekend:
-            hour = np.where(turn == 0, rng.normal(8.0, 1.2, car.size), hour)
-            hour = np.where(turn == 1, rng.normal(17.5, 1.8, car.size), hour)
-        start, end = np.where(is_back, there, home), np.where(is_back, home, there)
-        return cls(car, start, end, np.clip(hour, 0.0, 22.0))
-
-    def fixes(self) -> "Fixes":
-        """Return places and times along the trips, a record each `RECORD_KM`."""
-        reach = np.abs(self.end - self.start)
-        n = 1 + (reach.sum(axis=1) / RECORD_KM).astype(np.int64)
-        trip = np.repeat(np.arange(n.size), n)
-        driven = RECORD_KM * (np.arange(trip.size) - np.repeat(np.cumsum(n) - n, n))
-        east = np.minimum(driven, reach[trip, 0])
-        ahead = np.stack([east, driven - east], axis=1)
-        place = self.start[trip] + np.sign(self.end - self.start)[trip] * ahead
-        return Fixes(self.car[trip], place, self.hour[trip] + driven / TYPICAL_KMH)
-
-
-@dataclass(frozen=True, eq=False)
-class Fixes:
-    """Records without their speeds: car, place in km, local hour."""
-
-    car: Ints
-    place: Floats
-    hour: Floats
-
-    def speeds(self, habits: CarHabits, quarters: Floats, rng: np.random.Generator) -> Floats:
-        """Return speeds in km/h.
-
-        Parameters
-        ----------
-        quarters : ndarray of float, shape (n, n)
-            Levels of the quarters of the city, in km/h above others (`quarter_levels`).
-        """
-        distance = np.hypot(*(self.place - CITY_KM / 2).T)
-        east, north = np.clip(self.place // QUARTER_KM, 0, len(quarters) - 1).astype(np.int64).T
-        rush = 9.0 * np.exp(-((self.hour - 8.5) ** 2) / 2.0)
-        rush += 8.0 * np.exp(-((self.hour - 17.5) ** 2) / 3.0)
-        level = 26.0 + 1.1 * distance + quarters[east, north] - rush * np.exp(-distance / 30.0)
-        own = habits.speed[self.car] + rng.normal(0.0, OF_RECORD, self.hour.size)
-        return np.asarray(np.clip(level + own, 0.0, FASTEST))
-
-
-def places(n: int, spread: float, rng: np.random.Generator) -> Floats:
-    """Return places around the centre of the city, in km."""
+def _places(n: int, spread: float, rng: np.random.Generator) -> Floats:
+    """Return places around the centre of the city, in km from its south-western corner."""
     return np.clip(CITY_KM / 2 + rng.normal(0.0, spread, (n, 2)), 0.01, CITY_KM - 0.01)
 
 
-def quarter_levels(rng: np.random.Generator) -> Floats:
-    """Return the levels of the city's quarters, in km/h above others."""
-    across = int(np.ceil(CITY_KM / QUARTER_KM))
-    return rng.normal(0.0, OF_QUARTER, (across, across))
+def _journeys(
+    home: Floats, work: Floats, trips: Floats, rng: np.random.Generator, *, is_weekend: bool
+) -> tuple[Ints, Floats, Floats, Floats]:
+    """Return the car, start, end and local hour of departure of the trips of a day."""
+    n_trips = rng.poisson(trips * (WEEKEND if is_weekend else 1.0))
+    car = np.repeat(np.arange(trips.size), n_trips)
+    turn = np.arange(car.size) - np.repeat(np.cumsum(n_trips) - n_trips, n_trips)
+    is_back = (turn % 2 == 1)[:, None]
+    there, home = work[car], home[car]
+    is_elsewhere = rng.random(car.size) < (1.0 if is_weekend else ELSEWHERE)
+    there[is_elsewhere] = _places(int(is_elsewhere.sum()), ELSEWHERE_KM, rng)
+    hour = rng.uniform(6.0, 23.0, car.size)
+    if not is_weekend:
+        hour = np.where(turn == 0, rng.normal(8.0, 1.2, car.size), hour)
+        hour = np.where(turn == 1, rng.normal(17.5, 1.8, car.size), hour)
+    start, end = np.where(is_back, there, home), np.where(is_back, home, there)
+    return car, start, end, np.clip(hour, 0.0, 22.0)
+
+
+def _fixes(start: Floats, end: Floats, hour: Floats) -> tuple[Ints, Floats, Floats]:
+    """Return trip, place and local hour of the records along trips, one each `RECORD_KM`."""
+    reach = np.abs(end - start)
+    n = 1 + (reach.sum(axis=1) / RECORD_KM).astype(np.int64)
+    trip = np.repeat(np.arange(n.size), n)
+    driven = RECORD_KM * (np.arange(trip.size) - np.repeat(np.cumsum(n) - n, n))
+    east = np.minimum(driven, reach[trip, 0])
+    ahead = np.stack([east, driven - east], axis=1)
+    return trip, start[trip] + np.sign(end - start)[trip] * ahead, hour[trip] + driven / TYPICAL_KMH
+
+
+def _levels(place: Floats, hour: Floats, quarters: Floats) -> Floats:
+    """Return the usual speed of a place and hour in km/h, by the levels of the city's quarters."""
+    distance = np.hypot(*(place - CITY_KM / 2).T)
+    east, north = np.clip(place // QUARTER_KM, 0, len(quarters) - 1).astype(np.int64).T
+    rush = 9.0 * np.exp(-((hour - 8.5) ** 2) / 2.0) + 8.0 * np.exp(-((hour - 17.5) ** 2) / 3.0)
+    level = 26.0 + 1.1 * distance + quarters[east, north] - rush * np.exp(-distance / 30.0)
+    return np.asarray(level)

@@ -55,7 +55,7 @@ def records() -> pa.Table:
 
 
 def departures() -> pa.Table:
-    """Return one row per flight, wherever it went: aircraft, airline, airport, hour, speed.
+    """Return one row per flight, wherever it went: aircraft, airline, airport, hour, speed, delay.
 
     Raises
     ------
@@ -70,20 +70,9 @@ def departures() -> pa.Table:
             "origin": flights["origin"],
             "hour": pc.cast(flights["hour"], pa.string()),
             "ground speed": _speed(flights),
+            "departure delay": pc.cast(flights["dep_delay"], pa.float64()),
         }
     )
-
-
-def departures_with_delays() -> pa.Table:
-    """Return one row per flight as `departures` does, with its departure delay in minutes.
-
-    Raises
-    ------
-    InputError
-        If the package is not installed.
-    """
-    delay = pc.cast(_flights()["dep_delay"], pa.float64())
-    return departures().append_column("departure delay", delay)
 
 
 def _flights() -> pa.Table:

@@ -42,11 +42,6 @@ def group_hexagons(hexagon: ArrayLike, slot: ArrayLike | None = None) -> "tuple[
     slot : array_like of int, shape (n_cells,), optional
         Local start of each cell's slot in seconds: since midnight where all are below a day
         (hours then form a circle), else since the start of 1970.
-
-    Raises
-    ------
-    InputError
-        If an index is no hexagon, or the hexagons are of several resolutions.
     """
     index = np.asarray(hexagon, dtype=np.uint64)
     ups = _parents(index)
@@ -55,8 +50,6 @@ def group_hexagons(hexagon: ArrayLike, slot: ArrayLike | None = None) -> "tuple[
     effects += [RandomEffect(name, _codes(parent)) for name, parent in ups]
     if slot is not None:
         start = np.asarray(slot, dtype=np.int64)
-        if start.shape != index.shape:
-            raise InputError(f"slot must be one start per cell: {index.size} cells, {start.size}.")
         effects += _in_time(start)
         effects += [
             RandomEffect(f"{name}, same slot", _pairs(_codes(up), start)) for name, up in ups[:1]
@@ -84,9 +77,6 @@ def group_labels(columns: Mapping[str, Sequence[str]]) -> "tuple[RandomEffect, .
     >>> [effect.name for effect in group_labels(cells)]
     ['same airport', 'same hour', 'near in hour']
     """
-    sizes = {len(labels) for labels in columns.values()}
-    if len(sizes) != 1:
-        raise InputError("every column of labels must have one label per cell.")
     codes = {name: _codes(np.asarray(labels, dtype=str)) for name, labels in columns.items()}
     effects = [RandomEffect(f"same {name}", code) for name, code in codes.items()]
     # With two columns a pair of labels is the cell itself, and explains nothing.
@@ -125,19 +115,13 @@ def group_user_counts(effective_users: ArrayLike) -> "tuple[RandomEffect, ...]":
 
 def _parents(index: NDArray[np.uint64]) -> list[tuple[str, NDArray[np.uint64]]]:
     """Return the hexagons one and two resolutions up, named, as far as there are any."""
-    # Resolution and mode are bits of an H3 index; see its specification.
-    level = (index >> np.uint64(52)) & np.uint64(15)
-    mode = index >> np.uint64(59)
-    if index.ndim != 1 or np.any(mode != 1):
-        raise InputError("hexagon must be one H3 cell index per cell; some are not.")
-    if np.unique(level).size > 1:
-        raise InputError("the hexagons of a map must be of one resolution, and these are of more.")
-    resolution = int(level[0]) if level.size else 0
+    # The resolution is four bits of an H3 index; see its specification.
+    resolution = int(index[0] >> np.uint64(52)) & 15 if index.size else 0
+    above = [r for r in (resolution - 1, resolution - 2) if r >= 0]
     try:
-        ups = [(r, hexagons.parents(index, r)) for r in (resolution - 1, resolution - 2) if r >= 0]
+        return [(f"same hexagon at resolution {r}", hexagons.parents(index, r)) for r in above]
     except (ValueError, RuntimeError):
         raise InputError("a cell has no parent hexagon: its index is no H3 cell.") from None
-    return [(f"same hexagon at resolution {r}", parent) for r, parent in ups]
 
 
 def _in_time(start: Ints) -> "list[RandomEffect]":
@@ -196,16 +180,6 @@ class RandomEffect:
     name: str
     label: Ints
     correlation: Floats | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse labels that are not one integer per cell, or a matrix of another size."""
-        if self.label.ndim != 1 or not np.issubdtype(self.label.dtype, np.integer):
-            raise InputError(f"the effect {self.name!r} needs one integer label per cell.")
-        n = np.unique(self.label).size
-        if self.correlation is not None and self.correlation.shape != (n, n):
-            raise InputError(
-                f"the effect {self.name!r} has {n} labels, so its correlation must be {n} by {n}."
-            )
 
     @property
     def informative(self) -> bool:

@@ -26,7 +26,7 @@ import numpy as np
 
 from hexveil.base.arrays import Floats
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.smoothing.user_mean_law import CellDesign, UserMeanSpread, invert_rows
+from hexveil.smoothing.user_mean_law import CellDesign, UserMeanSpread, invert_rows, take_rows
 
 SHARES, WIDE_MULTIPLE = (0.83, 0.15, 0.02), 3.0
 """Shares of the normal law, of the one `WIDE_MULTIPLE` times as wide, and of the uniform law."""
@@ -98,14 +98,6 @@ class CellPrior(ReadOnlyArrays):
             bounds,
         )
 
-    def rows(self, rows: slice) -> "CellPrior":
-        """Return the prior of some of the cells."""
-        offsets = (
-            one[rows] if isinstance(one, np.ndarray) else one
-            for one in (self.offset, self.offset_variance)
-        )
-        return CellPrior(self.log_users[rows], self.own_variance[rows], self.bounds, *offsets)
-
     def masses(self, edges: Floats, centre: float, deviation: float, exponent: float) -> Floats:
         """Return the probability of each bin of the means, shape (n_cells, n_bins).
 
@@ -138,40 +130,6 @@ def _truncated_masses(z: Floats) -> Floats:
     return np.asarray(np.diff(below, axis=1) / np.maximum(below[:, -1:] - below[:, :1], 1e-9))
 
 
-@dataclass(frozen=True, eq=False)
-class _HyperPrior:
-    """Weak prior of (m0, log τ), from the released quantiles."""
-
-    centre: float
-    unit: float
-    log_deviation: float
-    bounds: tuple[float, float]
-
-    @classmethod
-    def of(cls, spread: UserMeanSpread, bounds: tuple[float, float]) -> "_HyperPrior":
-        span = bounds[1] - bounds[0]
-        unit = spread.pooled(span)
-        # The mean of a two-piece normal law whose mode is the released centre.
-        skewed = (spread.above - spread.below) / math.sqrt(2.0 * math.pi)
-        within = sum(spread.within_cells(bounds)) / 2.0
-        between = math.sqrt(max(unit**2 - within**2, (0.3 * unit) ** 2))
-        centre = min(max(spread.centre + skewed, bounds[0]), bounds[1])
-        return cls(centre, unit, math.log(between), bounds)
-
-    def log_density(self, centre: Floats, log_deviation: Floats) -> Floats:
-        a = (centre - self.centre) / (CENTRE_SD * self.unit)
-        b = (log_deviation - self.log_deviation) / LOG_DEVIATION_SD
-        return np.asarray(-0.5 * (a * a + b * b))
-
-    def nodes(
-        self, centres: Floats, log_deviations: Floats, exponents: tuple[float, ...]
-    ) -> tuple[Floats, Floats, Floats]:
-        """Return all combinations as (m0, log τ, κ), with m0 inside the bounds."""
-        within = np.minimum(np.maximum(centres, self.bounds[0]), self.bounds[1])
-        m, t, g = zip(*product(within, log_deviations, exponents), strict=True)
-        return np.array(m), np.array(t), np.array(g)
-
-
 Bins = tuple["CellPrior", "Floats", "Floats"]
 """Prior of a block of cells, edges of its bins of the mean, and likelihood of each bin."""
 
@@ -189,13 +147,20 @@ def fit_parameters(
     spread : UserMeanSpread
     bounds : pair of float
     """
-    hyper = _HyperPrior.of(spread, bounds)
-    centres = hyper.centre + hyper.unit * FIRST_CENTRES
-    log_deviations = hyper.log_deviation + FIRST_DEVIATIONS
+    # The weak prior of (m0, log τ) follows from the released quantiles; its centre is the mean of a
+    # two-piece normal law whose mode is the released one.
+    unit, within = spread.pooled(bounds[1] - bounds[0]), sum(spread.within_cells(bounds)) / 2.0
+    skewed = (spread.above - spread.below) / math.sqrt(2.0 * math.pi)
+    centre = min(max(spread.centre + skewed, bounds[0]), bounds[1])
+    between = math.log(math.sqrt(max(unit**2 - within**2, (0.3 * unit) ** 2)))
+    centres, log_deviations = centre + unit * FIRST_CENTRES, between + FIRST_DEVIATIONS
     for k in range(ROUNDS):
-        m, t, g = hyper.nodes(centres, log_deviations, EXPONENTS if k else FIRST_EXPONENTS)
+        inside = np.minimum(np.maximum(centres, bounds[0]), bounds[1])
+        grid = product(inside, log_deviations, EXPONENTS if k else FIRST_EXPONENTS)
+        m, t, g = map(np.array, zip(*grid, strict=True))
+        a, b = (m - centre) / (CENTRE_SD * unit), (t - between) / LOG_DEVIATION_SD
         cells = _some_cells(blocks, FIRST_CELLS if k == 0 else MOST_CELLS)
-        weight, log_evidence = _weights(cells, hyper, m, t, g)
+        weight, log_evidence = _weights(cells, -0.5 * (a * a + b * b), m, t, g)
         centres = _around(m, weight, float(centres[1] - centres[0]))
         log_deviations = _around(t, weight, float(log_deviations[1] - log_deviations[0]))
     return MapParameters(m, np.exp(t), g, weight, log_evidence)
@@ -205,14 +170,14 @@ def _some_cells(blocks: Sequence[Bins], most: int) -> list[Bins]:
     """Return at most so many of the cells, evenly spaced."""
     step = max(1, -(-sum(likelihood.shape[0] for _, _, likelihood in blocks) // most))
     rows = slice(None, None, step)
-    return [(prior.rows(rows), edges[rows], seen[rows]) for prior, edges, seen in blocks]
+    return [(take_rows(prior, rows), edges[rows], seen[rows]) for prior, edges, seen in blocks]
 
 
 def _weights(
-    cells: list[Bins], hyper: _HyperPrior, m: Floats, t: Floats, g: Floats
+    cells: list[Bins], log_prior: Floats, m: Floats, t: Floats, g: Floats
 ) -> tuple[Floats, float]:
     """Return the posterior weight of each node, and the largest log density."""
-    log_weight = hyper.log_density(m, t)
+    log_weight = log_prior.copy()
     for prior, edges, likelihood in cells:
         for k, node in enumerate(zip(m, np.exp(t), g, strict=True)):
             evidence = np.sum(likelihood * prior.masses(edges, *map(float, node)), axis=1)

@@ -50,6 +50,7 @@ from hexveil.smoothing.user_mean_law import (
     UserMeanLaw,
     UserMeanSpread,
     refine,
+    take_rows,
 )
 
 SPREAD_MULTIPLES = ((1.0, 0.5), (0.5, 0.25), (2.0, 0.25))
@@ -236,7 +237,9 @@ def fit(
     """
     prior = CellPrior.of(design, spread, bounds)
     blocks = [
-        _Block.of([_some(look, rows) for look in looks], design.rows(rows), spread, bounds)
+        _Block.of(
+            [take_rows(look, rows) for look in looks], take_rows(design, rows), spread, bounds
+        )
         for rows in _blocks(design.users.size)
     ]
     if not blocks:
@@ -286,7 +289,7 @@ class _FittedPrior:
         spread: UserMeanSpread,
         bounds: tuple[float, float],
     ) -> "_FittedPrior":
-        priors = [prior.rows(rows) for rows in _blocks(prior.log_users.size)]
+        priors = [take_rows(prior, rows) for rows in _blocks(prior.log_users.size)]
         bins = [(own, *block) for own, block in zip(priors, seen, strict=True)]
         return cls(priors, fit_parameters(bins, spread, bounds))
 
@@ -372,11 +375,6 @@ def posterior_masses(
         product = likelihood * prior.masses(edges, *map(float, node))
         total += weight * product / (np.sum(product, axis=1, keepdims=True) + 1e-300)
     return np.asarray(total / np.sum(total, axis=1, keepdims=True))
-
-
-def _some(look: ClippedLook, rows: slice) -> ClippedLook:
-    ends = look.lower[rows], look.upper[rows]
-    return ClippedLook(look.noisy[rows], *ends, look.scale[rows], look.is_gaussian)
 
 
 def _blocks(n_cells: int) -> Iterator[slice]:

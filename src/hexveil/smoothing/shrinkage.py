@@ -77,7 +77,7 @@ class Smoothed:
 
 
 @single_blas_thread()
-def smooth(  # noqa: PLR0913  a public door, most of it by keyword
+def smooth(  # noqa: PLR0913  most of it by keyword
     noisy: ArrayLike,
     scale: ArrayLike,
     groupings: Iterable[RandomEffect] = (),
@@ -115,7 +115,7 @@ def smooth(  # noqa: PLR0913  a public door, most of it by keyword
     Raises
     ------
     InputError
-        If there are fewer than two cells, or arguments do not fit together.
+        If there are fewer than two cells.
 
     Examples
     --------
@@ -123,21 +123,23 @@ def smooth(  # noqa: PLR0913  a public door, most of it by keyword
     >>> float(np.ptp(done.estimate)) < 1.0
     True
     """
-    limits = worst_bias, lower, upper
-    y, b, worst, low, high = _checked(noisy, scale, *limits)
+    y = np.atleast_1d(np.asarray(noisy, dtype=np.float64))
+    if y.size < 2:
+        raise InputError(
+            f"smoothed needs more than one cell to borrow from, and the map has {y.size}; "
+            "ask for raw alone, or for a finer grid."
+        )
+    if typical_bias is None:
+        typical_bias = TYPICAL_BIAS_SHARE * np.asarray(worst_bias)
+    per_cell = scale, typical_bias, effective_users, lower, upper
+    b, t, users, low, high = (
+        np.broadcast_to(np.asarray(one, np.float64), y.shape) for one in per_cell
+    )
     # From here on the scale of noise of variance 2 b², whatever its law.
     b = b / np.sqrt(2.0) if gaussian else b
-    t = (
-        TYPICAL_BIAS_SHARE * worst
-        if typical_bias is None
-        else _per_cell("typical_bias", typical_bias, y.size)
-    )
-    if np.any((t < 0) | ~np.isfinite(t)):
-        raise InputError("typical_bias must be finite and not negative in every cell.")
-    prior_width = _prior_width(_per_cell("effective_users", effective_users, y.size))
+    # The variance of each cell's own deviation, the middle cell's being one.
+    prior_width = np.median(users) / users
     effects = drop_uninformative(list(groupings))
-    if any(effect.label.size != y.size for effect in effects):
-        raise InputError(f"every effect must label the map's {y.size} cells.")
     # Constants carry no information: two noisy numbers are needed to estimate any variance.
     if np.count_nonzero(b) < 2:
         return _without_smoothing(y, b, t, (low, high), GAUSSIAN95 if gaussian else LAPLACE95)
@@ -169,13 +171,6 @@ def smooth(  # noqa: PLR0913  a public door, most of it by keyword
     )
 
 
-def _prior_width(effective_users: Floats) -> Floats:
-    """Return the variance of each cell's own deviation, the middle cell's being one."""
-    if np.any((effective_users <= 0) | np.isinf(effective_users)):
-        raise InputError("effective_users must be finite and above zero in every cell.")
-    return np.asarray(np.median(effective_users) / effective_users)
-
-
 def _widen_for_bias(points: Floats, bias_sd: Floats) -> Floats:
     """Return low, middle and high of each cell, widened for a bias of a standard deviation."""
     low, middle, high = points.T
@@ -185,38 +180,6 @@ def _widen_for_bias(points: Floats, bias_sd: Floats) -> Floats:
         middle + np.hypot(high - middle, bias_half_width),
     )
     return np.stack((ends[0], middle, ends[1]), axis=1)
-
-
-def _per_cell(name: str, value: ArrayLike, n: int) -> Floats:
-    """Return one finite or infinite number per cell."""
-    array = np.asarray(value, dtype=np.float64)
-    if array.shape not in {(), (n,)}:
-        raise InputError(f"{name} must be one number or one per cell ({n}), got {array.shape}.")
-    if np.isnan(array).any():
-        raise InputError(f"{name} must be a number in every cell.")
-    return np.broadcast_to(array, (n,)).astype(np.float64)
-
-
-def _checked(
-    noisy: ArrayLike, scale: ArrayLike, worst: ArrayLike, lower: ArrayLike, upper: ArrayLike
-) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """Return the arguments as arrays of one length; raise InputError where they do not fit."""
-    y = np.atleast_1d(np.asarray(noisy, dtype=np.float64))
-    if y.ndim != 1 or y.size < 2:
-        raise InputError(
-            f"smoothed needs more than one cell to borrow from, and the map has {y.size}; "
-            "ask for raw alone, or for a finer grid."
-        )
-    b, bias = _per_cell("scale", scale, y.size), _per_cell("worst_bias", worst, y.size)
-    low, high = _per_cell("lower", lower, y.size), _per_cell("upper", upper, y.size)
-    for name, array in (("scale", b), ("worst_bias", bias)):
-        if np.any((array < 0) | np.isinf(array)):
-            raise InputError(f"{name} must be finite and not negative in every cell.")
-    if not np.isfinite(y).all():
-        raise InputError("noisy must be finite in every cell.")
-    if np.any(low > high):
-        raise InputError("lower must not exceed upper in any cell.")
-    return y, b, bias, low, high
 
 
 def _centre_and_unit(y: Floats, b: Floats) -> tuple[float, float]:

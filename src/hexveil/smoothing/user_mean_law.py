@@ -9,8 +9,9 @@ Quantiles of laws in bins, and bins that follow a law: a row for each cell.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -87,15 +88,15 @@ class CellDesign(ReadOnlyArrays):
         sums = weight.once("design", lambda: weight.occupancy.map_cells(work))
         return cls(weight.occupancy.users_per_cell, *sums)
 
-    def rows(self, rows: slice) -> "CellDesign":
-        """Return the facts of some of the cells."""
-        return CellDesign(
-            self.users[rows],
-            self.weight_squares[rows],
-            self.share_squares[rows],
-            self.difference_squares[rows],
-            self.difference[rows],
-        )
+
+T = TypeVar("T", bound=ReadOnlyArrays)
+
+
+def take_rows(arrays: T, rows: slice) -> T:
+    """Return a dataclass of arrays with an entry per cell, of some of the cells."""
+    columns = {field.name: getattr(arrays, field.name) for field in fields(arrays)}  # type: ignore[arg-type]  # all are dataclasses
+    some = {name: one[rows] for name, one in columns.items() if isinstance(one, np.ndarray)}
+    return replace(arrays, **some)  # type: ignore[type-var]  # all are dataclasses
 
 
 def _design_sums(pairs: Pairs, *, weights: PairColumn, records: Ints) -> tuple[Floats, ...]:

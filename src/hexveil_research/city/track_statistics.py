@@ -39,8 +39,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hexveil.base import hexagons
-from hexveil.simulation.city import City
-from hexveil.simulation.city.feed import TIMEZONE
+from hexveil.simulation.city import TIMEZONE, City
 
 Row = tuple[str, float | None, float]
 

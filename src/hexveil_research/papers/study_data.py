@@ -107,9 +107,8 @@ def of_records(data: Dataset, name: str, cell: CellSelector = None) -> StudyData
     data : Dataset
     name : str
         Of the records, for titles.
-    cell : str, int or tuple, optional
-        Of figures on one cell: its name, its number from 0, or its parts; by default the cell of
-        most users.
+    cell : str or int, optional
+        Of figures on one cell: its name or its number from 0; by default the cell of most users.
     """
     facts = data.public
     own = StudyData(

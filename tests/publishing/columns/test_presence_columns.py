@@ -107,23 +107,23 @@ def test_neighbours_differ_in_one_unit_in_all_columns():
         assert len(left) == 1
 
 
-def sums(column, ids="s", but=None, **options):
-    """Return a data set of sums of 30 sensors, with ids of its own."""
-    rows = [(u, ward) for u in range(30) for ward in WARDS[:2] if u != but]
+def apart(column, ids="s", but=None, **options):
+    """Return a data set of 30 sensors with two records in each of two wards, and ids of its own."""
+    rows = [(u, ward) for u in range(30) for ward in WARDS[:2] if u != but] * 2
     table = {
         "ward": [ward for _, ward in rows],
         "user": [f"{ids}{u}" for u, _ in rows],
-        "n": [2] * len(rows),
-        "sum": [20.0 + u for u, _ in rows],
+        "value": [10.0 + u / 2 for u, _ in rows],
+        "time": [1_795_176_000] * len(rows),
     }
     given = {"cells": READ["cells"], "protect": "presence", "bounds": BOUNDS[column]} | options
-    return hv.from_sums(pa.table(table), **given)
+    return hv.read(pa.table(table), user="user", value="value", repeats="keep", **given)
 
 
 def test_ids_of_columns_need_not_match():
     """A vehicle is one unit of each data set, under any id; the sum is booked for any unit."""
     every, fewer = (
-        hv.combine_columns({"pm25": sums("pm25", "a", but), "no2.air": sums("no2.air", "b", but)})
+        hv.combine_columns({"pm25": apart("pm25", "a", but), "no2.air": apart("no2.air", "b", but)})
         for but in (None, 9)
     )
     for column in BOUNDS:
@@ -137,8 +137,9 @@ def test_ids_of_columns_need_not_match():
 
 def test_columns_of_other_declarations_do_not_combine(dataset):
     """What a release has once must be declared alike; the sentence says what is not."""
-    days = {"privacy_unit": "user-day", "dates": ("2026-11-20", "2026-11-21")}
-    first, dated = sums("pm25"), sums("pm25", **days)
+    days = {"privacy_unit": "user-day", "time": "time", "timezone": "UTC"}
+    two, three = (hv.Select(dates=("2026-11-20", f"2026-11-2{end}")) for end in (1, 2))
+    first, dated = apart("pm25"), apart("pm25", **days, select=two)
     public = hv.from_sums(
         pa.table({"ward": ["w0"], "user": ["a"], "n": [1], "sum": [3.0]}), bounds=(0, 9),
         min_users=1, cells=hv.Labels("ward"), accept_single_records=True,
@@ -147,10 +148,10 @@ def test_columns_of_other_declarations_do_not_combine(dataset):
     other_clock = replace(dated, public=replace(dated.public, identity=identity))
     in_use = replace(first.public, grid=replace(first.public.grid, is_in_use=False))
     pairs = (
-        (first, sums("pm25", cells=hv.Labels("ward", values=WARDS[:3])), "their cells"),
+        (first, apart("pm25", cells=hv.Labels("ward", values=WARDS[:3])), "their cells"),
         (first, replace(first, public=in_use), "their cells"),
         (first, dated, "the privacy unit"),
-        (dated, sums("pm25", **days | {"dates": ("2026-11-20", "2026-11-22")}), "declared days"),
+        (dated, apart("pm25", **days, select=three), "declared days"),
         (dated, other_clock, "the clock of their days"),
         (first, public, "the privacy model"),
         (public, first, "the privacy model"),

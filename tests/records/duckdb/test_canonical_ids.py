@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from examples import examples
 from hexveil.base.errors import InputError
 from hexveil.ledger.unit_losses import NORMALISATION
-from hexveil.model.cells import Cells, Labels
+from hexveil.model.cells import Labels
 from hexveil.records import from_sums, units
-from hexveil.records.duckdb import file_groups
+from hexveil.records.duckdb import cached_reading
 from hexveil.records.read import read
 from hexveil.records.select import Select
 from hexveil.records.sources import cache
@@ -53,6 +53,9 @@ KINDS = {
 }  # fmt: skip
 
 
+SUMS = {"cell": "x", "n": 1, "sum": 1.0}
+
+
 def table(ids):
     """Return a record for each id."""
     return pa.table({"bus": ids, "v": [1.0] * len(ids), "w": ["x"] * len(ids)})
@@ -66,35 +69,19 @@ def ids_of(source, **more):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_id_has_one_text_whatever_its_type(kind):
-    """Whole numbers, floats and decimals of any scale are digits; all else is as it stands."""
+    """Whole numbers, floats and decimals of any scale are digits; all else is as it stands.
+
+    So it is in a field of a struct, where the engine reads it, and in a table of sums.
+    """
     ids, expected = KINDS[kind]
     assert ids_of(table(ids)) == expected
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_id_of_a_table_of_sums_has_the_same_text(kind):
-    """Sums that were made elsewhere book their losses under the same ids."""
-    ids, expected = KINDS[kind]
-    size = len(ids)
-    sums = pa.table({"cell": ["x"] * size, "user": ids, "n": [1] * size, "sum": [1.0] * size})
+    sums = pa.table({"user": ids} | {k: [v] * len(ids) for k, v in SUMS.items()})
     found = from_sums(sums, bounds=(0, 65), min_users=1)
     assert [name.decode() for name in found.units.ids()] == expected
-
-
-NESTED = [
-    kind for kind in KINDS if "dictionary" not in kind and kind not in ("long decimal", "half")
-]
-"""Kinds that a struct may hold where the engine reads it."""
-
-
-@pytest.mark.parametrize("kind", NESTED)
-def test_a_nested_id_has_the_same_text(kind):
-    """A field of a struct is as its type says."""
-    ids, expected = KINDS[kind]
-    inside = pa.StructArray.from_arrays([ids], ["id"])
-    rows = table(inside)
-    found = read(rows, user="bus.id", select=Select(min_users=1), **WARD)
-    assert [name.decode() for name in found.units.ids()] == expected
+    if "dictionary" not in kind and kind not in ("long decimal", "half"):
+        rows = table(pa.StructArray.from_arrays([ids], ["id"]))
+        found = read(rows, user="bus.id", select=Select(min_users=1), **WARD)
+        assert [name.decode() for name in found.units.ids()] == expected
 
 
 @pytest.mark.parametrize(
@@ -191,7 +178,7 @@ def test_the_cache_keeps_no_id_of_another_form(tmp_path, monkeypatch):
     asked = {"cache": tmp_path / "cache", "version": "1"}
     assert ids_of(tmp_path / "r.parquet", **asked) == ["7", "8"]
     before = {entry.query for entry in cache.CacheFolder.open(tmp_path / "cache").entries()}
-    monkeypatch.setattr(file_groups, "CANONICAL_IDS", 1)
+    monkeypatch.setattr(cached_reading, "CANONICAL_IDS", 1)
     ids_of(tmp_path / "r.parquet", **asked)
     after = {entry.query for entry in cache.CacheFolder.open(tmp_path / "cache").entries()}
     assert len(before | after) == 2
@@ -253,20 +240,6 @@ def test_a_nested_column_is_no_label(kind):
     rows = table(pa.array(["a", "b"])).append_column("m", NO_IDS[kind][0])
     with pytest.raises(InputError, match="label: the column 'm' is nested"):
         read(rows, user="bus", **{**WARD, "cells": Labels("m")})
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("size", [3, 320_000])
-def test_one_csv_of_two_writers_has_one_unit_for_each_vehicle(size, tmp_path):
-    """Rows that went through a float column and rows that did not, few and many of them."""
-    rows = [f"{k % 90}{'.0' if k % 2 else ''},{k % 60},21.2,72.8" for k in range(size)]
-    (tmp_path / "r.csv").write_text("\n".join(["bus,v,lat,lon", *rows]))
-    found = read(
-        tmp_path / "r.csv", user="bus", value="v", lat="lat", lon="lon", bounds=(0, 65),
-        cells=Cells(7, timeslot=None), select=Select(min_users=1),
-        accept_single_records=True,
-    )  # fmt: skip
-    assert sorted(int(name) for name in found.units.ids()) == [*range(min(size, 90))]
 
 
 ALIKE = ["7", "007", "+7", " 7", "7e0", "8", "bus 7", "0x7", "8.50", "08.5", "9", "1e9"]

@@ -1,8 +1,7 @@
-"""What a driver does in the test of a cluster: read, plan, release, while a worker is killed.
+"""What a driver does in the test of a cluster: read, while a worker is killed.
 
-Run as a program: master's address, folder, and the process groups of the three workers: one is
-killed while records are read, another while they are released. What it found is written to
-found.json.
+Run as a program: master's address, folder, and the process groups of the workers. What it found is
+written to found.json.
 """
 
 import json
@@ -28,13 +27,12 @@ SETTINGS = {
     "spark.executor.memory": "600m",
     "spark.executor.extraJavaOptions": JAVA,
     "spark.driver.extraJavaOptions": JAVA,
-    # The third worker takes the place of the first that is killed.
+    # The third worker takes the place of the one that is killed.
     "spark.cores.max": "2",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.files.maxPartitionBytes": "50k",
-    "spark.hexveil.pairsOnDriver": "100",
 }
 
 
@@ -67,13 +65,6 @@ def read(folder, source=None, **engine):
     )
 
 
-def planned(dataset):
-    """Return the plan that is released."""
-    import hexveil as hv  # noqa: PLC0415  slow to import
-
-    return hv.plan(dataset, epsilon=2, method="per-cell", advise=False)
-
-
 class Killer(threading.Thread):
     """Kills a worker as soon as tasks run.
 
@@ -96,11 +87,6 @@ class Killer(threading.Thread):
         """Return the folders of the workers that have an executor."""
         return [folder for folder in self._workers if any(folder.glob("app-*/*"))]
 
-    def freeze(self):
-        """Stop all executors where they stand: none can end a task that it is given."""
-        for folder in self.busy():
-            os.killpg(self._workers[folder], signal.SIGSTOP)
-
     def run(self):
         """Wait, kill, and note how many tasks ran then."""
         running = 0
@@ -108,20 +94,25 @@ class Killer(threading.Thread):
             stages = map(self._tracker.getStageInfo, self._tracker.getActiveStageIds())
             running = sum(stage.numActiveTasks for stage in stages if stage is not None)
             time.sleep(0.005)
-        killed, *others = self.busy()
-        os.killpg(self._workers.pop(killed), signal.SIGKILL)
-        for folder in others:
-            os.killpg(self._workers[folder], signal.SIGCONT)
+        os.killpg(self._workers.pop(self.busy()[0]), signal.SIGKILL)
         self.tasks = running
+
+
+def counted(dataset):
+    """Return the cells, counts and sums of a data set."""
+    occupancy = dataset.occupancy
+    return {
+        "cells": list(dataset.public.cells.names()),
+        "ids": list(map(str, dataset.units.ids())),
+        "rules": [list(rule) for rule in dataset.public.rules.items()],
+        "records": occupancy.records_per_cell.tolist(),
+        "sums": dataset.sums.total.tolist(),
+    }
 
 
 def main(master, folder, *workers):
     """Do the job, and write what was found."""
     from pyspark.sql import SparkSession  # noqa: PLC0415
-
-    import hexveil as hv  # noqa: PLC0415  slow to import
-    from hexveil.planning.moment_tables import allocation_of  # noqa: PLC0415
-    from hexveil.publishing.pipeline import private_sums  # noqa: PLC0415
 
     warnings.simplefilter("ignore", FutureWarning)  # of pandas 3, which hexveil does not use
     builder = SparkSession.builder.master(master)
@@ -132,29 +123,7 @@ def main(master, folder, *workers):
     workers = {folder / f"worker-{number}": int(group) for number, group in enumerate(workers)}
     reading = Killer(spark.sparkContext, workers, tasks=2)
     reading.start()
-    dataset = read(folder, engine=spark)
-    killed = {"reading": reading.tasks}
-    plan = planned(dataset)
-    book = hv.Ledger(folder / "ledger.sqlite", dataset="buses", budget=10)
-    releasing = Killer(spark.sparkContext, workers, tasks=1)
-    releasing.freeze()
-    releasing.start()
-    shown = hv.release(dataset, plan, ledger=book, accept_noise=True)
-    killed["release"] = releasing.tasks
-    again = hv.release(dataset, plan, ledger=book, accept_noise=True)
-    (mean,) = allocation_of(plan, dataset.public.lattice).statistics
-    found = {
-        "killed while tasks ran": killed,
-        "kind": type(dataset.occupancy).__name__,
-        "records": dataset.occupancy.records_per_cell.tolist(),
-        "losses": plan.losses().tolist(),
-        "statistic": mean.measure(private_sums(dataset))[0].tolist(),
-        "noisy": shown.table["mean_noisy"].to_pylist(),
-        "again": again.table["mean_noisy"].to_pylist(),
-        "replayed": [shown.replayed, again.replayed],
-        "left": float(book.remaining),
-        "epsilon": float(plan.epsilon),
-    }
+    found = counted(read(folder, engine=spark)) | {"tasks when killed": reading.tasks}
     (folder / "found.json").write_text(json.dumps(found), encoding="utf-8")
     spark.stop()
 

@@ -10,10 +10,8 @@ import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from publishing import measuring
 from records.spark import cluster_job
 
 START = 240
@@ -96,7 +94,7 @@ def records(tmp_path_factory):
 
 @pytest.mark.usefixtures("spark_programs")
 def test_workers_killed_in_mid_job_change_nothing(records, tmp_path):
-    """Others do their part: the same losses and sums as on one machine, booked once."""
+    """Others do its part: the same counts and sums as on one machine."""
     for file in records.glob("*.parquet"):
         (tmp_path / file.name).symlink_to(file)
     with cluster(tmp_path) as (address, workers):
@@ -110,18 +108,7 @@ def test_workers_killed_in_mid_job_change_nothing(records, tmp_path):
         )
         assert done.returncode == 0, done.stderr[-3000:]
         ended = [worker.poll() for worker in workers]
-        assert sorted(ended, key=str) == [-signal.SIGKILL, -signal.SIGKILL, None]
+        assert sorted(ended, key=str) == [-signal.SIGKILL, None, None]
     found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
-    assert found["killed while tasks ran"]["reading"] >= 2
-    assert found["killed while tasks ran"]["release"] >= 1
-    assert found["kind"] == "DistributedOccupancy"
-
-    here = cluster_job.read(records)
-    plan = cluster_job.planned(here)
-    statistic = measuring.statistic(here, plan)
-    assert found["records"] == here.occupancy.records_per_cell.tolist()
-    np.testing.assert_array_equal(found["losses"], plan.losses())
-    assert found["statistic"] == statistic.tolist()
-    assert found["noisy"] == found["again"]
-    assert found["replayed"] == [False, True]
-    assert found["left"] == pytest.approx(10 - found["epsilon"], abs=1e-9)
+    assert found.pop("tasks when killed") >= 2
+    assert found == cluster_job.counted(cluster_job.read(records))

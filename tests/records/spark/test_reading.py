@@ -2,11 +2,13 @@
 
 import os
 import re
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import hexveil as hv
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.model.cells import Cells, Labels
 from hexveil.records.read import read
@@ -144,7 +146,11 @@ def test_variants_are_read_as_json(spark):
     [
         ({"engine": "duckdb"}, "reads no Spark DataFrame"),
         ({"engine": 7}, "engine must be"),
-        ({"cache": "folder"}, "DataFrames and addresses are read each time"),
+        ({"cache": "folder", "version": "1"}, "cache is for records that DuckDB reads"),
+        (
+            {"protect": "presence", "cells": Labels("w", values=["x"]), "max_repeats": 0.2},
+            'protect "presence" is for records that DuckDB reads',
+        ),
         ({"version": {"*": "1"}}, "version by files is for a cache"),
     ],
 )
@@ -159,7 +165,6 @@ def test_sessions_of_spark_connect_are_taken_as_they_are(monkeypatch):
     from pyspark.errors import PySparkException  # noqa: PLC0415  only where Spark is
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
-    from hexveil.records.spark import session as remote  # noqa: PLC0415
     from hexveil.records.spark.session import session_of  # noqa: PLC0415
 
     client = {"__module__": "pyspark.sql.connect.session"}
@@ -167,11 +172,6 @@ def test_sessions_of_spark_connect_are_taken_as_they_are(monkeypatch):
     session = type("SparkSession", (), client | {"conf": settings})()
     frame = type("DataFrame", (), client | {"sparkSession": session})()
     assert session_of(None, frame) is session_of(session, table()) is session
-    # No context, no number of parts: nothing of these is asked of a client.
-    assert remote.n_cores(session) is remote.n_partitions(frame) is None
-    assert remote.checkpoint_folder(session) is None
-    with remote.sent_to_tasks(frame, (7,)) as load:
-        assert load() == (7,)
     odd = type("SparkSession", (), {"__module__": "pyspark.elsewhere"})()
     with pytest.raises(InputError, match="a session of Spark is needed, got SparkSession"):
         reading(table(), engine=odd)
@@ -226,39 +226,10 @@ def test_nanoseconds_are_read_or_refused_in_one_sentence(spark, tmp_path):
 
 
 def test_nothing_is_kept_in_spark_after_reading(spark):
-    """Stored pairs are let go, here and where reading is refused."""
+    """Counts are let go, here and where reading is refused."""
     reading(spark.createDataFrame(repeated()))
     outcome(reading, spark.createDataFrame(repeated()), select=Select(min_users=99))
     assert len(spark.sparkContext._jsc.getPersistentRDDs()) == 0
-
-
-def test_settings_are_obeyed(spark, monkeypatch):
-    """Too many pairs for the driver stay in Spark; a size that is none is refused."""
-    frame = spark.createDataFrame(repeated())
-    asked = []
-
-    def stay(counted):
-        asked.append(counted)
-        raise NotImplementedError
-
-    monkeypatch.setattr("hexveil.records.spark.reading._distributed", stay)
-    try:
-        spark.conf.set("spark.hexveil.pairsOnDriver", "3")
-        with pytest.raises(NotImplementedError):
-            reading(frame, cells=Cells(7, "1h", WARSAW))
-        spark.conf.set("spark.hexveil.pairsOnDriver", "many")
-        with pytest.raises(InputError, match="must be a whole number"):
-            reading(frame)
-    finally:
-        spark.conf.unset("spark.hexveil.pairsOnDriver")
-    (counted,) = asked
-    # Kept until the pairs are made: else the records would be read once more for these.
-    assert counted.tally.is_cached
-    assert repr(counted) == "CountedPairs(private)"
-    pairs = counted.pairs.collect()
-    assert len(pairs) == counted.per_cell.sum()
-    assert counted.pairs.columns == ["cell", "unit", "n", "total", "total_sq"]
-    counted.tally.unpersist()
 
 
 def test_labels_are_recounted(spark):
@@ -271,3 +242,33 @@ def test_labels_are_recounted(spark):
     (side,) = found.recount((Labels("side"),), "user")
     assert side.cells.labels == {"side": ("l", "r")}
     assert side.occupancy.n.tolist() == [1, 1, 1, 1, 1, 1]
+
+
+def test_counts_come_in_parts(spark, monkeypatch):
+    """Of more rows than are fetched at once each comes with its user, in one part of several."""
+    from hexveil.records.spark import reading as by_spark  # noqa: PLC0415  only where Spark is
+
+    monkeypatch.setattr(by_spark, "ROWS_AT_ONCE", 2)
+    for more in ({}, {"statistics": "p50"}, {"repeats": "keep"}):
+        agree(reading, repeated(), spark, cells=Cells(7, "1h", WARSAW), **more)
+
+
+def test_a_grid_without_cells_is_counted_as_none(spark):
+    """Other grids are counted one by one; where none has enough users, there is none."""
+    recount = reading(repeated(), engine=spark, cells=Cells(7, "1h", WARSAW)).public.recount
+    rules = replace(recount.request.rules, select=Select(min_users=1000))
+    nowhere = replace(recount, request=replace(recount.request, rules=rules))
+    assert list(nowhere((Cells(6, "2h", WARSAW),), "user")) == [None]
+
+
+def test_a_release_becomes_a_table_of_spark(spark, tmp_path):
+    """Every column of the numbers is there, under its name."""
+    dataset = reading(repeated(), cells=Cells(7, "1h", WARSAW))
+    plan = hv.plan(dataset, epsilon=6, advise=False)
+    book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=10)
+    shown = hv.release(dataset, plan, ledger=book, accept_noise=True)
+    frame = shown.to_spark(spark)
+    assert frame.columns == shown.table.column_names
+    assert [row["mean_raw"] for row in frame.collect()] == shown.table["mean_raw"].to_pylist()
+    with pytest.raises(InputError, match="to_spark needs a Spark session, got NoneType"):
+        shown.to_spark(None)

@@ -43,7 +43,7 @@ def foreign_files(folder):
 
 
 def test_files_that_spark_does_not_read_are_read_by_tasks(spark, tmp_path):
-    """Each by one: with columns of folders, with other types, and with a cache."""
+    """Each by one: with columns of folders, and with other types."""
     source = foreign_files(tmp_path / "days")
     given = {
         "user": "bus", "value": "speed", "bounds": (0, 65), "time": "time", "timezone": "UTC",
@@ -52,24 +52,3 @@ def test_files_that_spark_does_not_read_are_read_by_tasks(spark, tmp_path):
     }  # fmt: skip
     told = agree(read, source, spark, **given)
     assert told["labels"] == {"day": ("0", "1")}
-    cached = given | {"cache": tmp_path / "cache", "version": "1"}
-    assert agree(read, source, spark, **cached)["totals"] == told["totals"]
-
-
-def test_no_time_stops_a_reading_under_private_presence(spark, tmp_path):
-    """Whether a file has times in milliseconds beyond calendars is not told."""
-    told = []
-    for rows in with_odd(*COLUMNS["milliseconds beyond calendars"]):
-        pq.write_table(rows, tmp_path / "r.parquet")
-        found = [
-            read(
-                tmp_path / "r.parquet", engine=engine, protect="presence", user="bus",
-                value="speed", bounds=(0, 65), time="time", cells=Labels("ward", values=["x", "y"]),
-            )
-            for engine in (None, spark)
-        ]  # fmt: skip
-        there = found[1].pairs.collect()
-        assert sorted(there.mean) == sorted(found[0].pairs.mean)
-        told.append(sorted(there.mean))
-        found[1].close()
-    assert told[0] == told[1]

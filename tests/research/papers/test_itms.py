@@ -7,8 +7,8 @@ import pytest
 
 import hexveil as hv
 from hexveil import theory
+from hexveil.evaluation import evaluate
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.simulation.cell_evaluation import evaluate
 from hexveil_research.papers import itms
 from hexveil_research.papers.comp_setting import comp_setting
 from hexveil_research.papers.exponential_mechanism import (

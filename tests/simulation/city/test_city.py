@@ -1,7 +1,6 @@
 """The city's door: what it takes, what it promises about its records."""
 
 import datetime as dt
-import json
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +13,7 @@ from scipy.sparse.csgraph import connected_components
 
 import hexveil as hv
 from examples import examples
-from hexveil.simulation import writing
-from hexveil.simulation.city import City, feed, fleet, motion, streets
+from hexveil.simulation.city import SCHEMA, City, fleet, motion, streets, write_parquet
 
 
 def table(city):
@@ -40,7 +38,7 @@ def test_any_city_has_sound_records(users, days, seed, interval):
     """Of any size and seed: the columns, whole plates, speeds in bounds, times in the days."""
     city = City(users, days, seed, "2024-02-28", interval)
     records = table(city)
-    assert records.schema == city.schema
+    assert records.schema == SCHEMA
     assert len(pc.unique(records["license_plate"])) <= users
     speed = np.asarray(records["speed"])
     assert ((speed >= 0) & (speed <= 65)).all()
@@ -66,21 +64,11 @@ def test_more_days_begin_with_the_same_days():
     assert [a.equals(b) for a, b in zip(short, long[: len(short)], strict=True)] == [True] * 2
 
 
-def test_batches_do_not_depend_on_their_order():
-    """Each day of each block can be had alone, in any order."""
-    city = City(users=9, days=2, seed=2, interval=1)
-    expected = list(city.batches())
-    blocks = city.n_batches // city.days
-    assert blocks > 1
-    for place in reversed(range(city.n_batches)):
-        assert city.batch(place // blocks, place % blocks).equals(expected[place])
-
-
 @pytest.mark.slow
 def test_a_bus_is_at_one_place_at_a_time(week):
     """Records of one bus at one time are exact repeats, of a small share."""
     week = week.slice(5_000, 20_000)
-    unique = week.group_by(week.schema.names[1:3]).aggregate([("speed", "count_distinct")])
+    unique = week.group_by(week.schema.names[:2]).aggregate([("speed", "count_distinct")])
     assert pc.max(unique["speed_count_distinct"]).as_py() == 1
     repeated = 1 - unique.num_rows / week.num_rows
     assert 0.01 < repeated < 0.03
@@ -144,7 +132,7 @@ def test_the_way_is_the_integral_of_the_speed(length, speeds):
     top, moving = motion._top_speed(np.array([length]), entry, cruise, leave)
     driven = motion.Drive(
         leg=np.zeros(1, int), run=np.zeros(1, int), start=np.zeros(1), end=moving + 30,
-        moving=moving, due=moving, entry=entry.astype(np.float32), top=top.astype(np.float32),
+        moving=moving, entry=entry.astype(np.float32), top=top.astype(np.float32),
         leave=leave.astype(np.float32),
     )  # fmt: skip
 
@@ -208,37 +196,20 @@ def test_any_city_has_routes_that_can_be_driven(users, seed):
     assert (on_street[used] > 0.999 * laid.length[used]).all()
 
 
-# ---- The city in files: every kind says the same, whole or not at all ----
-
-
-SMALL = City(users=40, days=2, seed=8, interval=120)
-KINDS = ("parquet", "csv", "json", "ndjson", "jsonl")
-NAMES = (
-    "id", "observationDateTime", "license_plate", "vehicle_label", "route_id", "trip_id",
-    "trip_direction", "actual_trip_start_time", "trip_delay", "last_stop_id",
-    "last_stop_arrival_time", "location", "speed",
-)  # fmt: skip
+# ---- The city in a file: whole or not at all ----
 
 
 def no_progress(_):
     """Take no notice."""
 
 
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    """Return the small city in a file of each kind."""
-    folder = tmp_path_factory.mktemp("city")
-    paths = {kind: folder / f"city.{kind}" for kind in KINDS}
-    rows = {SMALL.write(path) for path in paths.values()}
-    assert rows == {sum(batch.num_rows for batch in SMALL.batches())}
-    assert sorted(folder.iterdir()) == sorted(paths.values())
-    return paths
-
-
-def read(path, **options):
-    """Return the dataset as a user of hexveil reads it."""
-    return hv.read(
-        path,
+def test_a_file_is_read_as_records(tmp_path):
+    """hv.read finds the records of every bus-day, and refuses none."""
+    city = City(users=40, days=2, seed=8, interval=120)
+    rows = city.write(tmp_path / "city.parquet")
+    assert rows == table(city).num_rows
+    found = hv.read(
+        tmp_path / "city.parquet",
         user="license_plate",
         value="speed",
         location="location.coordinates",
@@ -246,60 +217,20 @@ def read(path, **options):
         bounds=(0, 65),
         cells=hv.Cells(resolution=6, timeslot="6h", timezone="Asia/Kolkata"),
         max_bad_rows=0,
-        **options,
+        privacy_unit="user-day",
     )
+    assert found.occupancy.n_users > 40
 
 
-@pytest.mark.slow
-def test_every_kind_reads_alike(files):
-    """hv.read finds the same users, cells, counts and sums in every kind of file."""
-    sets = [read(path, privacy_unit="user-day") for path in files.values()]
-    sums = [
-        (s.sums.total.tolist(), s.occupancy.n.tolist(), s.occupancy.cell.tolist()) for s in sets
-    ]
-    assert sets[0].occupancy.n_users > 40
-    assert sums[0] == sums[1] == sums[2] == sums[3] == sums[4]
-
-
-@pytest.mark.slow
-def test_records_have_the_schema_of_the_feed(files, shared):
-    """JSON records have the fields of real ones, in kind as well as in name."""
-    real = json.loads((shared / "data/itms_sample/itms_sample.json").read_text())
-    ours = json.loads(files["json"].read_text())
-    assert {frozenset(record) for record in ours} == {frozenset(real[0])}
-
-    def kinds(records, name):
-        found = {type(record[name]).__name__ for record in records}
-        return {"number" if kind in ("int", "float") else kind for kind in found}
-
-    for name in NAMES:
-        assert kinds(ours, name) - {"NoneType"} == kinds(real, name) - {"NoneType"}
-    for name in ("observationDateTime", "actual_trip_start_time", "last_stop_arrival_time"):
-        one, other = (next(r[name] for r in rows if r[name]) for rows in (ours, real))
-        shape = [("0" if letter.isdigit() else letter) for letter in other]
-        assert [("0" if letter.isdigit() else letter) for letter in one] == shape
-    assert {record["trip_direction"] for record in ours} == {"UP", "DN"}
-    assert all(r["route_id"].endswith(r["trip_direction"][0]) for r in ours)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_empty_days_are_written(tmp_path, kind):
+def test_empty_days_are_written(tmp_path):
     """Batches without records, first and between, leave a file that can be read."""
-    city = City(users=1, days=30, seed=4, interval=600)
-    rows = city.write(tmp_path / f"one.{kind}")
-    text = (tmp_path / f"one.{kind}").read_bytes()
-    if kind == "parquet":
-        assert pq.read_table(tmp_path / "one.parquet").num_rows == rows
-    elif kind == "json":
-        assert len(json.loads(text)) == rows
-    else:
-        assert text.count(b"\n") == rows + (kind == "csv")
+    rows = City(users=1, days=30, seed=4, interval=600).write(tmp_path / "one.parquet")
+    assert pq.read_table(tmp_path / "one.parquet").num_rows == rows
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_failing_midway_leaves_what_was_there(tmp_path, kind):
+def test_failing_midway_leaves_what_was_there(tmp_path):
     """A disk that fails is a StorageError; the old file stays, and nothing of the new one."""
-    path = tmp_path / f"city.{kind}"
+    path = tmp_path / "city.parquet"
     path.write_text("before")
 
     def batches():
@@ -307,21 +238,21 @@ def test_failing_midway_leaves_what_was_there(tmp_path, kind):
         raise OSError(28, "No space left on device")
 
     with pytest.raises(hv.StorageError, match="No space left on device"):
-        writing.write(path, (feed.SCHEMA, batches()), no_progress)
+        write_parquet(path, SCHEMA, batches(), no_progress)
     assert [file.read_text() for file in tmp_path.iterdir()] == ["before"]
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("city.xlsx", r"must end in one of \.parquet, \.csv"),
-        ("city", "must end in one of"),
-        ("folder.csv", "is a folder; name a file"),
-        ("missing/city.csv", "there is no folder"),
+        ("city.csv", r"must end in \.parquet"),
+        ("city", r"must end in \.parquet"),
+        ("folder.parquet", "is a folder; name a file"),
+        ("missing/city.parquet", "there is no folder"),
     ],
 )
 def test_paths_that_cannot_be_files_are_refused(tmp_path, name, message):
     """Before any work, and in one sentence."""
-    (tmp_path / "folder.csv").mkdir()
+    (tmp_path / "folder.parquet").mkdir()
     with pytest.raises(hv.InputError, match=message):
-        writing.write(tmp_path / name, (feed.SCHEMA, iter([pa.nulls(1)])), no_progress)
+        write_parquet(tmp_path / name, SCHEMA, iter([pa.nulls(1)]), no_progress)

@@ -76,7 +76,7 @@ def inspect(run: Run, options: declarations.InspectOptions) -> None:
     if options.from_records:
         from hexveil.cli import planned_release  # noqa: PLC0415  under presence alone
 
-        planned_release.read_private_records(run).close()
+        planned_release.read_private_records(run)
 
 
 def _inspect_records(
@@ -213,9 +213,6 @@ def _check_column(run: Run) -> list[str]:
     options = arguments.read_arguments(run, read)
     parameters = inspect_module.signature(value_checks.check_values).parameters
     existing = {name: value for name, value in options.items() if name in parameters}
-    # The clock of days is that of the slots, unless times have another one.
-    if existing.get("timezone") is None and run.cells.timezone is not None:
-        existing["timezone"] = run.cells.timezone
     checks = value_checks.check_values(arguments.source(run), **existing)
     return finding_lines(checks, arguments.value_unit_of(run))
 
@@ -281,16 +278,6 @@ def _findings(checks: ValueChecks, value_unit: str) -> Iterator[str]:
         yield (
             f"Frequent value: {formatting.measured(value, value_unit)} in {share:.1%} of records; "
             "if it means no reading, add it to drop_values in [select]."
-        )
-    for jump in checks.jumps:
-        yield (
-            f"Jump of unit: values of {jump.group} are {jump.ratio:.2f} times those of most "
-            f"records, as if in {jump.unit}; convert them before you publish."
-        )
-    if checks.constant_users:
-        yield (
-            f"Constant sensors: {checks.constant_users:,} users have one and the same value in all "
-            "of their many records."
         )
     yield _largest_user(checks)
 

@@ -32,8 +32,8 @@ from hexveil.cli.planned_release import PlannedRelease, folder_extras, plan_rele
 from hexveil.config import Run, arguments, load
 from hexveil.config.run_file import Key
 from hexveil.ledger import Ledger
+from hexveil.model.cells import zone
 from hexveil.model.statistic_terms import has_distribution
-from hexveil.model.time_zones import zone
 from hexveil.planning.feasibility.recommendation import USABLE_GRID
 from hexveil.publishing.archive.archive import Archive, open_archive
 from hexveil.publishing.archive.archive_listing import CurrentRelease, LedgerPosition

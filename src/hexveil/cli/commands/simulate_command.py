@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 INVENTED = (
     "Streets, routes, buses and speeds are simulated; the records belong to nobody. The columns "
-    "are those of the bus feed of Surat (ITMS)."
+    "are named as in the bus feed of Surat (ITMS)."
 )
 READ = (
     "--user license_plate --value speed --bounds 0,65 --location location.coordinates "
@@ -62,14 +61,13 @@ def simulate(options: declarations.SimulateOptions) -> None:
 
         city = CarCity(cars=users, **common)
     with show_progress(SIMULATING):
-        counts = city.write(options.out, progress=partial(tell_share, SIMULATING))
+        records = city.write(options.out, progress=partial(tell_share, SIMULATING))
     if options.streets is not None:
         atomic_files.write_named(options.streets, json.dumps(city.streets_geojson()).encode())
-    summary = {"users": users} | common | {"start": str(city.start)}
+    summary = {"vehicles": options.vehicles.value, "users": users} | common
+    summary |= {"start": str(city.start), "records": records}
     if is_bus:
-        summary |= {"interval_seconds": city.interval, "records": counts}
-    else:
-        summary = {"vehicles": "cars"} | summary | asdict(counts)
+        summary["interval_seconds"] = city.interval
     summary["files"] = [str(path) for path in (options.out, options.streets) if path is not None]
     formatting.show(lambda: summary_rows(summary), lambda: summary, as_json=options.as_json)
 
@@ -90,7 +88,7 @@ def summary_rows(summary: dict[str, Any]) -> list[Row]:
     """Return the summary as text, of buses with the next command."""
     days = "1 day" if summary["days"] == 1 else f"{summary['days']} days"
     period, files = f"{days} from {summary['start']}", summary["files"]
-    if "cars" not in summary:
+    if summary["vehicles"] == "buses":
         size = (
             f"{summary['records']:,} records of {summary['users']:,} buses, {period}, a fix every "
             f"{summary['interval_seconds']} seconds; some fixes are missing."
@@ -103,12 +101,7 @@ def summary_rows(summary: dict[str, Any]) -> list[Row]:
             ("Next", following),
         ]
     size = (
-        f"{summary['records']:,} records of {summary['cars']:,} cars of {summary['users']:,}, "
-        f"{period}, a record each 250 m."
+        f"{summary['records']:,} records of {summary['users']:,} cars, {period}, a record each "
+        "250 m; some cars stand still."
     )
-    use = (
-        f"a car has {summary['median_records']:,.0f} records (median; "
-        f"{summary['mean_records']:,.0f} on average); the busiest tenth "
-        f"has {summary['busiest_tenth']:.0%} of them."
-    )
-    return [("Invented", CARS), ("Size", size), ("Use", use), ("Written", ", ".join(files))]
+    return [("Invented", CARS), ("Size", size), ("Written", ", ".join(files))]

@@ -30,7 +30,7 @@ from hexveil.base.rational import round_up
 from hexveil.mechanisms.contract import DONE, NoisyTotals, Stage
 from hexveil.mechanisms.sensitivity_report import SensitivityReport
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
-from hexveil.model.private_pairs import PairBlocks, PrivatePairs
+from hexveil.model.private_pairs import PrivatePairs
 
 N_ACCOUNTS = 1
 """Entries of losses: "any unit"."""
@@ -46,7 +46,7 @@ class PresenceSums(PrivateSums):
 
     __slots__ = ("pairs",)
 
-    def __init__(self, pairs: PairBlocks) -> None:
+    def __init__(self, pairs: PrivatePairs) -> None:
         self.pairs = pairs
 
     def map_cells(self, *_: object, **__: object) -> NoReturn:
@@ -58,23 +58,10 @@ class PresenceSums(PrivateSums):
 
 
 def total_over_units(sums: PrivateSums, work: Callable[[PrivatePairs], Ints]) -> Ints:
-    """Return the sum of a function over blocks of pairs, wherever they are. PRIVATE.
-
-    A block has all pairs of its units, so a function that adds up over units has the same sum over
-    blocks as over all pairs at once: whole numbers, in any order.
-
-    Raises
-    ------
-    TypeError
-        If the sums are those of a public occupancy.
-    """
-    return _blocks(sums).total(work)
-
-
-def _blocks(sums: object) -> PairBlocks:
+    """Return the value of a function of all pairs; refuse sums of a public occupancy. PRIVATE."""
     if not isinstance(sums, PresenceSums):
         raise TypeError("a stage with private presence measures PresenceSums only.")
-    return sums.pairs
+    return work(sums.pairs)
 
 
 @dataclass(frozen=True)

@@ -285,7 +285,7 @@ def _occupancy(words: Words, arrays: Arrays, elsewhere: Occupancy | None) -> Occ
     if elsewhere.fingerprint != fingerprint:
         raise InputError(
             "it was made for other records, or for these with all pairs in memory; plan and save "
-            "again, or read them as they were read then (memory, spark.hexveil.pairsOnDriver)."
+            "again, or read them as they were read then (memory)."
         )
     return elsewhere
 

@@ -18,11 +18,10 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.base import hexagons
-from hexveil.model.cells import DAY, slot_seconds
-from hexveil.model.time_zones import zone
+from hexveil.model.cells import DAY, slot_seconds, zone
 from hexveil.publishing.archive.folder_names import folder_name
 from hexveil.publishing.catalogue.data_files import DataFile, listed_files
-from hexveil.records.sources.versions import NOT_DECLARED
+from hexveil.records.sources.record_format import NOT_DECLARED
 from hexveil.report.manifest_view import common_unit, format_heading, spoken_value
 from hexveil.report.origin import clock_name, days_of, stated_days
 from hexveil.report.templates import render_sentence

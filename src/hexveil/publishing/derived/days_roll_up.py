@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.learning.day_averages import DayAverages, average_days
+from hexveil.learning.remembering import DayAverages, average_days
 from hexveil.publishing.derived.derived_numbers import DerivedTable, ReleaseSource, open_source
 from hexveil.publishing.memory.stored_day import (
     EarlierRelease,

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from hexveil import smoothing
 from hexveil.accounting import privacy_loss as contributions
 from hexveil.accounting.error_model import WeightedMeanErrorModel
 from hexveil.planning.moment_tables import with_outputs
@@ -30,6 +29,7 @@ from hexveil.publishing.estimates.table import build_table
 from hexveil.publishing.memory.history import RememberedMeans, remember_means
 from hexveil.report.manifest_view import RANGE
 from hexveil.report.templates import render_sentence
+from hexveil.smoothing import cell_groupings, shrinkage
 from hexveil.smoothing.shrinkage import OWN_DEVIATION
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.moment_component import MomentComponent
     from hexveil.publishing.memory.history import History
-    from hexveil.smoothing import RandomEffect, Smoothed
+    from hexveil.smoothing.cell_groupings import RandomEffect
+    from hexveil.smoothing.shrinkage import Smoothed
 
 SD_PER_MEAN_ABS = math.sqrt(math.pi / 2.0)
 """Standard deviation of a centred normal variable, as a multiple of its mean absolute value."""
@@ -142,7 +143,7 @@ def smooth_release(
         If there is one cell only.
     """
     size = effective_users(plan.occupancy)
-    groupings = (*groupings_of(facts.cells), *smoothing.group_user_counts(size))
+    groupings = (*groupings_of(facts.cells), *cell_groupings.group_user_counts(size))
     return {
         name: _smooth_statistic(plan, name, numbers, groupings, size)
         for name, numbers in noisy.items()
@@ -166,8 +167,8 @@ def effective_users(occupancy: Occupancy) -> Floats:
 def groupings_of(cells: CellTable) -> tuple[RandomEffect, ...]:
     """Return the groupings of cells: by place and time, or by labels."""
     if cells.hexagon is not None:
-        return smoothing.group_hexagons(cells.hexagon, cells.slot)
-    return smoothing.group_labels(cells.labels)
+        return cell_groupings.group_hexagons(cells.hexagon, cells.slot)
+    return cell_groupings.group_labels(cells.labels)
 
 
 def smoothing_statement(
@@ -223,7 +224,7 @@ def _smooth_statistic(
     typical_bias = None
     if isinstance(error, WeightedMeanErrorModel):
         typical_bias = SD_PER_MEAN_ABS * error.unit * error.expected_bias
-    estimate = smoothing.smooth(
+    estimate = shrinkage.smooth(
         noisy,
         error.scale,
         groupings,

@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Bools, Floats
     from hexveil.mechanisms.looks.kinds import ReleaseAllocation
     from hexveil.mechanisms.stage_data import Outputs
-    from hexveil.smoothing import Smoothed
     from hexveil.smoothing.cell_groupings import RandomEffect
     from hexveil.smoothing.cell_priors import CellPosterior
+    from hexveil.smoothing.shrinkage import Smoothed
 
 
 ENDS = 49

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.moment_component import MomentComponent
     from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
-    from hexveil.smoothing import Smoothed
+    from hexveil.smoothing.shrinkage import Smoothed
 
 PLACE = ("cell", "hexagon", "slot", "slot_end", "starts_at_utc", "users", "records")
 NOISED = ("noisy", "raw", "scale", "bias", "error", "bound95", "low", "high", "quality")

@@ -45,7 +45,7 @@ from hexveil.publishing.estimates.table import STATISTICS, TODAY
 from hexveil.publishing.kinds.distribution_table import DecodedDistribution, describe_term
 from hexveil.publishing.kinds.guarantee import epsilon_text, loss_section, square_section
 from hexveil.publishing.manifest import bounds_section
-from hexveil.smoothing import Smoothed
+from hexveil.smoothing.shrinkage import Smoothed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -36,7 +36,7 @@ RELATIONS = ALL_CELLS, UNITS, PAIRS, PAIR_BINS = ("all_cells", "units", "pairs",
 """Relations of all pairs: see `hexveil.records.duckdb.aggregation`."""
 SELECTED_CELLS, NUMBERED_PAIRS, NUMBERED_BINS = "selected_cells", "numbered_pairs", "numbered_bins"
 """Relations of the cells that are used, and of their pairs by numbers of cells and units."""
-_KEYED, _CELLS = "keyed_pairs", "numbered_cells"
+KEYED, _CELLS = "keyed_pairs", "numbered_cells"
 FINE_BIN = "fine_bin"
 """Column of the number of a fine bin."""
 TOTAL, SQUARES = "total", "total_sq"
@@ -132,13 +132,17 @@ def create_pairs(
     edges = [] if bins is None else bins.edges.tolist()
     # If not even one square fits, no sum of squares will: it is not computed at all.
     statement = grouped(query, keys, squares=squares, edges=edges)
-    session.run(f"CREATE OR REPLACE TEMP TABLE {_KEYED} AS {statement}")
-    rows = session.rows(f"SELECT reject_reason, sum(n)::BIGINT FROM {_KEYED} GROUP BY ALL")
-    sums = (TOTAL, SQUARES) if squares else (TOTAL,)
-    kept = f"{_KEYED} WHERE reject_reason = 0"
+    session.run(f"CREATE OR REPLACE TEMP TABLE {KEYED} AS {statement}")
+    return number_keyed(session, keys, squares=squares, by_bin=bins is not None)
+
+
+def number_keyed(session: Session, keys: GroupKeys, *, squares: bool, by_bin: bool) -> PairStore:
+    """Return the pairs of counts and sums by reason and keys, the table `KEYED`; it is used up."""
+    rows = session.rows(f"SELECT reject_reason, sum(n)::BIGINT FROM {KEYED} GROUP BY ALL")
     left_out = {int(str(reason)): int(str(n)) for reason, n in rows}
-    pairs = number_pairs(session, kept, keys, sums, left_out, by_bin=bins is not None)
-    session.forget(_KEYED)
+    kept, sums = f"{KEYED} WHERE reject_reason = 0", (TOTAL, SQUARES) if squares else (TOTAL,)
+    pairs = number_pairs(session, kept, keys, sums, left_out, by_bin=by_bin)
+    session.forget(KEYED)
     return pairs
 
 
@@ -221,13 +225,6 @@ def count_pairs(session: Session, grouping: GroupKeys) -> int:
     return session.numbers(
         f"SELECT sum(users)::BIGINT FROM {ALL_CELLS} SEMI JOIN {SELECTED_CELLS} USING ({names})"
     )[0]
-
-
-def pairs_per_cell(session: Session, grouping: GroupKeys) -> NDArray[np.int64]:
-    """Return the pairs of each selected cell, in order."""
-    names = ", ".join(grouping.cell)
-    query = f"SELECT users FROM {ALL_CELLS} JOIN {SELECTED_CELLS} USING ({names}) ORDER BY cell"
-    return to_numpy(session.arrow(query)["users"]).astype(np.int64)
 
 
 def cell_table(session: Session, grid: Cells | Labels, grouping: GroupKeys) -> CellTable:

@@ -1,38 +1,41 @@
 """PRIVATE. Counts and pairs of many files from a cache: only files that are new are read.
 
 What is cached of a file is its table of pairs, before cells are chosen: tables of several files
-are added up, and everything goes on as if all had been read at once. Which files are cached as one,
-because of repeats or of dates, `file_groups` says.
+are added up, and everything goes on as if all had been read at once. Two rules look beyond a file:
 
-Files whose columns differ (only a list of files may) are read together too, since how a column
-is read depends on all of them.
+- Repeats: records of one user and time can be in two files. Such files hold an instant that is
+  between the first and the last of both; files that meet so, directly or through others, are read
+  together and cached as one. All others cannot share a record.
+- Dates: a file whose records all lie within the dates is as without them; of one whose records
+  all lie outside, only counts are needed, and these follow from any entry of it. What lies across
+  an end of the dates is cached for these dates alone.
+
+An entry is found by the hash of all that shapes its table but its files: of the SQL that checks
+records, which follows from the types of columns and from the request. Files whose columns differ
+(only a list of files may) are read together too, since how a column is read depends on all of them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import cached_property, partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache, cached_property, partial
 
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.work_share import READING, part_of_work
 from hexveil.model.cells import DAY
 from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.aggregation import PairStore
-from hexveil.records.duckdb.counting import CountResult, PairCounts
-from hexveil.records.duckdb.expressions import file_list
-from hexveil.records.duckdb.file_groups import (
-    VIEW,
-    CacheQuery,
-    FileGroup,
-    group_overlapping,
-    left_out_of,
-    maker,
-)
+from hexveil.records.duckdb.counting import CountResult, PairCounts, count_records
+from hexveil.records.duckdb.expressions import file_list, literal
 from hexveil.records.duckdb.relation import Relation
 from hexveil.records.duckdb.session import Session
+from hexveil.records.duckdb.times import END_OF_TIMES
+from hexveil.records.duckdb.validation import BOX, DATES, ValidatedRecords, validate_records
+from hexveil.records.feasible_sums import LARGEST_SUM, squares_fit
 from hexveil.records.read_request import ReadRequest
 from hexveil.records.sources.cache import (
     CACHE_CHANGED,
@@ -40,38 +43,174 @@ from hexveil.records.sources.cache import (
     CacheFolder,
     FileStamp,
     TimeSpan,
+    query_hash,
     refuse_changed_sizes,
     refuse_changed_while_read,
     stamp_file,
 )
 from hexveil.records.sources.source_files import Files
+from hexveil.records.units import CANONICAL_IDS
 
-Stamps = Mapping[str, FileStamp]
-"""Files as they are now, by their paths."""
-Missing = Sequence[tuple[CacheEntry, Sequence[str]]]
-"""Entries without counts and tables, and their files."""
-Fill = Callable[[Files, ReadRequest, Stamps, Missing], None]
-"""Reads the files of entries elsewhere, and stores those entries as far as it can."""
+VIEW = "some_records"
+"""The records that are looked at: of one group of files, or of all."""
+_MADE_BY = ("hexveil", "duckdb", "h3ronpy")
+
+
+@cache
+def maker() -> str:
+    """Return the versions of the software that makes tables."""
+    # Another engine or H3 may parse a text or place a point differently: its sums are not mixed.
+    return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in _MADE_BY)
+
+
+@dataclass(frozen=True)
+class CacheQuery:
+    """All that shapes the table of an entry but its files; it names no file.
+
+    Attributes
+    ----------
+    request : ReadRequest
+    undated, checked : ValidatedRecords
+        The records in `VIEW` by all rules but that of dates, and by all.
+    hash : str
+        Of all that shapes a table, but for dates. Two readings with one hash make the same table of
+        the same files.
+    """
+
+    request: ReadRequest
+    undated: ValidatedRecords
+    checked: ValidatedRecords
+    hash: str
+
+    @classmethod
+    def of(
+        cls, session: Session, relation: Relation, request: ReadRequest, kind: str
+    ) -> CacheQuery:
+        """Return the query of a reading of files of a kind, given a view with their columns."""
+        viewed = replace(relation, query=f"SELECT * FROM {VIEW}")
+        checked = validate_records(session, viewed, request)
+        select = replace(request.rules.select, dates=None)
+        undated = replace(request, rules=replace(request.rules, select=select))
+        records = validate_records(session, viewed, undated)
+        query = cls(request, records, checked, "")
+        shape = [
+            maker(),
+            CANONICAL_IDS,
+            kind,
+            request.format.describe(),
+            records.clocked,
+            records.query,
+            asdict(query.keys(session)),
+            request.repeats_rule,
+            query.squares,
+            *([] if request.rules.bins is None else [request.rules.bins.identity()]),
+        ]
+        return replace(query, hash=query_hash(shape))
+
+    def keys(self, session: Session) -> aggregation.GroupKeys:
+        """Return the keys of pairs, for the queries of a session."""
+        rules = self.request.rules
+        return aggregation.group_keys(session, rules.cells, rules.privacy_unit, self.undated.places)
+
+    @property
+    def squares(self) -> bool:
+        """Whether tables have sums of squares."""
+        return squares_fit(1, self.request.rules.scale)
+
+    @property
+    def timed(self) -> bool:
+        """Whether the time span of files matters."""
+        return self.request.drops_repeats or self.request.rules.select.dates is not None
+
+    def span(self, session: Session) -> TimeSpan:
+        """Return the first and last usable instant, and local second, of the records in `VIEW`."""
+        local = "min(local_s), max(local_s)" if self.undated.local else "NULL, NULL"
+        row = session.rows(
+            f"SELECT min(time_us), max(time_us), {local} FROM ({self.undated.clocked}) "
+            f"WHERE time_us BETWEEN 0 AND {END_OF_TIMES * 10**6 - 1}"
+        )[0]
+        ends = [int(str(end)) for end in row if end is not None]
+        instants = (ends[0], ends[1]) if ends else None
+        return TimeSpan(instants, (ends[2], ends[3]) if ends[2:] else None)
+
+    def counted(self, session: Session, *, dated: bool) -> PairCounts:
+        """Return pairs and counts of the records in `VIEW`; malformed lines are no records."""
+        records = self.checked if dated else self.undated
+        return count_records(session, records, self.keys(session), self.request)
+
+    def write(self, pairs: PairStore, path: str) -> None:
+        """Write the pairs of kept records; sums have the smallest integer type of Parquet."""
+        total, binned = aggregation.TOTAL, self.request.rules.bins is not None
+        names = [*pairs.keys.all, "n", f"CAST({total} AS BIGINT) AS {total}"]
+        if self.squares:
+            # Where a sum exceeds 64 bits, no sums of squares are used.
+            exact = f"coalesce(TRY_CAST({aggregation.SQUARES} AS BIGINT), 0)"
+            names.append(f"{exact} AS {aggregation.SQUARES}")
+        if binned:
+            # One type however pairs were counted: numbers of several tables are compared.
+            names.append(f"CAST({aggregation.FINE_BIN} AS SMALLINT) AS {aggregation.FINE_BIN}")
+        # No temporary file of the engine's: its name would be neither locked nor private.
+        target = f"TO {literal(path)} (FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false)"
+        pairs.write(", ".join(names), target, by_bin=binned)
+
+    def is_kept(self, counts: PairCounts) -> bool:
+        """Return whether an entry is kept: larger sums are refused, or not needed."""
+        return counts.left_out.get(0, 0) * self.request.rules.scale.span_quanta < LARGEST_SUM
+
+
+@dataclass(frozen=True)
+class FileGroup:
+    """Files that are read together, and their position relative to the dates.
+
+    Attributes
+    ----------
+    paths : tuple of str
+    inside, outside : bool
+        Whether all records lie within the dates, or none does.
+    """
+
+    paths: tuple[str, ...]
+    inside: bool
+    outside: bool
+
+
+def left_out_of(group: FileGroup, entry: CacheEntry) -> Mapping[int, int]:
+    """Return per reason how many records of a group it covers.
+
+    The rule of dates comes after all others but the box's: outside of the dates, it takes what
+    would be kept, and what the box would leave out.
+    """
+    if not group.outside:
+        return entry.reasons
+    earlier = {reason: n for reason, n in entry.reasons.items() if reason not in (0, BOX)}
+    return earlier | {DATES: sum(entry.reasons.get(reason, 0) for reason in (0, DATES, BOX))}
+
+
+def group_overlapping(spans: Mapping[str, TimeSpan]) -> list[list[str]]:
+    """Group files with overlapping time spans, directly or through others; spans are closed.
+
+    Examples
+    --------
+    >>> from hexveil.records.sources.cache import TimeSpan
+    >>> spans = {"a": TimeSpan((0, 5)), "b": TimeSpan((6, 8)), "c": TimeSpan((8, 9))}
+    >>> group_overlapping(spans | {"d": TimeSpan()})
+    [['d'], ['a'], ['b', 'c']]
+    """
+    timed = [(*span.instants, path) for path, span in spans.items() if span.instants is not None]
+    groups = [[path] for path, span in spans.items() if span.instants is None]
+    # Usable instants begin at 0.
+    reached = -1
+    for start, end, path in sorted(timed):
+        if start <= reached:
+            groups[-1].append(path)
+        else:
+            groups.append([path])
+        reached = max(reached, end)
+    return groups
 
 
 class CachedReading:
-    """PRIVATE. One reading of files: those with a cache entry are not read again.
-
-    Parameters
-    ----------
-    session : Session
-    source : Files
-    relation : Relation
-    request : ReadRequest
-        With a cache.
-    stamps : mapping of str to FileStamp, optional
-        Files as they were when another process looked at them; default as they are now.
-
-    Raises
-    ------
-    InputError
-        If the folder cannot be used.
-    """
+    """PRIVATE. One reading of files: those with a cache entry are not read again."""
 
     def __init__(
         self,
@@ -79,39 +218,28 @@ class CachedReading:
         source: Files,
         relation: Relation,
         request: ReadRequest,
-        stamps: Stamps | None = None,
     ) -> None:
         assert request.cache is not None  # noqa: S101  else all records are counted
         self._session, self._source, self._relation = session, source, relation
         self._versions = request.cache.versions
-        self._stamps = stamps or {path: self._stamp(path) for path in source.paths}
+        self._stamps = {path: self._stamp(path) for path in source.paths}
         self._store = CacheFolder.open(request.cache.folder)
         self._entries = self._store.entries()
         self._show(source.paths)
         self._query = CacheQuery.of(session, relation, request, source.kind)
 
-    def count(self, fill: Fill | None = None, *, is_private: bool = False) -> CountResult:
+    def count(self, *, is_private: bool = False) -> CountResult:
         """Count all records, from the cache where it has an entry; create the table of pairs.
 
-        Parameters
-        ----------
-        fill : function, optional
-            Asked for missing entries first; those that it leaves out are read here.
-        is_private : bool
-            Whether presence is private. A file of another size is then read again: a refusal would
-            tell that somebody's records were added or removed.
-
-        Raises
-        ------
-        InputError
-            If a file has grown under its declared version.
+        A file that has grown under its declared version is refused; where presence is private it is
+        read again, for a refusal would tell that somebody's records were added or removed.
         """
         if not is_private:
             # Before any record is read: a grown file under an old version would be published as the
             # old one.
             refuse_changed_sizes(self._stamps, self._entries)
         groups = self._groups()
-        entries = self._entered(groups, fill)
+        entries = self._entered(groups)
         left_out: Counter[int] = Counter()
         for group in groups:
             left_out.update(left_out_of(group, entries[group]))
@@ -127,7 +255,7 @@ class CachedReading:
         repeats = sum(entries[group].repeats for group in used)
         return CountResult(request, records, PairCounts(pairs, dict(left_out), repeats))
 
-    def new_entry(self, template: CacheEntry, paths: Sequence[str]) -> CacheEntry:
+    def _new_entry(self, template: CacheEntry, paths: Sequence[str]) -> CacheEntry:
         """Read the records of an entry's files and store it, with counts and a table."""
         # Files are in the order of their names, which is mostly that of time.
         place = self._source.paths.index(paths[0])
@@ -150,8 +278,7 @@ class CachedReading:
 
     def _scanned(self, paths: Sequence[str], *, dated: bool) -> PairCounts:
         """Read all records of some files and return their pairs and counts."""
-        # Files with an entry are never decoded, so that a day's snapshots cost nothing later.
-        self._relation.load_files(paths)
+        self._relation.check_files(paths)
         self._show(paths)
         counts = self._query.counted(self._session, dated=dated)
         return counts.with_malformed(self._relation.skipped(paths))
@@ -171,7 +298,7 @@ class CachedReading:
         # A file listed twice has each record twice, which only reading both together can tell.
         if len({stamp.name for stamp in self._stamps.values()}) < len(paths):
             return True
-        # Documents have no columns, and feeds all have the same.
+        # Documents have no columns.
         if len(paths) == 1 or self._source.kind not in ("parquet", "csv"):
             return False
         if relation.text is not None:
@@ -203,7 +330,7 @@ class CachedReading:
                 spans.update(zip(entry.files, entry.spans, strict=True))
         for path, stamp in self._stamps.items():
             if stamp not in spans:
-                self._relation.load_files([path])
+                self._relation.check_files([path])
                 self._show([path])
                 spans[stamp] = self._query.span(self._session)
         # In the order of the files, whichever were measured now.
@@ -218,20 +345,12 @@ class CachedReading:
         spans = tuple(self._spans[path] for path in paths) if self._query.timed else None
         return CacheEntry(self._query.hash, window, maker(), files, spans, {}, 0)
 
-    def _entered(
-        self, groups: Sequence[FileGroup], fill: Fill | None
-    ) -> dict[FileGroup, CacheEntry]:
+    def _entered(self, groups: Sequence[FileGroup]) -> dict[FileGroup, CacheEntry]:
         """Return a whole entry of each group: of those without one, the records are read."""
         entries = self._known(groups)
-        missing = {group: self._template(group) for group in groups if group not in entries}
-        if missing and fill is not None:
-            wanted = [(template, group.paths) for group, template in missing.items()]
-            fill(self._source, self._query.request, self._stamps, wanted)
-            self._entries = self._store.entries()
-            entries |= self._known(missing)
-        for group, template in missing.items():
-            if group not in entries:
-                entries[group] = self.new_entry(template, group.paths)
+        missing = [group for group in groups if group not in entries]
+        for group in missing:
+            entries[group] = self._new_entry(self._template(group), group.paths)
         if missing:
             self._store.clean(entries.values())
         return entries

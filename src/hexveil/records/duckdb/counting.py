@@ -86,7 +86,7 @@ class CountResult:
 
 def count_source(session: Session, relation: Relation, request: ReadRequest) -> CountResult:
     """Count all records of a source, in one pass."""
-    relation.load_files()
+    relation.check_files(())
     # Of text alone: it is parsed into a table.
     with steps_of_work(READING, 0.0, 0.5, QUERY):
         records, rules = validate_records(session, relation, request, parse=True), request.rules

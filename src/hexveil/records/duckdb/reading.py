@@ -29,7 +29,7 @@ from hexveil.records.column_datasets import PrivateDataset, ReadingCounts
 from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.duckdb import aggregation, refusals
 from hexveil.records.duckdb.aggregation import PairStore
-from hexveil.records.duckdb.cached_reading import CachedReading, Fill
+from hexveil.records.duckdb.cached_reading import CachedReading
 from hexveil.records.duckdb.counting import CountResult, check_offsets, count_source
 from hexveil.records.duckdb.regrid import DuckDBRegridder
 from hexveil.records.duckdb.session import Session
@@ -61,14 +61,13 @@ _NOTHING = (np.zeros(0, dtype=np.int64),) * 4
 def read_datasets(
     source: Files | MemoryTable,
     readings: Sequence[tuple[ReadRequest, DeclaredFacts | None]],
-    fill: Fill | None = None,
 ) -> list[Dataset | PrivateDataset]:
     """Read a source into counts, sums and, unless they could overflow, sums of squares.
 
     Readings differ in the value column alone, and give a data set each; those with declared facts
     have private presence. Text and documents are scanned once; of Parquet files and tables each
     column is scanned where it is needed. A record counts for each column of which it has a usable
-    value, as if the column were read alone. `fill` reads files of a cache elsewhere.
+    value, as if the column were read alone.
 
     Raises
     ------
@@ -82,7 +81,7 @@ def read_datasets(
     ):
         names = frozenset().union(*(request.column_names for request in requests))
         relation = open_source(session, source, names, leading.format)
-        if len(requests) > 1:
+        if len(requests) > 1 and leading.cache is None:
             relation = scan_once(session, relation, requests)
         datasets: list[Dataset | PrivateDataset] = []
         for request, facts in readings:
@@ -90,35 +89,58 @@ def read_datasets(
                 counted = count_source(session, relation, request)
             else:
                 cached = CachedReading(session, source, relation, request)
-                counted = cached.count(fill, is_private=facts is not None)
-            datasets.append(
-                _fetch_pairs(session, source, counted)
-                if facts is None
-                else fetch_declared(session, counted, facts)
-            )
+                counted = cached.count(is_private=facts is not None)
+            if facts is not None:
+                datasets.append(fetch_declared(session, counted, facts))
+                continue
+            dataset = fetch_dataset(session, source.label, counted)
+            recount = DuckDBRegridder(source, counted.request, dataset.public)
+            datasets.append(replace(dataset, public=replace(dataset.public, recount=recount)))
     return datasets
 
 
-def _fetch_pairs(session: Session, source: Files | MemoryTable, counted: CountResult) -> Dataset:
-    """Select cells of counted records and fetch their sums."""
+def fetch_dataset(
+    session: Session, label: str, counted: CountResult, records: Session | None = None
+) -> Dataset:
+    """Select cells of counted records and fetch their sums.
+
+    Parameters
+    ----------
+    session : Session
+        With the counted pairs.
+    label : str
+        The source as the caller wrote it.
+    counted : CountResult
+    records : Session, optional
+        What is asked of the records themselves, if they are not in the same session.
+    """
     # From here on all checks are of public counts, and none has looked at a sum.
     request, rules, stored = counted.request, counted.request.rules, counted.counts.pairs
     left_out, repeats = counted.counts.left_out, counted.counts.repeats
-    refusals.refuse_unusable(session, counted.records, request, left_out)
-    refuse_overflow(left_out.get(0, 0), request)
+    refusals.refuse_unusable(records or session, counted.records, request, left_out)
+    _refuse_overflow(left_out.get(0, 0), request)
     refusals.refuse_repeats(request, left_out.get(0, 0), repeats)
     if not rules.accept_single_records:
         refuse_single_records(*stored.count_single_records(), request.columns.user)
-    request = check_offsets(session, counted.records, request)
+    request = check_offsets(records or session, counted.records, request)
     chosen = _select_pairs(session, stored, rules, left_out.get(0, 0), request.scratch)
     refusals.refuse_swapped(chosen.cells, request)
     units = aggregation.to_units(stored.fetch_units(), rules.privacy_unit)
     warn_of_similar_ids(units.users, request.columns.user)
-    counts = rule_counts(request, left_out, repeats)
-    facts = public_metadata(
-        source.label, request, chosen.occupancy, chosen.cells, counts, chosen.everything
+    counts = _rule_counts(request, left_out, repeats)
+    selected = selection_counts(chosen.everything, len(chosen.cells), chosen.occupancy.n_records)
+    facts = PublicMetadata(
+        occupancy=chosen.occupancy,
+        cells=chosen.cells,
+        lattice=rules.scale,
+        privacy_unit=rules.privacy_unit,
+        value=request.columns.value,
+        value_unit=request.value_unit,
+        rules=counts | selected,
+        identity=request.identity(label),
+        bins=rules.bins,
+        id_space=request.id_space,
     )
-    facts = replace(facts, recount=DuckDBRegridder(source, request, facts))
     return Dataset(facts, chosen.sums, units.take(chosen.used))
 
 
@@ -186,7 +208,7 @@ def fetch_declared(session: Session, counted: CountResult, facts: DeclaredFacts)
 
     Of which value columns a record has a usable value is as private as the record.
     """
-    counts = rule_counts(counted.request, counted.counts.left_out, counted.counts.repeats)
+    counts = _rule_counts(counted.request, counted.counts.left_out, counted.counts.repeats)
     columns: tuple[Ints, ...] = _NOTHING
     by_bin = None if facts.bins is None else PairBins(*_NOTHING[:3])
     # A cache without any kept record has no table of pairs.
@@ -202,7 +224,7 @@ def _declared_pairs(
 ) -> tuple[tuple[Ints, ...], PairBins | None] | None:
     """Return cell, unit, records and sum of the pairs on the declared grid; None without any."""
     keys = ", ".join(stored.keys.cell)
-    session.register(DECLARED_CELLS, declared_table(facts.cells))
+    session.register(DECLARED_CELLS, _declared_table(facts.cells))
     # Both stores number the selected cells from 0, in the order of this table.
     session.run(
         f"CREATE OR REPLACE TEMP TABLE {aggregation.SELECTED_CELLS} AS SELECT {keys}, {NUMBER}, "
@@ -220,7 +242,7 @@ def _declared_pairs(
     return (number[cell], *others), by_bin
 
 
-def declared_table(cells: CellTable) -> pa.Table:
+def _declared_table(cells: CellTable) -> pa.Table:
     """Return the keys of declared cells, named as the keys of pairs, and their numbers."""
     columns: dict[str, object] = {NUMBER: np.arange(len(cells), dtype=np.int64)}
     if isinstance(cells.grid, Labels):
@@ -232,44 +254,7 @@ def declared_table(cells: CellTable) -> pa.Table:
     return pa.table(columns)
 
 
-def public_metadata(
-    label: str,
-    request: ReadRequest,
-    occupancy: Occupancy,
-    cells: CellTable,
-    counts: Mapping[str, int],
-    everything: int,
-) -> PublicMetadata:
-    """Return the public metadata of a reading, without a way to count again.
-
-    Parameters
-    ----------
-    label : str
-        The source as the caller wrote it.
-    request : ReadRequest
-    occupancy : Occupancy
-    cells : CellTable
-        The selected cells.
-    counts : mapping of str to int
-        How many records each rule left out.
-    everything : int
-        Cells before selection.
-    """
-    return PublicMetadata(
-        occupancy=occupancy,
-        cells=cells,
-        lattice=request.rules.scale,
-        privacy_unit=request.rules.privacy_unit,
-        value=request.columns.value,
-        value_unit=request.value_unit,
-        rules={**counts, **selection_counts(everything, len(cells), occupancy.n_records)},
-        identity=request.identity(label),
-        bins=request.rules.bins,
-        id_space=request.id_space,
-    )
-
-
-def rule_counts(request: ReadRequest, left_out: Mapping[int, int], repeats: int) -> dict[str, int]:
+def _rule_counts(request: ReadRequest, left_out: Mapping[int, int], repeats: int) -> dict[str, int]:
     """Return how many records each public rule left out, in the order of the rules."""
     select = request.rules.select
     is_used = {
@@ -286,7 +271,7 @@ def rule_counts(request: ReadRequest, left_out: Mapping[int, int], repeats: int)
     return counts
 
 
-def refuse_overflow(records: int, request: ReadRequest) -> None:
+def _refuse_overflow(records: int, request: ReadRequest) -> None:
     """Raise InputError if sums of so many records could overflow."""
     # By the number of records, whatever their values: a refusal must say nothing about a sum.
     if records * request.rules.scale.span_quanta >= LARGEST_SUM:

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 
 from hexveil.base import hexagons
 from hexveil.base.errors import InputError
-from hexveil.model.cells import CellTable
-from hexveil.model.time_zones import zone_place
+from hexveil.model.cells import CellTable, zone_place
 from hexveil.records.duckdb.aggregation import GroupKeys, count_pairs
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.times import END_OF_TIMES

@@ -11,7 +11,7 @@ engine's tables are on disk meanwhile.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -89,7 +89,7 @@ class DuckDBRegridder:
         drop = request.drops_repeats
         # Of repeats the one of smallest place stays: values break ties alone, and change no count.
         relation = open_source(session, self.source, request.column_names, request.format)
-        relation.load_files()
+        relation.check_files(())
         source = validate_records(session, relation, request, parse=drop)
         if drop:
             query, _ = deduplicate(session, source)
@@ -135,19 +135,8 @@ def _facts_of_group(
         )
     for grid in grids:
         with show_progress(COUNTING):
-            found = [_facts_on(session, request, own, grid, _UNIT)]
+            found = [_facts_on(session, request, own, grid)]
         yield found
-
-
-def metadata_on_grids(
-    session: Session,
-    request: ReadRequest,
-    facts: PublicMetadata,
-    grids: Sequence[Cells | Labels],
-) -> dict[Cells | Labels, PublicMetadata | None]:
-    """Return the public metadata on grids of one fine count; None without a cell."""
-    unit = {name: name for name in aggregation.unit_keys(request.rules.privacy_unit)}
-    return {grid: _facts_on(session, request, facts, grid, unit) for grid in grids}
 
 
 def _facts_on(
@@ -155,7 +144,6 @@ def _facts_on(
     request: ReadRequest,
     own: PublicMetadata,
     grid: Cells | Labels,
-    unit: dict[str, str],
 ) -> PublicMetadata | None:
     """Return the metadata on a grid, added up from the fine counts; None without a cell."""
     if isinstance(grid, Cells):
@@ -165,10 +153,23 @@ def _facts_on(
             cell["slot"] = aggregation.slot("(base - 86400)", grid)
     else:
         cell = {f"label{i}": place for i, place in enumerate(_places_of(grid, request))}
-    keys = aggregation.GroupKeys(cell, unit)
+    keys = aggregation.GroupKeys(cell, _UNIT)
     columns = ", ".join(f"{expression} AS {name}" for name, expression in keys.all.items())
     fine = f"(SELECT {columns}, n FROM {FINE})"
-    pairs = aggregation.number_pairs(session, fine, keys, (), {})
+    return facts_of_pairs(
+        session, request, own, grid, aggregation.number_pairs(session, fine, keys, (), {})
+    )
+
+
+def facts_of_pairs(
+    session: Session,
+    request: ReadRequest,
+    own: PublicMetadata,
+    grid: Cells | Labels,
+    pairs: aggregation.PairStore,
+) -> PublicMetadata | None:
+    """Return the metadata of the pairs on a grid, which are used up; None without a cell."""
+    keys = pairs.keys
     everything, _, used = aggregation.select_cells(session, keys, request.rules.select)
     if not used:
         return None
@@ -210,20 +211,6 @@ def refuse_slots(grids: tuple[Cells | Labels, ...], request: ReadRequest) -> Non
         isinstance(grid, Cells) and grid.timeslot is not None for grid in grids
     ):
         raise InputError("timeslots need times; these records were read without.")
-
-
-def group_by_fine_grid(grids: tuple[Cells | Labels, ...]) -> list[list[Cells | Labels]]:
-    """Group the grids by the fine count from which they are added up."""
-    fine = dict.fromkeys(_fine(grid) for grid in grids)
-    return [[grid for grid in grids if _fine(grid) == key] for key in fine]
-
-
-def fine_keys(
-    session: Session, request: ReadRequest, grids: list[Cells | Labels]
-) -> dict[str, str]:
-    """Return the keys of the fine count for a group of grids."""
-    unit = aggregation.unit_keys(request.rules.privacy_unit)
-    return unit | _fine_places(session, request, grids)
 
 
 def _fine_places(

@@ -14,7 +14,6 @@ from typing import TypeVar
 from duckdb.sqltypes import DuckDBPyType
 
 from hexveil.base.errors import MAX_LISTED, ColumnError, InputError
-from hexveil.base.work_share import COUNTING, QUERY, READING, steps_of_work
 from hexveil.records.duckdb.formats.delimited_text import TextSource
 from hexveil.records.duckdb.formats.json_documents import document_schema
 from hexveil.records.duckdb.session import Session
@@ -71,9 +70,8 @@ class Relation:
         these are among them.
     one_schema : bool
         Whether all files declare the same columns in the same order: Parquet files alone.
-    load : function, or None
-        Decodes files that the engine cannot read itself, some by their paths or all: until then
-        their rows are missing. None where it can.
+    check_files : function, or None
+        Refuses packed files that are damaged or too large, by their paths or all.
     """
 
     query: str
@@ -84,13 +82,7 @@ class Relation:
     respelled: frozenset[str] = frozenset()
     configured: Collection[str] = ()
     one_schema: bool = False
-    load: Callable[[Sequence[str] | None], None] | None = None
-
-    def load_files(self, paths: Sequence[str] | None = None) -> None:
-        """Decode all files, or those about to be read, if the engine cannot read them itself."""
-        if self.load is not None:
-            with steps_of_work(READING, 0.0, 0.5, QUERY), steps_of_work(COUNTING, 0.0, 0.5, QUERY):
-                self.load(paths)
+    check_files: Callable[[Collection[str]], None] = lambda _: None
 
     def skipped(self, paths: Sequence[str] | None = None) -> int:
         """Return how many malformed lines the last scans skipped, of all files or of some."""

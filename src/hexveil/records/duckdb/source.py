@@ -22,7 +22,6 @@ from hexveil.records.duckdb.formats.json_documents import (
     unnest_records,
 )
 from hexveil.records.duckdb.formats.parquet_files import open_parquet
-from hexveil.records.duckdb.formats.vehicle_positions import SCHEMA, PositionTable
 from hexveil.records.duckdb.relation import (
     Relation,
     check_names,
@@ -97,8 +96,6 @@ def open_source(
         return _open_csv(session, source, configured, record_format)
     if source.kind == "json":
         return _open_json(session, source, configured, record_format)
-    if source.kind == "gtfs-realtime":
-        return _open_feeds(session, source, configured)
     return open_parquet(session, source, configured)
 
 
@@ -164,9 +161,9 @@ def _open_json(
     def select(paths: Sequence[str]) -> str:
         return unnest_records(" UNION ALL ".join(scans[path] for path in paths), steps)
 
-    def check(paths: Sequence[str] | None) -> None:
+    def check(paths: Collection[str]) -> None:
         # Before records are read, and once: packed files may be damaged or too large.
-        for path in set(source.paths if paths is None else paths) - checked:
+        for path in set(paths or source.paths) - checked:
             check_compressed(path, source.paths, declared.max_unpacking)
             checked.add(path)
 
@@ -180,16 +177,5 @@ def _open_json(
         documents=True,
         select_files=select,
         configured=configured,
-        load=check,
-    )
-
-
-def _open_feeds(session: Session, source: Files, configured: Collection[str]) -> Relation:
-    positions = PositionTable(session, source.paths, configured)
-    return Relation(
-        positions.select(source.paths),
-        SCHEMA,
-        select_files=positions.select,
-        configured=configured,
-        load=positions.load,
+        check_files=check,
     )

@@ -34,7 +34,6 @@ BLOCK_PAIRS = 2**20
 """Pairs of a block: some tens of megabytes while it is looked at."""
 ROOM_OF_BINS = 8
 """How many fewer pairs a block has with their counts by bin."""
-_REMEDY = "read with more memory where the machine has it"
 _MISMATCH = "pairs and their numbers do not belong together."
 
 
@@ -208,7 +207,7 @@ def _spilled(
         ),
     }  # fmt: skip
     occupancy = DistributedOccupancy(
-        FileStore(files), per_cell.size, used.size, int(per_cell.sum()), remedy=_REMEDY
+        FileStore(files), per_cell.size, used.size, int(per_cell.sum())
     )
     # Losses are asked of users, sums of cells: both must be of the same pairs.
     if occupancy.records_per_user.sum() != occupancy.n_records:

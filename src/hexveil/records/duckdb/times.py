@@ -14,8 +14,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from hexveil.base.errors import InputError
-from hexveil.model.cells import DAY
-from hexveil.model.time_zones import zone
+from hexveil.model.cells import DAY, zone
 from hexveil.records.duckdb.expressions import (
     JsonColumn,
     is_text,

@@ -147,19 +147,6 @@ def validate_records(
     )  # fmt: skip
 
 
-def used_columns(
-    session: Session, relation: Relation, request: ReadRequest
-) -> list[tuple[str, ColumnRef]]:
-    """Return each role of a record, and where it is found.
-
-    Raises
-    ------
-    ColumnError, InputError
-        As `validate_records`.
-    """
-    return _RawColumns(session, relation, request).used
-
-
 def scan_once(session: Session, relation: Relation, requests: Sequence[ReadRequest]) -> Relation:
     """Return the relation with rows of text or documents in a temporary table, scanned now.
 
@@ -170,17 +157,17 @@ def scan_once(session: Session, relation: Relation, requests: Sequence[ReadReque
     ColumnError, InputError
         As `validate_records`.
     """
-    relation.load_files()
+    relation.check_files(())
     if not (relation.documents or relation.text):
         return relation
     columns = "*"
     if not relation.documents:
-        used = [ref for one in requests for _, ref in _RawColumns(session, relation, one).used]
+        used = [ref for one in requests for ref in _RawColumns(session, relation, one).used]
         columns = ", ".join(identifier(name) for name in dict.fromkeys(ref.column for ref in used))
     session.run(
         f"CREATE OR REPLACE TEMP TABLE {SCANNED} AS SELECT {columns} FROM ({relation.query})"
     )
-    return replace(relation, query=f"SELECT * FROM {SCANNED}", load=None)
+    return replace(relation, query=f"SELECT * FROM {SCANNED}")
 
 
 def quanta(value: str, scale: ValueLattice) -> str:
@@ -208,7 +195,7 @@ class _RawColumns:
         self._session, self._relation, self._request = session, relation, request
         self._format = request.format
         self.labels: tuple[str, ...] = ()
-        self.used: list[tuple[str, ColumnRef]] = []
+        self.used: list[ColumnRef] = []
         self.has_place = request.columns.has_place
         columns = {**self._identity(), **self._place(), **self._time(), **self._labels()}
         select_list = ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
@@ -216,14 +203,14 @@ class _RawColumns:
 
     def _find(self, role: str, name: str) -> ColumnRef:
         ref = self._relation.find(self._session, role, name)
-        self.used.append((role, ref))
+        self.used.append(ref)
         return ref
 
     def _identity(self) -> dict[str, str]:
         columns = self._request.columns
         value = self._find("value", columns.value)
         user = self._relation.find_user(self._session, columns.user)
-        self.used.append(("user", user))
+        self.used.append(user)
         expression = canonical_id(user, self._document)
         self.inexact_users = expression.inexact is not None
         return {
@@ -242,7 +229,7 @@ class _RawColumns:
         columns = self._request.columns
         if columns.location is not None:
             lat, lon = self._relation.find_location(self._session, columns.location)
-            self.used += [("lat", lat), ("lon", lon)]
+            self.used += [lat, lon]
         elif columns.lat is not None and columns.lon is not None:
             lat = self._find("lat", columns.lat)
             lon = self._find("lon", columns.lon)

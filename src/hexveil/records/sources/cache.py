@@ -29,8 +29,8 @@ from typing import Self
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.scratch import is_private, prepare
+from hexveil.records.sources.record_format import Versions
 from hexveil.records.sources.source_files import Files, is_address, safe_path
-from hexveil.records.sources.versions import Versions
 
 FORMAT = 5
 """To be raised whenever equal queries make other tables, or a head has other fields."""
@@ -317,14 +317,7 @@ def stamp_file(path: str, version: str) -> FileStamp:
 
 
 def refuse_changed_sizes(stamps: Mapping[str, FileStamp], entries: Sequence[CacheEntry]) -> None:
-    """Raise InputError if a file has another size than it had under the same version.
-
-    Parameters
-    ----------
-    stamps : mapping of str to FileStamp
-        By path, as the files are now.
-    entries : sequence of CacheEntry
-    """
+    """Raise InputError if a file has another size than it had under the same version."""
     known: dict[tuple[str, str], set[int]] = {}
     for stamp in (stamp for entry in entries for stamp in entry.files):
         known.setdefault((stamp.name, stamp.version), set()).add(stamp.size)

@@ -139,8 +139,9 @@ def first_line(
     fields = _decoded(lines[0])
     if fields is None:
         raise InputError(
-            f"source: the first line of {label} is not in UTF-8; if it is in Latin-1, add "
-            'encoding = "latin-1" (in [format], or --set format.encoding=latin-1).'
+            f"source: the first line of {label} is not in UTF-8; write the file in UTF-8, or if it "
+            'is in Latin-1, add encoding = "latin-1" (in [format], or --set '
+            "format.encoding=latin-1)."
         )
     return FirstLine(mark, fields)
 
@@ -176,11 +177,6 @@ def _lines(
 ) -> tuple[str, list[list[bytes]]]:
     """Return the separator and the fields of the first lines, as they are split as records."""
     data = read_bytes(path, among, FIRST_BYTES)
-    if record_format.encoding is None and _is_utf16(data):
-        raise InputError(
-            f"source: the file {safe_path(path, among)} seems to be in UTF-16; add encoding = "
-            '"utf-16" (in [format], or --set format.encoding=utf-16).'
-        )
     text = b"".join(as_text([data], record_format)).removeprefix(codecs.BOM_UTF8)
     lines = [line for block, _ in whole_lines([text], FIRST_BYTES) for line in block.splitlines()]
     lines = [line for line in lines if line][:number]
@@ -191,11 +187,3 @@ def _lines(
     mark = max(MARKS, key=outside.count)
     # Quotes within fields tell of a first line that is none, which is refused by its fields.
     return mark, [split_line(line, mark) or line.split(mark.encode()) for line in lines]
-
-
-def _is_utf16(data: bytes) -> bool:
-    """Return whether a first line is in UTF-16: with its mark, or every other byte is zero."""
-    # Of the first line alone: what is in a record must not refuse a reading.
-    line = re.split(rb"[\r\n]", data, maxsplit=1)[0]
-    zeros = max(line[::2].count(0), line[1::2].count(0))
-    return data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or zeros * 3 > len(line) > 1

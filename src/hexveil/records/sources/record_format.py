@@ -1,21 +1,31 @@
-"""Declared format of records: how numbers, times and nested records are written."""
+"""Declarations of records: how they are written, their versions, and both as lines of text.
+
+What is cached is trusted as long as its declared version says that a file is the same; so versions
+are part of what is published (`data.version` of a manifest).
+
+Lines of names identify a request, so that different lists of names give different lines. A name
+with a separator of the line, a quote or an unprintable character is quoted as JSON; other names
+stay as they are, so that a line remains readable.
+"""
 
 from __future__ import annotations
 
 import codecs
+import json
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from hexveil.base.errors import InputError
-from hexveil.records.sources.versions import join_pairs
 
 EPOCH_UNITS = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1}
 """Nanoseconds of the units in which times since 1970 may be counted."""
 _DIRECTIVES = frozenset("dmyYHIMSfpbBjz%")
 _DIRECTIVE = re.compile(r"%-?(.?)")
 _MAX_STEPS = 8
-_ENCODING = re.compile(r"utf-8(-sig)?|utf-16(-[bl]e)?|iso8859-\d+|cp125\d|koi8-[ru]")
-"""Encodings of which each letter is its own: but for UTF-16, a byte changes no other letter."""
+_ENCODING = re.compile(r"utf-8(-sig)?|iso8859-\d+|cp125\d|koi8-[ru]")
+"""Encodings in which a byte changes no other letter."""
 _LARGEST = 10**9
 
 
@@ -39,8 +49,8 @@ class RecordFormat:
         are followed into each of their elements, and fields beside a list belong to each record in
         it; a field of the record itself goes first.
     encoding : str, optional
-        Encoding of delimited text, such as "latin-1", "windows-1252" or "utf-16"; by default
-        UTF-8. A record with a field that is no text in it counts as unparsable.
+        Encoding of delimited text, such as "latin-1" or "windows-1252"; by default UTF-8. A record
+        with a field that is no text in it counts as unparsable.
     max_unpacking : int
         How many times its size a packed file of text or JSON may unpack to (100 MB are always
         allowed); a file that exceeds it is refused.
@@ -125,8 +135,7 @@ def _encoding_name(encoding: object) -> str | None:
         if _ENCODING.fullmatch(name):
             return None if name.startswith("utf-8") else name
     raise InputError(
-        'encoding must be that of text, such as "latin-1", "windows-1252" or "utf-16", got '
-        f"{encoding!r}."
+        f'encoding must be that of text, such as "latin-1" or "windows-1252", got {encoding!r}.'
     )
 
 
@@ -159,3 +168,101 @@ def _check_time_format(time_format: str) -> None:
 
 PLAIN = RecordFormat()
 """The usual form: nothing is declared."""
+
+
+Version = str | Mapping[str, str]
+"""One version for all files, or versions by the names or patterns of files."""
+
+
+@dataclass(frozen=True)
+class Versions:
+    """Versions by patterns of file names; the first that fits counts.
+
+    Attributes
+    ----------
+    declared : tuple of (str, str)
+        Pattern and version; a pattern "" is for all files.
+
+    Examples
+    --------
+    >>> days = Versions.parse({"2026-11-03.parquet": "2", "*.parquet": "1"})
+    >>> days.number("/data/2026-11-03.parquet"), days.number("/data/2026-11-04.parquet")
+    (0, 1)
+    >>> days.describe([1])
+    '*.parquet=1'
+    """
+
+    declared: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def parse(cls, version: object) -> Versions:
+        """Return the versions that a caller declared."""
+        pairs = list(version.items()) if isinstance(version, Mapping) else [("", version)]
+        if not pairs or not all(_is_text(text) for _, text in pairs):
+            raise InputError(
+                'version must be text, like "2026-11", or texts by the names of files, like '
+                '{"2026-11-*.parquet": "1"}.'
+            )
+        if isinstance(version, Mapping) and not all(_is_text(name) for name, _ in pairs):
+            raise InputError("version by files needs the name or pattern of a file for each.")
+        return cls(tuple((str(name), str(text)) for name, text in pairs))
+
+    def number(self, path: str) -> int:
+        """Return which of the declarations is that of a file."""
+        for number, (pattern, _) in enumerate(self.declared):
+            # match compares from the right, so that a pattern need not know where the folder lies.
+            if not pattern or PurePath(path).match(pattern):
+                return number
+        raise InputError(
+            f"version: none is declared for the file {PurePath(path).name!r}; name it, or a "
+            "pattern that it fits."
+        )
+
+    def describe(self, used: Iterable[int]) -> str:
+        """Return the declared versions of the used files as a line."""
+        return join_pairs((self.declared[number] for number in sorted(set(used))), "; ")
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+NOT_DECLARED = "not declared"
+"""Placeholder for a text that was not given."""
+_MARKS = frozenset('",;=\\')
+
+
+def quoted(name: str) -> str:
+    r"""Return a name as it stands in a line: unchanged, or quoted as JSON.
+
+    Examples
+    --------
+    >>> quoted("vehicle id"), quoted("a, b"), quoted(""), quoted("not declared")
+    ('vehicle id', '"a, b"', '""', '"not declared"')
+    """
+    # Blanks at the ends would vanish where a line is split at its separators.
+    is_plain = name.isprintable() and name.strip() == name and name not in ("", NOT_DECLARED)
+    return name if is_plain and _MARKS.isdisjoint(name) else json.dumps(name)
+
+
+def join_names(names: Iterable[str]) -> str:
+    """Join names into a line.
+
+    Examples
+    --------
+    >>> join_names(["bus", "a, b"])
+    'bus, "a, b"'
+    """
+    return ", ".join(map(quoted, names))
+
+
+def join_pairs(pairs: Mapping[str, str] | Iterable[tuple[str, str]], mark: str = ", ") -> str:
+    """Join pairs into a line of key=value; a value with an empty key stands alone.
+
+    Examples
+    --------
+    >>> join_pairs({"user": "bus", "value": "v=1"})
+    'user=bus, value="v=1"'
+    """
+    items = pairs.items() if hasattr(pairs, "items") else pairs
+    return mark.join(f"{quoted(k)}={quoted(v)}" if k else quoted(v) for k, v in items)

@@ -12,7 +12,6 @@ from itertools import product
 from hexveil.base.errors import InputError
 from hexveil.records.duckdb.expressions import JsonColumn, literal, text
 from hexveil.records.duckdb.formats.json_documents import DOCUMENT
-from hexveil.records.duckdb.formats.vehicle_positions import VALUE_UNITS
 from hexveil.records.duckdb.relation import Relation
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.source import open_source
@@ -37,8 +36,6 @@ class SourceSchema:
     documents : bool
         Whether records are JSON documents, whose keys can be ids or values: a key is shown only
         if it is known to be none.
-    value_units : mapping of str to str
-        Units of measure, by column, that the format itself fixes.
     constant_ids : frozenset of str
         Columns named like ids that hold one and the same text in all rows.
     record_path : str or None
@@ -52,7 +49,6 @@ class SourceSchema:
 
     schema: Schema
     documents: bool
-    value_units: Mapping[str, str] = field(default_factory=dict)
     constant_ids: frozenset[str] = frozenset()
     record_path: str | None = None
     day_and_time: tuple[str, str] | None = None
@@ -106,25 +102,18 @@ def inspect_schema(
         if envelope_path is not None:
             inside = replace(record_format, record_path=envelope_path)
             opened = open_source(session, resolved, known_columns, inside)
-        if isinstance(resolved, Files):
-            # One file shows whether these are feeds at all; all of them could be thousands.
-            opened.load_files(resolved.paths[:1])
         # The first line of a CSV file may be a record: no column of it is looked at before.
         if isinstance(resolved, Files) and resolved.kind == "csv" and not trusted:
             # Each file by itself: the second day's export may lack the header of the first.
             for path in resolved.paths:
                 _refuse_doubtful(path, resolved.paths, known_columns, record_format)
-        feed = isinstance(resolved, Files) and resolved.kind == "gtfs-realtime"
-        # The schema of a feed names its id, and columns that nobody asked for are not decoded.
-        constant_ids = frozenset() if feed else _constant_ids(session, opened)
+        opened.check_files(())
+        constant_ids = _constant_ids(session, opened)
         pair: tuple[str, str] | None = None
         formats: Mapping[str, tuple[str, ...]] = {}
-        if look_at_times and not feed:
+        if look_at_times:
             pair, formats = guess(session, opened)
-    units = VALUE_UNITS if feed else {}
-    return SourceSchema(
-        opened.schema, opened.documents, units, constant_ids, envelope_path, pair, formats
-    )
+    return SourceSchema(opened.schema, opened.documents, constant_ids, envelope_path, pair, formats)
 
 
 def _constant_ids(session: Session, relation: Relation) -> frozenset[str]:

@@ -22,7 +22,7 @@ from hexveil.base.errors import InputError
 from hexveil.records.sources.memory_tables import as_table, readable_table, unicode_text
 
 T = TypeVar("T")
-FileKind = Literal["parquet", "csv", "json", "gtfs-realtime"]
+FileKind = Literal["parquet", "csv", "json"]
 
 _SUFFIXES: dict[str, FileKind] = {
     ".parquet": "parquet",
@@ -35,12 +35,7 @@ _SUFFIXES: dict[str, FileKind] = {
     ".ndjson": "json",
     ".geojson": "json",
     ".geojsonl": "json",
-    ".pb": "gtfs-realtime",
-    ".pbf": "gtfs-realtime",
-    ".bin": "gtfs-realtime",
 }
-_SHARED_SUFFIXES = (".pbf", ".bin")
-"""Endings that other programs use, too: in a folder of other records these are no records."""
 _NOTES = (".txt", ".txt.gz", ".txt.zst")
 """Endings of delimited text that notes have, too: in a folder of other records these are none."""
 MEMORY_NAME = "in-memory table"
@@ -66,7 +61,7 @@ class Files:
 
     Attributes
     ----------
-    kind : "parquet", "csv", "json" or "gtfs-realtime"
+    kind : "parquet", "csv" or "json"
     paths : tuple of str
         Sorted by name, unless named one by one.
     label : str
@@ -229,13 +224,11 @@ def _matching_files(name: str) -> list[str]:
         paths = [str(p) for p in candidates if not p.name.startswith((".", "_"))]
         if not paths:
             raise InputError(
-                f"source: the folder {name!r} holds no Parquet, CSV or JSON file, and no GTFS-"
-                "Realtime feed; name the folder or file that does."
+                f"source: the folder {name!r} holds no Parquet, CSV or JSON file; name the "
+                "folder or file that does."
             )
         paths = [p for p in paths if not p.lower().endswith(_NOTES)] or paths
-        records = [p for p in paths if not p.lower().removesuffix(".gz").endswith(_SHARED_SUFFIXES)]
-        others = any(kind_of(Path(p)) != "gtfs-realtime" for p in records)
-        return sorted(records if others else paths)
+        return sorted(paths)
     if path.exists():
         return [name]
     # Last: a file whose own name holds a bracket or an asterisk is that file.
@@ -291,7 +284,7 @@ def _files(label: str, paths: list[str], *, enumerated: bool) -> Files:
             raise InputError(
                 f"source: {safe_path(path, paths)} is not a kind of file that is read; use "
                 ".parquet, .csv, .tsv or .txt (also .csv.gz, .csv.zst), .json, .jsonl, .ndjson or "
-                ".geojson, or .pb for GTFS-Realtime."
+                ".geojson."
             )
         kinds.add(kind)
         _check_name(path)

@@ -65,19 +65,11 @@ def decoded_text(
 
 def as_text(blocks: Iterable[bytes], record_format: RecordFormat) -> Iterator[bytes]:
     """Yield bytes as UTF-8 with line feeds alone, and invalid bytes where they are no text."""
-    decoder = None
-    if record_format.encoding is not None:
-        decoder = codecs.getincrementaldecoder(record_format.encoding)(_INVALID)
     for data in blocks:
-        text = data if decoder is None else _encoded(decoder.decode(data))
+        text = data
+        if record_format.encoding is not None:
+            text = data.decode(record_format.encoding, _INVALID).encode("utf-8", "surrogatepass")
         yield text.replace(b"\r", b"\n") if b"\r" in text else text
-    if decoder is not None:
-        yield _encoded(decoder.decode(b"", final=True))
-
-
-def _encoded(text: str) -> bytes:
-    """Return text as UTF-8, with invalid bytes where it was no text."""
-    return text.encode("utf-8", "surrogatepass")
 
 
 def _raw_blocks(path: str, among: Sequence[str], times: int, size: int) -> Iterator[bytes]:

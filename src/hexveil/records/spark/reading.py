@@ -1,240 +1,101 @@
-"""One reading by Spark, from a source to a data set.
+"""One reading by Spark, from a source to a data set, and its records counted on other grids.
 
-Count the same records on other grids with Spark, for capacity tables.
+Tasks validate, count and sum; their counts come to the driver, where all else is done as if the
+DuckDB engine had counted. Pairs that memory does not hold lie on the driver's disk.
 
-Kept records are listed once. Counts on the finest grids come to the driver, where they are added up
-as the DuckDB engine does, unless there are more of them than pairs that may be fetched. Then each
-grid is counted by itself, and one whose own counts are too many is read as a data set is, in
-blocks; they stay in Spark until its session ends.
+Columns are found, and everything about a source is refused, on the driver by the code of the
+DuckDB engine: it is shown an empty table with the columns of a frame, or the files themselves.
+Local files are opened by tasks, just as the driver opens them; Parquet at addresses by Spark's own
+reader.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import chdir, suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 
-from hexveil.base.errors import HexveilError
+from hexveil.base.errors import InputError
 from hexveil.base.work_share import COUNTING, READING
 from hexveil.model.cells import Cells, Labels
-from hexveil.model.declared_grid import DeclaredFacts
 from hexveil.model.public_metadata import PublicMetadata, Unit
-from hexveil.records.column_datasets import PrivateDataset, ReadingCounts
 from hexveil.records.dataset import Dataset
-from hexveil.records.duckdb import aggregation, regrid
-from hexveil.records.duckdb import reading as duckdb_reading
-from hexveil.records.duckdb.cached_reading import CachedReading, Missing, Stamps
-from hexveil.records.duckdb.reading import NUMBER, declared_table, rule_counts
+from hexveil.records.duckdb import aggregation
+from hexveil.records.duckdb.counting import CountResult, PairCounts
+from hexveil.records.duckdb.expressions import identifier
+from hexveil.records.duckdb.reading import fetch_dataset
+from hexveil.records.duckdb.regrid import facts_of_pairs, refuse_slots
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.source import open_source
-from hexveil.records.feasible_sums import bins_of_lists
+from hexveil.records.duckdb.validation import REASONS, ValidatedRecords, validate_records
+from hexveil.records.feasible_sums import squares_fit
 from hexveil.records.progress import show_progress
 from hexveil.records.read_request import ReadRequest
 from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remote
-from hexveil.records.spark import pair_blocks, tasks
-from hexveil.records.spark.counting import (
-    CountedPairs,
-    count_all,
-    count_pairs,
-    deduplicate_by_user,
-    list_all,
-    raise_task_failure,
-    record_schema,
-)
+from hexveil.records.spark import tasks
 from hexveil.records.spark.session import (
     collect,
     from_arrow,
     map_batches,
-    pairs_on_driver,
     persisted,
-    stored,
+    select_columns,
     task_memory,
+    to_stream_rows,
     translate_errors,
+    with_arrow_types,
 )
-from hexveil.records.spark.source_rows import TaskRecords, open_records
+from hexveil.records.spark.tasks import RECORDS, LocalFiles, TaskInput
 
-_STORED = pa.schema([("entry", pa.int32())])
-_MAX_FETCHED = 2**21
-"""Pairs fetched at once: Spark limits what one action may bring to the driver."""
+ROWS_AT_ONCE = 2**21
+"""Rows fetched at once: Spark limits what one action may bring to the driver."""
+_FETCHED = "fetched_rows"
+_TAIL = [("n", pa.int64()), ("note", pa.string())]
+_RECORD = {
+    "user_id": pa.string(),
+    "time_us": pa.int64(),
+    "local_s": pa.int64(),
+    "quanta": pa.int64(),
+}
 
 
-def read_datasets(
+def read_by_spark(
     engine: SparkSession,
     source: Files | MemoryTable | Frame | Remote,
-    readings: Sequence[tuple[ReadRequest, DeclaredFacts | None]],
-) -> list[Dataset | PrivateDataset]:
-    """Return the records of a source as counts and sums: as `duckdb.reading.read_datasets` does.
+    requests: Sequence[ReadRequest],
+) -> list[Dataset]:
+    """Return the data set of each request: as `duckdb.reading.read_datasets` does.
 
     Raises
     ------
     InputError
         If the source, a column or the selection leaves nothing that can be used.
     """
-    with show_progress(READING):
-        return [
-            _read_dataset(engine, source, request)
-            if facts is None
-            else _read_private(engine, source, request, facts)
-            for request, facts in readings
-        ]
-
-
-def read_cached(
-    engine: SparkSession,
-    source: Files,
-    readings: Sequence[tuple[ReadRequest, DeclaredFacts | None]],
-) -> list[Dataset | PrivateDataset]:
-    """Return the records of files with a cache: tasks read new files, the driver adds up pairs.
-
-    Raises
-    ------
-    InputError
-        As `duckdb.reading.read_datasets` does.
-    """
-    datasets = duckdb_reading.read_datasets(source, readings, partial(_fill_cache, engine))
-    return [
-        _recounted(engine, source, request, dataset) if isinstance(dataset, Dataset) else dataset
-        for dataset, (request, _) in zip(datasets, readings, strict=True)
-    ]
-
-
-def _fill_cache(
-    engine: SparkSession, source: Files, request: ReadRequest, stamps: Stamps, missing: Missing
-) -> None:
-    """Have tasks read the files of entries and store these; what fails is left to the driver."""
-    work = partial(_filled, source, request, task_memory(engine), stamps, missing, str(Path.cwd()))
-    numbers = from_arrow(engine, pa.table({"entry": np.arange(len(missing), dtype=np.int32)}))
-    with suppress(HexveilError):
-        collect(map_batches(numbers.repartition(len(missing)), work, _STORED))
-
-
-def _filled(
-    source: Files,
-    request: ReadRequest,
-    memory: str,
-    stamps: Stamps,
-    missing: Missing,
-    folder: str,
-    batches: tasks.Batches,
-) -> tasks.Batches:
-    """Read the files of a task's entries and store these; yield nothing."""
-    for number in (number for batch in batches for number in batch["entry"].to_pylist()):
-        # Whatever is wrong here, the driver reads these files itself, and refuses what it must.
-        with suppress(Exception), chdir(folder), tasks.TaskSession(memory) as session:
-            relation = open_source(session, source, request.column_names, request.format)
-            reading = CachedReading(session, source, relation, request, stamps)
-            reading.new_entry(*missing[number])
-    yield from ()
-
-
-def _recounted(
-    engine: SparkSession,
-    source: Files | MemoryTable | Frame | Remote,
-    request: ReadRequest,
-    dataset: Dataset,
-) -> Dataset:
-    """Return a data set with records that Spark counts on other grids."""
-    recount = SparkRegridder(engine, source, replace(request, cache=None), dataset.public)
-    return replace(dataset, public=replace(dataset.public, recount=recount))
-
-
-def _read_dataset(
-    engine: SparkSession, source: Files | MemoryTable | Frame | Remote, request: ReadRequest
-) -> Dataset:
-    """Return the data set of one value column, its pairs on the driver unless they are many."""
-    counted = count_pairs(engine, source, request)
-    many = int(counted.per_cell.sum()) > pairs_on_driver(engine)
-    dataset = _distributed(counted) if many else _collected(counted)
-    return _recounted(engine, source, request, dataset)
-
-
-def _stored_pairs(counted: CountedPairs) -> DataFrame:
-    """Return the pairs, kept by Spark in place of the counts of all cells. PRIVATE."""
-    try:
-        return stored(counted.pairs)
-    finally:
-        # Also after a failure: the session is the caller's, and lives on.
-        counted.tally.unpersist()
-
-
-def _distributed(counted: CountedPairs) -> Dataset:
-    """Return the data set of counted records without fetching its pairs."""
-    rules, pairs = counted.request.rules, _stored_pairs(counted)
-    n_bins = 0 if rules.bins is None else rules.bins.n_bins
-    try:
-        occupancy, sums, used = pair_blocks.distribute(
-            pairs, counted.per_cell, rules.scale, squares=counted.squares, n_bins=n_bins
-        )
-    finally:
-        # Once both kinds of blocks are made the pairs need not be kept beside them.
-        pairs.unpersist()
-    return Dataset(counted.metadata(occupancy), sums, counted.units.take(used))
-
-
-def _collected(counted: CountedPairs) -> Dataset:
-    """Return the data set of counted records, all of it on the driver."""
-    by_bin = counted.request.rules.bins is not None
-    at_once = _MAX_FETCHED // (pair_blocks.ROOM_OF_BINS if by_bin else 1)
-    n_slices = int(counted.per_cell.sum()) // at_once + 1
-    # Each slice would make all pairs anew.
-    kept = counted.pairs if n_slices == 1 else _stored_pairs(counted)
-    try:
-        pairs = pa.concat_tables(
-            # By cell: a public number, and slices of about one size.
-            collect(kept if n_slices == 1 else kept.where(f"cell % {n_slices} = {number}"))
-            for number in range(n_slices)
-        )
-    finally:
-        kept.unpersist()
-        counted.tally.unpersist()
-    pairs = aggregation.in_order(pairs)
-    bins = bins_of_lists(pairs[tasks.BINS]) if by_bin else None
-    occupancy, sums, used = aggregation.to_sums(pairs, bins)
-    return Dataset(counted.metadata(occupancy), sums, counted.units.take(used))
-
-
-def _read_private(
-    engine: SparkSession,
-    source: Files | MemoryTable | Frame | Remote,
-    request: ReadRequest,
-    facts: DeclaredFacts,
-) -> PrivateDataset:
-    """Return the data set of records on the declared grid, with pairs that stay in Spark.
-
-    As on one machine nothing is refused for its records.
-    """
-    by_bin = facts.bins is not None
-    with Session(request.memory, scratch=request.scratch) as session:
-        counted = count_all(engine, session, source, request)
-        cells = declared_table(facts.cells).rename_columns({NUMBER: "cell"})
-        if "hexagon" in cells.column_names:
-            hexagons = cells["hexagon"].cast(pa.int64())  # Spark has no numbers without a sign
-            cells = cells.set_column(cells.column_names.index("hexagon"), "hexagon", hexagons)
-        with persisted(counted.frame) as tally:
-            kept, left_out, repeats = counted.summary()
-            units = list(counted.grouping.unit)
-            rows = (
-                tally.where("reject_reason = 0")
-                .join(F.broadcast(from_arrow(engine, cells)), list(counted.grouping.cell))
-                .select("cell", *units, "n", "total", *[tasks.BINS] * by_bin)
-            )
-            room = pair_blocks.BLOCK_PAIRS // (pair_blocks.ROOM_OF_BINS if by_bin else 1)
-            n_blocks = sum(kept["users"].to_pylist()) // room + 1
-            pairs = pair_blocks.SparkPairBlocks(rows, units, n_blocks, by_bin=by_bin)
-    counts = rule_counts(request, left_out, repeats)
-    return PrivateDataset(facts, pairs, ReadingCounts.of(counts, pairs))
+    datasets = []
+    with (
+        show_progress(READING),
+        Session(requests[0].memory, scratch=requests[0].scratch) as session,
+    ):
+        for request in requests:
+            records = _open_records(engine, session, source, request)
+            counted = _count_in_tasks(session, records, request)
+            asked = _TaskQueries(session, records)
+            dataset = fetch_dataset(session, source.label, counted, asked)
+            recount = SparkRegridder(engine, source, request, dataset.public)
+            datasets.append(replace(dataset, public=replace(dataset.public, recount=recount)))
+    return datasets
 
 
 @dataclass(frozen=True, repr=False)
 class SparkRegridder:
     """Counts the records of a source on other grids; see `hexveil.model.public_metadata.Recount`.
+
+    Each grid is a reading by itself.
 
     Attributes
     ----------
@@ -253,92 +114,253 @@ class SparkRegridder:
 
     def __call__(
         self, grids: tuple[Cells | Labels, ...], privacy_unit: Unit
-    ) -> tuple[PublicMetadata | None, ...]:
-        """Return the public facts on each grid; None where no cell is left after selection.
+    ) -> Iterator[PublicMetadata | None]:
+        """Yield the public metadata on each grid; None if no cell is left after selection."""
+        refuse_slots(grids, self.request)
+        return (self._on_grid(grid, privacy_unit) for grid in grids)
 
-        Raises
-        ------
-        InputError
-            If a grid cannot be counted.
-        """
-        request = replace(
-            self.request, rules=replace(self.request.rules, privacy_unit=privacy_unit)
+    def _on_grid(self, grid: Cells | Labels, privacy_unit: Unit) -> PublicMetadata | None:
+        rules = self.request.rules
+        # The clock of hours, dates and days stays that of the data set.
+        clocked = replace(grid, timezone=rules.clock) if isinstance(grid, Cells) else grid
+        rules = replace(rules, cells=clocked, privacy_unit=privacy_unit, terms=())
+        request = replace(self.request, rules=rules)
+        with show_progress(COUNTING), Session(request.memory, scratch=request.scratch) as session:
+            records = _open_records(self.engine, session, self.source, request)
+            pairs = _count_in_tasks(session, records, request).counts.pairs
+            return facts_of_pairs(session, request, self.facts, grid, pairs)
+
+
+def _count_in_tasks(session: Session, records: TaskRecords, request: ReadRequest) -> CountResult:
+    """Return the counts and sums of all records, each read now.
+
+    Raises
+    ------
+    InputError
+        If a task reported that the source cannot be read.
+    """
+    rules, places = request.rules, records.records.places
+    keys = aggregation.group_keys(session, rules.cells, rules.privacy_unit, places)
+    squares, by_bin = squares_fit(1, rules.scale), rules.bins is not None
+    edges = () if rules.bins is None else tuple(rules.bins.edges.tolist())
+    names = [*keys.all, *[aggregation.FINE_BIN] * by_bin]
+    grouping = tasks.TaskGrouping(rules.cells, rules.privacy_unit, places, squares, edges)
+    sums = ["total", *["total_sq"] * squares]
+    schema = pa.schema(
+        [
+            ("reject_reason", pa.int32()),
+            *((name, pa.string() if tasks.is_text(name) else pa.int64()) for name in names),
+            *((name, pa.int64()) for name in ("n", *sums)),
+            ("note", pa.string()),
+        ]
+    )
+    if request.drops_repeats:
+        frame = _deduplicated(records, schema, grouping)
+    else:
+        query = records.records.query
+        work = tasks.query_task(
+            records.task_input, lambda in_task: grouping.counts(query, in_task), schema
         )
-        regrid.refuse_slots(grids, request)
-        by_grid: dict[Cells | Labels, PublicMetadata | None] = {}
-        with (
-            show_progress(COUNTING),
-            Session(request.memory, scratch=request.scratch) as session,
-        ):
-            task_records = open_records(self.engine, session, self.source, request)
-            schema = record_schema(task_records)
-            listed = (
-                deduplicate_by_user(task_records, schema, None)
-                if request.drops_repeats
-                else list_all(task_records, schema)
+        # Repeats are kept here: a pair's records may be counted in several tasks. Only sums that
+        # are too large to be used at all can be null: see `TaskGrouping.counts`.
+        counted = map_batches(records.rows, work, schema)
+        frame = counted.groupBy("reject_reason", *names, "note").agg(
+            F.sum("n").alias("n"), *(F.try_sum(name).alias(name) for name in sums)
+        )
+    _fetch(session, frame)
+    ((failure,),) = session.rows(
+        f"SELECT min(note) FROM {aggregation.KEYED} WHERE reject_reason = {tasks.FAILED}"
+    )
+    if failure is not None:
+        # The same sentence whichever task comes first.
+        raise InputError(str(failure))
+    pairs = aggregation.number_keyed(session, keys, squares=squares, by_bin=by_bin)
+    # Rows of repeats have a reason beyond those of records.
+    repeats = pairs.left_out.get(tasks.REPEATS, 0)
+    left_out = {reason: n for reason, n in pairs.left_out.items() if reason < len(REASONS)}
+    left_out[0] = left_out.get(0, 0) + repeats
+    return CountResult(request, records.records, PairCounts(pairs, left_out, repeats))
+
+
+def _fetch(session: Session, frame: DataFrame) -> None:
+    """Create the table `KEYED` from the rows of a frame, some at a time."""
+    with persisted(frame) as kept:
+        n_slices = translate_errors(kept.count) // ROWS_AT_ONCE + 1
+        begin = f"CREATE OR REPLACE TEMP TABLE {aggregation.KEYED} AS"
+        for number in range(n_slices):
+            part = F.pmod(F.xxhash64("user_id"), F.lit(n_slices)) == number
+            session.register(_FETCHED, collect(kept if n_slices == 1 else kept.where(part)))
+            session.run(f"{begin} SELECT * FROM {_FETCHED}")
+            session.forget(_FETCHED)
+            begin = f"INSERT INTO {aggregation.KEYED}"
+
+
+def _deduplicated(
+    records: TaskRecords, result_schema: pa.Schema, grouping: tasks.TaskGrouping
+) -> DataFrame:
+    """Drop repeats, all records of a user in one task, and count the rest.
+
+    A pair is of one user, so that its counts and sums are then whole.
+    """
+    checked = records.records
+    place = pa.string() if checked.labelled else pa.float64()
+    names = ["user_id", *["time_us"] * checked.timed, *["local_s"] * checked.local]
+    fields = [(name, _RECORD[name]) for name in names]
+    fields += [*((name, place) for name in checked.places), ("quanta", pa.int64())]
+    schema = pa.schema([("reject_reason", pa.int32()), *fields, *_TAIL])
+    listing = tasks.list_task(records.task_input, checked.query, schema)
+    # By user alone: with the time too, one user's pair could be counted in several tasks.
+    rows = map_batches(records.rows, listing, schema).repartition("user_id")
+    work = tasks.deduplicate_task(records.task_input.memory, schema, result_schema, grouping)
+    return map_batches(rows, work, result_schema)
+
+
+class _TaskQueries(Session):
+    """Session that runs a query of counts on all records, in tasks.
+
+    It stands where refusals look for the session that has the records.
+    """
+
+    def __init__(self, session: Session, task_records: TaskRecords) -> None:
+        self._session, self._task_records = session, task_records
+
+    def rows(self, query: str) -> list[tuple[object, ...]]:
+        """Return the counts of all records, in one row."""
+        names = [f"count{i}" for i in range(len(self._session.types(query)))]
+        schema = pa.schema([(name, pa.int64()) for name in names])
+        renamed = f"SELECT * FROM ({query}) AS counts({', '.join(names)})"
+        work = tasks.query_task(self._task_records.task_input, lambda _: renamed, schema)
+        frame = map_batches(self._task_records.rows, work, schema)
+        # Only counts are asked for in this way, which add up over tasks.
+        total = collect(frame.agg(*(F.sum(name).alias(name) for name in names)))
+        return [tuple(int(total[name][0].as_py() or 0) for name in names)]
+
+
+@dataclass(frozen=True, repr=False)
+class TaskRecords:
+    """PRIVATE. Records that tasks can read.
+
+    Attributes
+    ----------
+    rows : DataFrame
+        What tasks are fed with.
+    task_input : TaskInput
+        How they get at the records.
+    records : ValidatedRecords
+        The queries that they run.
+    """
+
+    rows: DataFrame
+    task_input: TaskInput
+    records: ValidatedRecords
+
+    def __repr__(self) -> str:
+        return "TaskRecords(private)"
+
+
+def _open_records(
+    spark: SparkSession,
+    session: Session,
+    source: Files | MemoryTable | Frame | Remote,
+    request: ReadRequest,
+) -> TaskRecords:
+    """Return the records of a source; `session` then has an empty table of their columns.
+
+    Raises
+    ------
+    InputError
+        If the source or a column cannot be used.
+    """
+    memory = task_memory(spark)
+    if isinstance(source, MemoryTable):
+        relation = open_source(session, source, request.column_names, request.format)
+        records = validate_records(session, relation, request)
+        streams = to_stream_rows(spark, source.data)
+        return TaskRecords(streams, TaskInput(memory, "tables"), records)
+    if isinstance(source, Files):
+        return _open_files(spark, session, source, request, memory)
+    frame = source.data if isinstance(source, Frame) else _remote_parquet(spark, source)
+    frame = with_arrow_types(frame)
+    # Nothing runs: Spark's optimizer puts an empty relation in place of what makes the columns.
+    empty = collect(frame.where(F.lit(False)))  # noqa: FBT003  a column of it
+    relation = open_source(session, MemoryTable(empty), request.column_names, request.format)
+    records = validate_records(session, relation, request)
+    # Whatever is not in the query is not read; a name that stands in it by chance does no harm.
+    used = [name for name in empty.column_names if identifier(name) in records.query]
+    rows = select_columns(frame, used)
+    return TaskRecords(rows, TaskInput(memory), records)
+
+
+def _open_files(
+    spark: SparkSession, session: Session, source: Files, request: ReadRequest, memory: str
+) -> TaskRecords:
+    """Return local files, one for each task, which opens it just as the driver does."""
+    relation = open_source(session, source, request.column_names, request.format)
+    session.run(f"CREATE OR REPLACE TEMP VIEW {RECORDS} AS {relation.query}")
+    viewed = replace(relation, query=f"SELECT * FROM {RECORDS}")
+    records = validate_records(session, viewed, request)
+    kinds = {name: str(kind) for name, kind in session.types(relation.query).items()}
+    files = LocalFiles(source, request.column_names, request.format, kinds)
+    # Tasks have a folder of their own.
+    paths = [str(Path(path).absolute()) for path in source.paths]
+    rows = from_arrow(spark, pa.table({"path": paths})).repartition(len(paths))
+    return TaskRecords(rows, TaskInput(memory, files), records)
+
+
+_TEXT_FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson")
+
+
+def _remote_parquet(spark: SparkSession, source: Remote) -> DataFrame:
+    """Return files that Spark finds by their addresses."""
+    for path in source.paths:
+        if path.lower().removesuffix(".gz").removesuffix(".zst").endswith(_TEXT_FORMATS):
+            raise InputError(
+                f"source: {path!r} is text at a remote address; load it with Spark, all columns as "
+                "text, and pass the DataFrame."
             )
-            with persisted(listed) as records:
-                failed = records.where(f"reject_reason = {tasks.FAILED}")
-                # Before any count: rows of a failed task lack its records.
-                raise_task_failure(collect(failed.select("reject_reason", "note")))
-                groups = regrid.group_by_fine_grid(grids)
-                while groups:
-                    group = groups.pop()
-                    counts = self._fine(session, task_records, records, request, group)
-                    if counts is not None:
-                        session.register(regrid.FINE, counts)
-                        by_grid |= regrid.metadata_on_grids(session, request, self.facts, group)
-                    elif len(group) > 1:
-                        # Counts that all of them add up from are too many; their own may fit.
-                        groups += [[grid] for grid in group]
-                    else:
-                        by_grid[group[0]] = self._in_blocks(request, group[0])
-        return tuple(by_grid[grid] for grid in grids)
+        if _exists(spark, f"{path.rstrip('/')}/_delta_log"):
+            raise InputError(
+                f"source: {path!r} is a Delta table; pass "
+                f'spark.read.format("delta").load({path!r}) instead.'
+            )
+    return _read(spark, source.paths, source.label)
 
-    def _fine(
-        self,
-        session: Session,
-        task_records: TaskRecords,
-        records: DataFrame,
-        request: ReadRequest,
-        grids: list[Cells | Labels],
-    ) -> pa.Table | None:
-        """Return the counts from which all of these grids' are added up; None if too many."""
-        keys = regrid.fine_keys(session, request, grids)
-        text = {"user_id", *(task_records.records.places if task_records.records.labelled else ())}
-        names, columns = (
-            ", ".join(keys),
-            ", ".join(
-                f"CAST({key} AS {'VARCHAR' if name in text else 'BIGINT'}) AS {name}"
-                for name, key in keys.items()
-            ),
+
+def _read(spark: SparkSession, paths: Sequence[str], label: str) -> DataFrame:
+    # CORRECTED: dates as they are written, whatever the session sets, never shifted to another
+    # calendar.
+    reader = spark.read.option("mergeSchema", "true").option("datetimeRebaseMode", "CORRECTED")
+    try:
+        frame = reader.parquet(*paths)
+        # A client of Spark Connect looks for the files only when it is asked for their columns.
+        _ = frame.schema
+    except (PySparkException, Py4JError) as error:
+        failure = _refused_parquet(str(error), label)
+    else:
+        return frame
+    raise failure
+
+
+def _refused_parquet(text: str, label: str) -> InputError:
+    """Return the message on files that Spark does not read, by the words of its error."""
+    if "NANOS" in text:
+        return InputError(
+            f"source: {label!r} has times in nanoseconds, which Spark does not read; write them in "
+            'microseconds, or read with engine="duckdb".'
         )
-        query = (
-            f"SELECT {names}, CAST(count(*) AS BIGINT) AS n FROM "
-            f"(SELECT {columns} FROM {tasks.RECORDS} WHERE reject_reason = 0) GROUP BY {names}"
-        )
-        resolution = grids[0].resolution if isinstance(grids[0], Cells) else None
+    if "PATH_NOT_FOUND" in text:
+        return InputError(f"source: there is no file {label!r}; check the path.")
+    return InputError(
+        f"source: {label!r} cannot be read by Spark as Parquet; check the path, the rights to it, "
+        "and that all files have the same columns."
+    )
 
-        def statement(in_task: Session) -> str:
-            if resolution is not None:
-                # Registers the function that the query calls.
-                in_task.hexagon("0", "0", resolution)
-            return query
 
-        # Listed records are columns, whatever the source was.
-        task_input = tasks.TaskInput(task_records.task_input.memory)
-        kinds = [(name, pa.string() if name in text else pa.int64()) for name in keys]
-        schema = pa.schema([*kinds, ("n", pa.int64())])
-        counted = map_batches(records, tasks.query_task(task_input, statement, schema), schema)
-        # Counted before it is fetched: what does not fit must not come to the driver.
-        with persisted(counted.groupBy(*keys).agg(F.sum("n").alias("n"))) as fine:
-            many = translate_errors(fine.count) > pairs_on_driver(self.engine)
-            return None if many else collect(fine)
-
-    def _in_blocks(self, request: ReadRequest, grid: Cells | Labels) -> PublicMetadata:
-        """Return the public facts on a grid with counts that stay in Spark."""
-        current = self.facts.cells.grid, self.facts.privacy_unit
-        if current == (grid, request.rules.privacy_unit) and not self.facts.occupancy.is_local:
-            return self.facts
-        on_grid = replace(request, rules=replace(request.rules, cells=grid, terms=()))
-        return _distributed(count_pairs(self.engine, self.source, on_grid)).public
+def _exists(spark: SparkSession, path: str) -> bool:
+    """Return whether a file or folder exists; False for a scheme that Spark does not know."""
+    try:
+        # Nothing is read: Spark finds the files of a path before it says what columns they have.
+        _ = spark.read.format("binaryFile").load(path).schema
+    except (PySparkException, Py4JError):
+        return False
+    return True

@@ -1,9 +1,5 @@
 """The Spark session: the argument, the DataFrame's own, or the active one; and Spark Connect.
 
-A client of Spark Connect has no JVM beside it: no Spark context, hence no broadcast variables, and
-no numbers of partitions. What tasks need then travels with the task's own function, and frames are
-left in as many parts as Spark makes of them.
-
 Also hexveil's settings of a session, and the translation of Spark's failures, whose messages may
 quote records.
 
@@ -96,68 +92,14 @@ def is_remote(engine: object) -> bool:
     return type(engine).__module__.startswith("pyspark.sql.connect")
 
 
-@contextmanager
-def sent_to_tasks(frame: DataFrame, value: T) -> Iterator[Callable[[], T]]:
-    """Yield a function that returns a value in the tasks of a frame; forget the value afterwards.
-
-    Parameters
-    ----------
-    frame : DataFrame
-    value : object
-        Figures of all cells and users, at most; public.
-    """
-    if is_remote(frame):
-        # The closure is part of the query, so that it is gone with the query.
-        yield lambda: value
-        return
-    sent = frame.sparkSession.sparkContext.broadcast(value)
-    try:
-        yield lambda: sent.value
-    finally:
-        # Else each question's arrays would stay on every executor until the session ends.
-        translate_errors(sent.destroy)
-
-
-def checkpoint_folder(session: SparkSession) -> str | None:
-    """Return the folder for checkpoints; None without."""
-    if is_remote(session):
-        return session.conf.get("spark.checkpoint.dir", None) or None
-    return session.sparkContext.getCheckpointDir()
-
-
-def n_cores(session: SparkSession) -> int | None:
-    """Return how many tasks run at once; None where the session does not say."""
-    return None if is_remote(session) else session.sparkContext.defaultParallelism
-
-
-def n_partitions(frame: DataFrame) -> int | None:
-    """Return the parts of a frame that reads files; None where it does not say."""
-    return None if is_remote(frame) else frame.rdd.getNumPartitions()
-
-
 TASK_MEMORY = "spark.hexveil.taskMemory"
 """DuckDB's memory limit per task; it is not part of Spark's memory for Java."""
-ON_DRIVER = "spark.hexveil.pairsOnDriver"
-"""Up to how many pairs are fetched to the driver; more stay in Spark."""
-_DEFAULTS = {TASK_MEMORY: "256MB", ON_DRIVER: str(2**25)}
 
 
 def task_memory(engine: SparkSession) -> str:
     """Return DuckDB's memory limit per task."""
-    return check_memory(_setting(engine, TASK_MEMORY))
-
-
-def pairs_on_driver(engine: SparkSession) -> int:
-    """Return up to how many pairs are fetched to the driver."""
-    text = _setting(engine, ON_DRIVER)
-    if not text.isdecimal():
-        raise InputError(f"{ON_DRIVER} must be a whole number, got {text!r}.")
-    return int(text)
-
-
-def _setting(engine: SparkSession, name: str) -> str:
     # An empty setting counts as none.
-    return engine.conf.get(name, _DEFAULTS[name]) or _DEFAULTS[name]
+    return check_memory(engine.conf.get(TASK_MEMORY, "256MB") or "256MB")
 
 
 def translate_errors(work: Callable[[], T]) -> T:
@@ -191,8 +133,6 @@ def _translate(error: Exception) -> HexveilError:
 
 
 _ROWS_SENT = 1 << 16
-_SMALL = 2**26
-"""Bytes of a table that every task gets whole."""
 
 
 def column(name: str) -> Column:
@@ -204,16 +144,6 @@ def column(name: str) -> Column:
 def map_batches(frame: DataFrame, work: Work, schema: pa.Schema) -> DataFrame:
     """Map a task over a frame's batches of rows; nothing runs yet."""
     return frame.mapInArrow(work, from_arrow_schema(schema))
-
-
-def stored(frame: DataFrame) -> DataFrame:
-    """Return a frame that Spark makes now and keeps: checkpointed, or in memory and on disk."""
-    if checkpoint_folder(frame.sparkSession) is not None:
-        return translate_errors(frame.checkpoint)
-    # Not serialised in memory: Java would hold all rows of a part twice while it is made.
-    frame.persist(StorageLevel.MEMORY_AND_DISK_DESER)
-    translate_errors(frame.count)
-    return frame
 
 
 @contextmanager
@@ -263,20 +193,13 @@ def from_arrow(spark: SparkSession, table: pa.Table) -> DataFrame:
     return translate_errors(lambda: spark.createDataFrame(table))
 
 
-def broadcast_table(spark: SparkSession, table: pa.Table) -> DataFrame:
-    """Return a table as a frame, which every task gets whole unless it is large."""
-    frame = from_arrow(spark, table)
-    # A join with a broadcast table moves no pair between executors.
-    return F.broadcast(frame) if table.nbytes < _SMALL else frame
-
-
 def to_stream_rows(spark: SparkSession, table: pa.Table) -> DataFrame:
     """Return a table as rows of its parts in Arrow's stream format: no type changes on the way."""
-    streams = [to_stream(batch) for batch in table.to_batches(max_chunksize=_ROWS_SENT)]
+    streams = [_to_stream(batch) for batch in table.to_batches(max_chunksize=_ROWS_SENT)]
     return from_arrow(spark, pa.table({"data": pa.array(streams, pa.binary())}))
 
 
-def to_stream(batch: pa.RecordBatch) -> bytes:
+def _to_stream(batch: pa.RecordBatch) -> bytes:
     """Return rows in Arrow's stream format, the same bytes each time."""
     sink = io.BytesIO()
     options = pa.ipc.IpcWriteOptions(compression="lz4")

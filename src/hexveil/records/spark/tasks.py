@@ -15,11 +15,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, groupby, pairwise
-from operator import itemgetter
+from itertools import chain
 from typing import Literal
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -46,8 +44,6 @@ RECORDS = "records_in_memory"
 """The relation that a task's queries read, whatever feeds it; so `open_source` calls a table."""
 REPEATS, FAILED = 100, 101
 """Reasons of rows that are no records' reasons: repeats that were dropped, and failures."""
-BINS = "bins"
-"""Column of lists of a pair's counts by bin, where records are counted by bin."""
 _GOT = "records_of_users"
 _LOST = "a task of the Spark job failed while reading the records; its cause is not shown."
 
@@ -75,7 +71,7 @@ class LocalFiles:
         """Return the records of one of the files, in the types of all."""
         one = replace(self.source, paths=(path,))
         relation = open_source(session, one, self.names, self.format)
-        relation.load_files()
+        relation.check_files(())
         # The engine merges columns whose names differ in capitals alone.
         own_names = {name.lower() for name in session.types(relation.query)}
         columns = (
@@ -194,7 +190,7 @@ def record_columns(schema: pa.Schema) -> list[str]:
 
 
 def deduplicate_task(
-    memory: str, schema: pa.Schema, result_schema: pa.Schema, grouping: TaskGrouping | None
+    memory: str, schema: pa.Schema, result_schema: pa.Schema, grouping: TaskGrouping
 ) -> Work:
     """Return the work of a task that drops repeats; it has all listed records of its users.
 
@@ -205,8 +201,8 @@ def deduplicate_task(
         Of the listed records.
     result_schema : pyarrow.Schema
         Of the result.
-    grouping : TaskGrouping or None
-        How to count the records; None lists them again.
+    grouping : TaskGrouping
+        How to count the records.
     """
     names = record_columns(schema)
     places = tuple(name for name in names if name.startswith("place"))
@@ -228,9 +224,7 @@ def deduplicate_task(
             # A stream of batches can be read once, and repeats are looked for twice.
             session.run(f"CREATE TEMP TABLE {_GOT} AS SELECT {column_list} FROM {RECORDS}")
             query, repeats = deduplicate(session, source)
-            if grouping is not None:
-                query = grouping.counts(query, session)
-            yield from session.stream(query)
+            yield from session.stream(grouping.counts(query, session))
         yield from rejects
         yield from reject_rows({REPEATS: repeats})
 
@@ -261,21 +255,6 @@ def feed(session: Session, task_input: TaskInput, batches: Batches) -> Iterator[
         relation = files.open(session, path)
         session.run(f"CREATE OR REPLACE TEMP VIEW {RECORDS} AS {relation.query}")
         yield relation.skipped
-
-
-def runs(batches: Batches, name: str) -> Iterator[tuple[int, Batches]]:
-    """Yield the rows of one number after another, from rows sorted by a column of numbers."""
-
-    def parts() -> Iterator[tuple[int, pa.RecordBatch]]:
-        for batch in batches:
-            numbers = batch[name].to_numpy()
-            edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), numbers.size]
-            for begin, end in pairwise(edges):
-                if end > begin:
-                    yield int(numbers[begin]), batch.slice(begin, end - begin)
-
-    for number, group in groupby(parts(), key=itemgetter(0)):
-        yield number, (batch for _, batch in group)
 
 
 def register(session: Session, batches: Batches) -> bool:

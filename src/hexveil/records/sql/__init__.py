@@ -22,7 +22,7 @@ from hexveil.base.rational import decimal_text
 from hexveil.model.cells import ALL_RECORDS, Cells, Labels, OneCell
 from hexveil.records.feasible_sums import bin_number, squares_fit
 from hexveil.records.read_request import ReadRequest
-from hexveil.records.reading_arguments import Protect, requests_of
+from hexveil.records.reading_arguments import requests_of
 from hexveil.records.sums_table import cell_columns, check_labels
 from hexveil.records.units import WHOLE_WITH_ZEROS
 
@@ -44,7 +44,6 @@ def sums_query(
     bounds: object,
     cells: Cells | Labels,
     dialect: str,
-    protect: Protect = "values",
     **options: Any,  # noqa: ANN401  of `read`
 ) -> str:
     """Return the SQL that makes the table of `from_sums` from a table of records.
@@ -58,8 +57,6 @@ def sums_query(
     bounds : pair of numbers
     cells : Cells or Labels
     dialect : "duckdb", "postgres", "bigquery" or "spark"
-    protect : "values" or "presence"
-        Privacy model of the data set that `from_sums` makes.
     options : keyword arguments
         Those of `hexveil.records.read`, which mean the same. `min_users` and `top`, which act on
         cells, are for `from_sums`; what tells how files are read changes nothing.
@@ -77,7 +74,9 @@ def sums_query(
     GROUP BY "ward", "user";
     """
     roles = {"user": user, "value": value, "bounds": bounds, "cells": cells}
-    (request,) = requests_of(**roles, protect=protect, **options)
+    if options.get("protect") == "presence":
+        raise InputError('a query makes sums for protect "values" alone; read the records.')
+    (request,) = requests_of(**roles, **options)
     if not isinstance(source, str) or not source:
         raise InputError(f"source must be the name of one table or file, got {source!r}.")
     columns, rules = request.columns, request.rules
@@ -89,7 +88,7 @@ def sums_query(
     check_labels(rules.cells, by_bin=bool(rules.terms))
     if dialect not in get_args(DialectName):
         raise InputError(f"sql must be one of {', '.join(get_args(DialectName))}, got {dialect!r}.")
-    is_private, scale, select = protect == "presence", rules.scale, rules.select
+    scale, select = rules.scale, rules.select
     grid = rules.cells if isinstance(rules.cells, Cells) else None
     labels = () if isinstance(rules.cells, Cells) else rules.cells.columns
     lowest, highest = (int(bound / scale.quantum) for bound in (scale.lower, scale.upper))
@@ -122,9 +121,8 @@ def sums_query(
         # Whole squares, which each dialect adds up exactly.
         whole_squares=max(abs(lowest), abs(highest)) < _LARGEST_SQUARED,
         fine_bin="" if rules.bins is None else bin_number(k, (rules.bins.edges + lowest).tolist()),
-        is_private=is_private,
-        python_cells=_python_cells(rules.cells, is_private=is_private),
-        python_options=_python_options(request, is_private=is_private),
+        python_cells=_python_cells(rules.cells),
+        python_options=_python_options(request),
     )  # fmt: skip
 
 
@@ -216,24 +214,19 @@ def _unused_name(name: str, used_names: Iterable[str]) -> str:
     return name
 
 
-def _python_cells(cells: Cells | Labels, *, is_private: bool) -> str:
-    """Return the cells as they are written in Python; declarations, which may be long, as dots."""
+def _python_cells(cells: Cells | Labels) -> str:
+    """Return the cells as they are written in Python."""
+    if isinstance(cells, Cells):
+        return repr(cells)
     if isinstance(cells, OneCell):
         return "OneCell()"
-    if isinstance(cells, Cells):
-        return f"{repr(cells)[:-1]}, area=...)" if is_private else repr(cells)
-    values = ", values=..." if is_private else ""
-    return f"Labels({', '.join(map(repr, cells.columns))}{values})"
+    return f"Labels({', '.join(map(repr, cells.columns))})"
 
 
-def _python_options(request: ReadRequest, *, is_private: bool) -> str:
-    """Return the arguments of `from_sums` that depend on the privacy model, as Python."""
+def _python_options(request: ReadRequest) -> str:
+    """Return the further arguments of `from_sums`, as Python."""
     select, terms = request.rules.select, [term.text for term in request.rules.terms]
-    arguments = f", statistics={terms!r}" if terms else ""
-    # An account takes sums and records of the same ids.
-    arguments += f", id_space={request.id_space!r}"
-    if is_private:
-        dates = "" if select.dates is None else f", dates={select.dates!r}"
-        return f'protect="presence"{dates}{arguments}'
     top = "" if select.top is None else f", top={select.top}"
-    return f"min_users={select.min_users}{top}{arguments}"
+    statistics = f", statistics={terms!r}" if terms else ""
+    # An account takes sums and records of the same ids.
+    return f"min_users={select.min_users}{top}{statistics}, id_space={request.id_space!r}"

@@ -36,11 +36,7 @@
 {% if "." in columns.describe() %}
 -- A name with dots is taken as one column's: give nested fields a name in a view.
 {% endif %}
-{% if is_private %}
--- area and values as declared for reading; from_sums leaves out all other cells.
-{% else %}
 -- min_users and top are applied by from_sums.
-{% endif %}
 WITH records AS (
   SELECT
 {% filter columns %}

@@ -1,13 +1,13 @@
 """A simulated city of buses, to try things on that real records are too private or too few for.
 
-Everything in it is invented: streets, routes, buses, speeds. `City` makes the records, in the
-columns of the feed of Surat's buses (ITMS); `hexveil_research.city`
-compares them with real ones.
+Everything in it is invented: streets, routes, buses, speeds. `City` makes the records, in columns
+named as those of the feed of Surat's buses (ITMS); `hexveil_research.city` compares them with real
+ones. Text is dictionary-encoded, and times are instants with the city's time zone.
 """
 
 import datetime as dt
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,12 +15,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet
+from numpy.typing import NDArray
 
-from hexveil.base.errors import InputError
-from hexveil.simulation import writing
-from hexveil.simulation.city import feed, fleet, streets
+from hexveil.base import atomic_files
+from hexveil.base.arrays import Ints
+from hexveil.base.errors import InputError, StorageError
+from hexveil.simulation.city import fleet, motion, streets
 from hexveil.simulation.city.fleet import Ground
-from hexveil.simulation.city.motion import street_factors
+from hexveil.simulation.city.streets import OUT, UP
 
 MOST_DAYS = 3_660
 LONGEST_INTERVAL = 3_600
@@ -30,6 +33,22 @@ ROWS = 200_000
 MOST_BUSES = 250
 SECONDS_ON_DUTY = 45_000
 _SECONDS = {"": 1, "s": 1, "min": 60}
+TIMEZONE, OFFSET = "Asia/Kolkata", 19_800
+"""Of the city, and its seconds ahead of UTC, all year."""
+
+# Texts repeat in thousands of records: a dictionary holds each once.
+_TEXT = pa.dictionary(pa.int32(), pa.string())
+_TIME = pa.timestamp("ms", TIMEZONE)
+SCHEMA = pa.schema(
+    [
+        ("observationDateTime", _TIME),
+        ("license_plate", _TEXT),
+        ("route_id", _TEXT),
+        ("location", pa.struct([("type", pa.string()), ("coordinates", pa.list_(pa.float64()))])),
+        ("speed", pa.float64()),
+    ]
+)
+"""Columns of a record in Arrow and Parquet."""
 
 _GROUND, _STREETS, _RECORDS = range(3)
 """What a stream of random numbers is for; the first part of its key."""
@@ -65,8 +84,8 @@ class City:
     --------
     >>> city = City(users=20, days=1, seed=1, interval="60s")
     >>> batch = next(city.batches())
-    >>> batch.schema.names[:3]
-    ['id', 'observationDateTime', 'license_plate']
+    >>> batch.schema.names
+    ['observationDateTime', 'license_plate', 'route_id', 'location', 'speed']
     """
 
     users: int = 300
@@ -81,15 +100,10 @@ class City:
             ("days", 1, MOST_DAYS),
             ("seed", 0, 2**63 - 1),
         ):
-            writing.check_integer(name, getattr(self, name), minimum, maximum)
+            check_integer(name, getattr(self, name), minimum, maximum)
         # The class is frozen, and callers may write dates and intervals as text.
-        object.__setattr__(self, "start", writing.to_date(self.start))
+        object.__setattr__(self, "start", to_date(self.start))
         object.__setattr__(self, "interval", _interval(self.interval))
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Return the columns of a record."""
-        return feed.SCHEMA
 
     @property
     def block(self) -> int:
@@ -110,32 +124,26 @@ class City:
             for block in range(-(-self.users // self.block)):
                 yield self._batch(day, block, today)
 
-    def batch(self, day: int, block: int) -> pa.RecordBatch:
-        """Return the records of one day, from 0, of one block of buses, from 0."""
-        writing.check_integer("day", day, 0, self.days - 1)
-        writing.check_integer("block", block, 0, self.n_batches // self.days - 1)
-        return self._batch(day, block, self._streets_on(day))
-
     def write(self, path: str | Path, *, progress: Callable[[float], None] | None = None) -> int:
         """Write the records to a file and return how many they are.
 
         Parameters
         ----------
         path : str or Path
-            Of a .parquet, .csv, .json, .ndjson or .jsonl file; one of that name is replaced.
+            Of a .parquet file; one of that name is replaced.
         progress : callable, optional
             Receives the completed share of the work, 0 to 1.
 
         Raises
         ------
         InputError
-            If the path has another suffix, or is a folder or in none.
+            If the path has another ending, or is a folder or in none.
         StorageError
             If the file cannot be written; then nothing of it stays.
         """
         tell = progress or (lambda _: None)
-        return writing.write(
-            Path(path), (feed.SCHEMA, self.batches()), lambda done: tell(done / self.n_batches)
+        return write_parquet(
+            Path(path), SCHEMA, self.batches(), lambda done: tell(done / self.n_batches)
         )
 
     def streets_geojson(self) -> dict[str, Any]:
@@ -152,22 +160,123 @@ class City:
         network = streets.draw(laid, self.users, generator)
         return Ground(laid, network, fleet.buy(network, self.users, generator))
 
-    def _streets_on(self, day: int) -> np.ndarray[Any, np.dtype[np.float32]]:
-        return street_factors(self._ground.streets.length.size, self._generator(_STREETS, day))
+    def _streets_on(self, day: int) -> NDArray[np.float32]:
+        n_streets = self._ground.streets.length.size
+        return motion.street_factors(n_streets, self._generator(_STREETS, day))
 
-    def _batch(
-        self, day: int, block: int, today: np.ndarray[Any, np.dtype[np.float32]]
-    ) -> pa.RecordBatch:
+    def _batch(self, day: int, block: int, today: NDArray[np.float32]) -> pa.RecordBatch:
+        """Return the records of some buses on one day, bus by bus, in order of time."""
+        city, generator = self._ground, self._generator(_RECORDS, day, block)
         users = slice(block * self.block, min((block + 1) * self.block, self.users))
-        days = writing.to_date(self.start).toordinal() - dt.date(1970, 1, 1).toordinal() + day
-        sheet = feed.Sheet(users, day, days * 86_400 - feed.OFFSET, int(self.interval))
-        return feed.records(self._ground, sheet, today, self._generator(_RECORDS, day, block))
+        date = to_date(self.start) + dt.timedelta(days=day)
+        is_sunday = date.weekday() == 6
+        duties = fleet.duties(city.fleet, users, sunday=is_sunday, generator=generator)
+        if not duties.user.size:
+            return pa.RecordBatch.from_pylist([], schema=SCHEMA)
+        runs, driven = motion.drive(city, duties, today, generator)
+        fixes = motion.arriving(city, (duties, runs, driven), int(self.interval), generator)
+        run = driven.run[fixes.of]
+        bus = duties.user[runs.duty]
+        # The way to the depot is a run, too.
+        route = 2 * city.fleet.route[bus] + ((runs.way == UP) | (runs.way == OUT))
+        plates = [fleet.plate(user) for user in range(users.start, users.stop)]
+        n_routes = city.network.share.size
+        midnight = (date - dt.date(1970, 1, 1)).days * 86_400 - OFFSET
+        columns = [
+            pa.array((midnight + fixes.second) * 1000).view(_TIME),
+            _coded((bus - users.start)[run], plates),
+            _coded(route[run], [f"{n // 2 + 1}{'DU'[n % 2]}" for n in range(2 * n_routes)]),
+            _places(fixes),
+            pa.array(fixes.speed),
+        ]
+        return pa.record_batch(columns, schema=SCHEMA)
 
     def _generator(self, *key: int) -> np.random.Generator:
         return np.random.Generator(
             # Spawned keys give independent streams, whatever the order in which they are used.
             np.random.SFC64(np.random.SeedSequence(self.seed, spawn_key=key))
         )
+
+
+def check_integer(name: str, number: object, minimum: int, maximum: int) -> None:
+    """Raise InputError unless an argument is a whole number within its limits."""
+    is_integer = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
+    if not is_integer or not minimum <= int(number) <= maximum:  # type: ignore[call-overload]
+        raise InputError(
+            f"{name} must be a whole number from {minimum} to {maximum}, got {number!r}."
+        )
+
+
+def to_date(date: str | dt.date) -> dt.date:
+    """Return a date, given as one or as text; refuse one that no reader of records takes."""
+    try:
+        day = date if isinstance(date, dt.date) else dt.date.fromisoformat(date)
+        if 1971 <= day.year <= 2080:
+            return dt.date(day.year, day.month, day.day)
+    except (TypeError, ValueError):
+        pass
+    raise InputError(f"start must be a date from 1971 to 2080, as 2024-01-01, got {date!r}.")
+
+
+def write_parquet(
+    path: Path,
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    progress: Callable[[int], None],
+) -> int:
+    """Write all records to a file and return how many; `progress` is told the batches done.
+
+    The file has a temporary name until it is whole, and then takes the place of any before it.
+
+    Raises
+    ------
+    InputError
+        If the name does not end in .parquet, or the path is a folder or in none.
+    StorageError
+        If the file cannot be written; then nothing of it stays.
+    """
+    if path.suffix != ".parquet":
+        raise InputError(f"{path.name}: the name of the file must end in .parquet.")
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; name a file.")
+    if not path.parent.is_dir():
+        raise InputError(f"there is no folder {path.parent}; make it, or name another.")
+    rows = 0
+    try:
+        with (
+            atomic_files.file(path) as temporary,
+            pyarrow.parquet.ParquetWriter(temporary, schema, compression="zstd") as writer,
+        ):
+            for number, batch in enumerate(batches, start=1):
+                # An empty row group would be one more for every reader to open.
+                if batch.num_rows:
+                    writer.write_batch(batch)
+                rows += batch.num_rows
+                progress(number)
+    except OSError as error:
+        raise StorageError(
+            f"{path} cannot be written ({atomic_files.reason(error)}); make room or name "
+            f"another file."
+        ) from None
+    return rows
+
+
+def _coded(code: Ints, words: list[str]) -> pa.Array:
+    """Return text by its number in a list of words."""
+    return pa.DictionaryArray.from_arrays(pa.array(code.astype(np.int32)), pa.array(words))
+
+
+def _places(fixes: motion.Seen) -> pa.Array:
+    """Return GeoJSON points: longitude first, six decimals."""
+    places = np.empty((fixes.x.size, 2))
+    places[:, 1], places[:, 0] = streets.to_degrees(fixes.x, fixes.y)
+    # Six decimals, as in the real feed; in place, because this is the largest array.
+    np.rint(np.multiply(places, 1e6, out=places), out=places)
+    places /= 1e6
+    ends = pa.array(np.arange(0, places.size + 1, 2, dtype=np.int32))
+    kind = pa.repeat(pa.scalar("Point"), fixes.x.size)
+    pairs = pa.ListArray.from_arrays(ends, pa.array(places.ravel()))
+    return pa.StructArray.from_arrays([kind, pairs], ["type", "coordinates"])
 
 
 def _interval(interval: str | int) -> int:

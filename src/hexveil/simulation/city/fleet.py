@@ -117,17 +117,6 @@ def plate(user: int) -> str:
     return f"ZZ01{LETTERS[first_letter]}{LETTERS[second_letter]}{number + 1000}"
 
 
-def label(user: int, depot: int) -> str:
-    """Return the label of a bus that passengers see: its depot's letter and a number.
-
-    Examples
-    --------
-    >>> label(63, 15)
-    'R64'
-    """
-    return f"{LETTERS[depot]}{user + 1}"
-
-
 def duties(fleet: Fleet, users: slice, *, sunday: bool, generator: np.random.Generator) -> Duties:
     """Return the activity of some buses on one day."""
     kind = fleet.kind[users]

@@ -76,8 +76,6 @@ class Drive:
         When it begins, and when the halt at its end is over.
     moving : ndarray of float, shape (n_driven,)
         Seconds from its beginning to its end; then the bus halts.
-    due : ndarray of float, shape (n_driven,)
-        When by the timetable the bus is at its end.
     entry, top, leave : ndarray of float32, shape (n_driven,)
         Speeds in metres per second: at the beginning, at most, at the end.
     """
@@ -87,7 +85,6 @@ class Drive:
     start: Floats
     end: Floats
     moving: Floats
-    due: Floats
     entry: NDArray[np.float32]
     top: NDArray[np.float32]
     leave: NDArray[np.float32]
@@ -132,7 +129,7 @@ def drive(
     end = chain.clock(moving + halt)
     start = np.where(chain.first_of_duty, chain.start, np.append(0.0, end[:-1]))
     speeds = (speed.astype(np.float32) for speed in (entry, top, leave))
-    return runs, Drive(leg, chain.run, start, end, moving, due, *speeds)
+    return runs, Drive(leg, chain.run, start, end, moving, *speeds)
 
 
 @dataclass(frozen=True, eq=False)

@@ -251,14 +251,11 @@ class Network:
     Attributes
     ----------
     legs : Legs
-    depot : ndarray of int, shape (n_routes,)
-        Number of the depot that serves a route.
     share : ndarray of float, shape (n_routes,)
         Of all buses; sums to one.
     """
 
     legs: Legs
-    depot: Ints
     share: Floats
 
 
@@ -268,13 +265,13 @@ def draw(streets: Streets, users: int, generator: np.random.Generator) -> Networ
     n_depots = min(max(round(users / USERS_PER_DEPOT), 1), MOST_DEPOTS)
     origin, destination = _terminals(streets, n_routes, generator)
     depots = _nearest(streets, *_scattered(streets, n_depots, generator))
-    depot = _closest(streets, origin, depots)
-    legs = _legs(streets, _shortest_paths(streets, origin, destination, depots[depot]))
+    depot = depots[_closest(streets, origin, depots)]
+    legs = _legs(streets, _shortest_paths(streets, origin, destination, depot))
     distance = np.hypot(streets.x[origin], streets.y[origin]) / streets.radius
     share = generator.lognormal(0.0, POPULARITY_SD, n_routes) * np.exp(-FRINGE * distance)
     # Cut off, or a single route could have half of all buses.
     share = np.minimum(share, MOST_POPULAR * share.mean())
-    return Network(legs, depot, share / share.sum())
+    return Network(legs, share / share.sum())
 
 
 def _scattered(

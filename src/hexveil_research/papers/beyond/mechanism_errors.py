@@ -18,7 +18,7 @@ import numpy as np
 
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
-from hexveil.evaluation import Heterogeneous
+from hexveil.evaluation import Heterogeneous, evaluate
 from hexveil.mechanisms import (
     AKMV,
     ArrayAveraging,
@@ -35,7 +35,6 @@ from hexveil.model.cells import Labels
 from hexveil.records import Select, read
 from hexveil.records.dataset import Dataset
 from hexveil.simulation import flights
-from hexveil.simulation.cell_evaluation import evaluate
 from hexveil_research.mechanisms.foresight import Foresight
 from hexveil_research.papers import itms
 from hexveil_research.papers.simultaneous_tests import LEVEL, Margins, counted, judge, on_average

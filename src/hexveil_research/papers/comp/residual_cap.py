@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hexveil.accounting.suppression_stages import TIE, CellError
+from hexveil.accounting.clip_user import TIE, CellError
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_positive_fraction

@@ -226,7 +226,7 @@ def unit_claims(first_draws: dict[int, Occupancy]) -> tuple[Claim, Claim]:
 def _changes(occupancy: Occupancy, epsilon: str, kind: ErrorKind) -> bool:
     """Return whether another unit of speed changes the suppression."""
     in_kmh, in_unit = (
-        theory.clip_user(occupancy, span, epsilon, error=kind).contributing_pairs
+        theory.clip_user(occupancy, span, epsilon, error=kind).contributions > 0
         # The same speeds in another unit: the width of the bounds is all that changes.
         for span in (SPAN, SPAN / UNIT)
     )

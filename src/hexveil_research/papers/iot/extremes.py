@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from hexveil import theory
 from hexveil.accounting.pseudo_users import array_means
 from hexveil.base.arrays import Floats
+from hexveil.evaluation import evaluate
 from hexveil.mechanisms import FixedQuantile, Levy, OptimizedQuantile
 from hexveil.mechanisms.single_cell.cell_allocation import study_cell
-from hexveil.simulation.cell_evaluation import evaluate
 from hexveil_research.papers import itms
 from hexveil_research.papers.iot.iot_cells import Cell, Curve, sample_scaled_cell
 from hexveil_research.papers.simultaneous_tests import everywhere, judge

@@ -19,9 +19,9 @@ from typing import Literal
 import numpy as np
 
 from hexveil.base.arrays import Floats, Ints
+from hexveil.evaluation import evaluate
 from hexveil.mechanisms import CellMechanism
 from hexveil.mechanisms.priors import Normal, ValueDistribution, draw_user_means
-from hexveil.simulation.cell_evaluation import evaluate
 from hexveil_research.papers import itms
 from hexveil_research.papers.simultaneous_tests import Margins
 from hexveil_research.papers.study import Line, Setting, Whose, line

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from hexveil.base.arrays import Floats, Ints
+from hexveil.evaluation import evaluate
 from hexveil.mechanisms import CellMechanism
-from hexveil.simulation.cell_evaluation import evaluate
 from hexveil_research.papers.simultaneous_tests import Margins
 from hexveil_research.papers.study import Line, Setting, Whose, line
 

@@ -56,7 +56,7 @@ def test_a_run_is_what_the_formulas_say():
     found, done = runs.run(occupancy, SPAN, "1"), theory.clip_user(occupancy, SPAN, 1)
     assert found.bound == pytest.approx(done.bound, rel=1e-12)
     assert (found.degradation, found.cells) == (done.degradation, 12)
-    assert found.largest == pytest.approx(done.max_error, rel=1e-12)
+    assert found.largest == pytest.approx(done.errors.max(), rel=1e-12)
     assert found.kept_loss <= found.claimed
     assert found.plain_loss <= found.counted
     assert found.capped <= found.largest

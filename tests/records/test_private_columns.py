@@ -1,12 +1,11 @@
 """Several value columns with private presence: every source has the numbers of one reading.
 
-Read in one pass, with a cache, by Spark, as sums of the printed query, or each column by itself:
+Read in one pass, with a cache, or each column by itself:
 the same contributions and counts by bin, the same numbers to be noised, the same booked loss.
 """
 
 from fractions import Fraction
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,12 +14,7 @@ import pytest
 import hexveil as hv
 from hexveil.base.errors import ColumnError
 from hexveil.publishing import pipeline
-from hexveil.records.sql import sums_query
-from records.engines import PANDAS
-from records.spark.test_private_blocks import Middle
 from records.test_binned_sources import units_of
-
-pytestmark = [pytest.mark.filterwarnings(PANDAS)]
 
 FIRST = 1_767_225_600
 """First second of 2026, UTC."""
@@ -66,33 +60,11 @@ def alone(column):
     return READ | {"value": column, "bounds": BOUNDS[column]}
 
 
-def by_sums(source):
-    """Return the columns as sums that the printed query makes."""
-    made = {}
-    with duckdb.connect() as warehouse:
-        warehouse.execute("SET TimeZone='UTC'")
-        warehouse.execute(
-            "CREATE VIEW clocked AS SELECT * REPLACE (to_timestamp(time) AS time) "
-            f"FROM '{source}/*.parquet'"
-        )
-        for column, bounds in BOUNDS.items():
-            query = sums_query(source="clocked", dialect="duckdb", **alone(column))
-            made[column] = hv.from_sums(
-                warehouse.sql(query.rstrip().removesuffix(";")).to_arrow_table(),
-                bounds=bounds, quantum="0.125", privacy_unit="user-day",
-                cells=READ["cells"], protect="presence", dates=("2026-01-01", "2026-01-02"),
-                statistics=STATISTICS,
-            )  # fmt: skip
-    return hv.combine_columns(made)
-
-
 WAYS = {
-    "cache": lambda source, tmp_path, _: hv.read(
+    "cache": lambda source, tmp_path: hv.read(
         source, cache=tmp_path / "cache", version="1", **READ
     ),
-    "sums": lambda source, *_: by_sums(source),
-    "spark": lambda source, _, spark: hv.read(source, engine=spark(), **READ),
-    "apart": lambda source, tmp_path, _: hv.combine_columns(
+    "apart": lambda source, tmp_path: hv.combine_columns(
         {
             "speed": hv.read(source, **alone("speed")),
             "load": hv.read(source, cache=tmp_path / "cache", version="1", **alone("load")),
@@ -110,6 +82,18 @@ def expected(source, tmp_path_factory):
         return told(dataset), *released(dataset, folder, patch)
 
 
+class Middle:
+    """Noise that returns what it is given, and a middle candidate by the scores."""
+
+    def laplace(self, values, scales):  # noqa: ARG002  see NoiseSource
+        """Return the measured numbers themselves."""
+        return values.copy()
+
+    def noisy_max(self, scores, sizes, scale):  # noqa: ARG002  see NoiseSource
+        """Return the best candidate."""
+        return scores.argmax(axis=1).astype(np.int64)
+
+
 def told(dataset):
     """Return the private numbers of each column, and what is declared."""
     return {
@@ -121,7 +105,6 @@ def told(dataset):
 def released(dataset, folder, patch):
     """Return the rows of a release whose noise is nothing, and what is left of the budget."""
     patch.setattr(pipeline, "VettedNoise", Middle)
-    # The mean alone has few stages, and each is a job of Spark.
     plan = hv.plan(dataset, epsilon=3, fleet=900, statistics="mean", advise=False)
     assert sum(own.epsilon for own in plan.plans.values()) == 3
     book = hv.Ledger(folder / "book.sqlite", dataset="cars", budget=5)
@@ -130,15 +113,10 @@ def released(dataset, folder, patch):
     return made.table.to_pylist(), book.remaining
 
 
-def ways(*names):
-    """Return ways to read, of which that of Spark is known by its mark: it asks for the session."""
-    return [pytest.param(n, marks=pytest.mark.spark if n == "spark" else ()) for n in names]
-
-
-@pytest.mark.parametrize("way", ways(*WAYS))
-def test_every_source_has_the_same_columns(way, source, expected, tmp_path, monkeypatch, request):
+@pytest.mark.parametrize("way", WAYS)
+def test_every_source_has_the_same_columns(way, source, expected, tmp_path, monkeypatch):
     """Bit for bit: contributions, counts by bin, numbers to be noised; and one booked loss."""
-    made = WAYS[way](source, tmp_path, lambda: request.getfixturevalue("spark"))
+    made = WAYS[way](source, tmp_path)
     numbers, rows, remaining = expected
     assert told(made) == numbers
     assert repr(made) == (
@@ -149,20 +127,10 @@ def test_every_source_has_the_same_columns(way, source, expected, tmp_path, monk
     assert remaining == Fraction(2)
     assert rows[0]["speed_weight"] > 0
     assert max(map(len, numbers["load"][0])) > 1
-    made.close()
 
 
-@pytest.mark.parametrize("way", ways("cache", "spark"))
-def test_a_missing_column_leaves_nothing_behind(way, source, tmp_path, request):
-    """A column that is not there is named, and pairs of the others are given up."""
+def test_a_missing_column_is_named(source, tmp_path):
+    """With a cache too, after pairs of another column were kept."""
     options = READ | {"value": ("speed", "weight"), "bounds": (0, 9)}
-    if way == "cache":
-        options |= {"cache": tmp_path / "cache", "version": "1"}
-    else:
-        spark = request.getfixturevalue("spark")
-        options["engine"] = spark
-        kept = len(spark.sparkContext._jsc.getPersistentRDDs())
     with pytest.raises(ColumnError, match="weight"):
-        hv.read(source, **options)
-    if way == "spark":
-        assert len(spark.sparkContext._jsc.getPersistentRDDs()) == kept
+        hv.read(source, **options, cache=tmp_path / "cache", version="1")

@@ -1,0 +1,213 @@
+"""The mixed model against one dense inverse, its posteriors against exact laws."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from examples import examples
+from hexveil.smoothing import mixed_model as module
+from hexveil.smoothing import posterior
+from hexveil.smoothing.cell_groupings import RandomEffect, correlate_along_axis
+from hexveil.smoothing.mixed_model import Design, FittedModel, fit_model
+from hexveil.smoothing.mixed_noise import heavy_tailed, laplace
+from hexveil.smoothing.posterior import distinguishable_share, half_distinguishable_factor
+from hexveil.smoothing.shrinkage import smooth
+from smoothing.maps import crossed, heavy
+
+
+def brute(groupings, y, p, s, weights):
+    """Return the effects' mean and variance per cell, and per label, by one dense inverse."""
+    columns, priors = [np.ones((y.size, 1))], [np.zeros((1, 1))]
+    for k, grouping in enumerate(groupings):
+        labels = np.unique(grouping.label)
+        columns.append((grouping.label[:, None] == labels).astype(float))
+        inside = grouping.correlation
+        prior = np.diag(weights[k]) if inside is None else np.linalg.inv(inside)
+        priors.append(prior / s[k])
+    z = np.hstack(columns)
+    total = z.T @ (p[:, None] * z)
+    start = 0
+    for prior in priors:
+        stop = start + len(prior)
+        total[start:stop, start:stop] += prior
+        start = stop
+    cover = np.linalg.inv(total)
+    u = cover @ z.T @ (p * y)
+    return z @ u, np.einsum("ij,jk,ik->i", z, cover, z), u, cover
+
+
+def a_case(seed, kinds):
+    """Return a random system with groupings of the given kinds."""
+    rng = np.random.default_rng(seed)
+    n = 30
+    made = []
+    for kind in kinds:
+        label = rng.integers(0, 6 if kind == "free" else 5, n)
+        smooth = correlate_along_axis("smooth", label, 1.5)
+        made.append(RandomEffect("free", label) if kind == "free" else smooth)
+    p = rng.uniform(0.1, 3.0, n) * (rng.uniform(size=n) > 0.1)
+    weights = tuple(rng.uniform(0.3, 1.3, np.unique(g.label).size) for g in made)
+    return made, rng.normal(size=n), p, rng.uniform(0.1, 2.0, len(made)), weights
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [[], ["free"], ["smooth"], ["free", "free", "smooth"], ["smooth", "free", "smooth"]],
+)
+@examples(10)
+@given(st.integers(0, 1_000))
+def test_elimination_agrees_with_one_inverse(kinds, seed):
+    """Means, variances, energies, spreads and squares are those of the whole dense system."""
+    made, y, p, s, weights = a_case(seed, kinds)
+    done = Design(made, y.size).solve(y, p, s, weights)
+    mean, variance, u, cover = brute(made, y, p, s, weights)
+    assert done.mean == pytest.approx(mean, abs=1e-8)
+    assert done.variance == pytest.approx(variance, abs=1e-8)
+    start = 1
+    for k, grouping in enumerate(made):
+        here = slice(start, start + np.unique(grouping.label).size)
+        start = here.stop
+        inside = grouping.correlation
+        metric = np.diag(weights[k]) if inside is None else np.linalg.inv(inside)
+        assert done.energy[k] == pytest.approx(u[here] @ metric @ u[here], abs=1e-8)
+        assert done.variance_energy[k] == pytest.approx(
+            np.sum(metric * cover[here, here]), abs=1e-8
+        )
+        squares = u[here] ** 2 + np.diag(cover)[here]
+        assert done.squares[k] == pytest.approx(squares, abs=1e-8)
+
+
+@pytest.mark.parametrize("kinds", [["free"], ["free", "free", "smooth"], ["smooth", "free"]])
+def test_small_and_large_maps_are_solved_alike(kinds, monkeypatch):
+    """A dense regression on the eliminated grouping says what a sparse one says."""
+    made, y, p, s, weights = a_case(7, kinds)
+    dense = Design(made, y.size).solve(y, p, s, weights)
+    monkeypatch.setattr(module, "_MAX_DENSE_REGRESSION", 0)
+    sparse = Design(made, y.size).solve(y, p, s, weights)
+    for name in ("mean", "variance", "energy", "variance_energy"):
+        assert getattr(sparse, name) == pytest.approx(getattr(dense, name), abs=1e-10)
+
+
+def test_later_groupings_are_left_out(monkeypatch):
+    """Where not all fit, the earliest stay: a choice of what to eliminate never drops them."""
+    monkeypatch.setattr(module, "MAX_DENSE_EFFECTS", 12)
+    n = 120
+    cell = np.arange(n)
+    sizes = {"first": 20, "second": 6, "third": 4, "huge": 60}
+    design = Design([RandomEffect(name, cell % size) for name, size in sizes.items()], n)
+    assert design.fits == (0, 1, 2)
+    assert design.eliminated == 0
+
+
+def test_known_variances_are_found():
+    """On a large map of the model the fitted sizes are those it was drawn with."""
+    rng = np.random.default_rng(0)
+    groupings = crossed(60, 50)
+    row, column = (g.label for g in groupings)
+    truth = 1.2 * rng.normal(size=60)[row] + 0.5 * rng.normal(size=50)[column]
+    truth = truth + 0.8 * heavy(rng, 3_000)
+    scale = np.full(3_000, 0.7)
+    y = truth + rng.laplace(0.0, 0.7, 3_000)
+    done = fit_model(Design(groupings, 3_000), y, scale, np.ones(3_000))
+    assert np.sqrt(2 * done.own_variance) == pytest.approx(0.8, rel=0.08)
+    sizes = [np.sqrt(square.mean()) for square in done.effects.squares]
+    assert sizes == pytest.approx([1.2, 0.5], rel=0.3)
+
+
+@pytest.mark.parametrize("wild", [30.0, 1e3])
+def test_far_cells_speak_softly(wild):
+    """A cell far from all others has a small precision, so that it does not move the effects."""
+    y = np.r_[np.linspace(-1, 1, 20), wild]
+    done = fit_model(Design((), 21), y, np.full(21, 0.3), np.ones(21))
+    assert done.precision[-1] < 0.05 * done.precision[:-1].min()
+    assert abs(done.effects.mean[0]) < 0.5
+
+
+@pytest.mark.parametrize(
+    ("parts", "law", "most"),
+    [(heavy_tailed, stats.t(4), 0.004), (laplace, stats.laplace(), 0.02)],
+)
+def test_mixtures_are_near_their_laws(parts, law, most):
+    """A mixture of normals has its law's distribution function, nearly, and its variance."""
+    shares, variances = parts()
+    assert shares.sum() == pytest.approx(1.0, abs=1e-12)
+    assert shares @ variances == pytest.approx(2.0, abs=1e-9)
+    x = np.linspace(-12.0, 12.0, 481)
+    mixed = (shares * stats.norm.cdf(x[:, None] / np.sqrt(variances))).sum(axis=1)
+    assert np.abs(mixed - law.cdf(x)).max() < most
+
+
+def by_quadrature(mean, variance, own_variance, number, scale):
+    """Return the quantiles of one cell's posterior, on a fine grid, with the exact laws."""
+    x = np.linspace(number - 60 * scale, number + 60 * scale, 60_001)
+    nodes, shares = np.polynomial.hermite_e.hermegauss(25)
+    centres = mean + np.sqrt(variance) * nodes
+    prior = (shares * stats.t.pdf((x[:, None] - centres) / np.sqrt(own_variance), 4)).sum(axis=1)
+    density = prior * stats.laplace.pdf(number, x, scale)
+    below = np.cumsum(density) / density.sum()
+    return np.interp(
+        [posterior.tail_probability(1), 0.5, 1.0 - posterior.tail_probability(1)], below, x
+    )
+
+
+@pytest.mark.parametrize("number", [0.0, 1.0, 4.0, 15.0])
+@pytest.mark.parametrize("scale", [0.3, 1.0])
+def test_quantiles_are_those_of_the_exact_laws(number, scale, monkeypatch):
+    """Mixtures of normals give the quantiles of the t and Laplace laws, within a few per cent."""
+    monkeypatch.setattr(posterior, "_SCALE_MULTIPLES", np.ones(1))
+    monkeypatch.setattr(posterior, "_leave_one_out", lambda *_: (np.zeros(2), np.full(2, 0.2)))
+    fitted = FittedModel(None, None, 0.5, None)
+    y, b = np.array([number, 0.0]), np.full(2, scale)
+    found = posterior.posterior_quantiles(fitted, y, b, np.ones(2))[0]
+    exact = by_quadrature(0.0, 0.2, 0.5, number, scale)
+    assert found == pytest.approx(exact, abs=0.08 * (exact[2] - exact[0]))
+
+
+def test_what_others_say_leaves_the_cell_out():
+    """Taking a cell's part out of the effects is the same as solving without the cell."""
+    rng = np.random.default_rng(0)
+    groupings = crossed(5, 6)
+    y, p, s = rng.normal(size=30), rng.uniform(0.5, 2.0, 30), np.array([0.7, 0.4])
+    design = Design(groupings, 30)
+    ones = (np.ones(5), np.ones(6))
+    fitted = FittedModel(design.solve(y, p, s, ones), p, 0.3, s)
+    mean, variance = posterior._leave_one_out(fitted, y)
+    silent = p.copy()
+    silent[11] = 0.0
+    without = design.solve(y, silent, s, ones)
+    assert mean[11] == pytest.approx(without.mean[11])
+    assert variance[11] == pytest.approx(without.variance[11])
+
+
+ONE = np.ones(5)
+
+
+def test_the_factor_is_where_half_are_told():
+    """At the factor the predicted part is one half; noise twice as large needs twice of it."""
+    found = half_distinguishable_factor(ONE, 3 * ONE, 0.2 * ONE)
+    assert distinguishable_share(found, ONE, 3 * ONE, 0.2 * ONE) == pytest.approx(0.5, abs=1e-6)
+    assert half_distinguishable_factor(ONE, 6 * ONE, 0.4 * ONE) == pytest.approx(
+        2 * found, rel=1e-6
+    )
+
+
+def test_no_factor_for_no_signal_and_constants():
+    """Equal cells, or mostly constants, are never told from their mean."""
+    assert half_distinguishable_factor(0 * ONE, ONE, 0 * ONE) is None
+    assert half_distinguishable_factor(ONE, np.array([0.0, 0.0, 0.0, 1.0, 1.0]), 0 * ONE) is None
+
+
+@pytest.mark.slow
+def test_the_prediction_comes_true():
+    """With that much less noise about half of the cells are told apart."""
+    rng = np.random.default_rng(3)
+    truth = heavy(rng, 300)
+    factors = [
+        smooth(truth + rng.laplace(0.0, 1.0, 300), 1.0).half_distinguishable_factor
+        for _ in range(5)
+    ]
+    scale = 1.0 / np.median(factors)
+    told = [smooth(truth + rng.laplace(0.0, scale, 300), scale).distinguishable for _ in range(5)]
+    assert 0.35 <= np.mean(told) / 300 <= 0.65

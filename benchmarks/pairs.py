@@ -19,6 +19,7 @@ import math
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -148,9 +149,14 @@ def measure(pairs: int, steps: Steps, file: Path, memory: str, *, brief: bool) -
     assert isinstance(data, hv.Dataset)
     assert data.occupancy.n_pairs == pairs, data
     if not brief:
+        grid: Any = data.public.cells.grid
         steps.run(
             "adviser",
-            lambda: hv.capacity(data, epsilon=EPSILON, resolutions=RESOLUTIONS, search=False),
+            lambda: hv.capacity(
+                data,
+                epsilon=EPSILON,
+                grids=[replace(grid, resolution=r) for r in RESOLUTIONS],
+            ),
         )
         for name, options in WAYS.items():
             steps.run(name, partial(plan, data, **options))

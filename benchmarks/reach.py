@@ -35,7 +35,7 @@ from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.sensitivity_report import UNMETERED
-from hexveil.planning.moment_tables import allocation_of, with_outputs
+from hexveil.planning.allocation import allocation_of, with_outputs
 from hexveil.publishing.estimates.decoded_moments import groupings_of, smooth_release
 from hexveil.publishing.estimates.posterior_estimates import estimate_outputs
 from hexveil.publishing.pipeline import private_sums

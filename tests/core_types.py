@@ -61,7 +61,7 @@ def environment(core, threads=1):
     lacked = [name for name in __cpu_dispatch__ if name.startswith(WITHOUT[core])]
     return {
         **os.environ,
-        "PYTHONPATH": str(TESTS),
+        "PYTHONPATH": os.pathsep.join((str(TESTS), str(TESTS.parent / "src"))),
         "OPENBLAS_CORETYPE": core,
         "OPENBLAS_NUM_THREADS": str(threads),
         "NPY_DISABLE_CPU_FEATURES": " ".join(lacked),

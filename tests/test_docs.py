@@ -168,13 +168,32 @@ def test_commands_exist():
     assert [(*line, wrong) for line in lines if (wrong := unknown(line[1]))] == []
 
 
-def test_a_command_that_does_not_exist_is_found():
-    """A wrong sub-command or option of a line is named; what a shell does with it is left out."""
-    assert unknown("hexveil plan buses.toml --epsilon 1 --json > plan.json") == []
-    assert unknown("hexveil ledger show ledger.sqlite --dataset x   # what is left") == []
-    assert unknown("hexveil plane buses.toml") == ["plane"]
-    assert unknown("hexveil ledger shows x") == ["shows"]
-    assert unknown("hexveil plan --epsilons=1") == ["--epsilons=1"]
+def flight_records():
+    """Return made-up records of 1,000 planes, in the columns that a job in code names."""
+    number = np.arange(6_000)
+    columns = {
+        "tailnum": [f"N{k}" for k in number % 1_000],
+        "ground speed": 300.0 + number % 90,
+        "origin": np.where(number % 2, "JFK", "LGA"),
+        "hour": number % 3,
+    }
+    return pa.table(columns)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("page", "dataset", "lines"),
+    [("README.md", "buses", 99), ("docs/understand/other-libraries.md", "flights", 10)],
+)
+def test_a_job_in_code_runs(tmp_path, monkeypatch, page, dataset, lines):
+    """The lines of Python run as they are pasted, and make a map that verifies."""
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(flight_records(), "flights.parquet")
+    (code,) = blocks(ROOT / page, "python")
+    assert len([line for line in code.splitlines() if line.strip()]) <= lines
+    exec(compile(code, page, "exec"), {})  # noqa: S102  our own page
+    assert hv.verify("map")["dataset"]["name"] == dataset
+    assert Path("map", "report.html").is_file()
 
 
 @pytest.mark.site
@@ -193,37 +212,3 @@ def test_reads_the_same_on_the_site():
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         assert tags(markdown(text, extensions=site)) == tags(host.render(text)), named(page)
-
-
-@pytest.mark.slow
-def test_the_job_in_code_runs(tmp_path, monkeypatch):
-    """The lines that are compared with those of other libraries make a folder."""
-    monkeypatch.chdir(tmp_path)
-    number = np.arange(6_000)
-    columns = {
-        "tailnum": [f"N{k}" for k in number % 1_000],
-        "ground speed": 300.0 + number % 90,
-        "origin": np.where(number % 2, "JFK", "LGA"),
-        "hour": number % 3,
-    }
-    pq.write_table(pa.table(columns), "flights.parquet")
-    (code,) = blocks(ROOT / "docs" / "understand" / "other-libraries.md", "python")
-    exec(compile(code, "other-libraries.md", "exec"), {})  # noqa: S102  our own page
-    assert hv.verify("map")["dataset"]["name"] == "flights"
-
-
-@pytest.mark.slow
-def test_readme_python_runs(tmp_path, monkeypatch):
-    """The lines of Python in the README run as they are pasted, and make a map."""
-    monkeypatch.chdir(tmp_path)
-    (code,) = blocks(ROOT / "README.md", "python")
-    exec(compile(code, "README.md", "exec"), {})  # noqa: S102  our own page
-    assert hv.verify("map")["dataset"]["name"] == "buses"
-    assert Path("map", "report.html").is_file()
-
-
-def test_the_how_to_run_file_is_a_run_file():
-    """The run file that the how-to pages share has no field the command does not know."""
-    from hexveil.config import load  # noqa: PLC0415  the rest of this file needs no command
-
-    assert load(str(ROOT / "docs" / "how-to" / "city.toml")).cells.resolution == 6

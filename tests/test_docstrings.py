@@ -50,28 +50,3 @@ def test_what_is_described_is_there():
     texts = {path.relative_to(SOURCE): path.read_text("utf-8") for path in SOURCE.rglob("*.py")}
     stale = [f"{path}: {name}" for path in texts for name in stale_names(parsed(texts[path]))]
     assert stale == [], "\n".join(stale)
-
-
-def test_a_stale_name_is_seen():
-    """Of a function and of a class, alone or in a list; types and prose are no names."""
-    text = '''
-def f(a, *, b):
-    """Do.
-
-    Parameters
-    ----------
-    a, c : int
-        The first
-    b : str
-    """
-class C:
-    """Hold.
-
-    Attributes
-    ----------
-    d : int
-    e : int
-    """
-    d: int
-'''
-    assert stale_names(ast.parse(text)) == ["f: c", "C: e"]

@@ -22,6 +22,7 @@ WARSAW = (
 
 WITHIN = ("--set", "plan.clipping_range=bounds")
 """Errors without a private range are known exactly, from counts alone."""
+ALONE = ("--set", "plan.method=per-cell")
 
 
 def hexveil(*arguments, cwd):
@@ -30,21 +31,6 @@ def hexveil(*arguments, cwd):
     return subprocess.run(
         command, cwd=cwd, capture_output=True, text=True, check=False, timeout=300
     )
-
-
-@pytest.fixture
-def plan(shared, capfd):
-    """Return what the plan of real records says, for machines."""
-
-    def planned(name, options, *chosen):
-        capfd.readouterr()
-        file = shared / "data" / f"{name}.parquet"
-        assert main(["plan", str(file), *options, *chosen, "--json"]) == 0
-        out, err = capfd.readouterr()
-        assert err == ""
-        return json.loads(out)
-
-    return planned
 
 
 @pytest.mark.slow
@@ -73,52 +59,36 @@ def test_real_records_become_a_map_in_one_command(shared, tmp_path, name, option
     assert str(tmp_path) not in (tmp_path / "map" / "manifest.json").read_text()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("resolution", "floor"), [(5, 1.5), (8, 74)])
-def test_warsaw_is_told_which_grid_it_supports(plan, resolution, floor):
-    """At a price of 1, resolutions from 5 on are too fine for Warsaw's fleet, and 4 is named."""
-    chosen = ("--resolution", str(resolution), "--epsilon", "1")
-    said = plan("warsaw_buses", WARSAW, *chosen, *WITHIN)
-    assert not said["beats_constant"]
-    assert said["floor"] == pytest.approx(floor, rel=0.02)
-    assert "too fine" in said["warning"]
-    assert "resolution 4" in said["warning"]
-    if resolution == 5:
-        assert said["mean_error"] == pytest.approx(8.15, abs=0.05)
-        assert "this grid with epsilon 2" in said["warning"]
+PLANNED = [
+    # Set, resolution, ε, more; the error, and what the warning names, or that there is none.
+    ("warsaw_buses", "5", "1", WITHIN, 8.15, ["too fine", "resolution 4", "with epsilon 2"]),
+    ("warsaw_buses", "8", "1", WITHIN, None, ["too fine", "resolution 4"]),
+    ("surat_itms", "5", "1", WITHIN, 5.85, ["this grid with epsilon 2"]),
+    ("warsaw_buses", "5", "3", WITHIN, 2.94, None),
+    ("warsaw_buses", "4", "1", WITHIN, 0.76, None),
+    ("surat_itms", "5", "3", WITHIN, 2.2, None),
+    # The joint plan's errors are compared with those of cells that are planned alone.
+    ("surat_itms", "5", "1", ALONE, 8.27, []),
+    ("warsaw_buses", "5", "1", ALONE, 11.24, []),
+]
 
 
 @pytest.mark.slow
-def test_surat_is_told_which_price_it_needs(plan):
-    """At a price of 1, resolution 5 is too fine for Surat's fleet; 2 would do."""
-    said = plan("surat_itms", SURAT, "--resolution", "5", "--epsilon", "1", *WITHIN)
-    assert not said["beats_constant"]
-    assert said["mean_error"] == pytest.approx(5.85, abs=0.05)
-    assert "this grid with epsilon 2" in said["warning"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "options", "error"), [("surat_itms", SURAT, 8.27), ("warsaw_buses", WARSAW, 11.24)]
-)
-def test_cells_planned_alone_have_their_known_errors(plan, name, options, error):
-    """The joint plan's errors are compared with these, at resolution 5 and a price of 1."""
-    chosen = ("--resolution", "5", "--epsilon", "1", "--set", "plan.method=per-cell")
-    assert plan(name, options, *chosen)["mean_error"] == pytest.approx(error, abs=0.01)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "options", "resolution", "epsilon", "error"),
-    [
-        ("warsaw_buses", WARSAW, "5", "3", 2.94),
-        ("warsaw_buses", WARSAW, "4", "1", 0.76),
-        ("surat_itms", SURAT, "5", "3", 2.2),
-    ],
-)
-def test_a_grid_that_is_supported_gets_a_yes(plan, name, options, resolution, epsilon, error):
-    """Where the price or the grid suits the fleet, the plan does not warn."""
-    said = plan(name, options, "--resolution", resolution, "--epsilon", epsilon, *WITHIN)
-    assert said["beats_constant"]
-    assert said["mean_error"] == pytest.approx(error, abs=0.05)
-    assert said["warning"] is None
+@pytest.mark.parametrize(("name", "resolution", "epsilon", "more", "error", "words"), PLANNED)
+def test_real_fleets_are_told_which_grid_they_support(  # noqa: PLR0917  columns of the table
+    shared, capfd, name, resolution, epsilon, more, error, words
+):
+    """The plan has its known error; a grid too fine is told with the grid and ε that would do."""
+    file, options = shared / "data" / f"{name}.parquet", {"surat_itms": SURAT}.get(name, WARSAW)
+    asked = ("--resolution", resolution, "--epsilon", epsilon, *more, "--json")
+    assert main(["plan", str(file), *options, *asked]) == 0
+    out, err = capfd.readouterr()
+    said = json.loads(out)
+    assert err == ""
+    assert error is None or said["mean_error"] == pytest.approx(error, abs=0.05)
+    if more == WITHIN:
+        assert said["beats_constant"] == (words is None)
+        assert (said["warning"] is None) == (words is None)
+        assert all(word in said["warning"] for word in words or ())
+    if resolution == "8":
+        assert said["floor"] == pytest.approx(74, rel=0.02)

@@ -1,11 +1,9 @@
-"""Pages of guarantees and weaknesses: every line names a test that is there, and runs."""
+"""Pages name tests that are there: every guarantee, weakness and erratum at least one."""
 
 import ast
 import re
 from functools import cache
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PROMISES, WEAKNESSES = (
@@ -48,14 +46,32 @@ def is_there(test):
     return function in tests if function else bool(tests)
 
 
-@pytest.mark.slow
+def test_every_test_that_a_page_names_is_there():
+    """Pages and figures of the docs name test files, and functions of them."""
+    files = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "docs").rglob("*.csv")]
+    texts = {file.name: file.read_text(encoding="utf-8") for file in files}
+    named = {name: re.findall(r"tests/[\w/]+\.py(?:::\w+)?", text) for name, text in texts.items()}
+    assert sum(map(len, named.values())) > 300
+    assert [
+        (page, one) for page, tests in named.items() for one in tests if not is_there(one)
+    ] == []
+
+
 def test_every_line_is_checked():
     """A promise names its tests; a weakness names what shows it, or why nothing can."""
-    named = {line: re.findall(r"`(tests/[^`]+)`", line[-1]) for line in LINES}
-    assert [test for tests in named.values() for test in tests if not is_there(test)] == []
-    without = [line for line, tests in named.items() if not tests]
+    without = [line for line in LINES if "`tests/" not in line[-1]]
     assert [line for line in without if line[0] != WEAKNESSES] == []
     assert [line for line in without if not re.fullmatch(r"none: .{10,}", line[-1])] == []
+
+
+def test_every_erratum_names_a_test():
+    """The page has the fifteen errata that are numbered, and further ones."""
+    text = (ROOT / "docs" / "understand" / "errata.md").read_text(encoding="utf-8")
+    blocks = re.split(r"^(?=\*\*)|^#.*$", text, flags=re.MULTILINE)
+    errata = [block for block in blocks if re.match(r"\*\*(\d+\. )?.*?\.\*\* ", block)]
+    assert {str(n) for n in range(1, 16)} <= set(re.findall(r"^\*\*(\d+)\. ", text, re.MULTILINE))
+    assert len(errata) == 27
+    assert [block.splitlines()[0] for block in errata if "`tests/" not in block] == []
 
 
 def test_every_promise_says_where_it_is_kept():

@@ -182,35 +182,3 @@ def test_a_page_says_for_whom_it_is_and_what_is_next(page):
     text = (PAGES / page).read_text(encoding="utf-8")
     assert text.splitlines()[2].startswith("*For ")
     assert text.rstrip().splitlines()[-1].startswith("**Next:** ")
-
-
-@pytest.mark.slow
-def test_what_is_not_printed_is_noticed(city):
-    """A page that shows what no command printed fails."""
-    reader = Reader(city, said="Price  1 (epsilon)\nMore")
-    reader.compare("Price 1\n...\nMore\n")
-    with pytest.raises(AssertionError, match="not printed"):
-        reader.compare("Price 2\n")
-    reader.said = "a cell: ± 2.0 km/h\n"
-    reader.compare("a cell: ± 17 km/h\n")
-    with pytest.raises(AssertionError, match="not printed"):
-        reader.compare("a cell: ± 17 mph\n")
-
-
-def test_a_command_is_read_as_a_shell_would():
-    """Lines that go on, comments and other programs are told apart from the command."""
-    block = "cd map\nhexveil plan a.toml \\\n  --out 'b c'   # why\npip install x\nhexveil x > y\n"
-    assert command_lines(block) == [
-        Line(["plan", "a.toml", "--out", "b c"]),
-        Line(["x", ">", "y"]),
-    ]
-
-
-@pytest.mark.slow
-def test_what_a_comment_announces_is_checked(city):
-    """An exit code and numbers behind a command are taken at their word."""
-    (refused,) = command_lines("hexveil verify nowhere  # refused, exit 2\n")
-    assert Reader(city).call(refused)
-    (wrong,) = command_lines("hexveil --version  # 17.3 km/h\n")
-    with pytest.raises(AssertionError, match=r"17\.3"):
-        Reader(city).call(wrong)

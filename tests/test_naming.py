@@ -118,20 +118,3 @@ def test_a_class_name_stands_for_one_thing(package):
 def test_a_module_name_stands_for_one_thing(package):
     """No two modules of a package have the same name, unless both engines must have it."""
     assert modules_twice(trees(package)) == {}
-
-
-def test_the_measure_sees_each_kind():
-    """Names of functions, parameters, variables and classes count; attributes and reads do not."""
-    text = """
-def found(one, *, cap): last_cap, part = one, 1
-class _Rest:
-    '''What remains.'''
-    def most(self): '''Return the cap, whose sign is plus.'''; self.way = last
-"""
-    tree = ast.parse(text)
-    assert set(bindings(tree)) == {"found", "one", "cap", "rest", "last_cap", "part", "most"}
-    assert [bool(CLAUSE.search(text)) for text in summaries(tree)] == [True, True]
-    paths = [Path(f"hexveil/records/{engine}/counting.py") for engine in ("duckdb", "spark")]
-    assert modules_twice(paths) == {}
-    assert list(modules_twice([*paths, Path("hexveil/counting.py")])) == ["counting"]
-    assert list(classes_twice({Path("a.py"): tree, Path("b.py"): tree})) == ["_Rest"]

@@ -3,7 +3,6 @@
 import os
 import re
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -14,7 +13,6 @@ import hexveil as hv
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-LOCK = (ROOT / "requirements/dev.lock").read_text(encoding="utf-8")
 TARGETS = ["help", "setup", "demo", "check", "test", "test-all", "docs", "bench"]
 
 
@@ -49,12 +47,6 @@ def test_private_files_are_ignored(name):
     assert git("check-ignore", f"folder/{name}") == [f"folder/{name}"]
 
 
-def locked():
-    """Return the version that the lock file pins for each package."""
-    pins = re.findall(r"^([a-z0-9._-]+)==([^ ;\\]+)", LOCK, flags=re.MULTILINE)
-    return {name.replace("_", "-"): version for name, version in pins}
-
-
 def wanted(extra=None):
     """Return the requirements of the package, or of an extra and the extras it names."""
     if extra is None:
@@ -69,21 +61,24 @@ def wanted(extra=None):
     return found
 
 
-def test_lock_is_in_step_with_the_project():
+def pins(name):
+    """Return the version that a lock file pins for each package, each with a hash, of no host."""
+    lock = (ROOT / "requirements" / name).read_text(encoding="utf-8")
+    assert re.findall(r"(?:https?:|file:|--(?:extra-)?index|--find-links).*", lock) == []
+    parts = re.split(r"^(?=[a-z0-9._-]+==)", lock, flags=re.MULTILINE)[1:]
+    assert [part for part in parts if "--hash=sha256:" not in part] == []
+    found = re.findall(r"^([a-z0-9._-]+)==([^ ;\\]+)", lock, flags=re.MULTILINE)
+    return {name.replace("_", "-"): version for name, version in found}
+
+
+@pytest.mark.parametrize(("lock", "extras"), [("dev.lock", [None, "dev"]), ("docs.lock", ["docs"])])
+def test_locks_are_in_step_with_the_project(lock, extras):
     """Every package that pyproject.toml asks for is pinned at a version it allows; `make lock`."""
-    pins, requirements = locked(), [*wanted(), *wanted("dev")]
-    assert [str(r) for r in requirements if r.name.lower() not in pins] == [], "make lock"
-    pinned = [(str(r), r.specifier, pins[r.name.lower()]) for r in requirements]
-    other = [line for line, allowed, pin in pinned if not allowed.contains(pin, prereleases=True)]
-    assert other == [], "make lock"
-
-
-def test_lock_is_hashed_and_names_no_host():
-    """Every pin has a hash, and no address of an index or of a file is in the lock."""
-    pins = re.split(r"^(?=[a-z0-9._-]+==)", LOCK, flags=re.MULTILINE)[1:]
-    assert len(pins) > 50
-    assert [pin.split("\n")[0] for pin in pins if "--hash=sha256:" not in pin] == []
-    assert re.findall(r"(?:https?:|file:|--(?:extra-)?index|--find-links).*", LOCK) == []
+    ours, dev = pins(lock), pins("dev.lock")
+    for requirement in (one for extra in extras for one in wanted(extra)):
+        pinned = ours[requirement.name.lower()]
+        assert requirement.specifier.contains(pinned, prereleases=True), "make lock"
+    assert {name: pin for name, pin in ours.items() if dev.get(name, pin) != pin} == {}
 
 
 def test_make_lists_every_target():
@@ -114,29 +109,3 @@ def test_addresses_are_no_placeholders_where_it_is_published():
         assert placeholders == [], "state the project's addresses in pyproject.toml"
     # A placeholder can never be somebody's: RFC 2606 reserves its ending.
     assert all(url.startswith("https://example.invalid/") for url in placeholders)
-
-
-def test_extras_are_those_of_the_design():
-    """The extras have the names that the install lines in messages use."""
-    extras = {
-        "demo", "geo", "plots", "pandas", "polars", "postgres", "signing", "spark", "docs",
-            "portal", "publish", "tiles",
-        "dev",
-    }  # fmt: skip
-    assert set(PROJECT["optional-dependencies"]) == extras
-
-
-@pytest.mark.slow
-def test_a_run_goes_on_where_another_ended(tmp_path):
-    """Tests that a file names are left out, and those that pass are added to it."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_api.py"]
-    said = []
-    for _ in range(2):
-        done = subprocess.run(
-            [*command, "--passed", tmp_path / "passed"],
-            cwd=ROOT, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        said += re.findall(r"(\d+) (passed|deselected) in", done.stdout)
-    (number, passed), (left, deselected) = said
-    assert (passed, deselected, number) == ("passed", "deselected", left)
-    assert len((tmp_path / "passed").read_text("utf-8").splitlines()) == int(number)

@@ -10,7 +10,6 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
 
 import hexveil as hv
 
@@ -114,27 +113,6 @@ def site(tmp_path_factory, site_tools):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
-
-
-def pins(name):
-    """Return the version that a lock file pins for each package; the markers are left out."""
-    lock = (ROOT / name).read_text(encoding="utf-8")
-    assert re.findall(r"(?:https?:|file:|--(?:extra-)?index|--find-links).*", lock) == []
-    parts = re.split(r"^(?=[a-z0-9._-]+==)", lock, flags=re.MULTILINE)[1:]
-    assert [part for part in parts if "--hash=sha256:" not in part] == []
-    return dict(re.findall(r"^([a-z0-9._-]+)==([^ ;\\]+)", lock, flags=re.MULTILINE))
-
-
-def test_lock_of_the_site_is_in_step():
-    """What the site is made with is pinned with hashes, as the project asks and its lock has it."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    ours, base = pins("requirements/docs.lock"), pins("requirements/dev.lock")
-    for line in project["optional-dependencies"]["docs"]:
-        wanted = Requirement(line)
-        assert wanted.specifier.contains(ours[wanted.name], prereleases=True), "make lock"
-    assert {
-        name: ours[name] for name in ours.keys() & base.keys() if ours[name] != base[name]
-    } == {}
 
 
 def test_generated_pages_are_what_the_code_gives():

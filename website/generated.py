@@ -21,8 +21,8 @@ from hexveil.cli.app import PANELS, app
 from hexveil.cli.endings import Failure
 from hexveil.cli.options import FIELDS_PANEL
 from hexveil.config.fields import FIELDS, option
-from hexveil.planning.option_rules import RULES, spoken
 from hexveil.planning.plan_arguments import PlanArguments
+from hexveil.planning.request import RULES, spoken
 from hexveil.publishing.part_kinds import component_schema, manifest_schema
 
 if TYPE_CHECKING:

@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from hexveil.model.cells import Cells, Labels, OneCell
     from hexveil.model.occupancy import LocalOccupancy as Occupancy
     from hexveil.planning.api import plan
+    from hexveil.planning.comparison import compare
     from hexveil.planning.feasibility.capacity import Capacity, capacity
     from hexveil.planning.feasibility.recommendation import GridTooFineWarning
-    from hexveil.planning.method_comparison import compare
     from hexveil.planning.plan import Plan
     from hexveil.planning.presence.presence_request import FleetDeclaration
     from hexveil.publishing.catalogue.holder_statements import Catalogue
@@ -84,7 +84,7 @@ _HOMES = {
     "GridTooFineWarning": "hexveil.planning.feasibility.recommendation",
     "Plan": "hexveil.planning.plan",
     "capacity": "hexveil.planning.feasibility.capacity",
-    "compare": "hexveil.planning.method_comparison",
+    "compare": "hexveil.planning.comparison",
     "plan": "hexveil.planning.api",
     "compare_releases": "hexveil.publishing.derived.release_comparison",
     "roll_up": "hexveil.publishing.derived.roll_up",

@@ -1,6 +1,5 @@
 """Losses of (cell, user) pairs, by hand: three users in three cells, the last without noise."""
 
-
 import numpy as np
 import pytest
 

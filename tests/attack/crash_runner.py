@@ -153,15 +153,11 @@ class Runner:
 
 @dataclass
 class Site:
-    """A folder with records, run file and maps, its ledger, and all that was ever visible.
-
-    `abandoned` is what releases cost that were given up.
-    """
+    """A folder with records, run file and maps, its ledger, and all that was ever visible."""
 
     folder: Path
     place: Place
     seen: dict = field(default_factory=dict)
-    abandoned: Fraction = Fraction(0)
 
     @property
     def maps(self):
@@ -254,7 +250,7 @@ class Site:
             booked[e.request].cost for e in history if e.kind == "lost" and e.request in booked
         )
         paid = sum(one.cost for one in booked.values())
-        assert book.spend().lifetime == paid + lost + self.abandoned
+        assert book.spend().lifetime == paid + lost
         for request, one in booked.items():
             if one.published is not None:
                 assert self.seen.setdefault(request, one.published) == one.published

@@ -3,7 +3,6 @@
 A case is a spoiler of the folder, the options that go with it, and the exit codes it may end with.
 """
 
-import gzip
 import os
 
 import pyarrow as pa
@@ -64,53 +63,6 @@ def damaged(here, records):
     pq.write_table(records, here / "buses.parquet", compression="none", use_dictionary=False)
     whole = (here / "buses.parquet").read_bytes()
     (here / "buses.parquet").write_bytes(whole[:40] + b"\xff" * 300 + whole[340:])
-    return ()
-
-
-def headerless(content):
-    return content.partition(b"\n")[2]
-
-
-def wide_headerless(here, records):
-    one = ",".join(f"{row['bus']},{row['speed']},{row['line']}{k}" for k, row in _numbered(records))
-    return _source(here, "wide.csv", f"{one}\n" * 3)
-
-
-def twins_headerless(here, records):
-    lines = [f"{row['bus']},{row['bus'].upper()},{row['speed']}" for _, row in _numbered(records)]
-    return _source(here, "twins.csv", "\n".join(lines))
-
-
-def _numbered(records):
-    return list(enumerate(records.to_pylist()))[:60]
-
-
-def folder_of_headerless(here, records):
-    (here / "days").mkdir()
-    lines = headerless(_text(records)).splitlines(keepends=True)
-    for number in range(2):
-        (here / "days" / f"{number}.csv").write_bytes(b"".join(lines[number::2]))
-    return "--set", "source=days"
-
-
-def keyed_by_id(here, records):
-    documents = ",".join(f'"{row["bus"]}": {row["speed"]}' for row in records.to_pylist())
-    return _source(here, "keyed.json", "[{" + documents + "}]")
-
-
-def two_keyed_by_id(here, records):
-    (here / "days").mkdir()
-    for number in range(2):
-        rows = records.to_pylist()[number::2]
-        documents = ",".join(f'"{row["bus"]}": {row["speed"]}' for row in rows)
-        (here / "days" / f"{number}.json").write_text("[{" + documents + "}]")
-    return "--set", "source=days"
-
-
-def column_per_bus(here, records):
-    rows = records.to_pylist()
-    wide = pa.table({row["bus"]: [row["speed"]] for row in rows if row["line"] == "line 0"})
-    pq.write_table(wide, here / "buses.parquet")
     return ()
 
 
@@ -177,46 +129,11 @@ BAD = {
     "parquet cut off": (cut, (), (2,)),
     "parquet damaged": (damaged, (), (1, 2)),
     "parquet not UTF-8": (not_utf8, (), (0,)),
-    "csv without header": (text_with(headerless), (), (2,)),
-    "wide csv without header": (wide_headerless, ("--user", STEM, "--value", "zebra"), (2,)),
-    "csv without header, twins": (twins_headerless, (), (2,)),
-    "csvs without header": (folder_of_headerless, (), (2,)),
-    "tsv without header": (
-        text_with(lambda c: headerless(c).replace(b",", b"\t"), ".csv"),
-        (),
-        (2,),
-    ),
-    "csv not UTF-8": (
-        text_with(lambda c: c.replace(STEM.encode(), b"\xe9" + STEM.encode())),
-        (),
-        (2,),
-    ),
-    "csv lines cut": (text_with(lambda c: c.replace(b"+05:30", b"\n")), (), (2,)),
     "csv odd quotes": (text_with(lambda c: c.replace(b',"', b',"""')), (), (0, 2)),
-    "csv with a header twice": (text_with(lambda c: c.replace(b"line", b"bus", 1)), (), (2,)),
-    "csv of another separator": (text_with(lambda c: c.replace(b",", b"~")), (), (2,)),
-    "csv.gz cut off": (text_with(lambda c: c[:-40], ".csv.gz"), (), (2,)),
-    "csv.gz not packed": (text_with(gzip.decompress, ".csv.gz"), (), (2,)),
-    "json cut off": (text_with(lambda c: c[:-40], ".json"), (), (2,)),
-    "json malformed": (
-        text_with(lambda c: c.replace(b'"speed": 1', b'"speed": +1'), ".json"),
-        (),
-        (2,),
-    ),
-    "json lines malformed": (
-        text_with(lambda c: c.replace(b'"speed": 1', b'"speed": +1'), ".jsonl"),
-        (),
-        (2,),
-    ),
-    "json keyed by ids": (keyed_by_id, (), (2,)),
-    "jsons keyed by ids": (two_keyed_by_id, (), (2,)),
-    "json in place of csv": (text_with(lambda c: c.replace(b"\n", b"}\n{"), ".csv"), (), (2,)),
-    "a column per bus": (column_per_bus, (), (2,)),
     "columns differ": (another_column, (), (2,)),
     "another kind of file": (another_kind, (), (2,)),
     "records as run file": (in_place_of_the_run, (), (2,)),
     "user misspelt": (good, ("--user", "buss"), (2,)),
-    "user is another": (good, ("--user", "vehicle"), (2,)),
     "value misspelt": (good, ("--value", "sped"), (2,)),
     "value is the id": (good, ("--value", "bus", "--user", "line"), (2,)),
     "time is the id": (good, ("--time", "bus", "--user", "line"), (2,)),

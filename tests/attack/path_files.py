@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 import hexveil as hv
 from hexveil.planning.component import goal
-from hexveil.planning.serialization.plan_codec import encode
+from hexveil.planning.saved_plans import encode
 
 LOW, HIGH = -1000.0, 1000.0
 """What stands in the files: far outside the bounds, so that clamping is part of the path."""
@@ -39,8 +39,6 @@ class Setting:
         Arguments of the plan, and more than the usual ones of reading.
     rest, left, right : float
         Value of all others; the target's in the left file, and in the right one.
-    moves : int
-        Records of the target in each cell whose values differ.
     days, moving : int
         On how many days the same is recorded, and on how many of them the target's values differ.
     groups : int
@@ -55,7 +53,6 @@ class Setting:
     rest: float = LOW
     left: float = LOW
     right: float = HIGH
-    moves: int = 10**9
     days: int = 1
     moving: int = 1
     groups: int = 1
@@ -70,7 +67,11 @@ class Setting:
                 "lat": 21.1 + 0.3 * place,
                 "lon": 72.8,
                 "at": MIDNIGHT + 86_400 * day + 3600 * (2 + place) + 60 * k,
-                "v": self._value(number, k, day, right=right),
+                "v": self.rest
+                if number
+                else self.right
+                if right and day < self.moving
+                else self.left,
             }
             for group in range(self.groups)
             for day in range(self.days)
@@ -78,11 +79,6 @@ class Setting:
             for number, n in enumerate(counts)
             for k in range(n)
         ]
-
-    def _value(self, number, k, day, *, right):
-        if number:
-            return self.rest
-        return self.right if right and k < self.moves and day < self.moving else self.left
 
     def files(self, folder):
         """Write the two files and return their paths."""

@@ -5,7 +5,7 @@ holder has to bring them into one form (`path_files.two_spellings`).
 """
 
 import sys
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from unittest.mock import patch
 
 import numpy as np
@@ -40,26 +40,15 @@ def clamped_late(mean, sums):
     return whole[:, mean.noised_cells]
 
 
-CLAMPS = {
-    "of values": (validation, "quanta", unclamped),
-    "of sums, checked": (datasets.Dataset, "__post_init__", lambda _: None),
-    "of users": (ClippedMean, "measure", clamped_late),
-}
-"""What keeps values inside their bounds, one behind the other, and what it is when it slips."""
-
-
 @contextmanager
-def without(*clamps):
-    """Leave out some of the clamps."""
-    with ExitStack() as stack:
-        for owner, name, slip in (CLAMPS[clamp] for clamp in clamps):
-            stack.enter_context(patch.object(owner, name, slip))
-        yield
-
-
 def clamping_after_summing():
-    """Clamp each cell's sum, and no value before."""
-    return without(*CLAMPS)
+    """Clamp each cell's sum, and no value before: all three clamps, one behind the other, slip."""
+    with (
+        patch.object(validation, "quanta", unclamped),
+        patch.object(datasets.Dataset, "__post_init__", lambda _: None),
+        patch.object(ClippedMean, "measure", clamped_late),
+    ):
+        yield
 
 
 @contextmanager

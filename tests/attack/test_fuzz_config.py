@@ -1,20 +1,14 @@
 """Run files of any shape: a run whose arguments the library takes, or one clear sentence."""
 
-import datetime as dt
 import json
 import math
-import string
-from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 import hexveil as hv
 from attack import fuzz_bytes, fuzz_oracle
-from examples import examples
 from hexveil import config
 from hexveil.base.errors import InputError, StorageError
 from hexveil.cli import app
@@ -23,7 +17,6 @@ from hexveil.config.fields import FIELDS
 
 pytestmark = pytest.mark.slow
 
-MANY = 10_000 if fuzz_bytes.LONG else 200
 RECORDS = pa.table(
     {
         "bus": [f"b{number % 12}" for number in range(60)],
@@ -35,79 +28,34 @@ RECORDS = pa.table(
     }
 )
 GOOD = {
-    ("columns", "user"): "bus",
-    ("columns", "value"): "speed",
-    ("columns", "time"): "time",
-    ("columns", "lat"): "lat",
-    ("columns", "lon"): "lon",
-    ("values", "bounds"): [0, 60],
-    ("cells", "timezone"): "Europe/Warsaw",
-    ("plan", "epsilon"): Decimal("1.5"),
-}
-WORDS = ["mean", "variance", "sd", "0,65", "7-9,17", "user-day", "keep", "1h", "none", "1GB", "5%"]
-WORDS += ["Europe/Warsaw", "per-cell", "clip-user", "sum", "max", "2024-02-19", "inf", "nan", "-1"]
-WORDS += ["\x00", "", " ", ",", "=", "mean=", "mean=2,mean=3", "%", "1e400", "1/3", "1/0", "1_0"]
-WORDS += ["9" * 5000, "\u0661", "\u202e", "../..", "route", "0x10", "1e5GB", "9999999TB", "1d"]
+    "columns": {
+        "user": '"bus"', "value": '"speed"', "time": '"time"', "lat": '"lat"', "lon": '"lon"',
+    },
+    "plan": {"epsilon": "1.5"},
+}  # fmt: skip
+"""Fields of a run that works, as they stand in a file."""
+ODD = ("0", "-1", "1.5", "true", "inf", "nan", "1e400", "-1e9999", "1e-400", "9223372036854775808")
+ODD += ("1000000000000000000", "0x" + "f" * 4400, "[]", "[[]]", "[0, 65]", '["a", 1]', "{}")
+ODD += ("{ mean = 2 }", "{ a = [{}] }", "2024-02-19", "2024-02-19T10:00:00Z", "10:00:00")
+ODD += tuple(
+    json.dumps(word)
+    for word in (
+        "", " ", ",", "=", "%", "mean", "mean=2,mean=3", "0,65", "7-9,17", "user-day", "1h", "1GB",
+        "9999999TB", "1e5GB", "5%", "Europe/Warsaw", "per-cell", "1/3", "1/0", "1_0", "9" * 5000,
+        "../..", "route", "a\x00", "\u0661", "\u202e", "x" * 300,
+    )
+)  # fmt: skip
+"""Values of any type, as they stand in a file."""
 
 
-class Token(str):
-    """What stands in a file as it is: a number too long to be one here."""
-
-    __slots__ = ()
-
-
-LONG = Token("0x" + "f" * 4400)
-TAME = string.ascii_letters + string.digits + " ,.-_=%/"
-texts = st.one_of(st.sampled_from(WORDS), st.text(st.characters(codec="utf-8"), max_size=8))
-numbers = st.one_of(
-    st.integers(-3, 100),
-    st.sampled_from([10**18, -(10**25), 2**63, LONG, 0]),
-    st.decimals(-1000, 1000, places=3),
-    st.sampled_from([Decimal(t) for t in ("1e-400", "1e400", "-1e9999", "inf", "nan", "1e-30")]),
-)
-moments = st.one_of(st.dates(), st.times(), st.datetimes(), st.just(dt.date(2024, 2, 19)))
-plain = st.one_of(texts, numbers, st.booleans(), moments)
-values = st.recursive(
-    plain,
-    lambda inside: st.one_of(
-        st.lists(inside, max_size=4), st.dictionaries(texts, inside, max_size=3)
-    ),
-    max_leaves=6,
-)
-keys = st.one_of(st.sampled_from([*FIELDS, ("", "sources"), ("colums", "user")]))
-fields = st.dictionaries(keys, values, max_size=6)
-
-
-def toml(fields):
-    """Return fields by (section, name) as a TOML file."""
-    lines = [f"{json.dumps(name)} = {written(v)}" for (s, name), v in fields.items() if not s]
-    for section in dict.fromkeys(section for section, _ in fields if section):
-        lines.append(f"[{json.dumps(section)}]")
-        lines += [f"{name} = {written(v)}" for (s, name), v in fields.items() if s == section]
+def toml(section, name, value):
+    """Return the run that works with one field replaced or added."""
+    fields = {key: dict(own) for key, own in GOOD.items()}
+    fields.setdefault(section, {})[name] = value
+    lines = [f"{key} = {one}" for key, one in fields.pop("", {}).items()]
+    for key, own in fields.items():
+        lines += [f"[{key}]", *(f"{field} = {one}" for field, one in own.items())]
     return "\n".join(lines)
-
-
-def written(value):
-    """Return a value in TOML."""
-    if isinstance(value, Token):
-        return str(value)
-    if isinstance(value, str):
-        return f'"{"".join(c if c in TAME else f"{chr(92)}U{ord(c):08x}" for c in value)}"'
-    if isinstance(value, list):
-        return f"[{', '.join(map(written, value))}]"
-    if isinstance(value, dict):
-        inside = ", ".join(f"{written(name)} = {written(one)}" for name, one in value.items())
-        return "{" + inside + "}"
-    if isinstance(value, Decimal):
-        return decimal(value)
-    return value.isoformat() if hasattr(value, "isoformat") else str(value).lower()
-
-
-def decimal(value):
-    if not value.is_finite():
-        return str(value).lower().replace("infinity", "inf")
-    text = f"{value:e}"
-    return text if "." in text else text.replace("e", ".0e")
 
 
 def or_sentence(function, *given, **options):
@@ -132,50 +80,55 @@ def tried(run):
     assert made is None or 0 <= made.epsilon < math.inf
 
 
-@examples(MANY)
-@given(fields)
-@example({("plan", "epsilon"): LONG})
-@example({("cells", "resolution"): LONG})
-@example({("read", "memory"): "9999999999999999999TB"})
-@example({("select", "top"): 10**25})
-def test_any_fields_are_a_run_or_a_sentence_that_names_them(tmp_path_factory, fields):
-    """Whatever the fields are: a run, or an InputError that names the file and what is wrong."""
-    file = tmp_path_factory.getbasetemp() / "any-run.toml"
-    file.write_text(toml(fields), "utf-8")
-    try:
-        run = config.load(str(file))
-    except InputError as error:
-        fuzz_oracle.checked_error(error, "any-run.toml")
-        fuzz_oracle.checked_error(error, *(name for key in fields for name in key if name))
-    else:
+FIELD_NAMES = [*FIELDS, ("", "sources"), ("colums", "user")]
+
+
+@pytest.mark.parametrize("field", FIELD_NAMES, ids=lambda one: ".".join(filter(None, one)))
+def test_any_field_is_a_run_or_a_sentence_that_names_it(tmp_path, field):
+    """Every field with odd values of every type: a run, or what names the file and the field."""
+    file = tmp_path / "any-run.toml"
+    for value in ODD:
+        file.write_text(toml(*field, value), "utf-8")
+        try:
+            run = config.load(str(file))
+        except InputError as error:
+            fuzz_oracle.checked_error(error, "any-run.toml")
+            fuzz_oracle.checked_error(error, *filter(None, field))
+            continue
         tried(run)
 
 
-@examples(MANY // 2)
-@given(st.dictionaries(st.sampled_from([*FIELDS]), values, max_size=2))
-def test_good_runs_with_odd_fields_reach_the_library_or_a_sentence(tmp_path_factory, odd):
-    """A run that works, with two fields replaced, works or is refused in one clear sentence."""
-    file = tmp_path_factory.getbasetemp() / "odd-run.toml"
-    file.write_text(toml({**GOOD, **odd}), "utf-8")
-    run = or_sentence(config.load, str(file))
-    if run is not None:
-        tried(run)
+RUN = b"""\
+source = "buses.parquet"   # where
+[columns]
+user = "bus"
+value = "speed"
+[values]
+bounds = [0, 65.5]
+[cells]
+labels = ["route", "hour"]
+[select]
+hours = "7-9,17"
+dates = [2024-02-19, 2024-02-25]
+[plan]
+target_error = { mean = 2, variance = "5%" }
+statistics = ["mean", "sd"]
+[release]
+accept_noise = false
+"""
 
 
-@examples(MANY)
-@given(
-    st.one_of(
-        st.binary(max_size=60), st.text(max_size=60).map(lambda t: t.encode("utf-8", "replace"))
-    )
-)
-def test_any_bytes_are_a_run_or_a_sentence(tmp_path_factory, content):
-    """Whatever a file holds: a run, or one sentence that names the file."""
-    file = tmp_path_factory.getbasetemp() / "bytes.toml"
-    file.write_bytes(content)
-    try:
-        config.load(str(file))
-    except InputError as error:
-        fuzz_oracle.checked_error(error, "bytes.toml")
+def test_damaged_run_files_are_runs_or_one_sentence(tmp_path):
+    """A damaged run file is a run or an InputError that names the file or a field."""
+    path, runs = tmp_path / "run.toml", 0
+    with fuzz_bytes.guard():
+        for _, damaged in fuzz_bytes.mutants(RUN, fuzz_bytes.MANY):
+            path.write_bytes(damaged)
+            try:
+                runs += isinstance(config.load(str(path)), config.Run)
+            except InputError as error:
+                fuzz_oracle.checked_error(error, "run.toml")
+    assert 20 < runs < fuzz_bytes.MANY - 20
 
 
 DEEP = 3000

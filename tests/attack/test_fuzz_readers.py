@@ -228,15 +228,6 @@ def _parquet(table, path):
     return path
 
 
-def test_ids_of_the_engine_s_own_types_are_read(tmp_path):
-    """UUIDs, categories and JSON texts name users and labels."""
-    users = ["30303030-3030-3030-3030-303030303030", "31313131-3131-3131-3131-313131313131"]
-    table = pa.table(USUAL | {"user": ODD["identifiers"], "route": ODD["names"]})
-    for source in (table, _parquet(table, tmp_path / "r.parquet")):
-        _, pairs = fuzz_oracle.found(fuzz_oracle.read(source))
-        assert {user for _, user in pairs} == set(users)
-
-
 @pytest.mark.parametrize("form", ["memory", "r.csv", "r.parquet"])
 @pytest.mark.parametrize("second", ["user", "USER"])
 def test_columns_that_engines_confuse_are_refused(tmp_path, form, second):

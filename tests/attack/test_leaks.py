@@ -218,21 +218,22 @@ def test_no_refused_release_shows_a_canary(places, call, monkeypatch, case):
         ("reproduce", "comp:fig3", "--counts", "records/counts.json"),
         ("reproduce", "comp:fig3", "--counts", "buses.parquet"),
         ("release", "run.toml", "--out", "map", "--from-plan", "records"),
+        ("publish", "run.toml", "--date", canaries.DAY, "--out", "records"),
     ],
 )  # fmt: skip
 def test_records_in_the_wrong_place_are_not_quoted(places, call, arguments):
     """Where a folder of a release, a ledger, a key or counts is asked for, records stand."""
     here, tmp = places
-    (here / "records").mkdir()
-    for name in ("manifest.json", "receipt.json", "plan.json", "counts.json"):
-        canaries.write(here / "records" / name, canaries.table())
-    for name in ("cells.parquet", "users.parquet", "surat_itms.parquet"):
-        canaries.write(here / "records" / name, canaries.table())
-    for name in ("cells.csv", "counts.csv"):
+    (here / "records" / "buses").mkdir(parents=True)
+    for name in (
+        "manifest.json", "receipt.json", "plan.json", "counts.json", "buses/latest.json",
+        "cells.parquet", "users.parquet", "surat_itms.parquet", "cells.csv", "counts.csv",
+    ):  # fmt: skip
         canaries.write(here / "records" / name, canaries.table())
     before = inputs(here)
     heard = call(*arguments)
-    assert (heard.code, heard.leak()) == (2, None), heard.err
+    assert heard.code == (1 if arguments[0] == "publish" else 2), heard.err
+    assert heard.leak() is None
     clean(here, tmp, before)
 
 
@@ -351,7 +352,7 @@ def public_objects(tmp_path_factory):
     book = hv.Ledger(folder / "book.sqlite", dataset="buses", budget=3)
     made = hv.release(ds, plan, ledger=book, accept_noise=True)
     loaded = hv.load(made.write(folder / "map"))
-    table = hv.capacity(ds, epsilon=1, resolutions=(5,), timeslots=(None,))
+    table = hv.capacity(ds, epsilon=1, grids=[hv.Cells(5, None)])
     days = hv.read(
         canaries.table(), user="bus", value="speed", bounds=(0, 65), time="time",
         cells=hv.Labels("line"), privacy_unit="user-day", timezone="Asia/Kolkata",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from attack import test_exact_law
+from attack import test_exact_law, test_kinds_at_the_door
 from attack.mutants import METER, METERED, MUTANTS, found
 from hexveil.base.errors import HexveilError
 
@@ -12,9 +12,12 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(autouse=True)
 def _worlds_of_their_own():
     """Plan anew with a fault, and again without it."""
-    test_exact_law.cases.cache_clear()
+    made = test_exact_law.cases, test_kinds_at_the_door.trial
+    for one in made:
+        one.cache_clear()
     yield
-    test_exact_law.cases.cache_clear()
+    for one in made:
+        one.cache_clear()
 
 
 @pytest.mark.parametrize("name", MUTANTS)

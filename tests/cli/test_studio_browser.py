@@ -93,10 +93,12 @@ def test_from_the_file_to_the_map(page, fleet):
     assert hv.Ledger(fleet / "ledger.sqlite", dataset="buses").spend().window == 1
     assert hv.verify(fleet / "buses-map")["dataset"]["name"] == "buses"
     assert other.get_by_text("hexveil publish buses.toml").first.is_visible()
-    with page.context.expect_page() as opened:
+    # The first window has its own file still. It closes before the page of the release is opened:
+    # windows of one site share a renderer, which has crashed over both.
+    page.reload()
+    assert page.get_by_role("cell", name=HOSTILE).count() == 1
+    page.close()
+    with other.expect_popup() as opened:
         other.get_by_role("link", name="Open the page").click()
     opened.value.wait_for_selector("body[data-ready=true]")
     assert "Average speed" in opened.value.locator("h1").inner_text()
-    # The first window has its own file still.
-    page.reload()
-    assert page.get_by_role("cell", name=HOSTILE).count() == 1

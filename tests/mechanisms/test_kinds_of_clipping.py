@@ -4,7 +4,7 @@ import ast
 from pathlib import Path
 
 from hexveil.mechanisms.looks.kinds import ClippingKind, ReleaseAllocation
-from hexveil.planning.serialization import plan_codec  # noqa: F401  it knows all kinds
+from hexveil.planning import saved_plans  # noqa: F401  it knows all kinds
 from source_trees import parsed
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"

@@ -21,8 +21,8 @@ from hexveil.model.pair_columns import (
     SuppressedPairs,
 )
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.moment_tables import allocation_of
-from hexveil.planning.serialization import codec
+from hexveil.planning import codec
+from hexveil.planning.allocation import allocation_of
 from hexveil.publishing.pipeline import private_sums
 from listed_weights import ListedWeights
 from publishing.setting import dataset_of, plan_of

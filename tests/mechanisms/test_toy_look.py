@@ -17,8 +17,8 @@ from hexveil.mechanisms.looks.kinds import (
 )
 from hexveil.mechanisms.looks.weighted_mean import WeightedMean
 from hexveil.mechanisms.stage_data import Decoded
-from hexveil.planning.serialization import codec
-from hexveil.planning.serialization.plan_codec import decode, encode
+from hexveil.planning import codec
+from hexveil.planning.saved_plans import decode, encode
 from listed_weights import ListedWeights
 from publishing.setting import dataset_of
 
@@ -111,7 +111,7 @@ def test_a_look_is_one_class(tmp_path, monkeypatch):
     plan = plain.changed(allocation=allocation.with_noise_scaled(times))
     assert 1.99 < plan.epsilon <= 2
     assert encode(decode(encode(plan), plan)) == encode(plan)
-    loaded = hv.Plan.load(plan.save(tmp_path / "plan"), dataset.occupancy)
+    loaded = hv.Plan.load(plan.save(tmp_path / "plan"), dataset)
     assert isinstance(loaded.allocation.clipping, RecordWeights)
     book = hv.Ledger(tmp_path / "book.sqlite", dataset="toys", budget=3)
     made = hv.release(dataset, loaded, ledger=book, accept_noise=True)

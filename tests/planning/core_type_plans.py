@@ -1,18 +1,14 @@
 """Plans of one goal, made as by several processors: equal but for their last digits.
 
-    from planning import core_type_plans
-    folders = core_type_plans.saved("Haswell", "fleet", tmp_path, ["mean"])
-    hv.Plan.load(folders["mean"])  # for core_type_plans.dataset("fleet")
-
-In the folder of tests, `python -m planning.core_type_plans` prints which goals give which plans on
-this machine's core types.
+from planning import core_type_plans
+folders = core_type_plans.saved("Haswell", "fleet", tmp_path, ["mean"])
+hv.Plan.load(folders["mean"], core_type_plans.dataset("fleet"))
 """
 
 import argparse
 import json
 import tempfile
 from functools import cache
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -33,28 +29,11 @@ GOALS = {
 }
 INVENTED = {"few cells": (40, 5), "fleet": (120, 12)}
 """Users and cells of invented data sets."""
-SURAT = core_types.TESTS.parents[1] / "shared" / "data" / "surat_itms.parquet"
-
-
-def sources():
-    """Return the names of the data sets that there are."""
-    return (*INVENTED, *(["surat"] if SURAT.exists() else []))
 
 
 @cache
 def dataset(source):
     """Return a data set, the same on every processor: only whole numbers are drawn."""
-    if source == "surat":
-        return hv.read(
-            SURAT,
-            user="user_id",
-            value="value",
-            lat="lat",
-            lon="lon",
-            time="timestamp",
-            bounds=(0, 65),
-            cells=hv.Cells(6, "1h", "Asia/Kolkata", "pooled"),
-        )
     users, cells = INVENTED[source]
     draw = np.random.default_rng(1)
     activity = 2**12 // draw.integers(1, 2**12, (users, 1))
@@ -79,7 +58,7 @@ def saved(core, source, folder, goals=tuple(GOALS), threads=1):
     core : str
         One of `core_types.possible()`.
     source : str
-        One of `sources()`.
+        One of `INVENTED`.
     folder : Path
         In which a folder of a new name is made for each plan.
     goals : sequence of str
@@ -111,32 +90,14 @@ def differing(plans):
 
 
 def main():
-    """Save plans, or print how those of several processors differ."""
+    """Save the plans of this processor."""
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("--save", type=Path, help="save the plans of this processor in this folder")
-    asked.add_argument("source", nargs="?")
+    asked.add_argument("source")
     asked.add_argument("goals", nargs="*")
     given = asked.parse_args()
-    if given.save is not None:
-        for goal in given.goals:
-            made(given.source, goal).save(given.save / goal)
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        for source in sources() if given.source is None else [given.source]:
-            _show(source, given.goals or list(GOALS), folder)
-
-
-def _show(source, goals, folder):
-    """Print the digests of each goal's plans."""
-    processors = list(product(core_types.possible(), (1, 2)))
-    plans = [saved(core, source, folder, goals, threads) for core, threads in processors]
-    for goal in goals:
-        found = [digest(one[goal])[:6] for one in plans]
-        words = (
-            f"{core}/{threads} {short}"
-            for (core, threads), short in zip(processors, found, strict=True)
-        )
-        print(f"{source}, {goal}: {len(set(found))} plans:", *words)  # noqa: T201  asked for
+    for goal in given.goals:
+        made(given.source, goal).save(given.save / goal)
 
 
 if __name__ == "__main__":

@@ -11,12 +11,10 @@ from hypothesis import strategies as st
 import hexveil as hv
 from examples import examples
 from hexveil.accounting.error_model import LN20
-from hexveil.base.errors import InputError
 from hexveil.mechanisms.looks import cell_ranges
 from hexveil.mechanisms.looks.cell_stages import CellRangeOutputs
 from hexveil.mechanisms.looks.pooled_means import HALF_WIDTH, PooledChoice
 from hexveil.mechanisms.looks.user_weights import max_bias
-from hexveil.planning.method_comparison import compare_ranges
 from strategies import occupancies
 
 CROWD = hv.Occupancy.from_dense(1 + np.random.default_rng(3).poisson(1.0, (400, 6)))
@@ -117,31 +115,3 @@ def test_errors_are_those_of_the_released_ranges_afterwards():
     assert np.allclose(model.bias, width * max_bias(decisions(plan).weight))
     # Losses do not depend on what was chosen.
     assert np.array_equal(released(plan, moved, lower, upper).losses(), plan.losses())
-
-
-# ---- which requests have ranges of cells ----
-
-
-def test_ranges_of_cells_are_for_means():
-    """Variances have one range for all cells."""
-    for statistics in (("mean", "sd"), ("variance",)):
-        with pytest.raises(InputError, match='"per-cell" goes with the mean alone'):
-            planned(statistics=statistics)
-
-
-@pytest.mark.slow
-def test_clipping_ranges_are_compared():
-    """A row for each range at one price; a plan stands in its own row as it is."""
-    plan = planned()
-    rows = {row.clipping_range: row for row in compare_ranges(plan.single)}
-    assert list(rows) == ["bounds", "private", "per-cell"]
-    assert all(row.trouble is None and row.epsilon <= 1 for row in rows.values())
-    assert rows["per-cell"].average == pytest.approx(plan.expected_error)
-    private = planned(clipping_range="private")
-    assert rows["private"].average == pytest.approx(private.expected_error)
-    assert private.allocation.clipping.mode == "private"
-    both = planned(clipping_range="private", statistics=("mean", "sd"))
-    troubles = {row.clipping_range: row.trouble for row in compare_ranges(both.single)}
-    assert "the mean alone" in troubles["per-cell"]
-    assert troubles["bounds"] is None
-    assert compare_ranges(planned(clipping_range="bounds", objective="max").single) == []

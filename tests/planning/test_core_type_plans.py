@@ -32,7 +32,7 @@ def test_the_plans_of_all_processors_are_equally_good(plans, goal):
     """Each loads for the same records, stays within what was asked, and errs as little."""
     here = made(SOURCE, goal)
     for folders in plans.values():
-        there = hv.Plan.load(folders[goal])
+        there = hv.Plan.load(folders[goal], dataset(SOURCE))
         assert there.occupancy.fingerprint == dataset(SOURCE).occupancy.fingerprint
         assert "epsilon" not in GOALS[goal] or there.epsilon <= GOALS[goal]["epsilon"]
         for figure in (

@@ -11,9 +11,9 @@ from hypothesis import given
 
 import hexveil as hv
 from hexveil.base.errors import InputError, StorageError
+from hexveil.planning.codec import MAGIC
 from hexveil.planning.component import goal
-from hexveil.planning.serialization.codec import MAGIC
-from hexveil.planning.serialization.plan_codec import decode, encode, made_by
+from hexveil.planning.saved_plans import decode, encode, made_by
 from planning.kinds_of_plans import KINDS, planned, records_of
 from publishing.setting import dataset_of
 

@@ -1,7 +1,6 @@
 """What a fleet supports: advice, the table of grids, proposed runs, one grid for all columns."""
 
 import html
-import importlib.util
 import math
 import re
 import warnings
@@ -15,19 +14,20 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from examples import examples
-from fleets import fleet, recount
+from fleets import GRID, fleet, recount
 from hexveil.cli.output.grid_text import common_rows
 from hexveil.mechanisms.looks.range_search import ErrorPrediction
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-from hexveil.planning.calibration import LARGEST, two_figures_up
 from hexveil.planning.feasibility.capacity import Capacity, assess_grids, propose_runs
 from hexveil.planning.feasibility.grid_assessment import GridAssessment, smoothed_error
 from hexveil.planning.feasibility.prediction import ErrorPredictor, epsilon_for_error
 from hexveil.planning.feasibility.recommendation import CommonGrid, choose, common_grids, ways_out
 from hexveil.planning.feasibility.utility_test import small_map_factor
+from hexveil.planning.optimizers.calibration import LARGEST, two_figures_up
 
 RANGES = ("bounds", "private", "per-cell", "auto")
+GRID_6 = replace(GRID, resolution=6)
 OFFER = GridAssessment(
     hv.Cells(6, "6h", "Europe/Warsaw", "pooled"), "user", cells=41, users=300, floor=1.0,
     predicted_error=1.94, smoothed_error=1.0, baseline_error=4.5, better=40, planned=True,
@@ -38,11 +38,6 @@ OFFER = GridAssessment(
 def on(resolution, timeslot="6h", **changes):
     """Return an offer on another grid."""
     return replace(OFFER, grid=hv.Cells(resolution, timeslot, "Europe/Warsaw"), **changes)
-
-
-def short(epsilon, resolution=6, error=3.0, **changes):
-    """Return an offer that would do at a larger loss only."""
-    return on(resolution, predicted_error=error, epsilon_halved=epsilon, **changes)
 
 
 def made(source, **options):
@@ -85,7 +80,7 @@ def test_plan_release_and_capacity_name_one_epsilon_that_is_enough(users):
     assert made(plan.facts, epsilon=loss).support.beats_constant
     # The refusal of a release is the text with a search; the table has the number.
     assert named(ways_out(plan, search=True)) == loss
-    table = hv.capacity(plan.facts, epsilon=1, resolutions=(6,), timeslots=("1h",))
+    table = hv.capacity(plan.facts, epsilon=1, grids=[GRID_6])
     assert table.offers[0].epsilon_needed == loss
     runs = propose_runs(made(plan.facts, epsilon="0.01").single)
     assert (runs.proposals, runs.nearest is None) == ({}, False)
@@ -99,7 +94,7 @@ def test_advice_names_the_finest_usable_grid_and_the_loss_that_would_do(options)
     plan = made(fleet(7, recount=recount), **options)
     text = ways_out(plan, search=True)
     usable = [
-        one for one in assess_grids(plan, losses="none").offers
+        one for one in assess_grids(plan, search=False).offers
         if one.is_usable and one.resolution < 7
     ]  # fmt: skip
     finest = max(usable, key=lambda one: one.cells)
@@ -118,67 +113,39 @@ def test_a_prior_moves_the_verdict_and_no_epsilon_up_to_100_is_none():
     assert "epsilon" not in ways_out(made(lonely, bounds=(0, 1)), search=True)
 
 
-def test_no_plan_is_below_the_floor_without_clipping():
-    """The average noise is at or above the floor, and at it where all users are alike."""
-    rng = np.random.default_rng(3)
-    options = {"method": "per-cell", "mechanism": "Baseline"}
-    for _ in range(20):
-        dense = rng.integers(0, 4, (rng.integers(2, 30), rng.integers(1, 9)))
-        dense[0, dense.sum(axis=0) == 0] = 1
-        dense[dense.sum(axis=1) == 0, 0] = 1
-        plan = made(hv.Occupancy.from_dense(dense), bounds=(0, 3), **options)
-        assert plan.scale.mean() >= plan.support.floor * (1 - 1e-9)
-    plan = made(fleet(6), **options)
-    assert plan.scale.mean() == pytest.approx(plan.support.floor)
-
-
 # ---- the table ----
 
 
-def table(**changes):
+def table(slots=("1h",), **changes):
     """Return the table of a fleet that crosses 4 ** (resolution - 4) cells."""
-    usual = {"resolutions": (1, 5, 6, 7, 9), "timeslots": ("1h",), "clipping_range": "bounds"}
-    return hv.capacity(fleet(6, recount=recount), **{"epsilon": 1} | usual | changes)
+    grids = [replace(GRID, resolution=r, timeslot=t) for r in (1, 5, 6, 7, 9) for t in slots]
+    usual = {"epsilon": 1, "clipping_range": "bounds"}
+    return hv.capacity(fleet(6, recount=recount), grids=grids, **usual | changes)
 
 
-def test_the_table_has_each_grid_and_unit_once():
-    """Nothing left says so with nulls; the proposal is for the unit that was read."""
-    found = table(timeslots=("1h", "6h"), privacy_units=("user-day", "user"))
+def test_the_table_has_each_grid_once():
+    """Nothing left says so with nulls; the balanced of three runs is proposed, and no other."""
+    found = table(("1h", "6h"))
     rows = found.to_arrow().to_pylist()
-    assert [row["privacy_unit"] for row in rows] == ["user-day"] * 10 + ["user"] * 10
-    assert found.proposed.privacy_unit == "user"
-    assert [row["beats_constant"] for row in rows[:10]] == [False] * 2 + [True] * 2 + [False] * 6
+    assert [row["beats_constant"] for row in rows] == [False] * 2 + [True] * 2 + [False] * 6
     assert (rows[0]["cells"], rows[0]["predicted_error"], rows[0]["floor"]) == (0, None, None)
     assert rows[4]["floor"] == pytest.approx(10 * 16 / 200)
-    assert rows[4]["epsilon_needed"] == pytest.approx(1.7, abs=0.15)
-    assert (rows[2]["epsilon_needed"], found.offers[0].halved) == (None, False)
-
-
-def test_one_grid_is_proposed_and_the_loss_that_halves_is_named():
-    """The one of most cells under half of one constant's error; the finer one at that loss."""
-    found = table()
-    rows = found.to_arrow().to_pylist()
-    assert [row["proposed"] for row in rows] == [row["resolution"] == 5 for row in rows]
-    assert found.sentence.startswith("proposed: resolution 5 in 1h slots, unit user: 4 cells")
-    six = next(one for one in found.offers if one.resolution == 6)
-    text = f"The finer resolution 6 in 1h slots (16 cells) needs epsilon {six.epsilon_halved:g}."
-    assert text in found.sentence
-    assert six.epsilon_least <= six.epsilon_halved
-    for part, halved in ((1, True), (0.85, False)):
-        again = made(fleet(6), epsilon=six.epsilon_halved * part, clipping_range="bounds")
-        assert again.support.halved is halved
+    assert rows[4]["epsilon_least"] == pytest.approx(0.8 / 0.5 / small_map_factor(16))
+    assert rows[2]["epsilon_needed"] is None
+    assert rows[4]["epsilon_needed"] == pytest.approx(1.7, abs=0.15)  # the own grid
+    assert found.proposed is choose(found.offers)["balanced"]
+    assert [row["proposed"] for row in rows] == [one is found.proposed for one in found.offers]
+    assert found.sentence.startswith("proposed: resolution 5 in ")
 
 
 def test_what_is_certainly_too_fine_is_not_planned():
     """Its error is said to be above a bound; of cells that say more nothing is said."""
     seven, nine = table().offers[-2:]
     for one in (seven, nine):
-        assert (one.planned, one.beats_constant, one.halved) == (False, False, False)
+        assert (one.planned, one.beats_constant, one.epsilon_needed) == (False, False, None)
         assert one.better is None
         assert one.predicted_error >= one.baseline_error
-    assert seven.epsilon_needed == pytest.approx(6.5, abs=0.15)
-    assert seven.epsilon_least == pytest.approx(12.8 / small_map_factor(64))  # 10 * 64 / 200 / 0.25
-    assert (seven.epsilon_halved, nine.epsilon_needed) == (None, None)  # above ten times 1
+    assert seven.epsilon_least == pytest.approx(6.4 / small_map_factor(64))  # 10 * 64 / 200 / 0.5
 
 
 def test_the_data_sets_own_grid_has_the_plans_figures():
@@ -200,47 +167,12 @@ def test_predictions_honour_the_clipping_range():
     assert errors["auto"] == errors["private"] < errors["per-cell"]
 
 
-@pytest.mark.parametrize(("epsilon", "kind"), [("0.5", "auto"), (1, "bounds"), (2, "auto")])
-def test_every_table_and_sentence_names_one_epsilon(epsilon, kind):
-    """The quick table names losses of some grids, and there those of the whole table."""
-    plan = made(fleet(7, recount=recount), epsilon=epsilon, clipping_range=kind)
-    everywhere, quick = (
-        {
-            one.grid: one.epsilon_halved
-            for one in assess_grids(plan, losses=losses).offers
-            if one.epsilon_halved is not None
-        }
-        for losses in ("all", "planned")
-    )
-    assert everywhere
-    assert quick.items() <= everywhere.items()
-
-
 def test_refused_tables():
-    """Unknown units, a bare occupancy, and records without places."""
-    with pytest.raises(hv.InputError, match="unit must be one of user, user-day, user-week"):
-        table(privacy_units=("bus",))
+    """A bare occupancy, and records without places."""
     with pytest.raises(hv.InputError, match="not for a bare occupancy"):
         assess_grids(made(fleet(5).occupancy, bounds=(0, 10)).single)
     with pytest.raises(hv.InputError, match="records with places"):
         hv.capacity(fleet(6), epsilon=1)
-
-
-def test_targets_become_what_they_cost():
-    """A plan within targets is compared at the loss it takes."""
-    plan = hv.plan(fleet(6, recount=recount), target_error="3%", advise=False)
-    found = assess_grids(plan.single)
-    assert found.epsilon == pytest.approx(float(plan.epsilon))
-    assert found.proposed is not None
-
-
-def test_without_pandas_its_extra_is_named(monkeypatch):
-    """A data frame needs pandas, and the sentence says how to have it."""
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(
-        hv.InputError, match=r'pandas is not installed: pip install "hexveil\[pandas\]"'
-    ):
-        table().to_pandas()
 
 
 def test_a_notebook_shows_the_recommendation_and_the_grids():
@@ -263,62 +195,28 @@ def test_one_constant_misses_less_on_few_cells(cells):
     assert small_map_factor(cells) == pytest.approx(missed / np.sqrt(2 / np.pi), rel=0.015)
 
 
-def sentence(*offers, unit="user", epsilon=1.0):
-    """Return the recommendation among some offers."""
-    return Capacity(offers, epsilon, unit).sentence
+def test_without_a_usable_grid_the_loss_that_would_do_is_named():
+    """The least that was found; else that all need more, or that there is no map."""
 
+    def sentence(*offers):
+        return Capacity(offers, 1.0, "user").sentence
 
-def test_the_recommendation_in_words():
-    """The finest that halves; else the one at the least loss, or that a larger loss is needed."""
-    assert sentence(on(4, cells=5, predicted_error=0.1), OFFER, short(7.5, 7, cells=90)) == (
-        "proposed: resolution 6 in 6h slots, unit user: 41 cells, error 1.9, baseline error 4.5. "
-        "The finer resolution 7 in 6h slots (90 cells) needs epsilon 7.5."
+    six, seven = (on(r, predicted_error=9.0, epsilon_needed=e) for r, e in ((6, 2.4), (7, 7.5)))
+    assert sentence(seven, six) == (
+        "no grid has an error below the baseline at epsilon 1; resolution 6 in 6h slots (41 cells) "
+        "needs epsilon 2.4."
     )
-    noisy = short(None, 8, error=9.0, cells=400)
-    assert sentence(short(2.4), short(7.5, 7, error=9.0, cells=90), noisy) == (
-        "no grid has an error below half the baseline at epsilon 1; resolution 6 in 6h slots "
-        "(41 cells) needs epsilon 2.4. The finest usable grid is resolution 6 in 6h slots "
-        "(41 cells, error 3, baseline error 4.5)."
-    )
-    assert "usable" not in sentence(short(2.4, error=9.0))
-    assert "nor at ten times that" in sentence(short(None))
+    # A tie goes to smaller hexagons, here and among proposals, in whatever order they come.
+    assert "; resolution 7" in sentence(replace(six, epsilon_needed=7.5), seven)
+    runs = [on(r, slot) for r in (3, 4, 6) for slot in ("1d", "1h", None)]
+    assert {*choose(runs).values(), *choose(runs[::-1]).values()} == {on(6, "1h")}
+    noisy = replace(six, epsilon_needed=None)
+    assert "nor at ten times that" in sentence(noisy)
     assert "; each needs more than epsilon 3." in sentence(replace(noisy, epsilon_least=3.0))
-    # A grid of one cell always does well, and says nothing of differences.
     alone = "no grid tried leaves a map of three cells, or of three hexagons."
     assert sentence(replace(OFFER, cells=1)) == alone
     level = replace(OFFER, grid=hv.Labels("origin", "hour"))
     assert sentence(level).startswith("proposed: origin x hour, unit user: 41")
-
-
-@pytest.mark.parametrize("order", [1, -1])
-def test_a_tie_goes_to_smaller_hexagons_then_shorter_slots(order):
-    """Equal cells and errors never lead to larger hexagons, in whatever order they come."""
-    runs = [on(r, slot) for r in (3, 4, 6) for slot in ("1d", "1h", None)][::order]
-    fine = on(6, "1h")
-    assert Capacity(tuple(runs), 1.0, "user").proposed == fine
-    assert set(choose(runs).values()) == {fine}
-    better = on(5, "1d", predicted_error=1.0)
-    assert Capacity((*runs, better), 1.0, "user").proposed == better
-    needing = [replace(one, predicted_error=3.0, epsilon_halved=2.0) for one in runs]
-    assert "; resolution 6 in 1h slots" in sentence(*needing)
-
-
-@pytest.mark.parametrize(
-    ("unit", "other", "is_named"),
-    [("user", "user-day", True), ("user-week", "user-day", True), ("user-day", "user", False),
-     ("user-week", "user", False)],
-)  # fmt: skip
-def test_the_unit_is_never_changed(unit, other, is_named):
-    """Proposed is a grid of the asked unit; finer ones of weaker units have a sentence apart."""
-    asked = replace(OFFER, privacy_unit=unit, cells=5)
-    elsewhere = replace(OFFER, privacy_unit=other, cells=99)
-    said = sentence(asked, elsewhere, unit=unit)
-    assert said.startswith(f"proposed: resolution 6 in 6h slots, unit {unit}: 5 cells")
-    assert (
-        f"With a weaker promise: resolution 6 in 6h slots, unit {other}: 99" in said
-    ) is is_named
-    said = sentence(short(3.0, privacy_unit=unit), elsewhere, unit=unit)
-    assert said.startswith("no grid has an error below half the baseline at epsilon 1; ")
 
 
 # ---- proposed runs ----
@@ -361,36 +259,6 @@ def test_without_a_usable_run_the_nearest_is_named():
     assert advice.nearest.is_map
     assert proposals(advice.epsilon_needed).proposals
     assert proposals(advice.epsilon_needed * 0.5).proposals == {}
-
-
-def test_a_weaker_unit_is_named_only_if_it_gains_much():
-    """Days of vehicles are tried when asked for, and named if their map is much better."""
-
-    def days(grids, unit):
-        users = 60 if unit == "user" else 600
-        return tuple(fleet(g.resolution, unit, users=users) for g in grids)
-
-    plan = made(fleet(7, recount=days))
-    assert propose_runs(plan, min_users=10).weaker == ()
-    (weaker,) = propose_runs(plan, min_users=10, weaker_units=("user-day",)).weaker
-    assert (weaker.privacy_unit, weaker.users) == ("user-day", 600)
-    same = made(fleet(7, recount=recount))
-    assert propose_runs(same, min_users=10, weaker_units=("user-day",)).weaker == ()
-
-
-def test_a_dominant_user_is_named_where_noise_comes_from_it():
-    """One bus with most records needs more noise than all others: its share is stated."""
-
-    def share(of_records):
-        dense = np.ones((60, 16), dtype=int)
-        dense[0] = round(59 * of_records / (1 - of_records))
-        own = replace(fleet(6), occupancy=hv.Occupancy.from_dense(dense))
-        facts = replace(own, recount=lambda grids, _: tuple(own for _ in grids))
-        options = {"clipping_range": "bounds", "method": "per-cell", "mechanism": "Baseline"}
-        return propose_runs(made(facts, **options)).dominant_share
-
-    assert share(0.8) == pytest.approx(0.8, abs=0.01)
-    assert share(0.2) is None
 
 
 def test_smoothed_errors_are_those_of_normal_cells():
@@ -563,13 +431,3 @@ def test_the_least_loss_is_found(lines, error, begin):
     else:
         assert at(Fraction(found)).mean_error <= error
         assert found == pytest.approx(two_figures_up(max(least, 1e-6)), rel=1e-6)
-
-
-def test_rounding_does_not_end_the_search():
-    """An error that jumps up at some losses is passed by."""
-
-    def at(loss):
-        off = 0.5 if 6.3 < float(loss) < 6.4001 else 0.0
-        return ErrorPrediction(np.array([3.2 / float(loss)]), np.array([off]))
-
-    assert epsilon_for_error(at, 0.5, Fraction(1)) == pytest.approx(6.4, rel=0.02)

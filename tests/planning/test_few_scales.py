@@ -5,10 +5,8 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.optimizers import joint
 from hexveil.planning.optimizers.joint import (
     MAX_DISTINCT_SCALES,
-    SIGNIFICANT_BITS,
     quantize_noise_scales,
 )
 from publishing.measuring import lattice
@@ -32,27 +30,6 @@ def test_each_rounding_keeps_to_its_side(size):
     assert size - down < size / 128
     assert up - size < size / 128
     assert abs(near - size) <= size / 256
-
-
-@given(SIZES)
-def test_what_is_few_stays(size):
-    """Numbers of eight binary digits stay as they are; so they do however often it is asked."""
-    for how in (np.rint, np.floor, np.ceil):
-        once = quantize_noise_scales(many(size), how)
-        assert (np.ldexp(np.frexp(once)[0], SIGNIFICANT_BITS) % 1 == 0).all()
-        assert np.unique(quantize_noise_scales(once, np.ceil)).tolist() == np.unique(once).tolist()
-
-
-def test_no_noise_stays_none():
-    """A constant gets no noise, and noise none becomes none."""
-    assert quantize_noise_scales(many(1.0))[0] == 0
-    assert (quantize_noise_scales(many(5e-324), np.floor)[1:] > 0).all()
-
-
-def test_few_are_left_alone():
-    """Noise of no more sizes than are cheap to draw is not rounded."""
-    noise = np.linspace(1.0, 2.0, MAX_DISTINCT_SCALES)
-    assert quantize_noise_scales(noise) is noise
 
 
 def crowded(cells=600, users=30):
@@ -97,17 +74,3 @@ def test_a_plan_of_many_cells_draws_few_scales(asked, monkeypatch):
     gap, own_gap = (one.with_lower_bound().gap for one in (made, own))
     if gap is not None:
         assert 0 <= gap <= own_gap + 0.008
-
-
-def test_a_target_is_met_by_less_noise(monkeypatch):
-    """Where every cell has its own target, no noise is rounded up."""
-    occupancy = crowded()
-    monkeypatch.setattr(joint, "MAX_DISTINCT_SCALES", 400)
-    made = hv.plan(occupancy, bounds=(0, 1), target_error="45%", advise=False)
-    seen = []
-    monkeypatch.setattr(
-        joint, "quantize_noise_scales", lambda noise, how: seen.append(how) or noise
-    )
-    hv.plan(occupancy, bounds=(0, 1), target_error="45%", advise=False)
-    assert seen == [np.floor]
-    assert (made.error <= 0.45).all()

@@ -19,7 +19,6 @@ from hexveil.planning.feasibility.capacity import propose_runs
 from hexveil.planning.feasibility.grids import (
     KeptCounts,
     counted,
-    grids_to_try,
     label_levels,
     merged,
     with_min_users,
@@ -62,34 +61,6 @@ def test_merged_cells_are_counted_as_by_hand(rows, columns):
         assert sorted(counts.tolist()) == sorted(by_hand[name].values())
 
 
-@pytest.mark.slow
-@examples(15)
-@given(ROWS)
-def test_a_level_is_what_reading_by_it_counts(rows):
-    """Merging cells gives the facts that sums by fewer labels give, where none was left out."""
-    table = pa.table(
-        {
-            "route": [row[0] for row in rows],
-            "user": [row[2] for row in rows],
-            "n": [row[3] for row in rows],
-            "sum": [0.0] * len(rows),
-        }
-    )
-    level = hv.Labels("route")
-    read = hv.from_sums(table, bounds=(0, 10), cells=level, min_users=1).public
-    found = merged(sums(rows), level)
-    assert found.occupancy.fingerprint == read.occupancy.fingerprint
-    assert found.cells.labels == read.cells.labels
-
-
-def test_merged_cells_keep_enough_users():
-    """What selection asked of each cell holds for merged ones."""
-    rows = [(route, hour, user, 1) for route in "ab" for hour in "78" for user in "uvw"]
-    facts = sums([*rows, ("c", "7", "u", 1)], min_users=3)
-    for level in label_levels(facts.cells.grid):
-        assert merged(facts, level).occupancy.users_per_cell.min() >= 3
-
-
 def test_levels_are_every_choice_of_columns():
     """Most columns first; of many columns those of most."""
     names = [one.columns for one in label_levels(hv.Labels("a", "b", "c"))]
@@ -100,44 +71,19 @@ def test_levels_are_every_choice_of_columns():
     assert {len(one.columns) for one in many[:10]} == {9, 8}
 
 
-def test_levels_that_are_asked_for():
-    """Their columns are put in the order of the cells'; one name alone is one column."""
-    facts = sums([("a", "7", "u", 1)])
-    found = grids_to_try(facts, levels=(("hour", "route"), "hour"))
-    assert [one.columns for one in found] == [("route", "hour"), ("hour",)]
-
-
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        ({"levels": (("stop",),)}, "levels: 'stop' is not one of the columns .* route, hour"),
-        ({"levels": ((),)}, "at least one column"),
-        ({"resolutions": (5,)}, "go with cells of places.*give levels"),
-        ({"timeslots": ("1h",)}, "go with cells of places.*give levels"),
-    ],
-)
-def test_what_labels_do_not_have(asked, said):
-    """Unknown columns, and resolutions of labels, are refused in a sentence."""
-    with pytest.raises(hv.InputError, match=said):
-        hv.capacity(sums([("a", "7", "u", 1)]), epsilon=1, **asked)
-
-
-def test_sums_hold_one_unit_of_privacy():
-    """Sums per user cannot be counted per day."""
-    facts = sums([("a", "7", "u", 1)])
-    with pytest.raises(hv.InputError, match="per user-day is counted from records"):
-        counted(facts, (hv.Labels("route"),), "user-day")
-
-
-def test_hexagons_have_no_levels():
-    """Levels of places are resolutions and timeslots."""
-    table = pa.table({"hexagon": ["861f53527ffffff"], "user": ["u"], "n": [1], "sum": [1.0]})
-    cells = hv.Cells(6, None)
-    facts = hv.from_sums(table, bounds=(0, 10), cells=cells, min_users=1).public
-    with pytest.raises(hv.InputError, match="these cells are hexagons: give resolutions"):
-        grids_to_try(facts, levels=(("route",),))
-    with pytest.raises(hv.InputError, match="records with places"):
-        grids_to_try(facts)
+def test_grids_of_another_kind_are_refused():
+    """Labels have some of their own columns, hexagons resolutions, counted from places."""
+    facts, places = sums([("a", "7", "u", 1)]), fleet(5, recount=recount)
+    for source, grid, said in (
+        (facts, hv.Labels("stop"), "are some of the labels route, hour"),
+        (facts, GRID, "are some of the labels route, hour"),
+        (places, hv.Labels("route"), "are hexagons, hv.Cells"),
+        (fleet(5), GRID, "records with places"),
+    ):
+        with pytest.raises(hv.InputError, match=said):
+            hv.capacity(source, epsilon=1, grids=[grid])
+    hour = hv.capacity(facts, epsilon=1, grids=[hv.Labels("hour")])
+    assert [one.labels for one in hour.offers] == [("hour",)]
 
 
 def test_labels_of_one_column_have_themselves():
@@ -193,7 +139,7 @@ def test_cells_below_the_smallest_number_of_users_are_left_out():
 
 
 def test_the_own_grid_of_a_data_set_is_not_counted_again():
-    """Its facts are at hand; for another unit it is counted like the others."""
+    """Its facts are at hand."""
     asked = []
 
     def counting(grids, unit):
@@ -202,12 +148,11 @@ def test_the_own_grid_of_a_data_set_is_not_counted_again():
 
     facts = fleet(6, recount=counting)
     grids = tuple(replace(GRID, resolution=resolution) for resolution in (7, 6, 5))
-    found = list(counted(facts, grids, "user"))
+    found = list(counted(facts, grids))
     assert [one.cells.grid for one in found] == list(grids)
     assert found[1].occupancy is facts.occupancy
     assert found[1].recount is None
-    assert len(list(counted(facts, grids, "user-day"))) == 3
-    assert asked == [((7, 5), "user"), ((7, 6, 5), "user-day")]
+    assert asked == [((7, 5), "user")]
 
 
 def spread(km, resolution, units=150):
@@ -228,13 +173,13 @@ def spread(km, resolution, units=150):
 def test_resolutions_follow_from_where_the_records_are(km, resolution):
     """Whatever the file says: from a map of a few hexagons to one beyond the finest usable."""
     found = spread(km, resolution)
-    table = hv.capacity(found, epsilon=20, timeslots=(None,), search=False)
+    table = hv.capacity(found, epsilon=20)
     window = [one for one in table.offers if one.resolution != resolution]
     assert 3 <= window[0].hexagons <= 25
     assert not table.offers[-1].beats_constant
     assert {one.resolution for one in window} >= {
         one.resolution for one in hv.capacity(
-            spread(km, 5 if km == 30 else 7), epsilon=20, timeslots=(None,), search=False
+            spread(km, 5 if km == 30 else 7), epsilon=20
         ).offers
         if one.beats_constant and one.is_map and one.resolution != resolution
     }  # fmt: skip
@@ -243,7 +188,7 @@ def test_resolutions_follow_from_where_the_records_are(km, resolution):
 
 def test_one_hexagon_is_called_one_number_and_is_not_proposed():
     found = spread(30, 2)
-    (row,) = hv.capacity(found, epsilon=50, resolutions=(2,), timeslots=(None,)).offers
+    (row,) = hv.capacity(found, epsilon=50, grids=[found.cells.grid]).offers
     assert (row.hexagons, row.is_map) == (1, False)
     assert row.description == "resolution 2, one number for the whole area"
     assert row.kilometres == pytest.approx(332, abs=1)

@@ -1,9 +1,5 @@
-import itertools
-from dataclasses import replace
-
 import numpy as np
 import pytest
-import scipy.optimize
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,8 +7,6 @@ import hexveil as hv
 from examples import examples
 from hexveil.planning.optimizers.mean_error import ObjectiveWeights, error_and_slope
 from hexveil.planning.optimizers.mean_error_bound import (
-    _answer,
-    _by_price,
     mean_error_lower_bound,
 )
 from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
@@ -148,70 +142,3 @@ def test_average_target_is_met(occupancy, target):
     """With objective "mean" the average error is within the target."""
     plan = planned(occupancy, target_error=target)
     assert plan.expected_error <= target * (1 + 1e-12)
-
-
-def test_more_epsilon_never_means_more_average_error():
-    """The average error falls as the loss grows, up to what the descent leaves."""
-    occupancy = comp_setting(3, 2, cells=6)
-    errors = [planned(occupancy, epsilon=e).expected_error for e in np.geomspace(0.05, 50, 12)]
-    assert all(b <= a * 1.001 for a, b in itertools.pairwise(errors))
-
-
-@given(st.lists(st.integers(1, 6), min_size=1, max_size=8), st.randoms())
-def test_pairs_in_the_order_of_prices(sizes, random):
-    """Within each cell by price, equal ones as they stand."""
-    start = np.cumsum([0, *sizes])
-    price = np.array([random.randrange(5) / 7.0 for _ in range(start[-1])])
-    cell = np.repeat(np.arange(len(sizes)), sizes)
-    assert (_by_price(price, start) == np.lexsort((price, cell))).all()
-
-
-@given(st.integers(0, 40), st.integers(1, 30), st.integers(1, 8))
-def test_no_descent_takes_more_evaluations_than_its_limits_allow(right, evaluations, trials):
-    """Not even one whose slopes turn wrong, so that each line is searched to the end, twice."""
-    number = itertools.count()
-
-    def value(x):
-        return float(x @ x), 2 * x if next(number) < right else -2 * x
-
-    scipy.optimize.minimize(
-        value,
-        np.arange(1.0, 6.0),
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": 100, "maxfun": evaluations, "maxls": trials},
-    )
-    assert next(number) <= evaluations + 2 * trials
-
-
-@given(occupancies(), st.sampled_from([0.0, 0.003, 0.03, 0.5]), st.integers(0, 2**32 - 1))
-@examples(40)
-def test_smoothing_averages_the_answers_and_keeps_the_bound(occupancy, smoothing, seed):
-    """Losses are Gibbs averages over the choices of a cell, the cost is at most the least."""
-    problem, local = ClippingProblem(occupancy), occupancy.local()
-    weights = ObjectiveWeights(np.ones(occupancy.n_cells), np.zeros(occupancy.n_cells))
-    price = np.exp(np.random.default_rng(seed).normal(-2, 1, occupancy.n_users))
-    total, losses = _answer(problem, weights, price, smoothing)
-    assert total <= _answer(problem, weights, price, 0.0)[0]
-    # However many pairs are looked at together, of both statistics too.
-    both = replace(weights, variance=np.ones(occupancy.n_cells))
-    whole = _answer(problem, both, price, smoothing)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hexveil.planning.optimizers.mean_error_bound.BLOCK_PAIRS", 3)
-        blocks = _answer(problem, both, price, smoothing)
-    for answer, block_by_block in zip(whole, blocks, strict=True):
-        np.testing.assert_allclose(block_by_block, answer, rtol=1e-9, atol=1e-12)
-    averages = np.zeros(occupancy.n_users)
-    for begin, end in itertools.pairwise(local.start.tolist()):
-        rows = begin + np.argsort(price[local.user[begin:end]], kind="stable")
-        costs, moves = [WORST["mean"]], [np.zeros(occupancy.n_users)]
-        for taken in range(1, rows.size + 1):
-            user, share = local.user[rows[:taken]], problem.share[rows[:taken]]
-            root = np.sqrt((share * price[user]).sum())
-            costs.append((1.0 - share.sum()) / 2 + 2 * root)
-            moves.append(np.bincount(user, share / root, minlength=occupancy.n_users))
-        least = min(costs)
-        heat = max(smoothing * WORST["mean"], 1e-12)
-        chance = np.exp((least - np.array(costs)) / heat)
-        averages += chance @ np.array(moves) / chance.sum()
-    assert losses == pytest.approx(averages, rel=1e-6, abs=1e-9)

@@ -8,14 +8,14 @@ import pytest
 import hexveil as hv
 from hexveil.config.field_types import CHOICES
 from hexveil.config.fields import SECTIONS
-from hexveil.planning.option_rules import (
+from hexveil.planning.plan_arguments import WORDS, PlanArguments
+from hexveil.planning.request import (
     DELTA_WITHIN,
     RULES,
     SEVERAL,
     UNITS_ALONE,
     broken_rules,
 )
-from hexveil.planning.plan_arguments import WORDS, PlanArguments
 
 OPTIONS = {one.name: one for one in fields(PlanArguments)}
 MAPS = hv.Labels("ward", values=["a", "b", "c"])
@@ -57,7 +57,7 @@ def test_a_rule_is_about_words_that_are_asked_for():
     others = {word for word in words - named if not word.startswith("--")}
     assert others == {
         'protect="presence"', SEVERAL, UNITS_ALONE, DELTA_WITHIN, "numbers of units beside others",
-        "quantiles, shares or histograms", "variances", "means and variances", "bounds by cell",
+        "quantiles, shares or histograms", "variances", "means and variances",
         "a mechanism with stages of its own", f"{SEVERAL} of quantiles, shares or histograms",
         f'{SEVERAL} with protect="presence"',
     }  # fmt: skip

@@ -66,15 +66,6 @@ def test_skipping_ranks_finds_the_same_as_trying_each():
     assert float(found) == pytest.approx(float(slow), rel=1e-9)
 
 
-@given(occupancies(), LOSSES, MECHANISMS, st.integers(1, 5))
-def test_asking_few_users_first_finds_the_same(occupancy, epsilon, mechanism, few):
-    """Ranks that a few exposed users rule out are those that all users rule out."""
-    found = largest_cell_epsilon(occupancy, epsilon, mechanism)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hexveil.planning.optimizers.per_cell.SAMPLED_USERS", few)
-        assert largest_cell_epsilon(occupancy, epsilon, mechanism) == found
-
-
 @given(occupancies(), LOSSES, MECHANISMS)
 def test_noise_is_rounded_up(occupancy, epsilon, mechanism):
     """The noise of a cell, counted in records, is never below kept / ε'."""

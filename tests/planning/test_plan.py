@@ -1,5 +1,4 @@
 import html
-import itertools
 from fractions import Fraction
 
 import numpy as np
@@ -65,26 +64,6 @@ def test_equal_split_is_never_better(occupancy, epsilon):
     assert exact.expected_error <= counted.expected_error * (1 + 1e-9)
 
 
-@given(occupancies())
-def test_names_of_users_do_not_matter(occupancy):
-    """Renumbering users changes nothing but their order."""
-    last = occupancy.n_users - 1
-    turned = hv.Occupancy.from_coo(occupancy.cell, last - occupancy.user, occupancy.n)
-    one, other = planned(occupancy), planned(turned)
-    assert np.array_equal(one.allocation.noise_scale_records, other.allocation.noise_scale_records)
-    assert one.losses() == pytest.approx(other.losses()[::-1], rel=1e-12)
-
-
-def test_more_budget_never_means_more_error():
-    """The planning error does not grow with ε."""
-    rng = np.random.default_rng(1)
-    dense = rng.integers(0, 5, (40, 6))
-    dense[dense.sum(axis=1) == 0, 0] = 1
-    occupancy = hv.Occupancy.from_dense(dense)
-    errors = [planned(occupancy, epsilon=e).expected_error for e in np.geomspace(0.05, 20, 25)]
-    assert all(b <= a * (1 + 1e-12) for a, b in itertools.pairwise(errors))
-
-
 def test_plan_reads_no_value():
     """Of a data set, a plan looks at the public facts only."""
     occupancy = hv.Occupancy.from_dense([[2, 1], [1, 1]])
@@ -117,49 +96,6 @@ def test_tables_hold_a_row_per_cell_and_user():
     assert plan.table["records"].to_pylist() == [4, 2]
     assert plan.users["cells"].to_pylist() == [2, 2, 1]
     assert plan.users["loss"].to_pylist() == plan.losses().tolist()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"epsilon": 0}, "epsilon must be positive"),
-        ({"epsilon": -1}, "epsilon must be positive"),
-        ({"epsilon": float("nan")}, "epsilon must be a finite number"),
-        ({"epsilon": float("inf")}, "epsilon must be a finite number"),
-        ({"epsilon": "much"}, "epsilon must be a finite number"),
-        ({"bounds": None}, "bounds are needed"),
-        ({"bounds": (5, 5)}, "from the smaller to the larger"),
-        ({"bounds": (0, float("inf"))}, "upper bounds must be a finite number"),
-        ({"bounds": {"a": (0, 1)}}, "cells have names"),
-        ({"method": "magic"}, "method must be one of"),
-        ({"statistics": ("median",)}, "statistics must be"),
-        ({"baseline_error": 0}, "baseline_error must be positive"),
-        ({"mechanism": 3}, "mechanism must be a mechanism of one cell"),
-    ],
-)
-def test_wrong_arguments_are_named(options, message):
-    """Each wrong argument is refused in one sentence that names it."""
-    with pytest.raises(hv.InputError, match=message):
-        planned(hv.Occupancy.from_dense([[2, 1], [1, 1]]), **options)
-
-
-def test_bounds_by_cell():
-    """A table of bounds gives every cell its own span."""
-    from hexveil.model.cells import CellTable, Labels  # noqa: PLC0415
-    from hexveil.model.public_metadata import PublicMetadata, ValueLattice  # noqa: PLC0415
-
-    occupancy = hv.Occupancy.from_dense([[2, 2], [1, 1]])
-    table = CellTable(Labels("cell"), labels={"cell": ("a", "b")})
-    public = PublicMetadata(occupancy, table, ValueLattice.of((0, 10), "0.5"))
-    bounds = {"a": (0, 10), "b": (2, 7)}
-    plan = hv.plan(public, epsilon=1, method="per-cell", bounds=bounds, advise=False)
-    assert plan.scale[1] == pytest.approx(plan.scale[0] / 2)
-    with pytest.raises(hv.InputError, match="leave out the cell b"):
-        hv.plan(public, epsilon=1, bounds={"a": (0, 10)}, advise=False)
-    with pytest.raises(hv.InputError, match="multiple of the quantum"):
-        hv.plan(public, epsilon=1, bounds={"a": (0, 10), "b": (2, "7.3")}, advise=False)
-    with pytest.raises(hv.InputError, match="within the bounds"):
-        hv.plan(public, epsilon=1, bounds=(0, 11), advise=False)
 
 
 def test_a_plan_is_a_data_frame_and_a_page():

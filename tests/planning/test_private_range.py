@@ -10,7 +10,6 @@ import pytest
 import hexveil as hv
 from hexveil.accounting.error_model import LN20
 from hexveil.accounting.promise import Pure
-from hexveil.base.errors import InputError
 from hexveil.mechanisms.looks.bounds import WithinBounds
 from hexveil.mechanisms.looks.range_search import RangeSearch, range_epsilon_share
 from hexveil.mechanisms.looks.user_weights import (
@@ -37,36 +36,6 @@ def test_a_share_can_be_named():
     """The clipping range then costs just that part of ε."""
     assert planned(range_share="0.25").allocation.clipping.epsilon == Fraction(1, 4)
     assert planned(epsilon=2, range_share=0.05).allocation.clipping.epsilon == Fraction(1, 10)
-
-
-@pytest.mark.parametrize("share", [0, 1, -0.1, 1.5])
-def test_a_share_of_nothing_or_all_is_refused(share):
-    """One sentence says why."""
-    with pytest.raises(InputError, match=r"range_share is the part of epsilon .* between 0 and"):
-        planned(range_share=share)
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"method": "per-cell"}, 'method "joint"'),
-        ({"objective": "max"}, 'objective "mean"'),
-        ({"bounds": {"0": (0, 1), "1": (0, 1)}}, "one pair of bounds|data set whose cells"),
-        ({"epsilon": None, "target_error": 2}, "epsilon, not target_error|objective"),
-    ],
-)
-def test_what_does_not_go_with_it_is_refused(options, said):
-    """Each in one sentence."""
-    with pytest.raises(InputError, match=said):
-        planned(**options)
-
-
-def test_a_share_without_an_interval_and_unknown_words_are_refused():
-    """An argument that would do nothing is a mistake."""
-    with pytest.raises(InputError, match="range_share goes with"):
-        hv.plan(CROWD, epsilon=1, bounds=(0, 60), range_share="0.1")
-    with pytest.raises(InputError, match="clipping_range must be one of bounds, private, per-cell"):
-        hv.plan(CROWD, epsilon=1, bounds=(0, 60), clipping_range="all")
 
 
 def test_the_errors_are_those_of_the_assumed_width():

@@ -50,17 +50,3 @@ def test_a_known_variance_leaves_the_joint_curve_of_the_largest_error_as_it_is(s
         alone = curve(COUNTS, ("mean",))
         constant = MAX_CONSTANT_ERROR["mean"]  # errors of both are shares of a constant's
         assert both[:, 1] == pytest.approx(alone[:, 1] / constant, rel=1e-6)
-
-
-@pytest.mark.parametrize("method", ["joint", "per-cell"])
-def test_the_curve_of_variances_is_not_flat(method):
-    """The largest error of variances falls with the price: a known variance does not hold it."""
-    plan = hv.plan(
-        hv.Occupancy.from_dense(COUNTS), bounds=(0, 1), statistics=("variance",), advise=False,
-        **METHODS[method],
-    )  # fmt: skip
-    points = figures.points(plan.single)
-    errors = [error for _, error in sorted(points)]
-    assert errors[-1] < errors[0] / 5
-    if method == "joint":  # cells planned apart may do worse than the constant at a low price
-        assert errors == sorted(errors, reverse=True)

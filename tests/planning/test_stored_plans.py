@@ -1,8 +1,6 @@
 """Wherever pairs lie, a plan is that of the same pairs at hand, and blocks are asked seldom."""
 
-import warnings
 from collections import Counter
-from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -10,13 +8,10 @@ import pytest
 import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.looks.user_weights import DISTRIBUTED_ITERATIONS
-from hexveil.planning.alternatives import compare_mechanisms, explain_absence
 from hexveil.planning.component import goal
-from hexveil.planning.feasibility.recommendation import GridTooFineWarning
-from hexveil.planning.method_comparison import compare_methods, compare_ranges
 from hexveil.planning.optimizers import mean_error, pair_sums
-from hexveil.planning.optimizers.mean_error import DISTRIBUTED_SEARCH, FULL_SEARCH
-from hexveil.planning.serialization.plan_codec import encode, pack_decisions
+from hexveil.planning.optimizers.mean_error import FULL_SEARCH
+from hexveil.planning.saved_plans import encode, pack_decisions
 from stores import distributed, stored
 
 BOUNDS, BOTH = (0, 60), ("mean", "variance")
@@ -42,8 +37,6 @@ RANGED = {
     "ranges, delta": DELTA | {"clipping_range": "per-cell"},
     "one range, delta": DELTA | {"clipping_range": "private", "statistics": BOTH},
 }
-SUMS_PER_EVALUATION, SUMS_OF_A_PLAN = 8, 40
-"""Sums of pairs that one evaluation of the error asks for at most, and all that the rest asks."""
 
 
 def fleet(seed, users=30, cells=12):
@@ -114,56 +107,6 @@ def test_few_steps_from_a_sample_come_near(options, fetched, monkeypatch):
     assert is_searched <= steps <= 3 * DISTRIBUTED_ITERATIONS * is_searched
 
 
-@pytest.mark.parametrize("rounding", [0.0, 1e-14, 1e-3])
-@pytest.mark.parametrize("statistics", [("mean",), ("variance",), BOTH])
-def test_however_errors_are_rounded_blocks_are_asked_seldom(statistics, rounding, monkeypatch):
-    """The search ends after the stated number of evaluations; each asks for a few sums."""
-    monkeypatch.setattr(pair_sums, "FETCHED_PAIRS", 1500)
-    draw, exactly, looks = np.random.default_rng(1), mean_error.error_and_slope, Counter()
-
-    def rounded(*given):
-        looks[given[0].occupancy.is_local] += 1
-        error, slope = exactly(*given)
-        return error * (1 + rounding * draw.normal()), slope
-
-    monkeypatch.setattr(mean_error, "error_and_slope", rounded)
-    spread = distributed(fleet(5, users=600, cells=60), 3000)
-    planned(spread, epsilon=3, statistics=statistics)
-    assert looks[False] <= DISTRIBUTED_SEARCH["maxfun"] + 2 * DISTRIBUTED_SEARCH["maxls"]
-    assert len(spread.store.asked) <= SUMS_PER_EVALUATION * looks[False] + SUMS_OF_A_PLAN
-
-
-TARGETS = {
-    "mean": {"target_error": 12},
-    "small": {"target_error": 6},
-    "on average": {"target_error": 12, "objective": "mean"},
-    "both": {"target_error": {"mean": 14, "variance": 300}, "statistics": BOTH},
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", TARGETS)
-def test_targets_with_a_delta_are_met_after_few_questions(name, monkeypatch):
-    """All pairs in the sample: the plan at hand. A seventh of them: targets met, ε near the least.
-
-    With pairs at hand each ε that is tried takes up to 200 rounds of two sums.
-    """
-    whole, asked = fleet(4, users=600, cells=60), TARGETS[name] | {"delta": "1e-6"}
-    here, spread = planned(whole, **asked), distributed(whole, 3000)
-    assert encode(planned(spread, **asked)) == encode(here)
-    monkeypatch.setattr(pair_sums, "FETCHED_PAIRS", 1500)
-    spread.store.asked.clear()
-    there = planned(spread, **asked)
-    assert len(spread.store.asked) <= 300
-    assert there.epsilon <= float(here.epsilon) * 1.06
-    models = there.error_models
-    shares = [models[one].error / goal for one, goal in there.request.target.items()]
-    assert (np.mean if name == "on average" else np.max)(shares) <= 1
-    np.testing.assert_allclose(there.changed(occupancy=whole).losses(), there.losses(), rtol=1e-12)
-    with pytest.raises(InputError, match="meets target_error"):
-        planned(spread, target_error=1e-14, delta="1e-6")
-
-
 @pytest.mark.slow
 def test_comparisons_are_those_of_pairs_at_hand():
     """Methods and clipping ranges: the same rows; what needs pairs at hand is a sentence.
@@ -172,21 +115,21 @@ def test_comparisons_are_those_of_pairs_at_hand():
     """
     whole = fleet(4, users=40, cells=4)
     here, there = (planned(one, epsilon=2) for one in (whole, distributed(whole, 30)))
-    for compare in (compare_methods, compare_ranges):
-        rows, others = compare(here.single), compare(there.single)
-        assert len(rows) == len(others) >= 3
-        for row, other in zip(rows, others, strict=True):
-            expected, found = asdict(row), asdict(other)
-            if found.get("method") == "clip-user":
-                assert "in one machine's memory" in found["trouble"]
+    here, there = (hv.compare(one) for one in (here, there))
+    for kind in ("methods", "clipping_ranges"):
+        for row, other in zip(getattr(here, kind), getattr(there, kind), strict=True):
+            expected, found = row.to_json(), other.to_json()
+            if row.name == "clip-user":
                 continue
-            if found.get("certifies") is None:
-                expected |= dict.fromkeys({"certifies", "lower_bound", "gap"} & set(found))
+            if found["certifies"] is None:
+                expected |= dict.fromkeys(("certifies", "lower_bound", "gap"))
             for name, value in expected.items():
                 number = isinstance(value, float)
                 assert found[name] == (pytest.approx(value, rel=1e-3) if number else value), name
-    assert compare_mechanisms(there.single) == []
-    assert "in one machine's memory" in explain_absence(there.single)
+    assert there.mechanisms == []
+    assert "in one machine's memory" in there.no_mechanisms
+    with pytest.raises(InputError, match="target_error with a delta needs all pairs"):
+        planned(distributed(whole, 30), target_error=12, delta="1e-6")
 
 
 @pytest.mark.parametrize("name", RANGED)
@@ -216,12 +159,3 @@ def test_a_plan_of_the_mean_error_has_no_certificate_there_and_others_have():
     apart = distributed(fleet(7), 40)
     assert (planned(apart, epsilon=1).bound_kind, planned(apart, epsilon=1).gap) == (None, None)
     assert planned(apart, epsilon=1, objective="max").gap <= 0.05
-
-
-def test_the_warning_of_a_fine_grid_tries_no_other_plans():
-    """It says that the grid is too fine, and counts nothing again."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        hv.plan(distributed(fleet(8), 40), bounds=BOUNDS, epsilon="0.01")
-    assert [w.category for w in caught] == [GridTooFineWarning]
-    assert "would need" not in str(caught[0].message)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hexveil.accounting.error_model import mean_bias, variance_bias
-from hexveil.planning.calibration import ErrorTargets
+from hexveil.planning.optimizers.calibration import ErrorTargets
 
 AWAY = st.floats(0, 1)
 ONE = np.ones(1)

@@ -64,12 +64,3 @@ def test_a_delta_too_small_is_told_to_be_larger(delta):
     """And not that ε alone should be."""
     with pytest.raises(InputError, match="use a larger delta, such as 1e-9"):
         hv.plan(read(bounds=(0, 60)), epsilon=1, delta=delta, advise=False)
-
-
-@pytest.mark.parametrize(
-    ("delta", "word"), [(5e-324, "larger"), ("1e-4000", "larger"), ("1e4000", "smaller")]
-)
-def test_numbers_of_no_ordinary_size_are_told_which_way(delta, word):
-    """A δ that no double holds is too small, not too large."""
-    with pytest.raises(InputError, match=f"delta must be a finite number.*write a {word} one"):
-        hv.plan(read(bounds=(0, 60)), epsilon=1, delta=delta, advise=False)

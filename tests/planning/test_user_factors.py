@@ -84,23 +84,6 @@ def test_slope_is_that_of_the_loss(occupancy, seed):
     assert problem.loss_slope(rates, factor) == pytest.approx(ahead / (2 * step), abs=1e-4)
 
 
-def test_factors_shrink_with_rates():
-    """More noise taken away never lets a user keep more: the monotone step of the proof."""
-    draw = np.random.default_rng(2)
-    from hexveil_research.papers.comp_setting import comp_setting  # noqa: PLC0415  one use
-
-    problem = ClippingProblem(comp_setting(6, 0, cells=6))
-    rates = InverseScales(draw.exponential(2, 6), draw.exponential(2, 6))
-    for _ in range(20):
-        more = InverseScales(
-            rates.mean * (1 + draw.random(6)), rates.variance * (1 + draw.random(6))
-        )
-        assert (
-            problem.largest_factors(more, 1.0) <= problem.largest_factors(rates, 1.0) + 1e-12
-        ).all()
-        rates = more
-
-
 def test_kept_quanta_put_more_away():
     """With coarse quanta at least as much goes to the middle as without."""
     from hexveil_research.papers.comp_setting import comp_setting  # noqa: PLC0415  one use

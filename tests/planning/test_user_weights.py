@@ -6,7 +6,6 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import example, given
-from scipy.optimize import minimize
 
 from examples import examples
 from hexveil import Occupancy
@@ -90,32 +89,6 @@ def test_users_alike_reach_the_counting_bound(users, cells, loss):
     assert np.allclose(parts(made), 1 / users)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("loss", [0.01, 1.0, 1e5])
-def test_the_search_goes_on_to_the_end_on_many_cells(loss):
-    """On 600 cells, with noise large or tiny, a longer search betters it by 0.3% at most."""
-    rng = np.random.default_rng(9)
-    counts = rng.poisson(rng.gamma(0.3, 5.0, (400, 1)) * rng.gamma(0.5, 0.2, (1, 600)))
-    counts[:, 0] += counts.sum(axis=1) == 0
-    counts[0, counts.sum(axis=0) == 0] = 1
-    occupancy = Occupancy.from_dense(counts)
-    prior = UserMeanPrior(0.3 / loss, 0.1 / loss)
-    problem = WeightProblem(occupancy, loss, prior)
-
-    def value(weighing):
-        return float((weighing.noise + expected_bias(weighing.weight, prior)).mean())
-
-    found = value(find_user_weights(occupancy, loss, prior))
-    begin = np.full(occupancy.n_cells, -np.log(np.quantile(problem.norms(np.ones(600)), 0.9)))
-    longer = minimize(
-        lambda logs: tuple(one * loss for one in problem.value(logs)),
-        begin, jac=True, method="L-BFGS-B",
-        options={"maxiter": 5000, "maxfun": 10_000, "ftol": 1e-12, "gtol": 1e-12},
-    )  # fmt: skip
-    assert found <= value(problem.weighing(np.exp(longer.x))) * 1.003
-    assert found < 0.6 * value(problem.weighing(np.exp(begin)))
-
-
 def test_light_users_of_a_heavy_one_s_cell_are_raised_unless_drift_is_feared():
     """A user of nine tenths of a cell binds the noise: its weight falls, or its noise is borne."""
     occupancy = Occupancy.from_dense([[90], *[[1]] * 10])
@@ -178,17 +151,6 @@ def test_the_prior_s_distance_is_that_of_simulated_means():
     )
 
 
-def test_names_of_users_do_not_matter():
-    """Users in another order get the same weights."""
-    counts = np.array([[5, 0, 2], [1, 3, 0], [8, 1, 1], [1, 1, 1]])
-    order = [2, 0, 3, 1]
-    one, other = (
-        find_user_weights(Occupancy.from_dense(rows), 1.0, PRIOR)
-        for rows in (counts, counts[order])
-    )
-    assert np.allclose(one.noise, other.noise, rtol=1e-5)
-
-
 @examples(30)
 @given(fleets(), st.integers(0, 2**32 - 1), st.integers(1, 9))
 def test_runs_of_cells_add_up_to_what_all_pairs_at_once_say(occupancy, seed, most):
@@ -204,29 +166,3 @@ def test_runs_of_cells_add_up_to_what_all_pairs_at_once_say(occupancy, seed, mos
     made = problem.weighing(np.exp(logs))
     plain = float((made.noise + expected_bias(made.weight, PRIOR)).mean())
     assert value == pytest.approx(plain, abs=2e-3)
-
-
-def test_a_search_from_a_neighbour_s_rates_ends_as_low_and_sooner(monkeypatch):
-    """Of many pairs the rates of another prior are a better place to begin; of few none is."""
-    rng = np.random.default_rng(5)
-    counts = rng.poisson(rng.gamma(0.5, 4.0, (500, 1)) * np.ones((1, 30)))
-    counts[:, 0] += counts.sum(axis=1) == 0
-    occupancy, other = Occupancy.from_dense(counts), UserMeanPrior(0.4, 0.12)
-    looks = []
-    seen = WeightProblem.value
-    monkeypatch.setattr(WeightProblem, "value", lambda *given: looks.append(1) or seen(*given))
-
-    def value(made):
-        return float((made.noise + expected_bias(made.weight, PRIOR)).mean())
-
-    near = find_user_weights(occupancy, 1.0, other).rates
-    looks.clear()
-    alone, first = find_user_weights(occupancy, 1.0, PRIOR), len(looks)
-    warm = find_user_weights(occupancy, 1.0, PRIOR, begin=near)
-    assert len(looks) - first < first
-    assert value(warm) <= value(alone) * 1.001
-    few = Occupancy.from_dense([[3, 0], [1, 2]])
-    assert (
-        find_user_weights(few, 1.0, PRIOR, begin=np.ones(2)).noise
-        == find_user_weights(few, 1.0, PRIOR).noise
-    ).all()

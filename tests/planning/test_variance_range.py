@@ -2,7 +2,6 @@
 
 import functools
 import math
-from dataclasses import replace
 from fractions import Fraction
 
 import hypothesis.strategies as st
@@ -13,11 +12,7 @@ from hypothesis import given
 import hexveil as hv
 from hexveil.accounting.error_model import SECOND_MOMENT_ROUNDING, WeightedVarianceErrorModel
 from hexveil.accounting.noise_law import LAPLACE
-from hexveil.accounting.promise import Pure
-from hexveil.base.errors import InputError
 from hexveil.mechanisms.looks import range_search, weighted_variance
-from hexveil.mechanisms.looks.bounds import WithinBounds
-from hexveil.mechanisms.looks.range_search import RangeSearch
 from hexveil.mechanisms.looks.user_weights import (
     PRIOR_SD,
     WITHIN_CELL_SHARE,
@@ -25,8 +20,6 @@ from hexveil.mechanisms.looks.user_weights import (
     max_bias,
 )
 from hexveil.mechanisms.stage_data import centre_and_radius
-from listed_weights import ListedWeights
-from publishing.setting import dataset_of
 
 CROWD = hv.Occupancy.from_dense([[1, 2]] * 150 + [[3, 0]] * 50 + [[0, 40]])
 BOTH = ("mean", "variance")
@@ -60,24 +53,6 @@ def test_a_split_can_be_named(split):
     assert plan.epsilon <= 1
 
 
-def test_a_split_without_a_variance_is_refused():
-    """A split has nothing to divide then; nor does the joint plan without a range take one."""
-    with pytest.raises(InputError, match=r"split goes with a method .* private interval"):
-        planned(statistics=("mean",), split="0.5")
-    with pytest.raises(InputError, match="split goes with a method"):
-        hv.plan(CROWD, epsilon=1, bounds=(0, 60), statistics=BOTH, split="0.5")
-    with pytest.raises(InputError, match="split goes with a method"):
-        hv.plan(
-            CROWD,
-            epsilon=1,
-            bounds=(0, 60),
-            statistics="sd",
-            split="0.5",
-            method="per-cell",
-            clipping_range="auto",
-        )
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("statistics", [BOTH, ("sd",)])
 def test_radius_and_split_are_those_of_least_predicted_error(statistics, monkeypatch):
@@ -98,24 +73,6 @@ def test_radius_and_split_are_those_of_least_predicted_error(statistics, monkeyp
             assert chosen.objective_errors().mean() <= plan.objective_errors().mean() * (1 + 1e-9)
 
 
-def test_a_mean_that_is_not_published_gets_less():
-    """Where only the deviation is asked for the mean's part of the loss is smaller."""
-    both, alone = crowd_plan(1, ("mean", "sd")), crowd_plan(1, ("sd",))
-    assert alone.mean_noise.mean() > both.mean_noise.mean()
-    assert alone.error_models["variance"].error.mean() < both.error_models["variance"].error.mean()
-
-
-def test_the_error_predicted_is_that_of_the_choice():
-    """What the choice promises is what the plan's parts say, but for rounding the noise."""
-    problem = crowd_plan(1, BOTH).problem
-    epsilon = problem.request.epsilon
-    search = RangeSearch(CROWD, Pure(epsilon), epsilon, None)
-    choice = range_search.plan_variance_range(search, problem)
-    assert choice.predicted == pytest.approx(
-        2 * crowd_plan(1, BOTH).objective_errors().mean(), rel=1e-6
-    )
-
-
 @given(st.integers(1, 10**6), st.data(), st.fractions(1, 20))
 def test_the_radius_reaches_the_interval_and_no_further_than_the_bounds(steps, data, radius):
     """Half the range is within the radius, which no value of the bounds needs to exceed."""
@@ -127,20 +84,6 @@ def test_the_radius_reaches_the_interval_and_no_further_than_the_bounds(steps, d
     assert half <= reached <= max(middle, steps - middle)
     assert reached <= math.ceil(radius * half)
     assert 2 * half <= ends[1] - ends[0] + 1
-
-
-def test_weights_by_records_leave_only_what_the_radius_clips():
-    """Users then weigh as their records do: nothing of their spread is left out of the variance."""
-    interval = crowd_plan(1, BOTH).allocation.clipping
-    even = replace(interval, weight=ListedWeights(CROWD, 1000 * CROWD.n))
-    k = even.radius_sd
-    clipped = CROWD.n * weighted_variance.expected_excess(k, CROWD.n.astype(float)) / k**2
-    expected = np.bincount(CROWD.cell, clipped) / CROWD.records_per_cell
-    assert weighted_variance.errors_without_noise(even.weight, (k,))[0] == pytest.approx(
-        expected, rel=1e-9
-    )
-    # One user has half of the records of the second cell, and less of its weight.
-    assert weighted_variance.errors_without_noise(interval.weight, (k,))[0][1] > 2 * expected[1]
 
 
 def test_before_a_release_the_middle_is_that_of_the_bounds():
@@ -221,23 +164,3 @@ def test_what_the_mean_s_noise_adds_is_within_the_bound(b, weight, x, e):
     added = abs(2 * x * e + e**2 - 2 * b**2)
     room = float((part.bound95 - part.bias - part.scale * LAPLACE.paired_limit95)[0])
     assert added <= room * (1 + 1e-12)
-
-
-@pytest.mark.slow
-def test_auto_takes_an_interval_for_variances_where_it_is_predicted_to_help():
-    """Predicted errors of both are compared as shares of what a constant can miss."""
-    counts = np.random.default_rng(1).integers(1, 9, (1500, 60))
-    facts = dataset_of(counts).public
-    options = {"epsilon": 1, "statistics": ("mean", "sd"), "advise": False}
-    plans = [hv.plan(facts, clipping_range=way, **options) for way in ("private", "bounds", "auto")]
-    errors = [float(one.objective_errors().mean()) for one in plans]
-    assert errors[2] == min(errors[:2]) == errors[0]
-    assert not isinstance(plans[2].allocation.clipping, WithinBounds)
-    sure = hv.plan(
-        dataset_of(counts[:, :2]).public,
-        epsilon=50,
-        clipping_range="auto",
-        statistics=("sd",),
-        advise=False,
-    )
-    assert isinstance(sure.allocation.clipping, WithinBounds)

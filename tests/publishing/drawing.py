@@ -6,7 +6,7 @@ from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.sensitivity_report import UNMETERED
 from hexveil.mechanisms.stage_data import Outputs
-from hexveil.planning.moment_tables import allocation_of
+from hexveil.planning.allocation import allocation_of
 from hexveil.publishing.pipeline import private_sums
 
 

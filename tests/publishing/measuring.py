@@ -9,7 +9,7 @@ from hexveil.mechanisms.looks.bounds import BoundedStages
 from hexveil.mechanisms.looks.clipped_mean import CELLS
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from hexveil.model.pair_bins import PairSums
-from hexveil.planning import moment_tables
+from hexveil.planning import allocation
 from hexveil.publishing.pipeline import private_sums
 
 NOTHING = Outputs()
@@ -18,7 +18,7 @@ NOTHING = Outputs()
 @lru_cache(maxsize=8)
 def allocation_of(plan, scale):
     """Return the allocation of a plan, made once."""
-    return moment_tables.allocation_of(plan, scale)
+    return allocation.allocation_of(plan, scale)
 
 
 class WatchedSums(PrivateSums):

@@ -15,8 +15,8 @@ from scipy import stats
 import hexveil as hv
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.moment_tables import allocation_of
-from hexveil.planning.serialization import plan_codec
+from hexveil.planning import saved_plans
+from hexveil.planning.allocation import allocation_of
 from publishing.setting import dataset_of
 from stage_laws import ExactLoss, Problem
 
@@ -59,7 +59,7 @@ def test_no_user_loses_more_than_a_release_books(mechanism, method):
     """Over all neighbours and outputs of the stages that the stored plan releases."""
     dataset = dataset_of(COUNTS, 0, scale=ValueLattice.of((0, TINY.span), 1))
     plan = hv.plan(dataset, epsilon=1, method=method, mechanism=mechanism, advise=False)
-    stored = plan_codec.decode(plan_codec.encode(plan), plan)
+    stored = saved_plans.decode(saved_plans.encode(plan), plan)
     allocation = allocation_of(stored, dataset.public.lattice)
     exact, booked = ExactLoss(TINY, allocation), plan.losses()
     assert (exact.worst <= booked * (1 + 1e-9)).all()

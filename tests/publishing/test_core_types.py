@@ -63,7 +63,9 @@ def test_another_processor_finishes_what_one_began(core_types, tmp_path):
 def test_plans_of_several_processors_are_one_request(core_types, tmp_path):
     """Saved plans that differ in their digits are released once; the first is kept."""
     data = dataset(SOURCE)
-    plans = [hv.Plan.load(saved(core, SOURCE, tmp_path, ["mean"])["mean"]) for core in core_types]
+    plans = [
+        hv.Plan.load(saved(core, SOURCE, tmp_path, ["mean"])["mean"], data) for core in core_types
+    ]
     book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=9)
     made = [hv.release(data, plan, ledger=book, accept_noise=True) for plan in plans]
     assert [one.replayed for one in made] == [False, *[True] * (len(plans) - 1)]

@@ -17,7 +17,7 @@ import hexveil as hv
 from hexveil.mechanisms import noise
 from hexveil.mechanisms.looks.bounds import WithinBounds
 from hexveil.mechanisms.looks.cell_ranges import PerCellRange
-from hexveil.planning.moment_tables import with_outputs
+from hexveil.planning.allocation import with_outputs
 from hexveil.publishing.estimates.decoded_moments import groupings_of, smooth_release
 from hexveil.publishing.estimates.posterior_estimates import adopt_intervals, estimate_outputs
 from hexveil.simulation.city import City

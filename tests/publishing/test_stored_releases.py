@@ -14,10 +14,10 @@ from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.looks.pooled_means import BINS
 from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.distribution.distribution_components import BinPlan, score_metadata
+from hexveil.planning import saved_plans
+from hexveil.planning.codec import unpack_bytes
+from hexveil.planning.distribution_measures import BinPlan, score_metadata
 from hexveil.planning.optimizers import pair_sums
-from hexveil.planning.serialization import plan_codec
-from hexveil.planning.serialization.codec import unpack_bytes
 from hexveil.publishing.pipeline import sums_of
 from hexveil.publishing.verification.verify import find_problems
 from publishing.releases import statements_of
@@ -215,9 +215,8 @@ def test_a_release_books_and_shows_the_same(name, counted, tmp_path, monkeypatch
     whole = {"moments": records, "bins": lambda: counted}[name.split(",")[0]]()
     there, asked = distributed_dataset(whole, 30), RELEASED[name]
     made = planned(there, **asked)
-    given_back = there if "bins" in name else there.occupancy
-    loaded = hv.Plan.load(made.save(tmp_path / "plan"), given_back)
-    assert plan_codec.encode(loaded) == plan_codec.encode(made)
+    loaded = hv.Plan.load(made.save(tmp_path / "plan"), there)
+    assert saved_plans.encode(loaded) == saved_plans.encode(made)
     here = at_hand(made, whole)
     books = [ledger(tmp_path, one, asked.get("delta")) for one in ("there", "here")]
     shown, same = (
@@ -281,17 +280,15 @@ def test_a_saved_plan_has_no_pairs_and_goes_with_its_records(name, tmp_path):
     saved = unpack_bytes((folder / "arrays.bin").read_bytes())[1]
     assert not any(one.startswith("occupancy") for one in saved)
     for read in (
-        hv.Plan.load(folder, there.occupancy),
-        plan_codec.decode(plan_codec.encode(made), made),
+        hv.Plan.load(folder, there),
+        saved_plans.decode(saved_plans.encode(made), made),
     ):
-        assert plan_codec.encode(read) == plan_codec.encode(made)
+        assert saved_plans.encode(read) == saved_plans.encode(made)
         np.testing.assert_array_equal(read.losses(), made.losses())
     # The ledger has a number per user and one per cell, never per pair.
-    sizes = {array.size for array in plan_codec.pack_decisions(made)[1].values()}
+    sizes = {array.size for array in saved_plans.pack_decisions(made)[1].values()}
     assert sizes == {there.occupancy.n_cells, there.occupancy.n_users}
-    with pytest.raises(InputError, match=r"hv.Plan.load\(folder, dataset.occupancy\)"):
-        hv.Plan.load(folder)
-    for wrong in (other.occupancy, records().occupancy):
+    for wrong in (other, records()):
         with pytest.raises(InputError, match="made for other records"):
             hv.Plan.load(folder, wrong)
 

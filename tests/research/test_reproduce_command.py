@@ -10,7 +10,7 @@ import hexveil as hv
 from hexveil.cli import main
 from hexveil_research.figures import figure_setting, outcomes
 from hexveil_research.papers import catalogue
-from hexveil_research.papers.study import Claim, Outcome, Panel, Study, line, select_studies
+from hexveil_research.papers.study import Claim, Outcome, Panel, Study, line
 
 FIGURE = Panel("cell", "Epsilon", "Error (km/h)", (line("Levy", [0.5, 1], [4, 2]),))
 HOLDS = Claim("IOT", "Lemma III.2", "the median gains half", "2.9 of 5.3", holds=True)
@@ -191,17 +191,14 @@ def test_wrong_use_of_own_data_is_a_sentence(own, here, capsys, arguments, sente
 
 CITY = hv.Occupancy.from_dense(np.array([[9, 3, 1], [2, 8, 4], [7, 1, 0], [0, 2, 2]]))
 SMALL = {"epsilons": ["0.5", "1"], "trials": 20}
-OTHERS = ["beyond:clipping"]
-"""What takes other data and is no figure of the papers; its own test is beside it."""
-FIGURES = [study.name for study in catalogue.STUDIES if study.altered and study.name not in OTHERS]
+FIGURES = [study.name for study in catalogue.STUDIES if study.altered]
 
 
 def test_every_figure_of_the_papers_takes_other_data():
-    """All eighteen, and the comparison of mechanisms that goes past them."""
+    """All eighteen."""
     drawn = {study.name for study in catalogue.STUDIES if ":fig" in study.name}
     assert set(FIGURES) == drawn
     assert len(FIGURES) == 18
-    assert [study.altered for study in select_studies(catalogue.STUDIES, OTHERS)] == [True]
 
 
 @pytest.mark.slow

@@ -141,7 +141,7 @@ def _propose(run: Run, plans: Mapping[str, MomentComponent]) -> Proposal | None:
                         row.facts, epsilon=row.requested_epsilon, **options, advise=False
                     ).single,
                     grids=grids,
-                    losses="none",
+                    search=False,
                 ).offers
                 for day, row in plans.items()
                 if row.facts is not None

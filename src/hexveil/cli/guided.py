@@ -177,7 +177,7 @@ def _counted(run: Run) -> list[Offer]:
 def _counted_offer(
     plan: MomentComponent, facts: PublicMetadata, offer: GridAssessment, *, is_balanced: bool
 ) -> Offer:
-    on_grid = next(counted(facts, (offer.grid,), offer.privacy_unit))
+    on_grid = next(counted(facts, (offer.grid,)))
     remaining = None if on_grid is None else with_min_users(on_grid, offer.min_users)
     assert remaining is not None  # noqa: S101  proposed grids have cells
     assert remaining.cells.hexagon is not None  # noqa: S101  and hexagons

@@ -27,10 +27,10 @@ from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
 from hexveil.model.cells import Cells
 from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns
+from hexveil.planning import saved_plans
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.feasibility.grids import OTHER_GRIDS, on_declared_grids
 from hexveil.planning.plan import Plan
-from hexveil.planning.serialization import plan_folder
 from hexveil.publishing import signing
 from hexveil.publishing.catalogue.holder_statements import Catalogue
 from hexveil.publishing.folder import FolderOptions
@@ -240,11 +240,10 @@ def _judge_in_series(plan: Plan, facts: Any, earlier: int, warning: str) -> str 
 
 
 def _as_saved(run: Run, folder: Path) -> PlannedRelease:
-    """Return the release of a saved plan. Mistakes in it are reported before records are read."""
-    plan = None if plan_folder.needs_records(folder) else Plan.load(folder)
+    """Return the release of a saved plan; any other folder is refused before records are read."""
+    saved_plans.read_words(folder)
     dataset: Any = shared_steps.read_releasable(run)
-    plan = plan or Plan.load(folder, dataset)
-    return PlannedRelease(run, plan, None, dataset)
+    return PlannedRelease(run, Plan.load(folder, dataset), None, dataset)
 
 
 # ---- declarations ----

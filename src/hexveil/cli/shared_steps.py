@@ -15,7 +15,6 @@ from hexveil.config import arguments
 from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.model.statistic_terms import has_distribution
-from hexveil.planning import option_rules
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.feasibility.capacity import RunAdvice, assess_grids, propose_runs
 from hexveil.planning.feasibility.grids import (
@@ -25,8 +24,9 @@ from hexveil.planning.feasibility.grids import (
     most_cells_of,
     on_each_grid,
 )
-from hexveil.planning.feasibility.recommendation import USABLE_GRID, WEAKER_UNITS, ways_out
+from hexveil.planning.feasibility.recommendation import USABLE_GRID, ways_out
 from hexveil.planning.plan import Plan
+from hexveil.planning.request import refuse
 from hexveil.publishing.memory.history import forecast_cells
 from hexveil.records.progress import show_progress
 from hexveil.records.read import read as read_records
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from hexveil.config import Run
     from hexveil.model.declared_grid import ColumnFacts
-    from hexveil.model.public_metadata import Unit
     from hexveil.planning.feasibility.capacity import Capacity
     from hexveil.planning.moment_component import MomentComponent
     from hexveil.publishing.booking import ReleasableDataset
@@ -89,7 +88,7 @@ def write_run(run: Run, changes: Mapping[tuple[str, str], object], file: Path) -
 def refuse_unused(run: Run, unused: Mapping[str, bool]) -> None:
     """Refuse options without a use under private presence, which look at records or their plans."""
     stated = [name for name, is_given in unused.items() if is_given]
-    option_rules.refuse({*arguments.about(run), *stated}, only=stated)
+    refuse({*arguments.about(run), *stated}, only=stated)
 
 
 def read(run: Run) -> Dataset:
@@ -207,12 +206,11 @@ def plan_coarser(run: Run, facts: PublicMetadata) -> Plan | None:
     if facts.recount is None or not isinstance(grid, Cells) or grid.resolution == 0:
         return None
     coarser = tuple(replace(grid, resolution=r) for r in range(grid.resolution - 1, -1, -1))
-    options, unit = arguments.plan_arguments(run), facts.privacy_unit
+    options = arguments.plan_arguments(run)
     # Few places far apart have as many hexagons at several resolutions: the same map.
     plans = on_each_grid(
         facts,
         coarser,
-        unit,
         lambda _, counts: None if counts is None else _plan_with(options, counts),
         every=False,
     )
@@ -248,12 +246,7 @@ def proposed_runs(
     """Return the plan with which other grids are compared at `epsilon`, and the proposed runs."""
     with show_progress(OTHER_GRIDS):
         built = _comparable_plan(run, facts, epsilon)
-        return built, propose_runs(
-            built,
-            min_users=run.select.min_users or Select.min_users,
-            # The weakest alone: each takes another reading, and gains the most where any does.
-            weaker_units=_weaker_units(run, facts)[-1:],
-        )
+        return built, propose_runs(built, min_users=run.select.min_users or Select.min_users)
 
 
 def assess_columns(
@@ -267,17 +260,12 @@ def assess_columns(
             plans[column] = _comparable_plan(column_run, facts[column], epsilon)
     grids = grids_of(plans.values())
     with show_progress(OTHER_GRIDS):
-        return {
-            column: assess_grids(plan, grids=grids, losses="planned")
-            for column, plan in plans.items()
-        }
+        return {column: assess_grids(plan, grids=grids) for column, plan in plans.items()}
 
 
 def grids_of(plans: Iterable[MomentComponent]) -> tuple[Cells | Labels, ...]:
     """Return the grids to try of some plans, each once."""
-    windows = (
-        grids_to_try(plan.facts, most_cells=most_cells_of(plan)) for plan in plans if plan.facts
-    )
+    windows = (grids_to_try(plan.facts, most_cells_of(plan)) for plan in plans if plan.facts)
     return tuple(dict.fromkeys(grid for window in windows for grid in window))
 
 
@@ -287,12 +275,6 @@ def _comparable_plan(run: Run, facts: PublicMetadata, epsilon: str) -> MomentCom
     options = {"clipping_range": "auto"} | grid_options(run)
     plan: MomentComponent = make_plan(facts, epsilon=epsilon, **options, advise=False).single
     return plan
-
-
-def _weaker_units(run: Run, facts: PublicMetadata) -> tuple[Unit, ...]:
-    """Return the privacy units that promise less, if the records have a local clock for them."""
-    timed = run.columns.time is not None and facts.identity.get("timezone", "none") != "none"
-    return WEAKER_UNITS[facts.privacy_unit] if timed and facts.recount is not None else ()
 
 
 def grid_options(run: Run) -> dict[str, Any]:
@@ -308,19 +290,15 @@ def grid_options(run: Run) -> dict[str, Any]:
     return same
 
 
-def compare_grids(run: Run, plan: MomentComponent, *, weaker: bool) -> Capacity | None:
+def compare_grids(plan: MomentComponent) -> Capacity | None:
     """Return the capacity on other grids for the plan's request.
 
     None if it costs nothing, or if all records are one cell: there is no grid to change.
-
-    With `weaker`, for weaker privacy units too, where records have a local time.
     """
     facts = plan.facts
     assert facts is not None  # noqa: S101  plans are made for records here
     # Constants cost nothing on any grid: there is nothing to compare.
     if not plan.requested_epsilon or isinstance(facts.cells.grid, OneCell):
         return None
-    units = (facts.privacy_unit, *(_weaker_units(run, facts) if weaker else ()))
     with show_progress(OTHER_GRIDS):
-        # Without the table only its sentence is shown.
-        return assess_grids(plan, privacy_units=units, losses="all" if weaker else "planned")
+        return assess_grids(plan)

@@ -19,8 +19,8 @@ from hexveil.mechanisms import CellMechanism, parse
 from hexveil.model.areas import Area, area_of
 from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.model.statistic_terms import has_distribution
-from hexveil.planning import option_rules
 from hexveil.planning.plan_arguments import PlanArguments
+from hexveil.planning.request import PRESENCE, SEVERAL
 from hexveil.records.sources.record_format import RecordFormat
 
 if TYPE_CHECKING:
@@ -205,9 +205,9 @@ _UNIT_SIZES = ("records_per_unit", "cells_per_unit")
 
 
 def about(run: Run) -> list[str]:
-    """Return the privacy model and the columns of a run, in words of `option_rules`."""
+    """Return the privacy model and the columns of a run, in words of the rules of options."""
     is_private, several = is_presence_private(run), len(value_columns_of(run)) > 1
-    return [option_rules.PRESENCE] * is_private + [option_rules.SEVERAL] * several
+    return [PRESENCE] * is_private + [SEVERAL] * several
 
 
 def plan_arguments(run: Run, outputs: Sequence[str] = ()) -> Arguments:

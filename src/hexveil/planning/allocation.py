@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,11 @@ from hexveil.model.pair_columns import SuppressedPairs
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.request import Request
 
+if TYPE_CHECKING:
+    from hexveil.mechanisms.stage_data import EstimateGrid, Outputs
+    from hexveil.model.public_metadata import ValueLattice
+
+PlanT = TypeVar("PlanT")
 ClippingKind: TypeAlias = Any
 """One of the registered kinds of clipping."""
 BOUND_KINDS = (None, "loss", "max error", "mean error")
@@ -325,3 +330,35 @@ def refuse_rows(wrong: Bools, fault: str) -> None:
 def full_factors(occupancy: Occupancy) -> Floats:
     """Return factors that reduce nobody."""
     return np.ones(occupancy.n_users)
+
+
+# ---- stages of a release ----
+
+
+def allocation_of(plan: Any, scale: ValueLattice) -> Any:  # noqa: ANN401  stages of a MomentComponent
+    """Return the stages of a plan on the lattice of the records.
+
+    Raises
+    ------
+    InputError
+        If a bound of the plan is off the lattice, a sum or its noise could leave 64 bits, or a
+        cell keeps records without noise.
+    """
+    return plan.allocation.clipping.stages(plan, scale)
+
+
+def with_outputs(plan: PlanT, allocation: Any, outputs: Outputs) -> PlanT:  # noqa: ANN401  its stages
+    """Return the plan with the ranges that its private stages released."""
+    planned: Any = plan
+    released = planned.allocation.clipping.with_outputs(allocation, outputs)
+    if released is planned.allocation.clipping:
+        return plan
+    changed: PlanT = replace(planned, allocation=replace(planned.allocation, clipping=released))
+    return changed
+
+
+def grids_of(plan: Any, scale: ValueLattice) -> dict[str, EstimateGrid]:  # noqa: ANN401  a MomentComponent
+    """Return where published numbers can lie, by statistic; of a plan with its released ranges."""
+    # Built anew from the released ranges: a grid read off the plan could differ from the draw.
+    grids: dict[str, EstimateGrid] = allocation_of(plan, scale).grids(plan.error_models)
+    return grids

@@ -12,53 +12,44 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias
+from typing import Any, Concatenate, ParamSpec
+
+import numpy as np
 
 from hexveil.accounting.gaussian_composition import to_delta
-from hexveil.accounting.promise import Promise, check_units, promised
+from hexveil.accounting.promise import check_units, promised
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
 from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns, DeclaredFacts
-from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import PublicMetadata
-from hexveil.planning import option_rules
-from hexveil.planning.calibration import within_predictions
+from hexveil.planning import distribution_component
 from hexveil.planning.component import PlanComponent
-from hexveil.planning.distribution import plan_distribution
 from hexveil.planning.feasibility.recommendation import (
     GridTooFineWarning,
     describe_repeats,
     ways_out,
 )
+from hexveil.planning.feasibility.utility_test import default_baseline_error
 from hexveil.planning.methods import plan_moments
-from hexveil.planning.option_rules import by_column
-from hexveil.planning.plan import Facts, Plan
+from hexveil.planning.optimizers.calibration import within_predictions
+from hexveil.planning.plan import Plan
 from hexveil.planning.plan_arguments import PlanArguments
 from hexveil.planning.presence import presence_plan
+from hexveil.planning.request import PRESENCE, SEVERAL
 
 USED = Fraction(99, 100)
 """Part of ε that the most exposed unit loses; below it ε is divided anew."""
 P = ParamSpec("P")
-
-
-class HasFacts(Protocol):
-    """Anything that carries public facts, such as a data set."""
-
-    @property
-    def public(self) -> Facts:
-        """All that a plan may see."""
-
-
-Source: TypeAlias = Occupancy | Facts | HasFacts
+Options = dict[str, PlanArguments]
 
 
 def _with_options(
     options: Callable[P, PlanArguments],
-) -> Callable[[Callable[..., Plan]], Callable[Concatenate[Source, P], Plan]]:
+) -> Callable[[Callable[..., Plan]], Callable[Concatenate[Any, P], Plan]]:
     """Return a decorator: a function of a source gets signature and texts of the options."""
     source = inspect.Parameter("source", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     signature = inspect.signature(options)
@@ -76,7 +67,7 @@ def _with_options(
 
 
 @_with_options(PlanArguments)
-def plan(source: Source, **options: Any) -> Plan:  # noqa: ANN401  of `PlanArguments`
+def plan(source: Any, **options: Any) -> Plan:  # noqa: ANN401  of `PlanArguments`
     """Return a plan for all cells together: within a loss, or within planning errors.
 
     Only public facts enter: occupancy, bounds, the loss or the targets, and the prior. Nothing is
@@ -116,17 +107,15 @@ def plan(source: Source, **options: Any) -> Plan:  # noqa: ANN401  of `PlanArgum
     """
     stated, facts = PlanArguments(**options), getattr(source, "public", source)
     if isinstance(facts, (PublicMetadata, DeclaredFacts)):
-        stated = stated.of_column(facts.value, facts.cells.names)
-    about = [
-        *([option_rules.SEVERAL] if isinstance(facts, (ColumnFacts, DeclaredColumns)) else []),
-        *([option_rules.PRESENCE] if isinstance(facts, (DeclaredFacts, DeclaredColumns)) else []),
-    ]
-    stated.check(about)
+        stated = stated.of_column(facts.value)
+    is_private = isinstance(facts, (DeclaredFacts, DeclaredColumns))
+    several = isinstance(facts, (ColumnFacts, DeclaredColumns))
+    stated.check([SEVERAL] * several + [PRESENCE] * is_private)
     if stated.advise and isinstance(facts, (PublicMetadata, ColumnFacts)):
         repeats = describe_repeats(facts)
         if repeats is not None:
             warnings.warn(repeats, UserWarning, stacklevel=2)
-    result = _plan_of(facts, stated)
+    result = _plan_columns(facts, stated) if several else Plan.of(_component_of(facts, stated))
     for component in result.components.values():
         component.refuse_undrawable()
     # Without a search: looking for grids takes longer than the plan.
@@ -134,15 +123,6 @@ def plan(source: Source, **options: Any) -> Plan:  # noqa: ANN401  of `PlanArgum
     if refusal is not None:
         warnings.warn(refusal, GridTooFineWarning, stacklevel=2)
     return result
-
-
-def _plan_of(facts: Any, options: PlanArguments) -> Plan:  # noqa: ANN401  of any kind
-    """Return the plan of public or declared facts, within checked options."""
-    if isinstance(facts, ColumnFacts):
-        return _plan_columns(facts, options)
-    if isinstance(facts, DeclaredColumns):
-        return _plan_declared_columns(facts, options)
-    return Plan.of(_component_of(facts, options))
 
 
 def _component_of(facts: Any, options: PlanArguments) -> Any:  # noqa: ANN401  of one value column
@@ -159,23 +139,30 @@ def _component_of(facts: Any, options: PlanArguments) -> Any:  # noqa: ANN401  o
             raise InputError("fleet states one number, since there is one value column.")
         return presence_plan.plan_presence(facts, options)
     if options.has_distribution:
-        return plan_distribution.plan_distribution(facts, options)
+        return distribution_component.plan_distribution(facts, options)
     return plan_moments(facts, options)
 
 
 # ---- several value columns ----
 
 
-def _plan_columns(facts: ColumnFacts, options: PlanArguments) -> Plan:
-    """Return a plan of several value columns within one ε, or within the targets of each."""
-    by_name = options.of_columns(facts.columns)
+def _plan_columns(facts: ColumnFacts | DeclaredColumns, options: PlanArguments) -> Plan:
+    """Return a plan of several value columns within one ε, or within the targets of each.
+
+    Under private presence statistics and cap are those of each column, the fleet perhaps, where not
+    every unit measures everything.
+    """
+    is_private, columns = isinstance(facts, DeclaredColumns), facts.columns
+    by_name = _options_of_columns(columns, options)
     delta, edition = to_delta(options.delta), options.edition
-    check_units(delta, facts.n_units)
+    if isinstance(facts, ColumnFacts):
+        check_units(delta, facts.n_units)
     if options.epsilon is None:
-        components = {name: _component_of(facts.columns[name], by_name[name]) for name in by_name}
+        components = {name: _component_of(columns[name], by_name[name]) for name in by_name}
         return Plan(facts, components, None, {}, edition)
-    weights, kinds = _split_weights(options.weights, [*facts.columns], plan_distribution.KINDS)
-    if kinds and not options.has_distribution:
+    kinds_of = presence_plan.KINDS if is_private else distribution_component.KINDS
+    weights, kinds = _split_weights(options.weights, [*columns], kinds_of)
+    if kinds and not is_private and not options.has_distribution:
         raise InputError(
             "weights of moments and distribution go with quantiles, shares or histograms in "
             "statistics; others are by value column."
@@ -185,61 +172,77 @@ def _plan_columns(facts: ColumnFacts, options: PlanArguments) -> Plan:
 
     def planned_column(column: str, part: Fraction) -> PlanComponent:
         of_column = replace(by_name[column], epsilon=part, weights=kinds)
-        component: PlanComponent = _component_of(facts.columns[column], of_column)
+        component: PlanComponent = _component_of(columns[column], of_column)
         return component
 
-    shares = _shares(promise, weights, planned_column)
-
-    def planned(times: Fraction) -> Plan:
-        components = {
-            column: planned_column(column, promise.part(share * times).planned)
-            for column, share in zip(weights, shares, strict=True)
-        }
+    def planned(parts: Iterable[Fraction]) -> Plan:
+        pairs = zip(weights, parts, strict=True)
+        components = {column: planned_column(column, part) for column, part in pairs}
         return Plan(facts, components, requested, weights, edition)
 
-    column_plans = planned(Fraction(1))
+    equal = promise.part(Fraction(1, len(weights))).planned
+    errors = [planned_column(column, equal).relative_error for column in weights]
+    shares = promise.divide([*weights.values()], errors)
+    if is_private:
+        # Shares are of few digits: another processor divides ε alike, so that its request is the
+        # same.
+        return planned(promise.epsilons(shares))
+
+    def within(times: Fraction) -> Plan:
+        return planned(promise.part(share * times).planned for share in shares)
+
+    column_plans = within(Fraction(1))
     if not 0 < column_plans.booked_limit < USED * promise.amount:
         return column_plans
     # Losses are about proportional to ε, so that the rest can be used; never beyond the promise.
-    larger = planned(promise.amount / column_plans.booked_limit * Fraction(999, 1000))
+    larger = within(promise.amount / column_plans.booked_limit * Fraction(999, 1000))
     return larger if larger.booked_limit <= promise.amount else column_plans
 
 
-def _plan_declared_columns(facts: DeclaredColumns, options: PlanArguments) -> Plan:
-    """Return a plan of several value columns with private presence.
+def _options_of_columns(columns: Mapping[str, Any], options: PlanArguments) -> Options:
+    """Return the options of each value column, with its own targets, fleet and baseline error."""
+    names, targets = [*columns], dict.fromkeys(columns, options.target_error)
+    if options.is_by_column(columns):
+        targets = by_column("target_error", options.target_error, names, is_complete=True)
+    errors = by_column("baseline_error", options.baseline_error, names)
+    fleets = by_column("fleet", options.fleet, names, is_complete=True)
+    of_columns = {}
+    for column, facts in columns.items():
+        stated = {"baseline_error": errors[column], "fleet": fleets[column]}
+        own = of_columns[column] = replace(options, target_error=targets[column], **stated)
+        if not isinstance(facts, PublicMetadata):
+            continue
+        lower, upper = (
+            np.array([float(end)]) for end in (facts.lattice.lower, facts.lattice.upper)
+        )
+        try:
+            # Before planning: a bad target of the last column must not cost minutes first.
+            default_baseline_error(lower, upper, errors[column])
+            if options.target_error is not None:
+                span = np.full(facts.occupancy.n_cells, (upper - lower)[0])
+                replace(own, weights=None).request(span)
+        except InputError as error:
+            raise InputError(f"{column}: {error}") from None
+    return of_columns
 
-    Statistics and cap are those of each column, the fleet perhaps, where not every unit measures
-    everything.
+
+def by_column(
+    name: str, stated: object, columns: Sequence[str], *, is_complete: bool = False
+) -> dict[str, Any]:
+    """Return the statement about each value column: the same for all, or from a mapping.
+
+    With `is_complete` a mapping has to name every column; else others have None.
     """
-    columns = [*facts.columns]
-    baseline = by_column("baseline_error", options.baseline_error, columns)
-    weights, kinds = _split_weights(options.weights, columns, presence_plan.KINDS)
-    total = to_positive_fraction(options.epsilon or 0, "epsilon")
-    fleets = by_column("fleet", options.fleet, columns, is_complete=True)
-
-    def planned(column: str, part: Fraction) -> PlanComponent:
-        declared = {"fleet": fleets[column], "baseline_error": baseline[column]}
-        of_column = replace(options, weights=kinds, epsilon=part, **declared)
-        return presence_plan.plan_presence(facts.columns[column], of_column)
-
-    promise = promised(total, to_delta(options.delta))
-    # Shares are of few digits: another processor divides ε alike, so that its request is the same.
-    epsilons = promise.epsilons(_shares(promise, weights, planned))
-    components = {
-        column: planned(column, part) for column, part in zip(weights, epsilons, strict=True)
-    }
-    return Plan(facts, components, total, weights, options.edition)
-
-
-def _shares(
-    promise: Promise,
-    weights: Mapping[str, Fraction],
-    planned: Callable[[str, Fraction], PlanComponent],
-) -> list[Fraction]:
-    """Return the share of each column, by the errors that they have at equal parts."""
-    equal = promise.part(Fraction(1, len(weights))).planned
-    errors = [planned(column, equal).relative_error for column in weights]
-    return promise.divide([*weights.values()], errors)
+    if not isinstance(stated, Mapping):
+        return dict.fromkeys(columns, stated)
+    of = ", ".join(columns)
+    for column in stated:
+        if column not in columns:
+            raise InputError(f"{name} has {column!r}, which is no value column; name each of {of}.")
+    for column in columns if is_complete else ():
+        if column not in stated:
+            raise InputError(f"{name} leaves out the value column {column!r}; name each of {of}.")
+    return {column: stated.get(column) for column in columns}
 
 
 def _split_weights(

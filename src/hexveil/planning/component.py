@@ -3,8 +3,8 @@
 A component has the public facts of its column, the request and the decisions: enough for its
 stages, its losses and its predicted errors. Whatever comes after a plan asks its components by
 this interface.
-Kinds are registered by name: how they are saved in `planning/serialization/plan_codec.py`, how they
-are published in `publishing/part_kinds.py`, how they are printed in `cli/output/plan_text.py`.
+Kinds are registered by name: how they are saved in `planning/saved_plans.py`, how
+they are published in `publishing/part_kinds.py`, how they are printed in `cli/output/plan_text.py`.
 
 A goal is the request in exact text, without any number found by a solver. Solvers differ in late
 digits between processors and versions, requests must not. So a request is its goal: the options
@@ -22,9 +22,11 @@ import hashlib
 import json
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
+import pyarrow as pa
 
 from hexveil.accounting.promise import of_amount
 from hexveil.base.rational import Number, decimal_text, items_of, to_fraction
@@ -35,117 +37,17 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms import CellMechanism, ThresholdMechanism
-    from hexveil.mechanisms.contract import StagedPlan
 
 Json = dict[str, Any]
 
 
-class PlanComponent(Protocol):
-    """Plan of the statistics of one value column."""
-
-    kind: ClassVar[str]
-    """Name of its kind in the registries."""
-    reads_bins: ClassVar[bool]
-    """Whether its stages measure counts by bin, and not sums alone."""
-
-    searches_grids: ClassVar[bool]
-    """Whether other grids are compared by its error."""
-
-    @property
-    def facts(self) -> Any:  # noqa: ANN401  public or declared
-        """Facts of the column; None of a bare occupancy."""
-
-    @property
-    def statistics(self) -> tuple[str, ...]:
-        """Texts of all statistics."""
-
-    @property
-    def delta(self) -> Fraction:
-        """δ of the promise; 0 of a pure one."""
-
-    @property
-    def epsilon(self) -> Fraction:
-        """Privacy loss of the most exposed unit, or of any: the cost of the release."""
-
-    @property
-    def requested_epsilon(self) -> Fraction:
-        """Requested epsilon; where targets were given, their cost."""
-
-    @property
-    def edition(self) -> str | None:
-        """Name under which the same request is drawn, and paid for, again."""
-
-    @property
-    def booked_losses(self) -> Floats:
-        """Booking of each unit, or of any: its loss, or its square of μ."""
-
-    @property
-    def user_losses(self) -> Floats:
-        """Loss of each unit, or of any, at `delta`."""
-
-    @property
-    def targets(self) -> list[Json]:
-        """Target errors; empty where ε was given."""
-
-    @property
-    def relative_error(self) -> float:
-        """Predicted error of the statistics, without a unit of measure: columns share ε by it."""
-
-    @property
-    def missing_range(self) -> str | None:
-        """The option that a private clipping range requires; None where there is none."""
-
-    @property
-    def refusal(self) -> str | None:
-        """The sentence that refuses a map with nothing to say; None for a useful one."""
-
-    @property
-    def smoothing_trouble(self) -> str | None:
-        """Why there are no smoothed estimates beside it; None where there are."""
-
-    @property
-    def summary(self) -> str:
-        """The plan in a line."""
-
-    def stages(self) -> StagedPlan:
-        """Return the stages of a release."""
-
-    def check_release(self, *, has_squares: bool) -> None:
-        """Refuse numbers that cannot be computed or noised, from public facts.
-
-        Raises
-        ------
-        InputError
-            If there is such a number.
-        """
-
-    def refuse_undrawable(self) -> None:
-        """Refuse noise that no release could draw, where planning is quick to see it.
-
-        Raises
-        ------
-        InputError
-            If a sum or its noise does not fit 64 bits.
-        """
-
-    def to_json(self) -> Json:
-        """Return the figures as JSON data; all of it is public."""
-
-    def column_json(self) -> Json:
-        """Return the figures of one value column among several."""
-
-
 class BookedStages:
-    """Losses that follow from stages, and the figures that follow from losses."""
+    """Losses that follow from `stages()` and `delta`, and the figures that follow from losses."""
 
-    @property
-    def delta(self) -> Fraction:
-        """δ of the promise; 0 of a pure one."""
-        raise NotImplementedError
+    if TYPE_CHECKING:
 
-    def stages(self) -> StagedPlan:
-        """Return the stages of a release."""
-        raise NotImplementedError
+        def __getattr__(self, name: str) -> Any:  # noqa: ANN401  of what kinds have
+            """Return a figure of a kind."""
 
     @cached_property
     def booked_losses(self) -> Floats:
@@ -175,29 +77,48 @@ class BookedStages:
         return Fraction(float(self.booked_losses.max(initial=0.0)))
 
 
-class PlainComponent(BookedStages):
-    """A component without search of grids, targets and range: the usual answers.
+class PlanComponent(BookedStages):
+    """Plan of the statistics of one value column, with the usual answers of a plain one.
 
-    A new kind of component begins here.
+    A new kind of component begins here. It is a frozen data class, and also has `kind` (its name in
+    the registries), `saved_as`, `facts` (public or declared; None of a bare occupancy),
+    `statistics` (their texts), `delta`, `requested_epsilon` (where targets were given, their cost),
+    `edition`, `relative_error` (predicted, without a unit of measure: columns share ε by it),
+    `expected_error`, `smoothing_trouble` (why there are no smoothed estimates beside it, or None),
+    `summary` (the plan in a line), `goal()`, `fixed()`, `stages()`, and `to_json()` and
+    `column_json()` (figures, alone and among several columns; all of it is public).
+
+    Attributes
+    ----------
+    reads_bins : bool
+        Whether its stages measure counts by bin, and not sums alone.
+    searches_grids : bool
+        Whether other grids are compared by its error.
+    missing_range : str or None
+        The option that a private clipping range requires; None where there is none.
+    targets : list
+        Target errors; empty where ε was given.
+    refusal : str or None
+        The sentence that refuses a map with nothing to say; None for a useful one.
     """
 
     reads_bins: ClassVar[bool] = False
     searches_grids: ClassVar[bool] = False
-    missing_range: ClassVar[None] = None
-    targets: ClassVar[list[Json]] = []
-    largest_errors: ClassVar[dict[str, float]] = {}
-    l0_epsilon: ClassVar[None] = None
-
-    @property
-    def refusal(self) -> str | None:
-        """The sentence that refuses a map with nothing to say; None for a useful one."""
-        return None
+    missing_range: Any = None
+    targets: Any = ()
+    refusal: Any = None
+    largest_errors: Any = MappingProxyType({})
+    l0_epsilon: Any = None
 
     def check_release(self, *, has_squares: bool) -> None:
-        """Refuse nothing."""
+        """Refuse numbers that cannot be computed or noised, from public facts."""
 
     def refuse_undrawable(self) -> None:
-        """Refuse nothing."""
+        """Refuse noise that no release could draw, where planning is quick to see it."""
+
+    def component_epsilons(self) -> dict[str, float]:
+        """Return the largest loss of a unit in each part of a divided loss."""
+        return {}
 
 
 def public_json(component: Any) -> Json:  # noqa: ANN401  with public facts
@@ -209,6 +130,80 @@ def public_json(component: Any) -> Json:  # noqa: ANN401  with public facts
         "epsilon": float(component.epsilon),
         "expected_error": component.expected_error,
         "targets": component.targets,
+    }
+
+
+# ---- figures of means and variances ----
+
+
+def summary(plan: Any) -> str:  # noqa: ANN401  a MomentComponent
+    """Return the plan in a line."""
+    error = plan.expected_error
+    if isinstance(error, float):
+        shown = f"{error:.4g}"
+    else:
+        shown = "{" + ", ".join(f"{name}: {value:.4g}" for name, value in error.items()) + "}"
+    return (
+        f"method={plan.method!r}, mechanism={plan.mechanism!r}, n_cells={plan.occupancy.n_cells}, "
+        f"n_users={plan.occupancy.n_users}, epsilon={float(plan.epsilon):.6g}, mean_error={shown}"
+    )
+
+
+def cell_table(plan: Any) -> pa.Table:  # noqa: ANN401  a MomentComponent
+    """Return a row per cell: public counts, contribution cap, noise and expected errors."""
+    occupancy, has_mean = plan.occupancy, "mean" in plan.error_models
+    columns = {
+        "cell": pa.array(plan.names, type=pa.string()),
+        "users": occupancy.users_per_cell,
+        "records": occupancy.records_per_cell,
+        "mechanism": pa.array([plan.mechanism] * occupancy.n_cells, type=pa.string()),
+        "lower": plan.lower,
+        "upper": plan.upper,
+        "kept": plan.contribution_cap if has_mean else plan.allocation.variance_cap,
+    }
+    for name, model in plan.error_models.items():
+        figures = ("scale", "bias", "error", "bound95")
+        columns |= {f"{name}_{figure}": getattr(model, figure) for figure in figures}
+    return pa.table(columns)
+
+
+def user_table(plan: Any) -> pa.Table:  # noqa: ANN401  as above
+    """Return a row per user (by number): cells, records, factor and loss."""
+    occupancy = plan.occupancy
+    return pa.table(
+        {
+            "user": np.arange(occupancy.n_users),
+            "cells": occupancy.cells_per_user,
+            "records": occupancy.records_per_user,
+            "factor": plan.allocation.contribution_factor,
+            "loss": plan.user_losses,
+        }
+    )
+
+
+def moment_json(plan: Any) -> dict[str, Any]:  # noqa: ANN401  as above
+    """Return the figures as JSON data; all of it is public."""
+    support = plan.support
+    return {
+        "cells": support.cells,
+        "users": support.users,
+        "records": plan.occupancy.n_records,
+        "epsilon_requested": float(plan.requested_epsilon),
+        "epsilon": float(plan.epsilon),
+        "l0_epsilon": float(plan.l0_epsilon),
+        "method": plan.method,
+        "statistics": list(plan.statistics),
+        "mean_error": plan.expected_error,
+        "max_error": plan.worst_case_error,
+        "certificate": {
+            "about": plan.bound_kind,
+            "gap": plan.gap,
+            "lower_bound": plan.lower_bound,
+        },
+        "baseline_error": support.baseline_error,
+        "floor": support.floor,
+        "better": support.better,
+        "beats_constant": support.beats_constant,
     }
 
 

@@ -7,8 +7,9 @@ states it, and where it is above the request, all noise is scaled up by that rat
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -27,12 +28,11 @@ from hexveil.mechanisms.looks.remembered_ranges import allocate_remembered
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import SuppressedPairs
 from hexveil.model.public_metadata import PublicMetadata
-from hexveil.planning import cell_mechanisms
-from hexveil.planning.allocation import PlanAllocation, PlanningProblem, cell_names
-from hexveil.planning.calibration import fit_noise, least_allocation
+from hexveil.planning.allocation import PlanAllocation, PlanningProblem
 from hexveil.planning.feasibility.utility_test import default_baseline_error
 from hexveil.planning.moment_component import MomentComponent
-from hexveil.planning.optimizers import joint, per_cell
+from hexveil.planning.optimizers import cell_mechanisms, joint, per_cell
+from hexveil.planning.optimizers.calibration import fit_noise, least_allocation
 from hexveil.planning.optimizers.per_cell import allocate_independently
 from hexveil.planning.plan_arguments import PlanArguments
 
@@ -60,7 +60,7 @@ def plan_moments(source: Occupancy | PublicMetadata, options: PlanArguments) -> 
     lower, upper = _bounds_of_cells(options.bounds, facts, occupancy)
     # Checked before planning: a bad argument must not cost minutes first.
     miss = default_baseline_error(lower, upper, options.baseline_error)  # type: ignore[arg-type]
-    request = options.request((upper - lower, cell_names(occupancy, facts)))
+    request = options.request(upper - lower)
     problem = PlanningProblem(occupancy, upper - lower, request, facts)
     if options.history is not None:
         problem = problem.with_forecast(options.history)
@@ -72,27 +72,16 @@ def _bounds_of_cells(
     bounds: object, facts: PublicMetadata | None, occupancy: Occupancy
 ) -> tuple[Floats, Floats]:
     """Return lower and upper bound of each cell."""
-    if bounds is None:
-        if facts is None:
-            raise InputError("bounds are needed to plan a bare occupancy, like bounds=(0, 65).")
-        pairs = [(facts.lattice.lower, facts.lattice.upper)]
-    elif isinstance(bounds, Mapping):
-        if facts is None:
-            raise InputError("bounds by cell need a data set whose cells have names.")
-        names = facts.cells.names()
-        for name in names:
-            if name not in bounds:
-                raise InputError(f"bounds by cell leave out the cell {name}; give a pair for each.")
-        pairs = [to_bounds(bounds[name], f"bounds of {name}") for name in names]
-    else:
-        pairs = [to_bounds(bounds)]
+    if bounds is None and facts is None:
+        raise InputError("bounds are needed to plan a bare occupancy, like bounds=(0, 65).")
+    if bounds is None and facts is not None:
+        bounds = facts.lattice.lower, facts.lattice.upper
+    ends = low, high = to_bounds(bounds)
     if facts is not None:
-        for low, high in pairs:
-            facts.lattice.to_quanta(low, "lower bound")
-            facts.lattice.to_quanta(high, "upper bound")
-    ends = np.array([[float(low), float(high)] for low, high in pairs], dtype=np.float64)
-    full = np.broadcast_to(ends, (occupancy.n_cells, 2))
-    return full[:, 0].copy(), full[:, 1].copy()
+        facts.lattice.to_quanta(low, "lower bound")
+        facts.lattice.to_quanta(high, "upper bound")
+    lower, upper = (np.full(occupancy.n_cells, float(end)) for end in ends)
+    return lower, upper
 
 
 @single_blas_thread()
@@ -116,6 +105,15 @@ def allocate(problem: PlanningProblem) -> PlanAllocation:
         return joint.allocate_within_errors(problem, targets)
     bare = problem.without_metadata()
     return least_allocation(bare, targets, lambda epsilon: allocate(bare.within(epsilon)))[1]
+
+
+def alternative(component: MomentComponent, **changes: Any) -> MomentComponent:  # noqa: ANN401  of a request
+    """Return the component of the same request with some of its fields changed."""
+    request = replace(component.request, **changes)
+    if request.delta:
+        request.check_delta()
+    allocation = allocate(replace(component.problem, request=request))
+    return replace(component, allocation=allocation, request=request)
 
 
 def _within_bounds(problem: PlanningProblem, promise: Promise) -> PlanAllocation:
@@ -180,8 +178,6 @@ def _clip_user(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
     makes up what is missing or left. Suppressing nobody is a candidate, too.
     """
     occupancy, span, request = problem.occupancy, problem.span, problem.request
-    if span.min() < span.max():
-        raise InputError('method "clip-user" needs the same bounds in every cell.')
     cell_loss, width = epsilon, float(span[0])
     nobody = SuppressedPairs.nothing(occupancy)
     allocations = [allocate_independently(occupancy, span, request, cell_loss, nobody)]

@@ -26,10 +26,11 @@ from hexveil.accounting.promise import of_amount, promised
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays, read_only
-from hexveil.planning import moment_tables
-from hexveil.planning.allocation import PlanningProblem, cell_names, restored
-from hexveil.planning.component import BookedStages, moment_goal, public_json
+from hexveil.planning import component
+from hexveil.planning.allocation import PlanningProblem, allocation_of, cell_names, restored
+from hexveil.planning.component import PlanComponent, moment_goal, public_json
 from hexveil.planning.feasibility.utility_test import UtilityAssessment, assess_utility
+from hexveil.planning.optimizers.mean_error_bound import compute_mean_error_bound
 from hexveil.planning.request import Request
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class MomentComponent(ReadOnlyArrays, BookedStages):
+class MomentComponent(ReadOnlyArrays, PlanComponent):
     """Means and variances of one value column: clipping and noise of each cell, loss of each user.
 
     Every array is public; value units unless said otherwise. Figures are computed once from the
@@ -270,17 +271,17 @@ class MomentComponent(ReadOnlyArrays, BookedStages):
     @property
     def table(self) -> pa.Table:
         """Table with a row per cell: public counts, contribution cap, noise and expected errors."""
-        return moment_tables.cell_table(self)
+        return component.cell_table(self)
 
     @property
     def users(self) -> pa.Table:
         """A row per user (by number): cells, records, factor and loss."""
-        return moment_tables.user_table(self)
+        return component.user_table(self)
 
     @property
     def summary(self) -> str:
         """The plan in a line."""
-        return moment_tables.summary(self)
+        return component.summary(self)
 
     @property
     def edition(self) -> str | None:
@@ -299,7 +300,8 @@ class MomentComponent(ReadOnlyArrays, BookedStages):
     def _stages(self) -> ReleaseAllocation:
         if self.facts is None:
             raise InputError("the plan was made for a bare occupancy; plan the records as read.")
-        return moment_tables.allocation_of(self, self.facts.lattice)
+        stages: ReleaseAllocation = allocation_of(self, self.facts.lattice)
+        return stages
 
     def check_release(self, *, has_squares: bool) -> None:
         """Refuse sums or noise that do not fit 64 bits, or squares that there are not."""
@@ -332,11 +334,6 @@ class MomentComponent(ReadOnlyArrays, BookedStages):
         return self.request.range_needs("private")
 
     @property
-    def has_epsilon(self) -> bool:
-        """Whether it is planned within an ε."""
-        return bool(self.request.epsilon)
-
-    @property
     def average_errors(self) -> dict[str, float]:
         """Average planning error of each statistic."""
         return {name: float(np.mean(model.error)) for name, model in self.error_models.items()}
@@ -346,16 +343,6 @@ class MomentComponent(ReadOnlyArrays, BookedStages):
         """Largest planning error of each statistic, where targets limit it."""
         limited = self.error_models if self.request.target is not None else {}
         return {name: float(np.max(model.error)) for name, model in limited.items()}
-
-    def component_epsilons(self) -> dict[str, float]:
-        """Return nothing: it is not divided."""
-        return {}
-
-    @property
-    def judged_error(self) -> tuple[str, float]:
-        """Average error of the first statistic, named where there are several."""
-        leading = self.primary_statistic
-        return leading.name * (len(self.error_models) > 1), float(leading.error.mean())
 
     @property
     def refusal(self) -> str | None:
@@ -379,7 +366,7 @@ class MomentComponent(ReadOnlyArrays, BookedStages):
 
     def to_json(self) -> dict[str, Any]:
         """Return the figures as JSON data; all of it is public."""
-        return moment_tables.moment_json(self.with_lower_bound())
+        return component.moment_json(self.with_lower_bound())
 
     def column_json(self) -> dict[str, Any]:
         """Return the figures of one value column among several."""
@@ -417,10 +404,6 @@ class MomentComponent(ReadOnlyArrays, BookedStages):
         # The searches of minimax plans end with a bound; that for a mean error has none at hand.
         if self.bound_kind != "mean error" or self.lower_bound is not None:
             return self
-        from hexveil.planning.optimizers.mean_error_bound import (  # noqa: PLC0415  of a search
-            compute_mean_error_bound,
-        )
-
         loss = float(self.requested_epsilon)
         bound = compute_mean_error_bound(self.problem, self.allocation, loss)
         return replace(self, allocation=replace(self.allocation, lower_bound=bound))

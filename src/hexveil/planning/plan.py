@@ -21,8 +21,8 @@ from hexveil.base.optional_packages import require_package
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
 from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns, DeclaredFacts
 from hexveil.model.public_metadata import PublicMetadata
+from hexveil.planning.codec import saved_plans
 from hexveil.planning.component import BookedStages, PlanComponent
-from hexveil.planning.serialization.codec import plan_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -140,7 +140,8 @@ class Plan(BookedStages):
     @property
     def delta(self) -> Fraction:
         """δ of the promise, the same for all components; 0 for a pure one."""
-        return next(iter(self.components.values())).delta
+        delta: Fraction = next(iter(self.components.values())).delta
+        return delta
 
     @cached_property
     def booked_losses(self) -> Floats:
@@ -186,7 +187,8 @@ class Plan(BookedStages):
     @property
     def statistics(self) -> tuple[str, ...]:
         """Statistics of each column."""
-        return next(iter(self.components.values())).statistics
+        statistics: tuple[str, ...] = next(iter(self.components.values())).statistics
+        return statistics
 
     @property
     def refusal(self) -> str | None:
@@ -267,10 +269,9 @@ class Plan(BookedStages):
         Parameters
         ----------
         folder : str or Path
-            New, in a folder that exists. It holds plan.json and arrays.bin; of means and variances
-            with the counts of pairs, unless these do not fit in memory, and with tables for
-            reviewers, cells.parquet and users.parquet. They show where each numbered user
-            reported: give them to reviewers, not to everybody.
+            New, in a folder that exists. It holds plan.json, arrays.bin and tables for reviewers,
+            cells.parquet and users.parquet, which show how much each numbered user reported: give
+            them to reviewers, not to everybody.
 
         Raises
         ------
@@ -285,25 +286,21 @@ class Plan(BookedStages):
                 'a plan with protect="presence" follows from declarations alone: keep its run '
                 "file, and plan again."
             )
-        saved: Path = plan_folder().save(self, folder)
+        saved: Path = saved_plans().save(self, folder)
         return saved
 
     @staticmethod
     def load(
         folder: str | Path,
-        source: Any = None,  # noqa: ANN401  records, their facts or an occupancy
+        source: Any,  # noqa: ANN401  records, or their facts
     ) -> Plan:
         """Return the plan that `save` wrote into a folder; releasing it is releasing that plan.
-
-        It cannot count the records again, so that it does not advise on coarser grids.
 
         Parameters
         ----------
         folder : str or Path
-        source : Dataset, ColumnDatasets, their public facts or an occupancy, optional
-            The records that were planned, read in the same way. Needed for quantiles, shares and
-            histograms, for several value columns, and where (cell, user) pairs do not fit in
-            memory, because the folder then has none of them.
+        source : Dataset, ColumnDatasets or their public facts
+            The records that were planned, read in the same way.
 
         Raises
         ------
@@ -313,7 +310,7 @@ class Plan(BookedStages):
         StorageError
             If a file cannot be read.
         """
-        loaded: Plan = plan_folder().load(folder, getattr(source, "public", source))
+        loaded: Plan = saved_plans().load(folder, getattr(source, "public", source))
         return loaded
 
     @classmethod
@@ -343,10 +340,6 @@ class Plan(BookedStages):
         """
         components: Any = self.components
         requested = self.requested_epsilon
-        facts: Any = self.facts
-        for column, names in facts.columns.items():
-            if components[column].occupancy.fingerprint != names.occupancy.fingerprint:
-                raise InputError(f"its plan of {column} was made for other records.")
         if len({component.statistics for component in components.values()}) > 1:
             raise InputError("its columns have different statistics.")
         if len({component.delta for component in components.values()}) > 1:

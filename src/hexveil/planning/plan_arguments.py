@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
@@ -15,14 +15,21 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, items_of, to_fraction, to_positive_fraction
 from hexveil.mechanisms import CellMechanism, OptimalClipping, ThresholdMechanism, parse
 from hexveil.model.statistic_terms import Estimator, has_distribution, parse_statistics
-from hexveil.planning import option_rules
-from hexveil.planning.feasibility.utility_test import default_baseline_error
 from hexveil.planning.request import (
+    DELTA_WITHIN,
+    PRESENCE,
+    RANGES,
+    SEVERAL,
+    SHAPES,
     STATISTICS,
+    UNITS,
+    UNITS_ALONE,
     ClippingRangeMode,
     Method,
     Objective,
     Request,
+    range_needs,
+    refuse,
     request_words,
     split_of,
     target_of,
@@ -34,7 +41,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.allocation import CellForecast
     from hexveil.planning.presence.presence_request import FleetDeclaration
 
@@ -56,12 +62,11 @@ class PlanArguments:
     ----------
     epsilon : int, str, Decimal, Fraction or float
         Largest loss of any privacy unit, over all its cells. Either this or `target_error`.
-    target_error : number, text like "10%", sequence or mapping
+    target_error : number, text like "10%", or mapping
         Planning errors to stay within at the least loss: in value units (squared ones for the
-        variance), or a percentage of the span (of its square); one for all cells, one per cell
-        (sequence, or mapping of cell name), or a mapping of statistic to any of these; of several
-        value columns any of these but a mapping by cell, or a mapping of column to any of these.
-    bounds : pair of numbers, or mapping of cell name to pair, optional
+        variance), or a percentage of the span (of its square); a mapping of statistic to these; of
+        several value columns any of these, or a mapping of column to any of these.
+    bounds : pair of numbers, optional
         Default: those the records were read with.
     statistics : tuple of str, optional
         Some of "mean", "variance", "sd" (the root of the variance, at no further cost), "p50" (any
@@ -178,7 +183,7 @@ class PlanArguments:
         return self.objective or ("mean" if is_average else "max")
 
     def terms(self, about: Collection[str] = ()) -> set[str]:
-        """Return the request in the words of `option_rules`.
+        """Return the request in the words of `hexveil.planning.request`.
 
         Parameters
         ----------
@@ -194,13 +199,12 @@ class PlanArguments:
             # Arrays have no single truth of equality: words alone are compared.
             and not (isinstance(value, str) and value == default[name])
         }
-        terms |= {option_rules.BOUNDS_BY_CELL} if isinstance(self.bounds, Mapping) else set()
         if {"delta", "epsilon"} <= terms:
-            terms.add(option_rules.DELTA_WITHIN)
+            terms.add(DELTA_WITHIN)
         names = items_of(self.statistics) if self.statistics is not None else ["mean"]
-        is_private = option_rules.PRESENCE in terms
+        is_private = PRESENCE in terms
         if self.has_distribution:
-            terms.add(option_rules.SHAPES)
+            terms.add(SHAPES)
         elif not is_private:
             noised = Request("joint", OptimalClipping(), moments_of(self.statistics)).noised
             terms |= request_words(
@@ -209,12 +213,12 @@ class PlanArguments:
             )  # fmt: skip
             terms.add(f'clipping_range="{self._possible_range(terms)}"')
         if is_private and USERS in names:
-            units = option_rules.UNITS_ALONE if len(names) == 1 else option_rules.UNITS
+            units = UNITS_ALONE if len(names) == 1 else UNITS
             terms.add(units)
-        if option_rules.SEVERAL in terms:
+        if SEVERAL in terms:
             terms |= {
-                f"{option_rules.SEVERAL} {joined}"
-                for joined in ("of " + option_rules.SHAPES, "with " + option_rules.PRESENCE)
+                f"{SEVERAL} {joined}"
+                for joined in ("of " + SHAPES, "with " + PRESENCE)
                 if joined.split(" ", 1)[1] in terms
             }
         return terms
@@ -223,7 +227,7 @@ class PlanArguments:
         """Return the clipping range, of "auto" one that it may take."""
         if self.clipping_range != "auto":
             return self.clipping_range
-        needs = option_rules.range_needs(terms, option_rules.RANGES[0])
+        needs = range_needs(terms, RANGES[0])
         # Records were read with other bounds than those of the caller.
         return "private" if needs is None and self.bounds is None else "bounds"
 
@@ -246,11 +250,11 @@ class PlanArguments:
         split_of(self.split)
         if self.range_share is not None:
             _check_share(to_fraction(self.range_share, "range_share"))
-        if self.has_distribution and option_rules.PRESENCE not in about:
+        if self.has_distribution and PRESENCE not in about:
             parse_statistics(self.statistics or ())
         _check_positive(self.target_error, "target_error")
         _check_positive(self.baseline_error, "baseline_error")
-        option_rules.refuse(self.terms(about), describe)
+        refuse(self.terms(about), describe)
         given = [name for name in ("epsilon", "target_error") if getattr(self, name) is not None]
         if len(given) == 2:
             raise InputError(
@@ -263,13 +267,13 @@ class PlanArguments:
                 f"{describe('target_error')}: the largest errors; give exactly one of them."
             )
 
-    def request(self, cells: tuple[NDArray[np.float64], tuple[str, ...]]) -> Request:
+    def request(self, span: NDArray[np.float64]) -> Request:
         """Return the checked request for means and variances.
 
         Parameters
         ----------
-        cells : pair of ndarray of float, shape (n_cells,), and tuple of str
-            Width of each cell's bounds, and the cells' names.
+        span : ndarray of float, shape (n_cells,)
+            Width of each cell's bounds.
 
         Raises
         ------
@@ -290,49 +294,16 @@ class PlanArguments:
             delta=to_delta(self.delta),
         )
         if self.target_error is not None:
-            goals = target_of(self.target_error, request.noised, *cells)
+            goals = target_of(self.target_error, request.noised, span)
             request = replace(request, target=goals)
         within_bounds = 'clipping_range="bounds"' in self.terms()
         return replace(request, clipping_range="bounds") if within_bounds else request
 
-    def of_columns(self, columns: Mapping[str, PublicMetadata]) -> dict[str, PlanArguments]:
-        """Return the options of each value column, with its own targets and baseline error.
-
-        Raises
-        ------
-        InputError
-            If these name another column, leave one out, or are bad for one, which is describe.
-        """
-        targets = dict.fromkeys(columns, self.target_error)
-        if self._is_by_column(columns):
-            targets = option_rules.by_column(
-                "target_error", self.target_error, [*columns], is_complete=True
-            )
-        errors = option_rules.by_column("baseline_error", self.baseline_error, [*columns])
-        options = {
-            column: replace(self, target_error=targets[column], baseline_error=errors[column])
-            for column in columns
-        }
-        for column, facts in columns.items():
-            lower, upper = (
-                np.array([float(end)]) for end in (facts.lattice.lower, facts.lattice.upper)
-            )
-            span = np.full(facts.occupancy.n_cells, (upper - lower)[0])
-            try:
-                # Before planning: a bad target of the last column must not cost minutes first.
-                default_baseline_error(lower, upper, errors[column])
-                if self.target_error is not None:
-                    replace(options[column], weights=None).request((span, facts.cells.names()))
-            except InputError as error:
-                raise InputError(f"{column}: {error}") from None
-        return options
-
-    def of_column(self, column: str, cells: Callable[[], Sequence[str]]) -> PlanArguments:
+    def of_column(self, column: str) -> PlanArguments:
         """Return the options of the one value column of a reading.
 
         Others in statements by value column are not read, so that one run file serves for all
-        columns and for each alone. `cells` returns the names of the cells: a mapping that names
-        all of them is by cell.
+        columns and for each alone.
 
         Raises
         ------
@@ -340,17 +311,15 @@ class PlanArguments:
             If the baseline error of the column is left out.
         """
         target, error = self.target_error, self.baseline_error
-        if isinstance(target, Mapping) and column in target and self._is_by_column(()):
-            names = cells()
-            is_by_cell = column in names and set(names) <= set(target)
-            target = target if is_by_cell else target[column]
+        if isinstance(target, Mapping) and column in target and self.is_by_column(()):
+            target = target[column]
         if isinstance(error, Mapping):
             if column not in error:
                 raise InputError(f"baseline_error leaves out the value column {column!r}; name it.")
             error = error[column]
         return replace(self, target_error=target, baseline_error=error)
 
-    def _is_by_column(self, columns: Collection[str]) -> bool:
+    def is_by_column(self, columns: Collection[str]) -> bool:
         """Return whether the targets are by value column, and not by statistic or one for all."""
         if not isinstance(self.target_error, Mapping):
             return False
@@ -380,6 +349,23 @@ def _check_positive(stated: object, name: str) -> None:
             option, _, rest = name.partition(" ")
             the = "the " if of in STATISTICS else ""
             _check_positive(error, f"{option} of {the}{of} {rest}".rstrip())
-    elif isinstance(stated, str) or not (stated is None or isinstance(stated, Iterable)):
+    elif stated is not None:
         text: Any = stated.strip().removesuffix("%") if isinstance(stated, str) else stated
         to_positive_fraction(text, name)
+
+
+def kind_weights(
+    weights: Mapping[str, Number] | None, kinds: tuple[str, ...]
+) -> dict[str, Fraction]:
+    """Return the weight of each kind of statistics, 1 by default; refuse others.
+
+    Examples
+    --------
+    >>> weights = kind_weights({"distribution": 2}, ("moments", "distribution"))
+    >>> {kind: str(weight) for kind, weight in weights.items()}
+    {'moments': '1', 'distribution': '2'}
+    """
+    if weights is not None and (not isinstance(weights, Mapping) or set(weights) - set(kinds)):
+        example = f'{{"{kinds[-2]}": 1, "{kinds[-1]}": 2}}'
+        raise InputError(f"weights must be a mapping like {example}, got {weights!r}.")
+    return {kind: to_positive_fraction((weights or {}).get(kind, 1), "weights") for kind in kinds}

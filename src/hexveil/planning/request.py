@@ -1,23 +1,32 @@
-"""Request for a plan: statistics, epsilon or targets, method and clipping range."""
+"""Request for a plan, and the rules of the options that go together.
+
+What is asked for is also a set of words: names of options that were given, options with their value
+(`method="joint"`), and what decides which of them have a meaning (private presence, several value
+columns, the kind of statistics). A rule of toml refuses some of these words beside
+others, or without them: one table, for refusals and the reference page.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from hexveil.accounting.noise_law import NoiseLaw, law_at
 from hexveil.base.errors import InputError
-from hexveil.base.rational import Number, in_order, items_of, to_fraction, to_positive_fraction
+from hexveil.base.rational import Number, items_of, to_fraction
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms import ThresholdMechanism
-from hexveil.planning import option_rules
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms import CellMechanism
     from hexveil.model.occupancy import Occupancy
@@ -32,11 +41,6 @@ ClippingRangeMode = Literal["bounds", "private", "per-cell", "auto"]
 
 PURE = Fraction(0)
 """δ of a pure promise."""
-USUAL_DELTA = Fraction("1e-6")
-UNITS_REVEALED = Fraction(1, 10)
-"""Largest δ times units of a δ that is suggested."""
-WORTHWHILE = 0.95
-"""Ratio of predicted errors below which a δ is suggested."""
 STATISTICS = ("mean", "variance", "sd")
 """What can be published of a cell; sd is the root of the variance, at no further cost."""
 NOISED = {"mean": "mean", "variance": "variance", "sd": "variance"}
@@ -144,11 +148,11 @@ class Request(ReadOnlyArrays):
 
     @property
     def terms(self) -> set[str]:
-        """The request in the words of `option_rules`."""
+        """The request in the words of the rules."""
         limits = ("epsilon", "delta")
         terms = {name for name in limits if getattr(self, name)}
         terms |= {"target_error"} if self.target is not None else set()
-        terms |= {option_rules.DELTA_WITHIN} if {"delta", "epsilon"} <= terms else set()
+        terms |= {DELTA_WITHIN} if {"delta", "epsilon"} <= terms else set()
         return terms | request_words(
             self.noised, self.mechanism, method=self.method, objective=self.objective,
             clipping_range=self.clipping_range,
@@ -156,21 +160,21 @@ class Request(ReadOnlyArrays):
 
     def check_delta(self) -> None:
         """Refuse options for which Gaussian noise is not proved or built."""
-        option_rules.refuse(self.terms, only=("delta", option_rules.DELTA_WITHIN))
+        refuse(self.terms, only=("delta", DELTA_WITHIN))
 
     def range_needs(self, kind: str) -> str | None:
         """Return the option that a clipping range requires and this request lacks, if any."""
-        return option_rules.range_needs(self.terms, f'clipping_range="{kind}"')
+        return range_needs(self.terms, f'clipping_range="{kind}"')
 
 
 def request_words(
     noised: tuple[str, ...], mechanism: ThresholdMechanism | CellMechanism, **options: str
 ) -> set[str]:
-    """Return statistics, mechanism and options in the words of `option_rules`."""
+    """Return statistics, mechanism and options in the words of the rules."""
     words = {f'{name}="{word}"' for name, word in options.items()}
-    words |= {option_rules.VARIANCES} if "variance" in noised else set()
-    words |= {option_rules.BOTH} if len(noised) > 1 else set()
-    return words | (set() if isinstance(mechanism, ThresholdMechanism) else {option_rules.STAGED})
+    words |= {VARIANCES} if "variance" in noised else set()
+    words |= {BOTH} if len(noised) > 1 else set()
+    return words | (set() if isinstance(mechanism, ThresholdMechanism) else {STAGED})
 
 
 def _finite(number: float) -> float | None:
@@ -206,45 +210,23 @@ def split_of(split: Number | None) -> Fraction | None:
     return share
 
 
-def kind_weights(
-    weights: Mapping[str, Number] | None, kinds: tuple[str, ...]
-) -> dict[str, Fraction]:
-    """Return the weight of each kind of statistics, 1 by default; refuse others.
-
-    Examples
-    --------
-    >>> weights = kind_weights({"distribution": 2}, ("moments", "distribution"))
-    >>> {kind: str(weight) for kind, weight in weights.items()}
-    {'moments': '1', 'distribution': '2'}
-    """
-    if weights is not None and (not isinstance(weights, Mapping) or set(weights) - set(kinds)):
-        example = f'{{"{kinds[-2]}": 1, "{kinds[-1]}": 2}}'
-        raise InputError(f"weights must be a mapping like {example}, got {weights!r}.")
-    return {kind: to_positive_fraction((weights or {}).get(kind, 1), "weights") for kind in kinds}
-
-
-def target_of(
-    stated: object, noised: tuple[str, ...], span: Floats, names: tuple[str, ...]
-) -> dict[str, Floats]:
+def target_of(stated: object, noised: tuple[str, ...], span: Floats) -> dict[str, Floats]:
     """Return a target per cell for each statistic.
 
     Parameters
     ----------
-    stated : number, text like "10%", sequence or mapping
+    stated : number, text like "10%", or mapping of statistic to these
         A number is in value units (squared for the variance), a percentage is of the span (of the
-        squared span); a sequence holds one per cell, a mapping one per statistic or per cell.
+        squared span).
     noised : tuple of str
     span : ndarray of float, shape (n_cells,)
-    names : tuple of str
-        Of the cells.
 
     Raises
     ------
     InputError
         If a target is missing or not above zero.
     """
-    # A mapping that names a statistic is by statistic; any other one is by cell.
-    if isinstance(stated, Mapping) and set(stated) & {*STATISTICS}:
+    if isinstance(stated, Mapping):
         text = dict(stated)
     elif len(noised) == 1:
         text = {noised[0]: stated}
@@ -258,28 +240,10 @@ def target_of(
         raise InputError(
             f"target_error must name {' and '.join(noised)}, got {', '.join(map(str, text))}."
         )
-    return {name: _per_cell(text[name], name, span, names) for name in noised}
+    return {name: _target(text[name], name, span) for name in noised}
 
 
-def _per_cell(stated: object, name: str, span: Floats, names: tuple[str, ...]) -> Floats:
-    if isinstance(stated, Mapping):
-        missing = [cell for cell in names if cell not in stated]
-        if missing:
-            raise InputError(f"target_error leaves out the cell {missing[0]}; give one for each.")
-        bounds: list[object] = [stated[cell] for cell in names]
-    elif isinstance(stated, Iterable) and not isinstance(stated, str):
-        bounds = in_order(stated, "target_error")
-        if len(bounds) != len(names):
-            raise InputError(
-                f"target_error needs one number per cell ({len(names)}), got {len(bounds)}."
-            )
-    else:
-        return _one(stated, name, span)
-    cells = enumerate(bounds)
-    return np.array([_one(item, name, span[i : i + 1])[0] for i, item in cells], dtype=np.float64)
-
-
-def _one(stated: object, name: str, span: Floats) -> Floats:
+def _target(stated: object, name: str, span: Floats) -> Floats:
     """Return one target for cells of these spans."""
     relative = isinstance(stated, str) and stated.strip().endswith("%")
     number_text: Any = str(stated).strip().removesuffix("%") if relative else stated
@@ -290,20 +254,137 @@ def _one(stated: object, name: str, span: Floats) -> Floats:
             "reached, at a loss that grows as it shrinks."
         )
     if not relative:
-        # In value units a target is one number, whatever the cell's bounds.
         return np.full(span.size, float(number))
     return np.asarray(float(number) / 100.0 * (span**2 if name == "variance" else span))
 
 
-def usual_delta(units: int) -> Fraction:
-    """Return the δ that is suggested: 1e-6, or the power of ten at most 0.1 / units.
+# ---- rules of options ----
+
+PRESENCE = 'protect="presence"'
+SEVERAL = "several value columns"
+SHAPES = "quantiles, shares or histograms"
+UNITS, UNITS_ALONE = "numbers of units beside others", "numbers of units alone"
+VARIANCES, BOTH = "variances", "means and variances"
+STAGED = "a mechanism with stages of its own"
+DELTA_WITHIN = "delta within epsilon"
+RANGES = ('clipping_range="private"', 'clipping_range="per-cell"')
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Words that are refused, beside others or without them.
+
+    Attributes
+    ----------
+    words : tuple of str
+        Of what is asked for: each is refused.
+    why : str
+        Why, for the reference page.
+    beside : tuple of str
+        Refused beside any of these.
+    without : tuple of tuple of str
+        Refused unless all of one of these are asked for.
+    company : str
+        What the words go with, if other words say it better than `without`.
+    way_out : str
+        What to do.
+    sentence : str
+        In place of the usual sentence.
+    """
+
+    words: tuple[str, ...]
+    why: str
+    beside: tuple[str, ...] = ()
+    without: tuple[tuple[str, ...], ...] = ()
+    company: str = ""
+    way_out: str = "leave it out"
+    sentence: str = ""
+
+    def refused(self, terms: Collection[str]) -> str | None:
+        """Return the first word that is refused, if any."""
+        excluded = any(word in terms for word in self.beside)
+        lacks = bool(self.without) and not any(set(subset) <= set(terms) for subset in self.without)
+        if not (excluded or lacks):
+            return None
+        return next((word for word in self.words if word in terms), None)
+
+    def goes_with(self, terms: Collection[str]) -> str:
+        """Return the company of the words, with the option that is in its place."""
+        method = next((word for word in terms if word.startswith("method=")), "")
+        beside = next((spoken(word) for word in self.beside if word in terms), "")
+        return self.company.format(method=method.removeprefix("method="), beside=beside)
+
+    def refusal(self, word: str, terms: Collection[str], describe: Callable[[str], str]) -> str:
+        """Return the sentence that refuses a word."""
+        if self.sentence:
+            return self.sentence.format(option=word)
+        option = describe(word) if word.isidentifier() else spoken(word)
+        if self.company:
+            return f"{option} goes with {self.goes_with(terms)}; {self.way_out}."
+        beside = next(item for item in self.beside if item in terms)
+        return f"{option} has no meaning with {beside}; {self.way_out}."
+
+    @property
+    def partners(self) -> str:
+        """The partners of the words, or those that they exclude, for the reference page."""
+        alone = " or ".join(" with ".join(map(spoken, subset)) for subset in self.without)
+        excluded = ", ".join(map(spoken, self.beside))
+        return f"only with {alone}" if alone else f"not with {excluded}"
+
+
+def spoken(word: str) -> str:
+    """Return a word as a sentence has it.
 
     Examples
     --------
-    >>> float(usual_delta(5000)), float(usual_delta(3_000_000))
-    (1e-06, 1e-08)
+    >>> spoken('method="joint"'), spoken('protect="presence"'), spoken("delta")
+    ('method "joint"', 'protect="presence"', 'delta')
     """
-    delta = USUAL_DELTA
-    while delta * units > UNITS_REVEALED:
-        delta /= 10
-    return delta
+    return word if word == PRESENCE else word.replace("=", " ", 1)
+
+
+def _rules() -> Iterator[Rule]:
+    """Yield the rules of option_rules.toml, in the order in which they are looked at."""
+    table = tomllib.loads((files(__package__) / "option_rules.toml").read_text("utf-8"))
+    for entry in table["rule"]:
+        without = tuple(map(tuple, entry.pop("without", ())))
+        words, beside = (tuple(entry.pop(name, ())) for name in ("words", "beside"))
+        yield Rule(words, beside=beside, without=without, **entry)
+
+
+RULES = tuple(_rules())
+
+
+def broken_rules(terms: Collection[str]) -> Iterator[tuple[Rule, str]]:
+    """Yield the rules that are broken, each with the word that it refuses."""
+    for rule in RULES:
+        word = rule.refused(terms)
+        if word is not None:
+            yield rule, word
+
+
+def refuse(
+    terms: Collection[str],
+    describe: Callable[[str], str] = str,
+    only: Collection[str] | None = None,
+) -> None:
+    """Refuse options that do not go together, or `only` these words.
+
+    `describe` adds where an option was given.
+
+    Raises
+    ------
+    InputError
+        With what the first such option goes with.
+    """
+    for rule, word in broken_rules(terms):
+        if only is not None and word not in only:
+            continue
+        raise InputError(rule.refusal(word, terms, describe))
+
+
+def range_needs(terms: Collection[str], word: str) -> str | None:
+    """Return the option that a clipping range requires and a request lacks; None if it has all."""
+    others = {item for item in terms if not item.startswith("clipping_range=")}
+    broken = broken_rules({*others, word})
+    return next((rule.goes_with(terms) for rule, result in broken if result == word), None)

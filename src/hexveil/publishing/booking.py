@@ -24,7 +24,7 @@ from hexveil.base.rational import round_up
 from hexveil.ledger import hash_losses
 from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns, DeclaredFacts
 from hexveil.model.public_metadata import PublicMetadata
-from hexveil.planning.serialization import plan_codec
+from hexveil.planning import saved_plans
 from hexveil.publishing.kinds.presence_manifest import presence_request, request_name
 from hexveil.publishing.manifest import fingerprint, request_of
 
@@ -111,7 +111,7 @@ def charge_of(dataset: AnyDataset, plan: Plan, stages: StagedPlan, ledger: Ledge
     )
     dropped = public.identity.get("drop_values", "")
     balance = BalanceKey(unit_of(public), (), public.id_space, dropped)
-    encoded = ledger.plan_of(name) or plan_codec.encode(plan)
+    encoded = ledger.plan_of(name) or saved_plans.encode(plan)
     return Charge(name, facts, hashed, losses, balance, encoded, plan.delta)
 
 

@@ -24,7 +24,7 @@ from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
-from hexveil.planning.serialization import plan_codec
+from hexveil.planning import saved_plans
 from hexveil.publishing.booking import Charge, LedgerJournal, charge_of, identify_request, rows_of
 from hexveil.publishing.components import join_tables, statements_of_whole
 from hexveil.publishing.estimates.places import with_places
@@ -322,14 +322,14 @@ def booked_plan(dataset: AnyDataset | None, plan: Plan, ledger: Ledger) -> Plan 
     encoded = ledger.plan_of(name)
     if encoded is None:
         return None
-    booking, version = ledger.find(name), plan_codec.made_by(encoded)
+    booking, version = ledger.find(name), saved_plans.made_by(encoded)
     # Stages measured so far are of that version's arithmetic: another one could not go on.
     if booking is not None and booking.state == "measured" and version != hexveil_version():
         raise InputError(
             f"hexveil {version} has drawn noise for some stages of this release; finish it with "
             "that version, or abandon it (hexveil ledger resolve)."
         )
-    return plan_codec.decode(encoded, plan)
+    return saved_plans.decode(encoded, plan)
 
 
 def hexveil_version() -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hexveil_research.papers import beyond, comp, iot, rw, wc
+from hexveil_research.papers import comp, iot, rw, wc
 from hexveil_research.papers.study import Study
 
 STUDIES: tuple[Study, ...] = (
@@ -10,5 +10,4 @@ STUDIES: tuple[Study, ...] = (
     *rw.STUDIES,
     *comp.STUDIES,
     *wc.STUDIES,
-    *beyond.STUDIES,
 )

@@ -5,8 +5,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-import hexveil as hv
-from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.sensitivity_report import Meter
@@ -21,7 +19,6 @@ from hexveil.planning.presence.presence_prediction import (
     traffic_shares,
 )
 from hexveil.planning.presence.presence_request import FleetDeclaration, PresenceRequest
-from hexveil.planning.request import usual_delta
 
 LATTICE = ValueLattice.of((0, 100), "0.1")
 
@@ -109,42 +106,6 @@ def test_counts_are_off_by_their_noise_scale():
     assert plenty.refusal is None
     few = predict_counts(counted(grid, FleetDeclaration(5), 1))
     assert "number of units" in few.refusal
-
-
-def planned(units, cells_per_unit, **options):
-    """Return the plan of a map of 60 cells for a fleet in so many cells each."""
-    names = tuple(map(str, range(60)))
-    facts = hv.declare(
-        user="car", value="speed", bounds=(0, 100), quantum="0.1", protect="presence",
-        cells=hv.Labels("line", values=names), statistics=options.get("statistics", "mean"),
-    )  # fmt: skip
-    fleet = FleetDeclaration(units, 100, cells_per_unit)
-    return hv.plan(facts, epsilon=1, fleet=fleet, advise=False, **options)
-
-
-def test_a_delta_gains_where_units_are_in_many_cells():
-    """By prediction: not for units in two cells, and the sentence says so; never above 1/n."""
-    assert "none would gain much" in planned(5000, 2).delta_sentence
-    worth = planned(5000, 30).delta_sentence
-    assert "if a unit is in 30 cells alike" in worth
-    assert "only if you set delta" in worth
-    assert planned(5000, 30, delta="1e-6").delta_sentence is None
-    assert float(usual_delta(2**32)) * 2**32 <= 0.1
-    with pytest.raises(InputError, match="1 / 5,000 units"):
-        planned(5000, 30, delta="0.001")
-    with pytest.raises(InputError, match="beside other statistics"):
-        planned(5000, 30, weights={"users": 2}, statistics=("mean", "p50"))
-
-
-def test_a_delta_gains_for_numbers_of_units_beside_a_map():
-    """Both errors are named, of the loss divided anew; a δ that was asked gains nothing more."""
-    whole = planned(5000, 30, statistics=("mean", "users"))
-    approximate = planned(5000, 30, statistics=("mean", "users"), delta="1e-6")
-    pure, error = (plan.prediction.counts.count_error for plan in (whole, approximate))
-    assert error < pure
-    assert f"(numbers of units: {error:.2g} instead of {pure:.2g})" in whole.delta_sentence
-    assert whole.to_json()["with_delta"]["delta"] == 1e-6
-    assert approximate.to_json()["with_delta"] is None
 
 
 def test_a_delta_opens_more_cells():

@@ -13,7 +13,7 @@ from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.distribution.binned_stage import BinnedSums
 from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.planning.distribution.distribution_components import (
+from hexveil.planning.distribution_measures import (
     BinPlan,
     RankPlan,
 )

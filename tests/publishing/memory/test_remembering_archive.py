@@ -21,7 +21,7 @@ from hexveil.config import load
 from hexveil.learning.memory import Deviations
 from hexveil.learning.published_day import blank_day
 from hexveil.learning.remembering import estimate_day, forecast_day, remember
-from hexveil.planning.serialization.plan_codec import encode
+from hexveil.planning.saved_plans import encode
 from hexveil.publishing import receipt
 from hexveil.publishing.archive.archive import open_archive
 from hexveil.publishing.memory import history

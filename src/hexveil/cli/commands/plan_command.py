@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -16,14 +15,13 @@ from hexveil.planning.feasibility.recommendation import describe_repeats
 from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from hexveil.cli import declarations
     from hexveil.cli.output.formatting import Row
-    from hexveil.planning.alternatives import MechanismRow
+    from hexveil.planning.comparison import Comparison, ComparisonRow
     from hexveil.planning.feasibility.capacity import Capacity
-    from hexveil.planning.method_comparison import Comparison, ComparisonRow
     from hexveil.planning.moment_component import MomentComponent
     from hexveil.planning.plan import Plan
 
@@ -31,12 +29,12 @@ if TYPE_CHECKING:
 
 _NO_COMPARISON = {"methods": None, "clipping_ranges": None, "mechanisms": None}
 _METHOD_HEADS = (
-    "Price", "Naive", "Worst", "Average", "Median", "Reduced", "Useful", "Lower bound",
+    "Price", "Naive", "Worst", "Average", "Median", "Useful", "Lower bound",
 )  # fmt: skip
 _CERTIFIED = {"loss": "price", "max error": "worst", "mean error": "average"}
 _METHODS = (
     "Naive: the price of the same noise if cells are counted. Worst, average, median over cells: "
-    "{}. Reduced: users whose contribution is reduced. Useful: cells expected to beat a single "
+    "{}. Useful: cells expected to beat a single "
     "number for all. Lower bound: no plan of the joint plan's class goes below it; with the gap to "
     "this plan."
 )
@@ -130,8 +128,7 @@ def _show_with_grids(
     comparison = _compare(plan) if options.compare else None
     # The comparison is long enough without a recommendation.
     wants_grids = options.grids or (options.grids is None and comparison is None and not plan.delta)
-    weaker = bool(options.grids)
-    table = shared_steps.compare_grids(run, component, weaker=weaker) if wants_grids else None
+    table = shared_steps.compare_grids(component) if wants_grids else None
     shows_map = options.as_json or comparison is None
     coarse = shared_steps.plan_coarser(run, facts) if shows_map else None
     warning = shared_steps.describe_infeasibility(plan) if shows_map else None
@@ -140,7 +137,7 @@ def _show_with_grids(
             "unit": facts.privacy_unit,
             "coarser": None if coarse is None else shared_steps.plan_json(coarse),
             "warning": warning,
-            **(_comparison_json(comparison) if comparison else _NO_COMPARISON),
+            **(comparison.to_json() if comparison else _NO_COMPARISON),
             **common,
             **_grids_json(table, all_grids=bool(options.grids)),
         }
@@ -170,7 +167,7 @@ def _show_parts(
         content = shared_steps.plan_json(plan) | common
         for column, comparison in compared.items():
             beside = content if plan.is_single else content["columns"][column]
-            beside |= _comparison_json(comparison)
+            beside |= comparison.to_json()
         formatting.show(list, lambda: content, as_json=True)
         return
     warning = shared_steps.describe_infeasibility(plan)
@@ -187,13 +184,11 @@ def _show_comparison(plan: Any, comparison: Comparison, unit: str) -> None:  # n
     if comparison.estimators:
         formatting.print_rows(estimator_rows(comparison.estimators, unit))
         return
-    from hexveil.planning.alternatives import explain_absence  # noqa: PLC0415  for --compare alone
-
     show_methods(comparison.methods, _METHODS.format(_measure(plan, unit)))
     if comparison.clipping_ranges:
         show_methods(comparison.clipping_ranges, _RANGES, "Clipping range")
-    if reason := explain_absence(plan):
-        formatting.print_rows([("", reason)])
+    if comparison.no_mechanisms:
+        formatting.print_rows([("", comparison.no_mechanisms)])
         return
     measure = f" in {unit}" if unit else ""
     heads: tuple[str, ...] = ("Mechanism", "Predicted", "Worst case")
@@ -201,7 +196,9 @@ def _show_comparison(plan: Any, comparison: Comparison, unit: str) -> None:  # n
     # Else no unit is in two cells, and every cell's loss is epsilon itself.
     if int(plan.occupancy.cells_per_user.max()) > 1:
         heads, legend = (*heads, "Cell loss", "Gain"), f"{legend} {_GAINS}"
-    rows = [(row.mechanism, mechanism_figures(row), row.trouble) for row in comparison.mechanisms]
+    rows = [
+        (row.name, mechanism_figures(row.figures), row.trouble) for row in comparison.mechanisms
+    ]
     title = 'Each cell by itself (method "per-cell") by every mechanism:'
     _show_table(title, heads, rows, legend)
 
@@ -209,7 +206,7 @@ def _show_comparison(plan: Any, comparison: Comparison, unit: str) -> None:  # n
 def show_methods(lines: Iterable[ComparisonRow], legend: str, head: str = "Method") -> None:
     """Print a line per method, or per clipping range."""
     title = f"This request {'by every method' if head == 'Method' else 'in every clipping range'}:"
-    rows = [(_method_name(line), _method_figures(line), line.trouble) for line in lines]
+    rows = [(line.name, _method_figures(line.figures), line.trouble) for line in lines]
     _show_table(title, (head, *_METHOD_HEADS), rows, legend)
 
 
@@ -240,42 +237,39 @@ def _measure(plan: MomentComponent, unit: str) -> str:
     return f"the {over} of both planning errors, each relative to the largest error of a constant"
 
 
-def _method_name(line: ComparisonRow) -> str:
-    """Return the method, or the option by which lines differ."""
-    if line.clipping_range is not None:
-        return line.clipping_range
-    return f"{line.method}, {line.objective}" if line.method == "joint" else line.method
-
-
-def _method_figures(line: ComparisonRow) -> list[str]:
+def _method_figures(figures: Mapping[str, Any]) -> list[str]:
+    if not figures:
+        return []
     bound = "-"
-    if line.gap is not None and line.lower_bound is not None:
-        lower, gap = formatting.at_least(line.lower_bound), formatting.price(100 * line.gap)
-        bound = f"{_CERTIFIED[str(line.certifies)]} {lower} (gap {gap}%)"
+    if figures["gap"] is not None:
+        lower = formatting.at_least(figures["lower_bound"])
+        gap = formatting.price(100 * figures["gap"])
+        bound = f"{_CERTIFIED[figures['certifies']]} {lower} (gap {gap}%)"
     return [
-        *(formatting.price(figure or 0.0) for figure in (line.epsilon, line.claimed)),
-        *(formatting.number_text(f or 0.0) for f in (line.worst, line.average, line.median)),
-        f"{line.shrunk or 0:,}",
-        f"{line.better or 0:,}",
+        *(formatting.price(figures[name]) for name in ("epsilon", "claimed")),
+        *(formatting.number_text(figures[name]) for name in ("worst", "average", "median")),
+        f"{figures['better']:,}",
         bound,
     ]
 
 
-def mechanism_figures(row: MechanismRow) -> list[str]:
+def mechanism_figures(figures: Mapping[str, Any]) -> list[str]:
     """Return the errors of a mechanism, the loss of a cell, and the gain of exact accounting."""
-    errors = (row.predicted_error, row.proven_error)
+    if not figures:
+        return []
+    errors = (figures["predicted_error"], figures["proven_error"])
     # Rounding must not show a loss where nothing is lost.
-    gain = max(round(100 * ((row.gain or 1) - 1)), 0)
+    gain = max(round(100 * (figures["gain"] - 1)), 0)
     return [
         *("-" if error is None else formatting.number_text(error) for error in errors),
-        formatting.price(row.cell_epsilon or 0.0),
+        formatting.price(figures["cell_epsilon"]),
         f"{gain}%",
     ]
 
 
 def _compare(plan: Plan) -> Comparison:
     # For --compare alone:
-    from hexveil.planning.method_comparison import COMPARING, compare  # noqa: PLC0415
+    from hexveil.planning.comparison import COMPARING, compare  # noqa: PLC0415
 
     with show_progress(COMPARING):
         return compare(plan)
@@ -300,12 +294,6 @@ def file_rows(run: Run, files: Files) -> list[Row]:
     saved, drawn = (_file_names(run, {name: files[name]}) for name in ("saved", "drawn"))
     text = "{0}; review it, then: hexveil release ... --from-plan {0}"
     return [*(("Saved", text.format(folder)) for folder in saved), ("Curve", ", ".join(drawn))]
-
-
-def _comparison_json(comparison: Comparison) -> dict[str, list[dict[str, Any]]]:
-    if comparison.estimators:
-        return {"estimators": [asdict(row) for row in comparison.estimators]}
-    return {name: [asdict(row) for row in getattr(comparison, name)] for name in _NO_COMPARISON}
 
 
 def _grids_json(table: Capacity | None, *, all_grids: bool) -> dict[str, Any]:

@@ -20,8 +20,8 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import to_fraction
 from hexveil.base.work_share import parts_of_work
 from hexveil.cli.output import formatting
-from hexveil.planning.alternatives import alternative, at_loss
-from hexveil.planning.distribution.distribution_plan import USELESS_ERROR
+from hexveil.planning.comparison import alternative
+from hexveil.planning.distribution_component import USELESS_ERROR
 from hexveil.publishing.components import column_prefixes
 from hexveil.report import figure_style
 from hexveil.simulation.own_cells import STAMP, is_private
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from hexveil.planning.distribution.distribution_plan import DistributionComponent
+    from hexveil.planning.distribution_component import DistributionComponent
     from hexveil.planning.moment_component import MomentComponent
     from hexveil.planning.plan import Plan
     from hexveil.planning.presence.presence_plan import PresenceComponent
@@ -220,7 +220,7 @@ def points(plan: MomentComponent) -> Points:
             scaled = alternative(plan, target=goals)
             return float(scaled.epsilon), objective_error(scaled, plan)
         loss = (plan.requested_epsilon or Fraction(1)) * times
-        return float(loss), objective_error(at_loss(plan, loss), plan)
+        return float(loss), objective_error(alternative(plan, epsilon=loss, target=None), plan)
 
     return _curve(priced, POINTS)
 

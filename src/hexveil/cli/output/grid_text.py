@@ -33,11 +33,6 @@ _USUAL_CAUSE = (
     "Fewer and larger cells, longer timeslots, a larger epsilon, a shorter privacy unit or "
     "narrower bounds reduce the noise."
 )
-_DOMINANT = (
-    "One user has {:.0%} of all records, and noise that hides this user is most of the error. "
-    "Check that the id column does not join several vehicles; if it does not, a map without this "
-    "user is much more accurate."
-)
 _HOW_TO_WRITE = "To write one of them: --propose FILE --choice finest, balanced or accurate."
 
 
@@ -84,23 +79,17 @@ def show_grids(table: Capacity, facts: PublicMetadata, epsilon: str) -> None:
 
 def show_table(table: Capacity, value_unit: str, *, sentence: bool = True) -> None:
     """Print the error of each grid for a fleet, and the proposed grid unless told otherwise."""
-    several = len({offer.privacy_unit for offer in table.offers}) > 1
     labels = any(offer.labels is not None for offer in table.offers)
     places = ["Labels"] if labels else ["Resolution", "Km", "Hexagons", "Timeslot"]
-    heads = ["Unit"] * several + places
-    heads += ["Cells", "Users", "Floor", "Error", "Baseline", "Usable", "Below half"]
-    rows = [
-        [offer.privacy_unit] * several + _row(offer, proposed=sentence and offer is table.proposed)
-        for offer in table.offers
-    ]
-    left_columns = ("Unit", "Labels", "Usable", "Below half")
-    formatting.print_table(heads, rows, left_columns, between=1 if several else 2)
+    heads = [*places, "Cells", "Users", "Floor", "Error", "Baseline", "Usable"]
+    rows = [_row(offer, proposed=sentence and offer is table.proposed) for offer in table.offers]
+    left_columns = ("Labels", "Usable")
+    formatting.print_table(heads, rows, left_columns)
     unit = f" in {value_unit}" if value_unit else ""
     legend = (
         f"{'' if labels else _PLACES}Floor: least noise{unit} of any plan without clipping. Error: "
         "expected error of the plan. Baseline: assumed error of one number for all cells. Usable: "
-        "the error is below the baseline. Below half: it is below half the baseline, or the "
-        "epsilon at which it would be."
+        "the error is below the baseline, or the epsilon at which it would be."
     )
     grid = formatting.capital(table.sentence) if sentence else None
     formatting.print_rows([("", legend), ("Grid", grid)])
@@ -115,7 +104,7 @@ def _row(offer: GridAssessment, *, proposed: bool) -> list[str]:
         cells = [str(offer.resolution), wide, places, offer.timeslot or "none"]
     cells.append(f"{offer.cells:,}")
     if not offer.cells:
-        return [*cells, "0", "-", "-", "-", "no", "no cell"]
+        return [*cells, "0", "-", "-", "-", "no cell"]
     return [
         *cells,
         f"{offer.users:,}",
@@ -123,18 +112,16 @@ def _row(offer: GridAssessment, *, proposed: bool) -> list[str]:
         # Grids that are far too fine are not planned: their error is a lower bound.
         ("" if offer.planned else "> ") + number_text(offer.predicted_error),
         number_text(offer.baseline_error),
-        "yes" if offer.beats_constant else "no",
-        # A proposed grid is always below half.
-        "proposed" if proposed else _half(offer),
+        "proposed" if proposed else _usable(offer),
     ]
 
 
-def _half(offer: GridAssessment) -> str:
-    """Return whether the error is below half the baseline, or the epsilon at which it would be."""
-    if offer.halved:
+def _usable(offer: GridAssessment) -> str:
+    """Return whether the error is below the baseline, or the epsilon at which it would be."""
+    if offer.beats_constant:
         return "yes"
-    if offer.epsilon_halved is not None:
-        return f"at {offer.epsilon_halved:g}"
+    if offer.epsilon_needed is not None:
+        return f"at {offer.epsilon_needed:g}"
     return f"above {formatting.at_least(offer.epsilon_least)}" if offer.epsilon_least else "no"
 
 
@@ -172,11 +159,7 @@ def advice_rows(advice: RunAdvice, value_unit: str, epsilon: str) -> list[Row]:
         rows += ["", _HOW_TO_WRITE]
     else:
         rows.append(("No proposal", absence(advice, epsilon)))
-    for proposal in advice.weaker:
-        choice = f"with the weaker promise {proposal.privacy_unit}"
-        rows += _proposed_rows(choice, proposal, value_unit)
-    share = advice.dominant_share
-    return [*rows, ("Cause", None if share is None else _DOMINANT.format(share))]
+    return rows
 
 
 def _proposed_rows(choices: str, proposal: GridAssessment, value_unit: str) -> list[Row]:
@@ -226,8 +209,6 @@ def advice_json(advice: RunAdvice) -> dict[str, object]:
     """Return the proposed runs as JSON data, by choice."""
     return {
         "runs": {choice: _run_json(item) for choice, item in advice.proposals.items()},
-        "weaker": [_run_json(item) for item in advice.weaker],
-        "dominant_share": advice.dominant_share,
     }
 
 

@@ -13,14 +13,14 @@ from hexveil.cli import shared_steps
 from hexveil.cli.output.formatting import compared_errors, measured, price, unit_of
 from hexveil.cli.output.price_text import month_row
 from hexveil.model.cells import Cells
-from hexveil.planning.alternatives import EstimatorErrors, describe_delta_gain
 from hexveil.report.manifest_view import noun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hexveil.cli.output.formatting import Row
-    from hexveil.planning.distribution.distribution_plan import DistributionComponent
+    from hexveil.planning.comparison import ComparisonRow
+    from hexveil.planning.distribution_component import DistributionComponent
     from hexveil.planning.moment_component import MomentComponent
     from hexveil.planning.plan import Plan
 
@@ -69,7 +69,6 @@ def _distribution_rows(plan: DistributionComponent, _: Plan | None) -> list[Row]
         ("Measured by", f"{FORMS[plan.estimator]}."),
         ("Expected error", f"on average {_average_errors(plan, unit)}."),
         ("Beside one number", compared_errors(plan.statistic_errors, unit)),
-        ("With a delta", describe_delta_gain(plan)),
     ]
 
 
@@ -96,17 +95,18 @@ def _average_errors(plan: MomentComponent | DistributionComponent, value_unit: s
     return "; ".join(texts)
 
 
-def estimator_rows(ways: Sequence[EstimatorErrors], unit: str) -> list[Row]:
+def estimator_rows(ways: Sequence[ComparisonRow], unit: str) -> list[Row]:
     """Return a row for each way to measure the distribution, at the same price."""
     rows: list[Row] = []
     for way in ways:
         errors = [
             f"the {name} {measured(error, unit_of(name, unit))}"
-            for name, error in way.moment_errors.items()
+            for name, error in way.figures.items()
+            if name not in {"epsilon", "share"}
         ]
-        errors.append(f"a share {way.share_error:.2g}")
-        chosen = " (chosen)" if way.is_chosen else ""
-        text = f"{FORMS[way.estimator]}{chosen}: {', '.join(errors)} on average."
+        errors.append(f"a share {way.figures['share']:.2g}")
+        chosen = " (chosen)" if way.is_planned else ""
+        text = f"{FORMS[way.name]}{chosen}: {', '.join(errors)} on average."
         rows.append(("Or" if rows else "Measured", text))
     return rows
 
@@ -157,10 +157,6 @@ def _paper_rows(plan: Any, about: str) -> list[Row]:  # noqa: ANN401  of declare
     return rows
 
 
-def _paper_rows_alone(plan: Any, _: Plan | None) -> list[Row]:  # noqa: ANN401  as above
-    return [*_paper_rows(plan, ""), ("With a delta", plan.delta_sentence)]
-
-
 # ---- means and variances ----
 
 _PROPORTION = (
@@ -190,7 +186,6 @@ def _moment_rows(plan: MomentComponent, coarse: Plan | None) -> list[Row]:
         _certificate_row(plan),
         ("Useful cells" if plan.occupancy.n_cells > 1 else "Useful", _useful_cells(plan, unit)),
         ("One step coarser", None if coarse is None else _coarser(coarse.single, unit)),
-        ("With a delta", describe_delta_gain(plan)),
         month_row(plan, facts),
     ]
 
@@ -304,7 +299,7 @@ def _selected(plan: MomentComponent) -> str:
 _SINGLE: dict[str, Callable[[Any, Plan | None], list[Row]]] = {
     "moments": _moment_rows,
     "distributions": _distribution_rows,
-    "presence": _paper_rows_alone,
+    "presence": lambda plan, _: _paper_rows(plan, ""),
 }
 """Rows about a single value column, by the kind of its part."""
 _COLUMN: dict[str, Callable[[Any, str], list[Row]]] = {

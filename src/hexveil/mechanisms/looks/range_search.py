@@ -42,7 +42,7 @@ from hexveil.mechanisms.looks.user_weights import (
 from hexveil.mechanisms.looks.weighted_variance import errors_without_noise, split_noise
 from hexveil.model.occupancy import Occupancy
 from hexveil.planning.allocation import PlanAllocation, PlanningProblem, weighted_rows
-from hexveil.planning.calibration import fit_noise
+from hexveil.planning.optimizers.calibration import fit_noise
 from hexveil.planning.optimizers.mean_error import (
     ObjectiveWeights,
     minimize_mean_error,

@@ -75,7 +75,7 @@ from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import Weights
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.allocation import PlanAllocation, PlanningProblem, weighted_rows
-from hexveil.planning.calibration import fit_noise
+from hexveil.planning.optimizers.calibration import fit_noise
 from hexveil.planning.request import Request
 from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
 

@@ -1,19 +1,12 @@
-"""Capacity of a fleet: a table of grids, privacy units and predicted errors; proposed runs.
-
-Three runs are proposed for the privacy unit that was asked for: the finest, the most accurate, and
-one in between, over resolutions, timeslots and smallest numbers of users. All of them are usable:
-their expected error is below that of one number for all cells
-(planning/feasibility/utility_test.py), and they have at least three cells, in three hexagons.
-"""
+"""Capacity of a fleet: a table of grids and predicted errors; proposed runs."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from hexveil.base.arrow_tables import html_table, paragraph
@@ -23,36 +16,28 @@ from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.model.public_metadata import PublicMetadata, Unit
 from hexveil.planning.feasibility.grid_assessment import (
     GridAssessment,
-    Losses,
+    facts_of,
     survey,
     with_prediction,
 )
 from hexveil.planning.feasibility.grids import (
+    check_grids,
     counted,
-    grids_to_try,
-    most_cells_of,
-    of_pairs,
     with_min_users,
 )
 from hexveil.planning.feasibility.prediction import ErrorPredictor, epsilon_needed
 from hexveil.planning.feasibility.recommendation import (
     Choice,
     choose,
-    recommend,
     recommendation_text,
-    removed_error,
 )
 from hexveil.planning.methods import plan_moments
 from hexveil.planning.plan_arguments import PlanArguments
-from hexveil.planning.request import Method, Objective
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hexveil.base.rational import Number
-    from hexveil.mechanisms import ThresholdMechanism
     from hexveil.planning.moment_component import MomentComponent
-    from hexveil.planning.request import ClippingRangeMode
 
 _COLUMNS = (
     ("privacy_unit", pa.string(), "privacy unit"),
@@ -70,9 +55,7 @@ _COLUMNS = (
     ("better", pa.int64(), ""),
     ("planned", pa.bool_(), ""),
     ("beats_constant", pa.bool_(), "usable"),
-    ("halved", pa.bool_(), "below half"),
     ("epsilon_needed", pa.float64(), ""),
-    ("epsilon_halved", pa.float64(), ""),
     ("epsilon_least", pa.float64(), ""),
     ("proposed", pa.bool_(), "proposed"),
 )
@@ -83,7 +66,7 @@ _SHOWN = {name: heading for name, _, heading in _COLUMNS if heading}
 
 @dataclass(frozen=True)
 class Capacity:
-    """Capacity of a fleet: one assessment per grid and privacy unit.
+    """Capacity of a fleet: one assessment per grid.
 
     Attributes
     ----------
@@ -91,7 +74,7 @@ class Capacity:
     epsilon : float
         The loss they are compared at.
     privacy_unit : str
-        The privacy unit of the data set: proposals are made for it.
+        The privacy unit of the data set.
     """
 
     offers: tuple[GridAssessment, ...]
@@ -100,12 +83,12 @@ class Capacity:
 
     @cached_property
     def proposed(self) -> GridAssessment | None:
-        """Grid of most cells with an error below half the baseline error; None without one."""
-        return recommend(self.offers, self.privacy_unit)
+        """The balanced run; None if no grid is usable."""
+        return choose(self.offers).get("balanced")
 
     @cached_property
     def sentence(self) -> str:
-        """Recommendation in words, for the data set's privacy unit and for weaker ones."""
+        """Recommendation in words."""
         return recommendation_text(self.offers, self.privacy_unit, self.epsilon)
 
     def to_arrow(self) -> pa.Table:
@@ -144,51 +127,29 @@ def _error_text(offer: GridAssessment) -> str | None:
     return f"{'' if offer.planned else '> '}{offer.predicted_error:.4g}"
 
 
-def capacity(  # noqa: PLR0913  a public door
+def capacity(
     source: Any,  # noqa: ANN401  a data set, or its public facts
     *,
-    epsilon: Number,
-    resolutions: Sequence[int] | None = None,
-    timeslots: Sequence[str | None] | None = None,
-    levels: Sequence[Sequence[str]] | None = None,
-    privacy_units: Sequence[Unit] | None = None,
-    baseline_error: Number | None = None,
-    method: Method = "joint",
-    mechanism: ThresholdMechanism | None = None,
-    objective: Objective | None = None,
-    clipping_range: ClippingRangeMode = "auto",
-    range_share: Number | None = None,
-    search: bool = True,
+    grids: Sequence[Cells | Labels] | None = None,
+    **options: Any,  # noqa: ANN401  of `hv.plan`
 ) -> Capacity:
-    """Return this fleet's capacity at `epsilon`: grids, privacy units, and a recommendation.
+    """Return this fleet's capacity at `epsilon`: grids with their errors, and a recommendation.
 
     Public facts only; nothing is spent. The records are counted again on every grid. Proposed is
-    the grid of most cells whose predicted error is under half of what one constant misses by the
-    prior, for the data set's own privacy unit. Predictions are a little above what `hv.plan`
-    then reaches.
+    the balanced of three runs (docs/understand/grids.md). Predictions are a little above what
+    `hv.plan` then reaches.
 
     Parameters
     ----------
     source : Dataset or PublicMetadata
-    epsilon : number
-        Largest loss of any privacy unit.
-    resolutions : sequence of int, optional
-        Default: from a map of few hexagons to one beyond the finest that may be usable, by where
-        the records are and how many units there are; and the data set's own. Without any choice
-        of grids, what is the same map as another is left out.
-    timeslots : sequence of str or None, optional
-        Default: the data set's and the coarser of 1h, 3h, 6h, 1d.
-    levels : sequence of sequences of str, optional
-        Where cells are combinations of labels: some of their columns each. Default: every choice.
-    privacy_units : sequence of str, optional
-        Default: the data set's privacy unit.
-    baseline_error : number, optional
-        What one constant misses on average; default span / 20.
-    method, mechanism, objective, clipping_range, range_share
-        As for `hv.plan`.
-    search : bool
-        Whether the loss at which a grid would do is searched for on every grid; otherwise only the
-        one that halves the error, on grids that are not certainly too fine.
+    grids : sequence of Cells or Labels, optional
+        Default: resolutions from a map of few hexagons to one beyond the finest that may be usable,
+        by where the records are and how many units there are, and the data set's own, in its
+        timeslot and the coarser of 1h, 3h, 6h, 1d; of labels every choice of columns. Then what is
+        the same map as another is left out.
+    **options
+        As for `hv.plan`: `epsilon`, and perhaps `baseline_error`, `method`, `mechanism`,
+        `objective`, `clipping_range` and `range_share`.
 
     Raises
     ------
@@ -201,67 +162,38 @@ def capacity(  # noqa: PLR0913  a public door
             "capacity counts records on other grids, which needs public presence; under private "
             "presence plan on each declared grid (hv.plan, hexveil inspect)."
         )
-    grid_options = (resolutions, timeslots, levels)
-    places = isinstance(facts.cells.grid, Cells)
-    # For its refusals, before a plan is made: which resolutions there are depends on the plan.
-    grids_to_try(facts, (resolutions or ()) if places else resolutions, timeslots, levels)
-    options = PlanArguments(
-        epsilon=epsilon,
-        baseline_error=baseline_error,
-        mechanism=mechanism,
-        method=method,
-        objective=objective,
-        clipping_range=clipping_range,
-        range_share=range_share,
-    )
-    result = plan_moments(facts, options)
-    grids = (
-        None
-        if grid_options == (None, None, None)
-        else grids_to_try(facts, *grid_options, most_cells=most_cells_of(result))
-    )
-    losses: Losses = "all" if search else "planned"
-    return assess_grids(result, privacy_units=privacy_units, grids=grids, losses=losses)
+    check_grids(facts, grids or ())
+    asked = None if grids is None else tuple(grids)
+    return assess_grids(plan_moments(facts, PlanArguments(**options)), grids=asked)
 
 
 def assess_grids(
     plan: MomentComponent,
     *,
-    privacy_units: Sequence[Unit] | None = None,
     grids: tuple[Cells | Labels, ...] | None = None,
-    losses: Losses = "all",
+    search: bool = True,
 ) -> Capacity:
-    """Return assessments of other grids and privacy units for a plan's request.
+    """Return assessments of other grids for a plan's request.
 
     Parameters
     ----------
     plan : MomentComponent
         Of a data set; its targets, if it has any, become what they cost.
-    privacy_units : sequence of str, optional
-        Default: the data set's privacy unit.
     grids : tuple of Cells or Labels, optional
         Default: those that fit the records and the fleet (`hexveil.planning.feasibility.grids`).
-    losses : "all", "planned" or "none"
-        Grids for which a loss is named: searches take longest.
+    search : bool
+        Whether the loss is looked for at which grids would do.
 
     Raises
     ------
     InputError
         If the data set cannot be counted on them.
     """
-    facts = plan.facts
-    if facts is None:
-        raise InputError("grids are compared for a data set, not for a bare occupancy.")
+    unit = facts_of(plan).privacy_unit
     if plan.request.target is not None:
         plan = replace(plan, request=plan.request.within(plan.requested_epsilon))
-    units = (facts.privacy_unit,) if privacy_units is None else tuple(privacy_units)
-    unknown = next((unit for unit in units if unit not in get_args(Unit)), None)
-    if unknown is not None:
-        raise InputError(
-            f"privacy_unit must be one of {', '.join(get_args(Unit))}, got {unknown!r}."
-        )
-    offers = survey(plan, grids=grids, units=units, losses=losses)
-    return Capacity(tuple(offers), float(plan.requested_epsilon), facts.privacy_unit)
+    offers = survey(plan, grids=grids, search=search)
+    return Capacity(tuple(offers), float(plan.requested_epsilon), unit)
 
 
 # ---- proposed runs ----
@@ -270,17 +202,11 @@ MIN_USERS_FACTORS = (1, 2, 4)
 """Multiples of the run's smallest number of users that are tried."""
 SEARCHED_MAPS = 2
 """Maps for which the needed loss is searched, where no run is usable."""
-WEAKER_GAIN = 1.5
-"""Ratio of removed errors from which a privacy unit that promises less is named."""
-DOMINANT_SHARE = 1.0 / 3.0
-"""Share of all records from which one user is looked at as the cause of the noise."""
-DOMINANT_GAIN = 0.75
-"""Ratio of the error without that user to the error with it, at which the user is named."""
 
 
 @dataclass(frozen=True)
 class RunAdvice:
-    """Proposed runs by choice, and why there are none or why noise is large.
+    """Proposed runs by choice, and why there are none.
 
     Attributes
     ----------
@@ -292,23 +218,15 @@ class RunAdvice:
         Where no run is usable, the one that would be at the least loss that was found.
     epsilon_needed : float or None
         That loss; None if 100 is not enough.
-    dominant_share : float or None
-        Share of all records that come from one user, where the error is much smaller without it.
-    weaker : tuple of GridAssessment
-        Runs in between for privacy units that promise less, where they are much better.
     """
 
     table: Capacity
-    proposals: dict[Choice, GridAssessment]
-    nearest: GridAssessment | None
-    epsilon_needed: float | None
-    dominant_share: float | None
-    weaker: tuple[GridAssessment, ...] = ()
+    proposals: dict[Choice, GridAssessment] = field(default_factory=dict)
+    nearest: GridAssessment | None = None
+    epsilon_needed: float | None = None
 
 
-def propose_runs(
-    plan: MomentComponent, *, min_users: int = 1, weaker_units: Sequence[Unit] = ()
-) -> RunAdvice:
+def propose_runs(plan: MomentComponent, *, min_users: int = 1) -> RunAdvice:
     """Return the proposed runs for a plan's request, from public metadata.
 
     Nothing is spent. Errors are predicted for each grid around the plan's own and each of a few
@@ -320,32 +238,23 @@ def propose_runs(
         Of a data set whose records can be counted again.
     min_users : int
         Smallest number of users with which the data set was read; smaller ones are not tried.
-    weaker_units : sequence of str
-        Privacy units that promise less and are tried, too.
 
     Raises
     ------
     InputError
         If the data set cannot be counted on other grids.
     """
-    facts = _facts_of(plan)
+    facts = facts_of(plan)
     minimum = max(min_users, 1)
     factors = tuple(minimum * factor for factor in MIN_USERS_FACTORS)
-    offers = survey(plan, min_users=factors, losses="planned")
+    offers = survey(plan, min_users=factors, search=True)
     of_table = tuple(one for one in offers if one.min_users == minimum or not one.cells)
     table = Capacity(of_table, float(plan.requested_epsilon), facts.privacy_unit)
     if isinstance(facts.cells.grid, OneCell):
-        return RunAdvice(table, {}, None, None, None)
+        return RunAdvice(table)
     proposals = choose(offers)
     nearest, needed = (None, None) if proposals else _nearest(plan, offers)
-    enough = WEAKER_GAIN * max((removed_error(one) for one in offers if one.is_usable), default=0.0)
-    weaker = []
-    for unit in weaker_units:
-        best = choose(survey(plan, units=(unit,), min_users=(minimum,)))
-        # A weaker promise is named only if it buys a much better map.
-        if best and removed_error(best["balanced"]) > enough:
-            weaker.append(best["balanced"])
-    return RunAdvice(table, proposals, nearest, needed, dominant_share(plan), tuple(weaker))
+    return RunAdvice(table, proposals, nearest, needed)
 
 
 def _nearest(
@@ -358,7 +267,7 @@ def _nearest(
     maps = sorted((one for one in offers if one.is_map), key=lambda one: one.epsilon_least)
     reached: list[tuple[float, GridAssessment]] = []
     for offer in maps[:SEARCHED_MAPS]:
-        metadata = next(counted(_facts_of(plan), (offer.grid,), offer.privacy_unit))
+        metadata = next(counted(facts_of(plan), (offer.grid,)))
         remaining = None if metadata is None else with_min_users(metadata, offer.min_users)
         assert remaining is not None  # noqa: S101  the run has cells
         predictor = ErrorPredictor(plan, remaining)
@@ -377,24 +286,3 @@ def _nearest(
         return None, None
     epsilon, nearest = min(reached, key=lambda pair: (pair[0], -pair[1].cells))
     return nearest, None if math.isinf(epsilon) else epsilon
-
-
-def dominant_share(plan: MomentComponent) -> float | None:
-    """Return the share of records of one user without whom the error is much smaller, or None."""
-    facts = _facts_of(plan)
-    records = facts.occupancy.records_per_user
-    largest = int(np.argmax(records))
-    share = float(records[largest] / records.sum())
-    if share < DOMINANT_SHARE or records.size == 1 or not facts.occupancy.is_local:
-        return None
-    without = of_pairs(facts, facts.occupancy.local().user != largest)
-    error, less = (
-        ErrorPredictor(plan, counts).predict(plan.requested_epsilon).mean_error
-        for counts in (facts, without)
-    )
-    return share if less < DOMINANT_GAIN * error else None
-
-
-def _facts_of(plan: MomentComponent) -> PublicMetadata:
-    assert plan.facts is not None  # noqa: S101  grids are surveyed for data sets
-    return plan.facts

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -47,9 +47,6 @@ if TYPE_CHECKING:
     from hexveil.planning.presence.presence_plan import PresenceComponent
 
 
-Losses = Literal["all", "planned", "none"]
-"""Grids for which losses that would do are searched: all, for both errors; those that are not
-certainly too fine, for half the baseline error; or none."""
 MEAN_ABS_NORMAL = math.sqrt(2.0 / math.pi)
 """Expected |x| of a standard normal x."""
 MAX_EPSILON_RATIO = 10.0
@@ -75,12 +72,12 @@ class GridAssessment:
     planned : bool
         False where the error is certainly above one constant's: `predicted_error` then is a bound
         that it is above.
-    epsilon_needed, epsilon_halved : float or None
-        Where the error is not below what one constant misses, or half of that: the loss at which it
-        would be. None also where that is above 100, or above ten times the loss that was asked, and
-        where it was not looked for.
+    epsilon_needed : float or None
+        Where the error is not below what one constant misses: the loss at which it would be. None
+        also where that is above 100, or above ten times the loss that was asked, and where it was
+        not looked for.
     epsilon_least : float
-        A loss below which the error is certainly above half of one constant's; 0 if none is known.
+        A loss below which the error is certainly above one constant's; 0 if none is known.
     hexagons : int or None
         Different places of the cells; None for labels. One: a single number for the whole area.
     min_users : int
@@ -100,7 +97,6 @@ class GridAssessment:
     better: int | None = None
     planned: bool = False
     epsilon_needed: float | None = None
-    epsilon_halved: float | None = None
     epsilon_least: float = 0.0
     hexagons: int | None = None
     min_users: int = 1
@@ -146,11 +142,6 @@ class GridAssessment:
         if self.declared is not None:
             return self.declared.refusal is None
         return self.planned and self.predicted_error < self.baseline_error
-
-    @property
-    def halved(self) -> bool:
-        """Whether the error is below half of a constant's."""
-        return self.beats_constant and self.relative_error < 0.5
 
     @property
     def description(self) -> str:
@@ -221,15 +212,21 @@ def printed(error: float) -> float:
 # ---- the grids of a plan's request ----
 
 
+def facts_of(plan: MomentComponent) -> PublicMetadata:
+    """Return the facts of a plan; refuse a bare occupancy, which has no other grids."""
+    if plan.facts is None:
+        raise InputError("grids are compared for a data set, not for a bare occupancy.")
+    return plan.facts
+
+
 def survey(
     plan: MomentComponent,
     *,
     grids: tuple[Cells | Labels, ...] | None = None,
-    units: Sequence[Unit] = (),
     min_users: Sequence[int] = (1,),
-    losses: Losses = "none",
+    search: bool = False,
 ) -> list[GridAssessment]:
-    """Return the assessment of each grid, privacy unit and smallest number of users.
+    """Return the assessment of each grid and smallest number of users.
 
     Parameters
     ----------
@@ -238,52 +235,43 @@ def survey(
     grids : tuple of Cells or Labels, optional
         Default: those that fit the records and the fleet; then what is the same map as another is
         left out.
-    units : sequence of str
-        Privacy units; none for the data set's own.
     min_users : sequence of int
         Smallest numbers of users of a cell: for the first one losses are searched; others are
         assessed where they leave other cells.
-    losses : "all", "planned" or "none"
-        Grids for which a loss is named: searches take longest.
+    search : bool
+        Whether the loss is looked for at which grids would do that are not certainly too fine.
 
     Raises
     ------
     InputError
         If the data set cannot be counted on them.
     """
-    facts = plan.facts
-    if facts is None:
-        raise InputError("grids are compared for a data set, not for a bare occupancy.")
-    tried = grids_to_try(facts, most_cells=most_cells_of(plan)) if grids is None else grids
-    assessed: list[GridAssessment] = []
-    units = units or (facts.privacy_unit,)
-    for place, unit in enumerate(units):
-        work = partial(_on_grid, plan, unit, min_users, losses)
-        portion = place / len(units), (place + 1) / len(units)
-        results = on_each_grid(facts, tried, unit, work, every=grids is not None, part=portion)
-        assessed += [one for of_grid in results for one in of_grid]
-    return assessed
+    facts = facts_of(plan)
+    tried = grids_to_try(facts, most_cells_of(plan)) if grids is None else grids
+    work = partial(_on_grid, plan, min_users, search)
+    return [one for of in on_each_grid(facts, tried, work, every=grids is not None) for one in of]
 
 
 def _on_grid(
     plan: MomentComponent,
-    unit: Unit,
     min_users: Sequence[int],
-    losses: Losses,
+    search: bool,
     grid: Cells | Labels,
     facts: PublicMetadata | None,
 ) -> list[GridAssessment]:
     """Return the assessments of one grid, which may have no cell left."""
     if facts is None:
-        return [GridAssessment(grid, unit, baseline_error=plan.support.baseline_error, better=0)]
+        own, miss = facts_of(plan).privacy_unit, plan.support.baseline_error
+        return [GridAssessment(grid, own, baseline_error=miss, better=0)]
     assessed: list[GridAssessment] = []
     for minimum in min_users:
         remaining = with_min_users(facts, minimum)
         if remaining is not None and remaining.occupancy.n_cells not in {o.cells for o in assessed}:
             predictor = ErrorPredictor(plan, remaining)
             offer = assess(predictor, minimum)
-            searched = losses if not assessed else "none"
-            assessed.append(_with_losses(predictor, offer, searched))
+            is_searched = search and not assessed and offer.planned
+            needed = _epsilon_needed(predictor, offer) if is_searched else None
+            assessed.append(replace(offer, epsilon_needed=needed))
     return assessed
 
 
@@ -298,7 +286,7 @@ def assess(predictor: ErrorPredictor, min_users: int = 1) -> GridAssessment:
         floor=noise_floor(predictor.span, *sizes, float(requested)),
         predicted_error=predictor.error_lower_bound(float(requested)),
         baseline_error=predictor.baseline_error,
-        epsilon_least=predictor.epsilon_lower_bound(predictor.baseline_error / 2.0),
+        epsilon_least=predictor.epsilon_lower_bound(predictor.baseline_error),
         hexagons=facts.cells.n_places,
         min_users=min_users,
     )
@@ -320,32 +308,17 @@ def with_prediction(offer: GridAssessment, prediction: ErrorPrediction) -> GridA
     )
 
 
-def _with_losses(
-    predictor: ErrorPredictor, offer: GridAssessment, losses: Losses
-) -> GridAssessment:
-    """Return an assessment with the losses at which its errors would be small enough.
-
-    None where they are, and beyond ten times the loss that was asked.
-    """
+def _epsilon_needed(predictor: ErrorPredictor, offer: GridAssessment) -> float | None:
+    """Return the loss at which a grid would do; None if it does, and beyond ten times the asked."""
     maximum = MAX_EPSILON_RATIO * float(predictor.plan.requested_epsilon)
-
-    def searched(error: float) -> float | None:
-        if offer.planned and offer.predicted_error < error:
-            return None
-        # Nobody pays ten times the loss: the search would be for nothing.
-        if predictor.epsilon_lower_bound(error) > maximum:
-            return None
-        if predictor.is_planned and error == offer.baseline_error:
-            # What the plan itself names, not another search with another last digit.
-            needed = epsilon_needed(predictor.plan)
-            return None if needed is None or needed > maximum else needed
-        return predictor.epsilon_needed(error)
-
-    miss = offer.baseline_error
-    needed = searched(miss) if losses == "all" else None
-    is_searched = losses == "all" or (losses == "planned" and offer.planned)
-    halved = searched(miss / 2.0) if is_searched else None
-    return replace(offer, epsilon_needed=needed, epsilon_halved=halved)
+    # Nobody pays ten times the loss: the search would be for nothing.
+    if offer.beats_constant or offer.epsilon_least > maximum:
+        return None
+    if not predictor.is_planned:
+        return predictor.epsilon_needed(offer.baseline_error)
+    # What the plan itself names, not another search with another last digit.
+    needed = epsilon_needed(predictor.plan)
+    return None if needed is None or needed > maximum else needed
 
 
 def smoothed_error(prediction: ErrorPrediction, baseline_error: float) -> float:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import combinations, islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -26,7 +26,7 @@ from hexveil.model.cells import Cells, CellTable, Labels, OneCell, slot_seconds
 from hexveil.model.occupancy import LocalOccupancy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from hexveil.base.arrays import Bools
     from hexveil.model.public_metadata import PublicMetadata, Recount, Unit
@@ -55,55 +55,57 @@ RECOUNT_SHARE = 0.3
 """Share of a comparison of grids that reading the records again takes, about."""
 
 
-def grids_to_try(
-    facts: PublicMetadata,
-    resolutions: Sequence[int] | None = None,
-    timeslots: Sequence[str | None] | None = None,
-    levels: Sequence[Sequence[str]] | None = None,
-    *,
-    most_cells: float = 0.0,
-) -> tuple[Cells | Labels, ...]:
-    """Return the grids that are compared; by default those that fit the records, and the own.
+def grids_to_try(facts: PublicMetadata, most_cells: float) -> tuple[Cells | Labels, ...]:
+    """Return the grids that fit the records and the fleet, and the data set's own.
 
     Parameters
     ----------
     facts : PublicMetadata
-    resolutions, timeslots, levels
-        As for `hexveil.capacity`.
     most_cells : float
         Cells that the fleet may support at most, about: see `most_cells_of`.
 
     Raises
     ------
     InputError
-        If the data set has no such grids.
+        If the data set has no places to count again.
     """
     grid = facts.cells.grid
+    if isinstance(grid, OneCell):
+        # All records are the coarsest level already; there is no column to read a finer one by.
+        return (grid,)
     if isinstance(grid, Labels):
-        if resolutions is not None or timeslots is not None:
-            raise InputError(
-                "resolutions and timeslots go with cells of places; these cells are combinations "
-                f"of {', '.join(grid.columns)}: give levels, some of these columns each."
-            )
-        if isinstance(grid, OneCell):
-            # All records are the coarsest level already; there is no column to read a finer one by.
-            return (grid,)
-        return label_levels(grid, levels)
-    if levels is not None:
-        raise InputError(
-            "levels go with cells of labels; these cells are hexagons: give resolutions and "
-            "timeslots."
-        )
-    if facts.recount is None:
+        return label_levels(grid)
+    check_grids(facts, ())
+    slots = [grid.timeslot, *coarser_slots(grid)]
+    resolutions = resolutions_to_try(facts, grid, most_cells)
+    return tuple(replace(grid, resolution=r, timeslot=t) for r in resolutions for t in slots)
+
+
+def check_grids(facts: PublicMetadata, grids: Iterable[object]) -> None:
+    """Refuse grids of another kind than the data set's own, and hexagons without places.
+
+    Raises
+    ------
+    InputError
+        If records cannot be counted on them.
+    """
+    own = facts.cells.grid
+    if isinstance(own, Cells) and facts.recount is None:
         raise InputError(
             "what a fleet can support is counted on other grids, which needs records with places; "
             "this data set has none at hand."
         )
-    if resolutions is None:
-        resolutions = resolutions_to_try(facts, grid, most_cells)
-    if timeslots is None:
-        timeslots = [grid.timeslot, *coarser_slots(grid)]
-    return tuple(replace(grid, resolution=r, timeslot=t) for r in resolutions for t in timeslots)
+    for grid in grids:
+        columns = set(grid.columns) if isinstance(grid, Labels) else set()
+        if isinstance(own, Cells) != isinstance(grid, Cells) or (
+            isinstance(own, Labels) and not columns <= set(own.columns)
+        ):
+            known = (
+                "hexagons, hv.Cells"
+                if isinstance(own, Cells)
+                else (f"some of the labels {', '.join(own.columns)}, hv.Labels")
+            )
+            raise InputError(f"grids of this data set are {known}; got {grid!r}.")
 
 
 def most_cells_of(plan: MomentComponent) -> float:
@@ -146,34 +148,18 @@ def _hexagons_by_resolution(facts: PublicMetadata, grid: Cells) -> dict[int, int
     }
 
 
-def label_levels(grid: Labels, levels: Sequence[Sequence[str]] | None = None) -> tuple[Labels, ...]:
-    """Return the levels of labels: those requested, or each choice of columns, most first.
+def label_levels(grid: Labels) -> tuple[Labels, ...]:
+    """Return the levels of labels: each choice of columns, most first.
 
     Examples
     --------
     >>> [one.columns for one in label_levels(Labels("origin", "hour"))]
     [('origin', 'hour'), ('origin',), ('hour',)]
     """
-    if levels is None:
-        sizes = range(len(grid.columns), 0, -1)
-        selection = (subset for size in sizes for subset in combinations(grid.columns, size))
-        # Choices of columns double with each column.
-        return tuple(
-            Labels(*subset) for subset, _ in zip(selection, range(MOST_LEVELS), strict=False)
-        )
-    return tuple(_level(grid, (level,) if isinstance(level, str) else level) for level in levels)
-
-
-def _level(grid: Labels, columns: Iterable[str]) -> Labels:
-    level = Labels(*columns)
-    unknown = [name for name in level.columns if name not in grid.columns]
-    if unknown:
-        raise InputError(
-            f"levels: {unknown[0]!r} is not one of the columns that make a cell here, "
-            f"{', '.join(grid.columns)}; read the records with it as a label first."
-        )
-    # In the grid's order, so that one level has one name however it was written.
-    return Labels(*(name for name in grid.columns if name in level.columns))
+    sizes = range(len(grid.columns), 0, -1)
+    selection = (subset for size in sizes for subset in combinations(grid.columns, size))
+    # Choices of columns double with each column.
+    return tuple(Labels(*subset) for subset in islice(selection, MOST_LEVELS))
 
 
 def coarser_slots(grid: Cells) -> tuple[str, ...]:
@@ -183,24 +169,14 @@ def coarser_slots(grid: Cells) -> tuple[str, ...]:
 
 
 def counted(
-    facts: PublicMetadata, grids: tuple[Cells | Labels, ...], unit: Unit
+    facts: PublicMetadata, grids: tuple[Cells | Labels, ...]
 ) -> Iterator[PublicMetadata | None]:
-    """Return the public facts on each grid, one after another; None where no cell is left.
-
-    Raises
-    ------
-    InputError
-        If another privacy unit is asked for and there are no records to count.
-    """
-    current = facts.cells.grid if unit == facts.privacy_unit else None
+    """Return the public facts on each grid, one after another; None where no cell is left."""
+    current = facts.cells.grid
     if facts.recount is None:
-        if current is None:
-            raise InputError(
-                f"what a fleet can support per {unit} is counted from records; this data set holds "
-                f"sums per {facts.privacy_unit} alone."
-            )
         return (merged(facts, grid) for grid in grids if isinstance(grid, Labels))
-    others = iter(facts.recount(tuple(grid for grid in grids if grid != current), unit))
+    missing = tuple(grid for grid in grids if grid != current)
+    others = iter(facts.recount(missing, facts.privacy_unit))
     # The facts of the data set's own grid are at hand.
     return (replace(facts, recount=None) if grid == current else next(others) for grid in grids)
 
@@ -208,31 +184,26 @@ def counted(
 def on_each_grid(
     facts: PublicMetadata,
     grids: tuple[Cells | Labels, ...],
-    unit: Unit,
     work: Callable[[Cells | Labels, PublicMetadata | None], T],
     *,
     every: bool,
-    part: tuple[float, float] = (0.0, 1.0),
-    activity: str = OTHER_GRIDS,
 ) -> Iterator[T]:
     """Yield the result of some work on the public facts of each grid: the one loop over grids.
 
     With the first grid the records are read again. Pairs of a grid are freed before the next. Facts
     are None where no cell is left. Without `every`, grids are left out that are the same map as the
     data set's own, or as one before them: places far apart have as many hexagons at several
-    resolutions. `part` is the begin and the end of this work in the activity that is shown.
+    resolutions.
     """
-    own_grid = facts.cells.grid if unit == facts.privacy_unit else None
-    map_names = set() if every or own_grid is None else {_map_of(facts)}
-    one_by_one = counted(facts, grids, unit)
+    map_names = set() if every else {_map_of(facts)}
+    one_by_one = counted(facts, grids)
     shares = RECOUNT_SHARE + (1.0 - RECOUNT_SHARE) * np.arange(len(grids) + 1) / max(len(grids), 1)
     shares[0] = 0.0
-    ends = part[0] + (part[1] - part[0]) * shares
     for number, grid in enumerate(grids):
-        with share_of_work(activity, float(ends[number]), float(ends[number + 1]), COUNTING):
+        with share_of_work(OTHER_GRIDS, float(shares[number]), float(shares[number + 1]), COUNTING):
             metadata = next(one_by_one)
             name = None if metadata is None or every else _map_of(metadata)
-            is_new = name is None or grid == own_grid or name not in map_names
+            is_new = name is None or grid == facts.cells.grid or name not in map_names
             if name is not None:
                 map_names.add(name)
             result = [work(grid, metadata)] if is_new else []

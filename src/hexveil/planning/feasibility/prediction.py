@@ -29,9 +29,15 @@ from hexveil.base.blas_threads import single_blas_thread
 from hexveil.mechanisms.looks import range_search
 from hexveil.mechanisms.looks.range_search import ErrorPrediction
 from hexveil.planning.allocation import PlanningProblem
-from hexveil.planning.calibration import LARGEST, SMALLEST, Trial, least_epsilon, two_figures_up
 from hexveil.planning.feasibility.utility_test import is_assumed, small_map_factor
 from hexveil.planning.methods import allocate
+from hexveil.planning.optimizers.calibration import (
+    LARGEST,
+    SMALLEST,
+    Trial,
+    least_epsilon,
+    two_figures_up,
+)
 from hexveil.planning.optimizers.user_factors import ClippingProblem
 
 if TYPE_CHECKING:

@@ -1,9 +1,10 @@
-"""Recommendation of grids: the finest that halves the error, three runs, a common one; advice.
+"""Recommendation of grids: three runs, one grid for several value columns, advice in words.
 
-The recommended grid is the finest with an error below half the baseline error. Finest is the one of
-most cells, among those for the privacy unit that was asked for: a weaker promise is never slipped
-in, though a second sentence says what it would allow. A map of one cell is no map, and is not
-proposed.
+Three runs are proposed for the privacy unit that was asked for: the finest, the most accurate, and
+one in between, over resolutions, timeslots and smallest numbers of users. All of them are usable:
+their expected error is below that of one number for all cells
+(planning/feasibility/utility_test.py), and they have at least three cells, in three hexagons. A
+weaker promise is never slipped in.
 
 Of grids with equally many cells or equal errors, as printed, the one of smaller hexagons and
 shorter slots is taken, so that a tie never leads to hexagons the size of a country. One grid for
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from hexveil.base.work_share import COUNTING, SEARCH, share_of_work
 from hexveil.model.cells import Cells
@@ -40,127 +41,7 @@ if TYPE_CHECKING:
 
 Choice = Literal["finest", "balanced", "accurate"]
 """Proposed grids: of most cells, of least error, and one in between."""
-WEAKER_UNITS: dict[Unit, tuple[Unit, ...]] = {
-    "user": ("user-week", "user-day"),
-    "user-week": ("user-day",),
-    "user-day": (),
-}
-"""Privacy units that promise less than each, the strongest first."""
-
-
-def recommend(offers: Iterable[GridAssessment], unit: Unit) -> GridAssessment | None:
-    """Return the offer of most cells that halves one constant's error; of equals, the better."""
-    halved = (one for one in offers if one.privacy_unit == unit and one.halved and one.is_map)
-    return max(halved, key=order_by_cells, default=None)
-
-
-def order_by_cells(offer: GridAssessment) -> tuple[float, float, tuple[float, ...]]:
-    """Return the order of grids; errors as printed: a last digit decides nothing."""
-    return offer.cells, -printed(offer.predicted_error), offer.fineness
-
-
-def cheapest(offers: Iterable[GridAssessment], unit: Unit) -> GridAssessment | None:
-    """Return the offer that would halve one constant's error at the least loss."""
-    with_epsilon = (
-        one
-        for one in offers
-        if one.privacy_unit == unit and one.epsilon_halved is not None and one.is_map
-    )
-    return min(
-        with_epsilon,
-        # At equal loss the finer grid says more.
-        key=lambda one: (one.epsilon_halved or 0.0, -one.cells, *(-f for f in one.fineness)),
-        default=None,
-    )
-
-
-def recommendation_text(offers: Sequence[GridAssessment], unit: Unit, epsilon: float) -> str:
-    """Return the recommendation in words, with the effect of a larger ε or a weaker unit."""
-    recommended = recommend(offers, unit)
-    if recommended is None:
-        sentences = [_nothing(offers, unit, epsilon)]
-    else:
-        finer = cheapest([one for one in offers if one.cells > recommended.cells], unit)
-        sentences = [
-            f"proposed: {_describe(recommended)}.",
-            *([] if finer is None else [f"The finer {_needing(finer)}"]),
-        ]
-    return " ".join([*sentences, *_weaker(offers, unit, recommended)])
-
-
-def _describe(offer: GridAssessment) -> str:
-    return (
-        f"{offer.description}, unit {offer.privacy_unit}: {offer.cells:,} cells, error "
-        f"{offer.predicted_error:.2g}, baseline error {offer.baseline_error:.2g}"
-    )
-
-
-def _needing(offer: GridAssessment) -> str:
-    return f"{offer.description} ({offer.cells:,} cells) needs epsilon {offer.epsilon_halved:g}."
-
-
-def _nothing(offers: Sequence[GridAssessment], unit: Unit, epsilon: float) -> str:
-    """Return that no grid is proposed, and the grid and the loss that would do."""
-    maps = [offer for offer in offers if offer.privacy_unit == unit and offer.is_map]
-    if not maps:
-        return "no grid tried leaves a map of three cells, or of three hexagons."
-    sentence = f"no grid has an error below half the baseline at epsilon {epsilon:g}"
-    would, least_loss = cheapest(maps, unit), min(offer.epsilon_least for offer in maps)
-    if would is not None:
-        sentence += f"; {_needing(would)}"
-    elif epsilon < least_loss <= MAX_EPSILON_RATIO * epsilon:
-        sentence += f"; each needs more than epsilon {least_loss:.2g}."
-    else:
-        sentence += ", nor at ten times that."
-    usable = max((one for one in maps if one.beats_constant), key=order_by_cells, default=None)
-    if usable is None:
-        return sentence
-    return (
-        f"{sentence} The finest usable grid is {usable.description} ({usable.cells:,} cells, error "
-        f"{usable.predicted_error:.2g}, baseline error {usable.baseline_error:.2g})."
-    )
-
-
-def _weaker(
-    offers: Sequence[GridAssessment], unit: Unit, chosen: GridAssessment | None
-) -> list[str]:
-    """Return the finest grid of weaker units, if it is finer."""
-    cells = 0 if chosen is None else chosen.cells
-    weaker = (recommend(offers, other) for other in WEAKER_UNITS[unit])
-    # A weaker promise is named only if it buys a finer map.
-    finer = [offer for offer in weaker if offer is not None and offer.cells > cells]
-    best = max(finer, key=lambda offer: offer.cells, default=None)
-    return [] if best is None else [f"With a weaker promise: {_describe(best)}."]
-
-
-# ---- three runs ----
-
-
-class Judged(Protocol):
-    """Figures by which runs are chosen."""
-
-    @property
-    def cells(self) -> int:
-        """Its cells."""
-
-    @property
-    def fineness(self) -> tuple[float, ...]:
-        """Order of grids with equally many cells."""
-
-    @property
-    def predicted_error(self) -> float:
-        """Its error."""
-
-    @property
-    def relative_error(self) -> float:
-        """Its error as a part of the baseline error."""
-
-    @property
-    def is_usable(self) -> bool:
-        """Whether it is a map that says more than one number for all cells."""
-
-
-JudgedT = TypeVar("JudgedT", bound=Judged)
+JudgedT = TypeVar("JudgedT", "GridAssessment", "CommonGrid")
 
 
 def choose(runs: Iterable[JudgedT]) -> dict[Choice, JudgedT]:
@@ -193,7 +74,7 @@ def choose(runs: Iterable[JudgedT]) -> dict[Choice, JudgedT]:
     return {"finest": finest, "balanced": balanced, "accurate": accurate}
 
 
-def removed_error(run: Judged) -> float:
+def removed_error(run: GridAssessment | CommonGrid) -> float:
     """Return the sum over cells of the part of the baseline error that a map removes."""
     return run.cells * (1.0 - run.relative_error)
 
@@ -202,6 +83,33 @@ def distinct(proposals: Mapping[Any, JudgedT]) -> Iterator[tuple[str, JudgedT]]:
     """Yield each proposed run once, with the choices that it is."""
     for run in dict.fromkeys(proposals.values()):
         yield ", ".join(choice for choice, one in proposals.items() if one == run), run
+
+
+def recommendation_text(offers: Sequence[GridAssessment], unit: Unit, epsilon: float) -> str:
+    """Return the recommendation in words, or the grid and the loss that would do."""
+    recommended = choose(offers).get("balanced")
+    if recommended is not None:
+        return (
+            f"proposed: {recommended.description}, unit {unit}: {recommended.cells:,} cells, error "
+            f"{recommended.predicted_error:.2g}, baseline error {recommended.baseline_error:.2g}."
+        )
+    maps = [offer for offer in offers if offer.is_map]
+    if not maps:
+        return "no grid tried leaves a map of three cells, or of three hexagons."
+    sentence = f"no grid has an error below the baseline at epsilon {epsilon:g}"
+    needing = [one for one in maps if one.epsilon_needed is not None]
+    least_loss = min(offer.epsilon_least for offer in maps)
+    if needing:
+        # At equal loss the finer grid says more.
+        would = min(
+            needing,
+            key=lambda one: (one.epsilon_needed or 0, -one.cells, *(-f for f in one.fineness)),
+        )
+        needed = f"needs epsilon {would.epsilon_needed:g}"
+        return f"{sentence}; {would.description} ({would.cells:,} cells) {needed}."
+    if epsilon < least_loss <= MAX_EPSILON_RATIO * epsilon:
+        return f"{sentence}; each needs more than epsilon {least_loss:.2g}."
+    return f"{sentence}, nor at ten times that."
 
 
 # ---- one grid for several value columns ----
@@ -337,6 +245,5 @@ def _finest_usable(plan: MomentComponent) -> GridAssessment | None:
     if facts is None or facts.recount is None or not isinstance(facts.cells.grid, Cells):
         return None
     # The same number of cells would be the same map by another name, or a finer one.
-    n_cells = facts.occupancy.n_cells
-    coarser = (offer for offer in survey(plan) if offer.cells < n_cells and offer.is_usable)
-    return max(coarser, key=order_by_cells, default=None)
+    coarser = (offer for offer in survey(plan) if offer.cells < facts.occupancy.n_cells)
+    return choose(coarser).get("finest")

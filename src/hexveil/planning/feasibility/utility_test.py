@@ -3,10 +3,9 @@
 What one constant misses depends on values, so it comes from a stated public prior: cells differ
 from one constant by span / 20 on average unless the caller says otherwise. A cell says more than
 the constant when its planning error is smaller than that. A grid is supported when the planning
-errors are smaller on average, and worth proposing when they are less than half of it (`halved`);
-the floor says what no unclipped plan could beat. Judged is the mean, or, where the mean is not
-published, the variance: one constant is then assumed to miss the same share of what it can miss at
-most, U²/8 in place of U/2.
+errors are smaller on average; the floor says what no unclipped plan could beat. Judged is the mean,
+or, where the mean is not published, the variance: one constant is then assumed to miss the same
+share of what it can miss at most, U²/8 in place of U/2.
 """
 
 from __future__ import annotations
@@ -127,11 +126,6 @@ class UtilityAssessment:
     def beats_constant(self) -> bool:
         """Whether the map says more than one constant on average."""
         return self.cells > 0 and self.mean_error < self.baseline_error
-
-    @property
-    def halved(self) -> bool:
-        """Whether the map's error is less than half of one constant's, on average."""
-        return self.cells > 0 and self.mean_error < self.baseline_error / 2.0
 
 
 def default_baseline_error(lower: Floats, upper: Floats, baseline_error: Number | None) -> float:

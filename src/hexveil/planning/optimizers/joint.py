@@ -30,8 +30,12 @@ from hexveil.base.errors import InputError
 from hexveil.mechanisms.looks.bounds import WithinBounds
 from hexveil.model.occupancy import Occupancy
 from hexveil.planning.allocation import PlanAllocation, PlanningProblem
-from hexveil.planning.calibration import LARGEST_EPSILON, ErrorTargets, fit_noise, least_allocation
-from hexveil.planning.optimizers import sampled_targets
+from hexveil.planning.optimizers.calibration import (
+    LARGEST_EPSILON,
+    ErrorTargets,
+    fit_noise,
+    least_allocation,
+)
 from hexveil.planning.optimizers.mean_error import ObjectiveWeights, minimize_mean_error
 from hexveil.planning.optimizers.user_factors import (
     ClippingProblem,
@@ -105,7 +109,10 @@ def allocate_within_errors(
     Each cell its own; with objective "mean" all of them on average.
     """
     if problem.request.delta and not problem.occupancy.is_local:
-        return _allocate_by_sample(problem, targets)
+        raise InputError(
+            "target_error with a delta needs all pairs in one machine's memory: its search takes "
+            "hundreds of sums over them; name epsilon, or leave delta out."
+        )
     exposure, delta = _clipping(problem), problem.request.delta
     if problem.request.objective == "mean":
         return least_allocation(problem, targets, partial(_within, problem))[1]
@@ -140,29 +147,6 @@ def _aim(problem: PlanningProblem, targets: Mapping[str, Floats], times: float) 
     constant = _constant_errors(problem)
     shares = {name: target / constant[name] for name, target in targets.items()}
     return ErrorTargets.of(shares, problem.occupancy, problem.request.law, times).rates
-
-
-def _allocate_by_sample(problem: PlanningProblem, targets: Mapping[str, Floats]) -> PlanAllocation:
-    """Return the allocation of pairs elsewhere, from that of some users."""
-    sample, sample_targets, to_all, part = sampled_targets.sampled(problem, targets)
-    rows = allocate_within_errors(sample, sample_targets)
-    if part == 1.0:
-        return rows
-    square = float(rows.most_booked(sample)) * part**2
-    if problem.request.objective == "mean":
-        within = partial(_within, problem)
-        return sampled_targets.meet_average_targets(problem, targets, square, within)
-    noise = rows.noise_scale_records / sample.occupancy.records_per_cell, rows.variance_noise
-    begin = InverseScales(
-        *(to_all(np.divide(1.0, b, out=np.zeros_like(b), where=b > 0)) for b in noise)
-    )
-    return sampled_targets.meet_each_target(
-        problem,
-        _aim(problem, targets, sampled_targets.AIM),
-        square,
-        begin,
-        partial(bounded_rows, problem.occupancy, rounding=np.floor),
-    )
 
 
 def _clipping(problem: PlanningProblem) -> ClippingProblem:

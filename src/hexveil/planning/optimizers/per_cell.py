@@ -36,14 +36,12 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import ULP, round_up
 from hexveil.mechanisms import ThresholdMechanism
 from hexveil.mechanisms.looks.bounds import WithinBounds
-from hexveil.model.occupancy import Occupancy, Partition
+from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import SuppressedPairs
 from hexveil.planning.allocation import PlanAllocation, full_factors
 from hexveil.planning.optimizers.joint import quantize_noise_scales
 from hexveil.planning.request import Request
 
-SAMPLED_USERS = 1_000
-"""Users whose exposure is asked first."""
 ROUNDING_MARGIN = 1 - Fraction(1, 2**40)
 """Keeps a loss rounded up within the ε it was solved for, and a rank inside its open range."""
 
@@ -97,7 +95,6 @@ def largest_cell_epsilon(
     InputError
         If the mechanism has no rank that fits.
     """
-    exposures = _Exposures(occupancy)
     rank, step = 1, 1
     # Beyond the most users of a cell every threshold is 0, and larger ranks change nothing.
     previous = int(occupancy.users_per_cell.max()) + 1
@@ -106,21 +103,19 @@ def largest_cell_epsilon(
         if reach is None:
             break
         # Smaller ranks have larger ε', so that the first that fits is the best.
-        best = _best_in_range(exposures, epsilon, rank, reach)
+        best = _best_in_range(occupancy, epsilon, rank, reach)
         if best is not None:
             return best
-        rank, step = _skip(exposures, epsilon, rank, step, mechanism)
+        rank, step = _skip(occupancy, epsilon, rank, step, mechanism)
     raise InputError(f"{mechanism.name} has no plan for this occupancy within epsilon.")
 
 
 def _best_in_range(
-    exposures: _Exposures, epsilon: Fraction, rank: int, reach: tuple[Fraction, Fraction | None]
+    occupancy: Occupancy, epsilon: Fraction, rank: int, reach: tuple[Fraction, Fraction | None]
 ) -> Fraction | None:
     """Return the largest ε' of this rank that fits, or None."""
     low, high = reach
-    if Fraction(exposures.least(rank, rank)) * low > epsilon * ROUNDING_MARGIN:
-        return None
-    weight = exposures.exact(rank)
+    weight = max_relative_loss(occupancy, rank, rank)
     best = epsilon * ROUNDING_MARGIN / Fraction(weight) if weight else high
     if best is None:  # nobody loses anything at any ε': any will do
         return epsilon
@@ -130,12 +125,15 @@ def _best_in_range(
 
 
 def _skip(
-    exposures: _Exposures, epsilon: Fraction, rank: int, step: int, mechanism: ThresholdMechanism
+    occupancy: Occupancy, epsilon: Fraction, rank: int, step: int, mechanism: ThresholdMechanism
 ) -> tuple[int, int]:
     """Return the next rank to try and the next step length."""
     while step > 1:
         reach = mechanism.epsilon_range(rank + step)
-        if reach is not None and exposures.least(rank, rank + step) * reach[0] > epsilon:
+        if (
+            reach is not None
+            and max_relative_loss(occupancy, rank, rank + step) * reach[0] > epsilon
+        ):
             # Bounds of blocks are cheap beside exact exposures, so that blocks grow while they
             # hold.
             return rank + step + 1, step * 2
@@ -143,65 +141,13 @@ def _skip(
     return rank + 1, 2
 
 
-class _Exposures:
-    """Exposures at many ranks: of a few users first, who were exposed most where all were asked.
-
-    What these few lose alone rules out most ranks; no rank is taken before all were asked.
-    """
-
-    def __init__(self, occupancy: Occupancy) -> None:
-        self._occupancy = occupancy
-        self._few: Partition | None = None
-
-    def exact(self, rank: int) -> float:
-        """Return `max_relative_loss` of all cells with users of this rank."""
-        total = _totals(self._occupancy, rank, rank)
-        if self._occupancy.is_local and total.size > SAMPLED_USERS:
-            # Who is exposed most at one rank is so at others, nearly: these users rule out most
-            # ranks.
-            self._few = _pairs_of(
-                self._occupancy, np.argpartition(total, -SAMPLED_USERS)[-SAMPLED_USERS:]
-            )
-        return _largest(total)
-
-    def least(self, rank: int, users: int) -> float:
-        """Return a lower bound on `max_relative_loss`; 0 if `exact` follows anyway."""
-        if self._few is None:
-            return max_relative_loss(self._occupancy, rank, users) if users > rank else 0.0
-        return _largest(
-            threshold_shares(self._few, threshold=_thresholds(self._occupancy, rank, users))
-        )
-
-
-def _pairs_of(occupancy: Occupancy, users: NDArray[np.int64]) -> Partition:
-    """Return the pairs of some users, numbered anew."""
-    number = np.full(occupancy.n_users, -1)
-    number[users] = np.arange(users.size)
-    local = occupancy.local()
-    who = number[local.user]
-    rows = np.flatnonzero(who >= 0)
-    pairs = local.cell[rows], who[rows], local.n[rows]
-    return Partition("cells", 0, *pairs, occupancy.n_cells, users.size)
-
-
 def max_relative_loss(occupancy: Occupancy, rank: int, users: int) -> float:
     """Return the largest Σ min(m, t)/t of a user, t of the given rank, rounded up.
 
     Only cells with at least `users` users count.
     """
-    return _largest(_totals(occupancy, rank, users))
-
-
-def _totals(occupancy: Occupancy, rank: int, users: int) -> NDArray[np.float64]:
-    work = partial(threshold_shares, threshold=_thresholds(occupancy, rank, users))
-    return occupancy.map_users(work)
-
-
-def _thresholds(occupancy: Occupancy, rank: int, users: int) -> NDArray[np.int64]:
-    return np.asarray(occupancy.kth_largest(rank) * (occupancy.users_per_cell >= users))
-
-
-def _largest(total: NDArray[np.float64]) -> float:
+    threshold = occupancy.kth_largest(rank) * (occupancy.users_per_cell >= users)
+    total = occupancy.map_users(partial(threshold_shares, threshold=threshold))
     # The sums round to nearest, and a loss must round up.
     return float(total.max()) * (1.0 + ULP)
 

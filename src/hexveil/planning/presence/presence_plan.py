@@ -9,9 +9,6 @@ the error of one constant for all cells, of numbers of units the typical number 
 Predictions at the divided ε are not compared: they have floors of bias, where maps of the tuning
 sets still gain by about the root of ε, so that half of ε would seem to cost a map nothing.
 
-Gain by a δ: the predictions of a pure plan and of the same plan with Gaussian noise.
-
-Public, from declarations alone. A plan never takes a δ by itself: it is another promise.
 """
 
 from __future__ import annotations
@@ -23,11 +20,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.base.errors import InputError
-from hexveil.base.rational import Number, decimal_text, to_positive_fraction
+from hexveil.base.rational import Number, to_positive_fraction
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
 from hexveil.mechanisms.presence.contribution import cap_of
 from hexveil.model.statistic_terms import on_lattice, parse_statistics
-from hexveil.planning.component import PlainComponent
+from hexveil.planning.component import PlanComponent
+from hexveil.planning.plan_arguments import PlanArguments, kind_weights
 from hexveil.planning.presence.presence_prediction import (
     PresencePrediction,
     predict,
@@ -43,7 +41,6 @@ from hexveil.planning.presence.presence_request import (
     PresenceStages,
     statistics_of,
 )
-from hexveil.planning.request import WORTHWHILE, kind_weights, usual_delta
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -52,14 +49,13 @@ if TYPE_CHECKING:
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.model.public_metadata import FineBins
     from hexveil.planning.feasibility.utility_test import StatisticError
-    from hexveil.planning.plan_arguments import PlanArguments
 
 KINDS = ("moments", "distribution", USERS)
 """Kinds of statistics that have a weight in the division of ε."""
 
 
 @dataclass(frozen=True, eq=False)
-class PresenceComponent(PlainComponent):
+class PresenceComponent(PlanComponent):
     """Map with private presence, numbers of units, or both, of one value column.
 
     Attributes
@@ -123,48 +119,6 @@ class PresenceComponent(PlainComponent):
         """Expected accuracy, on paper."""
         return predict(self.request, self.baseline_error)
 
-    @cached_property
-    def with_delta(self) -> PresenceComponent | None:
-        """The same plan with a δ; None for a plan that has one, or where none is possible."""
-        if self.delta:
-            return None
-        try:
-            changed = self.with_changes(delta=usual_delta(self.request.fleet.units))
-            _ = changed.prediction
-        except InputError:
-            return None  # so small an epsilon leaves nothing to measure with
-        return changed
-
-    @property
-    def judged_error(self) -> float:
-        """Expected error over all traffic, of averages or medians; or of numbers of units."""
-        of_map, counts = self.prediction.map, self.prediction.counts
-        if of_map is not None:
-            return of_map.traffic_error
-        assert counts is not None  # noqa: S101  one of both is predicted
-        return counts.count_error
-
-    @property
-    def delta_sentence(self) -> str | None:
-        """The gain by a δ in one sentence, after a label that names δ; None without one."""
-        changed = self.with_delta
-        if changed is None:
-            return None
-        delta, pure, error = decimal_text(changed.delta), self.judged_error, changed.judged_error
-        beside = ""
-        both = [part.prediction.counts for part in (self, changed) if part.prediction.map]
-        counts = [of_units.count_error for of_units in both if of_units is not None]
-        if counts:
-            beside = f" (numbers of units: {counts[1]:.2g} instead of {counts[0]:.2g})"
-        if error >= WORTHWHILE * pure:
-            expected = f"{error:.2g} expected at {delta}, {pure:.2g} without{beside}"
-            return f"none would gain much: {expected}."
-        return (
-            f"at {delta} an error of {error:.2g} instead of {pure:.2g}{beside} is expected if a "
-            f"unit is in {self.request.fleet.cells_per_unit} cells alike, for a weaker promise; it "
-            "is taken only if you set delta."
-        )
-
     @property
     def refusal(self) -> str | None:
         """The sentence that refuses a map with nothing to say; None for a useful one."""
@@ -223,12 +177,9 @@ class PresenceComponent(PlainComponent):
             "prediction": self.figures(),
             "statistic_errors": [error.to_json() for error in self.statistic_errors],
             "refusal": self.refusal,
-            "with_delta": None
-            if self.with_delta is None
-            else {"delta": float(self.with_delta.delta), "error": self.with_delta.judged_error},
         }
 
-    def with_changes(self, **changes: Any) -> PresenceComponent:  # noqa: ANN401  fields of a request
+    def alternative(self, **changes: Any) -> PresenceComponent:  # noqa: ANN401  fields of a request
         """Return the part of the same request with some of its fields changed."""
         request = replace(self.request, **changes)
         # Its loss is divided anew.
@@ -239,8 +190,7 @@ class PresenceComponent(PlainComponent):
 
     def column_json(self) -> dict[str, Any]:
         """Return the figures of one value column among several."""
-        # What a δ gains is told of single columns alone.
-        return self.to_json() | {"with_delta": None}
+        return self.to_json()
 
 
 def plan_presence(facts: DeclaredFacts, options: PlanArguments) -> PresenceComponent:

@@ -126,13 +126,8 @@ class MapPrediction:
         return None
 
     @property
-    def traffic_error(self) -> float:
-        """Expected error over all traffic; closed cells are off by the baseline error."""
-        return self.open_traffic * self.error + (1.0 - self.open_traffic) * self.baseline_error
-
-    @property
     def relative_error(self) -> float:
-        """The same as a part of the error of one constant."""
+        """Error over all traffic as a part of one constant's, by which closed cells are off."""
         closed = 1.0 - self.open_traffic
         return self.open_traffic * self.error / self.baseline_error + closed
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from hexveil.accounting import privacy_loss as contributions
 from hexveil.accounting.error_model import WeightedMeanErrorModel
-from hexveil.planning.moment_tables import with_outputs
+from hexveil.planning.allocation import with_outputs
 from hexveil.publishing.estimates.accuracy import accuracy_statement, with_memory
 from hexveil.publishing.estimates.posterior_estimates import (
     adopt_intervals,

@@ -37,7 +37,7 @@ from hexveil.model.statistic_terms import (
     half_bin,
     parse_statistics,
 )
-from hexveil.planning.distribution.distribution_components import MOMENTS, SCORES, SHAPE
+from hexveil.planning.distribution_measures import MOMENTS, SCORES, SHAPE
 from hexveil.publishing.estimates.accuracy import beats_constant
 from hexveil.publishing.kinds import distribution_table as released
 from hexveil.publishing.kinds import guarantee, loss_checks, moment_checks, value_manifest

@@ -40,14 +40,14 @@ from hexveil.mechanisms.distribution.tilt_estimation import (
     tilt_to_means,
 )
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, Term, column_names, half_bin
-from hexveil.planning.distribution.distribution_components import (
+from hexveil.planning.allocation import with_outputs
+from hexveil.planning.distribution_measures import (
     MOMENTS,
     SCORES,
     SHAPE,
     IndicatorPlan,
     weight_variance,
 )
-from hexveil.planning.moment_tables import with_outputs
 from hexveil.publishing.estimates.accuracy import (
     beats_constant,
     count_grades,
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms.stage_data import Outputs
     from hexveil.model.public_metadata import FineBins, ValueLattice
-    from hexveil.planning.distribution.distribution_plan import DistributionComponent
+    from hexveil.planning.distribution_component import DistributionComponent
     from hexveil.planning.moment_component import MomentComponent
 
 

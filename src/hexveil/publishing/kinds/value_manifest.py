@@ -28,16 +28,16 @@ from hexveil.mechanisms.contract import DONE, NoisyTotals
 from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS, BinnedMap
 from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.public_metadata import PublicMetadata
-from hexveil.planning.distribution.distribution_components import (
+from hexveil.planning.allocation import grids_of
+from hexveil.planning.distribution_component import DistributionComponent
+from hexveil.planning.distribution_measures import (
     MOMENTS,
     SCORE_LATTICE,
     SCORES,
     SHAPE,
     score_metadata,
 )
-from hexveil.planning.distribution.distribution_plan import DistributionComponent
 from hexveil.planning.moment_component import MomentComponent
-from hexveil.planning.moment_tables import grids_of
 from hexveil.planning.request import Request
 from hexveil.publishing.components import EPSILONS
 from hexveil.publishing.estimates.decoded_moments import smoothing_statement

@@ -37,7 +37,7 @@ from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.stage_data import CutOff
 from hexveil.model.pair_columns import FactoredWeights
 from hexveil.planning.allocation import CellForecast
-from hexveil.planning.calibration import Trial, least_epsilon
+from hexveil.planning.optimizers.calibration import Trial, least_epsilon
 from hexveil.publishing.estimates.table import name_columns
 from hexveil.publishing.memory.stored_day import (
     EarlierRelease,

@@ -25,7 +25,7 @@ from hexveil.base.rational import to_positive_fraction
 from hexveil.mechanisms import OptimalClipping
 from hexveil.model.occupancy import Occupancy
 from hexveil.planning.allocation import PlanAllocation, PlanningProblem
-from hexveil.planning.calibration import fit_noise
+from hexveil.planning.optimizers.calibration import fit_noise
 from hexveil.planning.optimizers.joint import (
     SAFETY_MARGIN,
     bounded_rows,

@@ -51,9 +51,9 @@ INHERITED = ("occupancy", "facts")
 _MISSING = dataclasses.MISSING
 
 
-def plan_folder() -> Any:  # noqa: ANN401  a module
+def saved_plans() -> Any:  # noqa: ANN401  a module
     """Return the module that saves plans: it knows all kinds of parts, so that none imports it."""
-    return importlib.import_module("hexveil.planning.serialization.plan_folder")
+    return importlib.import_module("hexveil.planning.saved_plans")
 
 
 class Coder(NamedTuple):

@@ -144,25 +144,19 @@ def map_problem(problem: PlanningProblem) -> MapProblem:
     Raises
     ------
     InputError
-        If cells have bounds of their own, or other ones than the records were read with.
+        If there are other bounds than the records were read with.
     """
     occupancy, span = problem.occupancy, problem.span
-    if span.min() < span.max():
-        raise _other_bounds()
     if problem.facts is None:
         quantum = to_fraction(float(span[0]), "the width of the bounds") / STUDY_SPAN
         return MapProblem(occupancy, Fraction(0), quantum, STUDY_SPAN)
     lattice = problem.facts.lattice
     if float(lattice.upper - lattice.lower) != float(span[0]):
-        raise _other_bounds()
+        raise InputError(
+            "a mechanism of one cell takes the bounds that the records were read with; leave "
+            "bounds out of the plan, or read the records with others."
+        )
     return MapProblem(occupancy, lattice.lower, lattice.quantum, lattice.span_quanta)
-
-
-def _other_bounds() -> InputError:
-    return InputError(
-        "a mechanism of one cell takes the bounds that the records were read with; leave bounds "
-        "out of the plan, or read the records with others."
-    )
 
 
 def _allocation(

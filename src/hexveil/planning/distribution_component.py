@@ -1,8 +1,7 @@
-"""Plan of statistics of distributions, beside means and variances: one loss over all of them.
+"""Quantiles, shares and histograms as a component of a plan, beside means and variances.
 
-Means and variances keep their own plan. Of the distribution one of three components is planned:
-indicators, for the share beyond a single threshold; ranks, a mean of scores under the released
-shape; or bins of every cell. The pooled shape takes 15 percent of what a distribution costs.
+Means and variances keep their own plan, the distribution has one of three measures
+(planning/distribution_measures.py); one loss is divided between both by their predicted errors.
 
 Neighbours: one unit's values all change within the bounds. Loss of a unit: the sum of its losses in
 all components, which `release` recomputes from the scales that go to the noise library. With a δ it
@@ -12,6 +11,7 @@ is a square of μ, and every component has its own ε at the same δ.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
@@ -21,42 +21,57 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.accounting.error_model import PRIOR_SHARE
-from hexveil.accounting.promise import check_units, of_amount
+from hexveil.accounting.gaussian_composition import to_delta
+from hexveil.accounting.promise import Promise, check_units, of_amount, promised
 from hexveil.base.errors import InputError
-from hexveil.base.rational import decimal_text
+from hexveil.base.rational import decimal_text, to_positive_fraction
+from hexveil.mechanisms.distribution.binned_stage import check_room
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
-from hexveil.model.statistic_terms import Estimator, Quantile, Share, Term, parse_statistics
+from hexveil.model.public_metadata import PublicMetadata
+from hexveil.model.statistic_terms import (
+    Estimator,
+    Quantile,
+    Share,
+    Term,
+    fine_bins,
+    on_lattice,
+    parse_statistics,
+)
 from hexveil.planning.component import (
-    PlainComponent,
+    PlanComponent,
     delta_text,
     edition_text,
     public_json,
     weights_text,
 )
-from hexveil.planning.distribution.distribution_components import (
+from hexveil.planning.distribution_measures import (
     MOMENTS,
-    SCORE_LATTICE,
     AskedDistribution,
     DistributionMeasure,
+    plan_measure,
     score_metadata,
 )
-from hexveil.planning.feasibility.utility_test import StatisticError, shape_errors
+from hexveil.planning.feasibility.utility_test import (
+    StatisticError,
+    default_baseline_error,
+    shape_errors,
+)
+from hexveil.planning.methods import plan_moments
+from hexveil.planning.plan_arguments import PlanArguments, kind_weights
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from hexveil.model.occupancy import Occupancy
-    from hexveil.model.public_metadata import PublicMetadata, ValueLattice
     from hexveil.planning.moment_component import MomentComponent
 
 
-SHAPE_SHARE = Fraction(3, 20)
+KINDS = ("moments", "distribution")
+"""Kinds of statistics that have a weight in the division of ε."""
 USELESS_ERROR = 0.115
 """Predicted error of a share of records from which a map is refused: as much as cells differ."""
 
 
 @dataclass(frozen=True, eq=False)
-class DistributionComponent(PlainComponent):
+class DistributionComponent(PlanComponent):
     """Quantiles, shares or histograms of one value column, perhaps with means beside them.
 
     Attributes
@@ -100,7 +115,6 @@ class DistributionComponent(PlainComponent):
     kind: ClassVar[str] = "distributions"
     reads_bins: ClassVar[bool] = True
     saved_as: ClassVar[str] = "DistributionPlan"
-    has_epsilon: ClassVar[bool] = True
     smoothing_trouble: ClassVar[str] = (
         "smoothed goes with means and variances alone: quantiles and shares are estimated from "
         "all cells together anyway; request raw alone."
@@ -127,32 +141,18 @@ class DistributionComponent(PlainComponent):
             if isinstance(term, Share):
                 term.edge(self.facts.lattice)
         check_units(self.delta, self.occupancy.n_users)
-        self._check_part(self.moment_plan, self.moments, self.facts.lattice)
-        if self.score_plan is not None:
-            self._check_part(self.score_plan, ("mean",), SCORE_LATTICE)
-        self._check_component()
-        if self.epsilon > self.requested_epsilon:
-            raise InputError("its loss is above the epsilon that it was asked for.")
-
-    def _check_component(self) -> None:
-        """Refuse parts of ε, prices, a share and an error of one median that no plan has."""
+        asked = () if self.moment_plan is None else self.moment_plan.statistics
+        scored = ("mean",) if self.score_plan is None else self.score_plan.statistics
+        if asked != self.moments or scored != ("mean",):
+            raise InputError("its means and variances are not those that were asked for.")
         component, half_span = self.component, float(self.facts.lattice.span) / 2
         if self.baseline_error is not None and not 0 < self.baseline_error <= half_span:
             raise InputError("its baseline error is not above 0, or above half the bounds.")
         component.check_against(self.terms, self.occupancy)
         if min([*self.weights.values(), self.requested_epsilon, *component.epsilons]) <= 0:
             raise InputError("a weight or a part of its epsilon is not above 0.")
-
-    def _check_part(
-        self, part: MomentComponent | None, statistics: tuple[str, ...], lattice: ValueLattice
-    ) -> None:
-        """Refuse a plan of a part for other statistics, bounds or records."""
-        if (() if part is None else part.statistics) != statistics:
-            raise InputError("its means and variances are not those that were asked for.")
-        if part is not None and (part.facts is None or part.facts.lattice != lattice):
-            raise InputError("its means or scores have other bounds.")
-        if part is not None and part.occupancy.fingerprint != self.occupancy.fingerprint:
-            raise InputError("its means or scores were made for other records.")
+        if self.epsilon > self.requested_epsilon:
+            raise InputError("its loss is above the epsilon that it was asked for.")
 
     def fixed(self) -> dict[tuple[str, ...], Any]:
         """Return by path all fields that are no decisions."""
@@ -201,11 +201,6 @@ class DistributionComponent(PlainComponent):
         """Refuse means and variances that do not fit 64 bits."""
         if self.moment_plan is not None:
             self.moment_plan.refuse_undrawable()
-
-    @property
-    def judged_error(self) -> tuple[str, float]:
-        """Average error of a share."""
-        return "share", self.component.share_error
 
     @property
     def relative_error(self) -> float:
@@ -322,14 +317,24 @@ class DistributionComponent(PlainComponent):
 
     def component_epsilons(self) -> dict[str, float]:
         """Return the largest loss of a unit in each component, at `delta`."""
-        return {
-            component.name: self.part_loss(float(component.plan.losses().max(initial=0.0)))
+        booked = {
+            component.name: Fraction(float(component.plan.losses().max(initial=0.0)))
             for component in self.stages().components
         }
+        return {name: float(of_amount(one, self.delta).epsilon) for name, one in booked.items()}
 
-    def part_loss(self, booked: float) -> float:
-        """Return the booked loss of a part alone, rounded up."""
-        return float(of_amount(Fraction(booked), self.delta).epsilon)
+    def alternative(self, **changes: Any) -> DistributionComponent:  # noqa: ANN401  fields of a request
+        """Return the component of the same request with some of its options changed."""
+        options: dict[str, Any] = {
+            "statistics": self.statistics,
+            "epsilon": self.requested_epsilon,
+            "weights": self.weights if self.moments else None,
+            "estimator": self.requested_estimator,
+            "delta": self.delta or None,
+            "baseline_error": self.baseline_error,
+            "edition": self.edition,
+        }
+        return plan_distribution(self.facts, PlanArguments(**options | changes))
 
     def stages(self) -> CombinedStages:
         """Return the stages of all components."""
@@ -341,3 +346,70 @@ class DistributionComponent(PlainComponent):
         if self.moment_plan is not None:
             components = [Component(MOMENTS, self.moment_plan.stages()), *components]
         return CombinedStages.of(components, self.occupancy.n_users)
+
+
+def plan_distribution(
+    facts: Occupancy | PublicMetadata, options: PlanArguments
+) -> DistributionComponent:
+    """Return a plan of quantiles, shares or histograms; see `hexveil.plan`.
+
+    Only public facts enter: occupancy, bounds, thresholds and ε. Nothing is spent.
+
+    Raises
+    ------
+    InputError
+        On a bad argument, or records that were read without bins for these statistics.
+    """
+    if not isinstance(facts, PublicMetadata):
+        raise InputError(
+            "quantiles, shares and histograms are planned for records as read, not for a bare "
+            "occupancy."
+        )
+    moments, named = parse_statistics(options.statistics or ())
+    weights = kind_weights(options.weights, KINDS)
+    if options.weights and not moments:
+        raise InputError("weights divide ε between moments and a distribution; ask for both.")
+    terms, lattice, miss = on_lattice(named, facts.lattice), facts.lattice, None
+    declared: Any = options.baseline_error
+    if declared is not None:
+        lower, upper = (np.array([float(bound)]) for bound in (lattice.lower, lattice.upper))
+        miss = default_baseline_error(lower, upper, declared)
+    assert options.epsilon is not None  # noqa: S101  targets were searched for
+    epsilon = to_positive_fraction(options.epsilon, "epsilon")
+    delta, estimator = to_delta(options.delta), options.estimator or "auto"
+    _check_bins(facts, terms)
+    check_units(delta, facts.occupancy.n_users)
+
+    def moments_at(promise: Promise) -> MomentComponent:
+        asked = PlanArguments(
+            epsilon=promise.planned, delta=delta or None, statistics=moments, baseline_error=miss
+        )
+        return plan_moments(facts, asked)
+
+    whole, share, moment_plan = promised(epsilon, delta), Fraction(1), None
+    if moments:
+        # The distribution's part is that of the least weighted sum of predicted errors.
+        half = whole.part(Fraction(1, 2))
+        error = float(np.mean(moments_at(half).objective_errors()))
+        if moments == ("mean",):
+            error /= float(lattice.span)
+        errors = [error, plan_measure(facts, terms, estimator, half).share_error]
+        share = half.divide([weights[kind] for kind in KINDS], errors)[1]
+        moment_plan = moments_at(whole.part(1 - share))
+    measure = plan_measure(facts, terms, estimator, whole.part(share))
+    return DistributionComponent(
+        facts, moments, terms, epsilon, moment_plan, measure, weights, options.edition,
+        estimator, delta, miss,
+    )  # fmt: skip
+
+
+def _check_bins(facts: PublicMetadata, terms: tuple[Term, ...]) -> None:
+    """Refuse records that were not counted by the bins of these statistics."""
+    needed = fine_bins(facts.lattice, terms)
+    if facts.bins is None or np.setdiff1d(needed.edges, facts.bins.edges).size:
+        texts = ", ".join(repr(term.text) for term in terms)
+        raise InputError(
+            f"the records were not counted by the bins of these statistics; name {texts} in "
+            "statistics when you read them, too."
+        )
+    check_room(facts.occupancy.records_per_user)

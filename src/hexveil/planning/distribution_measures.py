@@ -1,7 +1,8 @@
-"""Components that measure a distribution: indicators, ranks, or bins of every cell.
+"""Measures of a distribution: indicators, ranks, or bins of every cell.
 
-Each has its plan of scores, or its prices and parts of ε; the stages that follow from them; and the
-predicted error of a share of records. A plan with such a component asks it, and not for its kind.
+Indicators are for the share beyond a single threshold, ranks a mean of scores under the released
+shape. Each has its plan of scores, or its prices and parts of ε; the stages that follow from them;
+and the predicted error of a share of records.
 
 **Prices of cells** divide a unit's weight in bins over its cells, by public counts alone. Records
 of a cell weigh their price. At equal prices fleets weigh by their records, and crowded cells get
@@ -19,10 +20,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from hexveil.accounting.promise import PARTS
+from hexveil.accounting.promise import PARTS, Promise, promised
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.distribution.binned_stage import (
+    SUBSTITUTED,
     PricedColumn,
     PricedWeights,
     unit_sizes,
@@ -36,6 +38,9 @@ from hexveil.mechanisms.distribution.shape_statistics import (
     PooledRankScores,
 )
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
+from hexveil.model.statistic_terms import Share
+from hexveil.planning.methods import plan_moments
+from hexveil.planning.plan_arguments import PlanArguments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,10 +48,12 @@ if TYPE_CHECKING:
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
     from hexveil.model.occupancy import Occupancy, Pairs
-    from hexveil.model.statistic_terms import Share, Term
+    from hexveil.model.statistic_terms import Estimator, Term
     from hexveil.planning.moment_component import MomentComponent
 
 MOMENTS, SHAPE, SCORES = "moments", "shape", "scores"
+SHAPE_SHARE = Fraction(3, 20)
+"""Part of what a distribution costs that its pooled shape takes."""
 SCORE_LATTICE = ValueLattice(Fraction(0), Fraction(1), Fraction(1, GRAIN))
 RANK_TO_SHARE = 1.5
 """Change of the share below the median, for one of the mean rank: of a flat shape, tilted."""
@@ -217,6 +224,27 @@ DistributionMeasure: TypeAlias = IndicatorPlan | RankPlan | BinPlan
 def _scored(plan: MomentComponent, scores: BinScores) -> Component:
     """Return the component of mean scores."""
     return Component(SCORES, plan.stages(), scores)
+
+
+def plan_measure(
+    facts: PublicMetadata, terms: tuple[Term, ...], estimator: Estimator, promise: Promise
+) -> DistributionMeasure:
+    """Return the measure of least predicted error within a promise, or of the named estimator."""
+    if estimator == "auto" and len(terms) == 1 and isinstance(terms[0], Share):
+        return IndicatorPlan(_score_plan(facts, promise), terms[0])
+    measures: list[DistributionMeasure] = []
+    shape, rest = (promise.part(share) for share in (SHAPE_SHARE, 1 - SHAPE_SHARE))
+    if estimator != "bins":
+        measures.append(RankPlan(_score_plan(facts, rest), shape.planned))
+    if estimator != "ranks":
+        law = promised(rest.planned, promise.delta).noise(SUBSTITUTED)
+        measures.append(BinPlan(choose_prices(facts.occupancy, law), shape.planned, rest.planned))
+    return min(measures, key=lambda one: one.share_error)
+
+
+def _score_plan(facts: PublicMetadata, promise: Promise) -> MomentComponent:
+    asked = PlanArguments(epsilon=promise.planned, delta=promise.delta or None)
+    return plan_moments(score_metadata(facts), asked)
 
 
 def score_metadata(facts: PublicMetadata) -> PublicMetadata:

@@ -1,1 +1,0 @@
-"""Planning of quantiles, shares and histograms, beside means and variances."""

@@ -1,1 +1,0 @@
-"""Plans as folders and as bytes, and back."""

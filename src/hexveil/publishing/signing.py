@@ -205,10 +205,10 @@ def _read_key(path: Path, *, private: bool) -> Any:  # noqa: ANN401  of an extra
             else serialization.load_pem_public_key(content)
         )
     if not isinstance(key, ed25519.Ed25519PrivateKey if private else ed25519.Ed25519PublicKey):
-        kind, way = "public", f"ask the holder for the file that ends in {PUBLIC_SUFFIX}"
+        kind, remedy = "public", f"ask the holder for the file that ends in {PUBLIC_SUFFIX}"
         if private:
-            kind, way = "private", "hexveil ledger keygen creates one"
-        raise InputError(f"{path} holds no {kind} signing key; {way}.")
+            kind, remedy = "private", "hexveil ledger keygen creates one"
+        raise InputError(f"{path} holds no {kind} signing key; {remedy}.")
     return key
 
 

@@ -20,7 +20,9 @@ import argparse
 import csv
 import hashlib
 import tempfile
+import time
 import warnings
+from collections import Counter
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
@@ -50,6 +52,7 @@ ENDS, ALONE = ("estimate", "low", "high"), ("today", "today_low", "today_high")
 SHOWN = (1, 7, 14, 28, 42)
 MORNING = 9 * 3600
 CLOSED, HALVED = 21, 26
+MONTH, LEAST_DAYS, LEAST_SHARE = 28, 10, 0.7
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,9 @@ class Day:
     truth: Any
     shifts: int
     ranges: str
+    release: hv.Release
+    records: Any
+    seconds: float
 
 
 def publish(folder: Path, asked: argparse.Namespace) -> list[Day]:
@@ -81,11 +87,12 @@ def publish(folder: Path, asked: argparse.Namespace) -> list[Day]:
             select=hv.Select(dates=(day.isoformat(), day.isoformat()), min_users=10),
         )  # fmt: skip
         ledger = hv.Ledger(folder / "ledger.sqlite", dataset="city", budget=1000)
-        history = History(day, tuple(releases))
+        history, begun = History(day, tuple(releases)), time.process_time()
         forecast = forecast_cells(records.public, history) if asked.ranges == "memory" else None
         plan = hv.plan(records, epsilon=asked.epsilon, history=forecast, advise=False)
         release = hv.release(records, plan, ledger=ledger, accept_noise=True, history=history)
         statement = memory_of(release.manifest)
+        seconds = time.process_time() - begun
         if release.memory is None or statement is None:
             continue
         published = unpack(release.memory, places_of(release.table), statement, BOUNDS)
@@ -104,7 +111,8 @@ def publish(folder: Path, asked: argparse.Namespace) -> list[Day]:
             for name, own in alone.items()
         }
         kind = plan.single.allocation.clipping.mode
-        days.append(Day(number, published, columns, truth, statement["changes"], kind))
+        told = (release, pairs.records_per_cell, seconds)
+        days.append(Day(number, published, columns, truth, statement["changes"], kind, *told))
     return days
 
 
@@ -140,6 +148,47 @@ def judge(days: list[Day]) -> list[dict[str, Any]]:
             row[f"width_{name}"] = (high - low).mean()
         rows.append(row)
     return rows
+
+
+def judge_cells(days: list[Day]) -> float:
+    """Return the share of cells whose intervals held on less than 70 % of the second half's days.
+
+    Of cells that have numbers on ten days or more.
+    """
+    held: dict[str, list[bool]] = {}
+    for day in days[len(days) // 2 :]:
+        low, high = day.columns["low"], day.columns["high"]
+        for cell, holds in zip(_cells(day), (low <= day.truth) & (day.truth <= high), strict=True):
+            held.setdefault(cell, []).append(bool(holds))
+    shares = [np.mean(each) for each in held.values() if len(each) >= LEAST_DAYS]
+    return float(np.mean(np.array(shares) < LEAST_SHARE))
+
+
+def judge_month(days: list[Day]) -> dict[str, float]:
+    """Return errors of the averages over the last 28 days and of one constant, and coverage."""
+    month = days[-MONTH:]
+    rolled = hv.roll_up([day.release for day in month]).table
+    totals, counts = Counter[str](), Counter[str]()
+    for day in month:
+        for cell, truth, records in zip(_cells(day), day.truth, day.records, strict=True):
+            totals[cell] += truth * records
+            counts[cell] += records
+    places = zip(rolled["hexagon"].to_pylist(), rolled["slot"].to_pylist(), strict=True)
+    names = [f"{place}|{slot}" for place, slot in places]
+    truth = np.array([totals[name] / counts[name] for name in names])
+    mean, low, high = (rolled[name].to_numpy() for name in ("mean", "mean_low", "mean_high"))
+    return {
+        "month_constant": float(np.abs(truth - np.median(truth)).mean()),
+        "month": float(np.abs(mean - truth).mean()),
+        "covered_month": float(((low <= truth) & (truth <= high)).mean()),
+    }
+
+
+def _cells(day: Day) -> list[str]:
+    """Return place and time of each cell of a day."""
+    slots = day.published.slot.tolist()
+    times = [f"{start // 3600:02}:{start % 3600 // 60:02}" for start in slots]
+    return [f"{place}|{at}" for place, at in zip(day.published.place.tolist(), times, strict=True)]
 
 
 def summarize(rows: list[dict[str, Any]]) -> dict[str, float]:
@@ -213,6 +262,8 @@ def main() -> None:
             )
     made = {"seed": asked.seed, "resolution": asked.resolution, "closed": asked.closed}
     line = made | {"epsilon": asked.epsilon, "ranges": asked.ranges} | summarize(rows)
+    line |= {"cells_below_70": judge_cells(days)} | judge_month(days)
+    print(f"CPU seconds of the last day over the first: {days[-1].seconds / days[0].seconds:.2f}")
     print(line)
     if asked.out is not None:
         is_new = not asked.out.exists()

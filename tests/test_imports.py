@@ -66,7 +66,7 @@ TABLE = {
             ("pyspark", "spark"),
             ("py4j", "spark"),
             ("jinja2", "sql"),
-            ("google", "duckdb/formats/vehicle_positions.py"),
+            ("google", "sources/vehicle_positions.py"),
             ("rich", "progress.py"),
             ("pandas", ""),
             ("polars", ""),
@@ -98,7 +98,6 @@ TABLE = {
             ("jsonschema", "verification/untrusted_files.py"),
             ("duckdb", "verification/untrusted_files.py"),
             ("cryptography", "signing.py"),
-            ("pyogrio", "catalogue/data_files.py"),
         ),
     ),
     # What people see.
@@ -107,7 +106,7 @@ TABLE = {
         ("numpy", "pyarrow", "jinja2", "markupsafe"),
         (
             ("matplotlib", "figure_style.py"),
-            ("matplotlib", "notebook/axes_drawing.py"),
+            ("matplotlib", "notebook.py"),
             ("scipy", "geography/atlas.py"),
         ),
     ),
@@ -129,11 +128,10 @@ PRIVATE_PRESENCE = {
 """Names through which records of private presence can be had."""
 SEES_PRIVATE_PRESENCE = ("records", "publishing", "mechanisms/presence")
 """Rooms that may import them. Planning, accounting, smoothing, report and the rest are public."""
-NOT_AT_TOP = {"geopandas", "pandas", "polars", "matplotlib", "pyogrio"}
+NOT_AT_TOP = {"geopandas", "pandas", "polars", "matplotlib"}
 HEAVY = (
     "duckdb", "opendp", "sqlalchemy", "pandas", "polars", "typer",
     "matplotlib", "scipy", "jsonschema", "pyspark", "cryptography", "google", "geopandas",
-    "pyogrio",
 )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ WORDS = {
     "geopandas": "geopandas",
     "psycopg": "psycopg|postgres",
     "cryptography": "cryptography|signing|signed|signature",
+    "google.transit": "gtfs|google|feeds",
 }
 """What a test file names, or a module that it imports, if it may need a package."""
 ALONE = "not slow and not browser and not install and not server and not site and not portal"

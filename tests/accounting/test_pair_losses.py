@@ -11,6 +11,8 @@ from hexveil.accounting.privacy_loss import (
     bisect_factors,
     clipped_by_caps,
     loss_at,
+    majority_user,
+    threshold_shares,
 )
 from hexveil.mechanisms.looks.clipped_mean import mean_moves, unrounded_mean_moves
 from hexveil.mechanisms.looks.clipped_variance import variance_moves
@@ -198,3 +200,15 @@ def test_the_least_charge_is_that_of_plain_data():
         one, total=np.array([3]), **rates, factor=np.ones(1), loss=0.51, lower_bound=True
     )
     assert fewer[0] < 1.0
+
+
+def test_the_user_of_more_than_half_of_a_cell():
+    """Half of a cell is not more than half of it."""
+    users, records = majority_user(PAIRS, total=TOTAL)
+    assert (users.tolist(), records.tolist()) == ([0, -1, -1], [3, 0, 0])
+
+
+def test_shares_of_thresholds():
+    """Σ min(m, t) / t over a user's cells; a cell of threshold 0 publishes nothing of records."""
+    shares = threshold_shares(PAIRS, threshold=np.array([1, 4, 0])).tolist()
+    assert shares == pytest.approx([1.5, 1.0, 0.5])

@@ -58,7 +58,7 @@ _HIDDEN = (
         "<differences>",
     ),
     # Whether it stands there follows from noisy numbers.
-    (re.compile(r"\s*(Warning )?One number for all cells would do .*? from this map\."), ""),
+    (re.compile(r"\s*(Warning )?One number for the whole map would do .*? from this map\."), ""),
     (re.compile(r'"no_better_than_constant": \[.*?\]', re.DOTALL), "<differences>"),
 )
 ESTIMATED = ("typical_error", "between_cells", "grades", "beats_constant")

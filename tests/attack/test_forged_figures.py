@@ -37,7 +37,7 @@ from hexveil.report.payload import script_json
 from publishing.releases import statements_of
 
 LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
-COMPARED, FEW = ("stac-item.json", "datapackage.json", "cells.csv-metadata.json"), 0.2
+COMPARED, FEW = ("stac-item.json", "datapackage.json"), 0.2
 TEXT = "a text"
 RETYPED = ("deleted", None, "x", [], {}, 0, True, -1.5)
 FREE = {

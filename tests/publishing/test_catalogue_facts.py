@@ -3,7 +3,6 @@
 import json
 import re
 from datetime import UTC, datetime
-from fractions import Fraction
 
 import h3
 import numpy as np
@@ -13,7 +12,7 @@ import pytest
 import hexveil as hv
 from hexveil.publishing import folder
 from hexveil.publishing.catalogue import dcat, metadata_files
-from hexveil.publishing.catalogue.release_description import describe_release, find_coverage
+from hexveil.publishing.catalogue.release_description import find_coverage
 from hexveil.publishing.verification import verify
 from publishing.releases import release_of, seal, statements_of
 
@@ -77,7 +76,6 @@ def test_titles_head_every_description(release, tmp_path):
     assert (manifest["title"], manifest["subtitle"]) == ("Speed at eight", "Surat, one week")
     found = {name: json.loads((made / name).read_text()) for name in metadata_files.NAMES}
     assert found["dcat.jsonld"]["dct:title"]["@value"] == "Speed at eight"
-    assert found["cells.csv-metadata.json"]["dc:title"] == "Speed at eight"
     assert found["schema-org.jsonld"]["name"] == found["datapackage.json"]["title"]
     assert found["stac-item.json"]["properties"]["title"] == "Speed at eight"
     assert found["datapackage.json"]["description"].startswith("Surat, one week. Average")
@@ -193,14 +191,6 @@ def test_a_wrong_fact_is_refused_with_an_example(facts, words):
         hv.Catalogue(**facts)
 
 
-def test_facts_of_a_folder_below_have_its_address():
-    """Only the address changes; without one there is none to change."""
-    below = HOLDER.below("buses/2024-01-01/ab")
-    assert below.base_url == "https://data.example.org/maps/map/buses/2024-01-01/ab/"
-    assert below.publisher == HOLDER.publisher
-    assert hv.Catalogue().below("x") == hv.Catalogue()
-
-
 @pytest.mark.slow
 def test_the_folder_verifies_with_its_facts(release, tmp_path):
     """`verify` recomputes every description; a changed one is found even under a new receipt."""
@@ -222,15 +212,3 @@ def test_the_folder_verifies_with_its_facts(release, tmp_path):
     seal(made)
     # The page has a link to each file.
     assert "stac-item.json is missing." in verify.find_problems(made)
-
-
-def test_column_types_are_those_of_the_csv(release):
-    """Types and formats in Data Package and CSVW read every text of cells.csv."""
-    description = describe_release(release.table, statements_of(release), frozenset({"cells.csv"}))
-    kinds = {column.name: column.kind for column in description.columns}
-    assert kinds["slot"] == kinds["slot_end"] == "datetime"
-    assert (kinds["starts_at_utc"], kinds["users"], kinds["mean_raw"]) == (
-        "instant", "integer", "number",
-    )  # fmt: skip
-    assert description.timeslot == "PT1H"
-    assert Fraction(description.privacy.epsilon) >= release.epsilon

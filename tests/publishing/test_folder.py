@@ -21,7 +21,7 @@ from publishing.setting import manifest_of, plan_of
 MAPPED = {
     "cells.parquet", "cells.csv", "cells.geojson", "report.html", "manifest.json", "README.txt",
     "receipt.json", "dcat.jsonld", "schema-org.jsonld", "datapackage.json",
-    "cells.csv-metadata.json", "stac-item.json",
+    "stac-item.json",
 }  # fmt: skip
 
 

@@ -46,12 +46,12 @@ def test_a_release_says_where_one_number_would_do(tmp_path, protect, statistics)
     alike = released(tmp_path, 0.0, statistics, protect, epsilon="0.5")
     assert alike.no_better_than_constant == tuple(statistics)
     (sentence,) = alike.warnings
-    assert "One number for all cells would do as well" in sentence
+    assert "One number for the whole map would do as well" in sentence
     folder = alike.write(tmp_path / "map")
     assert find_problems(folder) == ()
     for name in ("README.txt", "report.html"):
         text = " ".join((folder / name).read_text("utf-8").split())
-        assert "One number for all cells would do as well" in text
+        assert "One number for the whole map would do as well" in text
     (stated,) = said(folder)["accuracy"]
     assert stated["beats_constant"] is False
     apart = released(tmp_path, 15.0, statistics, protect)

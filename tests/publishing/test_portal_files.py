@@ -4,16 +4,14 @@ The shapes of DCAT-AP come in no package: those below state its mandatory proper
 kinds. With HEXVEIL_DCAT_AP_SHAPES, a folder with the official `.ttl` files, these count as well.
 """
 
-import csv
-import gzip
 import importlib.util
 import json
 import os
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 import hexveil as hv
@@ -45,7 +43,6 @@ SHAPES = """
    sh:property [ sh:path dct:spatial ; sh:class dct:Location ] ;
    sh:property [ sh:path dct:temporal ; sh:class dct:PeriodOfTime ] ;
    sh:property [ sh:path dct:provenance ; sh:class dct:ProvenanceStatement ] ;
-   sh:property [ sh:path dcat:temporalResolution ; sh:datatype xsd:duration ] ;
    sh:property [ sh:path dcat:distribution ; sh:class dcat:Distribution ] .
 [] a sh:NodeShape ; sh:targetClass dcat:Distribution ;
    sh:property [ sh:path dcat:accessURL ; sh:minCount 1 ; sh:nodeKind sh:IRI ] ;
@@ -64,21 +61,21 @@ SHAPES = """
 @pytest.fixture(scope="module")
 def portal_tools():
     """Skip where a validator is not installed; fail where nothing may be skipped."""
-    needed = ("csvw", "frictionless", "pmtiles", "pyogrio", "pyshacl", "pystac", "rdflib")
+    needed = ("frictionless", "pyshacl", "pystac", "rdflib")
     if missing := [name for name in needed if importlib.util.find_spec(name) is None]:
         reason = f"{missing[0]} is not installed: pip install -r requirements/portal.lock"
         (pytest.fail if os.environ.get("HEXVEIL_NO_SKIP") else pytest.skip)(reason)
 
 
-@pytest.fixture(scope="module", params=["map", "bare map", "pooled", "labels"])
+@pytest.fixture(scope="module", params=["map", "bare map", "pooled", "labels", "columns"])
 def folder(request, portal_tools, tmp_path_factory):
     """Return a folder of each kind of release, with the holder's facts and without any."""
     place = tmp_path_factory.mktemp("portal") / "map"
     release = release_of(place, "means", mapped=request.param != "labels")
-    if request.param == "pooled":
-        release = pooled(place)
+    if request.param in ("pooled", "columns"):
+        release = {"pooled": pooled, "columns": several}[request.param](place)
     facts = None if request.param == "bare map" else HOLDER
-    return release.write(place, catalogue=facts, tiles=request.param == "map")
+    return release.write(place, catalogue=facts)
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +104,21 @@ def pooled(place):
     book = hv.Ledger(f"{place}2.sqlite", dataset="buses", budget=100)
     plan = hv.plan(dataset, epsilon=2, advise=False)
     return hv.release(dataset, plan, ledger=book, accept_noise=True)
+
+
+def several(place):
+    """Return a release of two value columns, with empty numbers where one has no such cell."""
+    table = records()
+    delay = pa.array(table["speed"].to_pylist(), mask=np.array(table["speed"]) < 11)
+    both = hv.read(
+        table.append_column("delay", delay), user="bus", value=("speed", "delay"), time="time",
+        bounds=(0, 60), lat="lat", lon="lon", repeats="keep", max_bad_rows=0.5,
+        cells=hv.Cells(7, "1h", "Etc/GMT-1"), select=hv.Select(min_users=14),
+    )  # fmt: skip
+    book = hv.Ledger(f"{place}3.sqlite", dataset="buses", budget=100)
+    made = hv.release(both, hv.plan(both, epsilon=4, advise=False), ledger=book, accept_noise=True)
+    assert made.table["delay_mean_raw"].null_count > 0
+    return made
 
 
 def graph_of(file, address=ADDRESS):
@@ -193,37 +205,7 @@ def test_the_data_package_is_valid(folder):
     report = frictionless.validate(str(folder / "datapackage.json"))
     assert report.valid, report.flatten(["type", "note"])
     (table,) = (task for task in report.tasks if task.name == "cells-csv")
-    (component,) = json.loads((folder / "manifest.json").read_text())["components"]
-    assert table.stats["rows"] == len(component["cells"])
-
-
-def test_a_broken_table_is_not_valid(folder, tmp_path):
-    """A count that is no number is noticed by its declared type."""
-    import frictionless  # noqa: PLC0415  an extra
-
-    copy = shutil.copytree(folder, tmp_path / "map")
-    rows = (copy / "cells.csv").read_text("utf-8").splitlines()
-    columns = next(csv.reader(rows[:1]))
-    fields = next(csv.reader(rows[1:2]))
-    fields[columns.index("users")] = "many"
-    rows[1] = ",".join(f'"{field}"' for field in fields)
-    (copy / "cells.csv").write_text("\n".join(rows) + "\n", "utf-8")
-    report = frictionless.validate(str(copy / "datapackage.json"))
-    assert [error[0] for error in report.flatten(["type"])] == ["type-error"]
-
-
-def test_csvw_is_valid(folder):
-    """The CSVW validator accepts metadata and table without a warning, with typed values."""
-    import csvw  # noqa: PLC0415  an extra
-
-    table = csvw.CSVW(
-        str(folder / "cells.csv"), md_url=str(folder / "cells.csv-metadata.json"), validate=True
-    )
-    assert table.is_valid
-    assert [str(warning.message) for warning in table.warnings] == []
-    first = next(iter(table.tables[0]))
-    assert isinstance(first["users"], int)
-    assert isinstance(first["mean_raw"], float)
+    assert table.stats["rows"] == pa.parquet.read_table(folder / "cells.parquet").num_rows
 
 
 def test_stac_is_valid(folder, archive):
@@ -249,87 +231,3 @@ def test_stac_is_valid(folder, archive):
         item.stac_extensions = []
         item.validate()
         assert item.get_collection().id == "buses"
-
-
-def test_tiles_have_every_cell(portal_tools, tmp_path):
-    """The reader of PMTiles finds tiles whose cells are those of the table, at every zoom."""
-    import pyogrio  # noqa: PLC0415  an extra
-    from pmtiles.reader import MmapSource, Reader, all_tiles  # noqa: PLC0415  an extra
-
-    release = release_of(tmp_path / "map", "means", mapped=True)
-    made = release.write(tmp_path / "map", tiles=True)
-    expected = set(release.table["cell"].to_pylist())
-    with (made / "cells.pmtiles").open("rb") as file:
-        source = MmapSource(file)
-        header = Reader(source).header()
-        found = {zoom: set() for zoom in range(header["min_zoom"], header["max_zoom"] + 1)}
-        for (zoom, *_), data in all_tiles(source):
-            tile = tmp_path / "tile.pbf"
-            tile.write_bytes(gzip.decompress(data))
-            _, table = pyogrio.read_arrow(tile, layer="cells")
-            found[zoom] |= set(table["cell"].to_pylist())
-    assert set(map(frozenset, found.values())) == {frozenset(expected)}
-    west, south, east, north = json.loads((made / "stac-item.json").read_text())["bbox"]
-    for name, degrees in (
-        ("min_lon", west),
-        ("min_lat", south),
-        ("max_lon", east),
-        ("max_lat", north),
-    ):
-        assert header[f"{name}_e7"] / 1e7 == pytest.approx(degrees, abs=0.02)
-
-
-def test_tiles_are_for_large_maps_or_on_request(portal_tools, monkeypatch, tmp_path):
-    """By default they begin at a number of cells; labels have none; without GDAL a line says so."""
-    from hexveil.publishing.catalogue import data_files  # noqa: PLC0415  beside its one use
-
-    table = release_of(tmp_path / "map", "means", mapped=True).table
-    assert not data_files.wants_tiles(table, None)
-    assert data_files.wants_tiles(table, tiles=True)
-    assert not data_files.wants_tiles(table.drop_columns(["hexagon"]), tiles=True)
-    monkeypatch.setattr(data_files, "MIN_CELLS", table.num_rows)
-    assert data_files.wants_tiles(table, None)
-    assert not data_files.wants_tiles(table, tiles=False)
-    monkeypatch.setattr("hexveil.base.optional_packages.is_installed", lambda _: False)
-    monkeypatch.setattr(data_files, "is_installed", lambda _: False)
-    assert not data_files.wants_tiles(table, None)
-    with pytest.raises(hv.InputError, match=r"hexveil\[tiles\]"):
-        data_files.wants_tiles(table, tiles=True)
-
-
-@pytest.mark.slow
-def test_several_value_columns_conform(portal_tools, tmp_path):
-    """The whole is one data set, with empty numbers where a column has no such cell."""
-    import csvw  # noqa: PLC0415  an extra
-    import frictionless  # noqa: PLC0415  an extra
-    import pystac  # noqa: PLC0415  an extra
-    import rdflib  # noqa: PLC0415  an extra
-
-    table = records()
-    delay = pa.array(table["speed"].to_pylist(), mask=np.array(table["speed"]) < 11)
-    both = hv.read(
-        table.append_column("delay", delay), user="bus", value=("speed", "delay"), time="time",
-        bounds=(0, 60), lat="lat", lon="lon", repeats="keep", max_bad_rows=0.5,
-        cells=hv.Cells(7, "1h", "Etc/GMT-1"), select=hv.Select(min_users=14),
-    )  # fmt: skip
-    book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=100)
-    made = hv.release(both, hv.plan(both, epsilon=4, advise=False), ledger=book, accept_noise=True)
-    assert made.table["delay_mean_raw"].null_count > 0
-    folder = made.write(tmp_path / "map", catalogue=HOLDER)
-    hv.verify(folder)
-    graph = graph_of(folder / "dcat.jsonld")
-    assert violations(graph) == ""
-    download = rdflib.Namespace("http://www.w3.org/ns/dcat#").downloadURL
-    files = {str(file).removeprefix(HOLDER.base_url) for file in graph.objects(None, download)}
-    assert {"cells.csv", "cells.parquet", "report.html"} <= files
-    assert all((folder / name).is_file() for name in files)
-    report = frictionless.validate(str(folder / "datapackage.json"))
-    assert report.valid, report.flatten(["type", "note"])
-    described = csvw.CSVW(
-        str(folder / "cells.csv"), md_url=str(folder / "cells.csv-metadata.json"), validate=True
-    )
-    assert described.is_valid
-    assert [str(warning.message) for warning in described.warnings] == []
-    item = pystac.Item.from_file(str(folder / "stac-item.json"))
-    item.stac_extensions = []
-    assert item.validate()

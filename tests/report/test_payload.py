@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hexveil.report.figure_style import GROUNDS, colours_of, palette
+from hexveil.report.figure_style import colours_of, palette
 from hexveil.report.geography import background as module
 from hexveil.report.manifest_view import ManifestView
 from hexveil.report.payload import colour_ends, interval_chart, slot_text, ticks
-from hexveil.report.shown_column import ShownColumn
 from hexveil.report.templates import format_rounded_up
 
 
@@ -44,31 +43,15 @@ def test_marks_of_the_colour_bar_lie_on_it(low, width):
     assert np.ptp(np.diff(marks)) <= slack
 
 
-def test_noise_does_not_stretch_the_colour_scale():
-    """Colours run over what can be read; only if all is noise, over that."""
-    values, grades = np.array([20.0, 30.0, 65.0]), ["good", "caution", "noise"]
-    assert colour_ends(values, grades) == (20.0, 30.0)
-    assert colour_ends(values[2:], grades[2:])[1] > 60
-
-
 @given(st.lists(st.floats(-1e5, 1e5), min_size=1, max_size=8))
 def test_the_colour_scale_holds_every_value(values):
-    """Each value lies within the ends, which differ."""
-    low, high = colour_ends(np.array(values), ["good"] * len(values))
+    """Each value lies within the ends, which differ; noise does not stretch it."""
+    low, high = colour_ends(np.array([*values, 1e9]), [*["good"] * len(values), "noise"])
+    assert high < 1e9
     assert low < high
     slack = 1e-9 * max(1.0, *map(abs, values))
     assert low <= min(values) + slack
     assert high >= max(values) - slack
-
-
-def test_values_that_are_no_number_are_left_blank(city):
-    """A value that is not a number becomes null, which the page shows as a dash."""
-    index = city.table.column_names.index("mean_raw")
-    table = city.table.slice(0, 2).set_column(index, "mean_raw", [[float("nan"), 1.25]])
-    shown = ShownColumn.of(table, city.manifest, table["cell"].to_pylist())
-    data = shown.describe(shown.views[0])
-    assert data["columns"]["value"] == [None, 1.2]
-    assert colour_ends(np.array([np.nan]), ["good"]) == (0.0, 1.0)
 
 
 def context_of(city, lines) -> list:
@@ -76,15 +59,6 @@ def context_of(city, lines) -> list:
     context = {"features": [{"properties": {}, "geometry": geometry}]}
     hexagons = list(dict.fromkeys(city.table["hexagon"].to_pylist()))
     return module.draw_map(hexagons, context, geography=False)["context"]
-
-
-def test_lines_far_away_are_cut_off(city):
-    """Of a line through the map and on to another country only the near stretch is kept."""
-    near = [[72.80 + 0.001 * i, 21.17] for i in range(60)]
-    far = [[73.9 + 0.1 * i, 22.0 + 0.1 * i] for i in range(50)]
-    (kept,) = context_of(city, [near + far])
-    assert 60 <= len(kept) // 2 <= 62
-    assert context_of(city, [far]) == []
 
 
 def test_a_large_context_is_thinned(city, monkeypatch):
@@ -145,34 +119,12 @@ def distance(one: str, other: str, vision: str) -> float:
 @MODES
 @pytest.mark.parametrize("vision", VISION)
 def test_classes_of_one_grade_keep_their_order(mode, vision):
-    """Lightness grows from class to class, whatever the reader's colour vision."""
-    for grade in ("good", "caution"):
-        lightness = [seen(colour, vision)[0] for colour in palette(mode)[grade]]
-        assert all(a + 2 < b for a, b in itertools.pairwise(lightness))
-
-
-@MODES
-@pytest.mark.parametrize("vision", VISION)
-def test_neighbouring_classes_can_be_told_apart(mode, vision):
-    """Two classes side by side differ by several just noticeable differences."""
-    colours = palette(mode)
+    """Lightness grows from class to class, and neighbours differ, whatever the colour vision."""
     for grade, least in (("good", 6), ("caution", 4)):
-        for one, other in itertools.pairwise(colours[grade]):
-            assert distance(one, other, vision) > least
-
-
-@MODES
-def test_uncertain_cells_have_fewer_and_paler_colours(mode):
-    """Cells with caution have half the classes and less chroma, and noise has hardly any."""
-    colours = palette(mode)
-    assert len(colours["good"]) == 2 * len(colours["caution"]) > len(colours["noise"]) == 1
-
-    def chroma(colour):
-        return float(np.hypot(*seen(colour, "normal")[1:]))
-
-    assert max(map(chroma, colours["caution"])) < max(map(chroma, colours["good"]))
-    assert chroma(colours["noise"][0]) < min(map(chroma, colours["caution"]))
-    assert distance(colours["noise"][0], GROUNDS[mode], "normal") > 5
+        colours = palette(mode)[grade]
+        lightness = [seen(colour, vision)[0] for colour in colours]
+        assert all(a + 2 < b for a, b in itertools.pairwise(lightness))
+        assert all(distance(*pair, vision) > least for pair in itertools.pairwise(colours))
 
 
 @MODES
@@ -203,21 +155,11 @@ def test_a_number_has_the_colour_of_its_class(mode):
 def test_bars_are_sorted_and_within_the_axis(wards):
     """The largest value comes first; each dot lies in its bar, each bar on the axis."""
     chart = interval_chart(wards.table, ManifestView.from_manifest(wards.manifest))
-    dots = [bar.dot for bar in chart.bars]
+    dots = [bar["dot"] for bar in chart["bars"]]
     assert dots == sorted(dots, reverse=True)
-    for bar in chart.bars:
-        assert 0 <= bar.start <= bar.dot <= bar.start + bar.width + 0.01 <= 100.03
-    assert chart.bars[0].name.endswith(" · 7")
-
-
-def test_equal_values_do_not_divide_by_zero(wards):
-    """A release in which everything is one number still draws."""
-    table = wards.table.slice(0, 1)
-    for column in ("mean_low", "mean_high"):
-        index = table.column_names.index(column)
-        table = table.set_column(index, column, table["mean_raw"])
-    chart = interval_chart(table, ManifestView.from_manifest(wards.manifest))
-    assert (chart.bars[0].dot, chart.bars[0].width) == (0.0, 0.0)
+    for bar in chart["bars"]:
+        assert 0 <= bar["start"] <= bar["dot"] <= bar["start"] + bar["width"] + 0.01 <= 100.03
+    assert chart["bars"][0]["name"].endswith(" · 7")
 
 
 # ---- Numbers as the page writes them ----
@@ -240,25 +182,9 @@ def test_digits_are_rounded_up(number, text):
     assert format_rounded_up(number) == text
 
 
-@given(st.floats(1e-6, 1e12))
-def test_rounding_up_never_understates(number):
-    """What is written is at least the number and at most a hundredth more."""
-    written = float(format_rounded_up(number).replace(",", ""))
-    assert number * (1 - 1e-9) <= written <= number * 1.0101
-
-
-@pytest.mark.parametrize(("upper", "decimals"), [("65", 1), ("600", 0), ("1", 3), ("90", 1)])
-def test_digits_follow_the_span(city, upper, decimals):
-    """A step shown is fine against the span of the values."""
-    facts = ManifestView.from_manifest({**city.manifest, "bounds": {"lower": "0", "upper": upper}})
-    assert facts.decimals == decimals
-
-
 def test_intervals_are_rounded_outwards(city):
     """An interval as text is never narrower than the interval."""
     facts = ManifestView.from_manifest(city.manifest)
+    assert facts.decimals == 1
     assert facts.interval(1.29, 3.01) == ("1.2", "3.1\u00a0km/h")
     assert facts.amount_up(0.3) == "0.3\u00a0km/h"
-
-
-# ---- What private steps cut averages of users to, in words ----

@@ -11,7 +11,7 @@ from hexveil.mechanisms.presence.presence_decoding import ReleasedMap, noisy_col
 from hexveil.publishing.kinds.presence_table import released_table
 from hexveil.publishing.manifest import grid_section, selection_section
 from hexveil.report import render, shown_column
-from hexveil.report.promise_wording import assumptions, neighbours, not_protected, promise
+from hexveil.report.promise_wording import guarantee_sentences
 
 BOX = (20.9, 52.1, 21.1, 52.3)
 
@@ -37,11 +37,8 @@ def page_of(cells, n_closed, statistics=()):
         "dataset": {"name": "cars", "value": "speed", "value_unit": "km/h", "version": "1"},
         "guarantee": {
             "privacy_unit": "user",
-            "promise": promise("user", plan.epsilon, protect="presence"),
-            "neighbours": neighbours("user", protect="presence"),
-            "assumptions": assumptions("user", protect="presence"),
-            "not_protected": not_protected(protect="presence"),
             "epsilon_spent": "1",
+            **guarantee_sentences("user", plan.epsilon, dropped="none", protect="presence"),
         },
         "bounds": {"lower": "0", "upper": "100", "quantum": "0.001"},
         "grid": grid_section(facts),
@@ -111,7 +108,9 @@ def test_no_count_of_users_or_records_is_on_the_page(mapped):
     assert "the places and the times are exact" not in words
     assert "Whether anybody was in the records is protected." in words
     assert "had one user not been in the records at all" in words
-    assert "(3 cells): too little weight" in words
+    assert re.search(
+        r"Closed \(3 of \d+\): too little weight|</b> \(3 of \d+\): too little weight", words
+    )
 
 
 def test_intervals_are_rounded_outwards(mapped):
@@ -136,7 +135,7 @@ def test_a_cell_whose_upper_end_is_unknown_is_cut_off():
     assert table["quality"].to_pylist() == ["closed", "good", "cut off"]
     assert data["columns"]["quality"] == [4, 0, 2]
     assert "at least 58.0 km/h; the upper end is unknown" in html
-    assert "<b>Cut off</b> (1 cell): at an end of the cell" in html
+    assert "<b>One end unknown</b> (1 of 3): at an end of its clipping range" in html
 
 
 def test_a_closed_cell_shows_no_number_in_a_browser(show, mapped):
@@ -174,10 +173,12 @@ def test_every_statistic_can_be_chosen(show):
     assert "km/h" in value.inner_text()
     page.locator("#statistic").select_option(label="Share below 30 of speed")
     assert value.inner_text() == f"{table['share_below_30'][4].as_py():.3f}"
-    assert caption.inner_text().startswith("Share below 30 of speed per cell.")
+    assert caption.inner_text().startswith("Share below 30 of speed for each hexagon.")
     assert page.locator("#readout .bin").count() == 20
     page.locator("#readout .bin").nth(4).click(force=True)
-    assert caption.inner_text().startswith("Share of speed from 20 to 25\u00a0km/h per cell.")
+    assert caption.inner_text().startswith(
+        "Share of speed from 20 to 25\u00a0km/h for each hexagon."
+    )
     assert value.inner_text() == "0.050"
     assert "20 to 25: 0.050 (0.025 to 0.075)" in page.locator("#readout").inner_html()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

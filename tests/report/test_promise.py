@@ -1,13 +1,7 @@
-"""The promise: true of correlated values, where the old wording was false; one wording everywhere.
-
-The old wording spoke of odds: those on any fact about one bus change by at most e^ε, whatever else
-an attacker knows. The example below refutes it by exact laws.
-"""
+"""The promise: true of correlated values, where a promise on beliefs is false; one wording."""
 
 import contextlib
 import io
-import json
-import re
 from decimal import Decimal
 from fractions import Fraction
 from itertools import combinations
@@ -29,18 +23,13 @@ from hexveil.report.promise_wording import (
     promise,
 )
 from publishing import measuring
+from publishing.releases import release_of
 from publishing.setting import dataset_of
 
 ROOT = Path(__file__).resolve().parents[2]
 BUSES = 100
 SLOW, FAST = 27, 60
 """km/h within bounds of 0 to 65: half of them apart, and 50 km/h between them."""
-OLD = re.compile(
-    r"\bodds\b|\bany fact\b|\beven belief\b|\bnoise was added to every number\b"
-    r"|\bwhatever (?:else )?(?:that person|somebody|an attacker|the attacker|a reader)\b",
-    re.IGNORECASE,
-)
-"""What the old wording said, in the forms that it had."""
 
 
 def line_of_buses(speeds):
@@ -115,9 +104,9 @@ def test_the_promise_names_the_unit_and_the_factor(unit):
     assert said.startswith("Compared with the release that would have been published had")
     assert {"user": "one user", "user-day": "one day", "user-week": "one week"}[unit] in said
     assert said.endswith("differs by a factor of at most 2.72.")
-    assert not OLD.search(said)
     assert "e^ε" in promise(unit)
     assert "the release would be the same" in promise(unit, Fraction(0))
+    assert "differs without a limit" in promise(unit, Fraction(1000))
 
 
 @given(st.integers(0, 700_000))
@@ -135,45 +124,9 @@ def test_factors_in_words_are_rounded_up(factor):
     assert Decimal(factor) <= said <= Decimal(factor) * Decimal("1.0101")
 
 
-def test_a_factor_beyond_all_doubles_is_words():
-    """Where no double holds the factor, the promise says that it has no limit worth naming."""
-    assert "differs without a limit" in promise("user", Fraction(1000))
-    assert factor_words(None) == factor_words(probability_factor(Fraction(1000)))
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        "An attacker's odds on any fact about one bus's readings change by at most 2.72 times",
-        "Whatever somebody believed about the values of one user, seeing the release changes",
-        "whatever else that person knows",
-        "odds change by 2.72 times at most",
-        "Random noise was added to every number that was computed from records",
-        "an even belief becomes 73.2%",
-    ],
-)
-def test_the_old_wording_is_found(said):
-    """The search sees each form of the old wording."""
-    assert OLD.search(said)
-
-
 def flat(text):
     """Return a text on one line, without emphasis."""
     return " ".join(text.replace("**", "").split())
-
-
-PAGES = sorted(
-    str(page.relative_to(ROOT))
-    for pattern in ("*.md", "docs/**/*.md", "docs/**/*.ipynb", "docs/**/*.toml", "website/**/*.py")
-    for page in ROOT.glob(pattern)
-)
-
-
-def test_no_page_has_the_old_wording():
-    """README, docs and notebooks do not speak of odds."""
-    texts = {page: flat((ROOT / page).read_text(encoding="utf-8")) for page in PAGES}
-    found = [(page, text, match) for page, text in texts.items() for match in OLD.finditer(text)]
-    assert [(page, text[m.start() - 60 : m.end() + 60]) for page, text, m in found] == []
 
 
 @pytest.mark.parametrize(
@@ -192,93 +145,26 @@ def test_pages_that_promise_use_the_one_wording(page):
     assert promise() in text
 
 
-RUN = """\
-source = "buses.csv"
-[columns]
-user = "bus"
-value = "speed"
-time = "time"
-[values]
-bounds = [0, 60]
-[cells]
-labels = ["ward"]
-timezone = "UTC"
-[read]
-privacy_unit = "user-day"
-[plan]
-epsilon = 1
-[release]
-out = "map"
-[ledger]
-url = "ledger.sqlite"
-dataset = "buses"
-budget = 2
-"""
-COMMANDS = (
-    "inspect run.toml",
-    "inspect buses.csv --init",
-    "plan run.toml --no-grids",
-    "release run.toml",
-    "verify map",
-    "dossier map",
-    "ledger show ledger.sqlite",
-    "ledger set-budget ledger.sqlite 3 --dataset buses",
-    *(f"{name} --help" for name in ("inspect", "plan", "release", "publish", "ledger", "dossier")),
-)
-WRITTEN = ("map/README.txt", "map/manifest.json", "map/report.html")
-
-
-def printed_by(line):
-    """Return what a command prints; it ends well."""
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-        code = main(line.split())
-    assert code == 0, printed.getvalue()
-    return printed.getvalue()
-
-
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory):
-    """Return all that a person reads of a release: what commands print, and its files."""
-    here = tmp_path_factory.mktemp("promise")
-    rows = [
-        f"{bus},{(7 * bus + hour) % 60},{hour % 3},2024-02-{19 + hour // 24}T{hour % 24:02d}:00:00Z"
-        for bus in range(60)
-        for hour in range(0, 48, 5)
-    ]
-    lines = ["bus,speed,ward,time", *rows]
-    (here / "buses.csv").write_text("\n".join(lines), encoding="utf-8")
-    (here / "run.toml").write_text(RUN, encoding="utf-8")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(here)
-        said = {line: printed_by(line) for line in COMMANDS}
-    said |= {name: (here / name).read_text(encoding="utf-8") for name in WRITTEN}
-    loss = Fraction(json.loads(said["map/manifest.json"])["guarantee"]["epsilon_spent"])
+    """Return what a person reads of a release: dossier, README.txt, manifest and page; its loss."""
+    folder = tmp_path_factory.mktemp("promise") / "map"
+    release = release_of(folder, "means")
+    release.write(folder)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        assert main(["dossier", str(folder)]) == 0
+    said = {name: (folder / name).read_text(encoding="utf-8") for name in WRITTEN}
+    said |= {"dossier": printed.getvalue()}
+    loss = Fraction(release.manifest["guarantee"]["epsilon_spent"])
     return SimpleNamespace(said={name: flat(text) for name, text in said.items()}, loss=loss)
 
 
-@pytest.mark.slow
-def test_no_text_of_a_release_has_the_old_wording(texts):
-    """Commands, files, page, dossier and notice do not speak of odds."""
-    assert {name: OLD.findall(text) for name, text in texts.said.items() if OLD.search(text)} == {}
+WRITTEN = ("README.txt", "manifest.json", "report.html")
 
 
-@pytest.mark.parametrize(
-    "where",
-    [
-        "plan run.toml --no-grids",
-        "release run.toml",
-        "dossier map",
-        *WRITTEN,
-    ],
-)
+@pytest.mark.parametrize("where", ["dossier", *WRITTEN])
 def test_texts_of_a_release_use_the_one_wording(texts, where):
-    """Plan, release, dossier, README.txt, manifest and page have the promise, word for word."""
-    assert promise("user-day", texts.loss) in texts.said[where]
-
-
-@pytest.mark.parametrize("where", ["dossier map", *WRITTEN])
-def test_texts_of_a_release_say_what_is_open(texts, where):
-    """What users have in common can be learned, and users, records, places, times are exact."""
-    assert in_common() in texts.said[where]
-    assert exact_counts() in texts.said[where]
+    """Promise, what users have in common, and what is exact: word for word in each."""
+    for sentence in (promise("user", texts.loss), in_common(), exact_counts()):
+        assert sentence in texts.said[where]

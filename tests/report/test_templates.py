@@ -80,12 +80,13 @@ def test_values_are_escaped_once_and_templates_are_not():
         "page/quality.html",
         {
             "grade": {"name": "good", "cells": 1},
+            "cells": 1,
             "tenth_of_range": "1 <b>",
             "predicts_errors": False,
             "graded_by": "bounds",
         },
     )
-    assert page == "<b>Good</b> (1 cell): bound at most ±1 &lt;b&gt;"
+    assert page == "<b>Good</b> (1 of 1): bound at most ±1 &lt;b&gt;"
     assert templates.render_sentence("promise.txt", "factor", limit="<&>").endswith(" <&>")
 
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, cast
 import typer
 
 from hexveil.base.errors import InputError
-from hexveil.base.optional_packages import require_package
 from hexveil.base.work_share import DRAWS, ESTIMATES, PLANNING, RELEASING, WRITING
 from hexveil.cli import receipts, shared_steps
 from hexveil.cli.output.plan_text import map_rows
@@ -302,7 +301,7 @@ def signer_of(run: Run) -> SigningKey | None:
 
 
 def folder_extras(run: Run, path: str = "") -> dict[str, Any]:
-    """Return the optional inputs of a folder, checked: context, key, page, tiles, facts.
+    """Return the optional inputs of a folder, checked: context, key, page, facts.
 
     Parameters
     ----------
@@ -311,9 +310,7 @@ def folder_extras(run: Run, path: str = "") -> dict[str, Any]:
         Where the folder is, below the address that the run states.
     """
     signer_of(run)
-    if run.release.tiles:
-        require_package("pyogrio", "tiles")
-    names = ("context", "sign", "tiles", "title", "subtitle", "language", "hide_geography")
+    names = ("context", "sign", "title", "subtitle", "language", "hide_geography")
     # Refuses a title that the folder would refuse after the budget is spent.
     FolderOptions(
         title=run.release.title or "",

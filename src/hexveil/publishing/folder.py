@@ -29,8 +29,7 @@ from hexveil.base.arrow_tables import write_csv
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.work_share import WRITING, tell_share
 from hexveil.publishing import receipt, signing
-from hexveil.publishing.catalogue import data_files, metadata_files
-from hexveil.publishing.catalogue.data_files import TILES
+from hexveil.publishing.catalogue import metadata_files
 from hexveil.publishing.catalogue.holder_statements import Catalogue
 from hexveil.publishing.components import column_prefixes, statements, statements_of_whole
 from hexveil.publishing.estimates import places
@@ -61,8 +60,6 @@ class FolderOptions:
         File of the private key that signs the folder.
     catalogue : Catalogue, optional
         Facts for data portals.
-    tiles : bool, optional
-        Requests or declines vector tiles; see `data_files.wants_tiles`.
     title, subtitle : str
         By default those of the manifest, else what is averaged and the name of the data set; on
         one line each.
@@ -81,7 +78,6 @@ class FolderOptions:
     context: str | Path | None = None
     sign: str | Path | None = None
     catalogue: Catalogue | None = None
-    tiles: bool | None = None
     title: str = ""
     subtitle: str = ""
     language: str = "en"
@@ -143,13 +139,13 @@ def write(
     """
     # Key and context are read first: a mistake in either must not leave a folder behind.
     options = options or FolderOptions()
-    signer, tiled = options.signer, data_files.wants_tiles(table, options.tiles)
+    signer = options.signer
     context = None if options.context is None else report.read_context(options.context)
     manifest = with_statements(manifest, options.catalogue, options.stated())
     # What the holder declares can name the period, and hide the geography.
     placed = with_places(table, statements_of_whole(manifest), geography=options.geography)
     with new_folder(folder) as temporary:
-        write_tables(temporary, placed, tiled=tiled)
+        write_tables(temporary, placed)
         write_json(temporary / "manifest.json", manifest)
         if memory is not None:
             (temporary / stored_day.FILE).write_bytes(stored_day.to_bytes(memory))
@@ -200,7 +196,7 @@ def with_statements(
     return manifest | dict(titles or {}) | ({"catalogue": facts} if facts else {})
 
 
-def write_tables(folder: Path, table: pa.Table, *, tiled: bool) -> None:
+def write_tables(folder: Path, table: pa.Table) -> None:
     """Write the table in each format, with outlines where there are hexagons."""
     pa.parquet.write_table(
         places.with_geometry(table), folder / "cells.parquet", compression="zstd"
@@ -212,9 +208,6 @@ def write_tables(folder: Path, table: pa.Table, *, tiled: bool) -> None:
     features = places.geojson(rounded)
     if features is not None and len(features) <= GEOJSON_LIMIT:
         (folder / "cells.geojson").write_bytes(features)
-    tell_share(WRITING, 0.4)
-    if tiled:
-        data_files.write_tiles(table, folder / TILES)
     tell_share(WRITING, 0.55)
 
 

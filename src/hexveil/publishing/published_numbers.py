@@ -247,10 +247,10 @@ class Release:
                 )
             return self._of(column).plot(slot=slot, ax=ax)
         # Loaded here: a release must not wait for what only draws.
-        from hexveil.report.notebook.axes_drawing import draw_axes  # noqa: PLC0415
-        from hexveil.report.notebook.cell_picture import picture_of  # noqa: PLC0415
+        from hexveil.report import notebook  # noqa: PLC0415
 
-        return draw_axes(picture_of(self.table, self._view(), self._plotted(column), slot), ax)
+        picture = notebook.picture_of(self.table, self._view(), self._plotted(column), slot)
+        return notebook.draw_axes(picture, ax)
 
     def plot_histogram(self, cell: str, ax: Axes | None = None) -> Axes:
         """Draw the histogram of one cell with its intervals, and return the axes.
@@ -270,9 +270,9 @@ class Release:
         """
         require_package("matplotlib", "plots")
         # As in plot.
-        from hexveil.report.notebook import axes_drawing  # noqa: PLC0415
+        from hexveil.report import notebook  # noqa: PLC0415
 
-        return axes_drawing.draw_histogram(self.table, self._view(), cell, ax)
+        return notebook.draw_histogram(self.table, self._view(), cell, ax)
 
     def difference(
         self, a: str, b: str, *, statistic: str | None = None, column: str | None = None
@@ -320,7 +320,6 @@ class Release:
         context: str | Path | None = None,
         sign: str | Path | None = None,
         catalogue: Catalogue | None = None,
-        tiles: bool | None = None,
         title: str | None = None,
         subtitle: str | None = None,
         language: str = "en",
@@ -333,14 +332,11 @@ class Release:
         folder : str or Path
             New; an existing folder is never written into.
         context : str or Path, optional
-            GeoJSON file drawn beneath the map; its names of places and streets name the hexagons.
+            GeoJSON file drawn beneath the map; its names of places name the hexagons.
         sign : str or Path, optional
             File of the private key that signs the folder (`hexveil ledger keygen`).
         catalogue : Catalogue, optional
             Publisher, licence and other facts for data portals.
-        tiles : bool, optional
-            Whether to add vector tiles (`cells.pmtiles`); by default for maps of at least 50,000
-            cells, where the extra `tiles` is installed.
         title, subtitle : str, optional
             Of the page and for data portals; by default those of the manifest, else what is
             averaged, and the name of the data set.
@@ -352,13 +348,13 @@ class Release:
         Raises
         ------
         InputError
-            If the folder exists or cannot be made, or the context or the key cannot be read, or
-            tiles are requested without the extra `tiles`, or a title has a line break.
+            If the folder exists or cannot be made, or the context or the key cannot be read, or a
+            title has a line break.
         StorageError
             If writing fails midway; nothing half-written stays.
         """
         names = (title or "", subtitle or "", language, not hide_geography)
-        options = folders.FolderOptions(context, sign, catalogue, tiles, *names)
+        options = folders.FolderOptions(context, sign, catalogue, *names)
         return folders.write(self.table, self.manifest, folder, options, self.memory)
 
     def __repr__(self) -> str:
@@ -370,7 +366,7 @@ class Release:
 
     def _repr_html_(self) -> str:
         """Return the promise, a picture and the first rows for a notebook."""
-        from hexveil.report.notebook.axes_drawing import summarize  # noqa: PLC0415  as in plot
+        from hexveil.report.notebook import summarize  # noqa: PLC0415  as in plot
 
         return "".join(
             summarize(one.table, one._view(), one._plotted(None))  # noqa: SLF001  as above

@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from hexveil.publishing.catalogue.data_files import TILES
 from hexveil.publishing.catalogue.release_description import find_coverage
 from hexveil.publishing.markup import document
 from hexveil.publishing.memory import stored_day
@@ -17,7 +16,6 @@ from hexveil.report.manifest_view import common_unit, describe_repeats, format_h
 from hexveil.report.origin import describe_origin
 from hexveil.report.promise_wording import delta_in_words
 from hexveil.report.templates import in_language
-from hexveil.report.translation import translate_statements
 
 Json = dict[str, Any]
 
@@ -39,8 +37,8 @@ def render_readme(
         Files of the folder.
     """
     with in_language(whole):
-        stated = {name: translate_statements(own) for name, own in statements.items()}
-        return _render(table, translate_statements(whole), stated, names)
+        stated = {name: accuracy_text.translate_statements(own) for name, own in statements.items()}
+        return _render(table, accuracy_text.translate_statements(whole), stated, names)
 
 
 def _render(
@@ -66,7 +64,6 @@ def _render(
         "grid": grid,
         "hexagons": "hexagon" in table.column_names,
         "mapped": "cells.geojson" in names,
-        "tiled": TILES in names,
         "kept": stored_day.FILE in names,
         "dated": find_coverage(table, dict(whole)).start is not None,
         "table_columns": [

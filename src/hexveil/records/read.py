@@ -84,7 +84,8 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         a table: of pandas, polars or Arrow, a polars LazyFrame or a DuckDB relation. Such a query
         runs once, and its result is held in memory: select its columns before. Folders of Parquet
         files that are all named like `ward=7` are a column of text, unless the files have it
-        themselves. JSON may be NGSI-LD entities. With Spark
+        themselves. JSON may be NGSI-LD entities; `.pb` files are snapshots of a GTFS-Realtime
+        feed (extra `gtfs`), whose vehicle positions are the records. With Spark
         also a Spark DataFrame, or the addresses of Parquet files, like `s3://...`; local files
         must then be where every executor finds them, and a table in memory goes through the
         driver.

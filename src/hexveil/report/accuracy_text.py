@@ -1,30 +1,39 @@
-"""Sentences about the accuracy of a release, from the `accuracy` of its manifest.
+"""Sentences about the accuracy of a release, and about clipping.
 
-The rule of the grades and the estimates behind these numbers: docs/understand/estimates.md. The
-sentences themselves: templates/accuracy.txt.
+They come from `accuracy` and the privacy steps of its manifest. The rule of the grades and the
+estimates behind these numbers: docs/understand/estimates.md; clipping:
+docs/understand/clipping-range.md. The sentences: templates/accuracy.txt and templates/clipping.txt.
 
-Sentences about clipping, from the privacy steps of a manifest.
-
-What numbers are about: docs/understand/clipping-range.md. The sentences themselves:
-templates/clipping.txt.
+A manifest is for programs, and English. Its sentences follow from its facts, so those of another
+language are made from these again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 from hexveil.base.rational import to_fraction
 from hexveil.report.manifest_view import noun, unit_of_statistic
-from hexveil.report.templates import format_rounded_up, render_sentence, with_unit
+from hexveil.report.promise_wording import guarantee_sentences
+from hexveil.report.templates import format_rounded_up, in_language, render_sentence, with_unit
 
 Step = Mapping[str, Any]
+Statement = Mapping[str, Any]
 
 FormatNumber = Callable[[float], str]
+FormatAmount = Callable[[float, str], str]
 
 CUT_OFF = "cut off"
 """Grade of a cell whose values may lie beyond the range they were clipped to."""
-_CLIPPING = "clipping.txt"
+GRADES = {"good": "good", "caution": "caution", "cut_off": CUT_OFF, "noise": "noise"}
+"""Quality grades by their keys in a manifest."""
+GOOD_DEVIATIONS, CAUTION_DEVIATIONS = 1.0, 1.75
+"""Largest half width of the interval of a good cell, and of a caution: deviations between cells."""
+MEAN_ABS_NORMAL = 0.7979
+"""Mean absolute value of a normal variable of deviation 1."""
+_CLIPPING, _TEMPLATE = "clipping.txt", "accuracy.txt"
 
 
 def get_step(steps: Sequence[Step], name: str) -> Step | None:
@@ -54,13 +63,15 @@ def get_strategy(steps: Sequence[Step]) -> str | None:
     return None if get_step(steps, "clipping_range") is None else "single_stage"
 
 
-def describe_clipping(steps: Sequence[Step], amount: FormatNumber, *, squares: bool = True) -> str:
-    """Return the averages that a release is about, after clipping.
+def clipping_values(
+    steps: Sequence[Step], amount: FormatNumber, *, squares: bool = True
+) -> dict[str, Any]:
+    """Return strategy, clipped averages and privacy steps for a template; empty without a range.
 
     Parameters
     ----------
     steps : sequence of mapping
-        The manifest's privacy steps, a clipping range among them.
+        The manifest's privacy steps.
     amount : callable
         Formats a number in value units.
     squares : bool
@@ -68,54 +79,49 @@ def describe_clipping(steps: Sequence[Step], amount: FormatNumber, *, squares: b
 
     Examples
     --------
-    >>> describe_clipping([{"step": "clipping_range", "lower": 2.0, "upper": 5.0}], str)
+    >>> step = {"step": "clipping_range", "lower": 2.0, "upper": 5.0, "epsilon": "1", "share": 1}
+    >>> clipping_values([step], str)["clipped_averages"]
     'user averages clipped to 2.0 to 5.0, one range found privately for all cells'
     """
-    return render_sentence(
-        _CLIPPING,
-        "clipped_averages",
-        strategy=get_strategy(steps),
-        steps={step["step"]: step for step in steps},
-        amount=amount,
-        squares=squares,
-    )
-
-
-def describe_steps(steps: Sequence[Step], amount: FormatNumber) -> list[str]:
-    """Return each privacy step under a clipping range, its output and its epsilon."""
-    strategy = get_strategy(steps)
-    cell_stages = get_step(steps, "cell_stages")
+    strategy, cell_stages = get_strategy(steps), get_step(steps, "cell_stages")
+    averages, sentences = "", []
+    if strategy:
+        facts = {"steps": {step["step"]: step for step in steps}, "amount": amount}
+        averages = render_sentence(
+            _CLIPPING, "clipped_averages", strategy=strategy, squares=squares, **facts
+        )
+        # A release clipped to public bounds has a single step, which its epsilon describes already.
+        sentences = [_describe_step(step, strategy, amount) for step in steps]
     if cell_stages is not None:
-        return _describe_cell_stages(cell_stages)
-    if strategy is None:
-        return []
-    # A release clipped to public bounds has a single step, which its epsilon describes already.
-    return [_describe_step(step, strategy, amount) for step in steps]
+        sentences = _describe_cell_stages(cell_stages)
+    return {
+        "strategy": strategy or "",
+        "clipped_averages": averages,
+        "privacy_steps": sentences,
+    }
+
+
+def _epsilon(text: str) -> str:
+    """Return an epsilon rounded up; a stranger's decimal text may be too large for a double."""
+    return format_rounded_up(float(to_fraction(text, "the epsilon of a step")), 4)
 
 
 def _describe_cell_stages(step: Step) -> list[str]:
     """Return the mechanism of the cells, and each kind of stage with its epsilon."""
-
-    def epsilon(text: str) -> str:
-        return format_rounded_up(float(to_fraction(text, "the epsilon of a stage")), 4)
-
-    head = {"mechanism": step["mechanism"], "cell_epsilon": epsilon(step["cell_epsilon"])}
-    sentences = [render_sentence(_CLIPPING, "cell_mechanism", **head)]
-    return sentences + [
-        render_sentence(
-            _CLIPPING,
-            "cell_stage",
-            stage=stage["stage"],
-            cells=f"{stage['cells']:,}",
-            epsilon=epsilon(stage["epsilon"]),
-        )
+    head = {"mechanism": step["mechanism"], "cell_epsilon": _epsilon(step["cell_epsilon"])}
+    stages = [
+        {
+            "stage": stage["stage"],
+            "cells": f"{stage['cells']:,}",
+            "epsilon": _epsilon(stage["epsilon"]),
+        }
         for stage in step["stages"]
     ]
+    sentences = [render_sentence(_CLIPPING, "cell_stage", **stage) for stage in stages]
+    return [render_sentence(_CLIPPING, "cell_mechanism", **head), *sentences]
 
 
 def _describe_step(step: Step, strategy: str, amount: FormatNumber) -> str:
-    # A dossier reads manifests of strangers: their decimal text may be too large for a double.
-    epsilon = float(to_fraction(step["epsilon"], "the epsilon of a step"))
     quantile = float(to_fraction(step.get("quantile", "0"), "the quantile of a step"))
     return render_sentence(
         _CLIPPING,
@@ -124,28 +130,19 @@ def _describe_step(step: Step, strategy: str, amount: FormatNumber) -> str:
         strategy=strategy,
         amount=amount,
         quantile=f"{quantile:.0%}",
-        epsilon=format_rounded_up(epsilon, 4),
+        epsilon=_epsilon(step["epsilon"]),
         share=f"{step['share']:.0%}",
     )
 
 
-def clipping_values(
-    steps: Sequence[Step], amount: FormatNumber, *, squares: bool = True
-) -> dict[str, Any]:
-    """Return strategy, clipped averages and privacy steps for a template; empty without a range."""
-    strategy = get_strategy(steps)
-    return {
-        "strategy": strategy or "",
-        "clipped_averages": describe_clipping(steps, amount, squares=squares) if strategy else "",
-        "privacy_steps": describe_steps(steps, amount),
-    }
-
-
-def describe_known_end(interval: tuple[str, str], unknown: tuple[bool, bool]) -> str:
-    """Return the words for a number that a range cut off, from its interval.
+def describe_known_end(
+    number: str, interval: tuple[str, str], unknown: tuple[bool, bool] = (False, False)
+) -> str:
+    """Return the words for a number with its interval; without it where a range cut it off.
 
     Parameters
     ----------
+    number : str
     interval : pair of str
         Its ends; the upper one with the unit of measure.
     unknown : pair of bool
@@ -153,19 +150,16 @@ def describe_known_end(interval: tuple[str, str], unknown: tuple[bool, bool]) ->
 
     Examples
     --------
-    >>> describe_known_end(("22.0", f"65.0{chr(160)}km/h"), (False, True))
+    >>> describe_known_end("43.0 km/h", ("22.0", f"65.0{chr(160)}km/h"), (False, True))
     'at least 22.0 km/h; the upper end is unknown'
     """
-    low, high = interval
-    unit = high.partition("\u00a0")[2]
-    return render_sentence(
-        "page/known_end.txt",
-        "known_end",
-        low=f"{low} {unit}".strip(),
-        high=high.replace("\u00a0", " "),
-        lower_unknown=unknown[0],
-        upper_unknown=unknown[1],
-    )
+    facts: dict[str, Any] = {"low": interval[0], "high": interval[1]}
+    if not any(unknown):
+        return render_sentence("page/known_end.txt", "known_interval", number=number, **facts)
+    facts["low"] = f"{interval[0]} {interval[1].partition(chr(160))[2]}".strip()
+    facts["high"] = interval[1].replace("\u00a0", " ")
+    facts |= {"lower_unknown": unknown[0], "upper_unknown": unknown[1]}
+    return render_sentence("page/known_end.txt", "known_end", **facts)
 
 
 def describe_cut_off(counts: Sequence[Step], cells: int) -> list[str]:
@@ -186,19 +180,6 @@ def describe_cut_off(counts: Sequence[Step], cells: int) -> list[str]:
         )
         for count in counts
     ]
-
-
-Statement = Mapping[str, Any]
-
-FormatAmount = Callable[[float, str], str]
-
-GRADES = {"good": "good", "caution": "caution", "cut_off": CUT_OFF, "noise": "noise"}
-"""Quality grades by their keys in a manifest."""
-GOOD_DEVIATIONS, CAUTION_DEVIATIONS = 1.0, 1.75
-"""Largest half width of the interval of a good cell, and of a caution: deviations between cells."""
-MEAN_ABS_NORMAL = 0.7979
-"""Mean absolute value of a normal variable of deviation 1."""
-_TEMPLATE = "accuracy.txt"
 
 
 def describe_assumption(basis: str) -> str:
@@ -292,3 +273,32 @@ def _describe(statement: Statement, value_unit: str, amount: FormatAmount) -> st
         grades={key: f"{count:,}" for key, count in statement["grades"].items()},
         assumption=statement["assumption"],
     )
+
+
+def translate_statements(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a manifest with its sentences on guarantee and accuracy in the language it states."""
+    if manifest.get("language", "en") == "en":
+        return manifest
+    stated = manifest["guarantee"]
+    with in_language({}):
+        english = describe_memory()
+    with in_language(manifest):
+        words = guarantee_sentences(
+            stated["privacy_unit"],
+            Fraction(stated["epsilon_spent"]),
+            dropped=(manifest.get("selection") or {}).get("drop_values", "none"),
+            protect=stated["protect"],
+            delta=Fraction(stated.get("delta", 0)),
+            together=manifest.get("columns_together"),
+        )
+        translated = {**manifest, "guarantee": {**stated, **words}}
+        if "accuracy" in manifest:
+            translated["accuracy"] = [_translated(one, english) for one in manifest["accuracy"]]
+        return translated
+
+
+def _translated(statement: Statement, english: str) -> Statement:
+    if "assumption" not in statement:
+        return statement
+    memory = f" {describe_memory()}" * statement["assumption"].endswith(english)
+    return {**statement, "assumption": describe_assumption(statement["basis"]) + memory}

@@ -103,19 +103,13 @@ class ComparableNumbers(ReadOnlyArrays):
     def columns(self) -> dict[str, list[Any] | None]:
         """Return the columns that the page's script computes differences from."""
         numbers = {"number": self.number, "below": self.below, "above": self.above}
-        has_bias = bool(np.nansum(self.bias))
         columns: dict[str, list[Any] | None] = {
             name: [float(number) if np.isfinite(number) else None for number in column]
             for name, column in (numbers | {"bias": self.bias}).items()
         }
         # What all cells have in common is left out, also for the statistic chosen before.
-        used = None if self.is_used.all() else self.is_used.astype(int).tolist()
-        return columns | ({} if has_bias else {"bias": None}) | {"used": used}
-
-    def rule(self) -> dict[str, Any]:
-        """Return the facts of the rule for the page's script, beside the columns."""
-        largest = self.largest if np.isfinite(self.largest) else None
-        return {"largest": largest}
+        columns["used"] = None if self.is_used.all() else self.is_used.astype(int).tolist()
+        return columns if np.nansum(self.bias) else columns | {"bias": None}
 
     def differ(self, first: Ints, second: Ints) -> tuple[Floats, Floats, Floats, Bools]:
         """Return the differences of pairs of cells, by their rows: the first minus the second.

@@ -1,8 +1,9 @@
 """The page of a roll-up or a comparison: that of a release, with its own sentences.
 
 Changes that were told run from blue to orange in six classes about 0. Those that cannot be told are
-left blank and hatched, so that a map cannot show a change that its numbers do not. Page, README.txt
-and command have the sentences in common.
+left blank and hatched, so that a map cannot show a change that its numbers do not. A roll-up of
+hexagons by the day of the week has the hours of the week as timeslots: a tapped hexagon shows its
+week. Page, README.txt and command have the sentences in common.
 """
 
 from __future__ import annotations
@@ -17,8 +18,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from hexveil.base import hexagons
 from hexveil.model.cells import slot_seconds
-from hexveil.report.manifest_view import ManifestView, noun, numbers_of, unit_of_statistic
+from hexveil.report.manifest_view import (
+    ManifestView,
+    noun,
+    numbers_of,
+    spoken_value,
+    unit_of_statistic,
+)
 from hexveil.report.page import frame_values, page_labels
 from hexveil.report.payload import (
     Timeslots,
@@ -36,6 +44,7 @@ from hexveil.report.templates import render_sentence, render_template, with_unit
 
 Json = dict[str, Any]
 
+TEXTS = "derived.txt"
 _OF_CHANGES = ("quality", "lowest", "highest", "not_published")
 """Labels that have other words on the page of a comparison."""
 _VERDICTS, _GRADES = ("higher", "lower", "cannot be told"), ("good", "caution", "noise")
@@ -54,19 +63,12 @@ class DerivedView(ManifestView):
     ----------
     title : str
         What is shown.
+    slots : tuple
+        See `derived_slots`.
     """
 
     title: str = ""
-
-    @classmethod
-    def of(cls, statement: Mapping[str, Any], title: str) -> DerivedView:
-        """Build from a statement."""
-        sources = [statement[side] for side in (*_SIDES, "source") if side in statement]
-        view = cls.from_manifest(
-            {"guarantee": {"privacy_unit": "", "promise": ""}, "plan": {}, **statement}
-        )
-        names = dict.fromkeys(source["dataset"] for source in sources)
-        return replace(view, title=title, shown=statement["statistic"], name=" \u2192 ".join(names))
+    slots: Timeslots = ([], [], None)
 
     @property
     def heading(self) -> str:
@@ -103,9 +105,8 @@ class DerivedView(ManifestView):
 
     def cell_names(self, table: pa.Table) -> list[str]:
         """Return the labels of each cell, or its timeslot."""
-        labels = _labels(table, self).values()
-        _, texts, slot = derived_slots(table, self.manifest["grid"].get("timeslot"))
-        return [" \u00b7 ".join(parts) for parts in zip(*labels, strict=True)] or [
+        labels, (_, texts, slot) = _labels(table, self).values(), self.slots
+        return [" \u00b7 ".join(texts) for texts in zip(*labels, strict=True)] or [
             texts[number] for number in slot or ()
         ]
 
@@ -143,8 +144,17 @@ def render_derived(
     files : sequence of str
         Names of files beside the page, which it offers.
     """
-    texts = template_values(table, statement)
-    view = DerivedView.of(statement, texts["heading"])
+    texts, table = template_values(table, statement), _mapped(table)
+    view = DerivedView.from_manifest(
+        {"guarantee": {"privacy_unit": "", "promise": ""}, "plan": {}, **statement}
+    )
+    view = replace(
+        view,
+        title=texts["heading"],
+        shown=statement["statistic"],
+        name=texts["releases"],
+        slots=derived_slots(table, statement["grid"].get("timeslot")),
+    )
     data, grades = _payload(table, view, context), view.grades(table)
     half_width = float(np.median(view.half_widths(table)))
     values = texts | {
@@ -174,6 +184,19 @@ def render_derived(
     return render_template("report.html", values)
 
 
+def _mapped(table: pa.Table) -> pa.Table:
+    """Return the table with hexagons by their name where a roll-up by days lists them as places."""
+    names = table["place"].to_pylist() if "days" in table.column_names else ["bus 7"]
+    try:
+        resolution = hexagons.resolution_of(int(names[0], 16))
+    except ValueError:
+        return table
+    if not all(hexagons.is_name(name, resolution) for name in set(names)):
+        return table
+    renamed = {"place": "hexagon", "time": "slot"}
+    return table.rename_columns([renamed.get(name, name) for name in table.column_names])
+
+
 def _payload(table: pa.Table, view: DerivedView, context: Json | None) -> Json:
     """Return everything that the page's scripts need."""
     grades, labels = view.grades(table), _labels(table, view)
@@ -182,6 +205,8 @@ def _payload(table: pa.Table, view: DerivedView, context: Json | None) -> Json:
     )
     data = shown.describe(view, compares=False)
     del data["value"]["limits"]
+    words = page_labels()
+    words["bound"] = words.pop("interval_half_width")
     if view.is_change:
         # 0 is the middle of the scale, and a release that changed nowhere still has one.
         value, is_sure = view.shown_numbers(table), np.isin(grades, _SURE)
@@ -189,24 +214,15 @@ def _payload(table: pa.Table, view: DerivedView, context: Json | None) -> Json:
         largest = max(abs(ends[0]), abs(ends[1]), 10.0**-view.decimals)
         data["colour"] = {"low": -largest, "high": largest}
         data["value"]["name"] = "Change"
+        words |= {name: words.pop(f"change_{name}") for name in _OF_CHANGES}
     data["value"]["signed"] = view.is_change
     extras, lines = _extras(table, view)
     data["columns"] |= {f"label:{name}": texts for name, texts in labels.items()}
     data["columns"] |= {extra["key"]: _rounded(table, extra) for extra in extras}
-    slots = derived_slots(table, view.manifest["grid"].get("timeslot"))
     # Slots in which most can be told come first, as those with most good cells do.
     quality = [0 if grade in _SURE else 3 for grade in grades]
-    frame = frame_data(table, slots, list(labels), quality, "", context, geography=True)
-    return data | frame | {"extras": extras, "lines": lines, "text": _words(view)}
-
-
-def _words(view: DerivedView) -> dict[str, str]:
-    """Return the words of the page's scripts."""
-    labels = page_labels()
-    labels["bound"] = labels.pop("interval_half_width")
-    if view.is_change:
-        labels |= {name: labels.pop(f"change_{name}") for name in _OF_CHANGES}
-    return labels
+    frame = frame_data(table, view.slots, list(labels), quality, "", context, geography=True)
+    return data | frame | {"extras": extras, "lines": lines, "text": words}
 
 
 def _extras(table: pa.Table, view: DerivedView) -> tuple[list[Json], list[str]]:
@@ -215,7 +231,7 @@ def _extras(table: pa.Table, view: DerivedView) -> tuple[list[Json], list[str]]:
     count = next((name for name in ("records", "weight") if name in names), "")
     counts = [count] if count else []
     if not view.is_change:
-        heading = "Released cells" if count == "records" else "Open cells"
+        heading = "Released numbers" if count == "records" else "Open places"
         weights = [extra_column(name, name.capitalize(), spare=True) for name in counts]
         return [extra_column("cells", heading, spare=True), *weights], [_COUNTS[count]]
     numbers = [
@@ -261,6 +277,15 @@ def derived_slots(table: pa.Table, timeslot: str | None) -> Timeslots:
         Of the first release in a comparison; texts have both.
     slot : list of int or None
     """
+    if "days" in table.column_names and "hexagon" in table.column_names:
+        days, times = column_texts(table, "days") or [], column_texts(table, "slot")
+        # Rows begin with the first day.
+        order = {day: f"{number}" for number, day in enumerate(dict.fromkeys(days))}
+        times = times or [""] * len(days)
+        names = [f"{order[day]}{day} {time}".strip() for day, time in zip(days, times, strict=True)]
+        starts, slot = code_texts(names, in_order=True)
+        starts = [start[1:] for start in starts]
+        return starts, starts, slot
     sides = [name for name in ("slot", "slot_before", "slot_after") if name in table.column_names]
     if not sides or timeslot is None:
         return [], [], None
@@ -272,8 +297,7 @@ def derived_slots(table: pa.Table, timeslot: str | None) -> Timeslots:
         [slot_text(name, _slot_end(name, seconds)) for name in (start, other[start])]
         for start in starts
     ]
-    texts = [render_sentence(TEXTS, "slot_change", before=span[0], after=span[1]) for span in spans]
-    return starts, texts, slot
+    return starts, [" \u2192 ".join(dict.fromkeys(span)) for span in spans], slot
 
 
 def _slot_end(start: str, seconds: int) -> str:
@@ -289,72 +313,78 @@ def _slot_end(start: str, seconds: int) -> str:
     return (moment + timedelta(seconds=seconds)).strftime("%H:%M" if pooled else "%Y-%m-%dT%H:%M")
 
 
-TEXTS = "derived.txt"
-
-
 def template_values(table: pa.Table, statement: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of the sentences about a table and its statement."""
-    kind, dataset = statement["kind"], statement["dataset"]
-    unit = dataset["value_unit"] or ""
+    kind, dataset, statistic = statement["kind"], statement["dataset"], statement["statistic"]
     roles = (
         {"First": "before", "Second": "after"} if kind == "comparison" else {"Release": "source"}
     )
-    values: dict[str, Any] = {
+    releases = [statement[name] for name in roles.values()]
+    periods = [
+        f"{role}: {release['period']}" if len(roles) > 1 else release["period"]
+        for role, release in zip(roles, releases, strict=True)
+    ]
+    publishers = dict.fromkeys(name for release in releases if (name := release["publisher"]))
+    names = _release_names(releases)
+    values = {
         "heading": render_sentence(
-            TEXTS, "heading", kind=kind, statistic=noun(statement["statistic"]),
-            value=dataset["value"], of_units=statement["statistic"] == "users",
+            TEXTS,
+            "heading",
+            kind=kind,
+            statistic=noun(statistic),
+            value=spoken_value(dataset),
+            of_units=statistic == "users",
+            days=len(statement.get("releases", ())),
+            by=statement.get("by", ""),
         ),
-        "unit": unit_of_statistic(statement["statistic"], unit),
+        "releases": " \u2192 ".join(names),
+        "first": names[0],
+        "second": names[-1],
+        "unit": unit_of_statistic(statistic, dataset["value_unit"] or ""),
         "cells": table.num_rows,
         "cost": render_sentence(TEXTS, "cost", kind=kind),
         "covers": statement["covers"],
         "not_covered": statement.get("not_covered", ""),
         "sources": [
-            render_sentence(TEXTS, "source", role=role, identity=statement[name])
-            for role, name in roles.items()
+            render_sentence(TEXTS, "source", role=role, identity=release)
+            for role, release in zip(roles, releases, strict=True)
         ],
-        "origin": _origin([statement[name] for name in roles.values()], list(roles)),
+        # Periods and publishers, under the title.
+        "origin": {
+            "period": "; ".join(periods),
+            "brief_period": "",
+            "publisher": "; ".join(publishers),
+        },
         "verdicts": "",
         "discoveries": "",
         "pairing": "",
-    }  # fmt: skip
+    }
     return values | (_comparison_values(statement) if kind == "comparison" else {})
 
 
-def _origin(identities: Sequence[Mapping[str, Any]], roles: Sequence[str]) -> dict[str, str]:
-    """Return the lines under the title: periods and publishers of the releases."""
-    names = [f"{role}: " if len(roles) > 1 else "" for role in roles]
-    periods = [
-        f"{name}{identity['period']}" for name, identity in zip(names, identities, strict=True)
-    ]
-    publishers = dict.fromkeys(
-        identity["publisher"] for identity in identities if identity["publisher"]
-    )
-    return {"period": "; ".join(periods), "brief_period": "", "publisher": "; ".join(publishers)}
+def _release_names(releases: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a name of each release: its data set, and in a comparison its period or request."""
+    if len(releases) == 1:
+        return [releases[0]["dataset"]]
+    names = [f"{entry['dataset']}, {entry.get('brief_period', '')}" for entry in releases]
+    if len({*names}) < len(names) or any(name.endswith(", ") for name in names):
+        return [f"{entry['dataset']}, request {entry['request'][:8]}" for entry in releases]
+    return names
 
 
 def _comparison_values(statement: Mapping[str, Any]) -> dict[str, str]:
     counts, cells = statement["verdicts"], statement["cells"]
+    changes = {
+        "higher": counts["higher"],
+        "lower": counts["lower"],
+        "unclear": counts["cannot be told"],
+    }
+    rate = f"{100 * statement['false_discovery_rate']:.3g} percent"
+    facts = {"procedure": statement["procedure"], "rate": rate}
+    pairs = {name: cells[name] for name in ("only_before", "only_after")}
+    pairs |= {"days": statement["days_between"], "of_maps": "model" in statement}
     return {
-        "verdicts": render_sentence(
-            TEXTS,
-            "verdict_counts",
-            higher=counts["higher"],
-            lower=counts["lower"],
-            unclear=counts["cannot be told"],
-        ),
-        "discoveries": render_sentence(
-            TEXTS,
-            "discoveries",
-            procedure=statement["procedure"],
-            rate=f"{100 * statement['false_discovery_rate']:.3g} percent",
-        ),
-        "pairing": render_sentence(
-            TEXTS,
-            "pairing",
-            days=statement["days_between"],
-            only_before=cells["only_before"],
-            only_after=cells["only_after"],
-            of_maps="model" in statement,
-        ),
+        "verdicts": render_sentence(TEXTS, "verdict_counts", **changes),
+        "discoveries": render_sentence(TEXTS, "discoveries", **facts),
+        "pairing": render_sentence(TEXTS, "pairing", **pairs),
     }

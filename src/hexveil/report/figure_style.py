@@ -26,10 +26,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hexveil.base.arrays import Bools, Floats
 from hexveil.base.optional_packages import require_package
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.cm import ScalarMappable
     from matplotlib.figure import Figure
 
 
@@ -228,3 +230,85 @@ def _steps(colours: list[str]) -> str:
         for number, colour in enumerate(colours)
     ]
     return f"linear-gradient(to right, {', '.join(stops)})"
+
+
+INK = "#4b535b"
+_SIGNS = {"caution": "", "cut off": "^", "noise": "x"}
+"""Marks of the grades that a legend explains."""
+_MAX_MARK_AREA = 22.0
+"""Of a mark, in square points; marks of small hexagons are smaller."""
+_MANY = 400
+"""Hexagons from which on marks become smaller."""
+
+
+def add_hexagons(
+    axes: Axes,
+    outlines: Sequence[Any],
+    *,
+    values: Floats,
+    grades: Sequence[str],
+    scale: tuple[float, float],
+    lies_above: Bools,
+) -> None:
+    """Draw hexagons in the colours of their numbers, each with the mark of its grade.
+
+    Parameters
+    ----------
+    axes : matplotlib.axes.Axes
+    outlines : sequence of array-like, shape (n_corners, 2)
+    values : ndarray of float, shape (n_cells,)
+    grades : sequence of str
+    scale : tuple of float
+    lies_above : ndarray of bool, shape (n_cells,)
+        Whether a cell that is cut off may have a larger true number than the one shown.
+    """
+    from matplotlib.collections import PolyCollection  # noqa: PLC0415  an extra
+
+    fills = colours_of(values, grades, scale)
+    axes.add_collection(
+        PolyCollection(list(outlines), facecolors=fills, edgecolors="white", linewidths=0.6)
+    )
+    middle = np.array([(np.max(ring, axis=0) + np.min(ring, axis=0)) / 2 for ring in outlines])
+    area, grade = _MAX_MARK_AREA * min(1.0, _MANY / max(1, len(fills))), np.array(grades)
+    # A cross has no face.
+    cross: dict[str, Any] = {"c": INK}
+    hollow: dict[str, Any] = {"facecolors": "none", "edgecolors": INK}
+    for sign, has_sign, colours in (
+        ("x", grade == "noise", cross),
+        ("^", (grade == "cut off") & lies_above, hollow),
+        ("v", (grade == "cut off") & ~lies_above, hollow),
+    ):
+        if has_sign.any():
+            east, north = middle[has_sign].T
+            axes.scatter(east, north, s=area, marker=sign, linewidths=0.8, zorder=3, **colours)
+
+
+def colour_scale(scale: tuple[float, float]) -> ScalarMappable:
+    """Return the content of a colour bar: the classes of good cells from end to end."""
+    from matplotlib.cm import ScalarMappable  # noqa: PLC0415  an extra
+    from matplotlib.colors import BoundaryNorm, ListedColormap  # noqa: PLC0415
+
+    colours = palette("light")["good"]
+    classes = ListedColormap(colours)
+    return ScalarMappable(BoundaryNorm(np.linspace(*scale, len(colours) + 1), classes.N), classes)
+
+
+def legend_entries(grades: Sequence[str]) -> dict[str, Any]:
+    """Return the entries of those grades that are present, as arguments of `legend`; or none."""
+    from matplotlib.legend_handler import HandlerTuple  # noqa: PLC0415  an extra
+    from matplotlib.lines import Line2D  # noqa: PLC0415
+    from matplotlib.patches import Patch  # noqa: PLC0415
+
+    present, handles = [grade for grade in _SIGNS if grade in grades], {}
+    for grade in present:
+        entry: tuple[Any, ...] = tuple(
+            Patch(facecolor=colour) for colour in palette("light")[grade]
+        )
+        if _SIGNS[grade]:
+            sign = Line2D([], [], color=INK, marker=_SIGNS[grade], markersize=4.5, linestyle="none")
+            sign.set_markerfacecolor("none")
+            entry = (*entry, sign)
+        # Colours stand side by side, and the triangle beside them; the cross lies on its colour.
+        handles[entry] = HandlerTuple(ndivide=1 if grade == "noise" else None, pad=0)
+    entries = {"handles": [*handles], "labels": present, "handler_map": handles}
+    return entries if present else {}

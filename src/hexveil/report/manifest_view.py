@@ -143,20 +143,10 @@ class ManifestView:
         return [" \u00b7 ".join(pieces) for pieces in zip(*texts, strict=True)]
 
     @property
-    def repeats(self) -> str:
-        """How records of one user and time were counted; "" where there is nothing to tell."""
-        return describe_repeats(self.manifest)
-
-    @property
     def accuracy(self) -> Mapping[str, Any]:
         """The manifest's statement on the accuracy of the statistic shown; empty without one."""
         statements = self.manifest.get("accuracy") or ()
         return next((entry for entry in statements if entry["statistic"] == self.statistic), {})
-
-    @property
-    def clipping_range(self) -> Mapping[str, Any] | None:
-        """The clipping range that was found privately; None if there is none."""
-        return next((step for step in self.steps if step["step"] == "clipping_range"), None)
 
     @property
     def steps(self) -> tuple[Mapping[str, Any], ...]:
@@ -168,16 +158,15 @@ class ManifestView:
     @classmethod
     def from_manifest(cls, manifest: Mapping[str, Any]) -> Self:
         """Build from the statements of a value column."""
-        dataset, guarantee, bounds = (
-            manifest[section] for section in ("dataset", "guarantee", "bounds")
-        )
+        dataset, guarantee = manifest["dataset"], manifest["guarantee"]
+        lower, upper = (float(to_fraction(manifest["bounds"][end], end)) for end in _LATTICE[:2])
         return cls(
             manifest=manifest,
             name=str(dataset.get("name") or ""),
             value=spoken_value(dataset),
             value_unit=str(dataset.get("value_unit") or ""),
-            lower=float(to_fraction(bounds["lower"], "lower bound")),
-            upper=float(to_fraction(bounds["upper"], "upper bound")),
+            lower=lower,
+            upper=upper,
             unit=str(guarantee["privacy_unit"]),
             promise=str(guarantee["promise"]),
             label_columns=tuple(manifest["grid"].get("columns") or ()),
@@ -230,11 +219,9 @@ class ManifestView:
             return None
         bounds = self.manifest["bounds"]
         lower, upper, quantum = (to_fraction(bounds[entry], entry) for entry in _LATTICE)
-        lattice = ValueLattice.of((lower, upper), quantum)
+        edges = [0, *histogram.edges(ValueLattice.of((lower, upper), quantum)).tolist()]
         number = column_names(histogram).index(self.statistic)
-        ends = [0, *histogram.edges(lattice).tolist()]
-        start, end = (float(lower + end * quantum) for end in ends[number : number + 2])
-        return start, end
+        return float(lower + edges[number] * quantum), float(lower + edges[number + 1] * quantum)
 
     @property
     def unit_text(self) -> str:
@@ -278,12 +265,9 @@ class ManifestView:
 
         None for a root, which has none.
         """
-        plan = self.manifest["plan"]
-        error = plan.get(key)
-        if self.statistic == "sd":
-            return None
+        error = self.manifest["plan"].get(key)
         error = error.get(self.statistic) if isinstance(error, dict) else error
-        return None if error is None else float(error)
+        return None if error is None or self.statistic == "sd" else float(error)
 
     def amount(self, number: float) -> str:
         """Return a number with the digits shown and its unit of measure."""

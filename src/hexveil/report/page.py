@@ -11,33 +11,34 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
+from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
 from markupsafe import Markup
 
 from hexveil.report import page_text
-from hexveil.report.accuracy_text import describe_one_number
+from hexveil.report.accuracy_text import describe_one_number, translate_statements
 from hexveil.report.figure_style import colour_rules
+from hexveil.report.manifest_view import format_heading
 from hexveil.report.origin import describe_origin
 from hexveil.report.payload import (
     Chart,
+    column_texts,
     frame_data,
     interval_chart,
-    label_texts,
     scale_marks,
     script_json,
     timeslots_of,
 )
-from hexveil.report.shown_column import ShownColumn
+from hexveil.report.shown_column import ShownColumn, heading_of
 from hexveil.report.templates import in_language, policy, render_template
-from hexveil.report.translation import translate_statements
 
 Json = dict[str, Any]
 
 ColumnTables = Mapping[str, tuple[pa.Table, Mapping[str, Any]]]
 
-_OF_MAP = ("cells.js", "canvas.js", "map.js", "readout.js", "share.js")
+_OF_MAP = ("cells", "canvas", "map", "readout", "share")
 """Scripts that a page without a map does not need."""
 MOMENTS = "page"
 """Folder of the templates with the sentences of a page of averages and variances, which shows the
@@ -85,7 +86,10 @@ def render(
             for name, (numbers, own) in (columns or {"": (table, manifest)}).items()
         }
         words = _words(manifest, bool(columns))
-        page_columns = _shown_columns(table, tables, words)
+        cells = table["cell"].to_pylist()
+        page_columns = [ShownColumn.of(*one, cells, len(tables)) for one in tables.values()]
+        if words == MOMENTS:
+            page_columns = [replace(column, views=column.views[:1]) for column in page_columns]
         leading, view = page_columns[0], page_columns[0].views[0]
         has_choice = words != MOMENTS and (len(leading.views) > 1 or words != "presence")
         data = _data(page_columns, has_choice=has_choice)
@@ -98,9 +102,17 @@ def render(
             context,
             geography=geography,
         )
-        data["columns"] = label_texts(table, view) | data["columns"]
+        names = view.label_columns
+        if not names and "hexagon" not in table.column_names:
+            names = ("cell",)
+        labels = {f"label:{name}": column_texts(table, name) or [] for name in names}
+        data["columns"] = labels | data["columns"]
         if columns:
-            data["value_columns"] = _value_columns(page_columns)
+            offsets = accumulate((len(column.views) for column in page_columns), initial=0)
+            data["value_columns"] = [
+                {"counts": column.counts(), "bins": column.bins(offset)}
+                for column, offset in zip(page_columns, offsets, strict=False)
+            ]
         data["text"] = page_labels()
         interval = data["text"].pop("interval_half_width")
         estimator = view.estimator(leading.table)
@@ -120,9 +132,18 @@ def render(
         if words == MOMENTS:
             values |= page_text.moment_values(table, view)
         if has_choice:
-            values |= page_text.choice_values(manifest, page_columns)
+            values |= {
+                "choices": [heading_of(view) for view in leading.views],
+                "bins_from": leading.bins_from,
+                "has_all_statistics": all(column.has_all for column in page_columns),
+                "whole_heading": manifest.get("heading")
+                or format_heading(view.statistics, view.value),
+            }
         if columns:
-            values["value_columns"] = page_text.column_values(manifest, page_columns)
+            pairs = zip(manifest["columns"], page_columns, strict=True)
+            values["value_columns"] = [
+                stated | {"bounds": column.manifest["bounds"]} for stated, column in pairs
+            ]
         # Bars of one column among several: the map, or the table, shows the others.
         origin, chart = describe_origin(table, manifest), interval_chart(leading.table, view)
         values |= frame_values(origin, manifest, data, chart, context, description, files)
@@ -138,17 +159,6 @@ def _words(manifest: Mapping[str, Any], columns: bool) -> str:
     return MOMENTS if manifest.get("kind", "moments") == "moments" else "distributions"
 
 
-def _shown_columns(table: pa.Table, tables: ColumnTables, words: str) -> list[ShownColumn]:
-    """Return the value columns that a page shows, checked."""
-    cells = table["cell"].to_pylist()
-    page_columns = [ShownColumn.of(*released, cells, len(tables)) for released in tables.values()]
-    return (
-        [replace(column, views=column.views[:1]) for column in page_columns]
-        if words == MOMENTS
-        else page_columns
-    )
-
-
 def _data(page_columns: Sequence[ShownColumn], *, has_choice: bool) -> Json:
     """Return the scripts' data of numbers: of the first statistic, and of those to choose from."""
     leading = page_columns[0]
@@ -162,15 +172,6 @@ def _data(page_columns: Sequence[ShownColumn], *, has_choice: bool) -> Json:
             "bins": leading.bins(0),
         }
     return data
-
-
-def _value_columns(page_columns: Sequence[ShownColumn]) -> list[Json]:
-    """Return the counts and bins of each of several value columns."""
-    described, offset = [], 0
-    for column in page_columns:
-        described.append({"counts": column.counts(), "bins": column.bins(offset)})
-        offset += len(column.views)
-    return described
 
 
 def page_labels() -> dict[str, str]:
@@ -204,6 +205,7 @@ def frame_values(
     has_map = data["map"] is not None
     is_change = bool(data["value"].get("signed"))
     marks = scale_marks(data["colour"]["low"], data["colour"]["high"], signed=is_change)
+    places = {"place": "hexagon" if has_map else "area", "timed": bool(data["slots"])}
     # The policy allows one style element and no style attribute: positions are rules of it.
     style = read_asset("page.css") + colour_rules() + placement_rules(marks, chart)
     first, scripts = read_asset("scheme_memory.js"), page_scripts(with_map=has_map)
@@ -211,11 +213,12 @@ def frame_values(
         "origin": origin,
         "title": manifest.get("title", ""),
         "subtitle": manifest.get("subtitle", ""),
-        "description": structured_data(description) if description else "",
+        # Data, as the payload is: browsers do not run it, so the policy does not judge it.
+        "description": Markup(script_json(description or {})),  # noqa: S704  escaped
         "chart": chart,
         "marks": marks,
         "labels": data["text"],
-        "frame": json.loads(render_template("page/frame.json", {})),
+        "frame": json.loads(render_template("page/frame.json", places)),
         "language": manifest.get("language", "en"),
         "timezone": manifest["grid"].get("timezone") or "",
         "slots": data["slots"],
@@ -234,40 +237,24 @@ def frame_values(
     }
 
 
-def structured_data(description: Mapping[str, Any]) -> Markup:
-    """Return the element that holds a description for search engines.
-
-    It is data, as the payload is: browsers do not run it, so the policy does not judge it.
-    """
-    text = script_json(description)
-    return Markup(f'<script type="application/ld+json">{text}</script>')  # noqa: S704  escaped
-
-
 def placement_rules(marks: Sequence[tuple[float, str]], chart: Chart | None) -> str:
     """Return the style rules for places: the policy allows no style attributes."""
     rules = [
         f".marks span:nth-child({number}) {{ left: {place}%; }}"
         for number, (place, _) in enumerate(marks, 1)
     ]
-    for number, bar in enumerate(() if chart is None else chart.bars, 1):
+    for number, bar in enumerate(chart["bars"] if chart else (), 1):
         row = f"#chart li:nth-child({number})"
-        rules.append(f"{row} i {{ left: {bar.start}%; width: {bar.width}%; }}")
-        rules.append(f"{row} b {{ left: {bar.dot}%; }}")
+        rules.append(f"{row} i {{ left: {bar['start']}%; width: {bar['width']}%; }}")
+        rules.append(f"{row} b {{ left: {bar['dot']}%; }}")
     return "\n".join(rules) + "\n"
 
 
 def page_scripts(*, with_map: bool) -> list[str]:
     """Return the text of each script: the map's library, and the page's own."""
     # Labels have no map: their page carries no map library, and is much shorter.
-    names = (
-        "page.js",
-        "scheme.js",
-        *(_OF_MAP if with_map else ()),
-        "table.js",
-        "choice.js",
-        "start.js",
-    )
-    page_script = "\n".join(map(read_asset, names))
+    names = ("page", "scheme", *(_OF_MAP if with_map else ()), "table", "choice", "start")
+    page_script = "\n".join(read_asset(f"{name}.js") for name in names)
     libraries = [read_asset("vendor/d3.min.js")] if with_map else []
     return [*libraries, f'(function () {{\n"use strict";\n{page_script}}})();\n']
 

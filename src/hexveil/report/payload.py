@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -161,15 +160,8 @@ def slot_text(start: str, end: str) -> str:
     # The end of a day is read as 24:00 of that day, not as the next morning.
     elif end and (end_date != date or end_clock == "00:00"):
         end_clock = "24:00"
-    return render_sentence(
-        "page/slot.txt",
-        "slot",
-        day=int(day),
-        month=int(month),
-        year=year,
-        start=clock,
-        end=end_clock,
-    )
+    facts = {"day": int(day), "month": int(month), "year": year, "start": clock, "end": end_clock}
+    return render_sentence("page/slot.txt", "slot", **facts)
 
 
 def _nice_step(rough: float) -> float:
@@ -215,13 +207,6 @@ def extra_column(
     return {"key": key, "name": name, "decimals": decimals, "spare": spare}
 
 
-def label_texts(table: pa.Table, view: ManifestView) -> dict[str, list[str]]:
-    """Return the columns that name a cell in a table without hexagons, and labels."""
-    if not view.label_columns and "hexagon" not in table.column_names:
-        return {"label:cell": column_texts(table, "cell") or []}
-    return {f"label:{name}": column_texts(table, name) or [] for name in view.label_columns}
-
-
 def round_numbers(
     numbers: NDArray[np.float64], decimals: int, rule: np.ufunc
 ) -> list[float | None]:
@@ -235,25 +220,9 @@ def round_numbers(
     ]
 
 
-@dataclass(frozen=True)
-class Bar:
-    """A cell of the chart: its name, number and interval in words, and positions in per cent."""
-
-    name: str
-    said: str
-    quality: str
-    dot: float
-    start: float
-    width: float
-
-
-@dataclass(frozen=True)
-class Chart:
-    """In place of the map, for labels: bars, largest value first, and both ends of their axis."""
-
-    bars: tuple[Bar, ...]
-    low: str
-    high: str
+Chart = dict[str, Any]
+"""In place of the map, for labels: `bars`, largest value first, and `low` and `high`, both ends of
+their axis. A bar has name, number and interval in words, quality, and positions in per cent."""
 
 
 def interval_chart(table: pa.Table, view: ManifestView) -> Chart | None:
@@ -270,30 +239,20 @@ def interval_chart(table: pa.Table, view: ManifestView) -> Chart | None:
         # A single constant has an axis without length.
         return round(100.0 * float(length) / ((end - start) or 1.0), 2)
 
-    def said(row: int) -> str:
-        interval = view.interval(float(low[row]), float(high[row]))
-        ends = bool(unknown[0][row]), bool(unknown[1][row])
-        if any(ends):
-            return describe_known_end(interval, ends)
-        number = view.amount(float(value[row]))
-        return render_sentence(
-            "page/known_end.txt",
-            "known_interval",
-            number=number,
-            low=interval[0],
-            high=interval[1],
-        )
-
-    bars = tuple(
-        Bar(
-            name=names[row],
-            said=said(row),
-            quality=grades[row],
-            dot=percent(value[row] - start),
-            start=percent(low[row] - start),
-            width=percent(high[row] - low[row]),
-        )
+    bars = [
+        {
+            "name": names[row],
+            "said": describe_known_end(
+                view.amount(float(value[row])),
+                view.interval(float(low[row]), float(high[row])),
+                (bool(unknown[0][row]), bool(unknown[1][row])),
+            ),
+            "quality": grades[row],
+            "dot": percent(value[row] - start),
+            "start": percent(low[row] - start),
+            "width": percent(high[row] - low[row]),
+        }
         # Stable, so that equal input gives an equal page.
         for row in rows[np.argsort(-value[rows], kind="stable")].tolist()
-    )
-    return Chart(bars, view.amount(start), view.amount(end))
+    ]
+    return {"bars": bars, "low": view.amount(start), "high": view.amount(end)}

@@ -10,7 +10,7 @@ common; tests/report/test_promise.py has an exact example.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Any, Literal
@@ -86,17 +86,6 @@ def delta_in_words(manifest: Mapping[str, Any]) -> str:
     )
 
 
-def neighbours(unit: str, *, protect: Protect = "values") -> str:
-    """Return how two neighbouring data sets differ."""
-    macro = "neighbours" if protect == "values" else "private_neighbours"
-    return render_sentence(_TEMPLATE, macro, unit=unit)
-
-
-def declared() -> str:
-    """Return the sentence on declarations, which are public under private presence."""
-    return render_sentence(_TEMPLATE, "declared")
-
-
 def presence() -> str:
     """Return the sentence on presence, which is not protected."""
     return render_sentence(_TEMPLATE, "presence")
@@ -110,73 +99,6 @@ def exact_counts() -> str:
 def in_common() -> str:
     """Return the sentence on values that users have in common, which a release shows."""
     return render_sentence(_TEMPLATE, "in_common")
-
-
-def not_protected(*, protect: Protect = "values") -> str:
-    """Return the limits of the promise."""
-    if protect == "presence":
-        return f"{declared()} {in_common()}"
-    return f"{presence()} {exact_counts()} {in_common()}"
-
-
-def assumptions(
-    unit: str, dropped_values: str = "none", *, protect: Protect = "values", delta: Fraction = PURE
-) -> list[str]:
-    """Return the assumptions of the promise, a sentence or two each.
-
-    Parameters
-    ----------
-    unit : str
-        The privacy unit.
-    dropped_values : str
-        The values whose records were dropped before counting, as text; "none" if there are none.
-    protect : str
-        The privacy model. Under private presence a record without a usable value is as private as
-        any other.
-    delta : Fraction
-        δ of an approximate promise, under which losses do not simply add up.
-    """
-    is_private = protect == "presence"
-    sentence = "declared_beforehand" if is_private else "usable_values"
-    texts = [render_sentence(_TEMPLATE, sentence)]
-    if dropped_values != "none" and not is_private:
-        texts.append(render_sentence(_TEMPLATE, "dropped_values", values=dropped_values))
-    if unit != "user":
-        texts.append(render_sentence(_TEMPLATE, "several_units", unit=unit))
-    several = "several_ids_by_delta" if delta else "several_ids"
-    return [*texts, render_sentence(_TEMPLATE, several)]
-
-
-def one_of_columns(
-    columns: Sequence[str],
-    epsilon: Fraction,
-    delta: Fraction = PURE,
-    *,
-    protect: Protect = "values",
-) -> str:
-    """Return the sentence on a release of one of several value columns.
-
-    Parameters
-    ----------
-    columns : sequence of str
-        All value columns of the release.
-    epsilon : Fraction
-        Largest loss of a unit over all of them.
-    delta : Fraction
-        δ of an approximate promise; 0 for a pure one.
-    protect : str
-        The privacy model.
-    """
-    factor = factor_words(probability_factor(epsilon))
-    beyond = decimal_text(delta) if delta else ""
-    return render_sentence(
-        _TEMPLATE,
-        "one_of_columns",
-        protect=protect,
-        columns=list(columns),
-        factor=factor,
-        delta=beyond,
-    )
 
 
 def guarantee_sentences(
@@ -204,15 +126,31 @@ def guarantee_sentences(
     together : mapping, optional
         Of one of several value columns: all `columns`, and `epsilon_spent` over them.
     """
-    texts = assumptions(unit, dropped, protect=protect, delta=delta)
+    is_private, several = protect == "presence", "several_ids_by_delta" if delta else "several_ids"
+    texts = [render_sentence(_TEMPLATE, "declared_beforehand" if is_private else "usable_values")]
+    # Under private presence a record without a usable value is as private as any other.
+    if dropped != "none" and not is_private:
+        texts.append(render_sentence(_TEMPLATE, "dropped_values", values=dropped))
+    if unit != "user":
+        texts.append(render_sentence(_TEMPLATE, "several_units", unit=unit))
+    texts.append(render_sentence(_TEMPLATE, several))
     if together:
         total = Fraction(together["epsilon_spent"])
-        texts.append(one_of_columns(together["columns"], total, delta, protect=protect))
+        column_facts = {
+            "protect": protect,
+            "columns": list(together["columns"]),
+            "factor": factor_words(probability_factor(total)),
+            "delta": decimal_text(delta) if delta else "",
+        }
+        texts.append(render_sentence(_TEMPLATE, "one_of_columns", **column_facts))
+    neighbours = "private_neighbours" if is_private else "neighbours"
+    declared = render_sentence(_TEMPLATE, "declared")
     return {
         "promise": promise(unit, spent, protect=protect, delta=delta),
-        "neighbours": neighbours(unit, protect=protect),
+        "neighbours": render_sentence(_TEMPLATE, neighbours, unit=unit),
         "assumptions": texts,
-        "not_protected": not_protected(protect=protect),
+        "not_protected": f"{declared if is_private else f'{presence()} {exact_counts()}'} "
+        f"{in_common()}",
     }
 
 

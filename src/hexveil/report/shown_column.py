@@ -103,6 +103,7 @@ class ShownColumn:
         value, half, low, high = self.numbers(view)
         grades = self.grades(view)
         ends = colour_ends(value, grades)
+        largest = None if view.statistic == "users" else view.range
         return {
             "columns": {
                 "value": round_numbers(value, decimals, np.rint),
@@ -117,7 +118,7 @@ class ShownColumn:
                 "unit": view.unit_text,
                 "decimals": decimals,
                 "limits": [limit if math.isfinite(limit) else None for limit in view.limits],
-                **({} if compared is None else compared.rule()),
+                **({} if compared is None else {"largest": largest}),
             },
             "colour": {"low": ends[0], "high": ends[1]},
         }
@@ -159,10 +160,9 @@ class ShownColumn:
             users = extra_column("users", count_heading("users", unit))
             records = extra_column("records", count_heading("records", unit), spare=True)
             return {"extras": [users, records], "lines": ["counts"]}
-        if "weight" not in names:
-            return {"extras": [], "lines": []}
-        extras = [extra_column(key, count_heading(key, "")) for key in _WEIGHTS]
-        return {"extras": extras, "lines": ["weight_line"]}
+        has_weight = "weight" in names
+        extras = [extra_column(key, count_heading(key, "")) for key in _WEIGHTS if has_weight]
+        return {"extras": extras, "lines": ["weight_line"] * has_weight}
 
     def choices(self) -> list[Json]:
         """Return the data that the page's scripts need to show another statistic."""
@@ -179,8 +179,7 @@ class ShownColumn:
         """Return which choices are bins, after so many of other columns, and their ends."""
         if self.bins_from is None:
             return None
-        pairs = [view.bin_ends for view in self.views[self.bins_from :]]
-        ends = [pair for pair in pairs if pair is not None]
+        ends = [ends for view in self.views[self.bins_from :] if (ends := view.bin_ends)]
         return {
             "first": offset + self.bins_from,
             "ends": [ends[0][0], *(upper for _, upper in ends)],

@@ -23,7 +23,6 @@ from hexveil.base.arrays import Floats
 from hexveil.model.areas import Polygon
 from hexveil.model.statistic_terms import Histogram, column_names
 from hexveil.report import figure_style
-from hexveil.report.notebook import axes_drawing
 from hexveil.report.payload import ticks
 from hexveil_research.pictures import maps, releases
 from hexveil_research.pictures.gallery_settings import BUSES, CITY, SLOT, Picture
@@ -139,7 +138,7 @@ def draw(
         for axes, name in zip(panels.T, SCALES, strict=False):
             axes[0].set_title(TITLES[name], fontsize=maps.SIZE)
             bar = figure.colorbar(
-                axes_drawing.colour_scale(SCALES[name]),
+                figure_style.colour_scale(SCALES[name]),
                 ax=list(axes),
                 location="bottom",
                 aspect=30,
@@ -156,7 +155,7 @@ def draw(
 
 def _map(axes: Axes, content: Content, name: str, streets: Mapping[str, Any]) -> None:
     places = [int(one, 16) for one in content.table["hexagon"].to_pylist()]
-    axes_drawing.add_hexagons(
+    figure_style.add_hexagons(
         axes,
         [hexagons.outline(place) for place in places],
         values=content.column(name),

@@ -16,7 +16,6 @@ import pyarrow as pa
 from hexveil.base import hexagons
 from hexveil.report import figure_style
 from hexveil.report.figure_style import colours_of
-from hexveil.report.notebook import axes_drawing
 from hexveil.report.payload import ticks
 from hexveil_research.pictures import gallery_settings, maps, releases
 from hexveil_research.pictures.gallery_settings import MapPanel, Picture
@@ -103,7 +102,7 @@ def draw(picture: Picture, table: pa.Table) -> Figure:
         axes.xaxis.tick_top()
         axes.spines[:].set_visible(False)
         bar = figure.colorbar(
-            axes_drawing.colour_scale(picture.ends),
+            figure_style.colour_scale(picture.ends),
             ax=axes,
             location="bottom",
             aspect=40,

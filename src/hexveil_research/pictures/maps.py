@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from hexveil.base import hexagons
 from hexveil.report import figure_style
-from hexveil.report.notebook import axes_drawing
 from hexveil.report.payload import ticks
 from hexveil_research.pictures.gallery_settings import Picture
 
@@ -50,13 +49,13 @@ def draw(picture: Picture, contents: Sequence[MapContent], streets: Mapping[str,
 
     with figure_style.style():
         grades = {grade for content in contents for grade in content.quality}
-        entries = axes_drawing.legend_entries(sorted(grades))
+        entries = figure_style.legend_entries(sorted(grades))
         tall = max(_shape(content.hexagons) for content in contents) * WIDTH / len(contents)
         height = tall + AROUND + LINE * len(entries.get("labels", ()))
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
         panels = figure.subplots(1, len(contents), squeeze=False)
         for axes, content in zip(panels.flat, contents, strict=True):
-            axes_drawing.add_hexagons(
+            figure_style.add_hexagons(
                 axes,
                 [hexagons.outline(place) for place in content.hexagons],
                 values=content.values,
@@ -130,7 +129,7 @@ def lines_of(streets: Mapping[str, Any]) -> list[list[list[float]]]:
 
 def _scale(figure: Figure, picture: Picture) -> None:
     bar = figure.colorbar(
-        axes_drawing.colour_scale(picture.ends),
+        figure_style.colour_scale(picture.ends),
         ax=figure.axes,
         location="bottom",
         shrink=0.9,

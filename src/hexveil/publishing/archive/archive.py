@@ -47,7 +47,7 @@ from hexveil.publishing.archive.archive_listing import (
     open_file_system,
     to_json,
 )
-from hexveil.publishing.archive.folder_names import folder_names
+from hexveil.publishing.archive.folder_names import folder_name
 from hexveil.publishing.folder import check_writable
 from hexveil.publishing.memory import stored_day
 from hexveil.publishing.memory.history import History
@@ -133,7 +133,7 @@ class Archive(ArchiveFiles):
         for release in releases:
             if release is not None:
                 positions[f"{self.address} ({release.path})"] = self.ledger_position(release)
-        return {name: one for name, one in positions.items() if one is not None}
+        return {name: place for name, place in positions.items() if place is not None}
 
     def ledger_position(self, release: CurrentRelease) -> LedgerPosition | None:
         """Return the ledger position of a release; None if it is missing, or cost nothing."""
@@ -290,21 +290,21 @@ class Archive(ArchiveFiles):
             noted = self._read_json(note, "note of earlier releases", stored_day.parse_note)
         if release is None or noted is None:
             with self._translate_errors():
-                days = [one for one in self.folders(DAY_NAME) if one < day]
-            pointers = [self.current(one) for one in days[-MOST_DAYS:]]
-            read = [self._earlier(one.path) for one in pointers if one is not None]
-            return History(date.fromisoformat(day), tuple(one for one in read if one))
-        found = []
+                days = [entry for entry in self.folders(DAY_NAME) if entry < day]
+            pointers = [self.current(entry) for entry in days[-MOST_DAYS:]]
+            read = [self._earlier(pointer.path) for pointer in pointers if pointer is not None]
+            return History(date.fromisoformat(day), tuple(release for release in read if release))
+        releases = []
         for entry in noted:
             path = CurrentRelease.of_day(entry["day"], entry["request"]).path
-            one = self._earlier(path)
-            if one is None or one.identity() != entry:
+            earlier = self._earlier(path)
+            if earlier is None or earlier.identity() != entry:
                 raise StorageError(
                     f"{self.full(path)} is not as it was when {release.path} was made from "
                     "it; publish its day again, which restores it."
                 )
-            found.append(one)
-        return History(date.fromisoformat(day), tuple(found))
+            releases.append(earlier)
+        return History(date.fromisoformat(day), tuple(releases))
 
     def note_history(self, release: CurrentRelease) -> None:
         """Note the earlier releases that a complete release rests on, beside its folder."""
@@ -369,8 +369,6 @@ class Archive(ArchiveFiles):
 def open_archive(address: str, dataset: str, scratch: str | None = None) -> Archive:
     """Return the archive of a data set: a folder that no other data set has.
 
-    A folder of an older rule goes on with the data set whose releases it holds.
-
     Parameters
     ----------
     address : str
@@ -387,12 +385,9 @@ def open_archive(address: str, dataset: str, scratch: str | None = None) -> Arch
         If the folder holds releases of another data set, or cannot be looked up.
     """
     files, root = open_file_system(address)
-    for name in folder_names(dataset):
-        place = Archive(files, f"{root}/{name}", address, scratch)
-        holder = place.dataset()
-        if holder == dataset:
-            return place
-    if holder is not None:
+    name = folder_name(dataset)
+    place = Archive(files, f"{root}/{name}", address, scratch)
+    if place.dataset() not in (None, dataset):
         raise StorageError(
             f"{address} ({name}) holds releases of another data set; name another folder for out, "
             "because each data set needs its own."

@@ -1,4 +1,4 @@
-"""Static catalogue of an archive: files that a portal harvests and a page with a calendar.
+"""Static catalogue of an archive: files that a portal harvests and pages for people.
 
     ROOT/catalog.json, dcat.jsonld, index.html             over all data sets
     ROOT/dataset/collection.json, dcat.jsonld, index.html  over the days of a data set
@@ -6,11 +6,15 @@
 
 All of it is computed from the pointers and the descriptions in the release folders, so writing it
 again repairs it: after a crash, and after a release was removed. Each file is replaced as a whole;
-Items are written before what lists them, and removed after it.
+Items are written before what lists them, and removed after it. A page is one file, whose only
+script is the search.
 """
 
 from __future__ import annotations
 
+import calendar
+from collections import defaultdict
+from datetime import date
 from typing import Any
 
 from hexveil.publishing.archive.archive_listing import (
@@ -22,9 +26,10 @@ from hexveil.publishing.archive.archive_listing import (
     listed_datasets,
     listed_days,
 )
-from hexveil.publishing.archive.index_pages import render_archive_page, render_calendar_page
 from hexveil.publishing.catalogue.dcat import HERE, VERSION, context, text
 from hexveil.publishing.catalogue.metadata_files import DCAT, to_bytes
+from hexveil.report.origin import period
+from hexveil.report.templates import format_rounded_up, render_template
 
 Json = dict[str, Any]
 
@@ -37,6 +42,7 @@ _SERIES = f"{HERE}#series"
 _WORLD = [-180.0, -90.0, 180.0, 90.0]
 _HOLDER_FIELDS = ("keywords", "providers")
 _JSON, _GEOJSON = {"type": "application/json"}, {"type": "application/geo+json"}
+_TABLES = ("parquet", "csv", "geojson")
 
 
 def update_catalogue(root: ArchiveFiles, folder: str) -> int:
@@ -76,7 +82,7 @@ def _replace(place: ArchiveFiles, files: dict[str, bytes], obsolete: list[str]) 
             place.write(path, content)
     for path in obsolete:
         if OWN_MARK in (place.read(path) or b""):
-            place.delete(path)
+            place.files.delete_file(place.full(path))
 
 
 def dataset_files(days: list[ListedDay], folder: str) -> dict[str, bytes]:
@@ -128,6 +134,9 @@ def collection(days: list[ListedDay], folder: str) -> Json:
     """Return the Collection of a data set; its newest release describes it."""
     newest, base = days[-1].item, base_url(days[-1], folder)
     properties = newest["properties"]
+    starts, ends = (
+        [day.item["properties"][f"{end}_datetime"] for day in days] for end in ("start", "end")
+    )
     return {
         "type": "Collection",
         "stac_version": VERSION,
@@ -139,7 +148,7 @@ def collection(days: list[ListedDay], folder: str) -> Json:
         **{name: properties[name] for name in _HOLDER_FIELDS if name in properties},
         "extent": {
             "spatial": {"bbox": [_union([day.item.get("bbox") for day in days])]},
-            "temporal": {"interval": [_interval(days)]},
+            "temporal": {"interval": [[min(starts), max(ends)]]},
         },
         "summaries": {"hexveil:privacy_unit": [properties["hexveil:privacy"]["privacy_unit"]]},
         "links": [
@@ -186,14 +195,6 @@ def archive_catalog(datasets: list[DatasetSummary]) -> Json:
 def _self_link(base: str | None, path: str, media_type: Json) -> list[Json]:
     """Return the link to the file itself, where its address is known."""
     return [] if base is None else [{"rel": "self", "href": f"{base}{path}", **media_type}]
-
-
-def _interval(days: list[ListedDay]) -> list[str]:
-    properties = [day.item["properties"] for day in days]
-    return [
-        min(each["start_datetime"] for each in properties),
-        max(each["end_datetime"] for each in properties),
-    ]
 
 
 def _union(boxes: list[list[float] | None]) -> list[float]:
@@ -298,3 +299,69 @@ def _moved(node: Any, folder: str) -> Any:  # noqa: ANN401  JSON
 
 def _taken(node: Json, names: tuple[str, ...]) -> Json:
     return {name: node[name] for name in names if name in node}
+
+
+def render_calendar_page(days: list[ListedDay]) -> str:
+    """Return the page of a data set: newest map, calendar, table of releases."""
+    item = days[-1].item
+    rows = {row["day"]: row for row in map(_row, days)}
+    months = sorted({day[:7] for day in rows}, reverse=True)
+    return render_template(
+        "archive/calendar.html",
+        {
+            "properties": item["properties"],
+            "provider": defaultdict(str, *item["properties"].get("providers", [])[:1]),
+            "licence": next((x["href"] for x in item["links"] if x["rel"] == "license"), ""),
+            "months": [_month(month, rows) for month in months],
+            "rows": [*rows.values()][::-1],
+        },
+    )
+
+
+def render_archive_page(datasets: list[DatasetSummary]) -> str:
+    """Return the page over all data sets."""
+    entries = [
+        {
+            "folder": dataset.folder,
+            "properties": dataset.newest.item["properties"],
+            "first": _in_words(dataset.first_day),
+            "newest": _row(dataset.newest),
+        }
+        for dataset in datasets
+    ]
+    return render_template("archive/datasets.html", {"datasets": entries})
+
+
+def _in_words(day: str) -> str:
+    """Return an ISO date in words: "5 November 2026"."""
+    return period((day, day), "", brief=True)
+
+
+def _row(day: ListedDay) -> Json:
+    """Return a day with its figures and the addresses of its files, relative to the page."""
+    release, properties = day.release, day.item["properties"]
+    addresses = {
+        key: f"{release.path}/{asset['href'].removeprefix('./')}"
+        for key, asset in day.item["assets"].items()
+    }
+    return {
+        "day": release.day,
+        "words": _in_words(release.day),
+        "weekday": date.fromisoformat(release.day).weekday(),
+        "cells": properties["table:row_count"],
+        "epsilon": format_rounded_up(float(properties["hexveil:privacy"]["epsilon"])),
+        "page": addresses.get("report", f"{release.path}/"),
+        "files": {key: addresses[key] for key in _TABLES if key in addresses},
+    }
+
+
+def _month(month: str, rows: dict[str, Json]) -> Json:
+    """Return a month: its weeks from Monday, with a day's row where there is a release."""
+    weeks = calendar.Calendar().monthdayscalendar(*map(int, month.split("-")))
+    return {
+        "name": _in_words(f"{month}-01").partition(" ")[2],
+        "weeks": [
+            [{"number": day, "row": rows.get(f"{month}-{day:02d}", {})} for day in week]
+            for week in weeks
+        ],
+    }

@@ -147,11 +147,6 @@ class ArchiveFiles:
         with self.files.open_output_stream(place) as sink:
             sink.write(content)
 
-    def delete(self, path: str) -> None:
-        """Delete a file, if it is there."""
-        if self.read(path) is not None:
-            self.files.delete_file(self.full(path))
-
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Lock out other writers of the folder, where there are locks."""

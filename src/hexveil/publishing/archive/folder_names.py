@@ -15,23 +15,11 @@ _PLAIN = re.compile(r"[a-z0-9_]([a-z0-9._-]{0,78}[a-z0-9_])?")
 _DIGESTED = re.compile(r".*--[0-9a-f]{20}")
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")
 """Names that Windows keeps for devices, whatever their ending."""
-_MAX_NAME = 255
-"""Letters that a folder's name can have."""
-_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _READABLE = 60
 _NO_NAME = "dataset"
 _SHORT = 2
 """Most letters of a transliterated sound: "zhe" gives zh, "lambda" gives l."""
 _SILENT = str.maketrans("", "", "aeiou")
-
-
-def folder_names(dataset: str) -> tuple[str, ...]:
-    """Return the folder names that a data set may have, the last one for a new folder.
-
-    Folders of the older rule stay in use: their addresses were published.
-    """
-    older = _UNSAFE.sub("-", dataset).strip(".-") or _NO_NAME
-    return (*((older,) if len(older) <= _MAX_NAME else ()), folder_name(dataset))
 
 
 def folder_name(dataset: str) -> str:

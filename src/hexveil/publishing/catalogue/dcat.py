@@ -1,28 +1,23 @@
-"""Description of a release as a dataset of DCAT-AP 3, in JSON-LD.
+"""Descriptions of a release in JSON-LD of DCAT-AP 3, and as an Item of STAC 1.1.
 
 The privacy statement stands in `dct:provenance` in words; its epsilon is a quality measurement of
 the W3C Data Quality Vocabulary, and the measure is that of the Data Privacy Vocabulary (DPV).
-Addresses are relative to the folder, or to `@base` where its holder states the folder's URL.
-
-Description of a release as an Item of the SpatioTemporal Asset Catalog (STAC 1.1).
+Addresses are relative to the folder, or to `@base` where its holder states the folder's URL. STAC
+is the SpatioTemporal Asset Catalog.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
-from hexveil.publishing.catalogue.data_files import DataFile
 from hexveil.publishing.catalogue.holder_statements import THEMES
 from hexveil.publishing.catalogue.release_description import (
     Box,
     Coverage,
-    PrivacyStatement,
+    DataFile,
     ReleaseDescription,
-    instant_text,
     stated_facts,
 )
-from hexveil.report.templates import render_sentence
 
 Node = dict[str, Any]
 
@@ -50,6 +45,8 @@ _LANGUAGES = {
 """Codes of the EU's authority table; other languages are stated by their tags alone."""
 HERE = "./"
 """Relative address of the folder, which is the dataset."""
+VERSION = "1.1.0"
+TABLE_EXTENSION = "https://stac-extensions.github.io/table/v1.2.0/schema.json"
 
 
 def context(base_url: str | None) -> Node:
@@ -59,55 +56,45 @@ def context(base_url: str | None) -> Node:
 
 def dataset_document(description: ReleaseDescription) -> Node:
     """Return the JSON-LD document of a release."""
-    return {"@context": context(description.stated.get("base_url")), **_dataset(description)}
-
-
-def _dataset(description: ReleaseDescription) -> Node:
     stated, language = description.stated, description.language
     return {
+        "@context": context(stated.get("base_url")),
         "@id": HERE,
         "@type": "dcat:Dataset",
         "dct:identifier": description.identifier,
         "dct:title": text(description.title, language),
         "dct:description": text(description.text, language),
-        **stated_facts({"dcat:version": description.version}),
-        **_holder_properties(stated, language),
-        **_if(
-            description.timeslot,
-            {"dcat:temporalResolution": _typed("xsd:duration", description.timeslot)},
+        **stated_facts(
+            {
+                "dcat:version": description.version,
+                **_holder_properties(stated, language),
+                **_coverage(description.coverage, stated.get("spatial")),
+            }
         ),
-        **_coverage(description.coverage, stated.get("spatial")),
-        **_privacy(description.privacy),
+        **_privacy(description),
         "dcat:distribution": [_distribution(file, description) for file in description.files],
     }
 
 
 def _holder_properties(stated: Node, language: str) -> Node:
     """Return the properties of a dataset or catalogue that its holder states."""
-    properties: Node = {}
-    if language in _LANGUAGES:
-        properties["dct:language"] = _reference(
-            f"{_EU}/language/{_LANGUAGES[language]}", "dct:LinguisticSystem"
-        )
-    if "publisher" in stated:
-        properties["dct:publisher"] = _agent(stated)
-    if "contact" in stated:
-        properties["dcat:contactPoint"] = _contact(stated)
-    if "keywords" in stated:
-        properties["dcat:keyword"] = [text(keyword, language) for keyword in stated["keywords"]]
-    if "theme" in stated:
-        properties["dcat:theme"] = [_theme(theme) for theme in stated["theme"]]
-    if "landing_page" in stated:
-        properties["dcat:landingPage"] = _reference(stated["landing_page"], "foaf:Document")
-    return properties
+    code = f"{_EU}/language/{_LANGUAGES[language]}" if language in _LANGUAGES else ""
+    return {
+        "dct:language": _reference(code, "dct:LinguisticSystem"),
+        "dct:publisher": _agent(stated) if "publisher" in stated else None,
+        "dcat:contactPoint": _contact(stated) if "contact" in stated else None,
+        "dcat:keyword": [text(keyword, language) for keyword in stated.get("keywords", ())],
+        "dcat:theme": [_theme(theme) for theme in stated.get("theme", ())],
+        "dcat:landingPage": _reference(stated.get("landing_page"), "foaf:Document"),
+    }
 
 
 def _theme(theme: str) -> Node:
     """Return a theme; a concept must have a label, which is known for those of the EU."""
     if theme not in THEMES:
         return {"@id": theme}
-    concept = _reference(f"{_EU}/data-theme/{theme}", "skos:Concept")
-    return concept | {"skos:prefLabel": text(THEMES[theme], "en")}
+    label = text(THEMES[theme], "en")
+    return {"@id": f"{_EU}/data-theme/{theme}", "@type": "skos:Concept", "skos:prefLabel": label}
 
 
 def text(words: str, language: str) -> Node:
@@ -116,42 +103,27 @@ def text(words: str, language: str) -> Node:
 
 
 def _agent(stated: Node) -> Node:
-    homepage = stated.get("publisher_url")
-    return {
-        "@type": "foaf:Agent",
-        "foaf:name": stated["publisher"],
-        **_if(homepage, {"foaf:homepage": _reference(homepage, "foaf:Document")}),
-    }
+    homepage = _reference(stated.get("publisher_url"), "foaf:Document")
+    agent = {"@type": "foaf:Agent", "foaf:name": stated["publisher"]}
+    return agent | stated_facts({"foaf:homepage": homepage})
 
 
 def _contact(stated: Node) -> Node:
     contact = stated["contact"]
-    where = (
-        {"vcard:hasURL": {"@id": contact}}
-        if "://" in contact
-        else {"vcard:hasEmail": {"@id": f"mailto:{contact}"}}
-    )
-    return {"@type": "vcard:Kind", "vcard:fn": stated.get("publisher", contact), **where}
+    name = stated.get("publisher", contact)
+    key, address = ("hasURL", contact) if "://" in contact else ("hasEmail", f"mailto:{contact}")
+    return {"@type": "vcard:Kind", "vcard:fn": name, f"vcard:{key}": {"@id": address}}
 
 
 def _coverage(coverage: Coverage, area: str | None) -> Node:
-    properties: Node = {}
     places = [_reference(area, "dct:Location")] if area else []
     if coverage.box is not None:
         shape = _typed("geo:wktLiteral", box_text(coverage.box))
         places.append({"@type": "dct:Location", "dcat:bbox": shape})
-    if places:
-        properties["dct:spatial"] = places
-    kind, ends = "xsd:date", coverage.days
-    if coverage.start is not None and coverage.end is not None:
-        kind, ends = "xsd:dateTime", (instant_text(coverage.start), instant_text(coverage.end))
-    if ends is not None:
-        properties["dct:temporal"] = {
-            "@type": "dct:PeriodOfTime",
-            "dcat:startDate": _typed(kind, ends[0]),
-            "dcat:endDate": _typed(kind, ends[1]),
-        }
-    return properties
+    kind = "xsd:date" if coverage.start is None else "xsd:dateTime"
+    first, final = (_typed(kind, end) for end in coverage.period() or ("", ""))
+    period = {"@type": "dct:PeriodOfTime", "dcat:startDate": first, "dcat:endDate": final}
+    return {"dct:spatial": places, "dct:temporal": period if first["@value"] else None}
 
 
 def box_text(box: Box) -> str:
@@ -181,14 +153,11 @@ def box_rings(box: Box) -> list[list[list[float]]]:
     ]
 
 
-def _privacy(privacy: PrivacyStatement) -> Node:
-    definition = render_sentence(
-        "catalogue.txt", "epsilon_definition", unit=privacy.unit, delta=privacy.delta
-    )
+def _privacy(description: ReleaseDescription) -> Node:
     return {
         "dct:provenance": {
             "@type": "dct:ProvenanceStatement",
-            "rdfs:label": text(privacy.in_words(), "en"),
+            "rdfs:label": text(description.privacy_sentence("privacy"), "en"),
         },
         "dpv:hasTechnicalMeasure": {"@id": "dpv:DifferentialPrivacy"},
         "dqv:hasQualityMeasurement": {
@@ -196,16 +165,16 @@ def _privacy(privacy: PrivacyStatement) -> Node:
             "dqv:isMeasurementOf": {
                 "@type": "dqv:Metric",
                 "skos:prefLabel": text("epsilon", "en"),
-                "skos:definition": text(definition, "en"),
+                "skos:definition": text(description.privacy_sentence("epsilon_definition"), "en"),
                 "dqv:expectedDataType": {"@id": "xsd:decimal"},
             },
-            "dqv:value": _typed("xsd:decimal", privacy.epsilon),
+            "dqv:value": _typed("xsd:decimal", description.privacy["epsilon"]),
         },
     }
 
 
 def _distribution(file: DataFile, description: ReleaseDescription) -> Node:
-    licence = description.license_url
+    kind = f"{_EU}/file-type/{file.eu_format}"
     return {
         "@id": f"{HERE}#{file.key}",
         "@type": "dcat:Distribution",
@@ -213,51 +182,58 @@ def _distribution(file: DataFile, description: ReleaseDescription) -> Node:
         "dcat:accessURL": {"@id": file.name},
         "dcat:downloadURL": {"@id": file.name},
         "dcat:mediaType": _reference(f"{_MEDIA_TYPES}/{file.media_type}", "dct:MediaType"),
-        **_if(
-            file.eu_format,
-            {
-                "dct:format": _reference(
-                    f"{_EU}/file-type/{file.eu_format}", "dct:MediaTypeOrExtent"
-                )
-            },
-        ),
-        **_if(licence, {"dct:license": _reference(licence, "dct:LicenseDocument")}),
+        "dct:format": _reference(kind, "dct:MediaTypeOrExtent"),
+        **stated_facts({"dct:license": _reference(description.license_url, "dct:LicenseDocument")}),
     }
 
 
-def _reference(address: str | None, kind: str) -> Node:
-    return {"@id": address, "@type": kind}
+def _reference(address: str | None, kind: str) -> Node | None:
+    return {"@id": address, "@type": kind} if address else None
 
 
 def _typed(kind: str, words: str) -> Node:
     return {"@type": kind, "@value": words}
 
 
-def _if(condition: object, properties: Node) -> Node:
-    return properties if condition else {}
-
-
-VERSION = "1.1.0"
-TABLE_EXTENSION = "https://stac-extensions.github.io/table/v1.2.0/schema.json"
-
-
 def item(description: ReleaseDescription) -> Node | None:
     """Return the Item of a release; None where its period, which it must state, is not known."""
-    coverage = description.coverage
-    if coverage.start is None or coverage.end is None:
+    coverage, stated = description.coverage, description.stated
+    if coverage.start is None:
         return None
-    box = {} if coverage.box is None else {"bbox": list(coverage.box)}
-    licence = description.license_url
+    box, (start, end) = coverage.box, coverage.period() or ("", "")
+    licence, name = str(stated.get("license", "")), stated.get("publisher")
+    provider = stated_facts({"name": name, "url": stated.get("publisher_url")})
+    link = {"rel": "license", "href": description.license_url}
     return {
         "type": "Feature",
         "stac_version": VERSION,
         "stac_extensions": [TABLE_EXTENSION],
         "id": description.name,
-        "geometry": None if coverage.box is None else footprint(coverage.box),
-        **box,
-        "properties": _properties(description, coverage.start, coverage.end),
-        "links": [{"rel": "license", "href": licence}] if licence else [],
-        "assets": {file.key: _asset(file, description) for file in description.files},
+        "geometry": None if box is None else footprint(box),
+        **({} if box is None else {"bbox": list(box)}),
+        "properties": {
+            "datetime": None,
+            "start_datetime": start,
+            "end_datetime": end,
+            "title": description.title,
+            "description": description.text,
+            **stated_facts(
+                {
+                    "license": "other" if "://" in licence else licence,
+                    "providers": [provider] if name else [],
+                    "keywords": stated.get("keywords"),
+                }
+            ),
+            "hexveil:request": description.identifier,
+            "hexveil:privacy": description.privacy,
+            "table:row_count": description.rows,
+            "table:columns": [
+                {"name": column.name, "description": column.text, "type": column.kind}
+                for column in description.columns
+            ],
+        },
+        "links": [link] if licence else [],
+        "assets": {file.key: _asset(file, mapped=box is not None) for file in description.files},
     }
 
 
@@ -269,40 +245,12 @@ def footprint(box: Box) -> Node:
     return {"type": "MultiPolygon", "coordinates": [[ring] for ring in rings]}
 
 
-def _properties(description: ReleaseDescription, start: datetime, end: datetime) -> Node:
-    stated, name = description.stated, description.stated.get("publisher")
-    licence = str(stated.get("license", ""))
-    provider = stated_facts({"name": name, "url": stated.get("publisher_url")})
+def _asset(file: DataFile, *, mapped: bool) -> Node:
+    outlined = mapped and file.key == "parquet"
     return {
-        "datetime": None,
-        "start_datetime": instant_text(start),
-        "end_datetime": instant_text(end),
-        "title": description.title,
-        "description": description.text,
-        **stated_facts(
-            {
-                "license": "other" if "://" in licence else licence,
-                "providers": [provider] if name else [],
-                "keywords": stated.get("keywords"),
-            }
-        ),
-        "hexveil:request": description.identifier,
-        "hexveil:privacy": description.privacy.to_json(),
-        "table:row_count": description.rows,
-        "table:columns": [
-            {"name": column.name, "description": column.text, "type": column.kind}
-            for column in description.columns
-        ],
-    }
-
-
-def _asset(file: DataFile, description: ReleaseDescription) -> Node:
-    asset = {
         "href": f"./{file.name}",
         "type": file.media_type,
         "title": file.title,
         "roles": [file.role],
+        **({"table:primary_geometry": "geometry"} if outlined else {}),
     }
-    if file.key == "parquet" and description.coverage.box is not None:
-        asset["table:primary_geometry"] = "geometry"
-    return asset

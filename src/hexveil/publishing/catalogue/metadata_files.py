@@ -1,10 +1,9 @@
 """Files that describe a release folder to data portals, a standard each.
 
-Descriptions of a release whose columns have types and units: CSVW, data package, schema.org.
-
-- `cells.csv-metadata.json`: CSV on the Web, of `cells.csv`.
-- `datapackage.json`: a Frictionless data package (Data Package, version 1).
+- `dcat.jsonld`: DCAT-AP, and `stac-item.json`: STAC (dcat.py).
 - `schema-org.jsonld`: a Dataset of schema.org, as search engines read it.
+- `datapackage.json`: a Frictionless data package (Data Package, version 1), with types and units of
+  columns.
 """
 
 from __future__ import annotations
@@ -12,26 +11,27 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import quote
 
 import pyarrow as pa
 
 from hexveil.base.arrow_tables import escape_formula
 from hexveil.publishing.catalogue import dcat
-from hexveil.publishing.catalogue.data_files import DataFile
 from hexveil.publishing.catalogue.release_description import (
     ColumnDescription,
+    DataFile,
     ReleaseDescription,
     describe_release,
-    instant_text,
     stated_facts,
 )
 
 Node = dict[str, Any]
 
-DCAT, SCHEMA_ORG = "dcat.jsonld", "schema-org.jsonld"
-DATA_PACKAGE, CSVW = "datapackage.json", "cells.csv-metadata.json"
-ITEM = "stac-item.json"
+DCAT, SCHEMA_ORG, DATA_PACKAGE = "dcat.jsonld", "schema-org.jsonld", "datapackage.json"
+ITEM, FORMER = "stac-item.json", "cells.csv-metadata.json"
+"""Where the period is known; in folders of earlier versions alone."""
+_MOST_LETTERS = 5000
+"""Of a description that search engines read."""
+_FORMATS = {"time": "%H:%M", "datetime": "%Y-%m-%dT%H:%M", "instant": "%Y-%m-%d %H:%M:%SZ"}
 
 
 def render_metadata(
@@ -47,11 +47,7 @@ def render_metadata(
     names : frozenset of str
         Other files of the folder.
     """
-    return render_descriptions(describe_release(table, manifest, names))
-
-
-def render_descriptions(description: ReleaseDescription) -> dict[str, bytes]:
-    """Return the files of a description, by name."""
+    description = describe_release(table, manifest, names)
     documents = {name: make(description) for name, make in DOCUMENTS.items()}
     return {name: to_bytes(content) for name, content in documents.items() if content is not None}
 
@@ -61,80 +57,12 @@ def to_bytes(content: dict[str, Any]) -> bytes:
     return (json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
-SCHEMA_ORG_CONTEXT = "https://schema.org/"
-_MOST_LETTERS = 5000
-"""Of a description that search engines read."""
-_TYPES: dict[str, tuple[str | Node, Node]] = {
-    "string": ("string", {"type": "string"}),
-    "integer": ("integer", {"type": "integer"}),
-    "number": ("double", {"type": "number"}),
-    "boolean": ("boolean", {"type": "boolean"}),
-    "time": ({"base": "time", "format": "HH:mm"}, {"type": "time", "format": "%H:%M"}),
-    "datetime": (
-        {"base": "dateTime", "format": "yyyy-MM-ddTHH:mm"},
-        {"type": "datetime", "format": "%Y-%m-%dT%H:%M"},
-    ),
-    "instant": (
-        {"base": "dateTimeStamp", "format": "yyyy-MM-dd HH:mm:ssX"},
-        {"type": "datetime", "format": "%Y-%m-%d %H:%M:%SZ"},
-    ),
-}
-"""Types of a column by its kind, in CSVW and in a data package."""
-
-
-def csvw_table(description: ReleaseDescription) -> Node:
-    """Return the content of `cells.csv-metadata.json`."""
-    stated, licence = description.stated, description.license_url
-    return {
-        "@context": ["http://www.w3.org/ns/csvw", {"@language": description.language}],
-        "url": "cells.csv",
-        "dc:identifier": description.identifier,
-        "dc:title": description.title,
-        "dc:description": description.text,
-        "dc:provenance": {"@value": description.privacy.in_words(), "@language": "en"},
-        **stated_facts(
-            {
-                "dc:license": {"@id": licence} if licence else None,
-                "dc:publisher": stated.get("publisher"),
-                "dcat:keyword": stated.get("keywords"),
-            }
-        ),
-        "tableSchema": {
-            "columns": [_csvw_column(column) for column in description.columns],
-            "primaryKey": "cell",
-        },
-    }
-
-
-def _csvw_column(column: ColumnDescription) -> Node:
-    # An empty label is a label, and numbers are never missing.
-    is_label = column.kind == "string" and not column.optional
-    missing: Node = {"null": []} if is_label else {"required": not column.optional}
-    return {
-        "name": _variable_name(column.name),
-        "titles": escape_formula(column.name),
-        "dc:description": column.text,
-        "datatype": _TYPES[column.kind][0],
-        **missing,
-        **stated_facts({"schema:unitText": column.unit}),
-    }
-
-
-def _variable_name(name: str) -> str:
-    """Return a column's name as the variable of a URI template, which may hold few characters.
-
-    Examples
-    --------
-    >>> _variable_name("mean_raw"), _variable_name("_ward-7")
-    ('mean_raw', '%5Fward%2D7')
-    """
-    encoded = quote(name, safe="").replace("-", "%2D").replace("~", "%7E").replace(".", "%2E")
-    return f"%5F{encoded[1:]}" if encoded.startswith("_") else encoded
-
-
 def data_package(description: ReleaseDescription) -> Node:
     """Return the content of `datapackage.json`."""
-    stated = description.stated
+    stated, name = description.stated, description.stated.get("license", "")
+    licence = stated_facts({"name": "" if "://" in name else name, "path": description.license_url})
+    publisher = {"title": stated.get("publisher"), "role": "publisher"}
+    publisher |= stated_facts({"path": stated.get("publisher_url"), "email": description.email})
     files = [file for file in description.files if file.role == "data"]
     return {
         "profile": "data-package",
@@ -147,28 +75,13 @@ def data_package(description: ReleaseDescription) -> Node:
                 "homepage": stated.get("landing_page"),
                 "version": description.version,
                 "keywords": stated.get("keywords"),
-                "licenses": _licenses(description),
-                "contributors": _contributors(description),
+                "licenses": [licence] if licence else [],
+                "contributors": [publisher] if publisher["title"] else [],
             }
         ),
-        "privacy": description.privacy.to_json(),
+        "privacy": description.privacy,
         "resources": [_resource(file, description) for file in files],
     }
-
-
-def _licenses(description: ReleaseDescription) -> list[Node]:
-    name, url = description.stated.get("license"), description.license_url
-    if name is None:
-        return []
-    return [{"path": url} if "://" in name else {"name": name, "path": url}]
-
-
-def _contributors(description: ReleaseDescription) -> list[Node]:
-    stated = description.stated
-    if "publisher" not in stated:
-        return []
-    facts = {"path": stated.get("publisher_url"), "email": description.email}
-    return [{"title": stated["publisher"], "role": "publisher", **stated_facts(facts)}]
 
 
 def _resource(file: DataFile, description: ReleaseDescription) -> Node:
@@ -211,7 +124,8 @@ def _csv_field(column: ColumnDescription) -> Node:
     is_required = column.kind != "string" and not column.optional
     return {
         "name": escape_formula(column.name),
-        **_TYPES[column.kind][1],
+        "type": "datetime" if column.kind == "instant" else column.kind,
+        **stated_facts({"format": _FORMATS.get(column.kind)}),
         "description": column.text,
         **stated_facts({"unit": column.unit}),
         "constraints": {"required": True} if is_required else {},
@@ -222,12 +136,13 @@ def schema_org_dataset(description: ReleaseDescription) -> Node:
     """Return the content of `schema-org.jsonld`."""
     stated, privacy = description.stated, description.privacy
     base_url = stated.get("base_url", "")
+    said = f"{description.text} {description.privacy_sentence('privacy')}"
     return {
-        "@context": SCHEMA_ORG_CONTEXT,
+        "@context": "https://schema.org/",
         "@type": "Dataset",
         "identifier": description.identifier,
         "name": description.title,
-        "description": f"{description.text} {privacy.in_words()}"[:_MOST_LETTERS],
+        "description": said[:_MOST_LETTERS],
         "inLanguage": description.language,
         **stated_facts(
             {
@@ -237,11 +152,11 @@ def schema_org_dataset(description: ReleaseDescription) -> Node:
                 "license": description.license_url,
                 "publisher": _organisation(description),
                 "spatialCoverage": _places(description),
-                "temporalCoverage": _period(description),
+                "temporalCoverage": "/".join(description.coverage.period() or ()),
             }
         ),
-        "measurementTechnique": f"{privacy.model}, epsilon {privacy.epsilon}, privacy unit "
-        f"{privacy.unit}",
+        "measurementTechnique": f"{privacy['model']}, epsilon {privacy['epsilon']}, privacy unit "
+        f"{privacy['privacy_unit']}",
         "variableMeasured": [
             {
                 "@type": "PropertyValue",
@@ -265,12 +180,13 @@ def schema_org_dataset(description: ReleaseDescription) -> Node:
 
 def _organisation(description: ReleaseDescription) -> Node | None:
     """Return the publisher; None where none is stated."""
-    stated, page = description.stated, description.contact_page
+    stated, email = description.stated, description.email
     if "publisher" not in stated:
         return None
+    page = "" if email else stated.get("contact")
     facts = {
         "url": stated.get("publisher_url"),
-        "email": description.email,
+        "email": email,
         "contactPoint": {"@type": "ContactPoint", "url": page} if page else None,
     }
     return {"@type": "Organization", "name": stated["publisher"], **stated_facts(facts)}
@@ -286,19 +202,10 @@ def _places(description: ReleaseDescription) -> list[Node]:
     return places
 
 
-def _period(description: ReleaseDescription) -> str:
-    """Return the period as ISO 8601: of instants, else of days."""
-    coverage = description.coverage
-    if coverage.start is not None and coverage.end is not None:
-        return f"{instant_text(coverage.start)}/{instant_text(coverage.end)}"
-    return "" if coverage.days is None else "/".join(coverage.days)
-
-
 DOCUMENTS: dict[str, Callable[[ReleaseDescription], Node | None]] = {
     DCAT: dcat.dataset_document,
     SCHEMA_ORG: schema_org_dataset,
     DATA_PACKAGE: data_package,
-    CSVW: csvw_table,
     ITEM: dcat.item,
 }
 """What makes each file; None where it cannot be made."""

@@ -1,10 +1,8 @@
 """Description of a release for data portals: one set of facts for every standard.
 
 Made from the released table's public columns and the manifest; no released number enters it, so it
-is the same whatever the values were.
-
-Area and period come from the cells and the declared selection. Data files are listed with their
-media types, as portals list them.
+is the same whatever the values were. Area and period come from the cells and the declared
+selection. Data files are listed with their media types, as portals list them.
 """
 
 from __future__ import annotations
@@ -12,15 +10,14 @@ from __future__ import annotations
 import zoneinfo
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from hexveil.base import hexagons
-from hexveil.model.cells import DAY, slot_seconds, zone
+from hexveil.model.cells import zone
 from hexveil.publishing.archive.folder_names import folder_name
-from hexveil.publishing.catalogue.data_files import DataFile, listed_files
 from hexveil.records.sources.record_format import NOT_DECLARED
 from hexveil.report.manifest_view import common_unit, format_heading, spoken_value
 from hexveil.report.origin import clock_name, days_of, stated_days
@@ -28,13 +25,53 @@ from hexveil.report.templates import render_sentence
 
 Box = tuple[float, float, float, float]
 
-
 _TEMPLATE = "catalogue.txt"
 _SHORT = 16
+"""Letters of a request in the name of its release."""
+_DIGITS = 6
+"""Of degrees: about ten centimetres."""
 
 
-@dataclass(frozen=True)
-class ColumnDescription:
+class DataFile(NamedTuple):
+    """A file of a release that portals list.
+
+    Attributes
+    ----------
+    name, title : str
+    key : str
+        Short name inside a description.
+    media_type : str
+        By IANA, or by the format's own specification.
+    role : str
+        "data", "metadata" or "overview", as in STAC.
+    eu_format : str
+        Code of the EU's file types.
+    """
+
+    name: str
+    key: str
+    media_type: str
+    title: str
+    role: str
+    eu_format: str
+
+
+_PARQUET, _GEOJSON = "application/vnd.apache.parquet", "application/geo+json"
+_GUARANTEE = "Guarantee and origin of each number, for programs"
+_FILES = (
+    DataFile("cells.parquet", "parquet", _PARQUET, "Table of cells, Parquet", "data", "PARQUET"),
+    DataFile("cells.csv", "csv", "text/csv", "Table of cells, CSV", "data", "CSV"),
+    DataFile("cells.geojson", "geojson", _GEOJSON, "Map of cells, GeoJSON", "data", "GEOJSON"),
+    DataFile("report.html", "report", "text/html", "Page with map and table", "overview", "HTML"),
+    DataFile("manifest.json", "manifest", "application/json", _GUARANTEE, "metadata", "JSON"),
+    DataFile(
+        "README.txt", "readme", "text/plain", "Guarantee and columns, in words", "metadata", "TXT"
+    ),
+)
+"""In the order in which they are listed."""
+
+
+class ColumnDescription(NamedTuple):
     """A column of the released table.
 
     Attributes
@@ -53,51 +90,33 @@ class ColumnDescription:
     text: str
     unit: str
     kind: str
-    optional: bool = False
+    optional: bool
 
 
-@dataclass(frozen=True)
-class PrivacyStatement:
-    """The promise of a release, for programs.
+class Coverage(NamedTuple):
+    """Area and period of a release.
 
     Attributes
     ----------
-    model : str
-        The name of the guarantee.
-    epsilon : str
-        Decimal text: the largest loss of a privacy unit, rounded up.
-    unit, promise, neighbours, not_protected : str
-    assumptions : tuple of str
-    delta : str
-        Decimal text; "" of a pure promise.
+    box : (float, float, float, float) or None
+        West, south, east and north end in degrees; west is larger than east where the area crosses
+        the 180th meridian. None for labels.
+    start, end : datetime or None
+        First instant, and the instant after the last, UTC; None where the local clock is not known.
+    days : (str, str) or None
+        First and last local day.
     """
 
-    model: str
-    epsilon: str
-    unit: str
-    promise: str
-    neighbours: str
-    not_protected: str
-    assumptions: tuple[str, ...]
-    delta: str = ""
+    box: Box | None
+    start: datetime | None
+    end: datetime | None
+    days: tuple[str, str] | None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return it as JSON data."""
-        return {
-            "model": self.model,
-            "epsilon": self.epsilon,
-            **stated_facts({"delta": self.delta}),
-            "privacy_unit": self.unit,
-            "promise": self.promise,
-            "neighbours": self.neighbours,
-            "assumptions": list(self.assumptions),
-            "not_protected": self.not_protected,
-        }
-
-    def in_words(self) -> str:
-        """Return it as text."""
-        facts = {name: fact for name, fact in vars(self).items() if name != "model"}
-        return render_sentence(_TEMPLATE, "privacy", **facts)
+    def period(self) -> tuple[str, str] | None:
+        """Return both ends of the period as ISO 8601: instants, else days; None without any."""
+        if self.start is not None and self.end is not None:
+            return instant_text(self.start), instant_text(self.end)
+        return self.days
 
 
 @dataclass(frozen=True)
@@ -115,10 +134,9 @@ class ReleaseDescription:
         Of the records, as declared; "" if not.
     rows : int
         Number of cells.
-    timeslot : str
-        Length of a slot as an ISO 8601 duration; "" without slots.
     columns : tuple of ColumnDescription
-    privacy : PrivacyStatement
+    privacy : dict
+        The promise, for programs.
     coverage : Coverage
     files : tuple of DataFile
     stated : dict
@@ -131,9 +149,8 @@ class ReleaseDescription:
     text: str
     version: str
     rows: int
-    timeslot: str
     columns: tuple[ColumnDescription, ...]
-    privacy: PrivacyStatement
+    privacy: dict[str, Any]
     coverage: Coverage
     files: tuple[DataFile, ...]
     stated: dict[str, Any]
@@ -144,23 +161,21 @@ class ReleaseDescription:
         return str(self.stated.get("language", "en"))
 
     @property
-    def license_url(self) -> str | None:
-        """URL of the licence; None where none is stated."""
-        stated = self.stated.get("license")
-        if stated is None or "://" in stated:
-            return stated
-        return f"https://spdx.org/licenses/{stated}"
-
-    @property
-    def contact_page(self) -> str:
-        """URL of the contact page; "" where there is none."""
-        contact = str(self.stated.get("contact", ""))
-        return contact if "://" in contact else ""
+    def license_url(self) -> str:
+        """URL of the licence; "" where none is stated."""
+        stated = str(self.stated.get("license", ""))
+        return f"https://spdx.org/licenses/{stated}" if stated and "://" not in stated else stated
 
     @property
     def email(self) -> str:
-        """Address of the contact; "" where there is none."""
-        return "" if self.contact_page else str(self.stated.get("contact", ""))
+        """Address of the contact; "" where there is none, or a page in its place."""
+        contact = str(self.stated.get("contact", ""))
+        return "" if "://" in contact else contact
+
+    def privacy_sentence(self, macro: str) -> str:
+        """Return the promise, or the meaning of its epsilon, in words."""
+        facts = {"delta": ""} | {k: v for k, v in self.privacy.items() if k != "model"}
+        return render_sentence(_TEMPLATE, macro, **facts)
 
 
 def stated_facts(facts: dict[str, Any]) -> dict[str, Any]:
@@ -188,128 +203,77 @@ def describe_release(
         Files of the folder.
     """
     dataset, grid, stated = manifest["dataset"], manifest["grid"], manifest.get("catalogue", {})
-    heading = format_heading(manifest["plan"]["statistics"], spoken_value(dataset))
-    gaps = tuple(f"{entry['prefix']}_" for entry in manifest.get("columns", ()))
+    guarantee, statistics = manifest["guarantee"], manifest["plan"]["statistics"]
     sentence = {
-        "heading": heading,
+        "heading": format_heading(statistics, spoken_value(dataset)),
         # Numbers of units, and shares of records, have no unit of measure.
-        "value_unit": common_unit(manifest["plan"]["statistics"], dataset["value_unit"]),
+        "value_unit": common_unit(statistics, dataset["value_unit"]),
         "dataset": dataset["name"],
         "grid": grid,
         "cells": table.num_rows,
+        "promise": guarantee["promise"],
+        "subtitle": manifest.get("subtitle", ""),
     }
-    version = dataset["version"] or ""
     return ReleaseDescription(
         identifier=manifest["request"],
         name=f"{folder_name(dataset['name'])}-{manifest['request'][:_SHORT]}",
         title=stated.get("title")
         or manifest.get("title")
         or render_sentence(_TEMPLATE, "title", **sentence),
-        text=stated.get("description")
-        or render_sentence(
-            _TEMPLATE,
-            "description",
-            promise=manifest["guarantee"]["promise"],
-            subtitle=manifest.get("subtitle", ""),
-            **sentence,
-        ),
-        version="" if version == NOT_DECLARED else version,
+        text=stated.get("description") or render_sentence(_TEMPLATE, "description", **sentence),
+        version="" if dataset["version"] in (None, NOT_DECLARED) else dataset["version"],
         rows=table.num_rows,
-        timeslot=_duration(grid.get("timeslot")),
-        columns=tuple(
-            _column(
-                field, gaps, pooled=grid.get("slot") == "pooled", model=manifest.get("model", "")
-            )
-            for field in table.schema
-        ),
-        privacy=_privacy(manifest["guarantee"]),
+        columns=tuple(_column(field, manifest) for field in table.schema),
+        privacy={
+            "model": f"{'(epsilon, delta)' if 'delta' in guarantee else 'pure epsilon'}"
+            "-differential privacy",
+            "epsilon": guarantee["epsilon_spent"],
+            **stated_facts({"delta": guarantee.get("delta")}),
+            **{
+                name: guarantee[name]
+                for name in ("privacy_unit", "promise", "neighbours", "assumptions")
+            },
+            "not_protected": guarantee["not_protected"],
+        },
         coverage=find_coverage(table, manifest),
-        files=listed_files(names),
+        files=tuple(file for file in _FILES if file.name in names),
         stated=stated,
     )
 
 
-def _privacy(guarantee: dict[str, Any]) -> PrivacyStatement:
-    kind = "(epsilon, delta)" if "delta" in guarantee else "pure epsilon"
-    return PrivacyStatement(
-        model=f"{kind}-differential privacy",
-        epsilon=guarantee["epsilon_spent"],
-        delta=guarantee.get("delta", ""),
-        unit=guarantee["privacy_unit"],
-        assumptions=tuple(guarantee["assumptions"]),
-        **{name: guarantee[name] for name in ("promise", "neighbours", "not_protected")},
-    )
-
-
-def _column(
-    field: pa.Field, gaps: tuple[str, ...], *, pooled: bool, model: str
-) -> ColumnDescription:
-    """Return the description of a column; one that begins as those in `gaps` may be empty."""
-    metadata, kind = field.metadata or {}, _kind(field, pooled=pooled)
-    return ColumnDescription(
-        field.name,
-        metadata.get(b"description", b"").decode(),
-        metadata.get(b"unit", b"").decode(),
-        kind,
-        optional=field.name.startswith(gaps) or (model == "presence" and kind == "number"),
-    )
-
-
-def _kind(field: pa.Field, *, pooled: bool) -> str:
-    """Return the kind of a column: by its name where Arrow has text, else by its type."""
-    if field.name in ("slot", "slot_end"):
-        return "time" if pooled else "datetime"
-    if field.name == "starts_at_utc":
-        return "instant"
+def _column(field: pa.Field, manifest: dict[str, Any]) -> ColumnDescription:
+    """Return the description of a column, its kind by its name where Arrow has text."""
     kinds = {"int64": "integer", "double": "number", "bool": "boolean"}
-    return kinds.get(str(field.type), "string")
-
-
-def _duration(timeslot: str | None) -> str:
-    """Return a timeslot as an ISO 8601 duration.
-
-    Examples
-    --------
-    >>> _duration("15min"), _duration("1h"), _duration("1d"), _duration(None)
-    ('PT15M', 'PT1H', 'P1D', '')
-    """
-    if timeslot is None:
-        return ""
-    seconds = slot_seconds(timeslot)
-    if seconds == DAY:
-        return "P1D"
-    return f"PT{seconds // 3600}H" if seconds % 3600 == 0 else f"PT{seconds // 60}M"
-
-
-_DIGITS = 6
-"""Of degrees: about ten centimetres."""
-
-
-@dataclass(frozen=True)
-class Coverage:
-    """Area and period of a release.
-
-    Attributes
-    ----------
-    box : (float, float, float, float) or None
-        West, south, east and north end in degrees; west is larger than east where the area crosses
-        the 180th meridian. None for labels.
-    start, end : datetime or None
-        First instant, and the instant after the last, UTC; None where the local clock is not known.
-    days : (str, str) or None
-        First and last local day.
-    """
-
-    box: Box | None
-    start: datetime | None
-    end: datetime | None
-    days: tuple[str, str] | None
+    slot = "time" if manifest["grid"].get("slot") == "pooled" else "datetime"
+    named = {"slot": slot, "slot_end": slot, "starts_at_utc": "instant"}
+    kind = named.get(field.name) or kinds.get(str(field.type), "string")
+    metadata = field.metadata or {}
+    # Several value columns leave cells out, and closed cells have no number.
+    gaps = tuple(f"{entry['prefix']}_" for entry in manifest.get("columns", ()))
+    is_closed = manifest.get("model") == "presence" and kind == "number"
+    text, unit = (metadata.get(key, b"").decode() for key in (b"description", b"unit"))
+    return ColumnDescription(field.name, text, unit, kind, is_closed or field.name.startswith(gaps))
 
 
 def find_coverage(table: pa.Table, manifest: dict[str, Any]) -> Coverage:
     """Return the coverage of a release: by its cells, its selection, or as the holder states it."""
-    start, end, days = _period(table, manifest)
-    return Coverage(_box(table), start, end, days)
+    name, box = clock_name(manifest), _box(table)
+    clock = zone(name) if name else None
+    if "starts_at_utc" in table.column_names and clock is not None:
+        starts = table["starts_at_utc"].to_pylist()
+        final = datetime.fromisoformat(max(table["slot_end"].to_pylist())).replace(tzinfo=clock)
+        ends = min(starts).astimezone(UTC), final.astimezone(UTC)
+        return Coverage(box, *ends, days_of(table, manifest))
+    stated = stated_days(manifest)
+    if stated is None or clock is None:
+        return Coverage(box, None, None, stated)
+    first, last_day = map(date.fromisoformat, stated)
+    ends = _midnight(first, clock), _midnight(last_day + timedelta(1), clock)
+    return Coverage(box, *ends, stated)
+
+
+def _midnight(day: date, clock: zoneinfo.ZoneInfo) -> datetime:
+    return datetime.combine(day, datetime.min.time(), clock).astimezone(UTC)
 
 
 def _box(table: pa.Table) -> Box | None:
@@ -320,43 +284,10 @@ def _box(table: pa.Table) -> Box | None:
     corners = np.array([corner for name in names for corner in hexagons.outline(int(name, 16))])
     around = np.unique(corners[:, 0] % 360.0)
     # The widest gap between meridians of corners lies outside of the area.
-    gaps = np.diff(np.append(around, around[0] + 360.0))
-    gap = int(np.argmax(gaps))
-    west, east = around[(gap + 1) % around.size], around[gap]
-    low, high = corners[:, 1].min(), corners[:, 1].max()
-    return (_degrees(west), _rounded(low), _degrees(east), _rounded(high))
-
-
-def _degrees(longitude: float) -> float:
-    """Return a longitude from -180 to 180."""
-    return _rounded((longitude + 180.0) % 360.0 - 180.0)
-
-
-def _rounded(degrees: float) -> float:
-    return round(float(degrees), _DIGITS)
-
-
-def _period(
-    table: pa.Table, manifest: dict[str, Any]
-) -> tuple[datetime | None, datetime | None, tuple[str, str] | None]:
-    clock = _clock(manifest)
-    if "starts_at_utc" in table.column_names and clock is not None:
-        starts = table["starts_at_utc"].to_pylist()
-        ends = table["slot_end"].to_pylist()
-        final = datetime.fromisoformat(max(ends)).replace(tzinfo=clock)
-        return min(starts).astimezone(UTC), final.astimezone(UTC), days_of(table, manifest)
-    stated = stated_days(manifest)
-    if stated is None or clock is None:
-        return None, None, stated
-    first, last_day = map(date.fromisoformat, stated)
-    return _midnight(first, clock), _midnight(last_day + timedelta(1), clock), stated
-
-
-def _clock(manifest: dict[str, Any]) -> zoneinfo.ZoneInfo | None:
-    """Return the local clock of slots, else that of selected days; None without any."""
-    name = clock_name(manifest)
-    return zone(name) if name else None
-
-
-def _midnight(day: date, clock: zoneinfo.ZoneInfo) -> datetime:
-    return datetime.combine(day, datetime.min.time(), clock).astimezone(UTC)
+    gap = int(np.argmax(np.diff(np.append(around, around[0] + 360.0))))
+    west, east = (
+        (end + 180.0) % 360.0 - 180.0 for end in (around[(gap + 1) % around.size], around[gap])
+    )
+    ends = (west, corners[:, 1].min(), east, corners[:, 1].max())
+    west, south, east, north = (round(float(end), _DIGITS) for end in ends)
+    return west, south, east, north

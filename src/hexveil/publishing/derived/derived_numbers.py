@@ -152,7 +152,7 @@ def _source(release: Release, checksum: str | None) -> ReleaseSource:
         "privacy_unit": manifest["guarantee"]["privacy_unit"],
         "epsilon_spent": manifest["guarantee"]["epsilon_spent"],
         "receipt_sha256": checksum,
-        **{name: origin[name] for name in ("period", "publisher")},
+        **{name: origin[name] for name in ("period", "brief_period", "publisher")},
     }
     if "delta" in manifest["guarantee"]:
         identity["delta"] = manifest["guarantee"]["delta"]
@@ -273,7 +273,7 @@ class DerivedTable:
             "software": {"hexveil": importlib.metadata.version("hexveil")},
         }
         with folders.new_folder(folder) as place:
-            folders.write_tables(place, with_places(self.table, self.statement), tiled=False)
+            folders.write_tables(place, with_places(self.table, self.statement))
             folders.write_json(place / f"{kind}.json", versions | self.statement)
             files = sorted(file.name for file in place.iterdir())
             page = render_derived(self.table, self.statement, context=lines, files=files)

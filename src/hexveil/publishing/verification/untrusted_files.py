@@ -33,7 +33,6 @@ import pyarrow.parquet
 from hexveil.base.optional_packages import is_installed
 from hexveil.publishing import receipt, signing
 from hexveil.publishing.catalogue import metadata_files
-from hexveil.publishing.catalogue.data_files import TILES
 from hexveil.publishing.manifest import SCHEMA_VERSION
 from hexveil.publishing.part_kinds import manifest_schema
 
@@ -47,9 +46,8 @@ LIMITS = {
     "cells.geojson": 50 * MEGABYTE,
     "cells.parquet": 256 * MEGABYTE,
     "report.html": 256 * MEGABYTE,
-    "cells.pmtiles": 1024 * MEGABYTE,
     "memory.npy": MEGABYTE,
-    **dict.fromkeys(metadata_files.NAMES, MEGABYTE),
+    **dict.fromkeys((*metadata_files.NAMES, metadata_files.FORMER), MEGABYTE),
 }
 """Largest size of each file in bytes; a release of 100,000 cells stays below them."""
 REQUIRED_FILES = frozenset(
@@ -57,7 +55,8 @@ REQUIRED_FILES = frozenset(
     | {*metadata_files.ALWAYS}
 )
 KNOWN_FILES = REQUIRED_FILES | {
-    "cells.geojson", TILES, metadata_files.ITEM, receipt.NAME, signing.NAME, "memory.npy",
+    "cells.geojson", metadata_files.ITEM, metadata_files.FORMER, receipt.NAME, signing.NAME,
+    "memory.npy",
 }  # fmt: skip
 MAX_OUTLINE, MAX_ROW = 256, 1024
 """Largest size of a hexagon's outline as well-known binary, and of a row's numbers, in bytes."""

@@ -23,7 +23,6 @@ import pyarrow as pa
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import FOLDER_CHECK, tell_share
 from hexveil.publishing import receipt, signing
-from hexveil.publishing.catalogue.data_files import TILES
 from hexveil.publishing.components import (
     column_prefixes,
     epsilon_spent,
@@ -65,7 +64,6 @@ TABLE_FILES = ("cells.parquet", "cells.csv", "cells.geojson")
 MAX_FILES = 100
 MAX_PROBLEM_LENGTH = 300
 """Letters of a problem: names in it are a stranger's."""
-TILES_UNREAD = f"the content of {TILES}: only its checksum was compared"
 NOT_IN_FOLDER = (
     "whether noise was drawn as stated, and whether the holder's ledger has this release"
 )
@@ -275,8 +273,6 @@ class FolderCheck:
 
     def _describe_unread(self) -> Iterator[str]:
         """Yield the parts of files that were not compared, in words."""
-        if (self.folder / TILES).exists():
-            yield TILES_UNREAD
         if (self.folder / stored_day.FILE).exists():
             yield stored_day.UNKNOWN
         if self.is_former or not is_same_version(self.manifest):

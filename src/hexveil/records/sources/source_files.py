@@ -20,9 +20,10 @@ import pyarrow as pa
 
 from hexveil.base.errors import InputError
 from hexveil.records.sources.memory_tables import as_table, readable_table, unicode_text
+from hexveil.records.sources.vehicle_positions import read_positions
 
 T = TypeVar("T")
-FileKind = Literal["parquet", "csv", "json"]
+FileKind = Literal["parquet", "csv", "json", "gtfs-realtime"]
 
 _SUFFIXES: dict[str, FileKind] = {
     ".parquet": "parquet",
@@ -35,6 +36,7 @@ _SUFFIXES: dict[str, FileKind] = {
     ".ndjson": "json",
     ".geojson": "json",
     ".geojsonl": "json",
+    ".pb": "gtfs-realtime",
 }
 _NOTES = (".txt", ".txt.gz", ".txt.zst")
 """Endings of delimited text that notes have, too: in a folder of other records these are none."""
@@ -45,6 +47,8 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _TABLE = re.compile(r"[\w`]+(\.[\w`]+){0,2}")
 """The name of a table."""
 _BLOCK = 1 << 20
+_LARGEST_SNAPSHOT = 256 * 2**20
+"""Bytes of a snapshot of a feed that are read: a larger one is cut, and so refused as truncated."""
 _ALWAYS_UNPACKED = 100 * 10**6
 """Bytes to which every packed file may unpack."""
 _PACKED = {".gz": "gzip", ".zst": "zstd"}
@@ -61,7 +65,7 @@ class Files:
 
     Attributes
     ----------
-    kind : "parquet", "csv" or "json"
+    kind : "parquet", "csv", "json" or "gtfs-realtime"
     paths : tuple of str
         Sorted by name, unless named one by one.
     label : str
@@ -196,14 +200,25 @@ def resolve_source(source: object) -> Files | MemoryTable:
         If a file is missing or empty, no kind of file is recognised, or kinds are mixed.
     """
     if isinstance(source, (str, os.PathLike)):
-        return _files(str(source), _expand(str(source)), enumerated=False)
+        return _opened(_files(str(source), _expand(str(source)), enumerated=False))
     if isinstance(source, (list, tuple)):
         if not source or not all(isinstance(s, (str, os.PathLike)) for s in source):
             raise InputError("source, given as a list, must name one file or more.")
         names = [str(s) for s in source]
         paths = [path for name in names for path in _expand(name)]
-        return _files(", ".join(names), paths, enumerated=True)
+        return _opened(_files(", ".join(names), paths, enumerated=True))
     return MemoryTable(readable_table(as_table(source)))
+
+
+def _opened(files: Files) -> Files | MemoryTable:
+    """Return files as they are, but feeds as the table of their positions."""
+    if files.kind != "gtfs-realtime":
+        return files
+    snapshots = (
+        (safe_path(path, files.paths), read_bytes(path, files.paths, _LARGEST_SNAPSHOT))
+        for path in files.paths
+    )
+    return MemoryTable(readable_table(read_positions(snapshots)), files.label)
 
 
 def _expand(name: str) -> list[str]:
@@ -224,8 +239,8 @@ def _matching_files(name: str) -> list[str]:
         paths = [str(p) for p in candidates if not p.name.startswith((".", "_"))]
         if not paths:
             raise InputError(
-                f"source: the folder {name!r} holds no Parquet, CSV or JSON file; name the "
-                "folder or file that does."
+                f"source: the folder {name!r} holds no Parquet, CSV or JSON file, and no GTFS-"
+                "Realtime feed; name the folder or file that does."
             )
         paths = [p for p in paths if not p.lower().endswith(_NOTES)] or paths
         return sorted(paths)
@@ -284,7 +299,7 @@ def _files(label: str, paths: list[str], *, enumerated: bool) -> Files:
             raise InputError(
                 f"source: {safe_path(path, paths)} is not a kind of file that is read; use "
                 ".parquet, .csv, .tsv or .txt (also .csv.gz, .csv.zst), .json, .jsonl, .ndjson or "
-                ".geojson."
+                ".geojson, or .pb for GTFS-Realtime."
             )
         kinds.add(kind)
         _check_name(path)

@@ -31,4 +31,6 @@ if (data.map) {
   startShare();
   addEventListener("hashchange", readAddress);
 }
+/* In a page of others, such as that of an archive, the map comes first. */
+if (self !== top && data.map) scrollTo(0, byId("map-title").parentElement.getBoundingClientRect().top);
 requestAnimationFrame(() => requestAnimationFrame(() => { document.body.dataset.ready = "true"; }));

@@ -40,27 +40,8 @@ RENOWN = 0.15
 """Exponent of the population: a place of a thousand times more people names 2.8 times as far."""
 
 
-@dataclass(frozen=True)
-class Location:
-    """Position of a hexagon relative to a place.
-
-    Attributes
-    ----------
-    place : int
-        Row of the place.
-    distance : str
-        From the place to the centre of the hexagon; "" where the name alone says it.
-    wind : int
-        Direction seen from the place, in eighths of a turn clockwise from north.
-    """
-
-    place: int
-    distance: str
-    wind: int
-
-
-def locate(names: Sequence[str], places: Places) -> list[Location]:
-    """Return the position of each hexagon; empty without places.
+def describe_places(names: Sequence[str], places: Places) -> list[str]:
+    """Return the location of each hexagon in words; empty without places.
 
     Parameters
     ----------
@@ -79,8 +60,9 @@ def locate(names: Sequence[str], places: Places) -> list[Location]:
         place = named.get(index, near[row])
         distance, wind = _way(places.position[place], centres[row])
         corner, _ = _way(centres[row], np.array(hexagons.outline(index)[0]))
-        text = "" if index in named else format_distance(distance, fine=corner < FINE_KM)
-        result.append(Location(place, text, wind))
+        far = "" if index in named else format_distance(distance, fine=corner < FINE_KM)
+        known = {"name": places.names[place], "distance": far, "wind": wind}
+        result.append(render_sentence("page/location.txt", "location", **known))
     return result
 
 
@@ -120,28 +102,6 @@ def _way(start: NDArray[np.float64], end: NDArray[np.float64]) -> tuple[float, i
     up = np.sin(lat) * np.sin(to_lat) + np.cos(lat) * np.cos(to_lat) * np.cos(turn)
     distance = EARTH_KM * np.arctan2(np.hypot(east, north), up)
     return float(distance), round(float(np.arctan2(east, north)) / (np.pi / 4)) % 8
-
-
-def describe_location(location: Location, name: str, street: str = "") -> str:
-    """Return a location in words, from the name of its place, and of a street through it.
-
-    Examples
-    --------
-    >>> describe_location(Location(0, "8 km", 3), "Udhna")
-    '8 km south-east of Udhna'
-    >>> describe_location(Location(0, "", 0), "Udhna")
-    'Udhna'
-    >>> describe_location(Location(0, "800 m", 4), "Udhna", "Ring Road")
-    '800 m south of Udhna, on Ring Road'
-    """
-    return render_sentence(
-        "page/location.txt",
-        "location",
-        name=name,
-        distance=location.distance,
-        wind=location.wind,
-        street=street,
-    )
 
 
 def format_distance(kilometres: float, *, fine: bool = False) -> str:
@@ -224,39 +184,23 @@ def world_places() -> Places:
     return Places(tuple(names), position, data["population"].astype(np.float64))
 
 
-def areas_in(kind: str, box: Box) -> list[Floats]:
-    """Return the outlines of land or lakes in a box, cut along its edges.
+def outlines_in(kind: str, box: Box) -> list[Floats]:
+    """Return the outlines of land or lakes in a box, cut along its edges; lines that touch it.
 
     Parameters
     ----------
     kind : str
-        One of `AREAS`.
+        One of `AREAS` or `LINES`.
     box : Box
 
     Returns
     -------
     list of ndarray of float, shape (n, 2)
-        Rings of longitude and latitude, not closed. A ring in another is a hole.
+        Longitude and latitude. Rings of areas are not closed, and one in another is a hole.
     """
-    rings = (_cut_ring(ring, box) for ring in _touching(kind, box))
-    return [ring for ring in rings if len(ring) > 2]
-
-
-def lines_in(kind: str, box: Box) -> list[Floats]:
-    """Return the borders or rivers that touch a box.
-
-    Parameters
-    ----------
-    kind : str
-        One of `LINES`.
-    box : Box
-
-    Returns
-    -------
-    list of ndarray of float, shape (n, 2)
-        Longitude and latitude along each line.
-    """
-    return list(_touching(kind, box))
+    if kind in LINES:
+        return list(_touching(kind, box))
+    return [ring for line in _touching(kind, box) if len(ring := _cut_ring(line, box)) > 2]
 
 
 def _touching(kind: str, box: Box) -> Iterator[Floats]:

@@ -1,21 +1,25 @@
 """Background of the hexagons: public lines, names of places, words for hexagons.
 
-Geography comes with the package (geography.py) and is cut to the surroundings of the map,
+Geography comes with the package (atlas.py) and is cut to the surroundings of the map,
 so that a page names its places without asking another host. The holder's context, if there is one,
 is drawn on top, and its names come first.
 
-The street that each hexagon is known by: of the named lines through it, the longest there.
+Positions on the map are Mercator metres around the middle of the data. Mercator keeps hexagons
+hexagonal. It is scaled by the cosine of the middle latitude, so that a metre of the drawing is a
+metre of ground in the middle of the map (exact for a city, a fiction for a continent, where no
+scale bar is shown). The middle is chosen so that no data lie across the edge: the map is cut in the
+widest band of longitudes without hexagons.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from hexveil.base import hexagons
@@ -26,14 +30,11 @@ from hexveil.report.geography.atlas import (
     LINES,
     Box,
     Places,
-    areas_in,
-    describe_location,
-    lines_in,
-    locate,
+    describe_places,
+    outlines_in,
     world_places,
 )
-from hexveil.report.geography.context import lines_of, named_lines, named_positions
-from hexveil.report.geography.projection import Projection, align_with, projected_rings
+from hexveil.report.geography.context import lines_of, named_positions
 
 MAX_GEOGRAPHY_BYTES = 90_000
 """Of the lines of the package in a page; they are thinned until they fit."""
@@ -49,10 +50,125 @@ LEAST_WIDTH = 25_000
 """Metres: on a smaller map the lines of the package are further off than they help."""
 DETAIL = 1500
 """Steps across the map that lines are drawn in."""
+EARTH = 6_371_008.8
+LAST_LATITUDE = 85.0  # Mercator has no poles
+Ring = list[tuple[float, float]]
 FAME = 1e9
 """Rank of a name in the context, above every population."""
 _LEAST_BYTES, _LAST_STEP = 4, 1 << 24
 """Of a corner as JSON: two digits and two commas; and the step from which nothing is drawn."""
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Mercator around a middle, in whole steps of `unit` metres.
+
+    Attributes
+    ----------
+    lon, lat : float
+        The middle, in degrees.
+    unit : float
+        Metres a step; small against a hexagon, so that rounding is not seen.
+    """
+
+    lon: float
+    lat: float
+    unit: float
+
+    def steps(self, lon: NDArray[np.float64], lat: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return (x, y) in whole steps from the middle, shape (n, 2)."""
+        scale = self.half_turn / math.pi
+        x = np.radians(lon - self.lon)
+        y = _mercator(lat) - float(_mercator(np.array([self.lat]))[0])
+        return np.rint(np.column_stack([x, y]) * scale).astype(np.int64)
+
+    @property
+    def half_turn(self) -> float:
+        """Half the width of a map of the whole world, in steps."""
+        return math.pi * EARTH * math.cos(math.radians(self.lat)) / self.unit
+
+    def degrees(self, x: float, y: float) -> tuple[float, float]:
+        """Return longitude and latitude of a position in steps from the middle."""
+        scale = self.half_turn / math.pi
+        middle = float(_mercator(np.array([self.lat]))[0])
+        lat = math.degrees(math.asin(math.tanh(y / scale + middle)))
+        return self.lon + math.degrees(x / scale), lat
+
+
+def _mercator(lat: NDArray[np.float64]) -> NDArray[np.float64]:
+    inside = np.radians(np.clip(lat, -LAST_LATITUDE, LAST_LATITUDE))
+    return np.asarray(np.arctanh(np.sin(inside)), dtype=np.float64)
+
+
+def unwrapped_rings(names: Sequence[str]) -> list[Ring]:
+    """Return the outline of each hexagon, all on one map: longitudes run on past 180."""
+    rings = [_unwound(hexagons.outline(int(name, 16))) for name in names]
+    west = _widest_gap([sum(lon for lon, _ in ring) / len(ring) for ring in rings])
+    return [_move_east_of(ring, west) for ring in rings]
+
+
+def projected_rings(names: Sequence[str]) -> tuple[Projection, list[Ints]]:
+    """Return a projection of hexagons, and their outlines in its steps."""
+    outlines = unwrapped_rings(names)
+    projection = centred_projection(outlines)
+    rings = [projection.steps(*np.array(ring, dtype=np.float64).T) for ring in outlines]
+    return projection, rings
+
+
+def centred_projection(rings: Sequence[Ring]) -> Projection:
+    """Return the projection centred on the middle of the outlines."""
+    lons = [lon for ring in rings for lon, _ in ring]
+    lats = [max(-LAST_LATITUDE, min(LAST_LATITUDE, lat)) for ring in rings for _, lat in ring]
+    low, high = _mercator(np.array([min(lats), max(lats)]))
+    lat = math.degrees(math.asin(math.tanh((low + high) / 2)))
+    height = min(max(y for _, y in ring) - min(y for _, y in ring) for ring in rings)
+    metres = math.radians(height) * EARTH
+    # A unit is at most a two-hundredth of a hexagon, so that rounding to it is invisible.
+    unit = 10.0 ** math.floor(math.log10(max(metres, 1e-6) / 200))
+    return Projection((min(lons) + max(lons)) / 2, lat, unit)
+
+
+def align_with(lines: Iterable[Sequence[tuple[float, float]]], middle: float) -> list[Ring]:
+    """Return lines moved by whole turns to within half a turn of the middle longitude."""
+    aligned = []
+    for line in lines:
+        ring = _along(line)
+        turn = 360.0 * round((middle - ring[0][0]) / 360.0)
+        aligned.append([(lon + turn, lat) for lon, lat in ring])
+    return aligned
+
+
+def _along(line: Sequence[tuple[float, float]]) -> Ring:
+    """Follow a line over the 180th meridian instead of jumping back."""
+    lons = np.unwrap(np.array([lon for lon, _ in line]), period=360.0)
+    return [(float(lon), lat) for lon, (_, lat) in zip(lons, line, strict=True)]
+
+
+def _unwound(ring: Ring) -> Ring:
+    """Follow an outline; one that runs around a pole is closed along the map's edge."""
+    closed = _along([*ring, ring[0]])
+    if abs(closed[-1][0] - closed[0][0]) < 180:
+        return closed[:-1]
+    edge = math.copysign(LAST_LATITUDE, closed[0][1])
+    return [*closed, (closed[-1][0], edge), (closed[0][0], edge)]
+
+
+def _widest_gap(middles: Sequence[float]) -> float:
+    """Return the longitude in the middle of the widest empty band."""
+    # The widest empty band is where the map is cut: no data lie across its edge.
+    sorted_lons = np.sort(np.mod(middles, 360.0))
+    gaps = np.diff(np.append(sorted_lons, sorted_lons[0] + 360.0))
+    widest = int(np.argmax(gaps))
+    return float(sorted_lons[widest] + gaps[widest] / 2)
+
+
+def _move_east_of(ring: Ring, west: float) -> Ring:
+    """Move an outline by whole turns so that its middle lies within a turn east of `west`."""
+    middle = sum(lon for lon, _ in ring) / len(ring)
+    turn = math.floor((middle - west) / 360.0) * 360.0
+    # The window's middle goes back to within half a turn, where longitudes are ordinary.
+    base = 360.0 * round((west + 180.0) / 360.0)
+    return [(lon - turn - base, lat) for lon, lat in ring]
 
 
 def draw_map(
@@ -89,21 +205,9 @@ def draw_map(
         "labels": _placed(labels, projection),
         "streets": _placed(_labels(streets.within(box), 0.0, MAX_STREETS), projection),
         "context": _context(projection, rings, context) if context else [],
-        "words": _words(names, places, context),
+        "words": describe_places(names, places),
         "attribution": ATTRIBUTION if geography else "",
     }
-
-
-def _words(names: Sequence[str], places: Places, context: dict[str, Any] | None) -> list[str]:
-    """Return the location of each hexagon in words; streets of the context belong to them."""
-    streets = streets_through(names, named_lines(context)) if context else {}
-    return [
-        # A hexagon with a name of its own needs no street.
-        describe_location(
-            entry, places.names[entry.place], streets.get(name, "") * bool(entry.distance)
-        )
-        for name, entry in zip(names, locate(names, places), strict=False)
-    ]
 
 
 def words_of(names: Sequence[str]) -> list[str]:
@@ -117,7 +221,7 @@ def words_of(names: Sequence[str]) -> list[str]:
         H3 indexes of the hexagons of a map.
     """
     *_, box = _surroundings(*projected_rings(names))
-    return _words(names, world_places().within(box), None)
+    return describe_places(names, world_places().within(box))
 
 
 def encode(line: Ints) -> list[int]:
@@ -141,8 +245,7 @@ def _surroundings(projection: Projection, rings: Sequence[Ints]) -> tuple[Ints, 
 
 def _layers(projection: Projection, box: Box, width: float) -> dict[str, list[list[int]]]:
     """Return the lines of the package by kind, in steps, thinned until they fit into the page."""
-    lines = {kind: areas_in(kind, box) for kind in AREAS}
-    lines |= {kind: lines_in(kind, box) for kind in LINES}
+    lines = {kind: outlines_in(kind, box) for kind in (*AREAS, *LINES)}
     low, high = projection.steps(np.array([box.west, box.east]), np.array([box.south, box.north]))
     steps = {
         kind: [
@@ -272,67 +375,3 @@ def _thinned(line: Ints, step: int) -> Ints:
     moves[-1] = True
     thin: Ints = line[moves]
     return thin
-
-
-SAMPLES = 8
-"""Points that a street has across a hexagon."""
-COARSEST = 7
-"""Hexagons larger than these are crossed by so many streets that none describes them."""
-MAX_SAMPLES = 2_000_000
-_METRES = 111_195.0
-"""Of a degree of latitude."""
-
-
-def streets_through(
-    names: Sequence[str], lines: Sequence[tuple[str, Sequence[tuple[float, float]]]]
-) -> dict[str, str]:
-    """Return the street of each hexagon that has one.
-
-    Parameters
-    ----------
-    names : sequence of str
-        H3 indexes of one resolution, as hex text.
-    lines : sequence of (str, line)
-        Names of streets with longitude and latitude along each; a street may have many lines.
-
-    Returns
-    -------
-    dict of str to str
-        The street with the greatest length in each hexagon; of equals the first of the list.
-    """
-    if not names or not lines or (level := hexagons.resolution_of(int(names[0], 16))) < COARSEST:
-        return {}
-    number = {name: row for row, name in enumerate(dict.fromkeys(name for name, _ in lines))}
-    width = float(np.ptp([lat for _, lat in hexagons.outline(int(names[0], 16))]))
-    wanted = {int(name, 16): name for name in names}
-    steps = [_sampled(np.array(line, dtype=np.float64), width / SAMPLES) for _, line in lines]
-    place, length = (np.concatenate(pieces) for pieces in zip(*steps, strict=True))
-    street = np.repeat([number[name] for name, _ in lines], [len(entry) for entry, _ in steps])
-    lat, lon = pa.array(place[:, 1]), pa.array((place[:, 0] + 540) % 360 - 180)
-    cells = np.asarray(hexagons.of_places(lat, lon, level), dtype=np.uint64)
-    inside = np.isin(cells, np.array(list(wanted), dtype=np.uint64))
-    # In one type: a mixture would become floats, which do not hold an index.
-    keys = np.column_stack([cells, street.astype(np.uint64)])[inside]
-    pairs, row = np.unique(keys, axis=0, return_inverse=True)
-    total = np.bincount(row.ravel(), length[inside], minlength=len(pairs))
-    texts = list(number)
-    # The last one wins: by length, and of equals the first street.
-    order = np.lexsort((-pairs[:, 1].astype(np.int64), np.round(total, 3)))
-    return {wanted[int(cell)]: texts[int(of)] for cell, of in pairs[order]}
-
-
-def _sampled(
-    line: NDArray[np.float64], step: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return points along a line, at most `step` degrees apart, and the metres that each has."""
-    ends = np.diff(line, axis=0)
-    shrink = math.cos(math.radians(float(line[:, 1].mean())))
-    metres = np.hypot(ends[:, 0] * shrink, ends[:, 1]) * _METRES
-    number = np.maximum(1, np.ceil(metres / (step * _METRES))).astype(np.int64)
-    if number.sum() > MAX_SAMPLES:
-        return np.empty((0, 2)), np.empty(0)
-    segment = np.repeat(np.arange(len(ends)), number)
-    # The middle of each part of a segment.
-    first = np.repeat(np.cumsum(number) - number, number)
-    share = (np.arange(len(segment)) - first + 0.5) / number[segment]
-    return line[segment] + share[:, None] * ends[segment], metres[segment] / number[segment]

@@ -59,17 +59,6 @@ def read_context(path: str | Path) -> dict[str, Any]:
             "to a file first."
         )
     file = Path(path)
-    _check_size(file)
-    collection = _geojson(file)
-    if not collection["features"]:
-        raise InputError(
-            f"context: {str(path)!r} holds no line, polygon or point; "
-            "export a layer that has geometry."
-        )
-    return {"type": "FeatureCollection", **collection}
-
-
-def _check_size(file: Path) -> None:
     try:
         fits = file.stat().st_size <= MAX_BYTES and file.is_file()
     except OSError:
@@ -81,6 +70,13 @@ def _check_size(file: Path) -> None:
             f"context: {str(file)!r} must be a file of at most {MAX_BYTES // 10**6} MB; "
             "keep only what is near the map."
         )
+    collection = _geojson(file)
+    if not collection["features"]:
+        raise InputError(
+            f"context: {str(path)!r} holds no line, polygon or point; "
+            "export a layer that has geometry."
+        )
+    return {"type": "FeatureCollection", **collection}
 
 
 def _geojson(file: Path) -> dict[str, Any]:
@@ -113,28 +109,11 @@ def named_positions(context: dict[str, Any]) -> list[tuple[str, tuple[float, flo
             continue
         is_line = feature["geometry"]["type"].endswith("LineString")
         longest = max(lines, key=len)
-        result.append((name, longest[len(longest) // 2] if is_line else _middle(longest), is_line))
+        # The first corner of a ring is its last one too.
+        corners = longest[:-1] if len(longest) > 1 and longest[0] == longest[-1] else longest
+        middle = tuple(sum(one) / len(corners) for one in zip(*corners, strict=True))
+        result.append((name, longest[len(longest) // 2] if is_line else middle, is_line))
     return result
-
-
-def named_lines(context: dict[str, Any]) -> list[tuple[str, Line]]:
-    """Return each named line, as of a street, with its name."""
-    return [
-        (name, line)
-        for feature in context["features"]
-        if (name := feature["properties"].get("name"))
-        and feature["geometry"]["type"].endswith("LineString")
-        for line in _lines(feature["geometry"])
-    ]
-
-
-def _middle(line: Line) -> tuple[float, float]:
-    # The first corner of a ring is its last one too.
-    corners = line[:-1] if len(line) > 1 and line[0] == line[-1] else line
-    return (
-        sum(lon for lon, _ in corners) / len(corners),
-        sum(lat for _, lat in corners) / len(corners),
-    )
 
 
 def _features(data: Any, name: str = "") -> Iterator[dict[str, Any]]:  # noqa: ANN401  any JSON
@@ -145,7 +124,9 @@ def _features(data: Any, name: str = "") -> Iterator[dict[str, Any]]:  # noqa: A
             yield from _features(feature)
     elif kind == "Feature":
         if data.get("geometry") is not None:
-            yield from _features(data["geometry"], _name(data.get("properties") or {}))
+            texts = map((data.get("properties") or {}).get, NAMES)
+            name = next((text for text in texts if isinstance(text, str)), "")
+            yield from _features(data["geometry"], _one_line(name))
     elif kind == "GeometryCollection":
         for geometry in data["geometries"]:
             yield from _features(geometry, name)
@@ -157,12 +138,6 @@ def _features(data: Any, name: str = "") -> Iterator[dict[str, Any]]:  # noqa: A
                 "properties": {"name": name} if name else {},
                 "geometry": {"type": kind, "coordinates": places},
             }
-
-
-def _name(properties: dict[str, Any]) -> str:
-    """Return the name of a feature on one line; "" without one."""
-    result = (properties.get(key) for key in NAMES)
-    return _one_line(next((text for text in result if isinstance(text, str)), ""))
 
 
 def _one_line(text: object) -> str:
@@ -191,11 +166,8 @@ def _places(value: Any, depth: int) -> Any:  # noqa: ANN401  nested lists of JSO
 
 def _lines(shape: dict[str, Any]) -> list[Line]:
     depth, places = _DEPTH[shape["type"]], shape["coordinates"]
-    if depth == 0:
-        return [[tuple(places)]]
-    if shape["type"] == "MultiPoint":
-        return [[tuple(place)] for place in places]
-    if depth == 1:
-        return [[tuple(place) for place in places]]
-    rings = places if depth == 2 else [ring for polygon in places for ring in polygon]
+    if shape["type"].endswith("Point"):
+        return [[tuple(place)] for place in (places if depth else [places])]
+    rings = places if depth > 1 else [places]
+    rings = [ring for polygon in rings for ring in polygon] if depth > 2 else rings
     return [[tuple(place) for place in ring] for ring in rings]

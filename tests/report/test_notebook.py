@@ -1,4 +1,4 @@
-"""Axes of matplotlib: what was drawn is what was released; and the page of a notebook."""
+"""The picture of one slot: its cells, its axes of matplotlib, and the summary in a notebook."""
 
 import base64
 import importlib.util
@@ -6,10 +6,14 @@ import re
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+import hexveil as hv
+from hexveil.report import notebook
 from hexveil.report.manifest_view import ManifestView
-from hexveil.report.notebook.cell_picture import CellPicture, picture_of
+from hexveil.report.notebook import DOT, CellPicture, draw_axes, picture_of, summarize
+from hexveil.report.payload import colour_ends
 
 if importlib.util.find_spec("matplotlib") is None:
     pytest.skip("matplotlib is not installed", allow_module_level=True)
@@ -20,8 +24,6 @@ from matplotlib.collections import PathCollection
 from matplotlib.colors import to_hex
 
 from hexveil.report.figure_style import colours_of
-from hexveil.report.notebook import axes_drawing
-from hexveil.report.notebook.axes_drawing import DOT, draw_axes, summarize
 
 RAW = "mean_raw"
 
@@ -37,7 +39,7 @@ def closed():
 @pytest.fixture
 def picture(city):
     """Return the map of one slot."""
-    return picture_of(city.table, ManifestView.from_manifest(city.manifest), RAW)
+    return picture_of(city.table, view_of(city), RAW)
 
 
 def test_a_map_has_every_cell_in_its_colour(picture):
@@ -75,15 +77,6 @@ def test_each_grade_has_its_mark(picture):
     axes.figure.canvas.draw()
 
 
-def test_given_axes_are_drawn_on(picture):
-    """Two slots stand side by side on one figure."""
-    _, (left, right) = plt.subplots(1, 2)
-    begun = plt.get_fignums()
-    assert draw_axes(picture, left) is left
-    assert draw_axes(picture, right) is right
-    assert plt.get_fignums() == begun
-
-
 def test_labels_are_dots_with_intervals():
     """The first cell is uppermost, noise is hollow, and a dollar sign begins no formula."""
     value = np.array([30.0, 20.0, 10.0])
@@ -106,7 +99,7 @@ def test_labels_are_dots_with_intervals():
 def test_a_summary_needs_no_script_and_no_network(city):
     """Promise, picture and first rows; the picture stands in the page, its title is escaped."""
     begun = plt.get_fignums()
-    page = summarize(city.table, ManifestView.from_manifest(city.manifest), RAW)
+    page = summarize(city.table, view_of(city), RAW)
     promise = city.manifest["guarantee"]["promise"]
     assert page.startswith(f"<p>{city.table.num_rows:,} cells. {promise}</p>")
     assert "<p>One of 6 slots: .plot(slot=...)</p>" in page
@@ -126,7 +119,73 @@ def test_a_summary_needs_no_script_and_no_network(city):
 def test_a_sentence_stands_in_place_of_a_picture(city, monkeypatch, changes, sentence):
     """Where there are too many hexagons, or no library to draw them; no outline is computed."""
     for name, value in (changes | {"picture_of": pytest.fail}).items():
-        monkeypatch.setattr(axes_drawing, name, value)
-    page = summarize(city.table, ManifestView.from_manifest(city.manifest), RAW)
+        monkeypatch.setattr(notebook, name, value)
+    page = summarize(city.table, view_of(city), RAW)
     assert sentence in page
     assert "<img" not in page
+
+
+def view_of(release):
+    return ManifestView.from_manifest(release.manifest)
+
+
+def test_slots_share_scale_and_place(city):
+    """A hexagon lies in one place in each slot, colours are those of numbers, most records lead."""
+    slots = sorted(set(city.table["slot"].to_pylist()))
+    pictures = [picture_of(city.table, view_of(city), RAW, slot) for slot in slots]
+    assert {picture.scale for picture in pictures} == {
+        colour_ends(city.table["mean_raw"].to_numpy(), city.table["mean_quality"].to_pylist())
+    }
+    first, second = ({n: o.tolist() for n, o in zip(p.names, p.outlines, strict=True)}
+                     for p in pictures[:2])  # fmt: skip
+    shared = first.keys() & second.keys()
+    assert len(shared) > 50
+    assert all(first[name] == second[name] for name in shared)
+    every = {name for picture in pictures for name in picture.names}
+    assert {len(p.outlines) + len(p.others) for p in pictures} == {len(every)}
+    totals = city.table.group_by("slot").aggregate([("records", "sum")]).to_pylist()
+    most = max(totals, key=lambda row: row["records_sum"])["slot"]
+    assert picture_of(city.table, view_of(city), RAW).title == pictures[slots.index(most)].title
+
+
+def test_an_unknown_slot_and_a_column_of_text_are_refused(city):
+    """A name that is nearly right is proposed; else the slots are listed."""
+    with pytest.raises(
+        hv.InputError, match=r"no slot '2024-02-19T7:00'; did you mean '2024-02-19T07"
+    ):
+        picture_of(city.table, view_of(city), RAW, "2024-02-19T7:00")
+    with pytest.raises(hv.InputError, match="no slot 'noon'; it has 2024-02-19T07:00, 2024"):
+        picture_of(city.table, view_of(city), RAW, "noon")
+    with pytest.raises(hv.InputError, match="has no timeslots; leave slot out"):
+        picture_of(city.table.drop_columns(["slot"]), view_of(city), RAW, "07:00")
+    with pytest.raises(hv.InputError, match="column 'mean_quality' has none"):
+        picture_of(city.table, view_of(city), "mean_quality")
+
+
+def test_smoothed_numbers_have_the_interval_of_the_model(city):
+    """The ends in the table belong to smoothed numbers; raw ones then have those of the bound."""
+    moved = np.clip(city.table["mean_raw"].to_numpy() + 1, 0, 65)
+    table = city.table.append_column("mean_smoothed", pa.array(moved))
+    for name, value in (("mean_low", moved - 0.5), ("mean_high", moved + 0.5)):
+        at = table.column_names.index(name)
+        table = table.set_column(at, name, pa.array(np.clip(value, 0, 65)))
+    smoothed = picture_of(table, view_of(city), "mean_smoothed")
+    assert (smoothed.high - smoothed.low).max() <= 1 + 1e-9
+    raw = picture_of(table, view_of(city), RAW)
+    assert ((raw.low <= raw.value) & (raw.value <= raw.high)).all()
+    assert (raw.high - raw.low).min() > 1
+
+
+def test_labels_begin_with_the_largest_number(city):
+    """Cells of labels have no outlines, and those of most records are shown if there are many."""
+    table = city.table.drop_columns(["hexagon", "slot", "slot_end"])
+    view = replace(view_of(city), label_columns=("cell",))
+    picture = picture_of(table, view, RAW)
+    assert picture.outlines is None
+    assert len(picture.names) == notebook.MAX_BARS
+    many = f"{notebook.MAX_BARS} of {len(table)} cells, those with most records"
+    assert picture.title == f"Average speed ({many})"
+    assert picture.value.tolist() == sorted(picture.value.tolist(), reverse=True)
+    most = sorted(table["records"].to_pylist())[-notebook.MAX_BARS :]
+    shown = {row["cell"]: row["records"] for row in table.to_pylist()}
+    assert sorted(shown[name] for name in picture.names) == most

@@ -55,7 +55,7 @@ import hexveil as hv
 from hexveil.base import atomic_files
 from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.distribution.shape_statistics import ShapeStatistics
-from hexveil.mechanisms.presence.any_unit import PresenceSums
+from hexveil.mechanisms.presence import PresenceSums
 from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.declared_grid import DeclaredGrid

@@ -14,8 +14,8 @@ from types import SimpleNamespace
 import numpy as np
 
 from hexveil.mechanisms.contract import DONE
-from hexveil.mechanisms.distribution.combined_stages import ColumnSums
-from hexveil.mechanisms.presence.any_unit import PresenceSums
+from hexveil.mechanisms.distribution import ColumnSums
+from hexveil.mechanisms.presence import PresenceSums
 from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from hexveil.model.private_pairs import PrivatePairs

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from hexveil.mechanisms.contract import DONE, NoisyTotals
-from hexveil.mechanisms.per_cell_allocation import MapStage, RowMoves
+from hexveil.mechanisms.per_cell_allocation import MapStage
 from hexveil.mechanisms.sensitivity_report import LaplaceNoise, MappedMoves, Meter, Separate
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums, Scores, Values
 
@@ -176,8 +176,6 @@ class ExactLoss:
             # What earlier stages have authorised changes the loss, not how far numbers move.
             values = query.integers if isinstance(query, Values) else candidate_scores(query)
             assert values.dtype == np.int64
-            if isinstance(stated_report, RowMoves):  # losses alone, of the cells' own reports
-                continue
             report = moves_of(stated_report)
             values = np.broadcast_to(values, (len(self.problem.data), values.shape[1]))
             for user, (one, other) in enumerate(self.problem.neighbours):

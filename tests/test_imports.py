@@ -260,7 +260,7 @@ def test_private_presence_is_not_handed_to_public_code():
         "from hexveil.model.private_pairs import PrivatePairs",
         "import hexveil.model.private_pairs",
         "from hexveil.model import private_pairs",
-        "if TYPE_CHECKING:\n    from hexveil.mechanisms.presence.any_unit import PresenceSums",
+        "if TYPE_CHECKING:\n    from hexveil.mechanisms.presence import PresenceSums",
         "def f():\n    from hexveil.records.duckdb.reading import fetch_declared",
         "from hexveil.records.column_datasets import PrivateDataset",
     ],

@@ -13,7 +13,7 @@ import numpy as np
 
 from hexveil.accounting.error_model import LN20
 from hexveil.mechanisms import CellMechanism
-from hexveil.mechanisms.single_cell.cell_allocation import CellAllocation
+from hexveil.mechanisms.single_cell import CellAllocation
 from hexveil.mechanisms.single_cell.clipped_user_sums import LinearSum
 from hexveil.mechanisms.stage_data import EstimateGrid, ProvenError
 

@@ -42,9 +42,9 @@ import works  # noqa: E402  beside this file
 
 from hexveil.accounting.promise import PARTS  # noqa: E402  as numpy
 from hexveil.mechanisms.contract import MemoryJournal, execute  # noqa: E402  as numpy
-from hexveil.mechanisms.presence.any_unit import PresenceSums  # noqa: E402  as numpy
+from hexveil.mechanisms.presence import PresenceSums  # noqa: E402  as numpy
 from hexveil.mechanisms.presence.presence_allocation import (  # noqa: E402  as numpy
-    OneShot,
+    MapForm,
     PresenceAllocation,
 )
 from hexveil.mechanisms.sensitivity_report import Meter  # noqa: E402  as numpy
@@ -258,7 +258,7 @@ def private_range(file: Path) -> dict[str, float]:
     quanta = np.rint(1000 * (table["value"].to_numpy() - public["lower"])).astype(np.int64)
     pairs = PrivatePairs(cell, user, np.ones_like(cell), quanta)
     span = public["upper"] - public["lower"]
-    form = OneShot(range_share=Fraction(str(RANGE_EPSILON)))
+    form = MapForm(Fraction(str(RANGE_EPSILON)))
     plan = PresenceAllocation(
         public["cells"],
         round(1000 * span),

@@ -31,11 +31,11 @@ from hexveil.mechanisms.priors import (
     UnknownRange,
     ValueDistribution,
     check_values,
-    draw_in_blocks,
+    draw_user_means,
     numbers_per_trial,
 )
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
+from hexveil.mechanisms.single_cell import CellPlan
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.records.dataset import Dataset
 from hexveil.simulation.own_cells import CellSelector, own_cell, stamped
@@ -76,7 +76,7 @@ class _Setting:
         bounds = float(self.bounds[0]), float(self.bounds[1])
         for start in range(0, trials, step):
             size = min(step, trials - start)
-            yield draw_in_blocks(self.source, self.counts, bounds, generator, size), size
+            yield draw_user_means(self.source, self.counts, bounds, generator, size), size
 
 
 def evaluate(  # noqa: PLR0913  the public signature; all but the first by name

@@ -207,20 +207,6 @@ def test_separate_errors_stay_within_their_default_targets(occupancy, epsilon):
         assert done.errors[name].max() <= target * (1 + 1e-11)
 
 
-@given(occupancies(users=8, cells=5), st.sampled_from(EPSILONS), st.sampled_from([1, 5, 50]))
-def test_what_is_kept_of_an_unfinished_stage_lowers_no_degradation(occupancy, epsilon, bound):
-    """ERRATA 2: undone or kept, K is the same; kept suppressions are on top of the others."""
-    undone = theory.clip_user(occupancy, 5, epsilon, bound=bound)
-    kept = theory.clip_user(occupancy, 5, epsilon, bound=bound, unfinished_stage="keep")
-    assert undone.degradation == kept.degradation
-    assert undone.stages == kept.stages
-    assert (kept.contributions <= undone.contributions).all()
-    extra = (undone.contributions > 0).sum() - (kept.contributions > 0).sum()
-    assert extra == kept.stages[-1].suppressed
-    assert not kept.stages[-1].finished
-    assert all(s.finished and s.users == s.suppressed for s in kept.stages[:-1])
-
-
 @pytest.mark.parametrize(
     ("epsilon", "gamma", "published", "low", "high"),
     [

@@ -20,7 +20,7 @@ from hexveil.accounting.promise import (
     summed,
 )
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.presence.any_unit import AnyUnit
+from hexveil.mechanisms.presence import AnyUnit
 from hexveil.mechanisms.sensitivity_report import Separate, noise_of_law
 
 DELTA = Fraction(1, 10**6)

@@ -14,7 +14,7 @@ from hexveil.base.errors import HexveilError, StorageError
 from hexveil.mechanisms.contract import DONE, DrawnRow, MemoryJournal, Stage, execute, replay
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.sensitivity_report import UNMETERED, LaplaceNoise, Meter, NoisyMax, Separate
-from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
+from hexveil.mechanisms.single_cell import CellProblem
 from hexveil.mechanisms.single_cell.clipped_user_sums import LinearSum
 from hexveil.mechanisms.stage_data import PrivateSums, Scores, Values
 from scripted_noise import ScriptedNoise
@@ -136,29 +136,6 @@ def test_the_meter_adds_up_what_each_user_loses():
             Meter(short).authorise(requests, (sums, choice))
 
 
-def test_noise_and_integers_must_fit_together():
-    """A stage that asks for one kind of noise and measures for the other is a mistake."""
-
-    class Mixed(DrawnRow):
-        name, entries = "mixed", 1
-
-        def noise(self, earlier):
-            return (NoisyMax(1.0),)
-
-        def sensitivity(self, earlier):
-            return (Separate.of_one_entry(np.array([1])),)
-
-        def measure(self, sums, earlier):
-            return (Values(sums.total),)
-
-    class One:
-        def next_stage(self, earlier):
-            return DONE if earlier else Mixed()
-
-    with pytest.raises(TypeError, match="asks for one kind of noise"):
-        execute(One(), SUMS, Unusable(), MemoryJournal(), UNMETERED)
-
-
 def test_all_sums_of_a_stage_take_one_call():
     """A stage of several sums and choices draws its sums together, in the order of its queries."""
 
@@ -201,17 +178,6 @@ def test_private_types_show_their_shapes_alone():
         repr(Scores(np.array([[12345]]), np.array([[1]]))),
     ]
     assert all("12345" not in text and "shape=" in text for text in shown)
-
-
-def test_sums_are_read_once_for_equal_readings():
-    """Two allocations with the same arrays share the integers; other arrays do not."""
-    sums = PrivateSums(np.array([5, 3, 9]))
-    one, same = quantile(1), quantile(2)
-    other = hv.mechanisms.FixedQuantile(cap=1).allocate_cell(CELL, Fraction(1))
-    readings = [allocation.range_sum.reading for allocation in (one, same, other)]
-    arrays = [sums.read(reading) for reading in readings]
-    assert arrays[0] is arrays[1]
-    assert arrays[2] is not arrays[0]
 
 
 def test_only_measure_receives_sums():

@@ -1,6 +1,5 @@
 """Cells planned apart on a map: one row per stage, losses added up over cells."""
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -8,14 +7,12 @@ import pytest
 
 import hexveil as hv
 from hexveil import Occupancy
-from hexveil.base.errors import HexveilError
-from hexveil.mechanisms import CellMechanism
 from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.noise import VettedNoise
-from hexveil.mechanisms.per_cell_allocation import PerCell
-from hexveil.mechanisms.sensitivity_report import UNMETERED, LaplaceNoise, Meter, NoisyMax
+from hexveil.mechanisms.per_cell_allocation import MapProblem, PerCell
+from hexveil.mechanisms.sensitivity_report import UNMETERED, Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, MapProblem
+from hexveil.mechanisms.single_cell import CellProblem
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from stage_laws import candidate_scores
 
@@ -60,14 +57,6 @@ def test_a_map_stays_within_epsilon_and_uses_it(mechanism):
     assert estimates.shape == (1, 5)
     assert np.isfinite(estimates).all()
     assert list(journal.rows) == [f"stage {k}" for k in range(allocation.n_stages)]
-
-
-def test_more_cells_of_a_user_cost_less_than_counting_cells():
-    """Exact accounting finds a cell loss above ε over the most cells of a user."""
-    problem, _ = map_problem()
-    cells = np.bincount(problem.occupancy.user).max()
-    allocation = PerCell(hv.mechanisms.Baseline()).allocate(problem, Fraction(1))
-    assert allocation.cell_epsilon > Fraction(1, int(cells)) * Fraction(11, 10)
 
 
 def pairs_of(problem, cell):
@@ -131,52 +120,3 @@ def test_cells_without_a_stage_publish_their_constant():
     assert (estimates[:, constant] == SPAN / 2).all()
     assert (clipping.figures.grid_step[constant] == 0).all()
     assert clipping.figures.proven.all()
-
-
-@dataclass(frozen=True, repr=False)
-class BySize(CellMechanism):
-    """AKMV in cells of many users, Baseline in others: a public rule."""
-
-    def allocate_cell(self, cell, epsilon):
-        """Return the allocation of one cell: see `CellMechanism.allocate_cell`."""
-        mechanism = (
-            hv.mechanisms.AKMV(candidates=8) if cell.counts.size > 5 else hv.mechanisms.Baseline()
-        )
-        return mechanism.allocate_cell(cell, epsilon)
-
-
-def test_stages_of_different_kinds_share_a_row():
-    """Choices of some cells and sums of others are one stage; the next has the rest."""
-    problem, total = map_problem()
-    allocation = PerCell(BySize()).allocate(problem, Fraction(2))
-    two = (problem.occupancy.users_per_cell > 5).sum()
-    assert 0 < two < 12
-    meter = Meter(allocation.losses())
-    outputs = execute(allocation, PrivateSums(total), VettedNoise(), MemoryJournal(), meter)
-    assert [row.size for row in outputs.values()] == [12, two]
-    assert np.isfinite(allocation.estimates(outputs)).all()
-
-
-@pytest.mark.parametrize("mechanism", MECHANISMS[:-1], ids=str)
-def test_the_meter_counts_all_of_every_stage(mechanism):
-    """Six tenths of the booking are not enough: losses of all stages and cells are counted."""
-    problem, total = map_problem(n_cells=5)
-    allocation = PerCell(mechanism).allocate(problem, Fraction(3))
-    meter, noise = Meter(0.6 * allocation.losses()), SimulatedNoise(np.random.default_rng(1), 1)
-    with pytest.raises(HexveilError, match="more than was booked"):
-        execute(allocation, PrivateSums(total), noise, MemoryJournal(), meter)
-
-
-def test_a_request_that_was_not_asked_about_has_no_bound():
-    """Less noise than the losses were computed for, or noise of another kind, is refused."""
-    problem, _ = map_problem(n_cells=5)
-    stage = PerCell(hv.mechanisms.AKMV(candidates=16)).allocate(problem, Fraction(3)).next_stage({})
-    (request, *_), (report, *others) = stage.noise({}), stage.sensitivity({})
-    n_users = problem.occupancy.n_users
-    assert (report.loss_lower_bound(request, n_users) > 0).any()
-    assert not any(
-        own.loss_lower_bound(one, 1).any()
-        for one, own in zip(stage.noise({})[1:], others, strict=True)
-    )
-    for wrong in (NoisyMax(request.scale * 0.99), LaplaceNoise(np.array([request.scale]))):
-        assert np.isinf(report.loss_lower_bound(wrong, n_users)).all()

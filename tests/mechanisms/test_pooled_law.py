@@ -5,18 +5,15 @@ import pytest
 
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, Laplace
 from hexveil.accounting.promise import PARTS
-from hexveil.mechanisms import pooled_law
 from hexveil.mechanisms.pooled_law import (
     RESIDUAL_EDGES,
     VALUE_EDGES,
     BeyondRange,
     PooledLaw,
     best_ranges,
-    crowded_range,
-    refined_edges,
     within_reach,
 )
-from hexveil.mechanisms.presence.any_unit import PresenceSums
+from hexveil.mechanisms.presence import PresenceSums
 from hexveil.mechanisms.presence.contribution import CellWindow, value_votes
 from hexveil.model.private_pairs import PrivatePairs
 
@@ -59,20 +56,6 @@ def test_the_error_is_that_of_the_noise(law, total):
     assert abs(means.mean() - truth) < 0.5 * means.std()
 
 
-def test_equal_numbers_give_equal_laws():
-    """Repeats are drawn from a fixed seed: verification makes the same law."""
-    one, other = (PooledLaw.of(EDGES, VOTES, Laplace(3.0)) for _ in range(2))
-    assert (one.draws == other.draws).all()
-
-
-def test_noise_alone_is_a_law():
-    """Where all noisy votes are below 0 there is a law, and an excess that is not sure."""
-    law = PooledLaw.of(EDGES, -VOTES, Laplace(10.0))
-    assert law.share.sum() == pytest.approx(1.0)
-    assert law.above(np.array([0.5])).error[0] > 0.01
-    assert np.isfinite(law.quantile(0.5))
-
-
 QUIET = Laplace(1.0)
 
 
@@ -96,27 +79,6 @@ def test_a_range_widens_where_values_lie_far_from_the_rest():
     assert ranges(law_of([50, 50, 0, 0, 0, 0, 0, 0]), 0.5)[1] < 32.0
 
 
-def test_where_values_fill_a_small_part_noise_of_far_bins_widens_no_range(monkeypatch):
-    """A far bin holds one error of the excess; were all of it to count, the range would reach."""
-    edges = np.unique(refined_edges(0, PARTS // 16))
-    votes = np.array([0.25] * 4 + [0.0] * (edges.size - 6) + [0.02])
-    noise = Laplace(0.01 * PARTS)
-    law = PooledLaw.of(edges / PARTS, np.rint(PARTS * votes).astype(np.int64), noise)
-    assert ranges(law, 0.1, centre=PARTS // 64)[1] < 4.0
-    monkeypatch.setattr(pooled_law, "SURE_ERRORS", 0.0)
-    assert ranges(law, 0.1, centre=PARTS // 64)[1] > 12.0
-
-
-def test_elsewhere_all_of_an_excess_counts(monkeypatch):
-    """A small fleet cannot be sure of it."""
-    noise = Laplace(0.05 * PARTS)
-    votes = np.rint(PARTS * np.array([0.3, 0.2, 0.2, 0.1, 0.1, 0.05, 0.05, 0.0])).astype(np.int64)
-    law = PooledLaw.of(VALUE_EDGES / PARTS, votes, noise)
-    found = ranges(law, 0.1)
-    monkeypatch.setattr(pooled_law, "SURE_ERRORS", 0.0)
-    assert ranges(law, 0.1) == found
-
-
 def test_nothing_lies_beyond_the_bounds():
     """An end at a bound cuts nothing off; other ends what the law has beyond them."""
     law = law_of([25, 25, 0, 0, 0, 0, 25, 25])
@@ -125,15 +87,6 @@ def test_nothing_lies_beyond_the_bounds():
     assert cut.below.mean[0] == cut.above.mean[1] == 0.0
     assert cut.above.mean[0] == pytest.approx(0.5 * 0.375, rel=0.01)
     assert cut.below.mean[1] == pytest.approx(0.5 * 0.125, rel=0.01)
-
-
-def test_bins_are_narrow_where_most_values_lie():
-    """Of values in one wide bin the next bins are an eighth of it; of wide values all stay wide."""
-    low, high = crowded_range(law_of([0, 0, 95, 5, 0, 0, 0, 0])).tolist()
-    assert PARTS // 4 <= low < high <= 3 * PARTS // 8 + PARTS // 64
-    edges = np.unique(refined_edges(low, high))
-    assert np.diff(edges).min() < PARTS // 64
-    assert crowded_range(law_of([1] * 8)).tolist() == [0, PARTS]
 
 
 @pytest.mark.parametrize("centres", [[0, 0], [PARTS, PARTS], [0, PARTS], [300_000, 700_000]])

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import hexveil as hv
 from hexveil.mechanisms.private_quantile import (
     EvenBins,
     EvenPoints,
@@ -16,16 +15,12 @@ from hexveil.mechanisms.private_quantile import (
     MiddleCost,
     PrivateQuantile,
     RankCost,
-    selection_scale,
 )
-from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, study_cell
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from permute_oracle import exact_choice
-from stage_laws import candidate_scores, every_data_set
+from stage_laws import candidate_scores
 
 GRID = (0, 2, 4, 6, 8)
-CELLS = [(3, 1), (2, 2, 1), (4, 2, 1), (2, 2, 2), (1, 1, 1)]
-SPAN = 4
 
 
 class AsTheyAre:
@@ -56,72 +51,6 @@ BIN_CHOICE = choice(MiddleCost(), 3, EvenBins(8, 4))
 CHOICES = [*POINT_CHOICES, BIN_CHOICE]
 NAMES = ["rank 0", "rank 1", "rank 2", "rank 3", "middle"]
 each = pytest.mark.parametrize("stage", CHOICES, ids=NAMES)
-
-
-def allocations(grouping, cap):
-    """Yield an allocation with choices of each mechanism, for every small cell."""
-    options = {"grouping": grouping, "cap": cap}
-    for counts in CELLS:
-        cell = CellProblem(np.array(counts), Fraction(0), Fraction(1), SPAN)
-        for mechanism in (
-            hv.mechanisms.FixedQuantile(0.1, 0.9, candidates=6, **options),
-            hv.mechanisms.FixedQuantile(0.5, 1, candidates=6, **options),
-            hv.mechanisms.OptimizedQuantile(candidates=6, **options),
-        ):
-            allocation = mechanism.allocate_cell(cell, Fraction(6))
-            yield allocation, allocation.stages[0]
-        # These cells are too small for more than one bin by LEVY's rule: take three.
-        bins = EvenBins(SPAN, 3, allocation.range_sum.reading.grain)
-        reading, moved = allocation.range_sum.reading, allocation.stages[0].user_votes
-        yield allocation, PrivateQuantile("m", reading, bins, (MiddleCost(),), moved, 1.0)
-
-
-def moved_scores(allocation, stage):
-    """Return by how much each user moves a score, at most, over all sums."""
-    counts = allocation.cell.counts
-    measured = stage.measure(PrivateSums(every_data_set(counts, SPAN)), Outputs())
-    shape = [SPAN * int(m) + 1 for m in counts]
-    largest = np.zeros(counts.size, dtype=np.int64)
-    for scores in measured:
-        cube = candidate_scores(scores).reshape(*shape, -1)
-        each_user = [int(np.ptp(cube, axis=user).max()) for user in range(counts.size)]
-        largest = np.maximum(largest, each_user)
-    return largest
-
-
-@pytest.mark.parametrize("cap", ["sqrt", 3])
-def test_scores_move_by_one_under_best_fit(cap):
-    """One user moves a score by 1 under BESTFIT and no more, over every small cell and all sums."""
-    for allocation, stage in allocations("best_fit", cap):
-        moved = moved_scores(allocation, stage)
-        assert stage.user_votes.tolist() == [1] * moved.size
-        assert moved.max() == 1
-
-
-def test_scores_move_by_two_under_wrap_around():
-    """One user in two arrays moves a score by 2, and by no more; one in one array by 1."""
-    found = {0: 0, 1: 0, 2: 0}
-    for allocation, stage in allocations("wrap_around", 3):
-        for pieces, moved in zip(stage.user_votes, moved_scores(allocation, stage), strict=True):
-            found[int(pieces)] = max(found[int(pieces)], int(moved))
-    assert found == {0: 0, 1: 1, 2: 2}
-
-
-@pytest.mark.parametrize(("grouping", "moved"), [("best_fit", 1), ("wrap_around", 2)])
-def test_scales_are_those_of_the_errata(grouping, moved):
-    """Each choice of a part ε' has scale 2/ε', twice that under WRAPAROUND (ERRATA 12)."""
-    counts, options = [3, 2, 2, 2], {"grouping": grouping, "cap": 3}
-    cell = study_cell(counts, (0, 8))
-    for part in ("0.5", "0.25"):
-        quantile = hv.mechanisms.FixedQuantile(0.1, 0.9, split=part, **options)
-        allocation = quantile.allocate_cell(cell, Fraction(1))
-        assert allocation.stages[0].scale == moved * 4 / float(part)
-        assert allocation.mean_epsilon == 1 - Fraction(part)
-    wide = study_cell([200 * m for m in counts], (0, 8))
-    levy = hv.mechanisms.Levy(grouping=grouping, cap=600).allocate_cell(wide, Fraction(1))
-    assert levy.stages[0].scale == moved * 4
-    assert hv.mechanisms.AKMV().allocate_cell(cell, Fraction(1)).stages[0].scale == 4
-    assert selection_scale(moved, Fraction(1, 3)) >= 6 * moved
 
 
 def worst_ratio(stage, values, base, moved):
@@ -199,17 +128,6 @@ def test_places_are_those_of_a_search(top, steps, grain, seed):
     assert listed[-1] == top
     if grain == 1:
         assert ListedPoints(listed).places(values).tolist() == places.tolist()
-
-
-@given(top=st.integers(1, 10_000), size=st.integers(1, 50), grain=st.sampled_from([1, 1024]))
-def test_bins_are_of_equal_width(top, size, grain):
-    """A value lies in the bin floor(v B/(G S)), the upper bound in the last one."""
-    bins = EvenBins(top, min(size, top), grain)
-    values = np.linspace(0, grain * top, 50).astype(np.int64)
-    exact = [min(int(Fraction(int(v) * bins.size, grain * top)), bins.size - 1) for v in values]
-    assert bins.places(values).tolist() == exact
-    middles = bins.double_middles(np.arange(bins.size))
-    assert ((middles >= 0) & (middles <= 2 * top) & (np.diff(middles, prepend=-1) > 0)).all()
 
 
 def test_midpoint_costs_are_those_of_the_algorithm():

@@ -1,26 +1,24 @@
 """A new look at values is one class: it is planned, saved, released, verified and shown."""
 
+import ast
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 
 import hexveil as hv
 from hexveil.accounting.error_model import ErrorModel, constant_error
-from hexveil.mechanisms.contract import DONE, NoisyTotals
+from hexveil.mechanisms.contract import DONE
+from hexveil.mechanisms.looks import ClippingKind, ReleaseAllocation, lattice_of, weighted_losses
 from hexveil.mechanisms.looks.clipped_mean import CELLS
-from hexveil.mechanisms.looks.kinds import (
-    ClippingKind,
-    ReleaseAllocation,
-    lattice_of,
-    weighted_losses,
-)
 from hexveil.mechanisms.looks.weighted_mean import WeightedMean
-from hexveil.mechanisms.stage_data import Decoded
-from hexveil.planning import codec
+from hexveil.mechanisms.looks.weighted_ranges import WeightedStages
+from hexveil.planning import codec, saved_plans  # noqa: F401  it knows all kinds
 from hexveil.planning.saved_plans import decode, encode
 from listed_weights import ListedWeights
 from publishing.setting import dataset_of
+from source_trees import parsed
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,49 +47,38 @@ class RecordWeights(ClippingKind):
     def stages(self, plan, scale):
         """Return the one stage."""
         weight = self.weight(plan.problem.occupancy)
-        mean = WeightedMean(plan.problem.occupancy, weight, plan.mean_noise)
-        return ToyStages(mean, lattice_of(plan, scale), scale.span_quanta, plan)
+        mean, error = WeightedMean(weight.occupancy, weight, plan.mean_noise), plan.error_models
+        given = lattice_of(plan, scale), scale.span_quanta, plan.booked_losses
+        return ToyStages(mean, *given, error["mean"])
 
 
 @dataclass(frozen=True, eq=False)
-class ToyStages(ReleaseAllocation):
+class ToyStages(WeightedStages):
     """Its stage: weighted sums of all cells."""
 
-    mean: WeightedMean
-    lattice: object
-    steps: int
-    plan: object
+    error: ErrorModel
 
     @property
-    def booked(self):
-        """The booking."""
-        return self.plan.booked_losses
+    def law(self):
+        """Return the noise."""
+        return self.error.law
 
     def next_stage(self, earlier):
         """Return the only stage."""
-        scales = self.mean.scales(self.steps)
-        report = self.mean.sensitivity(self.mean.moves(self.steps))
-        law, ends = self.plan.request.law, (0, self.steps)
+        ends, scales = (0, self.lattice_steps), self.mean.scales(self.lattice_steps)
+        return DONE if earlier else self.mean.stage(CELLS, self.law, ends, scales)
 
-        def total(sums):
-            return self.mean.measure(sums, ends)
+    def numbers(self, outputs):
+        """Return the noisy integers."""
+        return {"mean": outputs[CELLS][0]}
 
-        stage = NoisyTotals(CELLS, scales.size, law, report, total, scales=scales)
-        return DONE if earlier else stage
+    def mean_errors(self, outputs):  # noqa: ARG002
+        """Return the error model."""
+        return self.error
 
-    def check_release(self, scale, epsilon, *, has_squares):  # noqa: ARG002
-        """Refuse what does not fit."""
-        self.mean.check_room(self.steps, epsilon)
-
-    def decode(self, outputs):
-        """Return the means."""
-        means = self.lattice.in_units(self.mean.averages(outputs[CELLS][0]))
-        (grid,) = self.grids({}).values()
-        return (Decoded("mean", means[None], grid, self.plan.error_models["mean"]),)
-
-    def grids(self, models):  # noqa: ARG002
-        """Return where means lie."""
-        return {"mean": self.mean.grid(self.lattice)}
+    def view(self, outputs):  # noqa: ARG002
+        """Return that no range hides anything."""
+        return
 
 
 def test_a_look_is_one_class(tmp_path, monkeypatch):
@@ -119,3 +106,36 @@ def test_a_look_is_one_class(tmp_path, monkeypatch):
     hv.verify(folder)
     assert "</html>" in (folder / "report.html").read_text("utf-8")
     codec._hints.cache_clear()
+
+
+# ---- nothing asks for a kind ----
+
+SOURCE = Path(__file__).resolve().parents[2] / "src"
+
+
+def kinds(*bases):
+    """Return all classes below these."""
+    below = [kind for base in bases for kind in base.__subclasses__()]
+    return [*below, *kinds(*below)] if below else []
+
+
+def asked(tree, names):
+    """Return the names of classes that are asked for, by `isinstance` or in a `match`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.MatchClass) and isinstance(node.cls, ast.Name):
+            yield from names & {node.cls.id}
+        called = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        if called and node.func.id == "isinstance":
+            yield from names & {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+
+
+def test_nothing_asks_for_a_kind_of_clipping():
+    """What differs between kinds is a method or an attribute of theirs."""
+    homes = {kind.__name__: kind.__module__ for kind in kinds(ClippingKind, ReleaseAllocation)}
+    assert len(homes) >= 9
+    branches = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        module = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+        names = {name for name, home in homes.items() if home != module}
+        branches += [f"{module}: {name}" for name in asked(parsed(path.read_text("utf-8")), names)]
+    assert branches == []

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import hexveil as hv
 from examples import examples
 from hexveil.base.errors import HexveilError
-from hexveil.mechanisms.presence.any_unit import PresenceSums, total_over_units
-from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
+from hexveil.mechanisms.presence import PresenceSums, total_over_units
+from hexveil.mechanisms.single_cell import CellProblem
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.private_pairs import MAX_RECORDS, PrivatePairs

@@ -96,8 +96,6 @@ def test_forged_stages_of_a_folder_are_found(book, tmp_path):
                 step = manifest["plan"]["privacy_steps"][0]
                 if key == "cell_epsilon":
                     step[key] = value
-                elif key == "scale":
-                    manifest["cells"][0]["noised"][0]["released_range"][key] = value
                 else:
                     step["stages"][0][key] = value
 
@@ -111,7 +109,6 @@ def test_forged_stages_of_a_folder_are_found(book, tmp_path):
             ("epsilon", "0.001"),
             ("cells", 99),
             ("cell_epsilon", "0.01"),
-            ("scale", 99.0),
         ]
     ):
         forged = problems_after(

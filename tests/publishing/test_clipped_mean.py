@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.looks.clipped_mean import half_widths
-from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
-from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
+from hexveil.mechanisms.single_cell import CellPlan, CellProblem
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.dataset import Dataset, Sums
 from publishing.measuring import lattice, live_cells, means, statistic

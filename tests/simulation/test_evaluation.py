@@ -203,22 +203,6 @@ def test_every_mechanism_reads_its_own_name(name):
 
 
 @pytest.mark.parametrize(
-    "made",
-    [
-        hv.mechanisms.Levy(gamma=0.05, cap=7),
-        hv.mechanisms.FixedQuantile(0.25, 0.75, split="0.3"),
-        hv.mechanisms.ArrayAveraging(grouping="wrap_around", cap="sqrt"),
-        hv.mechanisms.AKMV(split="1/3"),
-        hv.mechanisms.Auto(prior=hv.evaluation.Normal(20, 10), trials=64),
-    ],
-    ids=repr,
-)
-def test_options_are_read(made):
-    """Numbers, words, by position and by name."""
-    assert evaluation.mechanism(f"  {made.name} ") == made
-
-
-@pytest.mark.parametrize(
     "text",
     [
         "",

@@ -89,17 +89,3 @@ def test_parameters_of_three_cells_are_those_of_a_fine_grid():
     centre, log_deviation = averages(fitted(numbers, 4.0, design))
     assert centre == pytest.approx(sums[0] / total, abs=0.7)
     assert log_deviation == pytest.approx(sums[1] / total, abs=0.12)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("between", [1.5, 6.0])
-def test_parameters_of_many_cells_are_those_they_were_drawn_with(between):
-    """With many cells m0 and τ are determined, wherever the released quantiles lay."""
-    rng = np.random.default_rng(3)
-    design = even_design(np.full(300, 400))
-    noise = between / 6.0
-    numbers = rng.normal(rng.normal(47.0, between, 300), noise)
-    centre, log_deviation = averages(fitted(numbers, noise, design))
-    assert centre == pytest.approx(47.0, abs=4 * between / math.sqrt(300) + 0.1)
-    # The wide parts of the prior take a part of the deviation.
-    assert math.exp(log_deviation) == pytest.approx(between, rel=0.3)

@@ -115,25 +115,6 @@ def test_without_noise_or_clipping_the_number_is_the_answer():
     assert posterior.mean_abs_error().max() < 0.02
 
 
-@pytest.mark.slow
-def test_a_cell_that_is_not_looked_at_has_the_prior():
-    """An infinite scale leaves what other cells say: their centre and their deviation."""
-    rng = np.random.default_rng(6)
-    drawn = draw_cells(rng, 120)
-    seen = look(rng, drawn, *BOUNDS, np.where(np.arange(120) < 60, 0.05, np.inf))
-    posterior = fit([seen], drawn.design, drawn.spread, BOUNDS)
-    silent = posterior.median()[60:]
-    assert silent == pytest.approx(np.median(drawn.truth[:60]), abs=1.5)
-    low, high = posterior.interval(0.5)
-    assert np.mean((high - low)[60:]) == pytest.approx(2 * 0.674 * 6.3, rel=0.25)
-    # Nothing at all is read of a look with an infinite scale everywhere.
-    nothing = ClippedLook(*(np.full(3, x) for x in (np.nan, 20.0, 50.0, np.inf)))
-    blank = fit([nothing], even_design([30] * 3), drawn.spread, BOUNDS)
-    assert np.isfinite(blank.median()).all()
-    assert np.ptp(blank.median()) == 0.0
-    assert blank.median()[0] == pytest.approx(40.0, abs=1.0)
-
-
 @pytest.mark.parametrize("end", [0, 1])
 def test_intervals_reach_a_bound_that_the_mean_may_be(end):
     """Cells with all values at a bound have it in their interval; others far from it do not."""

@@ -52,18 +52,6 @@ def test_cells_of_one_place_learn_from_each_other():
 
 
 @pytest.mark.slow
-def test_groups_that_say_nothing_cost_nothing():
-    """Where places are alike, estimates are as good as without them."""
-    errors = []
-    for seed in range(2):
-        truth, look = drawn(np.random.default_rng(seed), 0.0, 10.0)
-        both = estimated(look, ()), estimated(look, (PLACE,))
-        errors.append([np.abs(one[0] - truth).mean() for one in both])
-    alone, grouped = np.mean(errors, axis=0)
-    assert grouped < 1.05 * alone
-
-
-@pytest.mark.slow
 def test_a_group_at_an_end_of_the_range_teaches_little():
     """A place whose cells are all cut off is wrong in all of them: intervals reach its truth."""
     rng = np.random.default_rng(3)

@@ -13,8 +13,7 @@ from hexveil.smoothing.cell_groupings import RandomEffect, correlate_along_axis
 from hexveil.smoothing.mixed_model import Design, FittedModel, fit_model
 from hexveil.smoothing.mixed_noise import heavy_tailed, laplace
 from hexveil.smoothing.posterior import distinguishable_share, half_distinguishable_factor
-from hexveil.smoothing.shrinkage import smooth
-from smoothing.maps import crossed, heavy
+from smoothing.maps import crossed
 
 
 def brute(groupings, y, p, s, weights):
@@ -101,21 +100,6 @@ def test_later_groupings_are_left_out(monkeypatch):
     assert design.eliminated == 0
 
 
-def test_known_variances_are_found():
-    """On a large map of the model the fitted sizes are those it was drawn with."""
-    rng = np.random.default_rng(0)
-    groupings = crossed(60, 50)
-    row, column = (g.label for g in groupings)
-    truth = 1.2 * rng.normal(size=60)[row] + 0.5 * rng.normal(size=50)[column]
-    truth = truth + 0.8 * heavy(rng, 3_000)
-    scale = np.full(3_000, 0.7)
-    y = truth + rng.laplace(0.0, 0.7, 3_000)
-    done = fit_model(Design(groupings, 3_000), y, scale, np.ones(3_000))
-    assert np.sqrt(2 * done.own_variance) == pytest.approx(0.8, rel=0.08)
-    sizes = [np.sqrt(square.mean()) for square in done.effects.squares]
-    assert sizes == pytest.approx([1.2, 0.5], rel=0.3)
-
-
 @pytest.mark.parametrize("wild", [30.0, 1e3])
 def test_far_cells_speak_softly(wild):
     """A cell far from all others has a small precision, so that it does not move the effects."""
@@ -197,17 +181,3 @@ def test_no_factor_for_no_signal_and_constants():
     """Equal cells, or mostly constants, are never told from their mean."""
     assert half_distinguishable_factor(0 * ONE, ONE, 0 * ONE) is None
     assert half_distinguishable_factor(ONE, np.array([0.0, 0.0, 0.0, 1.0, 1.0]), 0 * ONE) is None
-
-
-@pytest.mark.slow
-def test_the_prediction_comes_true():
-    """With that much less noise about half of the cells are told apart."""
-    rng = np.random.default_rng(3)
-    truth = heavy(rng, 300)
-    factors = [
-        smooth(truth + rng.laplace(0.0, 1.0, 300), 1.0).half_distinguishable_factor
-        for _ in range(5)
-    ]
-    scale = 1.0 / np.median(factors)
-    told = [smooth(truth + rng.laplace(0.0, scale, 300), scale).distinguishable for _ in range(5)]
-    assert 0.35 <= np.mean(told) / 300 <= 0.65

@@ -58,35 +58,6 @@ def test_like_cells_seldom_move():
     assert ranges.moved.mean() <= 0.05
 
 
-@pytest.mark.slow
-def test_cells_that_differ_gain_by_moving():
-    """Bimodal cells are published with less error by ranges of their own."""
-    rng = np.random.default_rng(2)
-    errors = {}
-    drawn = draw_cells(rng, 60, between=0.5, within=3.0)
-    middles = np.where(np.arange(60) % 2, 15.0, 65.0)
-    users = [u + middle - 40.0 for u, middle in zip(drawn.users, middles, strict=True)]
-    cells = type(drawn)(
-        np.array([u.mean() for u in users]),
-        drawn.design,
-        users,
-        UserMeanSpread(40.0, 30.0, 30.0, 3.0),
-    )
-    low, high = first_range(cells.spread)
-    noise, width = np.full(60, 0.01), high - low
-    first = look(rng, cells, low, high, noise * width / SHARE)
-    posterior = fit([first], cells.design, cells.spread, BOUNDS)
-    ranges = select_ranges(posterior, [first], cells.design, cells.spread, noise, SHARE, BOUNDS)
-    assert ranges.moved.mean() > 0.9
-    scale = noise * (ranges.upper - ranges.lower) / (1.0 - SHARE)
-    second = look(rng, cells, ranges.lower, ranges.upper, scale)
-    single = look(rng, cells, low, high, noise * width)
-    for name, looks in (("moved", [first, second]), ("kept", [single])):
-        done = fit(looks, cells.design, cells.spread, BOUNDS)
-        errors[name] = np.abs(done.median() - cells.truth).mean()
-    assert errors["moved"] < 0.75 * errors["kept"]
-
-
 def test_the_criterion_is_the_standard_error_of_a_plain_cell():
     """Far from both ends a kept cell's error is that of noise and prior, by the printed formula."""
     noise, users = 1e-3, 10_000

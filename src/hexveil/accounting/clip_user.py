@@ -176,11 +176,11 @@ def clip_user(  # noqa: PLR0913  a public door: keyword-only
     if not counts.n_pairs:
         raise InputError("the occupancy is empty: CLIP-USER needs at least one cell.")
     # Errors are reported in value units; only the comparison is in shares of the targets.
-    cell_error, whole = CellError.of(width, cell_loss, None), _whole_cells(counts)
-    limits = _limits(cell_error.parts(*whole), error, bound, targets)
+    cell_error, all_cells = CellError.of(width, cell_loss, None), _whole_cells(counts)
+    limits = _limits(cell_error.parts(*all_cells), error, bound, targets)
     shares = limits if isinstance(limits, tuple) else None
     measure = CellError.of(width, cell_loss, shares)
-    untouched = _first_least(measure.errors(*whole)) if exempt == "smallest" else None
+    untouched = _first_least(measure.errors(*all_cells)) if exempt == "smallest" else None
     limit = 1.0 if isinstance(limits, tuple) else limits
     run = _SuppressionRun(counts, measure, limit, untouched)
     stages = tuple(run.stages())
@@ -230,9 +230,9 @@ def _remaining_cells(
 ) -> tuple[Ints, Ints, Ints]:
     """Return n, the largest Γ and N of each cell once some pairs are suppressed."""
     records = counts.records_per_cell
-    left = records.copy()
-    np.subtract.at(left, counts.cell[gone], counts.n[gone])
-    return left, np.maximum.reduceat(remaining, counts.start[:-1]), records
+    contributing = records.copy()
+    np.subtract.at(contributing, counts.cell[gone], counts.n[gone])
+    return contributing, np.maximum.reduceat(remaining, counts.start[:-1]), records
 
 
 def _limits(
@@ -386,10 +386,10 @@ class _RemainingCounts:
         self._gone[self._place[pair]] = 1
         if count >= self._second[cell]:
             end = int(self._end[cell])
-            first = self._remaining_from(int(self._first[cell]), end)
-            following = self._remaining_from(max(int(self._next[cell]), first + 1), end)
-            self._first[cell], self._next[cell] = first, following
-            self._top[cell] = self._counts[first] if first < end else 0
+            largest = self._remaining_from(int(self._first[cell]), end)
+            following = self._remaining_from(max(int(self._next[cell]), largest + 1), end)
+            self._first[cell], self._next[cell] = largest, following
+            self._top[cell] = self._counts[largest] if largest < end else 0
             self._second[cell] = self._counts[following] if following < end else 0
 
     def _remaining_from(self, place: int, end: int) -> int:

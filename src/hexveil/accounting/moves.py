@@ -52,29 +52,29 @@ def quotient(by: Ints | Floats, scale: Floats) -> Floats:
         return np.divide(by, scale, out=np.zeros(np.shape(by)), where=by > 0)
 
 
-def losses(moved: Moved) -> Terms:
+def losses(movements: Moved) -> Terms:
     """Return the pure loss of each pair by moves and scales, which add up."""
-    return (np.asarray(sum(quotient(by, scale) for by, scale in moved)),)
+    return (np.asarray(sum(quotient(by, scale) for by, scale in movements)),)
 
 
-def squares(moved: Moved) -> Terms:
+def squares(movements: Moved) -> Terms:
     """Return the square of μ of each pair by moves and parameters, and its lattice term."""
     stage: Any = 0.0
     lattice: Any = 0.0
-    for by, scale in moved:
+    for by, scale in movements:
         ratio = quotient(by, scale)
         stage = stage + ratio**2
         lattice = lattice + quotient(ratio, scale) / float(LATTICE)
     return np.asarray(stage), np.asarray(lattice)
 
 
-def beyond(moved: Moved) -> Terms:
+def beyond(movements: Moved) -> Terms:
     """Return the pure loss of each pair above an authorised, unspent part.
 
     Moves in the noise of this stage, in that which was authorised before, and in that which spent
     some of it. A difference of nearly equal doubles is mostly their rounding: 16 ulps of either.
     """
-    terms, authorised, used = (quotient(by, scale) for by, scale in moved)
+    terms, authorised, used = (quotient(by, scale) for by, scale in movements)
     rounding = 16.0 * ULP * (terms + authorised + used)
     return (np.maximum(terms - (authorised - used) - rounding, 0.0),)
 
@@ -195,8 +195,10 @@ class _PairTerms:
         terms = []
         for part in pairs.parts(BLOCK_PAIRS):
             weight = None if self.weights is None else self.weights.of(part)
-            moved = ((one.moved_by(part, weight), one.scale[part.cell]) for one in self.statistics)
-            terms.append(self.currency(moved))
+            movements = (
+                (one.moved_by(part, weight), one.scale[part.cell]) for one in self.statistics
+            )
+            terms.append(self.currency(movements))
         return tuple(map(np.concatenate, zip(*terms, strict=True)))
 
 

@@ -1,4 +1,4 @@
-"""Cells planned apart: a mechanism of one cell on every cell of a map whose pairs are at hand.
+"""Cells planned apart: a mechanism of one cell on every cell of a map of pairs at hand.
 
 Stage k of the map is the k-th stage of every cell that has one: one row of the journal, and one
 call for the noise of all sums. Cells may differ in mechanism (`Auto`).
@@ -8,8 +8,7 @@ Sensitivity: that of each cell's own stage, computed from the cell's counts.
 Loss: that of a user is the sum over its cells, since cells have independent noise and each cell's
 loss holds whatever its earlier stages found (adaptive composition). One common loss of every cell
 is searched by bisection, so that the most exposed user stays within ε by exact accounting. The
-meter gets the sum over a row with the first request of the row, nothing with the others; a request
-of another scale has no bound, and is refused.
+meter adds the moves of all cells of a row up again, in the scales that go to the noise source.
 Source: the mechanism of the cell.
 """
 
@@ -28,22 +27,41 @@ from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays, read_only
 from hexveil.mechanisms.contract import DONE, DrawnRow, Stage
-from hexveil.mechanisms.sensitivity_report import NoiseRequest, SensitivityReport, scales_of
-from hexveil.mechanisms.single_cell.cell_allocation import (
+from hexveil.mechanisms.sensitivity_report import NoiseRequest, SensitivityReport
+from hexveil.mechanisms.single_cell import (
+    BoundedStage,
     CellAllocation,
+    CellMechanism,
     CellProblem,
-    MapProblem,
-    ReleasedRange,
 )
-from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
 from hexveil.mechanisms.stage_data import Measured, Outputs, PrivateSums, ProvenError
+from hexveil.model.occupancy import Occupancy
 
 BISECTIONS = 16
 SPENT = 1 - 2.0**-20
 """Part of ε that counts as all of it."""
 PROPORTION = 1 - 2.0**-24
 """A guess stays so much below the limit, since losses round up."""
-NOTHING = read_only(np.zeros(1))
+
+
+@dataclass(frozen=True, eq=False)
+class MapProblem:
+    """Public facts of a map.
+
+    Attributes
+    ----------
+    occupancy : Occupancy
+        Records of each (cell, user) pair.
+    lower, quantum : Fraction
+        Lower bound of a value, and the resolution of sums, in value units.
+    span : int
+        Width of the bounds in quanta.
+    """
+
+    occupancy: Occupancy
+    lower: Fraction
+    quantum: Fraction
+    span: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,17 +90,17 @@ class CellFigures(ReadOnlyArrays):
     @classmethod
     def of(cls, plans: Iterable[CellAllocation]) -> CellFigures:
         """Return the figures of plans."""
-        rows = []
-        for plan in plans:
-            error, grid = plan.error(1.0), plan.grid()
-            proven = isinstance(error, ProvenError)
-            bias = float(error.bias[0]) if isinstance(error, ProvenError) else 1.0
-            ends = (np.nan,) * 2 if grid is None else (float(grid.start[0]), float(grid.step[0]))
-            figures = float(error.scale[0]), bias, float(error.bound95[0]), proven, *ends
-            rows.append((*figures, len(plan.stages)))
-        scale, bias_column, bound95, is_proven, start, step, stages = np.array(rows, float).T
-        found = scale, bias_column, bound95, is_proven.astype(bool), start, step
-        return cls(*found, stages.astype(np.int64))
+        columns = zip(*map(_figures_of, plans), strict=True)
+        return cls(*(np.array(column) for column in columns))
+
+
+def _figures_of(plan: CellAllocation) -> tuple[float | bool, ...]:
+    error, grid = plan.error(1.0), plan.grid()
+    is_proven = isinstance(error, ProvenError)
+    bias = float(error.bias[0]) if isinstance(error, ProvenError) else 1.0
+    ends = (np.nan,) * 2 if grid is None else (float(grid.start[0]), float(grid.step[0]))
+    figures = float(error.scale[0]), bias, float(error.bound95[0])
+    return *figures, is_proven, *ends, len(plan.stages)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +147,7 @@ class PlannedCells:
 
     def names(self, mechanism: CellMechanism) -> list[str]:
         """Return the name of the mechanism of each cell, where one may choose another."""
-        return [mechanism.chosen_name(choice) for choice in self.choices]
+        return [choice or mechanism.name for choice in self.choices]
 
     # ---- losses ----
 
@@ -137,14 +155,21 @@ class PlannedCells:
         """Return each user's loss over all its cells, rounded up."""
         return self._losses
 
+    per_user = losses
+
     @cached_property
     def _losses(self) -> Floats:
         return self._sum(plan.losses() for plan in self.plans)
 
-    def claimed_losses(self) -> Floats:
-        """Return each user's loss if each cell costs all whom it costs anything its largest."""
+    def per_pair(self) -> Floats:
+        """Return the loss of each (cell, user) pair."""
+        return np.concatenate([plan.losses() for plan in self.plans])
+
+    def counted(self) -> float:
+        """Return the loss if each cell costs all whom it costs anything its largest."""
         losses = (plan.losses() for plan in self.plans)
-        return self._sum(np.where(one > 0, one.max(), 0.0) for one in losses)
+        claimed = self._sum(np.where(one > 0, one.max(), 0.0) for one in losses)
+        return float(claimed.max(initial=0.0))
 
     def stage_costs(self) -> dict[str, tuple[int, float]]:
         """Return by name of a stage its cells, and the loss of the user whom it costs most."""
@@ -161,12 +186,12 @@ class PlannedCells:
 
     def _sum(self, losses: Iterable[Floats]) -> Floats:
         """Return each user's sum over its cells, rounded up."""
-        return self.sum_pairs(np.concatenate(list(losses)), up=True)
+        return self.sum_pairs(np.concatenate(list(losses)))
 
-    def sum_pairs(self, losses: Floats, *, up: bool) -> Floats:
-        """Return each user's sum over the pairs of all cells in order, rounded up or down."""
+    def sum_pairs(self, losses: Floats) -> Floats:
+        """Return each user's sum over the pairs of all cells in order, rounded up."""
         occupancy = self.problem.occupancy.local()
-        bounds: Floats = read_only(add_up(occupancy.user, (losses,), occupancy.n_users, up=up))
+        bounds: Floats = read_only(add_up(occupancy.user, (losses,), occupancy.n_users, up=True))
         return bounds
 
     # ---- stages ----
@@ -199,39 +224,6 @@ class PlannedCells:
         cells = zip(self.plans, self.outputs(outputs), strict=True)
         return np.array([[float(plan.estimate(own)[0]) for plan, own in cells]])
 
-    def released_ranges(self, outputs: Outputs) -> tuple[ReleasedRange | None, ...]:
-        """Return the released choices of each cell, in quanta."""
-        cells = zip(self.plans, self.outputs(outputs), strict=True)
-        return tuple(plan.released_range(own) for plan, own in cells)
-
-
-def stage_name(number: int) -> str:
-    """Return the name of a stage's row."""
-    return f"stage {number}"
-
-
-@dataclass(frozen=True, eq=False)
-class RowMoves(SensitivityReport):
-    """Losses of users by one request of a row: a `SensitivityReport`.
-
-    Attributes
-    ----------
-    request : NoiseRequest
-        That the losses are of.
-    losses : ndarray of float, shape (n_users,) or (1,)
-        Losses by all requests of the stage for the first of them, nothing for the others.
-    """
-
-    request: NoiseRequest
-    losses: Floats
-
-    def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:
-        """Return each user's loss, rounded down; infinity for another request."""
-        same = type(request) is type(self.request) and np.array_equal(
-            scales_of(request), scales_of(self.request)
-        )
-        return self.losses if same else np.full(n_users, np.inf)
-
 
 @dataclass(frozen=True, eq=False)
 class MapStage(DrawnRow):
@@ -243,10 +235,10 @@ class MapStage(DrawnRow):
     @property
     def name(self) -> str:
         """Name of its row."""
-        return stage_name(len(self.earlier))
+        return f"stage {len(self.earlier)}"
 
     @cached_property
-    def stages(self) -> list[tuple[slice, Stage, Outputs]]:
+    def stages(self) -> list[tuple[slice, BoundedStage, Outputs]]:
         """Pairs, stage and outputs before it, of each cell that has one."""
         number, cells = len(self.earlier), self.cells
         every = zip(cells.rows, cells.plans, cells.outputs(self.earlier), strict=True)
@@ -265,17 +257,13 @@ class MapStage(DrawnRow):
         """Return the noise of each cell's stage."""
         return tuple(request for _, stage, own in self.stages for request in stage.noise(own))
 
-    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:
-        """Return the losses of users by all numbers of the row, with the first request."""
-        terms = np.zeros(self.cells.problem.occupancy.n_pairs)
-        for rows, stage, own in self.stages:
-            for request, report in zip(stage.noise(own), stage.sensitivity(own), strict=True):
-                terms[rows] += report.loss_lower_bound(request, rows.stop - rows.start)
-        losses = self.cells.sum_pairs(terms, up=False)
-        requests = self.noise(earlier)
+    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002  its own
+        """Return how far each user moves the numbers of each cell, by its number in the map."""
+        user = self.cells.problem.occupancy.local().user
         return tuple(
-            RowMoves(request, NOTHING if place else losses)
-            for place, request in enumerate(requests)
+            replace(report, user=user[rows][report.user])
+            for rows, stage, own in self.stages
+            for report in stage.sensitivity(own)
         )
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Measured, ...]:  # noqa: ARG002

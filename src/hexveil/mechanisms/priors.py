@@ -8,7 +8,7 @@ many samples is close to everybody's; `PerUser` gives each user one value of its
 
 import math
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 
 BLOCK = 500_000
-"""Numbers drawn at once: 4 MB."""
+"""Numbers drawn at once: 4 MB, which a processor's cache holds."""
 
 
 class ValueDistribution(Protocol):
@@ -62,8 +62,8 @@ class Normal:
 
 
 @dataclass(frozen=True)
-class Uniform:
-    """Independent samples, uniform between two numbers.
+class _BetweenEnds:
+    """Base of distributions between two numbers, or else over the bounds.
 
     Parameters
     ----------
@@ -75,45 +75,46 @@ class Uniform:
     high: float | None = None
 
     def __post_init__(self) -> None:
-        _check_ends("Uniform", self.low, self.high)
+        if self.low is None and self.high is None:
+            return
+        # One end alone is refused like one that is not a number.
+        start, end = (math.nan if end is None else end for end in (self.low, self.high))
+        if not (math.isfinite(start) and math.isfinite(end) and start <= end):
+            raise InputError(
+                f"{type(self).__name__} needs two finite numbers, the lower one first, or none."
+            )
 
-    def within(self, bounds: tuple[float, float]) -> "Uniform":
+    def within(self, bounds: tuple[float, float]) -> Self:
         """Return itself, or without numbers of its own the distribution over the bounds."""
-        return Uniform(*bounds) if self.low is None else self
+        return type(self)(*bounds) if self.low is None else self
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Both numbers."""
+        if self.low is None or self.high is None:
+            name = type(self).__name__
+            raise InputError(f"{name}() draws within the bounds: name them by .within(bounds).")
+        return self.low, self.high
+
+
+class Uniform(_BetweenEnds):
+    """Independent samples, uniform between `low` and `high`, value units; else over the bounds."""
 
     def draw(self, generator: np.random.Generator, counts: Ints, trials: int) -> Floats:
         """Return samples before projection: see `ValueDistribution.draw`."""
-        low, high = _known("Uniform", self.low, self.high)
-        return generator.uniform(low, high, (trials, int(counts.sum())))
+        return generator.uniform(*self.ends, (trials, int(counts.sum())))
 
 
-@dataclass(frozen=True)
-class UnknownRange:
+class UnknownRange(_BetweenEnds):
     """Independent samples, uniform between two ends that nobody knows.
 
-    Both ends are drawn anew in every trial, uniform between two numbers. So a cell may be slow or
-    fast, its samples alike or not.
-
-    Parameters
-    ----------
-    low, high : float, optional
-        Where the ends lie, in value units. Without both: within the bounds.
+    Both ends are drawn anew in every trial, uniform between `low` and `high`, value units, or else
+    within the bounds. So a cell may be slow or fast, its samples alike or not.
     """
-
-    low: float | None = None
-    high: float | None = None
-
-    def __post_init__(self) -> None:
-        _check_ends("UnknownRange", self.low, self.high)
-
-    def within(self, bounds: tuple[float, float]) -> "UnknownRange":
-        """Return itself, or without numbers of its own with ends within the bounds."""
-        return UnknownRange(*bounds) if self.low is None else self
 
     def draw(self, generator: np.random.Generator, counts: Ints, trials: int) -> Floats:
         """Return samples before projection: see `ValueDistribution.draw`."""
-        low, high = _known("UnknownRange", self.low, self.high)
-        start, end = generator.uniform(low, high, (2, trials, 1))
+        start, end = generator.uniform(*self.ends, (2, trials, 1))
         # Scaled in place: the samples of a large cell are the largest array of a study.
         samples = generator.random((trials, int(counts.sum())))
         samples *= end - start
@@ -151,21 +152,6 @@ class PerUser:
         return self.values.draw(generator, np.ones(n_users, dtype=np.int64), trials)
 
 
-def _check_ends(name: str, low: float | None, high: float | None) -> None:
-    if low is None and high is None:
-        return
-    # One end alone is refused like one that is not a number.
-    start, end = (math.nan if end is None else end for end in (low, high))
-    if not (math.isfinite(start) and math.isfinite(end) and start <= end):
-        raise InputError(f"{name} needs two finite numbers, the lower one first, or none.")
-
-
-def _known(name: str, low: float | None, high: float | None) -> tuple[float, float]:
-    if low is None or high is None:
-        raise InputError(f"{name}() draws within the bounds: name them by .within(bounds).")
-    return low, high
-
-
 def check_values(values: ValueDistribution, owner: str) -> ValueDistribution:
     """Return the distribution; raise InputError if it cannot draw."""
     if not callable(getattr(values, "draw", None)):
@@ -175,7 +161,7 @@ def check_values(values: ValueDistribution, owner: str) -> ValueDistribution:
 
 def within_bounds(values: ValueDistribution, bounds: tuple[float, float]) -> ValueDistribution:
     """Return the distribution, with the bounds in place where it is over them."""
-    return values.within(bounds) if isinstance(values, (Uniform, UnknownRange, PerUser)) else values
+    return values.within(bounds) if isinstance(values, (_BetweenEnds, PerUser)) else values
 
 
 def numbers_per_trial(values: ValueDistribution, counts: Ints) -> int:
@@ -190,27 +176,17 @@ def draw_user_means(
     generator: np.random.Generator,
     trials: int,
 ) -> Floats:
-    """Return means of projected samples, shape (trials, n_users)."""
+    """Return means of projected samples, shape (trials, n_users): drawn in blocks, by `BLOCK`."""
     values = within_bounds(values, bounds)
-    if isinstance(values, PerUser):  # the mean of equal samples is each of them
-        return np.clip(values.levels(generator, counts.size, trials), *bounds)
-    samples = values.draw(generator, counts, trials)
-    np.clip(samples, *bounds, out=samples)
-    starts = np.concatenate(([0], np.cumsum(counts)[:-1]))
-    return np.asarray(np.add.reduceat(samples, starts, axis=1) / counts)
-
-
-def draw_in_blocks(
-    values: ValueDistribution,
-    counts: Ints,
-    bounds: tuple[float, float],
-    generator: np.random.Generator,
-    trials: int,
-) -> Floats:
-    """Return the same, drawn in blocks that a processor's cache holds."""
+    starts = np.cumsum(counts) - counts
     means = np.empty((trials, counts.size))
     step = max(1, BLOCK // numbers_per_trial(values, counts))
-    for start in range(0, trials, step):
-        rows = means[start : start + step]
-        rows[:] = draw_user_means(values, counts, bounds, generator, len(rows))
+    for begin in range(0, trials, step):
+        rows = means[begin : begin + step]
+        if isinstance(values, PerUser):  # the mean of equal samples is each of them
+            rows[:] = np.clip(values.levels(generator, counts.size, len(rows)), *bounds)
+        else:
+            samples = values.draw(generator, counts, len(rows))
+            np.clip(samples, *bounds, out=samples)
+            rows[:] = np.add.reduceat(samples, starts, axis=1) / counts
     return means

@@ -37,7 +37,6 @@ from hexveil.mechanisms.contract import DrawnRow
 from hexveil.mechanisms.sensitivity_report import (
     NoiseRequest,
     NoisyMax,
-    SensitivityReport,
     Separate,
 )
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums, Reading, Scores
@@ -224,7 +223,7 @@ class PrivateQuantile(DrawnRow):
         """Return a permute-and-flip per choice."""
         return (NoisyMax(self.scale),) * self.entries
 
-    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
+    def sensitivity(self, earlier: Outputs) -> tuple[Separate, ...]:  # noqa: ARG002
         """Return that a user moves every cost by at most its votes."""
         return (Separate.of_one_entry(self.user_votes),) * self.entries
 

@@ -16,7 +16,7 @@ Sensitivity of the numbers of one draw, by the moves of pairs wherever these are
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -161,15 +161,6 @@ ROUNDED = 1e-9
 """Relative room for the rounding of squares."""
 
 
-class Authority(Protocol):
-    """Right to draw: a `Meter` for a release, `UNMETERED` for a study."""
-
-    def authorise(
-        self, requests: tuple[NoiseRequest, ...], reports: tuple[SensitivityReport, ...]
-    ) -> None:
-        """Raise HexveilError if these draws would cost a user more than was booked."""
-
-
 class Meter:
     """Privacy loss added up from the scales that go to the noise source, against the booking.
 
@@ -223,6 +214,8 @@ class Unmetered:
 
 
 UNMETERED = Unmetered()
+Authority: TypeAlias = Meter | Unmetered
+"""Right to draw: a `Meter` for a release, `UNMETERED` for a study."""
 
 
 def _squares(request: NoiseRequest, report: SensitivityReport, n_users: int) -> Floats:

@@ -65,13 +65,10 @@ class PredictedError:
         Largest Laplace scale that can occur.
     bound95 : ndarray of float, shape (n_cells,)
         Error not exceeded with probability 95 percent, whatever the values.
-    expected : ndarray of float, shape (n_cells,), optional
-        Error that a stated prior predicts.
     """
 
     scale: Floats
     bound95: Floats
-    expected: Floats | None = None
 
 
 StatisticError: TypeAlias = ProvenError | PredictedError | ErrorModel
@@ -117,11 +114,6 @@ class CutOff:
     def either(self) -> Bools:
         """Whether a cell is cut off at any end."""
         return np.asarray(self.below | self.above)
-
-    @property
-    def count(self) -> int:
-        """How many cells are cut off."""
-        return int(np.count_nonzero(self.either))
 
 
 STANDARD_NORMAL = NormalDist()

@@ -74,12 +74,12 @@ class HexagonList:
 Area: TypeAlias = Polygon | HexagonList
 
 
-def area_of(given: object) -> Area:
+def area_of(value: object) -> Area:
     """Return the area that a caller wrote.
 
     Parameters
     ----------
-    given : Polygon, HexagonList, mapping or sequence
+    value : Polygon, HexagonList, mapping or sequence
         A GeoJSON Polygon (its outer ring), four degrees, corners, or names of hexagons.
 
     Raises
@@ -94,34 +94,34 @@ def area_of(given: object) -> Area:
     >>> area_of(["8642c8d37ffffff"])
     HexagonList(names=('8642c8d37ffffff',))
     """
-    if isinstance(given, (Polygon, HexagonList)):
-        return given
+    if isinstance(value, (Polygon, HexagonList)):
+        return value
     try:
-        return _parsed(given)
+        return _parsed(value)
     except (TypeError, ValueError, KeyError, IndexError):
-        raise InputError(f"{_FORMS}, got {given!r}."[:400]) from None
+        raise InputError(f"{_FORMS}, got {value!r}."[:400]) from None
 
 
-def _parsed(given: object) -> Area:
+def _parsed(value: object) -> Area:
     """Return the area of a value of plain Python; raise any error of a conversion."""
-    if isinstance(given, Mapping):
-        geometry = given.get("geometry", given)
+    if isinstance(value, Mapping):
+        geometry = value.get("geometry", value)
         if geometry["type"] != "Polygon" or len(geometry["coordinates"]) != 1:
             raise ValueError("not a polygon of one ring")
         return Polygon(tuple((float(p[0]), float(p[1])) for p in geometry["coordinates"][0]))
-    if isinstance(given, (set, frozenset)) and not all(isinstance(item, str) for item in given):
+    if isinstance(value, (set, frozenset)) and not all(isinstance(item, str) for item in value):
         raise TypeError("degrees and corners have an order")
-    given = [] if isinstance(given, str) else items_of(given)
-    if not given:
+    value = [] if isinstance(value, str) else items_of(value)
+    if not value:
         raise TypeError("not a sequence")
-    if all(isinstance(item, (list, tuple)) for item in given):
-        return Polygon(tuple((float(lon), float(lat)) for lon, lat in given))
-    if len(given) == 4 and all(_is_degree(item) for item in given):
-        west, south, east, north = map(float, given)
+    if all(isinstance(item, (list, tuple)) for item in value):
+        return Polygon(tuple((float(lon), float(lat)) for lon, lat in value))
+    if len(value) == 4 and all(_is_degree(item) for item in value):
+        west, south, east, north = map(float, value)
         return Polygon.of_box(west, south, east, north)
-    if not all(isinstance(item, str) for item in given):
+    if not all(isinstance(item, str) for item in value):
         raise TypeError("not names")
-    return HexagonList(tuple(given))
+    return HexagonList(tuple(value))
 
 
 def _is_degree(value: object) -> bool:

@@ -268,11 +268,13 @@ class CellTable:
         >>> [codes.tolist() for codes in table.groupings()]
         [[1, 1, 0], [0, 1, 0]]
         """
-        columns = [one for one in (self.hexagon, self.slot) if one is not None]
-        columns += [np.array(one, dtype=str) for one in self.labels.values()]
+        columns = [column for column in (self.hexagon, self.slot) if column is not None]
+        columns += [np.array(column, dtype=str) for column in self.labels.values()]
         if len(columns) < 2:
             return ()
-        return tuple(np.unique(one, return_inverse=True)[1].astype(np.int64) for one in columns)
+        return tuple(
+            np.unique(column, return_inverse=True)[1].astype(np.int64) for column in columns
+        )
 
     def take(self, rows: Ints) -> "CellTable":
         """Return the table of the given rows, in that order."""
@@ -358,10 +360,10 @@ def zone(timezone: str) -> zoneinfo.ZoneInfo:
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
         pass
     # Letters alone resemble many names, none of which is meant.
-    near = "/" in timezone and difflib.get_close_matches(
+    closest = "/" in timezone and difflib.get_close_matches(
         timezone, zoneinfo.available_timezones(), n=1
     )
-    hint = f"did you mean {near[0]!r}?" if near else 'write a name like "Europe/Warsaw".'
+    hint = f"did you mean {closest[0]!r}?" if closest else 'write a name like "Europe/Warsaw".'
     raise InputError(f"timezone {timezone!r} is not known; {hint}")
 
 

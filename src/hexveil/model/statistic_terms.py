@@ -137,12 +137,12 @@ class Histogram:
 Term: TypeAlias = Quantile | Share | Histogram
 
 
-def parse_statistics(asked: Sequence[str] | str) -> tuple[tuple[str, ...], tuple[Term, ...]]:
+def parse_statistics(statistics: Sequence[str] | str) -> tuple[tuple[str, ...], tuple[Term, ...]]:
     """Return the moments and the statistics of distributions, each in one order.
 
     Parameters
     ----------
-    asked : sequence of str, or str
+    statistics : sequence of str, or str
 
     Raises
     ------
@@ -155,7 +155,7 @@ def parse_statistics(asked: Sequence[str] | str) -> tuple[tuple[str, ...], tuple
     >>> moments, [term.text for term in terms]
     (('mean',), ['p50', 'p85', 'share<10'])
     """
-    names = tuple(items_of(asked))
+    names = tuple(items_of(statistics))
     if not names or len(names) > MAX_TERMS:
         raise InputError(f"statistics must be 1 to {MAX_TERMS} of {FORMS}, got {len(names)}.")
     moments = tuple(name for name in MOMENTS if name in names)
@@ -168,9 +168,9 @@ def parse_statistics(asked: Sequence[str] | str) -> tuple[tuple[str, ...], tuple
     return moments, tuple(sorted(terms, key=_order))
 
 
-def distribution_terms(asked: Sequence[str] | str) -> tuple[Term, ...]:
+def distribution_terms(statistics: Sequence[str] | str) -> tuple[Term, ...]:
     """Return the statistics of distributions among those asked; none of none."""
-    return parse_statistics(asked)[1] if items_of(asked) else ()
+    return parse_statistics(statistics)[1] if items_of(statistics) else ()
 
 
 def on_lattice(terms: Sequence[Term], lattice: ValueLattice) -> tuple[Term, ...]:
@@ -185,12 +185,12 @@ def on_lattice(terms: Sequence[Term], lattice: ValueLattice) -> tuple[Term, ...]
     )
 
 
-def has_distribution(asked: Sequence[str] | str) -> bool:
+def has_distribution(statistics: Sequence[str] | str) -> bool:
     """Return whether quantiles, shares or histograms are among statistics that were asked for.
 
     Of unknown names some begin like them: their own message helps most.
     """
-    names = items_of(asked)
+    names = items_of(statistics)
     return any(
         isinstance(name, str) and re.match(r"\s*(p\d|share|histogram)", name) for name in names
     )

@@ -145,7 +145,7 @@ class PlanAllocation(ReadOnlyArrays):
     bound_kind : str or None
         What `lower_bound` is about: "loss", "max error" or "mean error".
     clipping : ClippingKind
-        Kind of the plan (mechanisms/looks/kinds.py). Under a private range the mean's
+        Kind of the plan (mechanisms/looks/__init__.py). Under a private range the mean's
         Laplace scale is the range's width times r / N; the noise of a cell with a range of its own
         is what it has if all of the loss goes to one number.
     """

@@ -25,8 +25,8 @@ from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.accounting.promise import Promise, check_units, of_amount, promised
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text, to_positive_fraction
+from hexveil.mechanisms.distribution import CombinedStages, Component
 from hexveil.mechanisms.distribution.binned_stage import check_room
-from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.model.statistic_terms import (
     Estimator,

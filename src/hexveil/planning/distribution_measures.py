@@ -23,13 +23,13 @@ import numpy as np
 from hexveil.accounting.promise import PARTS, Promise, promised
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.distribution import BinScores, Component
 from hexveil.mechanisms.distribution.binned_stage import (
     SUBSTITUTED,
     PricedColumn,
     PricedWeights,
     unit_sizes,
 )
-from hexveil.mechanisms.distribution.combined_stages import BinScores, Component
 from hexveil.mechanisms.distribution.pooled_shape import BinnedMap, PooledShape
 from hexveil.mechanisms.distribution.shape_statistics import (
     GRAIN,

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from hexveil.accounting.error_model import ErrorModel
     from hexveil.base.arrays import Floats
-    from hexveil.mechanisms.looks.kinds import ClippingKind, ReleaseAllocation
+    from hexveil.mechanisms.looks import ReleaseAllocation
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.allocation import PlanAllocation
@@ -226,8 +226,8 @@ class MomentComponent(ReadOnlyArrays, PlanComponent):
 
     def pair_losses(self) -> Floats:
         """Return the privacy loss of each (cell, user) pair, not yet rounded up."""
-        clipping: ClippingKind = self.allocation.clipping
-        return clipping.losses(self.problem, self.allocation).per_pair()
+        losses: Floats = self.allocation.clipping.losses(self.problem, self.allocation).per_pair()
+        return losses
 
     @property
     def worst_case_error(self) -> float | dict[str, float]:

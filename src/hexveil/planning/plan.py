@@ -18,7 +18,7 @@ from hexveil.accounting.promise import Promise, of_amount, summed
 from hexveil.base.arrow_tables import html_table, paragraph
 from hexveil.base.errors import InputError
 from hexveil.base.optional_packages import require_package
-from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
+from hexveil.mechanisms.distribution import CombinedStages, Component
 from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns, DeclaredFacts
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.codec import saved_plans

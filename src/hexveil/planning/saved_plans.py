@@ -33,12 +33,11 @@ from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.rational import decimal_text, to_fraction
 from hexveil.mechanisms import Baseline, CellMechanism, OptimalClipping, ThresholdMechanism, parse
-from hexveil.mechanisms.looks.bounds import WithinBounds
+from hexveil.mechanisms.looks.bounds import CellMechanisms, WithinBounds
 from hexveil.mechanisms.looks.cell_ranges import PerCellRange
 from hexveil.mechanisms.looks.cell_stages import CellRangeOutputs
 from hexveil.mechanisms.looks.one_range import PrivateRange
 from hexveil.mechanisms.looks.remembered_ranges import RememberedRanges
-from hexveil.mechanisms.looks.single_cells import CellMechanisms
 from hexveil.model import statistic_terms
 from hexveil.model.declared_grid import ColumnFacts
 from hexveil.model.pair_columns import FactoredWeights, SuppressedPairs

@@ -18,10 +18,10 @@ from hexveil.base.work_share import (
     share_of_work,
 )
 from hexveil.mechanisms.contract import DONE, StagedPlan, execute, rehearse, replay
+from hexveil.mechanisms.distribution import ColumnSums
 from hexveil.mechanisms.distribution.binned_stage import BinnedBlockSums, BinnedSums
-from hexveil.mechanisms.distribution.combined_stages import ColumnSums
 from hexveil.mechanisms.noise import VettedNoise
-from hexveil.mechanisms.presence.any_unit import PresenceSums
+from hexveil.mechanisms.presence import PresenceSums
 from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from hexveil.planning import saved_plans
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hexveil.ledger import Ledger
-    from hexveil.mechanisms.distribution.combined_stages import CombinedStages
+    from hexveil.mechanisms.distribution import CombinedStages
     from hexveil.planning.component import PlanComponent
     from hexveil.planning.plan import Plan
     from hexveil.publishing.booking import AnyDataset, ReleasableDataset
@@ -113,7 +113,7 @@ def release(
     mechanisms/looks/pooled_means.py, mechanisms/looks/weighted_mean.py,
     mechanisms/looks/weighted_variance.py and mechanisms/looks/cell_stages.py; of quantiles,
     shares and histograms mechanisms/distribution/binned_stage.py and
-    mechanisms/distribution/combined_stages.py; under private presence
+    mechanisms/distribution/__init__.py; under private presence
     mechanisms/presence/contribution.py (the maps), mechanisms/looks/pooled_means.py (how values
     lie), mechanisms/presence/count_map.py and
     mechanisms/presence/shape_allocation.py (medians, shares and histograms). The losses

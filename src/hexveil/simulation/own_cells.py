@@ -96,10 +96,12 @@ def read_counts(file: str | Path) -> Ints:
         why = getattr(error, "strerror", None) or "it is no text"
         raise InputError(f"the counts {path} cannot be read: {why}.") from None
     is_list = text.startswith("[") and text.endswith("]")
-    numbers = [one.strip() for one in (text[1:-1].split(",") if is_list else text.splitlines())]
+    numbers = [line.strip() for line in (text[1:-1].split(",") if is_list else text.splitlines())]
     if not is_list and numbers and not numbers[0].isdecimal():
         del numbers[0]
-    if not numbers or not all(re.fullmatch(rf"[1-9]\d{{0,{DIGITS - 1}}}", one) for one in numbers):
+    if not numbers or not all(
+        re.fullmatch(rf"[1-9]\d{{0,{DIGITS - 1}}}", number) for number in numbers
+    ):
         raise InputError(
             f"the counts {path} must be whole numbers of at least 1, one per user: a JSON list "
             "like [9, 3, 1], or one CSV column."

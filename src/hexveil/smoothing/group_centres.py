@@ -20,7 +20,7 @@ import numpy as np
 
 from hexveil.base.arrays import Floats
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.smoothing.cell_groupings import RandomEffect, drop_uninformative
+from hexveil.smoothing.cell_groupings import RandomEffect
 from hexveil.smoothing.mixed_model import Design, fit_model
 from hexveil.smoothing.user_mean_law import WEIGHT_DRIFT, CellDesign, ClippedLook, UserMeanSpread
 
@@ -68,12 +68,12 @@ class CellLikelihoods(ReadOnlyArrays):
         >>> own.number.round(3), own.variance.round(3)
         (array([1.]), array([0.25]))
         """
-        before, before_variance = _moments(edges, prior)
-        after, after_variance = _moments(edges, posterior)
-        least = LEAST_INFORMATION / before_variance
-        precision = np.maximum(1.0 / after_variance - 1.0 / before_variance, least)
-        number = after + (after - before) / (before_variance * precision)
-        return cls(np.clip(number, edges[:, 0], edges[:, -1]), 1.0 / precision, after)
+        prior_mean, prior_variance = _moments(edges, prior)
+        posterior_mean, posterior_variance = _moments(edges, posterior)
+        smallest = LEAST_INFORMATION / prior_variance
+        precision = np.maximum(1.0 / posterior_variance - 1.0 / prior_variance, smallest)
+        number = posterior_mean + (posterior_mean - prior_mean) / (prior_variance * precision)
+        return cls(np.clip(number, edges[:, 0], edges[:, -1]), 1.0 / precision, posterior_mean)
 
 
 def predict_centres(
@@ -84,7 +84,7 @@ def predict_centres(
     bounds: tuple[float, float],
     effects: Sequence[RandomEffect],
 ) -> tuple[Floats, Floats] | None:
-    """Return the centre that the other cells of its groups predict for each; None without groups.
+    """Return the centre that the other cells of its groups predict for each; None of a few cells.
 
     As the distance of each cell from the centre of the map, and its variance.
 
@@ -98,10 +98,9 @@ def predict_centres(
     bounds : pair of float
         Bounds of the values.
     effects : sequence of RandomEffect
-        Groups that a cell belongs to.
+        Groups that a cell belongs to, informative ones.
     """
-    groups = drop_uninformative(list(effects))
-    if not groups or own.number.size < 3:
+    if own.number.size < 3:
         return None
     below, above = spread.within_cells(bounds)
     variance = own.variance / _reliability(own.mean, look, (below, above), bounds)
@@ -110,7 +109,7 @@ def predict_centres(
     unit = max(1.5 * float(np.median(deviations)), float(np.sqrt(np.median(variance))) / 10.0)
     z, scale = (own.number - centre) / unit, np.sqrt(variance / 2.0) / unit
     width = np.median(design.users) / np.maximum(design.users, 1)
-    fitted = fit_model(Design(groups, z.size), z, scale, width, steps=STEPS)
+    fitted = fit_model(Design(effects, z.size), z, scale, width, steps=STEPS)
     total = 1.0 / fitted.effects.variance
     left = np.maximum(total - fitted.precision, LEAST_LEFT)
     predicted = (total * fitted.effects.mean - fitted.precision * z) / left

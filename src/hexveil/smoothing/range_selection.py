@@ -86,14 +86,16 @@ def select_ranges(
     modes = law.modes(nodes)
     # The information that needs no further look: of the prior, and of the first one.
     seen = _information(law, design, modes, look, look.scale)
-    known = np.maximum(_precision(nodes) - np.mean(seen, axis=1), 0.0)[:, None]
-    whole = noise * (look.upper - look.lower)
-    stay = _expected_error(known + _information(law, design, modes, look, whole))
+    prior_information = np.maximum(_precision(nodes) - np.mean(seen, axis=1), 0.0)[:, None]
+    full_scale = noise * (look.upper - look.lower)
+    stay = _expected_error(prior_information + _information(law, design, modes, look, full_scale))
     best, lower, upper = stay.copy(), look.lower.copy(), look.upper.copy()
     for low, high in _candidates(posterior, spread, bounds):
         scale = noise * (high - low) / (1.0 - first_share)
         second = ClippedLook(look.noisy, low, high, scale)
-        error = _expected_error(known + seen + _information(law, design, modes, second, scale))
+        error = _expected_error(
+            prior_information + seen + _information(law, design, modes, second, scale)
+        )
         better = error < best
         best = np.where(better, error, best)
         lower, upper = np.where(better, low, lower), np.where(better, high, upper)

@@ -133,7 +133,7 @@ def smooth(  # noqa: PLR0913  most of it by keyword
         typical_bias = TYPICAL_BIAS_SHARE * np.asarray(worst_bias)
     per_cell = scale, typical_bias, effective_users, lower, upper
     b, t, users, low, high = (
-        np.broadcast_to(np.asarray(one, np.float64), y.shape) for one in per_cell
+        np.broadcast_to(np.asarray(column, np.float64), y.shape) for column in per_cell
     )
     # From here on the scale of noise of variance 2 b², whatever its law.
     b = b / np.sqrt(2.0) if gaussian else b

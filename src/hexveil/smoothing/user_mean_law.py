@@ -95,8 +95,8 @@ T = TypeVar("T", bound=ReadOnlyArrays)
 def take_rows(arrays: T, rows: slice) -> T:
     """Return a dataclass of arrays with an entry per cell, of some of the cells."""
     columns = {field.name: getattr(arrays, field.name) for field in fields(arrays)}  # type: ignore[arg-type]  # all are dataclasses
-    some = {name: one[rows] for name, one in columns.items() if isinstance(one, np.ndarray)}
-    return replace(arrays, **some)  # type: ignore[type-var]  # all are dataclasses
+    taken = {name: array[rows] for name, array in columns.items() if isinstance(array, np.ndarray)}
+    return replace(arrays, **taken)  # type: ignore[type-var]  # all are dataclasses
 
 
 def _design_sums(pairs: Pairs, *, weights: PairColumn, records: Ints) -> tuple[Floats, ...]:

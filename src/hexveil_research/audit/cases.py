@@ -37,7 +37,7 @@ from hexveil.mechanisms import (
     OptimalClipping,
     OptimizedQuantile,
 )
-from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
+from hexveil.mechanisms.single_cell import CellPlan
 from hexveil_research.audit.output_distributions import (
     NOISE,
     SCALES,

@@ -28,7 +28,7 @@ from hexveil.mechanisms.contract import DONE, NoiseSource, Stage
 from hexveil.mechanisms.private_quantile import EvenBins, EvenPoints, PrivateQuantile
 from hexveil.mechanisms.sensitivity_report import LaplaceNoise, NoisyMax
 from hexveil.mechanisms.simulated_noise import SimulatedNoise, law
-from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
+from hexveil.mechanisms.single_cell import CellPlan
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums, Scores, Values
 
 

@@ -31,14 +31,14 @@ import numpy as np
 
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.single_cell.cell_allocation import (
+from hexveil.mechanisms.single_cell import (
     STUDY_SPAN,
     BoundedStage,
     CellAllocation,
+    CellMechanism,
     CellProblem,
-    ReleasedRange,
+    unknown_choice,
 )
-from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism, unknown_choice
 from hexveil.mechanisms.stage_data import EstimateGrid, Outputs, PredictedError, PrivateSums
 from hexveil_research.mechanisms.huber_location import (
     COST_STEPS,
@@ -132,15 +132,6 @@ class HuberMean(CellAllocation):
         if self.mean_epsilon:
             offset = outputs["score"][:, 0] / (self.cell.span * self.scores.total_weight)
         return np.asarray(self.cell.span * self.bend(self.locate(selected_point(outputs), offset)))
-
-    def released_range(self, outputs: Outputs) -> ReleasedRange | None:
-        """Return the point, in quanta: see `CellAllocation.released_range`."""
-        if self.scores.points.size == 1:
-            return None
-        selected = selected_point(outputs)
-        point = float(self.scores.points[selected][0])
-        scale = self.cell.span * float(self.relative_scales()[selected][0])
-        return ReleasedRange("point", point, point, scale)
 
     def locate(self, selected: Ints, offset: Floats) -> Floats:
         """Return y in parts of the span, for numbers of candidates and (B + noise)/(S ΣV)."""

@@ -33,11 +33,9 @@ from hexveil.mechanisms.sensitivity_report import (
     LaplaceNoise,
     NoiseRequest,
     NoisyMax,
-    SensitivityReport,
     Separate,
 )
-from hexveil.mechanisms.single_cell.cell_allocation import check_int64
-from hexveil.mechanisms.single_cell.clipped_user_sums import weighted_share
+from hexveil.mechanisms.single_cell.clipped_user_sums import check_int64, weighted_share
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums, Scores, Values
 
 COST_STEPS = 2**20
@@ -182,7 +180,7 @@ class BalancePoint(DrawnRow):
         """Return the choice."""
         return (NoisyMax(self.scale),)
 
-    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
+    def sensitivity(self, earlier: Outputs) -> tuple[Separate, ...]:  # noqa: ARG002
         """Return by how much each user moves a cost."""
         return (Separate.of_one_entry(self.user_sensitivity),)
 
@@ -228,7 +226,7 @@ class ScoreSumAtPoint(DrawnRow):
         """Return the noise at the point chosen."""
         return (LaplaceNoise(self.scales[selected_point(earlier)][:, None]),)
 
-    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:
+    def sensitivity(self, earlier: Outputs) -> tuple[Separate, ...]:
         """Return by how much each user moves B at the point of the first data set."""
         return (
             # A release is one data set. A study has many, and no meter that would ask.

@@ -21,8 +21,7 @@ from hexveil.mechanisms import CellMechanism
 from hexveil.mechanisms.contract import NoiseSource
 from hexveil.mechanisms.private_quantile import EvenBins, EvenPoints, MiddleCost, RankCost
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.mechanisms.single_cell.cell_allocation import CellAllocation, CellProblem
-from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
+from hexveil.mechanisms.single_cell import CellAllocation, CellPlan, CellProblem
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 
 PRINTED = "exponential mechanism (printed)"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cell_range_laws import AboveCentre, All, FirstRanges, allocation_of, tiny_map
 from examples import examples
 from hexveil import Occupancy
-from hexveil.base.errors import HexveilError, InputError
+from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import MemoryJournal, execute, replay
 from hexveil.mechanisms.looks.cell_looks import FIRST_LOOK, FirstLooks
 from hexveil.mechanisms.looks.cell_ranges import PerCellRange
@@ -19,12 +19,11 @@ from hexveil.mechanisms.looks.cell_stages import PosteriorRangeSelection
 from hexveil.mechanisms.looks.pooled_means import (
     HISTOGRAM,
 )
-from hexveil.mechanisms.sensitivity_report import UNMETERED, Meter
+from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from hexveil.smoothing.range_selection import SelectedRanges
 from hexveil.smoothing.user_mean_law import CellDesign
-from scripted_noise import ScriptedNoise
 from stage_laws import moves_of
 
 STEPS = 1000
@@ -159,64 +158,6 @@ def test_chosen_ranges_are_widened_to_whole_quanta(lower, upper):
         assert (looks.upper - looks.lower <= np.ceil(upper) - np.floor(lower)).all()
 
 
-class Noting(AboveCentre):
-    """A selection that notes what it was given."""
-
-    def __call__(self, look, spread):
-        """Note, and choose."""
-        self.given = look, spread
-        return super().__call__(look, spread)
-
-
-def test_the_selection_sees_the_first_look_in_value_units():
-    """Its number, range and noise; and the spread of user means that was released."""
-    lower, quantum, select = -10.0, 0.25, Noting()
-    occupancy = Occupancy.from_dense([[1, 1], [2, 1], [1, 0]])
-    noise = np.array([0.5, 0.25])
-    allocation = allocation_of(
-        occupancy, [2, 1, 1, 3, 3], noise, 80, lower=lower, quantum=quantum, select=select
-    )
-    means = np.array([30, 40, 50, 35, 45])
-    sums = PrivateSums(means * occupancy.n)
-    outputs = execute(allocation, sums, ScriptedNoise([10]), MemoryJournal(), UNMETERED)
-    look, spread = select.given
-    assert spread == allocation.user_mean_spread(outputs)
-    pooled = allocation.pooled(outputs)
-    assert spread.centre == lower + quantum * pooled.centre
-    assert (spread.below, spread.above) == (quantum * pooled.below, quantum * pooled.above)
-    low, high = allocation.first_range(outputs)
-    assert (low, high) == (0, 80)
-    assert look.lower.tolist() == [lower + quantum * low] * 2
-    assert look.upper.tolist() == [lower + quantum * high] * 2
-    assert look.scale == pytest.approx(noise * quantum * (high - low) / 0.3, rel=1e-12)
-    exact = lower + quantum * np.array([(2 * 30 + 40 + 50) / 4, 40])
-    assert look.noisy == pytest.approx(exact, rel=1e-12)
-    (decoded,) = allocation.decode(outputs)
-    assert decoded.grid.start.tolist() == [lower] * 2
-    assert decoded.grid.step.tolist() == [quantum / 4, quantum / 6]
-    assert allocation.bounds == (lower, lower + quantum * 80)
-
-
-def test_what_first_looks_leave_over_is_no_more_than_second_ones_cost():
-    """In cells that move, 1 - f of the loss of a cell is authorised and not spent."""
-    allocation, sums = town(select=AboveCentre())
-    outputs = outputs_of(allocation, sums)
-    earlier = Outputs({name: outputs[name] for name in list(outputs)[:-1]})
-    stage, mean = allocation.next_stage(earlier), allocation.mean
-    (report,) = stage.sensitivity(earlier)
-    rows = allocation.released(outputs).moved[mean.occupancy.cell]
-    whole = (mean.weight.of(mean.occupancy) / (mean.noise * mean.totals)[mean.occupancy.cell])[rows]
-    authorised, used = (one.moved_by.keywords["width"] / one.scale for one in report.before)
-    unspent = mean.weight.of(mean.occupancy) * (authorised - used)[mean.occupancy.cell]
-    assert unspent[rows] == pytest.approx(0.7 * whole, rel=1e-9)
-    (request,) = stage.noise(earlier)
-    users = mean.occupancy.n_users
-    assert report.loss_lower_bound(request, users).max() == 0
-    finer = type(request)(0.7 * request.scales)
-    expected = np.bincount(mean.occupancy.user[rows], 0.3 * whole, users)
-    assert report.loss_lower_bound(finer, users) == pytest.approx(expected, rel=1e-9)
-
-
 @examples(30)
 @given(st.integers(0, 2**20), st.integers(0, 8), st.integers(1, 9))
 def test_no_neighbour_moves_a_sum_by_more_than_is_reported(seed, low, width):
@@ -242,18 +183,6 @@ def test_no_neighbour_moves_a_sum_by_more_than_is_reported(seed, low, width):
         drawn = np.zeros((1, 9), dtype=np.int64)
         if stage.name == FIRST_LOOK:
             earlier = earlier.extended(stage.name, 12, stage.row(drawn, earlier))
-
-
-def test_too_fine_a_second_look_is_refused_before_it_is_drawn():
-    """A plan whose shares add up to more than one is stopped by the meter."""
-    allocation, sums = town(select=All(moved=True))
-    changed = replace(allocation, first_share=Fraction(3, 10))
-    journal = MemoryJournal()
-    outputs_of(changed, sums, journal=journal)
-    del journal.rows["cells"]
-    with pytest.raises(HexveilError, match="more than was booked"):
-        outputs_of(replace(allocation, booked=0.9 * allocation.booked), sums, journal=journal)
-    assert "cells" not in journal.rows
 
 
 @pytest.mark.parametrize(("first_share", "histogram"), [(0, 1), (1, 1), (0.5, 0)])

@@ -8,9 +8,8 @@ import pytest
 
 from cell_range_laws import All, ExactCellRangeLoss, is_sound, tiny_map
 from hexveil.accounting.promise import PARTS, Pure
-from hexveil.mechanisms.looks import cell_looks, pair_votes, pooled_means
+from hexveil.mechanisms.looks import ReleaseAllocation, cell_looks, pooled_means, weighted_mean
 from hexveil.mechanisms.looks.cell_looks import FirstLookStage, GradualLaplace
-from hexveil.mechanisms.looks.kinds import ReleaseAllocation
 from hexveil.mechanisms.looks.weighted_mean import WeightedMean
 
 FREE = {"histogram_promise": Pure(Fraction(1, 1000))}
@@ -138,7 +137,7 @@ FAULTS = {
         WeightedMean, "moves", lambda old: lambda self, width: old(self, width - 1), FREE,
     ),
     "votes of a whole user in each of its cells": (
-        pair_votes.PairVotes, "of",
+        weighted_mean.PairVotes, "of",
         lambda old: lambda *given: PARTS + 0 * old(*given),
         HISTOGRAM_ALONE,
     ),

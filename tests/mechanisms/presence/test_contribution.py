@@ -13,13 +13,10 @@ from hexveil.mechanisms.presence.contribution import (
     MAX_PRICE,
     CellWindow,
     MapRefinement,
-    positions,
-    shrink_to_mean,
     split_weights,
     unit_weights,
-    variance_between,
 )
-from hexveil.model.private_pairs import MAX_RECORDS, PrivatePairs
+from hexveil.model.private_pairs import PrivatePairs
 
 N_CELLS, SPAN = 5, 40
 ANY_COUNT = st.one_of(st.integers(1, 30), st.integers(-5, 2**62))
@@ -88,27 +85,6 @@ def test_weights_are_those_of_the_definition():
             assert weights[5 * unit : 5 * unit + 5].tolist() == expected
 
 
-def test_nothing_overflows_at_the_declared_limits():
-    """Counts, prices and weights at their limits give exact whole numbers."""
-    rows = [(c, 0, 2**62, 0) for c in range(N_CELLS)]
-    pairs = pairs_of(rows)
-    assert pairs.records.tolist() == [MAX_RECORDS] * N_CELLS
-    weights = unit_weights(pairs, np.full(N_CELLS, MAX_PRICE), 0)
-    assert weights.tolist() == [PARTS // N_CELLS] * N_CELLS
-
-
-@examples(60)
-@given(counts=st.tuples(st.integers(1, 9), st.integers(0, 9 * SPAN)), more=st.integers(0, 20))
-def test_positions_are_monotone_and_within_the_bounds(counts, more):
-    """A position is the mean in parts of the span, within half a part, and never falls."""
-    n, total = counts[0], min(counts[1], counts[0] * SPAN)
-    first, second = positions(
-        pairs_of([(0, 0, n, total), (0, 1, n, min(total + more, n * SPAN))]), SPAN
-    )
-    assert 0 <= first <= second <= PARTS
-    assert abs(int(first) - Fraction(total * PARTS, n * SPAN)) <= 1
-
-
 WINDOW = CellWindow(np.ones(4, dtype=np.int64), np.full(4, PARTS // 4), np.full(4, 3 * PARTS // 4))
 MEDIAN = PARTS // 3
 QUIET = 2 * PARTS / 1000
@@ -131,35 +107,9 @@ def test_prices_fall_with_released_weight():
     )
 
 
-def test_cells_below_the_threshold_have_no_price():
-    """A closed cell has price 0 and has the median for a centre."""
-    row = noisy([1, 50, 50, 50], [1.0, 0.5, 0.0, -0.5])
-    centres, prices = MapRefinement(QUIET, 5 * PARTS, MEDIAN).centres_and_prices(WINDOW, row)
-    assert prices[0] == 0
-    assert (prices[1:] == MAX_PRICE).all()
-    assert centres[0] == MEDIAN
-    assert centres[1:] == pytest.approx(PARTS / 2 + PARTS / 4 * np.array([0.5, 0, -0.5]), rel=1e-3)
-
-
 def test_a_map_without_open_cells_is_closed_throughout():
     """If no cell has enough weight, all prices are 0 and nothing fails."""
     row = noisy([0, 0, 0, 0], [0, 0, 0, 0])
     centres, prices = MapRefinement(QUIET, 1, MEDIAN).centres_and_prices(WINDOW, row)
     assert (prices == 0).all()
     assert (centres == MEDIAN).all()
-
-
-def test_noise_alone_is_shrunk_away():
-    """Estimates that differ by no more than their noise become their common mean."""
-    rng = np.random.default_rng(1)
-    estimates, variances = rng.normal(40, 3, 2000), np.full(2000, 9.0)
-    assert variance_between(estimates, variances) < 1
-    assert np.std(shrink_to_mean(estimates, variances)) < 0.4
-
-
-def test_the_variance_between_is_found():
-    """Under noise of a known variance, the variance of true values is found."""
-    rng = np.random.default_rng(2)
-    variances = rng.uniform(1, 16, 4000)
-    estimates = rng.normal(40, 5, 4000) + rng.normal(0, np.sqrt(variances))
-    assert variance_between(estimates, variances) == pytest.approx(25, rel=0.1)

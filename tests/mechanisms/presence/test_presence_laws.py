@@ -20,7 +20,7 @@ from hexveil.mechanisms.contract import NoisyTotals
 from hexveil.mechanisms.presence import contribution, shape_allocation
 from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation
-from hexveil.mechanisms.presence.presence_allocation import OneShot, PresenceAllocation, ThreeStages
+from hexveil.mechanisms.presence.presence_allocation import ONE_SHOT, MapForm, PresenceAllocation
 from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation, ShapeForm
 from presence_laws import EDGES, BinnedWorld, ExactPresenceLoss, PresenceWorld
 
@@ -37,10 +37,10 @@ SHARES = {
     "residual_share": Fraction("0.1"),
 }
 FORMS = {
-    "one shot": OneShot(),
-    "one shot, declared cap": OneShot(cap=2),
-    "three stages": ThreeStages(**SHARES),
-    "three stages, declared cap": ThreeStages(**SHARES, cap=2),
+    "one shot": ONE_SHOT,
+    "one shot, declared cap": replace(ONE_SHOT, cap=2),
+    "three stages": MapForm(**SHARES),
+    "three stages, declared cap": MapForm(**SHARES, cap=2),
     "bins": ShapeForm(Fraction("0.3"), Fraction(0), n_wide=2, n_narrow=0, n_quantiles=2),
     "refined bins": ShapeForm(Fraction("0.3"), Fraction(0), n_wide=2, n_narrow=2, n_quantiles=2),
     "priced bins": ShapeForm(
@@ -278,17 +278,3 @@ def test_planted_faults_are_found(fault, monkeypatch):
 def test_without_a_fault_the_same_worlds_are_sound(form, more):
     """It is the fault that is found."""
     assert is_sound(form, **more)
-
-
-@pytest.mark.parametrize("form", ["one shot", "bins"])
-def test_a_plan_from_the_records_is_found(form):
-    """A form that is chosen by the number of units changes with one of them, as bins would."""
-    sound = plan_of(form)
-    other = plan_of("three stages")
-    if form == "bins":
-        other = replace(sound, fine_edges=(1, 2, 4))
-    world = world_of(form, TWO_UNITS, step=3 if form == "bins" else 40)
-    with pytest.raises(AssertionError):
-        assert ExactPresenceLoss(
-            world, lambda pairs: sound if pairs.begin.size < 3 else other
-        ).worst <= float(EPSILON) * (1 + 1e-9)

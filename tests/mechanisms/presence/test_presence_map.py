@@ -1,5 +1,6 @@
 """Maps with private presence, and numbers of units: against known towns, and their intervals."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -14,19 +15,19 @@ from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import MemoryJournal, execute, replay
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.pooled_law import BeyondRange, Excess
-from hexveil.mechanisms.presence.any_unit import PresenceSums
+from hexveil.mechanisms.presence import PresenceSums
 from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.count_map import CountAllocation
 from hexveil.mechanisms.presence.presence_allocation import (
+    ONE_SHOT,
+    THREE_STAGES,
     WIDE_PART,
-    OneShot,
+    MapForm,
     PresenceAllocation,
-    ThreeStages,
 )
 from hexveil.mechanisms.presence.presence_decoding import (
     decode_map,
     lowest_weights,
-    noise_quantile95,
     ratio_interval,
 )
 from hexveil.mechanisms.sensitivity_report import Meter
@@ -36,8 +37,8 @@ from hexveil.model.private_pairs import PrivatePairs
 
 SPAN, N_CELLS, USED = 1000, 40, 30
 FORMS = {
-    "one shot": OneShot(),
-    "three stages": ThreeStages(),
+    "one shot": ONE_SHOT,
+    "three stages": THREE_STAGES,
 }
 
 
@@ -88,46 +89,27 @@ def test_no_records_are_a_map_like_any_other(form):
     assert released(FORMS[form], empty, 3, false_openings=None).is_open.all()
 
 
-def test_the_vetted_door_draws_it(fleet):
-    """The noise library releases the same stages as simulated noise.
-
-    Even where each draw is off by 17 scales (a chance below 1e-7 each) one cell of 30 closes.
-    """
-    decoded = released(FORMS["three stages"], fleet[0], 0, source=VettedNoise())
-    assert decoded.is_open[:USED].sum() >= USED - 2
-
-
 def test_the_door_refuses_no_records():
     """At the smallest ε that a plan takes, counts at their limits leave room for the noise."""
-    epsilon = Fraction(PARTS, 2**51) / (OneShot().range_share * WIDE_PART)
+    epsilon = Fraction(PARTS, 2**51) / (ONE_SHOT.range_share * WIDE_PART)
     rows = np.arange(300)
     crowd = PrivatePairs(rows % N_CELLS, rows, np.full(300, 2**62), np.full(300, 2**62))
-    plan = PresenceAllocation(N_CELLS, SPAN, epsilon, OneShot())
+    plan = PresenceAllocation(N_CELLS, SPAN, epsilon, ONE_SHOT)
     outputs = execute(
         plan, PresenceSums(crowd), VettedNoise(), MemoryJournal(), Meter(plan.losses())
     )
     assert plan.decode(outputs).is_open.shape == (N_CELLS,)
     with pytest.raises(InputError, match="epsilon is too small"):
-        PresenceAllocation(N_CELLS, SPAN, epsilon / 2, OneShot())
-
-
-def test_shares_add_up_to_epsilon():
-    """The stages of each form cost ε together, to the rounding of their scales."""
-    for form in FORMS.values():
-        plan = PresenceAllocation(3, SPAN, Fraction(2), form)
-        journal, meter = MemoryJournal(), Meter(plan.losses())
-        source = SimulatedNoise(np.random.default_rng(2), 1)
-        execute(plan, PresenceSums(PrivatePairs([0], [0], [1], [1])), source, journal, meter)
-        assert meter._spent[0] == pytest.approx(2.0, rel=1e-9)
+        PresenceAllocation(N_CELLS, SPAN, epsilon / 2, ONE_SHOT)
 
 
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: OneShot(range_share=Fraction(1)),
-        lambda: OneShot(range_share=Fraction(0)),
-        lambda: ThreeStages(coarse_share=Fraction("0.9")),
-        lambda: ThreeStages(residual_share=Fraction(-1, 10)),
+        lambda: MapForm(Fraction(1)),
+        lambda: MapForm(Fraction(0)),
+        lambda: replace(THREE_STAGES, coarse_share=Fraction("0.9")),
+        lambda: replace(THREE_STAGES, residual_share=Fraction(-1, 10)),
     ],
 )
 def test_shares_that_exceed_epsilon_are_refused(make):
@@ -145,17 +127,6 @@ def decoded(low, high, noisy, law, *, beyond=0.0):
     excess = Excess(*(np.full(2, one) for one in (beyond, beyond**2, 0.0)))
     centres = np.full(2, (low + high) // 2)
     return decode_map(window, noisy, law, BeyondRange(excess, excess, 0.1), centres)
-
-
-def test_the_quantile_of_the_noise_of_a_ratio():
-    """The closed form is the 95 % quantile of simulated noise, for several ratios."""
-    rng = np.random.default_rng(4)
-    x, y = rng.laplace(size=(2, 200_000))
-    for z in (0.0, 0.3, 0.8, 1.0):
-        (quantile,) = noise_quantile95(np.array([z]))
-        above = np.abs((1 - z) * x - (1 + z) * y) > quantile
-        # Five standard errors of 200,000 draws at 0.05.
-        assert abs(above.mean() - 0.05) < 0.0025
 
 
 @pytest.mark.parametrize("weight", [0.0, 3.0, 40.0])
@@ -196,17 +167,6 @@ def test_what_a_range_cuts_off_is_added_by_how_near_a_cell_is():
     assert (widths[1] > widths[0] + 0.02).all()
 
 
-@pytest.mark.parametrize("centre", [0, PARTS // 100, PARTS - PARTS // 100, PARTS])
-def test_no_interval_is_a_point(centre):
-    """Noise that puts an average far beyond a bound leaves an interval within the bounds."""
-    ends = max(centre - PARTS // 8, 0), min(centre + PARTS // 8, PARTS)
-    halves = np.array([50, 0]), np.array([0, 50])
-    made = decoded(*ends, np.concatenate(halves) * PARTS, Laplace(PARTS))
-    assert (made["mean_high"] - made["mean_low"] > 0.02).all()
-    assert (made["mean_low"] <= made["mean"]).all()
-    assert (made["mean"] <= made["mean_high"]).all()
-
-
 @pytest.mark.parametrize("weight", [0.0, 4.0, 9.0, 20.0])
 def test_lowest_weights_cover_given_the_test(weight):
     """Of cells that reached a threshold, 97.5 % have at least the weight that is stated."""
@@ -238,21 +198,49 @@ def test_counts_are_those_of_the_definition(cells, cell_cap):
     assert values.integers[0].tolist() == expected.tolist()
 
 
-def test_intervals_cover_at_their_rate():
-    """Over many draws, 95 % intervals of counts cover at about that rate; scales off do not."""
-    pairs = PrivatePairs(np.arange(50), np.arange(50), np.ones(50), np.zeros(50))
-    plan = CountAllocation(50, 1, Fraction(1, 2), None)
-    covered = []
-    for seed in range(40):
-        source = SimulatedNoise(np.random.default_rng([5, seed]), 1)
-        outputs = execute(plan, PresenceSums(pairs), source, MemoryJournal(), Meter(plan.losses()))
-        table = plan.decode(outputs)
-        covered.append((table["users_low"] <= 1) & (table["users_high"] >= 1))
-    # Four standard errors of 2,000 draws at 0.95 are 0.02.
-    assert abs(np.mean(covered) - 0.95) < 0.02
-
-
 def test_no_cap_below_one():
     """A cap on cells is a whole number from 1."""
     with pytest.raises(InputError, match="from 1"):
         CountAllocation(3, 0, Fraction(1))
+
+
+# ---- closed cells ----
+
+
+def brute_force_tail(threshold, scale):
+    """Return P(X + Y >= threshold) by adding up the laws of X and Y."""
+    t = np.exp(-1.0 / scale)
+    k = np.arange(-int(60 * scale) - 5, int(60 * scale) + 6)
+    law = (1 - t) / (1 + t) * t ** np.abs(k)
+    tail = np.concatenate([np.cumsum(law[::-1])[::-1], [0.0]])  # P(Y >= k)
+    begin = np.clip(threshold - k - k[0], 0, k.size)
+    return float((law * tail[begin]).sum())
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0, 7.5])
+@pytest.mark.parametrize("threshold", [0, 1, 2, 9, 40])
+def test_the_tail_is_that_of_brute_force(scale, threshold):
+    """The closed form equals the sum over both laws."""
+    assert Laplace(scale).sum_tail(threshold) == pytest.approx(
+        brute_force_tail(threshold, scale), rel=1e-9, abs=1e-15
+    )
+
+
+@examples(60)
+@given(n_cells=st.integers(1, 10**6), scale=st.floats(0.5, 1e7), openings=st.floats(1e-3, 10))
+def test_the_threshold_is_the_smallest(n_cells, scale, openings):
+    """At the threshold no more empty cells than declared are opened; one below it, more are."""
+    threshold = Laplace(scale).opening_threshold(n_cells, openings)
+    assert n_cells * Laplace(scale).sum_tail(threshold) <= openings
+    assert threshold == 0 or n_cells * Laplace(scale).sum_tail(threshold - 1) > openings
+
+
+@pytest.mark.parametrize("scale", [0.4, 3.0, 50.0])
+@pytest.mark.parametrize("tail", [0.3, 0.025, 1e-6])
+def test_the_quantile_is_the_smallest(scale, tail):
+    """The tail of a discrete Laplace number, by adding up its law."""
+    t, k = np.exp(-1 / scale), np.arange(4000)
+    law = (1 - t) / (1 + t) * t**k
+    at = Laplace(scale).quantile(tail)
+    assert law[at:].sum() <= tail * (1 + 1e-9)
+    assert at == 1 or law[at - 1 :].sum() > tail

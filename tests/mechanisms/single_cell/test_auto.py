@@ -1,22 +1,16 @@
 """AUTO: the mechanism of least predicted error, chosen from public facts."""
 
 import itertools
-import tracemalloc
 
 import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.mechanisms import priors
-from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.mechanisms.single_cell import auto as module
+from hexveil.mechanisms.single_cell import study_cell
 from hexveil.mechanisms.single_cell.auto import PAPERS_MECHANISMS, compare_candidates
-from hexveil.mechanisms.single_cell.cell_allocation import study_cell
-from hexveil.simulation.own_cells import own_cell
 
 BOUNDS, EPSILONS = (0, 65), ("0.25", "0.5", "1", "2")
 COUNTS = np.random.default_rng(7).geometric(0.08, 60)
-BUSES = {"user": "user_id", "value": "value", "lat": "lat", "lon": "lon", "time": "timestamp"}
 
 
 def regrets(counts, means, bounds, trials=3000):
@@ -37,21 +31,6 @@ def regrets(counts, means, bounds, trials=3000):
         best = min(errors[one.name, float(epsilon)] for one in PAPERS_MECHANISMS)
         found.append(errors[plan.chosen.name, float(epsilon)] / best - 1)
     return found
-
-
-def test_the_plan_is_the_chosen_mechanisms():
-    """Every figure, a release and simulations are those of the chosen mechanism's own plan."""
-    for epsilon in ("0.25", 8):
-        plan = hv.mechanisms.Auto().plan(COUNTS, bounds=BOUNDS, epsilon=epsilon)
-        alone = plan.chosen.plan(COUNTS, bounds=BOUNDS, epsilon=epsilon)
-        figures = ("epsilon", "sensitivity", "noise_scale", "worst_case_bias", "worst_case_error",
-                   "bound95")  # fmt: skip
-        assert [getattr(plan, f) for f in figures] == [getattr(alone, f) for f in figures]
-        for means in (np.zeros(60), np.full(60, 65.0), np.linspace(0, 65, 60)):
-            noise = [SimulatedNoise(np.random.default_rng(1), 1) for _ in range(2)]
-            assert plan.estimate(means, noise[0]) == alone.estimate(means, noise[1])
-            many = [p.simulate(means, np.random.default_rng(1), 5) for p in (plan, alone)]
-            assert (many[0] == many[1]).all()
 
 
 def test_the_best_prediction_is_chosen():
@@ -96,29 +75,6 @@ def test_regret_on_simulated_cells():
     assert np.mean(found) < 0.15
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("file", "bounds", "cells", "every"),
-    [
-        ("surat_itms", (0, 65),
-         {"resolution": 6, "timezone": "Asia/Kolkata", "slot": "pooled"}, 2),
-        ("warsaw_buses", (0, 90), {"resolution": 7, "timezone": "Europe/Warsaw"}, 16),
-    ],
-)  # fmt: skip
-def test_regret_on_real_cells(shared, file, bounds, cells, every):
-    """On buses' own speeds regret is within 15 % on average; benchmarks/auto.py has them all."""
-    data = hv.read(
-        shared / "data" / f"{file}.parquet", bounds=bounds, cells=hv.Cells(timeslot="1h", **cells),
-        select=hv.Select(min_users=20), **BUSES,
-    )  # fmt: skip
-    found = []
-    for number in range(0, len(data.public.cells.names()), every):
-        cell = own_cell(data, number)
-        found += regrets(cell.counts, cell.user_means, bounds)
-    assert len(found) >= 4 * 8
-    assert np.mean(found) < 0.15
-
-
 NARROW = (-3, 5)
 CELL = study_cell([9, 5, 4, 4, 2, 1, 1, 1], NARROW)
 MECHANISMS = [
@@ -152,73 +108,6 @@ def test_predictions_agree_with_a_study(mechanism, prior):
     study, error = table["mae"][0].as_py(), table["standard_error"][0].as_py()
     assert abs(found.mae - study) < 5 * np.hypot(found.standard_error, error)
     assert found.standard_error < 0.05 * found.mae
-
-
-def test_values_at_a_bound_have_a_closed_form():
-    """Where all values are at a bound, clipping misses by its worst-case bias."""
-    (plan,) = plans([hv.mechanisms.OptimalClipping()])
-    (found,) = compare_candidates([plan], CELL, hv.evaluation.Uniform(5, 5), 100)
-    bias, scale = plan.worst_case_bias, plan.noise_scale
-    assert found.mae == pytest.approx(bias + scale * np.exp(-bias / scale))
-    assert found.standard_error == pytest.approx(0, abs=1e-12)
-
-
-def test_a_clearly_worse_plan_is_dropped_and_the_best_is_not():
-    """Trials of a bad plan end early, those of the best run to the end."""
-    good, bad = compare_candidates(
-        plans([hv.mechanisms.ArrayAveraging(), hv.mechanisms.Baseline()]),
-        CELL,
-        hv.evaluation.PerUser(),
-        1024,
-    )
-    assert (good.trials, bad.trials) == (1024, module.FIRST_TRIALS)
-
-
-def test_dropping_changes_no_winner(monkeypatch):
-    """Running all plans to the end picks the same one as dropping the hopeless on the way."""
-    everything = [hv.mechanisms.AKMV("0.1"), hv.mechanisms.ArrayAveraging(cap="sqrt"), *MECHANISMS]
-
-    def winner(cell, epsilon):
-        found = compare_candidates(
-            plans(everything, cell, epsilon), cell, hv.evaluation.PerUser(), 512
-        )
-        return min(range(len(found)), key=lambda i: (-found[i].trials, found[i].mae))
-
-    rng = np.random.default_rng(3)
-    cells = [(study_cell(rng.geometric(0.1, 30), (0, 65)), e) for e in ("0.25", 2, 8) * 4]
-    dropping = [winner(*cell) for cell in cells]
-    monkeypatch.setattr(module, "ELIMINATION_SIGMAS", 1e300)
-    assert [winner(*cell) for cell in cells] == dropping
-
-
-def test_plans_are_tried_in_parts_that_fit_into_memory(monkeypatch):
-    """Small parts give the same number of trials, and errors that agree."""
-    (whole,) = compare_candidates(
-        plans([hv.mechanisms.ArrayAveraging()]), CELL, hv.evaluation.Uniform(), 500
-    )
-    monkeypatch.setattr(module, "_CHUNK", 24)
-    monkeypatch.setattr(priors, "BLOCK", 30)
-    (parts,) = compare_candidates(
-        plans([hv.mechanisms.ArrayAveraging()] * 2), CELL, hv.evaluation.Uniform(), 500
-    )[:1]
-    assert parts.trials == 500
-    tolerance = 5 * np.hypot(parts.standard_error, whole.standard_error)
-    assert abs(parts.mae - whole.mae) < tolerance
-
-
-def test_a_million_samples_need_little_memory():
-    """One trial of samples at a time is held, and a large cell gets fewer trials."""
-    cell = study_cell([1000] * 1000, NARROW)
-    chosen = plans([hv.mechanisms.Baseline()], cell, 1)
-    tracemalloc.start()
-    compare_candidates(chosen, cell, hv.evaluation.Normal(1, 2), 3)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 30e6
-    few = compare_candidates(
-        plans([hv.mechanisms.Baseline()] * 2, cell, 1), cell, hv.evaluation.PerUser(), 10_000
-    )
-    assert few[0].trials == module.MAX_DRAWN // 1000
 
 
 def test_samples_beyond_memory_are_refused_before_any_is_drawn():

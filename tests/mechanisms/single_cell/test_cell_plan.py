@@ -83,27 +83,6 @@ def test_estimates_lie_on_the_grid_that_is_stated(mechanism):
 
 
 @every
-def test_bounds_may_lie_anywhere(mechanism):
-    """Shifting bounds and values shifts the estimate, and nothing else: the same noise is drawn."""
-    counts, means = [9, 4, 2, 2, 1], np.array([0.0, 1.5, 4, 8, 2])
-    plan = mechanism.plan(counts, bounds=(0, 8), epsilon=3)
-    for lower in (-8, -4, 16):
-        moved = mechanism.plan(counts, bounds=(lower, lower + 8), epsilon=3)
-        assert moved.noise_scale == plan.noise_scale
-        one = plan.estimate(means, noise(3))
-        other = moved.estimate(means + lower, noise(3))
-        assert other - lower == pytest.approx(one, abs=1e-9)
-
-
-@every
-def test_values_outside_the_bounds_are_projected(mechanism):
-    """Means beyond the bounds count as the bounds."""
-    plan = mechanism.plan([3, 2, 2, 1], bounds=(-3, 5), epsilon=1)
-    wild, tame = ([-1e9, 1e9, 0, 1], [-3, 5, 0, 1])
-    assert plan.estimate(wild, noise(4)) == plan.estimate(tame, noise(4))
-
-
-@every
 @pytest.mark.parametrize(
     ("counts", "bounds", "epsilon", "message"),
     [

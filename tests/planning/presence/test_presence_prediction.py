@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hexveil.mechanisms.contract import MemoryJournal, execute
-from hexveil.mechanisms.presence.any_unit import PresenceSums
+from hexveil.mechanisms.presence import PresenceSums
 from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.cells import CellTable, Labels

@@ -7,7 +7,7 @@ import pytest
 
 from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.presence.presence_allocation import OneShot, ThreeStages
+from hexveil.mechanisms.presence.presence_allocation import ONE_SHOT
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_grid import DeclaredGrid, Polygon
 from hexveil.model.public_metadata import ValueLattice
@@ -31,8 +31,8 @@ def request(units, grid=LABELS, epsilon=1, **more):
 
 def test_the_form_follows_the_declared_fleet():
     """A small fleet gets one shot, a large one three stages."""
-    assert isinstance(request(999).form(), OneShot)
-    assert isinstance(request(1000).form(), ThreeStages)
+    assert request(999).form() == ONE_SHOT
+    assert request(1000).form().coarse_share
     assert request(10_000).form().cap == 0
     assert request(10, cap=50).form().cap == 50
 

@@ -16,7 +16,7 @@ from forged_columns import changed_manifest
 from hexveil.accounting.gaussian_composition import calibrated_square
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.contract import MemoryJournal, execute
-from hexveil.mechanisms.distribution.combined_stages import ColumnSums
+from hexveil.mechanisms.distribution import ColumnSums
 from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums

@@ -15,9 +15,9 @@ from forged_columns import changed_manifest
 from hexveil.accounting.gaussian_composition import calibrated_square
 from hexveil.accounting.promise import Squares
 from hexveil.base.errors import BudgetError, HexveilError, InputError
-from hexveil.mechanisms.distribution.combined_stages import CombinedStages
+from hexveil.mechanisms.distribution import CombinedStages
 from hexveil.mechanisms.presence.count_map import CountAllocation
-from hexveil.mechanisms.presence.presence_allocation import OneShot, PresenceAllocation
+from hexveil.mechanisms.presence.presence_allocation import MapForm, PresenceAllocation
 from hexveil.publishing.dossier import dossier
 from hexveil.publishing.verification.verify import find_problems
 from presence_laws import ColumnWorld, ExactPresenceLoss, PresenceWorld
@@ -172,7 +172,7 @@ def tiny():
     cells = hv.Labels("ward", values=["x"])
     facts = hv.declare(value=("p", "q"), cells=cells, **options)
     plan = hv.plan(facts, epsilon=2, fleet=9, advise=False)
-    form = OneShot(range_share=Fraction("0.02"))
+    form = MapForm(Fraction("0.02"))
     stages = {
         "p": PresenceAllocation(1, 2, Fraction(1), form, None),
         "q": CountAllocation(1, 1, Fraction(1), None),

@@ -9,22 +9,15 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.sparse.csgraph import connected_components
 
 import hexveil as hv
 from examples import examples
-from hexveil.simulation.city import SCHEMA, City, fleet, motion, streets, write_parquet
+from hexveil.simulation.city import SCHEMA, City, write_parquet
 
 
 def table(city):
     """Return all records."""
     return pa.Table.from_batches(city.batches())
-
-
-@pytest.fixture(scope="module")
-def week():
-    """Return a small city's week; a Sunday is its last day."""
-    return table(City(users=60, days=7, seed=3, interval="2min"))
 
 
 @given(
@@ -64,18 +57,6 @@ def test_more_days_begin_with_the_same_days():
     assert [a.equals(b) for a, b in zip(short, long[: len(short)], strict=True)] == [True] * 2
 
 
-@pytest.mark.slow
-def test_a_bus_is_at_one_place_at_a_time(week):
-    """Records of one bus at one time are exact repeats, of a small share."""
-    week = week.slice(5_000, 20_000)
-    unique = week.group_by(week.schema.names[:2]).aggregate([("speed", "count_distinct")])
-    assert pc.max(unique["speed_count_distinct"]).as_py() == 1
-    repeated = 1 - unique.num_rows / week.num_rows
-    assert 0.01 < repeated < 0.03
-    rows = {tuple(map(str, row.values())) for row in week.to_pylist()}
-    assert len(rows) == unique.num_rows
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -99,101 +80,6 @@ def test_arguments_without_sense_are_refused(given, message):
     """The sentence names the argument and what came."""
     with pytest.raises(hv.InputError, match=message):
         City(**given)
-
-
-# ---- How buses move: speeds and places fit together, chains have no gaps ----
-
-
-USERS = 60
-
-
-@pytest.fixture(scope="module")
-def ground():
-    """Return the streets, routes and buses of a small city."""
-    return City(users=USERS, days=1, seed=6)._ground
-
-
-@pytest.fixture(scope="module")
-def day(ground):
-    """Return one Monday: duties, runs and legs driven."""
-    generator = np.random.default_rng(3)
-    duties = fleet.duties(ground.fleet, slice(0, USERS), sunday=False, generator=generator)
-    factors = motion.street_factors(ground.streets.length.size, generator)
-    return (duties, *motion.drive(ground, duties, factors, generator))
-
-
-@given(
-    length=st.floats(150, 900),
-    speeds=st.tuples(st.floats(0, 10), st.floats(2, 18), st.floats(0, 10)),
-)
-def test_the_way_is_the_integral_of_the_speed(length, speeds):
-    """Adding up the speed gives the share of the leg at every moment, and all of it at the end."""
-    entry, cruise, leave = (np.array([number]) for number in speeds)
-    top, moving = motion._top_speed(np.array([length]), entry, cruise, leave)
-    driven = motion.Drive(
-        leg=np.zeros(1, int), run=np.zeros(1, int), start=np.zeros(1), end=moving + 30,
-        moving=moving, entry=entry.astype(np.float32), top=top.astype(np.float32),
-        leave=leave.astype(np.float32),
-    )  # fmt: skip
-
-    class Legs:
-        length = np.array([0.0], dtype=np.float32)
-
-    Legs.length = np.array([length], dtype=np.float32)
-    second = np.linspace(0.0, float(moving[0]) * 0.999999, 4_001)
-    share, speed = motion.observe(Legs, driven, np.zeros(second.size, int), second)
-    way = np.concatenate([[0.0], np.cumsum((speed[1:] + speed[:-1]) / 2 * np.diff(second))])
-    assert np.abs(way / length - share).max() < 2e-3
-    assert share[-1] == pytest.approx(1, abs=1e-3)
-    assert np.abs(np.diff(speed)).max() <= motion.ACCELERATION * second[1] * 1.05 + 1e-4
-    share, speed = motion.observe(Legs, driven, np.zeros(1, int), moving + 10)
-    assert (share[0], speed[0]) == (pytest.approx(1, abs=1e-6), 0)
-
-
-# ---- Streets and routes: one piece, of the right size, and routes that follow the streets ----
-
-
-@pytest.fixture(scope="module")
-def laid():
-    """Return the streets of a city of 300 buses."""
-    return streets.lay(300, np.random.default_rng(5))
-
-
-def test_streets_are_one_piece(laid):
-    """Every crossing can be reached, each street is there once, and its ends are neighbours."""
-    pieces, _ = connected_components(laid.matrix(), directed=False)
-    assert pieces == 1
-    assert (laid.tail < laid.head).all()
-    pairs = np.stack([laid.tail, laid.head], axis=1)
-    assert len(np.unique(pairs, axis=0)) == len(pairs)
-    assert set(laid.tail) | set(laid.head) == set(range(laid.x.size))
-    apart = np.hypot(laid.x[laid.tail] - laid.x[laid.head], laid.y[laid.tail] - laid.y[laid.head])
-    np.testing.assert_allclose(laid.length, apart)
-    assert laid.length.min() > 0.2 * streets.SPACING
-    assert laid.length.max() < 2 * streets.SPACING
-
-
-@given(users=st.integers(1, 400), seed=st.integers(0, 10**6))
-@examples(25)
-def test_any_city_has_routes_that_can_be_driven(users, seed):
-    """Each route's two ways have legs, lead to and fro, and lie on the streets they name."""
-    generator = np.random.default_rng(seed)
-    laid = streets.lay(users, generator)
-    network = streets.draw(laid, users, generator)
-    legs = network.legs
-    assert (legs.count[:, : streets.DOWN + 1] > 0).all()
-    assert (legs.count[:, streets.UP] == legs.count[:, streets.DOWN]).all()
-    assert legs.count.sum() == legs.x.size
-    assert network.share.sum() == pytest.approx(1)
-    ends = np.append(legs.first.ravel(), legs.x.size)
-    joined = np.ones(legs.x.size, bool)
-    joined[ends[ends < legs.x.size]] = False
-    gap = np.hypot(*(np.diff(at) - along[:-1] for at, along in
-                     ((legs.x, legs.dx), (legs.y, legs.dy))))  # fmt: skip
-    assert gap[joined[1:]].max() < 0.1
-    on_street = np.bincount(legs.street, legs.length, laid.length.size)
-    used = np.bincount(legs.street, minlength=laid.length.size) > 0
-    assert (on_street[used] > 0.999 * laid.length[used]).all()
 
 
 # ---- The city in a file: whole or not at all ----

@@ -200,14 +200,7 @@ def two_bins(user: Ints, first_bin: Ints, weight: Ints) -> Separate:
 
 
 class BinnedSums(PrivateSums):
-    """Sums of pairs, and their records by fine bin. PRIVATE.
-
-    Parameters
-    ----------
-    total : ndarray of int64, shape (n_pairs,)
-    squares : ndarray of int64, same shape, or None
-    bins : PairBins
-    """
+    """Sums of pairs, and their records by fine bin. PRIVATE."""
 
     __slots__ = ("bins",)
 
@@ -218,17 +211,10 @@ class BinnedSums(PrivateSums):
     def map_bins(
         self, occupancy: Occupancy, whole: WholeGroup, work: Callable[[Pairs, PairBins], Ints]
     ) -> Ints:
-        """Apply a function to pairs and their counts by bin. PRIVATE.
+        """Apply a function to pairs and their counts by bin, in blocks of cells or users. PRIVATE.
 
-        Parameters
-        ----------
-        occupancy : Occupancy
-        whole : "cells" or "users"
-            What a block has all pairs of. Counts by bin are of its pairs in blocks of cells, and of
-            its users in blocks of users: `PairBins.pair` is the position of a pair, or the number
-            of a user within the block.
-        work : callable
-            A function of a module, with the arrays that it takes by name.
+        Counts by bin are of a block's pairs in blocks of whole cells, and of its users in blocks of
+        whole users: `PairBins.pair` is the position of a pair, or the number of a user.
         """
         pairs, bins = occupancy.local(), self.bins
         if whole == "users":
@@ -238,13 +224,8 @@ class BinnedSums(PrivateSums):
     def scored(self, scores: Ints) -> PrivateSums:
         """Return each pair's sum of public scores of fine bins. PRIVATE.
 
-        A pair of n records has a sum from 0 to n times the largest score, as if the scores were
-        values: every mechanism for means applies as it is.
-
-        Parameters
-        ----------
-        scores : ndarray of int64, shape (n_bins,)
-            Not negative.
+        Scores are not negative. A pair of n records has a sum from 0 to n times the largest one, as
+        if the scores were values: every mechanism for means applies as it is.
         """
         return _ScoredSums(self, scores)
 
@@ -263,12 +244,7 @@ class BinBlocks(Protocol):
 
 
 class BinnedBlockSums(BinnedSums):
-    """Sums of pairs that stay elsewhere, and their records by fine bin. PRIVATE.
-
-    Parameters
-    ----------
-    store : BinBlocks
-    """
+    """Sums of pairs that stay elsewhere, and their records by fine bin. PRIVATE."""
 
     __slots__ = ("_store",)
 
@@ -416,10 +392,7 @@ def _cell_bins(
 def check_room(records: Ints) -> None:
     """Raise InputError if products of weights and records could leave 64 bits.
 
-    Parameters
-    ----------
-    records : ndarray of int64
-        Records of each group. Public.
+    `records` are those of each group. Public.
     """
     if int(records.max(initial=0)) >= MAX_RECORDS:
         raise InputError(

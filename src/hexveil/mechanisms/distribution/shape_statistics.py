@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.distribution.combined_stages import Component
+from hexveil.mechanisms.distribution import Component
 from hexveil.mechanisms.distribution.pooled_shape import PooledShape
 from hexveil.mechanisms.distribution.tilt_estimation import (
     TiltFit,

@@ -1,4 +1,4 @@
-"""Values clipped to the public bounds alone: caps and factors, or whole contributions.
+"""Values within the public bounds alone: clipped means and variances, or mechanisms of one cell.
 
 Of a (cell, user) pair with m records f min(m, t) are kept; the rest is put at the middle of the
 bounds. A release has one stage, in which every cell's mean and variance is noised (proofs:
@@ -10,39 +10,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from hexveil.accounting.error_model import (
-    ErrorModel,
-    constant_error,
-)
+from hexveil.accounting.error_model import CellMechanismErrorModel, ErrorModel, constant_error
 from hexveil.accounting.moves import PairMoves, StatisticMoves
 from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.contract import DONE, NoisyTotals
-from hexveil.mechanisms.looks import clipped_mean
-from hexveil.mechanisms.looks.clipped_mean import (
-    CELLS,
-    GRAIN,
-    CellLattice,
-    ClippedMean,
-)
-from hexveil.mechanisms.looks.clipped_variance import ClippedVariance, variance_moves
-from hexveil.mechanisms.looks.kinds import (
+from hexveil.mechanisms.contract import DONE, NoisyTotals, Stage
+from hexveil.mechanisms.looks import (
     ClippingKind,
     Planned,
+    PrivateStep,
     ReleaseAllocation,
     StatedLosses,
+    clipped_mean,
     lattice_of,
 )
+from hexveil.mechanisms.looks.clipped_mean import CELLS, GRAIN, CellLattice, ClippedMean
+from hexveil.mechanisms.looks.clipped_variance import ClippedVariance, variance_moves
+from hexveil.mechanisms.per_cell_allocation import PlannedCells
 from hexveil.mechanisms.sensitivity_report import MappedMoves
+from hexveil.mechanisms.single_cell import CellMechanism
+from hexveil.mechanisms.single_cell.clipped_user_sums import ThresholdMechanism
 from hexveil.mechanisms.stage_data import Decoded, EstimateGrid, Outputs, PrivateSums
+from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.allocation import PlanAllocation, PlanningProblem
+from hexveil.planning.allocation import MAX_ERROR, PlanAllocation, PlanningProblem, refuse_rows
+from hexveil.planning.request import Request
 
 ClippedStatistic: TypeAlias = ClippedMean | ClippedVariance
 """One statistic of every cell."""
@@ -121,21 +120,11 @@ class WithinBounds(ClippingKind):
 
     def mean_error(self, problem: PlanningProblem, rows: PlanAllocation) -> ErrorModel:
         """Return the error model of the means."""
-        span, noise = problem.span, rows.mean_noise(problem)
-        share, constant = (
-            rows.clipped_share(problem, "mean"),
-            constant_error("mean", problem.occupancy),
-        )
-        return ErrorModel("mean", span, noise, share, constant, law=problem.request.law)
+        return _error_model("mean", problem.span, rows.mean_noise(problem), problem, rows)
 
     def variance_error(self, problem: PlanningProblem, rows: PlanAllocation) -> ErrorModel:
         """Return the error model of the variances."""
-        unit, noise, occupancy = problem.span**2, rows.variance_noise, problem.occupancy
-        share, constant = (
-            rows.clipped_share(problem, "variance"),
-            constant_error("variance", occupancy),
-        )
-        return ErrorModel("variance", unit, noise, share, constant, law=problem.request.law)
+        return _error_model("variance", problem.span**2, rows.variance_noise, problem, rows)
 
     def losses(
         self, problem: PlanningProblem, rows: PlanAllocation, variance: ErrorModel | None = None
@@ -197,6 +186,13 @@ class WithinBounds(ClippingKind):
         return np.equal(known, 0.0)
 
 
+def _error_model(
+    name: str, unit: Floats, noise: Floats, problem: PlanningProblem, rows: PlanAllocation
+) -> ErrorModel:
+    share, constant = rows.clipped_share(problem, name), constant_error(name, problem.occupancy)
+    return ErrorModel(name, unit, noise, share, constant, law=problem.request.law)
+
+
 def _mean_moves(problem: PlanningProblem, rows: PlanAllocation) -> StatisticMoves:
     """Return how far each pair moves its cell's mean."""
     kept, noise = rows.kept(problem, "mean"), rows.noise_scale_records
@@ -220,3 +216,131 @@ def _check_rows(plan: Planned) -> None:
         raise InputError(
             "the plan has a factor that is not a multiple of 2^-30 from 0 to 1; plan again."
         )
+
+
+# ---- mechanisms of one cell ----
+
+
+@dataclass(frozen=True, eq=False)
+class CellMechanisms(ClippingKind):
+    """Every cell's mean is published by a mechanism of one cell, in stages of its own.
+
+    Attributes
+    ----------
+    cells : PlannedCells
+        Stages of all cells, built from counts, bounds and the loss of a cell; never stored.
+    predicted_error : ndarray of float, shape (n_cells,)
+        Mean absolute error by a public prior, for bounds of width 1.
+    """
+
+    cells: PlannedCells
+    predicted_error: Floats
+    mode: ClassVar[Literal["bounds"]] = "bounds"
+    has_stages: ClassVar[bool] = True
+
+    def fits(self, occupancy: Occupancy) -> bool:
+        """Return whether its predictions are those of these cells."""
+        return self.predicted_error.size == occupancy.n_cells
+
+    def check_plan(self, rows: PlanAllocation, occupancy: Occupancy, request: Request) -> None:  # noqa: ARG002
+        """Refuse predictions, or statistics, that no such plan has."""
+        predicted = self.predicted_error
+        sane = (predicted >= 0) & (predicted < MAX_ERROR)
+        refuse_rows(~sane, "a predicted error is none that a plan has")
+        if request.noised != ("mean",):
+            raise InputError("it has a cell without noise for its variance.")
+
+    def mean_error(self, problem: PlanningProblem, rows: PlanAllocation) -> ErrorModel:  # noqa: ARG002
+        """Return the error model of the cells' means."""
+        figures = self.cells.figures
+        return CellMechanismErrorModel(
+            "mean",
+            problem.span,
+            figures.scale,
+            np.zeros(figures.scale.size),
+            constant_error("mean", problem.occupancy),
+            reads_values=figures.n_stages > 0,
+            proven=figures.proven,
+            max_bias=figures.bias,
+            predicted_error=self.predicted_error,
+            error_bound95=figures.bound95,
+        )
+
+    def losses(
+        self,
+        problem: PlanningProblem,  # noqa: ARG002  as of other kinds
+        rows: PlanAllocation,  # noqa: ARG002
+        variance: ErrorModel | None = None,  # noqa: ARG002
+    ) -> PlannedCells:
+        """Return the losses of the stages of all cells."""
+        return self.cells
+
+    def stages(self, plan: Planned, scale: ValueLattice) -> CellStages:
+        """Return the stages of all cells; refuse those of other records or bounds."""
+        planned = self.cells.problem
+        lattice = planned.lower, planned.quantum, planned.span
+        if (
+            planned.occupancy.fingerprint != plan.problem.occupancy.fingerprint
+            or lattice != (scale.lower, scale.quantum, scale.span_quanta)
+            or (plan.lower != float(scale.lower)).any()
+            or (plan.upper != float(scale.upper)).any()
+        ):
+            raise InputError(
+                "the stages of the plan are those of other records or bounds; plan these records "
+                "again."
+            )
+        return CellStages(self.cells, plan.error_models["mean"], plan.booked_losses)
+
+    def steps(self, plan: Planned, total: Fraction) -> list[PrivateStep]:
+        """Return the mechanism, the loss of a cell, and each kind of stage with its cost.
+
+        The cost of a stage is that of the user whom it costs most over all cells, so that costs of
+        stages need not add up to the cost of the release.
+        """
+        stages = [
+            {"stage": name, "cells": n_cells, "epsilon": Fraction(largest)}
+            for name, (n_cells, largest) in self.cells.stage_costs().items()
+        ]
+        stated = {"cell_epsilon": self.cells.cell_epsilon, "stages": stages}
+        mechanism = {"mechanism": plan.request.mechanism.name}
+        return [PrivateStep("cell_stages", total, mechanism | stated)]
+
+    def names(self, mechanism: ThresholdMechanism | CellMechanism) -> list[str]:
+        """Return the name of each cell's mechanism; of `Auto`, that of the one it selected."""
+        assert isinstance(mechanism, CellMechanism)  # noqa: S101  checked with the plan
+        return self.cells.names(mechanism)
+
+    def predictions(self) -> Floats:
+        """Return each cell's error by the prior."""
+        return self.predicted_error
+
+
+@dataclass(frozen=True, eq=False)
+class CellStages(ReleaseAllocation):
+    """The cells of a map as a release runs them, with estimates in value units.
+
+    The error model is that of the means, in value units.
+    """
+
+    cells: PlannedCells
+    error: ErrorModel
+    booked: Floats
+
+    def next_stage(self, earlier: Outputs) -> Stage | None:
+        """Return the next stage of the map."""
+        return self.cells.next_stage(earlier)
+
+    def grids(self, models: Mapping[str, ErrorModel]) -> dict[str, EstimateGrid]:  # noqa: ARG002
+        """Return where published means can lie, in value units; no number where on a curve."""
+        start, step = self.cells.figures.grid_start, self.cells.figures.grid_step
+        grid = EstimateGrid(self._in_units(start), step * float(self.cells.problem.quantum))
+        return {"mean": grid}
+
+    def decode(self, outputs: Outputs) -> tuple[Decoded, ...]:
+        """Return the mean of every cell."""
+        estimates = self._in_units(self.cells.estimates(outputs))
+        return (Decoded("mean", estimates, self.grids({})["mean"], self.error),)
+
+    def _in_units(self, quanta: Floats) -> Floats:
+        problem = self.cells.problem
+        return np.asarray(float(problem.lower) + quanta * float(problem.quantum))

@@ -23,29 +23,18 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, ErrorModel, WeightedMeanErrorModel
+from hexveil.accounting.error_model import ErrorModel
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
 from hexveil.accounting.promise import PARTS, Promise, of_amount
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
+from hexveil.mechanisms.looks import Planned, PrivateStep, Shown, lattice_of, stated_ranges
 from hexveil.mechanisms.looks.cell_stages import (
     CellRangeOutputs,
     CellRangeStages,
     GaussianCellStages,
     PosteriorRangeSelection,
 )
-from hexveil.mechanisms.looks.kinds import (
-    ClippingKind,
-    Planned,
-    PrivateStep,
-    Shown,
-    StatedLosses,
-    check_weights,
-    lattice_of,
-    misfit,
-    weighted_losses,
-)
-from hexveil.mechanisms.looks.pair_votes import WeightedVotes
 from hexveil.mechanisms.looks.pooled_means import HALF_WIDTH
 from hexveil.mechanisms.looks.user_weights import (
     ITERATIONS,
@@ -53,17 +42,16 @@ from hexveil.mechanisms.looks.user_weights import (
     expected_bias,
     expected_clipping_error,
     find_user_weights,
-    max_bias,
     user_mean_prior,
 )
-from hexveil.mechanisms.looks.weighted_mean import WeightedMean
+from hexveil.mechanisms.looks.weighted_mean import WeightedVotes
+from hexveil.mechanisms.looks.weighted_ranges import WeightedRanges
 from hexveil.mechanisms.stage_data import Outputs, to_value_units
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import Weights
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.allocation import PlanAllocation, PlanningProblem, weighted_rows
 from hexveil.planning.optimizers.calibration import fit_noise
-from hexveil.planning.request import Request
 from hexveil.smoothing.user_mean_law import CellDesign
 
 FIRST_SHARE = Fraction(3, 10)
@@ -159,7 +147,7 @@ def plan_cell_ranges(
 
 
 @dataclass(frozen=True, eq=False)
-class PerCellRange(ClippingKind):
+class PerCellRange(WeightedRanges):
     """User means are clipped to ranges of their cells, which depend on a first look.
 
     The noise of each cell, if all that the cells may cost is spent on one number, is that of the
@@ -203,16 +191,6 @@ class PerCellRange(ClippingKind):
             raise InputError("the ranges of cells are chosen by a release, not before.")
         return self.outputs
 
-    def fits(self, occupancy: Occupancy) -> bool:
-        """Return whether its weights are those of these cells and users."""
-        return self.weight.fits(occupancy)
-
-    def check_plan(self, rows: PlanAllocation, occupancy: Occupancy, request: Request) -> None:  # noqa: ARG002
-        """Refuse weights, noise or statistics that no such plan has."""
-        check_weights(self.weight, rows)
-        if request.noised != ("mean",):
-            raise misfit()
-
     def mean_error(self, problem: PlanningProblem, rows: PlanAllocation) -> ErrorModel:
         """Return the error model of the means."""
         return self.mean_model(problem.span, rows.mean_noise(problem), problem.request.law)
@@ -230,34 +208,12 @@ class PerCellRange(ClippingKind):
             rest, width = float(1 - self.first_share), self.outputs.width
             last = np.where(self.outputs.moved, noise / rest ** (1.0 / law.power), noise)
         by_weights = expected_bias(self.weight, user_mean_prior(HALF_WIDTH))
-        return WeightedMeanErrorModel(
-            "mean",
-            span * width,
-            last,
-            np.zeros_like(noise),
-            np.full(noise.size, MAX_CONSTANT_ERROR["mean"]),
-            max_bias=max_bias(self.weight),
-            expected_bias=np.hypot(by_weights, expected_clipping_error(HALF_WIDTH)),
-            law=law,
-        )
-
-    def variance_error(self, problem: PlanningProblem, rows: PlanAllocation) -> ErrorModel:  # noqa: ARG002
-        """Refuse variances."""
-        raise InputError('clipping_range "per-cell" publishes the mean alone.')
+        expected = np.hypot(by_weights, expected_clipping_error(HALF_WIDTH))
+        return self.mean_in_width(span * width, last, expected, law)
 
     def shared(self, delta: Fraction) -> Promise:
         """Return the loss of every user of the map: whoever is in it may move the histogram."""
         return of_amount(self.histogram_loss, delta)
-
-    def losses(
-        self,
-        problem: PlanningProblem,
-        rows: PlanAllocation,
-        variance: ErrorModel | None = None,  # noqa: ARG002  as of other kinds
-    ) -> StatedLosses:
-        """Return the losses of the plan."""
-        noise, shared = rows.mean_noise(problem), self.shared(problem.request.delta)
-        return weighted_losses(problem.occupancy, self.weight, (noise,), shared)
 
     def stages(self, plan: Planned, scale: ValueLattice) -> CellRangeStages:
         """Return histogram and looks at cells, on the lattice of the records."""
@@ -274,14 +230,12 @@ class PerCellRange(ClippingKind):
         def errors(released: CellRangeOutputs) -> ErrorModel:
             return replace(self, outputs=released).mean_error(plan.problem, plan.allocation)
 
-        mean = WeightedMean(plan.problem.occupancy, self.weight, noise)
-        mean.check()
         return (GaussianCellStages if delta else CellRangeStages)(
-            of_amount(self.histogram_loss, delta),
-            mean,
+            self.weighted_mean(plan),
             lattice,
             steps,
             plan.booked_losses,
+            self.shared(delta),
             self.first_share,
             selection,
             errors,
@@ -324,14 +278,8 @@ class PerCellRange(ClippingKind):
     def cell_entries(self, plan: Planned) -> dict[str, list[Any]]:
         """Return the clipping range of each cell's last number, in value units."""
         outputs = self.released()
-        bounds = float(plan.lower[0]), float(plan.span[0])
-        low, high = (
-            [to_value_units(end, outputs.span_quanta, *bounds) for end in ends.tolist()]
-            for ends in (outputs.lower, outputs.upper)
-        )
-        cells = zip(low, high, outputs.moved.tolist(), strict=True)
-        stated = [{"lower": one, "upper": other, "moved": own} for one, other, own in cells]
-        return {"clipping_range": stated}
+        ends = outputs.lower, outputs.upper
+        return stated_ranges(plan, outputs.span_quanta, *ends, outputs.moved)
 
     def words(self, plan: Planned, price: Shown, part: Shown) -> str:  # noqa: ARG002
         """Return the price of the stages before the cells, and the inputs of each cell's range."""

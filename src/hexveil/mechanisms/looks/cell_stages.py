@@ -69,14 +69,13 @@ from hexveil.accounting.noise_law import GAUSSIAN
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import DONE, NoisyTotals, Stage
+from hexveil.mechanisms.contract import DONE, Stage
 from hexveil.mechanisms.looks.cell_looks import (
     FIRST_LOOK,
     FirstLooks,
     FirstLookStage,
     RangeDecision,
     second_look,
-    second_scales,
 )
 from hexveil.mechanisms.looks.clipped_mean import CELLS, check_room
 from hexveil.mechanisms.looks.pooled_means import (
@@ -85,9 +84,9 @@ from hexveil.mechanisms.looks.pooled_means import (
     PooledChoice,
     choose_first_range,
 )
-from hexveil.mechanisms.looks.range_stages import RangeStages
+from hexveil.mechanisms.looks.weighted_ranges import PooledStages
 from hexveil.mechanisms.pooled_law import PooledLaw
-from hexveil.mechanisms.stage_data import Decoded, Outputs, PrivateSums
+from hexveil.mechanisms.stage_data import Outputs
 from hexveil.smoothing.clipped_posterior import fit
 from hexveil.smoothing.range_selection import SelectedRanges, select_ranges
 from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
@@ -172,7 +171,7 @@ class CellRangeOutputs(ReadOnlyArrays):
 
 
 @dataclass(frozen=True, eq=False)
-class CellRangeStages(RangeStages):
+class CellRangeStages(PooledStages):
     """Public plan of means with a clipping range per cell: a map is one data set.
 
     Attributes
@@ -193,25 +192,30 @@ class CellRangeStages(RangeStages):
         """Return the histogram, then the looks at cells."""
         if not earlier:
             return self.histogram
-        return self.next_look(earlier)
-
-    def next_look(self, earlier: Outputs) -> Stage | None:
-        """Return the first look at all cells, then that at those moved."""
         if FIRST_LOOK not in earlier:
-            return self._first_look(earlier)
+            return self.first_look(earlier)
+        return self.second_look(earlier) if CELLS not in earlier else DONE
+
+    def first_look(self, earlier: Outputs) -> Stage:
+        """Return the first look at all cells."""
+        return self._gradual_look(self.first_range(earlier), self.decision(earlier))
+
+    def second_look(self, earlier: Outputs) -> Stage | None:
+        """Return the look at the cells that move."""
         looks = self.first_looks(earlier)
-        if CELLS in earlier or not looks.moved.any():
+        if not looks.moved.any():
             return DONE
-        return second_look(self._first_look(earlier), looks)
+        return second_look(self._gradual_look(self.first_range(earlier)), looks)
+
+    def _gradual_look(
+        self, ends: tuple[int, int], decide: RangeDecision | None = None
+    ) -> FirstLookStage:
+        return FirstLookStage(self.mean, ends, self.first_share, decide or no_moves)
 
     def decide(self, law: PooledLaw) -> Ints:
         """Return the first range, and the spread of all user means."""
         steps = self.lattice_steps
         return PooledChoice.of(self.select.first(law, steps), steps).row
-
-    def _first_look(self, earlier: Outputs) -> FirstLookStage:
-        ends = self.first_range(earlier)
-        return FirstLookStage(self.mean, ends, self.first_share, self.decision(earlier))
 
     def decision(self, earlier: Outputs) -> RangeDecision:
         """Return the choice of ranges in whole quanta, for the first numbers of all cells."""
@@ -221,9 +225,8 @@ class CellRangeStages(RangeStages):
         self, ends: tuple[int, int], spread: UserMeanSpread, first: Ints
     ) -> tuple[Ints, Ints]:
         """Return the ranges chosen for these first numbers, outward to whole quanta."""
-        scales, steps = self.first_scales(ends), self.lattice_steps
-        low, high = (np.full(first.size, end) for end in ends)
-        selected = self.select(self.clipped_look(first, low, high, scales), spread)
+        steps = self.lattice_steps
+        selected = self.select(self._look_within(first, *ends, self.first_scales(ends)), spread)
         # An end that is not a number would have no range: it is taken for the lower bound.
         below, above = (
             np.nan_to_num((one - self.lattice.lower_value) / self.lattice.quantum)
@@ -291,40 +294,30 @@ class CellRangeStages(RangeStages):
         Of a cell that keeps its range the finer number alone, since the first one is made of it.
         """
         ends, looks = self.first_range(outputs), self.first_looks(outputs)
-        stage = self._first_look(outputs)
-        scale = np.where(looks.moved, stage.gradual.first_scales, stage.gradual.scales)
-        number = np.where(looks.moved, looks.first, looks.final)
-        low, high = (np.full(scale.size, end) for end in ends)
-        first = self.clipped_look(number, low, high, scale)
-        if CELLS not in outputs:
+        number, moved = self.numbers(outputs)["mean"], looks.moved
+        whole = self.mean.scales(ends[1] - ends[0])
+        scale = np.where(moved, self.first_scales(ends), whole)
+        first = self._look_within(np.where(moved, looks.first, number), *ends, scale)
+        if not moved.any():
             return (first,)
-        scale = np.full(scale.size, np.inf)
-        scale[looks.moved] = second_scales(stage, looks)
-        last = self.numbers(outputs)["mean"]
         released = self.released(outputs)
-        return first, self.clipped_look(last, released.lower, released.upper, scale)
+        own = self.scales(released.upper - released.lower, 1 - self.first_share)
+        scale = np.where(moved, own, np.inf)
+        return first, self._look_within(number, released.lower, released.upper, scale)
 
-    def clipped_look(self, number: Ints, lower: Ints, upper: Ints, scale: Floats) -> ClippedLook:
-        """Return noisy numbers of cells, their ranges in quanta, and their scales, in value units.
-
-        Parameters
-        ----------
-        number, lower, upper : ndarray of int64, shape (n_cells,)
-        scale : ndarray of float, shape (n_cells,)
-            Of the integers.
-        """
-        quanta = self.mean.averages(number), lower.astype(np.float64), upper.astype(np.float64)
-        noisy, low, high = (self.lattice.in_units(one) for one in quanta)
-        is_gaussian = self.law == GAUSSIAN
-        return ClippedLook(
-            noisy, low, high, scale / self.mean.totals * self.lattice.quantum, is_gaussian
+    def _look_within(
+        self, number: Ints, lower: Ints | int, upper: Ints | int, scale: Floats
+    ) -> ClippedLook:
+        """Return noisy numbers of cells in ranges of quanta, with scales of the integers."""
+        low, high = (
+            self.lattice.in_units(np.full(number.size, end, dtype=np.float64))
+            for end in (lower, upper)
         )
+        return self.look(number, low, high, scale / self.mean.totals * self.lattice.quantum)
 
-    def decode(self, outputs: Outputs) -> tuple[Decoded, ...]:
-        """Return the published means: of each cell the last number, with no clipping undone."""
-        means = self.lattice.in_units(self.mean.averages(self.numbers(outputs)["mean"]))
-        errors = self.errors(self.released(outputs))
-        return (Decoded("mean", means[None], self.mean.grid(self.lattice), errors),)
+    def mean_errors(self, outputs: Outputs) -> ErrorModel:
+        """Return the error model of the means, for the ranges that were released."""
+        return self.errors(self.released(outputs))
 
     def check_room(self, epsilon: float) -> None:
         """Refuse sums and noise that do not fit, or too little noise of a look."""
@@ -336,7 +329,7 @@ class CellRangeStages(RangeStages):
 
     def check_noise(self) -> None:
         """Refuse a first look with too little noise."""
-        FirstLookStage(self.mean, (0, 1), self.first_share, no_moves).gradual.check()
+        self._gradual_look((0, 1)).gradual.check()
 
 
 def no_moves(first: Ints) -> tuple[Ints, Ints]:
@@ -348,54 +341,29 @@ def no_moves(first: Ints) -> tuple[Ints, Ints]:
 class GaussianCellStages(CellRangeStages):
     """Public plan of means with a clipping range per cell, under (ε, δ)."""
 
-    def next_look(self, earlier: Outputs) -> Stage | None:
-        """Return two looks at all cells."""
-        if FIRST_LOOK not in earlier:
-            ends = tuple(np.full(self.mean.noise.size, end) for end in self.first_range(earlier))
-            decision = self.decision(earlier)
+    def first_look(self, earlier: Outputs) -> Stage:
+        """Return the first look at all cells."""
+        decision, ends = self.decision(earlier), self.first_range(earlier)
 
-            def decide(first: Ints) -> Ints:
-                # Four integers per cell: see `FirstLooks`; there is no finer number, so the last
-                # is 0.
-                return np.concatenate([*decision(first), np.zeros_like(first)])
+        def decide(first: Ints) -> Ints:
+            # Four integers per cell: see `FirstLooks`; there is no finer number, so the last is 0.
+            return np.concatenate([*decision(first), np.zeros_like(first)])
 
-            look = self._look(FIRST_LOOK, ends, self.first_scales(self.first_range(earlier)))
-            return replace(look, decide=decide, n_decided=3 * self.mean.noise.size)
-        if CELLS in earlier:
-            return DONE
+        stage = self.mean.stage(FIRST_LOOK, GAUSSIAN, ends, self.first_scales(ends))
+        return replace(stage, decide=decide, n_decided=3 * self.mean.noise.size)
+
+    def second_look(self, earlier: Outputs) -> Stage:
+        """Return another look at all cells."""
         released = self.released(earlier)
         ends = released.lower, released.upper
-        return self._look(CELLS, ends, self.scales(ends[1] - ends[0], 1 - self.first_share))
-
-    def _look(self, name: str, ends: tuple[Ints, ...], scales: Floats) -> NoisyTotals:
-        """Return weighted sums of all cells, in ranges that are public by then."""
-        lower, upper = ends
-
-        def total(sums: PrivateSums) -> Ints:
-            return self.mean.measure(sums, (lower, upper))
-
-        report = self.mean.sensitivity(self.mean.moves(upper - lower))
-        return NoisyTotals(name, scales.size, GAUSSIAN, report, total, scales=scales)
+        scales = self.scales(ends[1] - ends[0], 1 - self.first_share)
+        return self.mean.stage(CELLS, GAUSSIAN, ends, scales)
 
     def numbers(self, outputs: Outputs) -> dict[str, Ints]:
         """Return the integer that each cell publishes: both looks together, or the second."""
         looks, second = self.first_looks(outputs), outputs[CELLS][0]
         both = weighted_sum(looks.first, second, self.first_share)
         return {"mean": np.where(looks.moved, second, both)}
-
-    def looks(self, outputs: Outputs) -> tuple[ClippedLook, ...]:
-        """Return the independent noisy numbers of each cell, for its posterior: one or two."""
-        ends, looks = self.first_range(outputs), self.first_looks(outputs)
-        width, number = ends[1] - ends[0], self.numbers(outputs)["mean"]
-        scale = np.where(looks.moved, self.first_scales(ends), self.mean.scales(width))
-        low, high = (np.full(scale.size, end) for end in ends)
-        first = self.clipped_look(np.where(looks.moved, looks.first, number), low, high, scale)
-        if not looks.moved.any():
-            return (first,)
-        released = self.released(outputs)
-        scale = self.scales(released.upper - released.lower, 1 - self.first_share)
-        scale = np.where(looks.moved, scale, np.inf)
-        return first, self.clipped_look(number, released.lower, released.upper, scale)
 
     def check_noise(self) -> None:
         """Refuse looks with too little noise."""

@@ -7,7 +7,7 @@ clipping costs for cells whose middle is off the centre. Quantiles and widening 
 the sum is least (`range_search`).
 
 The interval's loss is charged in full to every user of the map (`pooled_means`). A prior that does
-not fit costs accuracy, never privacy. Stages: `range_stages`.
+not fit costs accuracy, never privacy. Stages: `weighted_ranges`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ import numpy as np
 from hexveil.accounting.error_model import (
     LN20,
     ErrorModel,
-    WeightedMeanErrorModel,
     WeightedVarianceErrorModel,
     constant_error,
     has_single_record,
@@ -31,25 +30,14 @@ from hexveil.accounting.promise import PARTS, Promise, choices_worth
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.mechanisms.looks.kinds import (
-    ClippingKind,
-    Planned,
-    PrivateStep,
-    Shown,
-    StatedLosses,
-    check_weights,
-    lattice_of,
-    misfit,
-    weighted_losses,
-)
-from hexveil.mechanisms.looks.range_stages import OneRangeStages
+from hexveil.mechanisms.looks import Planned, PrivateStep, Shown, lattice_of, misfit
 from hexveil.mechanisms.looks.user_weights import (
     expected_bias,
     half_width_sd,
     max_bias,
     user_mean_prior,
 )
-from hexveil.mechanisms.looks.weighted_mean import WeightedMean
+from hexveil.mechanisms.looks.weighted_ranges import OneRangeStages, WeightedRanges
 from hexveil.mechanisms.looks.weighted_variance import (
     BITS,
     WeightedVariance,
@@ -68,7 +56,7 @@ MAX_WIDTH = 1e6
 
 
 @dataclass(frozen=True, eq=False)
-class PrivateRange(ClippingKind):
+class PrivateRange(WeightedRanges):
     """User means are clipped to a range that a release finds privately.
 
     Attributes
@@ -127,13 +115,9 @@ class PrivateRange(ClippingKind):
         if (self.ends, self.span_quanta, self.votes, self.total) != (None, None, (), 0):
             raise InputError("its interval has the outputs of a release, which no plan has.")
 
-    def fits(self, occupancy: Occupancy) -> bool:
-        """Return whether its weights are those of these cells and users."""
-        return self.weight.fits(occupancy)
-
     def check_plan(self, rows: PlanAllocation, occupancy: Occupancy, request: Request) -> None:
         """Refuse weights, noise or a radius that no such plan has."""
-        check_weights(self.weight, rows)
+        self.check_weights(rows)
         has_variance = "variance" in request.noised
         if (self.radius is not None) != has_variance:
             raise misfit()
@@ -178,17 +162,8 @@ class PrivateRange(ClippingKind):
 
     def mean_error(self, problem: PlanningProblem, rows: PlanAllocation) -> ErrorModel:
         """Return the error model of the means."""
-        noise = rows.mean_noise(problem)
-        return WeightedMeanErrorModel(
-            "mean",
-            problem.span * self.width,
-            noise,
-            np.zeros_like(noise),
-            constant_error("mean", problem.occupancy),
-            max_bias=max_bias(self.weight),
-            expected_bias=self.expected_bias(),
-            law=problem.request.law,
-        )
+        width, noise = problem.span * self.width, rows.mean_noise(problem)
+        return self.mean_in_width(width, noise, self.expected_bias(), problem.request.law)
 
     def variance_error(self, problem: PlanningProblem, rows: PlanAllocation) -> ErrorModel:
         """Return the error model of the variances."""
@@ -214,41 +189,32 @@ class PrivateRange(ClippingKind):
         """Return the loss of every user of the map: whoever is in it may move the range."""
         return choices_worth(self.epsilon, delta)
 
-    def losses(
-        self,
-        problem: PlanningProblem,
-        rows: PlanAllocation,
-        variance: ErrorModel | None = None,  # noqa: ARG002  as of other kinds
-    ) -> StatedLosses:
-        """Return the losses of the plan."""
+    def noises(self, problem: PlanningProblem, rows: PlanAllocation) -> tuple[Floats, ...]:
+        """Return the noise of each statistic that is drawn."""
         # The mean is needed for the variance as well, and its loss adds to the variance's.
         noises = (rows.mean_noise(problem), rows.variance_noise)
-        drawn = noises if "variance" in problem.request.noised else noises[:1]
-        shared = self.shared(problem.request.delta)
-        return weighted_losses(problem.occupancy, self.weight, drawn, shared)
+        return noises if "variance" in problem.request.noised else noises[:1]
 
     # ---- stages ----
 
     def stages(self, plan: Planned, scale: ValueLattice) -> OneRangeStages:
         """Return the pooled histogram and the cells' numbers, on the lattice of the records."""
-        law, steps = plan.request.law, scale.span_quanta
-        mean = WeightedMean(plan.problem.occupancy, self.weight, plan.mean_noise)
-        mean.check()
+        mean, steps = self.weighted_mean(plan), scale.span_quanta
         variances: tuple[WeightedVariance, ...] = ()
         if "variance" in plan.error_models:
             # A range for means alone has no radius; the squares are then those within the range.
             radius, noise = Fraction(self.radius or 1), plan.allocation.variance_noise
-            variances = (WeightedVariance(mean, noise, radius, law),)
+            variances = (WeightedVariance(mean, noise, radius, plan.request.law),)
 
         def errors(ends: tuple[int, int]) -> Mapping[str, ErrorModel]:
             return self.with_ends(ends, steps).error_models(plan.problem, plan.allocation)
 
         return OneRangeStages(
-            self.shared(plan.request.delta),
             mean,
             lattice_of(plan, scale),
             steps,
             plan.booked_losses,
+            self.shared(plan.request.delta),
             self.quantiles,
             self.widening,
             variances,

@@ -1,7 +1,7 @@
 """Pooled histogram of user means, and the range of every first look that it leads to.
 
-A user casts at most PARTS votes over all its pairs (`pair_votes`). The histogram gives the range of
-the first look and the law of user means; these follow from its noisy votes and public facts, and
+A user casts at most PARTS votes over all its pairs (`weighted_mean`). The histogram gives the range
+of the first look and the law of user means; these follow from its noisy votes and public facts, and
 are stored with them.
 
 Pooled histogram: whole votes of all units over bins, released in one norm.
@@ -51,7 +51,7 @@ show, and what lies beyond is added to estimates by itself (`surplus`).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
@@ -63,7 +63,7 @@ from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import NoisyTotals
 from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED, two_bins
-from hexveil.mechanisms.looks.pair_votes import WeightedVotes
+from hexveil.mechanisms.looks.weighted_mean import WeightedVotes
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.private_quantile import ListedPoints
 from hexveil.model.pair_columns import Weights
@@ -240,7 +240,7 @@ def cell_shares(weight: Weights) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class PooledMeans(ReadOnlyArrays):
-    """The stage that releases the votes of bins of equal width, and what its votes show.
+    """Stage of the votes of bins of equal width, and their law.
 
     Attributes
     ----------
@@ -282,11 +282,6 @@ class PooledMeans(ReadOnlyArrays):
         total_of = partial(values.tally, candidates=points)
         histogram = NoisyTotals(HISTOGRAM, points.size + 1, noise, report, total_of)
         return cls(histogram, edges, noise, total, lattice_steps)
-
-    def units_law(self, noisy: Ints, lower: float, quantum: float) -> PooledLaw:
-        """Return the same law in value units, for a lower bound and a quantum."""
-        law = self.law(noisy)
-        return replace(law, edges=lower + quantum * law.edges)
 
     def law(self, noisy: Ints) -> PooledLaw:
         """Return the law of user means, in quanta, that noisy votes show."""

@@ -26,51 +26,36 @@ never privacy.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, ErrorModel, WeightedMeanErrorModel
-from hexveil.accounting.noise_law import GAUSSIAN, NoiseLaw
+from hexveil.accounting.error_model import ErrorModel
+from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import Promise
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import DONE, NoisyTotals
-from hexveil.mechanisms.looks.clipped_mean import CELLS, CellLattice
-from hexveil.mechanisms.looks.kinds import (
-    ClippingKind,
+from hexveil.mechanisms.looks import (
     Planned,
     PrivateStep,
-    ReleaseAllocation,
     Shown,
-    StatedLosses,
-    check_weights,
     lattice_of,
     misfit,
-    weighted_losses,
+    stated_ranges,
 )
-from hexveil.mechanisms.looks.pooled_means import cell_shares
+from hexveil.mechanisms.looks.clipped_mean import CELLS
 from hexveil.mechanisms.looks.user_weights import (
     WEIGHT_CONFOUNDING,
     UserMeanPrior,
     UserWeights,
     expected_bias,
     find_user_weights,
-    max_bias,
 )
-from hexveil.mechanisms.looks.weighted_mean import WeightedMean
-from hexveil.mechanisms.pooled_law import MeanView
-from hexveil.mechanisms.stage_data import (
-    STANDARD_NORMAL,
-    Decoded,
-    EstimateGrid,
-    Outputs,
-    PrivateSums,
-    to_value_units,
-)
+from hexveil.mechanisms.looks.weighted_ranges import WeightedRanges, WeightedStages
+from hexveil.mechanisms.stage_data import STANDARD_NORMAL, Outputs
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import Weights
 from hexveil.model.public_metadata import ValueLattice
@@ -89,7 +74,7 @@ ROUNDS = 2
 
 
 @dataclass(frozen=True, eq=False)
-class RememberedRanges(ClippingKind):
+class RememberedRanges(WeightedRanges):
     """User means are clipped to ranges of their cells that earlier releases led to.
 
     Attributes
@@ -127,12 +112,12 @@ class RememberedRanges(ClippingKind):
     def fits(self, occupancy: Occupancy) -> bool:
         """Return whether its arrays are those of these cells and users."""
         sizes = {self.lower.size, self.upper.size}
-        return self.weight.fits(occupancy) and sizes == {occupancy.n_cells}
+        return super().fits(occupancy) and sizes == {occupancy.n_cells}
 
-    def check_plan(self, rows: PlanAllocation, occupancy: Occupancy, request: Request) -> None:  # noqa: ARG002
-        """Refuse weights, noise or statistics that no such plan has."""
-        check_weights(self.weight, rows)
-        if request.noised != ("mean",) or not request.history:
+    def check_plan(self, rows: PlanAllocation, occupancy: Occupancy, request: Request) -> None:
+        """Refuse weights, noise, statistics or a history that no such plan has."""
+        super().check_plan(rows, occupancy, request)
+        if not request.history:
             raise misfit()
 
     @property
@@ -148,39 +133,15 @@ class RememberedRanges(ClippingKind):
         hidden = np.exp(np.interp(0.5 / within, MULTIPLES, np.log(SHAPES)))
         shape = hidden * within * np.sqrt(CellDesign.of(self.weight).weight_squares)
         by_weights = expected_bias(self.weight, UserMeanPrior(within, WEIGHT_CONFOUNDING))
-        return WeightedMeanErrorModel(
-            "mean",
-            width,
-            noise,
-            np.zeros_like(noise),
-            np.full(noise.size, MAX_CONSTANT_ERROR["mean"]),
-            max_bias=max_bias(self.weight),
-            expected_bias=np.hypot(by_weights, shape),
-            law=problem.request.law,
-        )
-
-    def variance_error(self, problem: PlanningProblem, rows: PlanAllocation) -> ErrorModel:  # noqa: ARG002
-        """Refuse variances."""
-        raise misfit()
-
-    def losses(
-        self,
-        problem: PlanningProblem,
-        rows: PlanAllocation,
-        variance: ErrorModel | None = None,  # noqa: ARG002  as of other kinds
-    ) -> StatedLosses:
-        """Return the losses of the plan."""
-        shared = self.shared(problem.request.delta)
-        return weighted_losses(problem.occupancy, self.weight, (rows.mean_noise(problem),), shared)
+        return self.mean_in_width(width, noise, np.hypot(by_weights, shape), problem.request.law)
 
     def stages(self, plan: Planned, scale: ValueLattice) -> RememberedStages:
         """Return the one stage, on the lattice of the records."""
         if scale.span_quanta != self.span_quanta:
             raise InputError("the ranges of the plan are for other bounds; plan again.")
-        mean = WeightedMean(plan.problem.occupancy, self.weight, plan.mean_noise)
-        mean.check()
-        lattice, law = lattice_of(plan, scale), plan.request.law
-        return RememberedStages(self, mean, lattice, law, plan.booked_losses, plan.error_models)
+        lattice, mean, errors = lattice_of(plan, scale), self.weighted_mean(plan), plan.error_models
+        booked = plan.booked_losses
+        return RememberedStages(mean, lattice, self.span_quanta, booked, self, errors["mean"])
 
     # ---- what a release states ----
 
@@ -190,15 +151,8 @@ class RememberedRanges(ClippingKind):
 
     def cell_entries(self, plan: Planned) -> dict[str, list[Any]]:
         """Return the clipping range of each cell, in value units."""
-        bounds = float(plan.lower[0]), float(plan.span[0])
-        ends = zip(self.lower.tolist(), self.upper.tolist(), strict=True)
-        stated = [
-            {"lower": low, "upper": high, "moved": False}
-            for low, high in (
-                (to_value_units(end, self.span_quanta, *bounds) for end in pair) for pair in ends
-            )
-        ]
-        return {"clipping_range": stated}
+        moved = np.zeros(self.lower.size, dtype=bool)
+        return stated_ranges(plan, self.span_quanta, self.lower, self.upper, moved)
 
     def words(self, plan: Planned, price: Shown, part: Shown) -> str:  # noqa: ARG002
         """Return the number of maps behind the ranges."""
@@ -208,75 +162,49 @@ class RememberedRanges(ClippingKind):
 
 
 @dataclass(frozen=True, eq=False)
-class RememberedStages(ReleaseAllocation):
+class RememberedStages(WeightedStages):
     """The one stage of weighted means in ranges of cells that are public beforehand.
 
     Attributes
     ----------
     ranges : RememberedRanges
-    mean : WeightedMean
-    lattice : CellLattice
-        Of cells that all have the records' bounds.
-    law : NoiseLaw
-    booked : ndarray of float, shape (n_users,)
-    errors : mapping of str to ErrorModel
+    error : ErrorModel
     """
 
     ranges: RememberedRanges
-    mean: WeightedMean
-    lattice: CellLattice
-    law: NoiseLaw
-    booked: Floats
-    errors: Mapping[str, ErrorModel]
+    error: ErrorModel
+
+    @property
+    def law(self) -> NoiseLaw:
+        """Noise of all numbers."""
+        return self.error.law
 
     def next_stage(self, earlier: Outputs) -> NoisyTotals | None:
         """Return the only stage."""
-        if earlier:
-            return DONE
-        mean, ends = self.mean, (self.ranges.lower, self.ranges.upper)
-        width = ends[1] - ends[0]
-
-        def total(sums: PrivateSums) -> Ints:
-            return mean.measure(sums, ends)
-
-        scales, report = mean.scales(width), mean.sensitivity(mean.moves(width))
-        return NoisyTotals(CELLS, scales.size, self.law, report, total, scales=scales)
-
-    def check_release(self, scale: ValueLattice, epsilon: float, *, has_squares: bool) -> None:  # noqa: ARG002
-        """Refuse narrower bounds, and numbers that leave 64 bits."""
-        self.mean.check_bounds(self.lattice, scale)
-        self.mean.check_room(scale.span_quanta, epsilon)
+        ends = self.ranges.lower, self.ranges.upper
+        scales = self.mean.scales(ends[1] - ends[0])
+        return DONE if earlier else self.mean.stage(CELLS, self.law, ends, scales)
 
     def numbers(self, outputs: Outputs) -> dict[str, Ints]:
         """Return the noisy integer of each cell."""
         return {"mean": outputs[CELLS][0]}
 
-    def decode(self, outputs: Outputs) -> tuple[Decoded, ...]:
-        """Return the published means, with no clipping undone."""
-        means = self.lattice.in_units(self.mean.averages(outputs[CELLS][0]))
-        return (Decoded("mean", means[None], self.mean.grid(self.lattice), self.errors["mean"]),)
+    def mean_errors(self, outputs: Outputs) -> ErrorModel:  # noqa: ARG002  of ranges found before
+        """Return the error model of the means."""
+        return self.error
 
-    def grids(self, models: Mapping[str, ErrorModel]) -> dict[str, EstimateGrid]:  # noqa: ARG002
-        """Return where published means can lie."""
-        return {"mean": self.mean.grid(self.lattice)}
-
-    def view(self, outputs: Outputs) -> MeanView:
-        """Return the look at every cell, and the spread that earlier releases state."""
-        ranges, weight = self.ranges, self.mean.weight
+    def looks(self, outputs: Outputs) -> tuple[ClippedLook, ...]:
+        """Return the look at every cell."""
         low, high = (
-            self.lattice.in_units(end.astype(np.float64)) for end in (ranges.lower, ranges.upper)
+            self.lattice.in_units(end.astype(np.float64))
+            for end in (self.ranges.lower, self.ranges.upper)
         )
-        look = ClippedLook(
-            self.lattice.in_units(self.mean.averages(outputs[CELLS][0])),
-            low,
-            high,
-            self.mean.noise * (high - low),
-            is_gaussian=self.law == GAUSSIAN,
-        )
-        lower = float(self.lattice.lower_value[0])
-        bounds = lower, lower + self.lattice.quantum * ranges.span_quanta
-        spread = UserMeanSpread(ranges.centre, ranges.pooled, ranges.pooled, ranges.within)
-        return MeanView((look,), CellDesign.of(weight), spread, bounds, cell_shares(weight))
+        return (self.look(outputs[CELLS][0], low, high, self.mean.noise * (high - low)),)
+
+    def user_mean_spread(self, outputs: Outputs) -> UserMeanSpread:  # noqa: ARG002
+        """Return the spread that earlier releases state."""
+        ranges = self.ranges
+        return UserMeanSpread(ranges.centre, ranges.pooled, ranges.pooled, ranges.within)
 
 
 def allocate_remembered(problem: PlanningProblem, promise: Promise) -> PlanAllocation:

@@ -66,7 +66,7 @@ from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import NoisyTotals
-from hexveil.mechanisms.presence.any_unit import L1, AnyUnitPlan, Norm, any_unit_stage, norm_of
+from hexveil.mechanisms.presence import L1, AnyUnitPlan, Norm, any_unit_stage, norm_of
 from hexveil.mechanisms.private_quantile import ListedPoints
 from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.private_pairs import PrivatePairs
@@ -348,7 +348,7 @@ class CappedMap(AnyUnitPlan):
 
     Attributes
     ----------
-    form : OneShot, ThreeStages or ShapeForm
+    form : MapForm or ShapeForm
         Its cap, and shares of the loss: of the map, and of the coarse one, 0 without one.
     """
 

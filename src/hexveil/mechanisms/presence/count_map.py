@@ -40,7 +40,7 @@ from hexveil.accounting.promise import PARTS, Promise, of_amount
 from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import NoisyTotals, Stage
-from hexveil.mechanisms.presence.any_unit import AnyUnitPlan, Norm, any_unit_stage, norm_of
+from hexveil.mechanisms.presence import AnyUnitPlan, Norm, any_unit_stage, norm_of
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
 from hexveil.mechanisms.presence.presence_decoding import (
     MISS,

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -64,65 +64,40 @@ RESIDUALS, FINE_MAP = "residuals", "fine map"
 
 
 @dataclass(frozen=True)
-class OneShot:
-    """Values, then one map.
+class MapForm:
+    """Shares of the loss of the stages of a map of averages; the map itself has the rest.
 
     Attributes
     ----------
     range_share : Fraction
-        Share of ε; the map has the others.
+        Of the values.
+    coarse_share, residual_share : Fraction
+        Of the coarse map and of the residuals; 0 of a one-shot map, which has neither.
     cap : int
         Records from which on a unit has its full weight; 0 without a cap.
     """
 
-    range_share: Fraction = Fraction("0.25")
-    cap: int = 0
-    coarse_share: ClassVar[Fraction] = Fraction(0)
-
-    def __post_init__(self) -> None:
-        """Refuse shares that would not add up to one."""
-        _check_shares(self.range_share, self.map_share)
-
-    @property
-    def map_share(self) -> Fraction:
-        """Share of ε of the map that is published."""
-        return 1 - self.range_share
-
-
-@dataclass(frozen=True)
-class ThreeStages:
-    """Values, coarse map, residuals, fine map.
-
-    Attributes
-    ----------
-    range_share, coarse_share, residual_share : Fraction
-        Shares of ε; the fine map has what these leave.
-    cap : int
-        Records from which on a unit has its full weight; 0 without a cap.
-    """
-
-    range_share: Fraction = Fraction("0.05")
-    coarse_share: Fraction = Fraction("0.2")
-    residual_share: Fraction = Fraction("0.1")
+    range_share: Fraction
+    coarse_share: Fraction = Fraction(0)
+    residual_share: Fraction = Fraction(0)
     cap: int = 0
 
     def __post_init__(self) -> None:
         """Refuse shares that would not add up to one."""
-        _check_shares(self.range_share, self.coarse_share, self.residual_share, self.map_share)
+        shares = [self.range_share, self.map_share]
+        if self.coarse_share or self.residual_share:
+            shares += [self.coarse_share, self.residual_share]
+        if not all(0 < share < 1 for share in shares):
+            raise InputError("every stage of a map needs a share of epsilon above 0, of 1 in all.")
 
     @property
     def map_share(self) -> Fraction:
-        """Share of ε of the map that is published."""
+        """Share of the map that is published."""
         return 1 - self.range_share - self.coarse_share - self.residual_share
 
 
-def _check_shares(*shares: Fraction) -> None:
-    """Raise InputError unless every share lies strictly between 0 and 1."""
-    if not all(0 < share < 1 for share in shares):
-        raise InputError("every stage of a map needs a share of epsilon above 0, of 1 in all.")
-
-
-Form: TypeAlias = OneShot | ThreeStages
+ONE_SHOT = MapForm(Fraction("0.25"))
+THREE_STAGES = MapForm(Fraction("0.05"), Fraction("0.2"), Fraction("0.1"))
 WIDE_PART = Fraction("0.25")
 """Part of the values' share that finds out where most of them lie."""
 
@@ -141,7 +116,7 @@ class PresenceAllocation(CappedMap):
     span_quanta : int
         Width of the bounds.
     epsilon : Fraction
-    form : OneShot or ThreeStages
+    form : MapForm
     false_openings : float or None
         Expected number of empty cells that are opened; None opens every cell.
     delta : Fraction
@@ -153,7 +128,7 @@ class PresenceAllocation(CappedMap):
     n_cells: int
     span_quanta: int
     epsilon: Fraction
-    form: Form
+    form: MapForm
     false_openings: float | None = 1.0
     delta: Fraction = Fraction(0)
     typical_weight: float = 1.0
@@ -262,7 +237,7 @@ class PresenceAllocation(CappedMap):
 
     def histogram_law(self, name: str) -> NoiseLaw:
         """Return the noise of a histogram."""
-        if name == RESIDUALS and isinstance(self.form, ThreeStages):
+        if name == RESIDUALS and self.form.residual_share:
             return self.promise.part(self.form.residual_share).noise()
         part = WIDE_PART if name == WIDE_VALUES else 1 - WIDE_PART
         return self.promise.part(self.form.range_share * part).noise()

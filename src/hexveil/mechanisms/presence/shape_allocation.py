@@ -65,7 +65,7 @@ from hexveil.mechanisms.distribution.shape_statistics import (
     cell_statistics,
 )
 from hexveil.mechanisms.distribution.tilt_estimation import INFLATION, fit_cells
-from hexveil.mechanisms.presence.any_unit import L1, Norm, any_unit_stage, norm_of
+from hexveil.mechanisms.presence import L1, Norm, any_unit_stage, norm_of
 from hexveil.mechanisms.presence.contribution import (
     CappedMap,
     middle_price,

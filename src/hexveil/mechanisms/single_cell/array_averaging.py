@@ -58,8 +58,7 @@ from hexveil.accounting.pseudo_user_caps import (
 from hexveil.accounting.pseudo_users import PseudoUsers, best_fit, check_cap, wrap_around
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
-from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
+from hexveil.mechanisms.single_cell import CellMechanism, CellProblem
 from hexveil.mechanisms.single_cell.clipped_user_sums import LinearMean, LinearSum, weighted_share
 from hexveil.mechanisms.stage_data import (
     ROOM,

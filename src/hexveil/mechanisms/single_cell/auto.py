@@ -29,20 +29,26 @@ from hexveil.mechanisms.priors import (
     UnknownRange,
     ValueDistribution,
     check_values,
-    draw_in_blocks,
+    draw_user_means,
     numbers_per_trial,
 )
-from hexveil.mechanisms.single_cell.array_averaging import ArrayAveraging, OptArrayAveraging
-from hexveil.mechanisms.single_cell.cell_allocation import (
+from hexveil.mechanisms.single_cell import (
     CellAllocation,
+    CellMechanism,
+    CellPlan,
     CellProblem,
     check_epsilon,
     study_cell,
+    unknown_choice,
 )
-from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism, CellPlan, unknown_choice
+from hexveil.mechanisms.single_cell.array_averaging import ArrayAveraging, OptArrayAveraging
 from hexveil.mechanisms.single_cell.clipped_user_sums import Baseline, OptimalClipping
-from hexveil.mechanisms.single_cell.levy import Levy
-from hexveil.mechanisms.single_cell.quantile_averaging import AKMV, FixedQuantile, OptimizedQuantile
+from hexveil.mechanisms.single_cell.private_ranges import (
+    AKMV,
+    FixedQuantile,
+    Levy,
+    OptimizedQuantile,
+)
 from hexveil.mechanisms.stage_data import PrivateSums, ProvenError
 
 PAPERS_MECHANISMS: tuple[CellMechanism, ...] = (
@@ -238,7 +244,7 @@ def compare_candidates(
     for number, rows in enumerate(_chunks(affordable, cell)):
         # Streams of values and of noise are apart and start anew with each chunk, so that
         # eliminating one plan changes nothing that another one sees.
-        means = draw_in_blocks(
+        means = draw_user_means(
             prior, cell.counts, cell.bounds, np.random.default_rng([SEED, 0, number]), rows
         )
         sums, truth = cell.sums(means), means @ (cell.counts / cell.total)

@@ -39,15 +39,11 @@ from hexveil.mechanisms.private_quantile import ROUND_UP, PrivateQuantile, RankC
 from hexveil.mechanisms.sensitivity_report import (
     LaplaceNoise,
     NoiseRequest,
-    SensitivityReport,
     Separate,
 )
+from hexveil.mechanisms.single_cell import CellAllocation
 from hexveil.mechanisms.single_cell.array_averaging import RangeReading
-from hexveil.mechanisms.single_cell.cell_allocation import (
-    CellAllocation,
-    ReleasedRange,
-    check_int64,
-)
+from hexveil.mechanisms.single_cell.clipped_user_sums import check_int64
 from hexveil.mechanisms.stage_data import EstimateGrid, Outputs, PredictedError, PrivateSums, Values
 
 
@@ -101,16 +97,6 @@ class ClippedRangeMean(CellAllocation):
     def estimate(self, outputs: Outputs) -> Floats:
         """Return the estimates: see `CellAllocation.estimate`."""
         return np.asarray(outputs["mean"][:, 0] / self.divisor)
-
-    def released_range(self, outputs: Outputs) -> ReleasedRange | None:
-        """Return the range, in quanta: see `CellAllocation.released_range`."""
-        if len(self.stages) == 1:
-            return None
-        reading = self.range_sum.reading
-        lower, upper = self.range_sum.clipping.ends(outputs)
-        scale = self.range_sum.scales(reading.grain * (upper - lower)) / self.divisor
-        clipped = "user sums" if self.groups is None else "array means"
-        return ReleasedRange(clipped, float(lower[0]), float(upper[0]), float(scale[0]))
 
     @property
     def widest(self) -> float:
@@ -223,7 +209,7 @@ class RangeSum(DrawnRow):
         lower, upper = self.clipping.ends(earlier)
         return (LaplaceNoise(self.scales(self.reading.grain * (upper - lower))[:, None]),)
 
-    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:
+    def sensitivity(self, earlier: Outputs) -> tuple[Separate, ...]:
         """Return by how much each user moves the sum, for the range of the first data set."""
         lower, upper = self.clipping.ends(earlier)
         width = self.reading.grain * int(upper[0] - lower[0])

@@ -54,17 +54,24 @@ from hexveil.accounting.error_model import LN20
 from hexveil.accounting.pseudo_user_caps import clipping_rank
 from hexveil.accounting.pseudo_users import PseudoUsers
 from hexveil.base.arrays import Floats, Ints
+from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.mechanisms.contract import DrawnRow
 from hexveil.mechanisms.sensitivity_report import (
     LaplaceNoise,
     NoiseRequest,
-    SensitivityReport,
     Separate,
 )
-from hexveil.mechanisms.single_cell.cell_allocation import CellAllocation, CellProblem, check_int64
-from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
-from hexveil.mechanisms.stage_data import EstimateGrid, Outputs, PrivateSums, ProvenError, Values
+from hexveil.mechanisms.single_cell import CellAllocation, CellMechanism, CellProblem
+from hexveil.mechanisms.stage_data import (
+    ROOM,
+    TAIL,
+    EstimateGrid,
+    Outputs,
+    PrivateSums,
+    ProvenError,
+    Values,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,6 +193,22 @@ class OptimalClipping(ThresholdMechanism):
 PRODUCT_ROOM = 2**62
 
 
+def check_int64(total: int, scale: float) -> None:
+    """Refuse, from public facts, sums or noise that could leave 64-bit integers.
+
+    Raises
+    ------
+    InputError
+        If they could.
+    """
+    # Not (>=): a scale that is no number is refused, too.
+    if not total + TAIL * scale < ROOM:
+        raise InputError(
+            "the sum of a cell or its noise does not fit integers of 64 bits; ask for a larger "
+            "epsilon or use a coarser quantum."
+        )
+
+
 def weighted_share(weight: Ints, total: Ints, counts: Ints, span: int) -> Ints:
     """Return floor(weight total/counts) for 0 <= total <= span counts; monotone in total. PRIVATE.
 
@@ -244,7 +267,7 @@ class LinearSum(DrawnRow):
         """Return the noise of the sum."""
         return (LaplaceNoise(np.array([self.scale])),)
 
-    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
+    def sensitivity(self, earlier: Outputs) -> tuple[Separate, ...]:  # noqa: ARG002
         """Return by how much each user moves the sum."""
         return (Separate.of_one_entry(self.user_sensitivity),)
 

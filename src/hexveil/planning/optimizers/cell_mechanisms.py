@@ -23,18 +23,10 @@ import numpy as np
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_fraction
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.looks.single_cells import CellMechanisms
-from hexveil.mechanisms.per_cell_allocation import (
-    PerCell,
-    PlannedCells,
-)
+from hexveil.mechanisms.looks.bounds import CellMechanisms
+from hexveil.mechanisms.per_cell_allocation import MapProblem, PerCell, PlannedCells
+from hexveil.mechanisms.single_cell import STUDY_SPAN, CellAllocation, CellMechanism, CellPlan
 from hexveil.mechanisms.single_cell.auto import UNIFORM, compare_candidates
-from hexveil.mechanisms.single_cell.cell_allocation import (
-    STUDY_SPAN,
-    CellAllocation,
-    MapProblem,
-)
-from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism, CellPlan
 from hexveil.planning.allocation import (
     PlanAllocation,
     PlanningProblem,

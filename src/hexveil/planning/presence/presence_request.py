@@ -23,10 +23,10 @@ from hexveil.mechanisms.distribution.pooled_shape import shape_bins
 from hexveil.mechanisms.distribution.shape_statistics import MEAN, ShapeStatistics
 from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation
 from hexveil.mechanisms.presence.presence_allocation import (
-    Form,
-    OneShot,
+    ONE_SHOT,
+    THREE_STAGES,
+    MapForm,
     PresenceAllocation,
-    ThreeStages,
 )
 from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation, ShapeForm
 from hexveil.model.declared_grid import DeclaredGrid
@@ -226,7 +226,7 @@ class PresenceRequest:
     def mean_allocation(self) -> PresenceAllocation:
         """Return the plan of averages alone."""
         form = self.form()
-        sure = SMALL_FLEET_PART if isinstance(form, OneShot) else 1.0
+        sure = 1.0 if form.coarse_share else SMALL_FLEET_PART
         return PresenceAllocation(
             self.grid.n_cells,
             self.lattice.span_quanta,
@@ -256,16 +256,17 @@ class PresenceRequest:
         """Expected number of empty cells that are opened; None opens every cell."""
         return None if self.grid.is_in_use else FALSE_OPENINGS
 
-    def form(self) -> Form:
+    def form(self) -> MapForm:
         """Return the stages: one shot for a small declared fleet, small shares for a large one."""
         if self.fleet.units < SMALL_FLEET:
-            return OneShot(cap=self.cap)
-        largest = ThreeStages.residual_share
+            return replace(ONE_SHOT, cap=self.cap)
+        largest = THREE_STAGES.residual_share
         # The noise of the residuals is in all cells alike.
         by_cells = min(Fraction(RESIDUAL_SHARE_CELLS, self.grid.n_cells), largest)
         residuals = max(self._histogram_share(1, largest), by_cells, LEAST_RESIDUAL_SHARE)
-        return ThreeStages(
-            range_share=self._histogram_share(2, ThreeStages.range_share),
+        return replace(
+            THREE_STAGES,
+            range_share=self._histogram_share(2, THREE_STAGES.range_share),
             residual_share=residuals,
             cap=self.cap,
         )

@@ -1,7 +1,7 @@
 """Roll-up of the releases of several days: averages over days, by kind of day, of each cell.
 
 Single days are too noisy to be averaged, and estimates of days that remember each other share their
-errors. So averages are those of a joint law of all published numbers (learning/day_averages.py),
+errors. So averages are those of a joint law of all published numbers (learning/remembering.py),
 weighted by the public records of each day. Post-processing: nothing is spent.
 """
 

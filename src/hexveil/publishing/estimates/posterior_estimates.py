@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hexveil.base.arrays import Bools, Floats
-    from hexveil.mechanisms.looks.kinds import ReleaseAllocation
+    from hexveil.mechanisms.looks import ReleaseAllocation
     from hexveil.mechanisms.stage_data import Outputs
     from hexveil.smoothing.cell_groupings import RandomEffect
     from hexveil.smoothing.cell_priors import CellPosterior

@@ -253,18 +253,6 @@ def _check_cell_stages(manifest: Json, step: Json) -> Iterator[str]:
     # Stages may cost different units most: each costs at most the total, together no less.
     if max(losses, default=0.0) > spent + slack or sum(losses) < spent - slack:
         yield "the stages of cells do not fit the epsilon spent."
-    if not all(_is_within_scale(cell) for cell in cells):
-        yield "a range that a cell's stages released is reversed, or has more noise than is stated."
-
-
-def _is_within_scale(cell: Json) -> bool:
-    """Return whether the noise fitted to a released range is at most the largest there can be."""
-    (statistic,) = cell["noised"]
-    result = statistic.get("released_range")
-    if result is None:
-        return True
-    largest = statistic["scale"] * (1.0 + TOLERANCE)
-    return bool(result["lower"] <= result["upper"] and result["scale"] <= largest)
 
 
 # ---- ranges of cells, and the histogram that they follow from ----

@@ -28,7 +28,7 @@ from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.pooled_law import BeyondRange, PooledLaw
-from hexveil.mechanisms.presence.any_unit import AnyUnit, AnyUnitPlan
+from hexveil.mechanisms.presence import AnyUnit, AnyUnitPlan
 from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.count_map import CountedAllocation
 from hexveil.mechanisms.presence.presence_allocation import RESIDUALS

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hexveil.mechanisms.contract import StagedPlan
-    from hexveil.mechanisms.distribution.combined_stages import Component
+    from hexveil.mechanisms.distribution import Component
 
     Json = dict[str, Any]
 

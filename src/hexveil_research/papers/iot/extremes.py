@@ -19,7 +19,7 @@ from hexveil.accounting.pseudo_users import array_means
 from hexveil.base.arrays import Floats
 from hexveil.evaluation import evaluate
 from hexveil.mechanisms import FixedQuantile, Levy, OptimizedQuantile
-from hexveil.mechanisms.single_cell.cell_allocation import study_cell
+from hexveil.mechanisms.single_cell import study_cell
 from hexveil_research.papers import itms
 from hexveil_research.papers.iot.iot_cells import Cell, Curve, sample_scaled_cell
 from hexveil_research.papers.simultaneous_tests import everywhere, judge

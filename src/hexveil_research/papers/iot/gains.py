@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hexveil import theory
 from hexveil.mechanisms import ArrayAveraging, Baseline, Levy
-from hexveil.mechanisms.single_cell.cell_allocation import study_cell
+from hexveil.mechanisms.single_cell import study_cell
 from hexveil.mechanisms.single_cell.clipped_range_mean import ClippedRangeMean
 from hexveil_research.papers import itms
 from hexveil_research.papers.comp import tiny_cells

@@ -18,8 +18,7 @@ from hexveil.accounting.pseudo_users import array_means
 from hexveil.base.arrays import Floats, Ints
 from hexveil.mechanisms import ArrayAveraging, Baseline, CellMechanism, FixedQuantile, Levy
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.mechanisms.single_cell.cell_allocation import study_cell
-from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
+from hexveil.mechanisms.single_cell import CellPlan, study_cell
 from hexveil_research.papers import itms
 from hexveil_research.papers.iot.surrogate import CLOSE, CapRule, Counts, counts_text, kept_samples
 from hexveil_research.papers.study import Claim

@@ -20,7 +20,7 @@ from hexveil.mechanisms import AKMV, Baseline, OptimalClipping
 from hexveil.mechanisms.priors import Uniform, draw_user_means
 from hexveil.mechanisms.private_quantile import selection_scale
 from hexveil.mechanisms.simulated_noise import law
-from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
+from hexveil.mechanisms.single_cell import CellPlan
 from hexveil_research.papers.comp import tiny_cells
 from hexveil_research.papers.exponential_mechanism import rank_costs
 from hexveil_research.papers.simultaneous_tests import Evidence, everywhere, judge

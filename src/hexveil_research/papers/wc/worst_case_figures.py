@@ -24,8 +24,7 @@ from hexveil.base.arrays import Floats, Ints
 from hexveil.mechanisms import AKMV, Auto, Baseline, CellMechanism, OptimalClipping
 from hexveil.mechanisms.priors import Uniform, ValueDistribution
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.mechanisms.single_cell.cell_allocation import study_cell
-from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
+from hexveil.mechanisms.single_cell import CellPlan, study_cell
 from hexveil_research.mechanisms.foresight import Foresight
 from hexveil_research.papers.exponential_mechanism import PRINTED, ExponentialNoise, PrintedChoice
 from hexveil_research.papers.study import CELL_LOSS, Claim, Outcome, Panel, Setting, Study, line

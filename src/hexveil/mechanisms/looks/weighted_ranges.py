@@ -1,10 +1,13 @@
-"""Stages in private clipping ranges: a pooled histogram, then weighted means, and second moments.
+"""Weighted means of user means in clipping ranges: common base of their kinds and stages.
 
-One range for all cells lies between two quantiles of a pooled histogram of user means, widened
-around its middle; for means alone it is a wider one where that promises a tenth less error
-(`first_range`). Proofs: `pooled_means` (the range follows from its noisy votes), `weighted_mean`
-and `weighted_variance`. A map is one data set: of a batch there is one row. Ranges of single cells:
-`cell_stages`.
+Ranges are found by a release, from a pooled histogram (`one_range`, `cell_ranges`), or follow from
+earlier releases (`remembered_ranges`). A cell costs the same in every range: proofs in
+`weighted_mean`, `weighted_variance`, `pooled_means` and `cell_stages`. A map is one data set: of a
+batch there is one row.
+
+One range for all cells (`OneRangeStages`) lies between two quantiles of a pooled histogram of user
+means, widened around its middle; for means alone it is a wider one where that promises a tenth less
+error (`pooled_means`).
 """
 
 from __future__ import annotations
@@ -18,13 +21,21 @@ from typing import ClassVar
 
 import numpy as np
 
-from hexveil.accounting.error_model import ErrorModel
+from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, ErrorModel, WeightedMeanErrorModel
 from hexveil.accounting.noise_law import GAUSSIAN, NoiseLaw
 from hexveil.accounting.promise import Promise
 from hexveil.base.arrays import Floats, Ints
+from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import DONE, NoisyTotals
+from hexveil.mechanisms.looks import (
+    ClippingKind,
+    Planned,
+    ReleaseAllocation,
+    StatedLosses,
+    misfit,
+    weighted_losses,
+)
 from hexveil.mechanisms.looks.clipped_mean import CELLS, CellLattice
-from hexveil.mechanisms.looks.kinds import ReleaseAllocation
 from hexveil.mechanisms.looks.pooled_means import (
     HISTOGRAM,
     PooledMeans,
@@ -32,6 +43,7 @@ from hexveil.mechanisms.looks.pooled_means import (
     to_bounds,
     wider_range,
 )
+from hexveil.mechanisms.looks.user_weights import max_bias
 from hexveil.mechanisms.looks.weighted_mean import WeightedMean
 from hexveil.mechanisms.looks.weighted_variance import WeightedVariance
 from hexveil.mechanisms.pooled_law import MeanView, PooledLaw
@@ -44,18 +56,92 @@ from hexveil.mechanisms.stage_data import (
     to_value_units,
     widened,
 )
+from hexveil.model.occupancy import Occupancy
+from hexveil.model.pair_columns import Weights
 from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning.allocation import PlanAllocation, PlanningProblem
+from hexveil.planning.request import Request
 from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
 
+# ---- kinds ----
 
-@dataclass(frozen=True, eq=False)
-class RangeStages(ReleaseAllocation):
-    """Base of weighted means in ranges that a pooled histogram of user means leads to.
+
+class WeightedRanges(ClippingKind):
+    """Base of kinds that publish weighted means of cells; of means alone by default.
 
     Attributes
     ----------
-    histogram_promise : Pure or Squares
-        Loss of a user of all votes by the pooled histogram.
+    weight : Weights
+        Whole weights of user means; a user's part of a cell's number is its weight over their sum.
+    """
+
+    weight: Weights
+
+    def fits(self, occupancy: Occupancy) -> bool:
+        """Return whether its weights are those of these cells and users."""
+        return self.weight.fits(occupancy)
+
+    def check_plan(self, rows: PlanAllocation, occupancy: Occupancy, request: Request) -> None:  # noqa: ARG002
+        """Refuse weights, noise or statistics that no such plan has."""
+        self.check_weights(rows)
+        if request.noised != ("mean",):
+            raise misfit()
+
+    def check_weights(self, rows: PlanAllocation) -> None:
+        """Refuse cells without weights or noise, and weights that leave 64 bits with sums."""
+        if not self.weight.is_sound():
+            raise InputError("it has weights that no plan has, or a cell without weights.")
+        if not (rows.noise_scale_records > 0).all():
+            raise InputError("it has a cell without noise.")
+
+    def noises(self, problem: PlanningProblem, rows: PlanAllocation) -> tuple[Floats, ...]:
+        """Return the noise of each statistic that is drawn."""
+        return (rows.mean_noise(problem),)
+
+    def losses(
+        self,
+        problem: PlanningProblem,
+        rows: PlanAllocation,
+        variance: ErrorModel | None = None,  # noqa: ARG002  as of other kinds
+    ) -> StatedLosses:
+        """Return the losses of the plan."""
+        shared = self.shared(problem.request.delta)
+        return weighted_losses(problem.occupancy, self.weight, self.noises(problem, rows), shared)
+
+    def mean_in_width(
+        self, width: Floats, noise: Floats, expected_bias: Floats, law: NoiseLaw
+    ) -> WeightedMeanErrorModel:
+        """Return the error model of means in ranges of these widths, with noise for a width of 1.
+
+        Worst-case bias and bound are about user means clipped to the range.
+        """
+        return WeightedMeanErrorModel(
+            "mean",
+            width,
+            noise,
+            np.zeros_like(noise),
+            np.full(noise.size, MAX_CONSTANT_ERROR["mean"]),
+            max_bias=max_bias(self.weight),
+            expected_bias=expected_bias,
+            law=law,
+        )
+
+    def weighted_mean(self, plan: Planned) -> WeightedMean:
+        """Return the means of a plan, checked."""
+        mean = WeightedMean(plan.problem.occupancy, self.weight, plan.mean_noise)
+        mean.check()
+        return mean
+
+
+# ---- stages ----
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedStages(ReleaseAllocation):
+    """Base of stages of weighted means in clipping ranges.
+
+    Attributes
+    ----------
     mean : WeightedMean
         Its noise is that of cells with all of their loss for one number.
     lattice : CellLattice
@@ -63,14 +149,89 @@ class RangeStages(ReleaseAllocation):
     lattice_steps : int
         Width of the records' bounds in quanta.
     booked : ndarray of float, shape (n_users,)
-        Loss of each user, rounded up (`kinds`).
+        Loss of each user, rounded up.
     """
 
-    histogram_promise: Promise
     mean: WeightedMean
     lattice: CellLattice
     lattice_steps: int
     booked: Floats
+
+    @property
+    def law(self) -> NoiseLaw:
+        """Noise of all numbers."""
+        raise NotImplementedError
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Bounds of the records, in value units."""
+        low = float(self.lattice.lower_value[0])
+        return low, low + self.lattice.quantum * self.lattice_steps
+
+    def grids(self, models: Mapping[str, ErrorModel]) -> dict[str, EstimateGrid]:  # noqa: ARG002
+        """Return where published means can lie."""
+        return {"mean": self.mean.grid(self.lattice)}
+
+    def check_release(self, scale: ValueLattice, epsilon: float, *, has_squares: bool) -> None:  # noqa: ARG002
+        """Refuse narrower bounds, and numbers that leave 64 bits."""
+        self.mean.check_bounds(self.lattice, scale)
+        self.check_room(epsilon)
+
+    def check_room(self, epsilon: float) -> None:
+        """Refuse sums and noise that do not fit."""
+        self.mean.check_room(self.lattice_steps, epsilon)
+
+    def means(self, outputs: Outputs) -> Floats:
+        """Return the published means, with no clipping undone."""
+        return self.lattice.in_units(self.mean.averages(self.numbers(outputs)["mean"]))
+
+    def mean_errors(self, outputs: Outputs) -> ErrorModel:
+        """Return the error model of the means, for the ranges that were released."""
+        raise NotImplementedError
+
+    def decode(self, outputs: Outputs) -> tuple[Decoded, ...]:
+        """Return the published means."""
+        grid, errors = self.mean.grid(self.lattice), self.mean_errors(outputs)
+        return (Decoded("mean", self.means(outputs)[None], grid, errors),)
+
+    # ---- what a posterior is made of ----
+
+    def look(self, number: Ints, lower: Floats, upper: Floats, scale: Floats) -> ClippedLook:
+        """Return noisy numbers of cells, with their ranges and their scales in value units."""
+        noisy = self.lattice.in_units(self.mean.averages(number))
+        return ClippedLook(noisy, lower, upper, scale, is_gaussian=self.law == GAUSSIAN)
+
+    def looks(self, outputs: Outputs) -> tuple[ClippedLook, ...]:
+        """Return the independent noisy numbers of each cell, for its posterior."""
+        raise NotImplementedError
+
+    def user_mean_spread(self, outputs: Outputs) -> UserMeanSpread:
+        """Return the spread of user means that was released, in value units."""
+        raise NotImplementedError
+
+    def user_mean_law(self, outputs: Outputs) -> PooledLaw | None:  # noqa: ARG002  of histograms
+        """Return the released law of user means, in value units; None where there is none."""
+        return None
+
+    def view(self, outputs: Outputs) -> MeanView | None:
+        """Return all looks at the cells."""
+        weight = self.mean.weight
+        looks, spread = self.looks(outputs), self.user_mean_spread(outputs)
+        shares, law = cell_shares(weight), self.user_mean_law(outputs)
+        return MeanView(looks, CellDesign.of(weight), spread, self.bounds, shares, law)
+
+
+@dataclass(frozen=True, eq=False)
+class PooledStages(WeightedStages):
+    """Base of those in ranges that a pooled histogram of user means leads to: the first stage.
+
+    Attributes
+    ----------
+    histogram_promise : Pure or Squares
+        Loss of a user of all votes by the pooled histogram.
+    """
+
+    histogram_promise: Promise
     n_decided: ClassVar[int]
     """Whole numbers that are stored with the noisy votes."""
 
@@ -106,43 +267,14 @@ class RangeStages(ReleaseAllocation):
         """Return the noisy votes of the bins of user means."""
         return np.asarray(outputs[HISTOGRAM][0][: -self.n_decided])
 
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """Bounds of the records, in value units."""
-        low = float(self.lattice.lower_value[0])
-        return low, low + self.lattice.quantum * self.lattice_steps
-
-    def view(self, outputs: Outputs) -> MeanView | None:
-        """Return all looks at the cells."""
-        weight, quantum = self.mean.weight, self.lattice.quantum
-        law = self.pooled_means.units_law(self.votes(outputs), self.bounds[0], quantum)
-        looks, spread = self.looks(outputs), self.user_mean_spread(outputs)
-        return MeanView(looks, CellDesign.of(weight), spread, self.bounds, cell_shares(weight), law)
-
-    def looks(self, outputs: Outputs) -> tuple[ClippedLook, ...]:
-        """Return the independent noisy numbers of each cell, for its posterior."""
-        raise NotImplementedError
-
-    def user_mean_spread(self, outputs: Outputs) -> UserMeanSpread:
-        """Return the released spread of user means, in value units."""
-        raise NotImplementedError
-
-    def grids(self, models: Mapping[str, ErrorModel]) -> dict[str, EstimateGrid]:  # noqa: ARG002
-        """Return where published means can lie."""
-        return {"mean": self.mean.grid(self.lattice)}
-
-    def check_release(self, scale: ValueLattice, epsilon: float, *, has_squares: bool) -> None:  # noqa: ARG002
-        """Refuse narrower bounds, and numbers that leave 64 bits."""
-        self.mean.check_bounds(self.lattice, scale)
-        self.check_room(epsilon)
-
-    def check_room(self, epsilon: float) -> None:
-        """Refuse sums and noise that do not fit."""
-        self.mean.check_room(self.lattice_steps, epsilon)
+    def user_mean_law(self, outputs: Outputs) -> PooledLaw:
+        """Return the released law of user means, in value units."""
+        law = self.pooled_means.law(self.votes(outputs))
+        return replace(law, edges=self.bounds[0] + self.lattice.quantum * law.edges)
 
 
 @dataclass(frozen=True, eq=False)
-class OneRangeStages(RangeStages):
+class OneRangeStages(PooledStages):
     """Public plan of weighted means in a private clipping range.
 
     Attributes
@@ -209,20 +341,13 @@ class OneRangeStages(RangeStages):
 
     def looks(self, outputs: Outputs) -> tuple[ClippedLook, ...]:
         """Return the look at every cell."""
-        noisy, lower = self.numbers(outputs)["mean"], self.bounds[0]
+        number, lower = self.numbers(outputs)["mean"], self.bounds[0]
         span = self.lattice.quantum * self.lattice_steps
         low, high = (
-            to_value_units(end, self.lattice_steps, lower, span)
+            np.full(number.size, to_value_units(end, self.lattice_steps, lower, span))
             for end in self.released_range(outputs)
         )
-        look = ClippedLook(
-            self.lattice.in_units(self.mean.averages(noisy)),
-            np.full(noisy.size, low),
-            np.full(noisy.size, high),
-            self.mean.noise * (high - low),
-            is_gaussian=self.law == GAUSSIAN,
-        )
-        return (look,)
+        return (self.look(number, low, high, self.mean.noise * (high - low)),)
 
     def user_mean_spread(self, outputs: Outputs) -> UserMeanSpread:
         """Return the spread that the quantiles show, before the range was widened."""
@@ -260,7 +385,7 @@ class OneRangeStages(RangeStages):
         ends, numbers = self.released_range(outputs), self.numbers(outputs)
         errors = self.errors(ends)
         grids = self.grids(errors)
-        decoded = {"mean": self.lattice.in_units(self.mean.averages(numbers["mean"]))}
+        decoded = {"mean": self.means(outputs)}
         for variance in self.variances:
             # A whole number of steps, so that the published variance lies on its grid.
             in_steps = variance.estimates(

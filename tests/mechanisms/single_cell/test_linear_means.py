@@ -1,7 +1,8 @@
-"""Array averaging: its figures are the worst case over all values; the published cell."""
+"""Linear mechanisms: their figures are the worst case over all values; the published cell."""
 
 import itertools
 import json
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -9,12 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
+from hexveil.mechanisms.simulated_noise import SimulatedNoise
+from hexveil.mechanisms.single_cell.clipped_user_sums import LinearMean
 from small_cells import VECTORS
 
 GRAIN = 8 * 7 * 2.0**-26
 """Rounding of up to seven weights, for bounds of width 8."""
 CAPS = ["median", "sqrt", "minimax", "surrogate", "exact"]
 MECHANISMS = [
+    hv.mechanisms.Baseline(),
+    hv.mechanisms.OptimalClipping(),
     *(hv.mechanisms.ArrayAveraging(cap=cap) for cap in (*CAPS, 1, 2, 9)),
     *(hv.mechanisms.ArrayAveraging("wrap_around", cap) for cap in ("median", "sqrt", 1)),
     hv.mechanisms.OptArrayAveraging(),
@@ -27,7 +32,7 @@ MECHANISMS = [
 def test_figures_are_the_worst_case_over_all_values(mechanism, bounds):
     """Bias and sensitivity are reached by some values and passed by none, to the weights' grain.
 
-    The estimate is linear in the user means, so the worst case has each at a bound. Weights are
+    The estimate misses most, and moves most, with each user mean at a bound. Weights are
     whole parts of 2^-26 of the largest.
     """
     for counts, epsilon in itertools.product(VECTORS, ("0.5", 4)):
@@ -89,14 +94,6 @@ def test_the_published_cell(published):
     assert baseline.worst_case_bias == 0
 
 
-def test_the_printed_sensitivity_of_wrap_around_is_twice_too_large(published):
-    """U/K is reached, where IOT prints 2U/K (ERRATA 7)."""
-    plan = hv.mechanisms.ArrayAveraging("wrap_around", "sqrt").plan(
-        published, bounds=(0, 65), epsilon=1
-    )
-    assert plan.sensitivity == pytest.approx(65 / 160)
-
-
 @pytest.mark.parametrize("objective", ["minimax", "minimax_std", "surrogate", "surrogate_printed"])
 def test_opt_array_averaging_is_best_fit_with_that_cap(objective, published):
     """OptArrayAveraging is ArrayAveraging under BESTFIT with the cap of its objective."""
@@ -105,3 +102,50 @@ def test_opt_array_averaging_is_best_fit_with_that_cap(objective, published):
     other = hv.mechanisms.ArrayAveraging("best_fit", objective).plan(published, **facts)
     assert one.allocation.groups.cap == other.allocation.groups.cap
     assert one.worst_case_error == other.worst_case_error
+
+
+# ---- a cap of contributions ----
+
+THRESHOLDS = [hv.mechanisms.Baseline(), hv.mechanisms.OptimalClipping()]
+COUNTS = st.lists(st.integers(1, 10**6), min_size=1, max_size=12)
+EPSILONS = st.fractions(Fraction(1, 100), Fraction(100))
+
+
+@given(st.sampled_from(THRESHOLDS), COUNTS, EPSILONS)
+def test_figures_follow_from_each_other(mechanism, counts, epsilon):
+    """Noise is sensitivity over ε, the error is bias plus noise, the bound takes ln 20 of it."""
+    plan = mechanism.plan(counts, bounds=(-10, 20), epsilon=epsilon)
+    assert isinstance(plan.allocation, LinearMean)
+    assert plan.epsilon == epsilon
+    assert plan.noise_scale == pytest.approx(plan.sensitivity / float(epsilon))
+    assert plan.worst_case_error == plan.worst_case_bias + plan.noise_scale
+    assert plan.bound95 == pytest.approx(plan.worst_case_bias + plan.noise_scale * np.log(20))
+
+
+@given(COUNTS, EPSILONS)
+def test_plan_is_that_of_the_theory(counts, epsilon):
+    """The mechanism's plan is theory.optimal_clipping, and shifting the bounds changes nothing."""
+    clip = hv.theory.optimal_clipping(counts, 8.0, epsilon)
+    for bounds in ((0, 8), (-100, -92)):
+        plan = hv.mechanisms.OptimalClipping().plan(counts, bounds=bounds, epsilon=epsilon)
+        assert 8 * plan.allocation.contribution_cap == pytest.approx(clip.threshold)
+        assert plan.worst_case_error == pytest.approx(clip.worst_case_error)
+
+
+def test_too_few_users_publish_the_middle_of_the_bounds():
+    """With fewer users than ⌈2/ε⌉ the middle is published, whatever the values, without noise."""
+    plan = hv.mechanisms.OptimalClipping().plan([3, 2], bounds=(-3, 5), epsilon="0.5")
+    assert (plan.allocation.contribution_cap, plan.noise_scale, plan.worst_case_error) == (0, 0, 4)
+    for means in ([-3, 5], [5, 5]):
+        noise = SimulatedNoise(np.random.default_rng(1), 1)
+        assert plan.estimate(means, noise) == 1.0
+
+
+@given(st.sampled_from(THRESHOLDS), st.integers(1, 300), EPSILONS)
+def test_rank_and_its_losses_belong_together(mechanism, rank, epsilon):
+    """`epsilon_range` of a rank holds exactly the losses whose rank it is."""
+    reach = mechanism.epsilon_range(rank)
+    inside = reach is not None and reach[0] <= epsilon and (reach[1] is None or epsilon < reach[1])
+    assert inside == (mechanism.rank(epsilon) == rank)
+    if reach is not None and reach[0] > 0:
+        assert mechanism.rank(reach[0]) == rank

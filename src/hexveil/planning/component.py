@@ -4,7 +4,7 @@ A component has the public facts of its column, the request and the decisions: e
 stages, its losses and its predicted errors. Whatever comes after a plan asks its components by
 this interface.
 Kinds are registered by name: how they are saved in `planning/saved_plans.py`, how
-they are published in `publishing/part_kinds.py`, how they are printed in `cli/output/plan_text.py`.
+they are published in `publishing/part_kinds.py`, how they are printed in `cli/plan_text.py`.
 
 A goal is the request in exact text, without any number found by a solver. Solvers differ in late
 digits between processors and versions, requests must not. So a request is its goal: the options

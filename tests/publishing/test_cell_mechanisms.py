@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.planning import saved_plans
 from hexveil.publishing.verification import verify
 from publishing.releases import forge_manifest, problems_after, said, statements_of
 from publishing.setting import dataset_of
@@ -82,19 +81,6 @@ def test_per_cell_spends_epsilon_by_exact_accounting(mechanism):
     assert exact.epsilon <= 6
     assert exact.cell_epsilon >= shares.cell_epsilon * (1 - 2**-20)
     assert exact.losses().max() == float(exact.epsilon)
-
-
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_saved_and_stored_plans_come_back(mechanism, tmp_path):
-    """Folder and ledger bytes bring the same losses, errors and stages back."""
-    dataset = fleet()
-    plan = planned(dataset, mechanism)
-    loaded = hv.Plan.load(plan.save(tmp_path / "plan"), dataset)
-    decoded = saved_plans.decode(saved_plans.encode(plan), plan)
-    for copy in (loaded, decoded):
-        assert copy.table.equals(plan.table)
-        assert (copy.losses() == plan.losses()).all()
-        assert saved_plans.encode(copy) == saved_plans.encode(plan)
 
 
 def test_forged_stages_of_a_folder_are_found(book, tmp_path):

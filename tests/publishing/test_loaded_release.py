@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
+from hexveil.base.optional_packages import is_installed
 from hexveil.publishing import signing
 from hexveil.publishing.verification import verify
 from publishing.releases import release_of, statements_of
@@ -44,7 +45,7 @@ def test_the_table_is_the_one_that_was_checked(made, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not signing.is_available(), reason="cryptography is not installed")
+@pytest.mark.skipif(not is_installed("cryptography"), reason="cryptography is not installed")
 def test_a_key_asks_for_its_holder(made, tmp_path):
     """With a key the folder must be signed by it; without one a signature must still hold."""
     released, folder = made

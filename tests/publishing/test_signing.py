@@ -8,8 +8,9 @@ import shutil
 import pytest
 
 import hexveil as hv
+from hexveil.base import optional_packages
 from hexveil.publishing import signing
-from hexveil.publishing.verification import verify
+from hexveil.publishing.verification import untrusted_files, verify
 from publishing.releases import forge_json, forge_manifest, released, seal
 
 
@@ -168,7 +169,8 @@ def test_what_is_no_key_is_refused(keys, tmp_path):
 
 def test_without_the_package_it_is_said(folder, keys, monkeypatch):
     """Whoever has not installed it learns that the signature was not checked, and how to."""
-    monkeypatch.setattr(signing, "is_available", lambda: False)
+    for module in (optional_packages, untrusted_files):
+        monkeypatch.setattr(module, "is_installed", lambda _: False)
     verdict = verify.check_folder(folder)
     assert verdict.problems == ()
     assert 'not checked: pip install "hexveil[signing]"' in verdict.signature

@@ -19,7 +19,6 @@ import base64
 import binascii
 import contextlib
 import hashlib
-import importlib.util
 import json
 import os
 import stat
@@ -30,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
+from hexveil.base.optional_packages import require_package
 from hexveil.publishing import receipt
 
 if TYPE_CHECKING:
@@ -107,16 +107,6 @@ class VerificationKey:
         return True
 
 
-def is_available() -> bool:
-    """Return whether the package that signs and checks is installed."""
-    return importlib.util.find_spec("cryptography") is not None
-
-
-def _require_package() -> None:
-    if not is_available():
-        raise InputError('cryptography is not installed: pip install "hexveil[signing]".')
-
-
 def signed_message(files: Mapping[str, str]) -> bytes:
     """Return the signed bytes: an unambiguous text of names and checksums (module head).
 
@@ -149,7 +139,7 @@ def generate_key_pair(path: Path) -> Path:
     StorageError
         If they cannot be written.
     """
-    _require_package()
+    require_package("cryptography", "signing")
     from cryptography.hazmat.primitives import serialization  # noqa: PLC0415  an extra
     from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: PLC0415
 
@@ -202,7 +192,7 @@ def read_verification_key(path: str | Path) -> VerificationKey:
 
 def _read_key(path: Path, *, private: bool) -> Any:  # noqa: ANN401  of an extra
     """Return the private or the public key that a file holds."""
-    _require_package()
+    require_package("cryptography", "signing")
     from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415  an extra
     from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
     from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: PLC0415
@@ -215,10 +205,10 @@ def _read_key(path: Path, *, private: bool) -> Any:  # noqa: ANN401  of an extra
             else serialization.load_pem_public_key(content)
         )
     if not isinstance(key, ed25519.Ed25519PrivateKey if private else ed25519.Ed25519PublicKey):
-        kind, way = "public", f"ask the holder for the file that ends in {PUBLIC_SUFFIX}"
+        kind, remedy = "public", f"ask the holder for the file that ends in {PUBLIC_SUFFIX}"
         if private:
-            kind, way = "private", "hexveil ledger keygen creates one"
-        raise InputError(f"{path} holds no {kind} signing key; {way}.")
+            kind, remedy = "private", "hexveil ledger keygen creates one"
+        raise InputError(f"{path} holds no {kind} signing key; {remedy}.")
     return key
 
 

@@ -15,12 +15,12 @@ from hexveil.model.declared_grid import DeclaredGrid
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.model.statistic_terms import fine_bins, parse_statistics
+from hexveil.planning.plan_arguments import kind_weights
 from hexveil.planning.presence.presence_plan import KINDS, divided
 from hexveil.planning.presence.presence_request import (
     FleetDeclaration,
     PresenceRequest,
 )
-from hexveil.planning.request import kind_weights
 from hexveil.publishing import pipeline
 from presence_laws import release_pairs
 

@@ -17,8 +17,8 @@ from hexveil.publishing.kinds.presence_manifest import STAGES_VERSION, identify,
 POST_PROCESSING = ("presence_decoding",)
 """Modules after the last stage: estimates and intervals may improve at no cost."""
 REQUESTS = {
-    "averages": ({}, "d24e9a0d87ddc75a"),
-    "averages, delta": ({"delta": "1e-6", "user_cap": 40}, "821be6e1e2dec4b3"),
+    "averages": ({}, "d4dafb8a898e358c"),
+    "averages, delta": ({"delta": "1e-6", "user_cap": 40}, "452e983196d8a58e"),
     "units": ({"statistics": "users"}, "a061271efe5a5cc1"),
     "medians": ({"statistics": ("p50", "share<10"), "user_cap": "none"}, "d17fca06558c4f9f"),
     "medians and units": ({"statistics": ("mean", "p85", "users")}, "139c026bb658f77b"),
@@ -30,7 +30,7 @@ PLAIN = (int, float, str, Fraction, tuple)
 
 def constants():
     """Return the constants that modules which measure define, wherever they stand."""
-    names = {pooled_law.__name__, pooled_shape.__name__}
+    names = {pooled_law.__name__, pooled_shape.__name__, presence.__name__}
     names |= {one.name for one in pkgutil.walk_packages(presence.__path__, f"{presence.__name__}.")}
     found = set()
     for name in names:

@@ -194,14 +194,14 @@ def pair_tail(distance: Floats, scale: Floats, other: Floats) -> Floats:
     a, b = np.maximum(scale, other), np.minimum(scale, other)
     is_noisy, x = a > 0.0, np.asarray(distance, dtype=np.float64)
     a = np.where(is_noisy, a, 1.0)
-    ratio, near = b / a, x / a
-    equal = (1.0 + near / 2.0) * np.exp(-near)
-    apart = 1.0 - ratio > _EQUAL
+    ratio, distance_ratio = b / a, x / a
+    equal = (1.0 + distance_ratio / 2.0) * np.exp(-distance_ratio)
+    is_unequal = 1.0 - ratio > _EQUAL
     # Powers of the ratio: squares of scales could overflow or vanish.
-    safe = np.where(apart, ratio, 0.5)
-    far = np.exp(-near / np.where(safe > 0.0, safe, 1.0)) * safe**2
-    unequal = (np.exp(-near) - far) / (1.0 - safe**2)
-    noisy = np.clip(np.where(apart, unequal, equal), 0.0, 1.0)
+    safe = np.where(is_unequal, ratio, 0.5)
+    far = np.exp(-distance_ratio / np.where(safe > 0.0, safe, 1.0)) * safe**2
+    unequal = (np.exp(-distance_ratio) - far) / (1.0 - safe**2)
+    noisy = np.clip(np.where(is_unequal, unequal, equal), 0.0, 1.0)
     return np.where(is_noisy, noisy, np.where(x > 0.0, 0.0, 1.0))
 
 

@@ -366,8 +366,8 @@ def _aligned(tables: tuple[pa.Table, pa.Table]) -> tuple[int, list[Ints]]:
     times = [slot_starts(table["slot"].to_pylist()) for table in tables]
     if np.isin(times[0], times[1]).any():
         return 0, times
-    first = [math.floor(int(time.min()) / DAY) for time in times]
-    days = first[1] - first[0]
+    first_days = [math.floor(int(time.min()) / DAY) for time in times]
+    days = first_days[1] - first_days[0]
     return days, [times[0], times[1] - days * DAY]
 
 

@@ -125,20 +125,20 @@ def open_source(
         several value columns and none of them is named.
     """
     folder = Path(release) if isinstance(release, (str, Path)) else None
-    whole = load(folder, key=key) if folder is not None else release
-    if not isinstance(whole, Release):
+    opened = load(folder, key=key) if folder is not None else release
+    if not isinstance(opened, Release):
         raise InputError(
-            f"a release or its folder is needed, got {type(whole).__name__}; pass what "
+            f"a release or its folder is needed, got {type(opened).__name__}; pass what "
             "hv.release or hv.load returned."
         )
-    alone = whole.releases
-    chosen = [*alone] if value is None else [name for name in alone if name == value]
-    if len(chosen) != 1:
+    alone = opened.releases
+    names = [*alone] if value is None else [name for name in alone if name == value]
+    if len(names) != 1:
         raise InputError(
             f"the release has the value columns {', '.join(alone)}; name one (value=, --value)."
         )
     checksum = None if folder is None else receipt.file_digest(folder / receipt.NAME)
-    return _source(alone[chosen[0]], checksum)
+    return _source(alone[names[0]], checksum)
 
 
 def _source(release: Release, checksum: str | None) -> ReleaseSource:

@@ -260,17 +260,17 @@ def average_open_cells(cells: OpenCells, group: Ints) -> CellNumbers:
         return _average_intervals(cells, group)
     averaged, alone = _average_sums(cells, cells.noisy_sums, group), np.bincount(group) == 1
     # A lone cell keeps its interval.
-    parts = ("number", "noise_low", "noise_high", "bias_low", "bias_high")
-    chosen: dict[str, Any] = {
+    fields = ("number", "noise_low", "noise_high", "bias_low", "bias_high")
+    columns: dict[str, Any] = {
         name: np.where(alone, _add(group, getattr(cells.numbers, name)), getattr(averaged, name))
-        for name in parts
+        for name in fields
     }
-    return replace(averaged, **chosen)
+    return replace(averaged, **columns)
 
 
 def _average_sums(cells: OpenCells, sums: CellSums, group: Ints) -> CellNumbers:
     """Return the averages of groups by their sums, each group as a cell of its own."""
-    n, own, (lower_limit, largest) = np.bincount(group), cells.numbers, cells.limits
+    n, numbers, (lower_limit, largest) = np.bincount(group), cells.numbers, cells.limits
     span = largest - lower_limit
     deviation = cells.noise.sum_deviation / PARTS
     noisy, weight = _add(group, cells.weight), add_cells(cells.weights, group)
@@ -300,8 +300,8 @@ def _average_sums(cells: OpenCells, sums: CellSums, group: Ints) -> CellNumbers:
     sure = np.minimum(cells.weight_low, np.maximum(cells.weight, 0.0)) / divisor[group]
     excess = cells.excess * (offset - middle[group]) / divisor[group]
     slack = _SLACK * span
-    far_low = sure * np.where(own.low <= lower_limit + slack, own.number - lower_limit, 0.0)
-    far_high = sure * np.where(own.high >= largest - slack, largest - own.number, 0.0)
+    far_low = sure * np.where(numbers.low <= lower_limit + slack, numbers.number - lower_limit, 0.0)
+    far_high = sure * np.where(numbers.high >= largest - slack, largest - numbers.number, 0.0)
     ratio, radius = _add(group, sums.balance) / divisor, _add(group, share * sums.radius)
     return CellNumbers(
         number,
@@ -339,19 +339,20 @@ def _noise_bound(law: NoiseLaw) -> float:
 
 def _average_intervals(cells: OpenCells, group: Ints) -> CellNumbers:
     """Return the averages of groups by intervals that are taken to err everywhere alike."""
-    deviation, own, excess = cells.noise.number_deviation / PARTS, cells.numbers, cells.excess
+    deviation, numbers, excess = cells.noise.number_deviation / PARTS, cells.numbers, cells.excess
     noise_floor = deviation * np.sqrt(cells.terms * np.bincount(group))
     total = np.maximum(_add(group, cells.weight), noise_floor)[group]
     # What noise took below 0 has no interval of its own.
     positive = np.maximum(cells.weight, np.finfo(np.float64).tiny)
     positive = positive / _add(group, positive)[group]
-    middle = _add(group, positive * own.number)
-    number = middle + _add(group, cells.weight / total * (own.number - middle[group]))
+    middle = _add(group, positive * numbers.number)
+    number = middle + _add(group, cells.weight / total * (numbers.number - middle[group]))
     number = np.clip(number, *cells.limits)
-    shift = (own.number - number[group]) / total
-    moved = np.sqrt(_add(group, np.where(excess > 0.0, 0.0, shift * cells.margin) ** 2))
+    shift = (numbers.number - number[group]) / total
+    weight_error = np.sqrt(_add(group, np.where(excess > 0.0, 0.0, shift * cells.margin) ** 2))
     below, above = (
-        np.hypot(_add(group, positive * side), moved) for side in (own.noise_low, own.noise_high)
+        np.hypot(_add(group, positive * side), weight_error)
+        for side in (numbers.noise_low, numbers.noise_high)
     )
     too_high, too_low = (
         _add(group, np.maximum(sign * shift * excess, 0.0)) for sign in (1.0, -1.0)

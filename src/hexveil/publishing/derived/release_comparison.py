@@ -38,7 +38,7 @@ are used where cells share a private range or noise: one unlucky range moves man
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -47,9 +47,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hexveil.base.arrays import Bools, Floats
+from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
-from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.base.work_share import FOLDER_CHECK, parts_of_work
 from hexveil.model.statistic_terms import column_of
 from hexveil.publishing.components import refuse_labels
@@ -164,18 +163,26 @@ def compare_releases(
     paired = [
         side.take(rows) for side, rows in zip(numbers, (pairs.before, pairs.after), strict=True)
     ]
-    change = find_changes(*paired)
-    are_independent = all(side.basis == "proven" for side in numbers)
-    is_found = find_discoveries(
-        change.p_value, false_discovery_rate, are_independent=are_independent
-    )
+    change, p_value = find_changes(*paired)
+    are_independent = change.basis == "proven"
+    is_found = find_discoveries(p_value, false_discovery_rate, are_independent=are_independent)
     is_exact = all(np.isfinite(side.scale).all() for side in paired)
     is_exact = is_exact or all(side.is_gaussian for side in paired)
     # Averages of roll-ups have sums of Laplace noise, whose bounds are joined by a rule and no
     # theorem, and so have releases of which one alone has a delta.
     basis = ("proven" if is_exact else "approximate") if are_independent else "model"
     limits = replace(ManifestView.from_manifest(earlier.manifest), shown=column).limits
-    table = _table(sources, pairs, paired, change.within(limits[1] - limits[0]), is_found, limits)
+    verdict = np.where(is_found, np.where(change.number > 0.0, HIGHER, LOWER), UNCLEAR)
+    width = limits[1] - limits[0]
+    numbers_of_pairs: dict[str, Any] = {
+        **{side: np.clip(of.number, *limits) for side, of in zip(SIDES, paired, strict=True)},
+        "change": np.clip(change.number, -width, width),
+        "change_low": np.clip(change.low, -width, width),
+        "change_high": np.clip(change.high, -width, width),
+        "p_value": p_value,
+        "verdict": verdict.tolist(),
+    }
+    table = _table(sources, pairs, numbers_of_pairs)
     statement = _statement(sources, column, pairs, slots) | {
         "false_discovery_rate": false_discovery_rate,
         "procedure": "Benjamini-Hochberg" if are_independent else "Benjamini-Yekutieli",
@@ -210,36 +217,17 @@ def _covers(source: ReleaseSource, statistic: str, basis: str) -> str:
 
 
 def _table(
-    sources: Sequence[ReleaseSource],
-    pairs: CellPairs,
-    numbers: list[CellNumbers],
-    change: Change,
-    is_found: Bools,
-    limits: tuple[float, float],
+    sources: Sequence[ReleaseSource], pairs: CellPairs, numbers: Mapping[str, Any]
 ) -> pa.Table:
-    """Return the row of each pair of cells: place, slots, numbers, change and verdict."""
+    """Return the row of each pair of cells: place, slots, and its numbers."""
     tables = sources[0].table.take(pairs.before), sources[1].table.take(pairs.after)
-    names = tables[0].column_names
     # Slots and counts of a side each, where there are any.
-    sided = [name for name in ("slot", *COUNTS) if name in names]
-    direction = np.where(change.change > 0.0, HIGHER, LOWER)
-    columns: dict[str, Any] = {
-        f"{name}_{side}": table[name]
-        for name in sided
-        for side, table in zip(SIDES, tables, strict=True)
-    }
-    for side, of_side in zip(SIDES, numbers, strict=True):
-        columns[side] = np.clip(of_side.number, *limits)
-    columns |= {
-        "change": change.change,
-        "change_low": change.low,
-        "change_high": change.high,
-        "p_value": change.p_value,
-        "verdict": np.where(is_found, direction, UNCLEAR).tolist(),
-    }
+    sided = [name for name in ("slot", *COUNTS) if name in tables[0].column_names]
+    pairs_of = [*zip(SIDES, tables, strict=True)]
+    columns: dict[str, Any] = {f"{name}_{s}": of[name] for name in sided for s, of in pairs_of}
     places = place_columns(tables[0])
-    refuse_labels(places, columns)
-    return pa.table({name: tables[0][name] for name in places} | columns)
+    refuse_labels(places, (*columns, *numbers))
+    return pa.table({name: tables[0][name] for name in places} | columns | dict(numbers))
 
 
 def _statement(
@@ -271,32 +259,7 @@ def _count_verdicts(table: pa.Table) -> dict[str, int]:
     return {verdict: verdicts.count(verdict) for verdict in (HIGHER, LOWER, UNCLEAR)}
 
 
-@dataclass(frozen=True, eq=False)
-class Change(ReadOnlyArrays):
-    """Changes of paired cells.
-
-    Attributes
-    ----------
-    change, low, high : ndarray of float, shape (n_pairs,)
-        Second number minus first, and its 95 percent interval.
-    p_value : ndarray of float, shape (n_pairs,)
-        Of the hypothesis that the true number did not change, and that both cells are used.
-    """
-
-    change: Floats
-    low: Floats
-    high: Floats
-    p_value: Floats
-
-    def within(self, width: float) -> Change:
-        """Return the changes that numbers within a range of this width can have."""
-        change, low, high = (
-            np.clip(bound, -width, width) for bound in (self.change, self.low, self.high)
-        )
-        return Change(change, low, high, self.p_value)
-
-
-def find_changes(before: CellNumbers, after: CellNumbers) -> Change:
+def find_changes(before: CellNumbers, after: CellNumbers) -> tuple[CellNumbers, Floats]:
     """Return the changes of paired cells, with intervals and p-values; see the module.
 
     Parameters
@@ -318,7 +281,10 @@ def find_changes(before: CellNumbers, after: CellNumbers) -> Change:
     p_value = np.where(is_single, pair_tail(excess, scales[0], scales[1]), loose)
     # Both cells must be told to be used, too: see open_cells.py.
     p_value = np.maximum(p_value, np.maximum(before.empty, after.empty))
-    return Change(change, change - noise_low - bias_low, change + noise_high + bias_high, p_value)
+    unknown = np.full_like(change, np.nan)
+    basis = after.basis if before.basis == "proven" else before.basis
+    found = CellNumbers(change, noise_low, noise_high, bias_low, bias_high, unknown, basis)
+    return found, p_value
 
 
 def find_discoveries(

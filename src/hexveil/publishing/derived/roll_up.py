@@ -152,14 +152,13 @@ def roll_up_release(
     column = _statistic_to_roll_up(source, statistic)
     check_open(source)
     coarse, group, section = group_cells(source.table, source.manifest["grid"], grid)
-    numbers, counted, weights = (_add_open_cells if source.is_map else _average_records)(
-        source, column, group
-    )
+    average = _average_open_cells if source.is_map else _average_records
+    numbers, weights = average(source, column, group)
     view = replace(ManifestView.from_manifest(source.manifest), shown=column)
     counts = {"cells": np.bincount(group)}
     averages = _interval_columns(numbers, column, *view.limits)
     # Labels end at the first count, which is that of units where there is one.
-    columns = averages | counts if column == USERS else counts | counted | averages | weights
+    columns = averages | counts if column == USERS else counts | weights | averages
     refuse_labels(coarse.labels, (*COUNTS, *columns))
     table = pa.table(name_columns(coarse) | columns)
     section = {key: part for key, part in section.items() if key not in GRID_OF_RELEASE}
@@ -207,27 +206,25 @@ def _adds_up(statistic: str) -> bool:
     return statistic in (MEAN, USERS) or is_share(statistic)
 
 
-def _average_records(
-    source: ReleaseSource, _: str, group: Ints
-) -> tuple[CellNumbers, Columns, Columns]:
+def _average_records(source: ReleaseSource, _: str, group: Ints) -> tuple[CellNumbers, Columns]:
     """Return the average of the records of each group of cells, and their number."""
     numbers, records = numbers_with_noise(source, MEAN), source.column("records")
-    counted = {"records": np.bincount(group, records).astype(np.int64)}
-    return average_cells(numbers, records, group), counted, {}
+    counted = np.bincount(group, records).astype(np.int64)
+    return average_cells(numbers, records, group), {"records": counted}
 
 
-def _add_open_cells(
+def _average_open_cells(
     source: ReleaseSource, column: str, group: Ints
-) -> tuple[CellNumbers, Columns, Columns]:
+) -> tuple[CellNumbers, Columns]:
     """Return the statistic of each group of open cells, and the weight of its units, if any."""
     if column == USERS:
-        return add_cells(unit_numbers(source), group), {}, {}
+        return add_cells(unit_numbers(source), group), {}
     cells = open_cells(source, column)
     total = add_cells(cells.weights, group)
     weights = {"weight": total.number, "weight_low": total.low, "weight_high": total.high}
     # Noise can take a weight below 0, which no weight is.
     clipped = {name: np.maximum(weight, 0.0) for name, weight in weights.items()}
-    return average_open_cells(cells, group), {}, clipped
+    return average_open_cells(cells, group), clipped
 
 
 def _statement(source: ReleaseSource, column: str, numbers: CellNumbers) -> dict[str, Any]:

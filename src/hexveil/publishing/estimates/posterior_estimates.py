@@ -163,9 +163,9 @@ def _sides(
         beyond = excess.where(is_cut)
         average = np.maximum(beyond.mean - np.interp(end, ends, fitted), 0.0)
         surplus = average * _parts(near, variance, shares)
-        part = surplus / np.maximum(beyond.mean, TINY)
+        ratio = surplus / np.maximum(beyond.mean, TINY)
         deviation = np.sqrt(
-            view.design.weight_squares * beyond.square * part + surplus**2 + beyond.error**2
+            view.design.weight_squares * beyond.square * ratio + surplus**2 + beyond.error**2
         )
         shift = surplus * sure_part(surplus, beyond.error)
         sides.append(_Side(shift, deviation, surplus + beyond.error))
@@ -176,11 +176,11 @@ def _fitted_excess(means: Floats, view: MeanView, ends: Floats) -> tuple[Floats,
     """Return the average excess of the laws fitted to cells, above and below each end."""
     law = UserMeanLaw.of(view.design, view.spread, view.bounds)
     modes = law.modes(means[:, None])
-    whole = law.mean(modes)
+    unclipped = law.mean(modes)
     bottom, top = view.bounds
     unit = (top - bottom) * TINY
-    above = [whole - law.clipped(modes, bottom, max(end, bottom + unit)).mean for end in ends]
-    below = [law.clipped(modes, min(end, top - unit), top).mean - whole for end in ends]
+    above = [unclipped - law.clipped(modes, bottom, max(end, bottom + unit)).mean for end in ends]
+    below = [law.clipped(modes, min(end, top - unit), top).mean - unclipped for end in ends]
     averages = ([float(np.sum(view.shares * one[:, 0])) for one in side] for side in (above, below))
     first, second = map(np.array, averages)
     return first, second
@@ -190,8 +190,8 @@ def _parts(near: Floats, variance: Floats, shares: Floats) -> Floats:
     """Return each cell's part of the average surplus, by its place in its range, shrunk."""
     typical = float(np.sum(shares * near))
     between = max(float(np.sum(shares * ((near - typical) ** 2 - variance))), 0.0)
-    kept = between / (between + variance + TINY)
-    return np.maximum((typical + kept * (near - typical)) / max(typical, TINY), LEAST_PART)
+    shrinkage = between / (between + variance + TINY)
+    return np.maximum((typical + shrinkage * (near - typical)) / max(typical, TINY), LEAST_PART)
 
 
 LEVEL = 0.95

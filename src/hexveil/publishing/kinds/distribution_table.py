@@ -340,8 +340,8 @@ def _adjusted(
     lower, span = float(lattice.lower), float(lattice.span)
 
     def with_means(own: Floats, target: Floats) -> Floats:
-        parts = np.clip((target - lower) / span, middles[0], middles[-1])
-        return tilt_to_means(own, middles, parts)
+        means = np.clip((target - lower) / span, middles[0], middles[-1])
+        return tilt_to_means(own, middles, means)
 
     def adjusted(rows: slice, middle: Floats, drawn: Floats) -> tuple[Floats, Floats]:
         own, own_drawn = (lower + span * (shares @ middles) for shares in (middle, drawn))

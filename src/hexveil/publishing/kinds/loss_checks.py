@@ -262,13 +262,13 @@ def _check_ranges(stated: ReleaseStatements) -> Iterator[str]:
     """Yield contradictions between private ranges, the histogram, the bounds and the steps."""
     steps = stated.steps
     if HISTOGRAM in steps:
-        look, (lower, upper, moved) = steps["first_look"], stated.ranges
+        look, (lower, upper, is_moved) = steps["first_look"], stated.ranges
         yield from _check_within_bounds(stated)
         slack = TOLERANCE * float(sum(map(abs, stated.bounds[:2])))
-        off = np.maximum(np.abs(lower - look["lower"]), np.abs(upper - look["upper"]))
-        if not (off[moved == 0] <= slack).all():
+        distance = np.maximum(np.abs(lower - look["lower"]), np.abs(upper - look["upper"]))
+        if not (distance[is_moved == 0] <= slack).all():
             yield "a cell that keeps the range of the first look has another one."
-        if int(moved.sum()) != steps["cells"].get("moved"):
+        if int(is_moved.sum()) != steps["cells"].get("moved"):
             yield "the cells that were measured anew are not as many as the privacy steps say."
         yield from _check_histogram(stated, steps[HISTOGRAM], look)
     elif stated.is_remembered:
@@ -283,12 +283,12 @@ def _check_remembered(manifest: Json, cells: Json) -> Iterator[str]:
 
     That they do needs the folders of these (publishing/memory/).
     """
-    named = manifest["plan"]["request"].get("history", [])
-    if len(named) != cells["remembered"]:
+    requested = manifest["plan"]["request"].get("history", [])
+    if len(requested) != cells["remembered"]:
         yield "the ranges of cells follow from another number of releases than the request names."
     # Estimates of the same day remember the same releases, if they could be computed.
     others = [entry["sha256"] for entry in manifest.get("memory", {}).get("releases", [])]
-    if others and others != named:
+    if others and others != requested:
         yield "ranges and estimates do not rest on the same releases."
 
 

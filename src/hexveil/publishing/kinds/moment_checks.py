@@ -2,8 +2,7 @@
 
 Figures that a manifest states twice, or that follow from others, have to agree: the epsilon that
 was requested is that of the plan, and with the bounds it makes the noise floor; counts of users and
-records add up to those stated, and records to what the rules left; the gap is that of the lower
-bound.
+records add up to those stated, and records to what the rules left.
 
 Checks of the numbers of means and variances: against the manifest, and against each other.
 
@@ -54,8 +53,6 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
-KEPT = {"cells before selection", "cells left out by selection", "records left"}
-"""Counts of rules that are of no records which were left out."""
 RECOMPUTED = (
     "the sum of all losses, and limits of the largest, by scales, biases, bounds and counts",
     "noise, bounds, errors, grades and counts of means and variances",
@@ -65,11 +62,6 @@ UNKNOWN = (
     "ends, grades and errors that a model or a private interval leaves open",
 )
 """What a folder lets anybody recompute, and what it does not."""
-EXCLUSIVE = (
-    *("without ", "outside the ", "unparsable", "with an id that is no exact"),
-    *("repeats of a user and time", "values that mean no reading"),
-)
-"""Beginnings of the names of counts of records that one rule each left out."""
 
 
 def check_counted_cells(table: pa.Table, manifest: Json) -> Iterator[str]:
@@ -94,7 +86,6 @@ def check_moment_numbers(table: pa.Table, stated: ReleaseStatements) -> Iterator
     yield from check_numbers(table, stated)
     yield from _check_requested(stated.manifest)
     yield from _check_support(table, stated.manifest)
-    yield from _check_gap(stated.manifest)
 
 
 def check_counts(table: pa.Table, manifest: Json) -> Iterator[str]:
@@ -104,24 +95,8 @@ def check_counts(table: pa.Table, manifest: Json) -> Iterator[str]:
         yield "occupancy is not the sum of users and records over the cells."
     if (users < 1).any() or (records < users).any():
         yield "a cell has fewer records than users, or no users."
-    rules = manifest["rules"]
-    first_rule = next(iter(rules), None)
-    if first_rule != "records read" or not rules.keys() >= KEPT:
-        return
-    if rules["records left"] != int(records.sum()):
+    if manifest["rules"].get("records left", records.sum()) != records.sum():
         yield "rules/records left is not the sum of the records of the cells."
-    left_out = {name: n for name, n in rules.items() if name not in KEPT and name != first_rule}
-    n_exclusive = sum(n for name, n in left_out.items() if name.startswith(EXCLUSIVE))
-    # Counts that this version does not know may be of records that were kept.
-    upper_limit = rules[first_rule] - n_exclusive
-    lower_limit = upper_limit - sum(left_out.values()) + n_exclusive
-    if rules["cells left out by selection"]:
-        lower_limit = 0
-    if not lower_limit <= rules["records left"] <= upper_limit:
-        yield "the counts of rules do not add up to the records read."
-    n_cells = rules["cells before selection"] - rules["cells left out by selection"]
-    if n_cells != table.num_rows:
-        yield "the counts of cells in rules are not those of the table."
 
 
 def _check_requested(manifest: Json) -> Iterator[str]:
@@ -153,22 +128,6 @@ def _check_support(table: pa.Table, manifest: Json) -> Iterator[str]:
         errors = table[f"{primary}_error"].to_numpy()
         if plan["cells_better_than_constant"] != int((errors < plan["baseline_error"]).sum()):
             yield "plan/cells_better_than_constant is not the number of such cells."
-
-
-def _check_gap(manifest: Json) -> Iterator[str]:
-    """Yield if the gap is not that of the lower bound."""
-    plan = manifest["plan"]
-    lower, gap = plan["lower_bound"], plan["gap"]
-    if (lower is None) != (gap is None):
-        yield "plan/gap and plan/lower_bound do not belong together."
-        return
-    key = {"mean error": "mean_error", "max error": "max_error"}.get(plan["certifies"] or "")
-    value = plan[key] if key else manifest["losses"]["max"]
-    if lower is None or isinstance(value, dict):
-        return
-    expected = (value - lower) / value if value else 0.0
-    if not math.isclose(gap, expected, rel_tol=1e-6, abs_tol=TOLERANCE):
-        yield "plan/gap is not that of plan/lower_bound."
 
 
 NOISE = "noise"

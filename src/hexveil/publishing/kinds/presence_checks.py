@@ -262,13 +262,14 @@ def _check_stages(plan: Json, delta: Fraction) -> Iterator[str]:
     if len({stage["stage"] for stage in stages}) < len(stages):
         yield "a stage stands twice."
     for stage in stages:
-        found = _losses_of(stage, delta)
-        if found.keys() != stage.keys() & {"epsilon", "squared_mu"} or any(
-            not math.isclose(stage[name], loss, rel_tol=TOLERANCE) for name, loss in found.items()
+        expected = _losses_of(stage, delta)
+        if expected.keys() != stage.keys() & {"epsilon", "squared_mu"} or any(
+            not math.isclose(stage[name], loss, rel_tol=TOLERANCE)
+            for name, loss in expected.items()
         ):
             yield f"the loss of the stage {stage['stage'][:40]!r} is not that of its noise."
-    last = stages[-1]
-    if last["stage"] != _published_stage(plan) or last["scale"] != plan["scale"]:
+    published = stages[-1]
+    if published["stage"] != _published_stage(plan) or published["scale"] != plan["scale"]:
         yield "the scale of the plan is not that of the published map."
     if any(stage["sensitivity"] < PARTS for stage in stages):
         yield "a stage states a sensitivity below that of one unit."

@@ -188,9 +188,9 @@ def map_accuracy(decoded: ReleasedMap) -> list[Statement]:
     """Return the manifest's statement on accuracy, an entry for each column of estimates."""
     statements = []
     for name, errors in decoded.error.items():
-        own = errors[decoded.is_open]
-        error = float(np.mean(own)) if own.size else None
-        between = decoded.between[name] if own.size >= MIN_COMPARED else None
+        open_errors = errors[decoded.is_open]
+        error = float(np.mean(open_errors)) if open_errors.size else None
+        between = decoded.between[name] if open_errors.size >= MIN_COMPARED else None
         statements.append(
             {
                 "statistic": name,

@@ -319,8 +319,8 @@ class _Series:
     def errors(self, epsilon: Fraction) -> ExpectedErrors:
         """Return the expected error of each day at an epsilon."""
         amounts = (promised(one, self.delta) for one in (self.epsilon, epsilon))
-        own, wanted = amounts
-        noise = self.noise * float(own.amount / wanted.amount) ** (1.0 / own.law.power)
+        planned, requested = amounts
+        noise = self.noise * float(planned.amount / requested.amount) ** (1.0 / planned.law.power)
         memory, by, span = self.memory, self.deviations, self.memory.span
         state, errors = memory.prior(by), []
         for number, day in enumerate(memory.days):
@@ -332,9 +332,9 @@ class _Series:
             _, number_deviation = choose_half_widths(
                 WITHIN_SHARE * PRIOR_SD, deviation / span, noise, self.squares
             )
-            _, shown, with_state = prediction
-            loss = np.linalg.inv(shown + np.diag((number_deviation * span) ** 2))
-            left = np.diag(truth.covariance - truth.with_shown @ loss @ truth.with_shown.T)
-            errors.append(MEAN_ABS_NORMAL * float(np.mean(np.sqrt(left))))
+            _, covariance, with_state = prediction
+            loss = np.linalg.inv(covariance + np.diag((number_deviation * span) ** 2))
+            remainder = np.diag(truth.covariance - truth.with_shown @ loss @ truth.with_shown.T)
+            errors.append(MEAN_ABS_NORMAL * float(np.mean(np.sqrt(remainder))))
             state.covariance[:] = state.covariance - with_state @ loss @ with_state.T
         return ExpectedErrors(epsilon, tuple(errors))

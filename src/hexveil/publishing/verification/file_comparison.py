@@ -108,11 +108,13 @@ def compare_geojson(folder: Path, table: pa.Table) -> Iterator[str]:
 
 def _has_features(collection: Json, expected: Json) -> bool:
     """Return whether two collections are equal, corners up to rounding; taken out of both."""
-    shown, own = (
+    corners, expected_corners = (
         np.array([feature["geometry"].pop("coordinates") for feature in made["features"]])
         for made in (collection, expected)
     )
-    is_close = shown.shape == own.shape and np.allclose(shown, own, rtol=0, atol=PLACE_TOLERANCE)
+    is_close = corners.shape == expected_corners.shape and np.allclose(
+        corners, expected_corners, rtol=0, atol=PLACE_TOLERANCE
+    )
     # As texts, since true equals 1 and 1 equals 1.0 as values.
     return is_close and json.dumps(collection) == json.dumps(expected)
 
@@ -173,13 +175,13 @@ def compare_page(folder: Path, render: Callable[..., str]) -> Iterator[str]:
 
 def _with_layer(page: str, expected: str) -> str:
     """Return the expected page with the layer of another; as it is if that has none."""
-    (_, data, _), (head, own, tail) = split_page(page), split_page(expected)
+    (_, data, _), (head, expected_data, tail) = split_page(page), split_page(expected)
     # Sizes first: parsed, a page takes many times its size.
-    if len(data) > MOST_TIMES * len(own) + MAX_CONTEXT_BYTES:
+    if len(data) > MOST_TIMES * len(expected_data) + MAX_CONTEXT_BYTES:
         return expected
     with contextlib.suppress(ValueError, RecursionError, KeyError, TypeError):
-        shown, content = json.loads(data), json.loads(own)
-        content["map"] |= {key: shown["map"][key] for key in OF_LAYER}
+        page_content, content = json.loads(data), json.loads(expected_data)
+        content["map"] |= {key: page_content["map"][key] for key in OF_LAYER}
         return f"{head}{DATA}{script_json(content)}</script>{tail}"
     return expected
 

@@ -30,6 +30,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet
 
+from hexveil.base.optional_packages import is_installed
 from hexveil.publishing import receipt, signing
 from hexveil.publishing.catalogue import metadata_files
 from hexveil.publishing.manifest import SCHEMA_VERSION
@@ -312,7 +313,7 @@ class CheckedFiles:
                     "it is by the holder of the key."
                 )
             return
-        if not signing.is_available():
+        if not is_installed("cryptography"):
             self.signature = 'not checked: pip install "hexveil[signing]".'
             return
         content, error = read_json(self.folder / signing.NAME)

@@ -46,7 +46,7 @@ FOLLOWED = {
     "docs/how-to/choose-epsilon-and-unit.md": "tests/test_how_to.py",
     "docs/how-to/choose-bounds.md": "tests/test_how_to.py",
     "docs/how-to/choose-grid.md": "tests/test_how_to.py",
-    "docs/start/first-map.md": "tests/test_first_map.py",
+    "docs/start/first-map.md": "tests/test_how_to.py",
 }
 """Pages that are followed from top to bottom, with the test that does."""
 

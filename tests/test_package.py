@@ -236,11 +236,6 @@ def test_the_extra_of_spark_alone_works(tmp_path, fresh, install):
     smoke(python, tmp_path / "work", "spark")
 
 
-def test_this_python_is_among_them():
-    """The interpreter that runs the tests is one of those on which the package is tried."""
-    assert interpreters()[THIS] == sys.executable
-
-
 def names(file):
     """Return the names in a wheel or an sdist."""
     if file.suffix == ".whl":
@@ -291,11 +286,6 @@ def test_builds_are_the_same_bytes(sdist, built, tmp_path, kind):
     again = build(tree, tmp_path / "again", kind)
     assert again.name == built[kind].name
     assert again.read_bytes() == built[kind].read_bytes()
-
-
-def test_the_sdist_of_an_sdist_is_itself(sdist, built):
-    """Whoever builds from the sdist has all of the tree that it was built from."""
-    assert names(sdist) == names(built["sdist"])
 
 
 def test_metadata_says_what_is_true(built):

@@ -72,19 +72,6 @@ def pages(site_tools):
     sys.path.remove(str(ROOT / "website"))
 
 
-@pytest.fixture(scope="module")
-def typeset(site_tools):
-    """Return what Markdown becomes on the site, with its own extensions alone."""
-    from markdown import markdown  # noqa: PLC0415  only where the site is built
-
-    ours = load("typesetting").TypesettingExtension()
-    return lambda text: markdown(
-        text,
-        extensions=["tables", "pymdownx.arithmatex", ours],
-        extension_configs={"pymdownx.arithmatex": {"generic": True}},
-    )
-
-
 @pytest.fixture
 def notebook(site_tools, tmp_path):
     """Return what makes the page of a notebook with these cells, run first."""
@@ -159,23 +146,6 @@ def test_nav_has_every_page_once():
     assert sorted(places(CONFIG["nav"])) == sorted(written | PROJECT)
 
 
-@pytest.mark.parametrize(
-    ("link", "shown"),
-    [
-        ("../understand/grids.md#how", "../understand/grids.md#how"),
-        ("../../CHANGELOG.md", "../reference/changelog.md"),
-        ("../../README.md#try-it", "../project/readme.md#try-it"),
-        ("../notebooks/publishing-buses.ipynb", "../notebooks/publishing-buses.md"),
-        ("../../src/hexveil/exact.py", "../source/src/hexveil/exact.py.md"),
-        ("#below", "#below"),
-        ("https://example.org/a.md", "https://example.org/a.md"),
-    ],
-)
-def test_links_are_turned_into_those_of_the_site(pages, link, shown):
-    """A link of the repository leads to the same thing on the site."""
-    assert pages.relinked(f"[a]({link}) b", "how-to/publish.md") == f"[a]({shown}) b"
-
-
 def test_a_live_map_takes_the_place_of_its_picture(pages):
     """What stands between the marks is shown on the code host; the site shows the page itself."""
     text = "Before\n\n<!-- live map -->\n![a](b.png)\n<!-- end of live map -->\n\nAfter"
@@ -187,21 +157,6 @@ def test_a_live_map_takes_the_place_of_its_picture(pages):
     assert '<iframe class="live" src="../live/report.html" title="' in live
     assert live.startswith("Before\n\n<iframe")
     assert live.endswith("\n\nAfter")
-
-
-def test_tables_can_break_where_names_may(typeset):
-    """Long names in code break, short ones do not, and cells of many words are marked."""
-    html = typeset(f"|  | b |\n|---|---|\n| `user` | `tests/a_b.py::test_c` {'word ' * 9} |")
-    assert '<td><code class="whole">user</code></td>' in html
-    assert '<td class="long"><code>tests/<wbr>a_<wbr>b.<wbr>py::<wbr>test_<wbr>c<' in html
-    assert "<td></td>\n<th>b</th>" in html, "a corner without a word is no head of a column"
-
-
-def test_a_formula_that_cannot_be_typeset_is_refused(typeset):
-    """A command that the converter does not know stops the build and is named."""
-    with pytest.raises(Exception, match=r"the formula \\nosuch x has a command") as error:
-        typeset("a $\\nosuch x$")
-    assert type(error.value).__name__ == "FormulaError"
 
 
 def test_a_notebook_is_run_and_shown(notebook):
@@ -221,18 +176,6 @@ def page(folder, name, text):
     """Write a page of a made-up site."""
     (folder / name).parent.mkdir(exist_ok=True)
     (folder / name).write_text(text, encoding="utf-8")
-
-
-def test_a_sound_site_has_no_fault(check, tmp_path):
-    """Links to pages, anchors, pictures and to other places are no faults."""
-    page(
-        tmp_path,
-        "index.html",
-        '<p id="top"><a href="a/b.html#x">b</a><a href="https://x.org">x</a>',
-    )
-    page(tmp_path, "a/b.html", '<p id="x"><a href="../#top">up</a><img src="p.png"><a href="#x">')
-    page(tmp_path, "a/p.png", "")
-    assert check.faults(tmp_path) == []
 
 
 @pytest.mark.parametrize(

@@ -152,9 +152,9 @@ def __getattr__(name: str) -> object:
     home, _, own_name = _HOMES[name].partition(":")
     with extras_named():
         module = importlib.import_module(home)
-        found = module if home == f"hexveil.{name}" else getattr(module, own_name or name)
-    globals()[name] = found
-    return found
+        value = module if home == f"hexveil.{name}" else getattr(module, own_name or name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

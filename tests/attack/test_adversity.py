@@ -149,22 +149,6 @@ def test_memory_that_ends_while_a_stage_is_drawn(runner, either):
         assert either.kinds(one.request) in (list(PATH[1:]), [*AGAIN, *PATH[1:]])
 
 
-def test_a_map_that_is_larger_than_the_room(runner, site):
-    """Its numbers are stored, its files are not there; with room they are written, for nothing."""
-    run = site.folder / "run.toml"
-    # The manifest has the description, and so is larger than the ledger.
-    description = "a sentence " * 60_000
-    run.write_text(run.read_text() + f'\n[catalogue]\ndescription = "{description}"\n')
-    full = runner.run(site, DAYS[:1], most_bytes=500_000)
-    assert full.code == 1, full.said
-    assert "File too large); nothing was left there" in " ".join(full.said.split())
-    site.check()
-    assert [one.state for one in site.entries()] == ["stored"]
-    assert (site.folders(), site.left()) == ([], [])
-    assert "at no further cost" in runner.run(site, DAYS[:1]).said
-    site.check()
-
-
 @pytest.mark.parametrize(
     ("pragma", "sentence"),
     [

@@ -1,13 +1,12 @@
 """Publishing is killed at every step, and again: paid before it is seen, whole, one answer."""
 
 import itertools
-import random
 
 import pytest
 
 from attack import crash_draws
 from attack.crash_runner import days, setting
-from attack.crash_states import AGAIN, LONG, MAY_BE_SEEN, PAID, PATH, PLACES, STEPS, steps
+from attack.crash_states import AGAIN, LONG, MAY_BE_SEEN, PAID, PATH, STEPS, steps
 from hexveil.ledger import events
 from ledger.books import Place
 
@@ -103,38 +102,6 @@ def test_killed_while_a_ledger_is_begun(runner, tmp_path, hook):
     here.check()
     assert here.entries() == ()
     finish(runner, here, dates)
-
-
-@pytest.mark.parametrize("_round", range(LONG * 30 or 1))
-@pytest.mark.parametrize("site", PLACES if LONG else ("file",), indirect=True)
-def test_killed_again_and_again(runner, site, _round):
-    """Each run dies at a step of its own: it comes no less far, and finishes at one price."""
-    dates = days(2)
-    here, state = site(dates), 0
-    others, losing = ([s for s in STEPS if s.lost == lost] for lost in (False, True))
-    steps = [*random.sample(others, 4), *random.sample(losing, 1)]
-    for step in random.sample(steps, 5):
-        ended = runner.run(here, dates, hook=step.hook)
-        # A run that has nothing to do at its step any more finishes.
-        assert ended.code in (0, -9), ended.said
-        here.check()
-        reached = sum(_reached(here.kinds(one.request)) for one in here.entries())
-        assert reached >= state
-        state = reached
-    finish(runner, here, dates)
-    assert len(here.entries()) == 2
-    for one in here.entries():
-        assert here.kinds(one.request) in PATHS
-
-
-PATHS = [list(PATH[1:]), [*AGAIN, *PATH[1:]]]
-
-
-def _reached(kinds):
-    """Return how far a request has come; further with each event that is added."""
-    return kinds.count("lost") * len(PATH) + PATH.index(
-        kinds[-1] if kinds[-1] != "lost" else "marked"
-    )
 
 
 def second_losses():

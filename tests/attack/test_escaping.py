@@ -139,21 +139,6 @@ def test_no_field_of_the_csv_begins_a_formula(made):
     assert any(float(row[head.index("mean_noisy")]) < 0 for row in rows)
 
 
-def test_other_readers_find_the_same_texts(made):
-    """pandas, polars and Arrow read numbers as numbers, and guarded texts as texts."""
-    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
-    path, labels = made.folder / "cells.csv", made.table[ROUTE].to_pylist()
-    of_pandas = pd.read_csv(
-        path, keep_default_na=False, dtype={arrow_tables.escape_formula(ROUTE): str}
-    )
-    assert list(map(unescape_formula, of_pandas[arrow_tables.escape_formula(ROUTE)])) == labels
-    assert of_pandas["mean_noisy"].tolist() == made.table["mean_noisy"].to_pylist()
-    of_polars = pl.read_csv(path, infer_schema_length=0)
-    # By its place: readers spell line ends in a column's name in their own way.
-    guarded = of_polars.to_series(made.table.column_names.index(ROUTE))
-    assert list(map(unescape_formula, guarded)) == labels
-
-
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=12), min_size=1, max_size=20))
 def test_guarding_is_undone_and_never_joins_two_texts(texts):
     """Whatever the texts: none begins a formula, and each comes back; columns as single texts."""
@@ -184,30 +169,6 @@ def test_a_release_of_any_names_verifies(tmp_path_factory, names, name):
     assert json.loads((place / "manifest.json").read_text("utf-8"))["dataset"]["name"] == name
     assert pq.read_table(place / "cells.parquet")["route"].to_pylist() == names
     shutil.rmtree(place)
-
-
-def test_json_gives_back_the_same_texts(made):
-    """The manifest parses, and names are as they were given."""
-    said = json.loads((made.folder / "manifest.json").read_text("utf-8"))
-    assert said["dataset"]["name"] == NAME
-    assert said["grid"]["columns"] == [ROUTE, HOUR]
-    assert [one["cell"] for one in statements_of(said)["cells"]] == made.table["cell"].to_pylist()
-
-
-def test_geojson_gives_back_the_same_texts():
-    """Features carry texts as they are, in valid JSON without numbers that are none."""
-    from hexveil.publishing.estimates import places  # noqa: PLC0415  beside its only use
-
-    table = pa.table(
-        {
-            "hexagon": ["8860e0b4a3fffff"] * len(NASTY),
-            "cell": NASTY,
-            "mean_raw": [float("nan"), *range(1, len(NASTY))],
-        }
-    )
-    found = json.loads(places.geojson(table), parse_constant=pytest.fail)
-    assert [one["properties"]["cell"] for one in found["features"]] == list(NASTY)
-    assert found["features"][0]["properties"]["mean_raw"] is None
 
 
 class Elements(HTMLParser):

@@ -279,34 +279,3 @@ def test_any_column_names_are_found_or_named(tmp_path_factory, names, form, size
     elif not isinstance(outcome, HexveilError):
         assert set(NAMES) <= set(names)
         fuzz_oracle.check(outcome, [("1", 1.0, "1", 10**6)] * size)
-
-
-ODD_FILES = {
-    "deep.ndjson": b'{"user":"a","speed":' + b"[" * 500 + b"]" * 500 + b"}",
-    "two-cases.ndjson": b'{"user":"a","USER":"b","speed":1,"route":"x","time":1}',
-    "no-key.ndjson": b'{"":1,"user":"a","speed":1,"route":"x","time":1}',
-    "scalars.json": b'[1, null, "a", [], {}]',
-    "not-an-array.json": b'[{"user":"a"}] x',
-    "nothing.csv": b"\n\n\n",
-    "names-alone.csv": b"user,speed,route,time\n",
-    "no-name.csv": b"user,speed,route,time,\n",
-    "null-name.csv": b"user,speed,route,time,\0\na,1,x,1,1\n",
-    "open-quote.csv": b'"user,speed\n',
-    "long.csv": b"user,speed,route,time\n" + b"a" * 3_000_000 + b",1,x,1\nb,1,x,1\n",
-    "empty.csv.gz": b"",
-    "no-pack.csv.gz": b"user,speed,route,time\na,1,x,1\n",
-    "no-table.parquet": b"PAR1PAR1",
-    "other.xlsx": b"PK",
-}
-
-
-@pytest.mark.parametrize("name", ODD_FILES)
-def test_odd_files_are_read_or_refused(tmp_path, name):
-    """Files that are odd as a whole: the records that are in them, or one sentence."""
-    (tmp_path / name).write_bytes(ODD_FILES[name])
-    outcome = fuzz_oracle.read(tmp_path / name)
-    if isinstance(outcome, Exception):
-        assert isinstance(outcome, InputError)
-    else:
-        fuzz_oracle.check(outcome, None)
-        assert len(fuzz_oracle.found(outcome)[1]) == 1

@@ -6,7 +6,6 @@ published variance is a public constant and a whole multiple of its scale / 2^30
 number can come out under every input.
 """
 
-import csv
 import random
 from contextlib import ExitStack
 from fractions import Fraction
@@ -23,7 +22,6 @@ from attack.path_audit import draws, pair_of
 from attack.path_files import Setting
 from hexveil.mechanisms import noise
 from hexveil.mechanisms.looks.clipped_variance import STEPS, centring
-from hexveil.publishing.folder import round_to_intervals
 from publishing.releases import said as manifest_of
 
 EVERY = ("mean", "variance", "sd")
@@ -155,16 +153,6 @@ def test_every_double_is_a_function_of_stored_whole_numbers_and_public_facts(nam
 
 
 @each
-def test_the_sheet_has_the_digits_that_intervals_carry(name, release_of):
-    """Every number of cells.csv is that of cells.parquet, rounded by what is published alone."""
-    _, place, _ = release_of(name)
-    with (place / "cells.csv").open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    for key, column in floats(round_to_intervals(pq.read_table(place / "cells.parquet"))).items():
-        assert same(column, [float(row[key]) for row in rows])
-
-
-@each
 def test_published_numbers_lie_on_the_declared_grid(name, release_of):
     """From the folder alone: each is its cell's start and whole steps, which are public facts.
 
@@ -194,16 +182,6 @@ def test_published_numbers_lie_on_the_declared_grid(name, release_of):
                 assert np.allclose(step[live], grain[live], rtol=1e-12)
             else:
                 assert np.allclose(step, numbers[f"{key}_scale"] / STEPS, rtol=1e-12)
-
-
-def test_numbers_off_the_grid_would_be_noticed(release_of):
-    """With noise that is added to a mean as a double, the test of the grid fails."""
-    plan, place, stored = release_of("factors")
-    table = floats(pq.read_table(place / "cells.parquet"))
-    noisy = table["mean_noisy"] + np.random.default_rng(3).laplace(size=plan.occupancy.n_cells)
-    steps = (noisy - plan.lower) / 0.1 * 2 * plan.occupancy.records_per_cell
-    assert np.abs(steps - np.rint(steps)).max() > 1e-3
-    assert not same(noisy, made_again(stored, plan, manifest(place))["mean_noisy"])
 
 
 NEAR = Setting(

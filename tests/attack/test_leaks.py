@@ -144,17 +144,6 @@ def test_studies_of_own_values_are_stamped(places, call, arguments, more):
     assert not list(here.glob("study/**/[!P]*wc-fig2.*")), "a file of values has no stamp"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["csv", "csv.gz", "json", "jsonl"] if LONG else ["csv", "jsonl"])
-def test_no_format_shows_a_canary(tmp_path, monkeypatch, call, kind):
-    """The other formats, through a release of all statistics."""
-    here, tmp = stand(tmp_path, monkeypatch, source=f"buses.{kind}")
-    before = inputs(here)
-    heard = call(*READ["release"], "--set", "plan.statistics=mean,variance,sd")
-    assert (heard.code, heard.leak()) == (0, None), heard.err
-    clean(here, tmp, before)
-
-
 BEGUN = (*READ["inspect"], "--init")
 
 

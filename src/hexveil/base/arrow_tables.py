@@ -144,10 +144,10 @@ def html_table(table: pa.Table, titles: Mapping[str, str] | None = None) -> str:
         "<tr>" + "".join(f"<td>{_cell_text(value)}</td>" for value in row.values()) + "</tr>"
         for row in rows
     )
-    shown = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    markup = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     if table.num_rows > MAX_ROWS:
-        shown += f"<p>The first {MAX_ROWS} of {table.num_rows:,} rows.</p>"
-    return shown
+        markup += f"<p>The first {MAX_ROWS} of {table.num_rows:,} rows.</p>"
+    return markup
 
 
 def paragraph(text: str) -> str:

@@ -40,24 +40,24 @@ def single_blas_thread() -> Iterator[None]:
 
     Limits may be nested. Where those of two threads overlap, one thread may remain afterwards.
     """
-    before = [(library, library.read()) for library in loaded_libraries()]
-    for library, _ in before:
+    thread_counts = [(library, library.read()) for library in loaded_libraries()]
+    for library, _ in thread_counts:
         library.write(1)
     try:
         yield
     finally:
-        for library, threads in before:
+        for library, threads in thread_counts:
             library.write(threads)
 
 
 def loaded_libraries() -> list[BlasLibrary]:
     """Return the libraries of OpenBLAS that numpy and scipy have loaded."""
-    found = []
+    libraries = []
     for path in (path for name in _PACKAGES if name in sys.modules for path in _paths(name)):
         # Not loaded yet, so that it is looked for again; or without these functions.
         with contextlib.suppress(OSError, AttributeError):
-            found.append(_library(path))
-    return found
+            libraries.append(_library(path))
+    return libraries
 
 
 @cache

@@ -77,8 +77,8 @@ def load_on_use(package: str, homes: Mapping[str, str]) -> Callable[[str], objec
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         with extras_named():
-            found = getattr(import_module(f"{package}.{homes[name]}"), name)
-        setattr(sys.modules[package], name, found)
-        return found
+            value = getattr(import_module(f"{package}.{homes[name]}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
 
     return load

@@ -48,8 +48,8 @@ def show_errors(run: Run, days: int | None, error: float | None, *, as_json: boo
 
 def _rows(expected: ExpectedErrors, facts: PublicMetadata) -> list[Row]:
     days, unit = len(expected.errors), facts.value_unit and f" {facts.value_unit}"
-    shown = [*(day for day in SHOWN if day < days), days]
-    errors = ((f"Day {day}", f"error {expected.errors[day - 1]:.2g}{unit}") for day in shown)
+    horizons = [*(day for day in SHOWN if day < days), days]
+    errors = ((f"Day {day}", f"error {expected.errors[day - 1]:.2g}{unit}") for day in horizons)
     text = (
         f"a daily epsilon of {formatting.price(float(expected.epsilon))} per "
         f"{facts.privacy_unit}; errors are averages over {facts.occupancy.n_cells:,} cells, by the "

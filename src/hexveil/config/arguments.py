@@ -180,23 +180,23 @@ _LIMITS = ("max_bad_rows", "max_repeats", "accept_single_records")
 
 def _refuse_limits(run: Run) -> None:
     """Refuse limits on records that private presence does not have, also at their defaults."""
-    given = [f"{name} (in [read])" for name in _LIMITS if name in run.read.explicit_fields()]
+    settings = [f"{name} (in [read])" for name in _LIMITS if name in run.read.explicit_fields()]
     # A cell with one user at least is any cell with records.
     if run.select.explicit_fields().get("min_users", 1) != 1:
-        given.append("min_users (in [select])")
-    if given:
+        settings.append("min_users (in [select])")
+    if settings:
         raise InputError(
-            f'{given[0]} has no meaning with protect = "presence": neither a refusal nor a cell '
+            f'{settings[0]} has no meaning with protect = "presence": neither a refusal nor a cell '
             "may depend on the records; leave it out."
         )
 
 
 def refuse_declarations(run: Run) -> None:
     """Refuse declarations of private presence where the run does not protect it."""
-    given = set(run.privacy.explicit_fields()) - {"protect", "quiet_records", "delta"}
-    if given and not is_presence_private(run):
+    explicit = set(run.privacy.explicit_fields()) - {"protect", "quiet_records", "delta"}
+    if explicit and not is_presence_private(run):
         raise InputError(
-            f'{min(given)} (in [privacy]) belongs to protect = "presence"; set that too, or '
+            f'{min(explicit)} (in [privacy]) belongs to protect = "presence"; set that too, or '
             "leave it out."
         )
 

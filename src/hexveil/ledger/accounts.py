@@ -245,8 +245,8 @@ def _check_names(connection: sa.Connection, names: Sequence[str], *, is_similar:
                 "[ledger], or --dataset)."
             )
     name, known = names[-1], list_accounts(connection)
-    taken = [*known, *(dataset for _, joined in known.values() for dataset in joined)]
-    for other in taken if is_similar else ():
+    reserved_names = [*known, *(dataset for _, joined in known.values() for dataset in joined)]
+    for other in reserved_names if is_similar else ():
         if _folded(other) == _folded(name):
             raise InputError(
                 f"the ledger knows {other!r}, and {name!r} would have a budget of its own beside "

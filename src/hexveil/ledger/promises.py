@@ -93,8 +93,8 @@ def affordable_epsilon(parts: int, delta: Fraction) -> Fraction:
         return Fraction(0)
     if not delta:
         return Fraction(parts, PICO_EPSILON)
-    shown = shown_epsilon(parts, delta) * (1 - SLACK)
-    return Fraction(math.floor(shown * PICO_EPSILON), PICO_EPSILON)
+    epsilon = shown_epsilon(parts, delta) * (1 - SLACK)
+    return Fraction(math.floor(epsilon * PICO_EPSILON), PICO_EPSILON)
 
 
 def check_same_promise(account: str, pinned: Fraction, asked: Fraction) -> None:

@@ -81,7 +81,7 @@ def read_rows(
     # By usable or not, never by size: which rows are dropped is public, their sums are not.
     places_of = [name for name in table.column_names if name.startswith("place")]
     sums = [name for name in ("value_sum", "square_sum") if name in table.column_names]
-    kept = np.ones(n.size, dtype=np.bool_)
+    usable = np.ones(n.size, dtype=np.bool_)
     rules = {
         "records read" if by_bin else "rows read": int(weight.sum()) + malformed,
         "unparsable": malformed,
@@ -91,13 +91,15 @@ def read_rows(
         ("without a user", ["user_id"], _is_present),
         ("without a usable place", places_of, _is_present),
     ):
-        passed = kept & np.logical_and.reduce([is_usable(table[name]) for name in names])
-        rules[rule] = int(weight[kept & ~passed].sum())
-        kept = passed
-    _refuse_nothing(int(kept.sum()), rules)
-    table = table.set_column(table.column_names.index("n"), "n", pa.array(n)).filter(pa.array(kept))
+        passed = usable & np.logical_and.reduce([is_usable(table[name]) for name in names])
+        rules[rule] = int(weight[usable & ~passed].sum())
+        usable = passed
+    _refuse_nothing(int(usable.sum()), rules)
+    table = table.set_column(table.column_names.index("n"), "n", pa.array(n)).filter(
+        pa.array(usable)
+    )
     keys = _cell_keys(table, grid)
-    _refuse_unknown(keys, grid, weight[kept])
+    _refuse_unknown(keys, grid, weight[usable])
     others = table.drop_columns(places_of)
     return pa.table([*keys.values(), *others.columns], [*keys, *others.column_names]), rules
 

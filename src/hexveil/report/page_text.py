@@ -75,13 +75,13 @@ def template_values(
 
 def _qualities(page_columns: Sequence[ShownColumn], grades: Sequence[str]) -> list[dict[str, Any]]:
     """Return each quality grade that some cell has, with its number of cells."""
-    found = {
+    sentences = {
         grade for column in page_columns for view in column.views for grade in column.grades(view)
     }
     return [
         {"name": name, "number": number, "cells": grades.count(name)}
         for number, name in enumerate(QUALITIES)
-        if name in found
+        if name in sentences
     ]
 
 

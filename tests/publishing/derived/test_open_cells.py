@@ -226,7 +226,7 @@ def test_an_average_of_one_cell_is_the_cell():
     wide = replace(cells, numbers=CellNumbers.of_interval(one[0], one[1], np.ones(400)))
     far = average_open_cells(wide, np.zeros(400, dtype=np.int64))
     assert far.bias_high[0] == pytest.approx(0.5, rel=1e-3)
-    shares = average_open_cells(replace(cells, sums=None), np.arange(400) // 200)
+    shares = average_open_cells(replace(cells, noisy_sums=None), np.arange(400) // 200)
     assert shares.noise_low == pytest.approx(0.05)
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
@@ -18,13 +17,11 @@ from hexveil.accounting.sensitivity import user_midpoint_mean_sensitivity
 from hexveil.base import hexagons
 from hexveil.report import figure_style
 from hexveil.report.figure_style import colours_of
-from hexveil.simulation.city import City
 from hexveil_research.pictures import (
     gallery,
     gallery_settings,
     maps,
     privacy,
-    releases,
 )
 from pictures import cut_off
 
@@ -79,28 +76,6 @@ def test_a_map_is_drawn_whole():
         assert fills == colours_of(np.array(VALUES), quality, gallery_settings.MAPS[0].ends)
 
 
-@pytest.mark.parametrize("column", ["mean_raw", "mean_estimate"])
-def test_labels_say_number_and_interval(column):
-    """The larger side of an interval, rounded up: what is shown is never narrower than released."""
-    pytest.importorskip("matplotlib")
-    table = pa.table(
-        {
-            "origin": ["JFK", "LGA"],
-            "hour": ["7", "12"],
-            "mean_raw": [410.0, 340.2],
-            column: [400.4, 340.2],
-            "mean_low": [360.0, 280.2],
-            "mean_high": [450.5, 370.0],
-            "mean_quality": ["good", "noise"],
-        }
-    )
-    figure = gallery.draw(gallery_settings.LABELS, table)
-    assert cut_off(figure) == []
-    axes = figure.axes[0]
-    assert [text.get_text() for text in axes.texts] == ["400 ± 51", "340 ± 60"]
-    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["7:00", "12:00"]
-
-
 def test_the_page_shows_every_picture_and_its_settings():
     """Each picture is on the page, with the options that made it."""
     for picture in (*gallery_settings.MAPS, gallery_settings.LABELS):
@@ -125,25 +100,6 @@ def test_committed_pictures_load_fast(name):
     assert len(gzip.compress(content)) <= BYTES
     assert content.startswith(b"<?xml")
     assert not re.search(rb"<script|href=\"(?!#|data:)", content)
-
-
-def test_true_averages_are_those_of_the_records(tmp_path):
-    """Of each cell, the average and deviation of its records, repeats dropped."""
-    pytest.importorskip("pandas")
-    City(users=12, days=2, interval="10min", seed=3).write(tmp_path / "city.parquet")
-    table = pq.read_table(tmp_path / "city.parquet").flatten().to_pandas()
-    table = table.drop_duplicates(["license_plate", "observationDateTime"])
-    place = np.array(table["location.coordinates"].to_list())
-    at = hexagons.of_places(pa.array(place[:, 1]), pa.array(place[:, 0]), 5)
-    names = hexagons.names(np.array(at.to_pylist(), dtype=np.uint64))
-    time = table["observationDateTime"]
-    hours = time.map(lambda text: int(str(text)[11:13]))
-    cells = np.array([f"{n}/{6 * (h // 6):02d}:00" for n, h in zip(names, hours, strict=True)])
-    cell = max(set(cells), key=list(cells).count)
-    speeds = table["speed"].to_numpy(dtype=float)[cells == cell]
-    found = releases.truth(tmp_path, [cell], 5)
-    assert found["true"][0] == pytest.approx(speeds.mean(), rel=1e-9)
-    assert found["true_sd"][0] == pytest.approx(speeds.std(), rel=1e-9)
 
 
 # ---- The gallery's map of private cars, with few of them ----

@@ -292,8 +292,8 @@ def _selected(plan: MomentComponent) -> str:
         return ""
     if plan.occupancy.n_cells == 1:
         return f" Selected: {next(iter(counts))}."
-    named = ", ".join(f"{name} in {number:,}" for name, number in counts.most_common())
-    return f" Selected, with the number of cells: {named}."
+    listing = ", ".join(f"{name} in {number:,}" for name, number in counts.most_common())
+    return f" Selected, with the number of cells: {listing}."
 
 
 _SINGLE: dict[str, Callable[[Any, Plan | None], list[Row]]] = {

@@ -116,7 +116,7 @@ class OpenCells(ReadOnlyArrays):
         Of each number that a weight is made of, in parts.
     terms : int
         Noisy numbers that a weight is the sum of.
-    sums : CellSums or None
+    noisy_sums : CellSums or None
         None of numbers by a model of distributions.
     """
 
@@ -126,7 +126,7 @@ class OpenCells(ReadOnlyArrays):
     limits: tuple[float, float]
     noise: NoiseLaw
     terms: int
-    sums: CellSums | None = None
+    noisy_sums: CellSums | None = None
 
     @property
     def margin(self) -> float:
@@ -256,9 +256,9 @@ def average_open_cells(cells: OpenCells, group: Ints) -> CellNumbers:
     group : ndarray of int64, shape (n_cells,)
         Group of each cell, from 0 to n_groups - 1; each has a cell.
     """
-    if cells.sums is None:
+    if cells.noisy_sums is None:
         return _average_intervals(cells, group)
-    averaged, alone = _average_sums(cells, cells.sums, group), np.bincount(group) == 1
+    averaged, alone = _average_sums(cells, cells.noisy_sums, group), np.bincount(group) == 1
     # A lone cell keeps its interval.
     parts = ("number", "noise_low", "noise_high", "bias_low", "bias_high")
     chosen: dict[str, Any] = {

@@ -123,8 +123,8 @@ def count_records(
         squares = squares_fit(1, rules.scale)
         with steps_of_work(READING, 0.5, 0.95, QUERY):
             pairs = aggregation.create_pairs(session, query, keys, squares=squares, bins=rules.bins)
-    kept = {0: pairs.left_out.get(0, 0) + repeats}
-    return PairCounts(pairs, {**pairs.left_out, **kept}, repeats)
+    left_out = {0: pairs.left_out.get(0, 0) + repeats}
+    return PairCounts(pairs, {**pairs.left_out, **left_out}, repeats)
 
 
 DRAWN_DIGITS = 15

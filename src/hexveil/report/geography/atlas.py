@@ -53,14 +53,14 @@ def describe_places(names: Sequence[str], places: Places) -> list[str]:
         return []
     indexes = [int(name, 16) for name in names]
     centres = np.array([hexagons.centre(index)[::-1] for index in indexes])
-    named = _best_known(places, hexagons.resolution_of(indexes[0]))
+    labels = _best_known(places, hexagons.resolution_of(indexes[0]))
     near = _neighbours(centres, places)
     result = []
     for row, index in enumerate(indexes):
-        place = named.get(index, near[row])
+        place = labels.get(index, near[row])
         distance, wind = _way(places.position[place], centres[row])
         corner, _ = _way(centres[row], np.array(hexagons.outline(index)[0]))
-        far = "" if index in named else format_distance(distance, fine=corner < FINE_KM)
+        far = "" if index in labels else format_distance(distance, fine=corner < FINE_KM)
         known = {"name": places.names[place], "distance": far, "wind": wind}
         result.append(render_sentence("page/location.txt", "location", **known))
     return result

@@ -317,14 +317,14 @@ def _joined(first: Places, second: Places) -> Places:
 def _labels(places: Places, spacing: float, most: int = MAX_LABELS) -> Places:
     """Return the best known places, none close to a better known one."""
     remaining: list[int] = []
-    taken = np.empty((0, 2))
+    occupied = np.empty((0, 2))
     shrink = np.array([np.cos(np.radians(places.position[:, 1].mean() if places.names else 0)), 1])
     for row in np.argsort(-places.population, kind="stable"):
         here = places.position[row] * shrink
-        if spacing and len(taken) and np.abs(taken - here).max(axis=1).min() < spacing:
+        if spacing and len(occupied) and np.abs(occupied - here).max(axis=1).min() < spacing:
             continue
         remaining.append(int(row))
-        taken = np.concatenate([taken, here[None]])
+        occupied = np.concatenate([occupied, here[None]])
         if len(remaining) == most:
             break
     return places.select(np.array(remaining, dtype=np.int64))

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import hexveil as hv
 from hexveil import theory
 from hexveil_research.papers.comp import (
     axes,
@@ -91,20 +90,6 @@ def test_claims_of_the_slots_can_hold_and_fail():
     flat = ((busiest_hour.Run(1.0, 3, 3, 5.0, 5.0, 0, 5.0, 5.0, 1.0, 1.0),),)
     assert not busiest_hour.most_epsilons(SLOT, flat).holds
     assert busiest_hour.little(SLOT, flat).holds
-
-
-def test_few_samples_are_looked_for_in_the_cell_of_largest_error():
-    """One record each of two users beside cells of a hundred: very few; the heaviest: not."""
-    crowd = np.full((20, 3), 100)
-    crowd[:, 0] = [1, 1, *[0] * 18]
-    assert busiest_hour.few_samples(Slot("", 65.0, hv.Occupancy.from_dense(crowd))).holds
-    assert not busiest_hour.few_samples(SLOT).holds
-    # Two cells of one user tie for the largest error: the one of few samples decides nothing.
-    crowd[:, 1] = [400, *[0] * 19]
-    crowd[:, 0] = [2, *[0] * 19]
-    tied = busiest_hour.few_samples(Slot("", 65.0, hv.Occupancy.from_dense(crowd)))
-    assert not tied.holds
-    assert "of 2 such cells" in tied.measured
 
 
 # ---- Claims about one cell: a wrong formula turns their verdicts ----

@@ -52,7 +52,7 @@ def test_every_description_states_the_promise(release):
         text = json.dumps(content, ensure_ascii=False)
         assert guarantee["promise"] in text, name
         assert guarantee["epsilon_spent"] in text, name
-        assert "CC-BY-4.0" in text, name
+        assert "https://spdx.org/licenses/CC-BY-4.0" in text, name
 
 
 @pytest.mark.slow

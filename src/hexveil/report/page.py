@@ -176,8 +176,7 @@ def _data(page_columns: Sequence[ShownColumn], *, has_choice: bool) -> Json:
 
 def page_labels() -> dict[str, str]:
     """Return the words of the page's scripts."""
-    labels: dict[str, str] = json.loads(render_template("page/labels.json", {}))
-    return labels
+    return dict(json.loads(render_template("page/labels.json", {})))
 
 
 def frame_values(

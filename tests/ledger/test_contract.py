@@ -178,6 +178,18 @@ def test_the_plan_first_booked_is_kept(place, monkeypatch):
     assert sound(book)
 
 
+def test_giving_back_restores_every_balance(place):
+    """After a reservation is given back the spend is what it was before it."""
+    book = place.open(window="month")
+    publish(book, "r", {"a": HALF, "b": "0.25"})
+    before = book.spend()
+    spend(book, "s", {"a": HALF, "b": "0.5", "c": 1})
+    assert book.spend().exhausted == 2
+    book.cancel("s")
+    assert book.spend() == before
+    assert sound(book)
+
+
 def test_a_window_refills_and_the_lifetime_goes_on(place, clock):
     """With a new month the budget is whole again; both numbers are told."""
     clock(2026, 11, 30, 23, 59, 59)

@@ -115,7 +115,7 @@ TABLE = {
     "cli": Room(
         (EVERY_ROOM,),
         ("numpy", "pyarrow", "typer", "rich"),
-        (("matplotlib", "output/figures.py"),),
+        (("matplotlib", "commands/evaluate_command.py"),),
     ),
     "__main__": Room(("cli",)),
     "__init__": Room((EVERY_ROOM,)),

@@ -19,8 +19,7 @@ import typer
 from hexveil import evaluation
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import tell_share
-from hexveil.cli import shared_steps
-from hexveil.cli.output import formatting
+from hexveil.cli import formatting, shared_steps
 from hexveil.config import Run
 from hexveil.records.progress import show_progress
 from hexveil.simulation import own_cells

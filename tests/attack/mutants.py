@@ -13,7 +13,7 @@ from itertools import count
 import numpy as np
 
 import hexveil as hv
-from hexveil.ledger import Booking, journal
+from hexveil.ledger import Booking, drawing
 from publishing import test_cell_range_release
 
 LAW = "attack.test_exact_law:test_what_is_lost_is_within_what_is_booked_and_not_far_below"
@@ -222,7 +222,7 @@ def left_empty(_):
     """Return what leaves the row of a result all zero, and says that of such a row."""
 
     def store_result(_connection, marked, result):
-        return journal.digest(bytes(journal.ENTRY_BYTES * result.size))
+        return drawing.digest(bytes(drawing.ENTRY_BYTES * result.size))
 
     return store_result
 
@@ -380,7 +380,7 @@ MUTANTS = {
     "a result that is not written": _stages(
         left_empty,
         SHOWN,
-        "hexveil.ledger.journal:store_result",
+        "hexveil.ledger.drawing:store_result",
         tmp_path=Made(lambda _, folder: folder),
     ),
     "an id spelled anew": Mutant(

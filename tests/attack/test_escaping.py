@@ -299,22 +299,3 @@ def test_errors_move_no_cursor(tmp_path):
     assert code == 2
     assert "it has" in failure.message
     assert not re.search("[\x00-\x1f\x7f\u202e]", failure.message)
-
-
-@pytest.mark.parametrize("form", ["csv", "json", "parquet"])
-def test_an_exported_book_holds_names_as_texts(tmp_path, form):
-    """Names of data sets begin no formula in CSV, and come back from every form."""
-    book = hv.Ledger(tmp_path / "book.sqlite", dataset=NAME.strip(), budget=5)
-    assert book.spent == 0
-    path = tmp_path / f"events.{form}"
-    code, failure = app.run(["ledger", "export", str(tmp_path / "book.sqlite"), str(path)])
-    assert (code, failure) == (0, None)
-    if form == "csv":
-        head, *rows = csv_rows(path.read_bytes().decode())
-        assert not any(field.startswith(FORMULA) for row in rows for field in row)
-        names = [unescape_formula(row[head.index("dataset")]) for row in rows]
-    elif form == "json":
-        names = [row["dataset"] for row in json.loads(path.read_text("utf-8"))]
-    else:
-        names = pq.read_table(path)["dataset"].to_pylist()
-    assert NAME.strip() in names

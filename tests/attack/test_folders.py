@@ -16,8 +16,8 @@ import pytest
 
 from attack import folder_mutants, fuzz_bytes
 from hexveil.base.errors import InputError
-from hexveil.cli.commands.check_command import rows
-from hexveil.cli.output.formatting import text_of
+from hexveil.cli.commands.folder_command import rows
+from hexveil.cli.formatting import text_of
 from hexveil.publishing.verification import verify
 from publishing.releases import released
 

@@ -23,8 +23,8 @@ import pytest
 import hexveil as hv
 from attack import folder_kinds
 from hexveil.base.errors import InputError
-from hexveil.cli.commands.check_command import rows
-from hexveil.cli.output.formatting import text_of
+from hexveil.cli.commands.folder_command import rows
+from hexveil.cli.formatting import text_of
 from hexveil.publishing import folder as folders
 from hexveil.publishing import receipt
 from hexveil.publishing.archive.archive import open_archive

@@ -196,7 +196,7 @@ def test_no_refused_release_shows_a_canary(places, call, monkeypatch, case):
         ("dossier", "records"),
         ("ledger show", "records/manifest.json"),
         ("ledger verify", "run.toml", "--receipt", "records"),
-        ("ledger export", "records/receipt.json", "events.csv"),
+        ("ledger history", "records/receipt.json"),
         ("ledger init", "run.toml", "--key", "records/manifest.json"),
         ("evaluate", "--counts", "records/counts.json", *SIMULATED),
         ("evaluate", "--counts", "records/counts.csv", *SIMULATED),

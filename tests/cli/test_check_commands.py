@@ -124,14 +124,3 @@ def test_files_that_cannot_be_are_refused(folder, call, refuse, out, words):
     assert said.err.count("\n") == 1
     assert said.out == ""
     assert call("verify map").code == 0
-
-
-def test_bad_folders_are_wrong_use(folder, call, refuse):
-    """No release, a broken one and one of another version end with exit 2 and one sentence."""
-    assert "no manifest.json" in call("dossier .").err
-    other = ('{"schema_version": 1}', "schema version 1")
-    for content, words in (("{", "cannot be read as JSON"), other):
-        (folder / "map" / "manifest.json").write_text(content)
-        said = refuse("dossier map")
-        assert words in said.err
-        assert said.err.count("\n") == 1

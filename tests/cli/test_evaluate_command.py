@@ -4,19 +4,16 @@ import csv
 import io
 import json
 import stat
-from itertools import cycle, product
+from itertools import cycle
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import hexveil as hv
-from cli.conftest import words
-from hexveil.cli.output import figures
-from hexveil.mechanisms import REGISTRY
+from hexveil.cli.commands import evaluate_command as figures
 from hexveil.simulation.own_cells import NOT_COVERED, STAMP, stamped
 from pictures import cut_off
-from user_average import UserAverage
 
 SIMULATED = ("evaluate --counts counts.json --values normal:20,10 --bounds 0,65",)
 OWN = ("evaluate run.toml --cell 0",)
@@ -48,15 +45,6 @@ def test_every_mechanism_is_compared(here, call):
     assert all(loss in shown for loss in ("0.25", "0.5", "1", "2"))
     assert "PRIVATE" not in said.out
     assert names(here) == ["buses.parquet", "counts.json", "run.toml"]
-
-
-@pytest.mark.usefixtures("here")
-def test_a_new_mechanism_needs_a_line_of_the_registry(call, monkeypatch):
-    """The command compares it, alone and among all, without a change of its own."""
-    monkeypatch.setitem(REGISTRY, "UserAverage", UserAverage)
-    said = call(SIMULATED, FEW, "--mechanism UserAverage --epsilon 1 --json")
-    assert [row["mechanism"] for row in json.loads(said.out)["rows"]] == ["UserAverage()"]
-    assert "UserAverage()" in call(SIMULATED, FEW, "--epsilon 1").out
 
 
 def test_json_has_the_rows(here, call):
@@ -124,59 +112,6 @@ def test_a_table_of_two_columns_is_one_cell(here, okay):
         bounds=(0, 65), epsilons=["0.25", "0.5", 1, 2], trials=50,
     )  # fmt: skip
     assert [row["mae"] for row in told["rows"]] == pytest.approx(table["mae"].to_pylist())
-
-
-@pytest.mark.slow
-def test_release_folders_stay_untouched(here, call, refuse):
-    """Nothing of a study is written to a release's folder or below it, and nothing is read."""
-    assert call("release run.toml --json").code == 0
-    before = names(here / "map")
-    for command, out in product((SIMULATED, OWN), ("map", "map/inner/study", "./map/../map/study")):
-        said = refuse(command, QUICK, "--out", out)
-        assert "lies in the release folder map" in said.err
-        assert said.err.count("\n") == 1
-        assert names(here / "map") == before
-
-
-def test_without_matplotlib_there_is_a_table_only(here, call, refuse, monkeypatch):
-    """A figure is refused before any work, with the line that installs it; a table needs none."""
-    monkeypatch.setattr("hexveil.base.optional_packages.is_installed", lambda _: False)
-    assert call(SIMULATED, QUICK).code == 0
-    said = refuse(SIMULATED, QUICK, "--out study")
-    assert said.err == 'hexveil: matplotlib is not installed: pip install "hexveil[plots]".\n'
-    assert not (here / "study").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("evaluate",), "name counts (--counts), or records and one of their cells (--cell)"),
-        ((OWN, "--counts counts.json"), "--counts and records cannot be combined"),
-        ((SIMULATED, "--cell 0"), "--counts and --cell cannot be combined"),
-        ("evaluate --counts counts.json", "--counts needs --values"),
-        ("evaluate --counts counts.json --values normal:20,10", "--counts needs --bounds"),
-        ((SIMULATED, "--mechanism Laplace"), "there is no 'Laplace'; available: "),
-        ((SIMULATED, "--mechanism exit()"), "there is no 'exit'"),
-        ((SIMULATED, "--epsilon 0"), "epsilon must be positive"),
-        ((SIMULATED, "--epsilon a"), "epsilon must be a finite number"),
-        ((SIMULATED, "--epsilon ,"), "epsilons must be a list of at least one, got none"),
-        ((SIMULATED, "--trials 1"), "trials must be a whole number of at least 2"),
-        ((SIMULATED, "--trials x"), "--trials"),
-        ((SIMULATED, "--values cauchy:1"), "values must be one of"),
-        ((SIMULATED, "--counts none.json"), "there is no file"),
-        ("evaluate run.toml --cell 9", "there is no cell"),
-        ("evaluate run.toml --cell -1", "there is no cell"),
-        ((SIMULATED, "--out counts.json"), "is a file; name a folder"),
-    ],
-)
-def test_wrong_use_is_one_sentence(here, refuse, arguments, message):
-    """What is wrong is one line on stderr, and nothing is written."""
-    command, *options = words(arguments)
-    said = refuse(command, QUICK, options)
-    assert message in said.err
-    assert said.err.count("\n") == 1
-    assert said.out == ""
-    assert names(here) == ["buses.parquet", "counts.json", "run.toml"]
 
 
 # ---- Tests of the chart of errors in `hexveil.report.figure_style` ----
@@ -250,13 +185,3 @@ def test_a_private_image_says_so_in_red():
     assert red(private["png"]) > 2000
     assert STAMP.encode() in private["svg"]
     assert b"PRIVATE" not in plain["svg"]
-
-
-@DRAWS
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "title", ["route $5$ and $", "\u0935\u093e\u0930\u094d\u0921 7", "a\n\tb", "_{x"]
-)
-def test_names_are_text(title):
-    """A cell's name is drawn as it is: no formula, no warning, no control character."""
-    assert figures.chart_images(table(), title=title)["png"].startswith(b"\x89PNG")

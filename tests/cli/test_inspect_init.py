@@ -3,7 +3,6 @@
 import re
 import tomllib
 
-import pyarrow.parquet as pq
 import pytest
 
 from hexveil.config import load
@@ -65,15 +64,6 @@ def test_examples_are_fields_that_can_be_read(here, call, tmp_path):
 
 
 @pytest.mark.slow
-def test_no_value_changes_a_letter(here, call):
-    """The file is the same whatever the records hold: only names and types are looked at."""
-    before = call("inspect buses.parquet --init")
-    table = pq.read_table(here / "buses.parquet")
-    pq.write_table(table.slice(7, 3), here / "buses.parquet")
-    assert call("inspect buses.parquet --init") == before
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_shapes_of_an_exchange(here, call, okay, shared, shape):
     """Nested, dotted and flattened records of buses are told apart, and their files run."""
@@ -120,19 +110,6 @@ def test_what_is_not_found_is_a_gap(here, call):
     assert "No column name suggests it." in said.out
 
 
-def test_odd_names_stay_names(here, okay):
-    """A name that would end a line or turn its direction is written as TOML escapes it."""
-    table = pq.read_table(here / "buses.parquet")
-    odd = 'bus\n[plan]\nepsilon = 9\u202e"\x7f'
-    pq.write_table(table.rename_columns([odd, *table.column_names[1:]]), here / "odd.parquet")
-    said = okay("inspect odd.parquet --init")
-    fields = tomllib.loads(said.out)
-    assert fields["columns"]["user"] == odd
-    assert "plan" in fields
-    assert fields["plan"] == {"epsilon": 1}
-    assert all(letter.isprintable() or letter == "\n" for letter in said.out)
-
-
 DOUBTFUL = {
     "unusual names": "who,what,amount\na,b,1\n",
     "one usual name": "kr7731,bus,north\nkr7732,bus,3\n",
@@ -156,13 +133,6 @@ def test_a_doubtful_first_line_is_not_shown(here, call, case):
     assert not any(word in said.err for word in ("kr77", "31", "who", "bus", "speed"))
     assert call("inspect odd.csv --init --trust-header").code == 0
     assert call("inspect odd.csv --trust-header").code == 2
-
-
-def test_records_alone_are_told_of_it(here, call, refuse):
-    """Whoever inspects records without naming columns is told how a run file begins."""
-    said = refuse("inspect buses.parquet")
-    assert "hexveil inspect FILE --init > run.toml drafts a run file" in said.err
-    assert "--init" not in call("inspect buses.parquet --user bus").err
 
 
 def test_a_draft_under_private_presence_can_be_planned(here, call, okay):

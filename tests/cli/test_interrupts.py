@@ -116,19 +116,6 @@ def test_an_interruption_that_a_library_swallows_stops_publish(here, call, monke
 
 
 @pytest.mark.usefixtures("default_signals")
-def test_two_signals_at_once_are_one(monkeypatch):
-    """The second must not break the clearing up after the first; a later one counts again."""
-    with endings.watched() as watch:
-        watch.open()
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGTERM)
-        signal.raise_signal(signal.SIGHUP)
-        monkeypatch.setattr(endings, "TOGETHER", 0.0)
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
-
-
-@pytest.mark.usefixtures("default_signals")
 def test_a_signal_before_the_command_begins_counts():
     """What comes before the watch is opened is raised when it is; after it is closed, never."""
     with endings.watched() as watch:
@@ -139,23 +126,6 @@ def test_a_signal_before_the_command_begins_counts():
         signal.raise_signal(signal.SIGTERM)
         with pytest.raises(KeyboardInterrupt):
             endings.stop_if_asked()
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("default_signals")
-def test_what_is_ignored_stays_ignored(here, call, monkeypatch):
-    """Under nohup the end of the terminal does not end the command."""
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    real = shared_steps.read
-
-    def step(run):
-        signal.raise_signal(signal.SIGHUP)
-        return real(run)
-
-    monkeypatch.setattr(shared_steps, "read", step)
-    assert call("plan run.toml").code == 0
-    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    assert (here / "run.toml").exists()
 
 
 @pytest.mark.slow

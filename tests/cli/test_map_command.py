@@ -107,15 +107,3 @@ def test_columns_that_no_name_tells_are_asked_for(fleet, refuse):
     assert "hexveil inspect SOURCE --init" in refuse("map buses.parquet --protect presence").err
     assert "takes one value column" in refuse("map buses.parquet --value speed --value lat").err
     assert "--json requires --yes" in refuse("map buses.parquet --json").err
-
-
-@pytest.mark.slow
-def test_a_file_that_exists_is_kept(fleet, refuse):
-    """A run file is never replaced; a folder that exists is said before records are read."""
-    (fleet / "buses.toml").write_text("")
-    said = refuse(f"map buses.parquet --yes {GIVEN}")
-    assert "'buses.toml' exists already" in said.err
-    (fleet / "map").mkdir()
-    (fleet / "map" / "own.txt").write_text("")
-    assert "map" in refuse(f"map buses.parquet --yes {GIVEN} --save other.toml").err
-    assert not (fleet / "other.toml").exists()

@@ -76,20 +76,15 @@ FEATURES = (
 NESTED = {"sent": 1, "data": {"vehicles": ROWS}}
 SHAPES = {
     "milliseconds.parquet": (parquet, timed(10**3), (TIME, "--set format.time_format=ms")),
-    "microseconds.csv": (text, timed(10**6), (TIME, "--set format.time_format=us")),
-    "microseconds.parquet": (parquet, timed(10**6), (TIME, "--set format.time_format=us")),
     "nanoseconds.ndjson": (lines, timed(10**9), (TIME, "--set format.time_format=ns")),
     "halves.csv": (text, halved(), HALVES),
-    "halves.ndjson": (lines, halved(), HALVES),
     "typed.parquet": (parquet, halved(kind=None), HALVES),
-    "midnights.csv": (text, halved("%Y-%m-%d 00:00:00"), HALVES),
     "formatted.csv": (
         text, halved("%d/%m/%Y"), (HALVES, "--set 'format.time_format=%d/%m/%Y %H:%M:%S'"),
     ),
     "features.geojson": (
         lines, [{"type": "FeatureCollection", "features": list(map(feature, ROWS))}], FEATURES,
     ),
-    "features.geojsonl": (lines, list(map(feature, ROWS)), FEATURES),
     "nested.json": (lines, [NESTED], (TIME, "--set format.record_path=data.vehicles")),
 }  # fmt: skip
 
@@ -217,10 +212,3 @@ def test_a_draft_and_a_proposal_can_be_released(here, call, okay):
     okay("inspect", bare)
     okay("release sub/proposed.toml")
     assert (here / "sub" / "proposed-map" / "manifest.json").exists()
-
-
-def test_all_that_a_release_lacks_is_asked_at_once(here, refuse):
-    """One message, before a record is read."""
-    said = refuse("release nowhere.parquet", NAMED, APART, "--time time")
-    for name in ("bounds", "timezone", "epsilon", "out", "url", "dataset", "budget"):
-        assert f"{name} (in [" in said.err

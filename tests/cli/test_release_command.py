@@ -33,28 +33,6 @@ def test_the_same_request_again_costs_nothing(here, call):
     assert last.drop_columns("name").equals(first.drop_columns("name"))
 
 
-@pytest.mark.slow
-def test_steps_are_released_once_and_answered_again(here, call, okay):
-    """With steps in the run file: booked once, replayed with smoothed at no cost, in one place."""
-    run = (here / "run.toml").read_text().replace("budget = 2", "budget = 8")
-    (here / "run.toml").write_text(
-        run.replace("epsilon = 1", 'epsilon = 8\nclipping_range = "per-cell"')
-    )
-    first = okay("release run.toml --json")
-    assert json.loads(first.out)["epsilon"] <= 8
-    second = okay("release run.toml --json --out two --set release.estimates=raw,smoothed")
-    assert json.loads(second.out)["replayed"] is True
-    one, two = (pq.read_table(here / name / "cells.parquet") for name in ("map", "two"))
-    assert one["mean_noisy"].equals(two["mean_noisy"])
-    assert "mean_smoothed" in two.column_names
-    for name in ("map", "two"):
-        assert call("verify", name).code == 0
-        assert call("dossier", name).code == 0
-    refused = call("release run.toml --epsilon 7.9 --out three")
-    assert refused.code == 3
-    assert not (here / "three").exists()
-
-
 def test_a_release_asks_for_ledger_and_budget(here, refuse):
     """Ledger and data set are asked for in one sentence; the budget where the ledger is new."""
     options = "--user bus --value speed --lat lat --lon lon"
@@ -105,7 +83,7 @@ def test_nothing_is_booked_or_written(here, okay):
 
 @pytest.mark.slow
 def test_it_says_what_the_release_does(here, call, okay):
-    """Price and folder are those of the release that follows; then it would only replay."""
+    """Cost and folder are those of the release that follows; then it would only replay."""
     dry = json.loads(call("release run.toml --dry-run --json").out)
     assert (dry["dry_run"], dry["replayed"], dry["fits"]) == (True, False, True)
     done = okay("release run.toml --json")
@@ -118,3 +96,15 @@ def test_it_says_what_the_release_does(here, call, okay):
     assert json.loads(again.out)["would_book"] == 0
     assert json.loads(again.out)["replayed"]
     assert state(here) == before
+
+
+@pytest.mark.slow
+def test_a_delta_is_taken_only_if_asked(here, call, okay):
+    """The plan, the release, its account and `verify` name it."""
+    few = "--set plan.statistics=p50,share<10 --set plan.estimator=bins --epsilon 2"
+    asked = (few, "--set privacy.delta=1e-6")
+    planned = " ".join(call("plan run.toml", asked).out.split())
+    assert "(epsilon) at delta 0.000001" in planned
+    made = okay("release run.toml", asked, "--set release.accept_noise=true")
+    assert "at delta 0.000001" in made.out
+    assert "mean square of mu" in " ".join(call("verify map").out.split())

@@ -5,7 +5,6 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from hexveil.cli.commands import simulate_command
 from hexveil.simulation.city import City
 
 SMALL = "--users 25 --days 2 --seed 3 --interval 5min"
@@ -31,15 +30,6 @@ def test_records_are_written(here, call):
     assert "hexveil inspect city.parquet --user license_plate" in text
     assert max(map(len, said.out.splitlines())) <= 100
     assert [path.name for path in here.iterdir()] == ["city.parquet"]
-
-
-@pytest.mark.slow
-def test_the_next_command_works(here, call, okay):
-    """What the text says to type next reads the file."""
-    assert call("simulate", SMALL, "--out city.parquet").code == 0
-    options = simulate_command.READ.split()
-    said = okay("inspect city.parquet", options, "--resolution 4 --timeslot 1d --json")
-    assert json.loads(said.out)
 
 
 def test_json_says_what_was_made(here, call):
@@ -76,45 +66,3 @@ def test_cars_are_written(here, call):
     made = json.loads(call("simulate", cars, "--json").out)
     assert made["records"] == pq.read_table(here / "cars.parquet").num_rows
     assert (made["vehicles"], made["users"], made["days"]) == ("cars", 50, 1)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((), "--out"),
-        ("--vehicles cars --out a.parquet --streets b.geojson", "leave --streets out"),
-        ("--vehicles cars --out a.parquet --users 0", "must be a whole number from 1"),
-        ("--vehicles ships --out a.parquet", "--vehicles"),
-        ("--out city.txt", "must end in .parquet"),
-        ("--out no/city.parquet", "there is no folder no"),
-        ("--out city.parquet --users 0", "users must be a whole number from 1"),
-        ("--out city.parquet --users many", "--users"),
-        ("--out city.parquet --days -1", "days must be"),
-        ("--out city.parquet --start monday", "start must be a date"),
-        ("--out city.parquet --interval 1d", "interval must be"),
-        ("--out city.parquet --streets ./city.parquet", "name the same file"),
-        ("--out city.parquet --streets no/streets.geojson", "there is no folder no"),
-    ],
-)
-def test_wrong_use_is_one_sentence(here, refuse, arguments, message):
-    """What is wrong is one line on stderr, exit 2, and nothing is written."""
-    said = refuse("simulate", arguments)
-    assert message in said.err
-    assert said.err.count("\n") == 1
-    assert said.out == ""
-    assert list(here.iterdir()) == []
-
-
-def test_a_failing_disk_is_exit_1(here, call, monkeypatch):
-    """The disk's failure is one line, and no half file stays."""
-    batches_of_city = CITY.batches()
-
-    def batches(_):
-        yield next(batches_of_city)
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(City, "batches", batches)
-    said = call("simulate", SMALL, "--out city.parquet")
-    assert said.code == 1
-    assert said.err.startswith("hexveil: city.parquet cannot be written (No space left on device)")
-    assert list(here.iterdir()) == []

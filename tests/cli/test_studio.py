@@ -189,7 +189,7 @@ def test_answers_are_checked(window):
 def test_a_map_is_made_once(window, fleet):
     """Maps are shown before anything is spent; two confirmations are one release."""
     page = to_maps(window)
-    offers = guided.offers_of(window.server.windows[window.place.split("/")[2]]._run)
+    offers = guided.offers_of(window.server.windows[window.place.split("/")[2]]._choices["run"])
     assert [offer.words for offer in offers] == [
         words_of(text) for text in re.findall(r"</svg>\s*<span>(.*?)</span>", page)
     ]
@@ -240,31 +240,6 @@ def test_no_page_shows_an_id_or_a_value(window, fleet):
 
 
 @pytest.mark.slow
-def test_windows_do_not_mix(window, fleet):
-    """What one window chose is not what another has."""
-    other = Window(window.server)
-    to_maps(window)
-    other.step(file="buses.parquet", protect="values")
-    assert window.place.endswith("maps")
-    assert other.place.endswith("questions")
-    assert "refuses" not in other.refused(**ANSWERS | {"plan.epsilon": "-1"})
-    assert "epsilon 1 (factor 2.72) of a budget of 2" in words_of(window.step(map="1"))
-    assert other.follow(other.place.replace("questions", "confirm")).endswith("file")
-    # A window of an earlier start begins anew.
-    assert other.follow(f"/{other.server.token}/elsewhere/file") == f"/{other.server.token}/"
-
-
-@pytest.mark.slow
-def test_a_budget_that_is_used_up_is_said_before(window):
-    """The page of a map that the budget does not allow has no button."""
-    to_maps(window, **{"plan.epsilon": "2", "ledger.budget": "1"})
-    page = window.step(map="0")
-    assert "The budget does not allow this map" in page
-    assert "<button" not in page
-    assert "nothing was spent" in window.refused(confirmed="yes")
-
-
-@pytest.mark.slow
 def test_private_presence_follows_from_declarations(window, fleet):
     """Area, fleet and days are declared; maps are alike everywhere, and no record is read."""
     page = window.step(file="buses.parquet", protect="presence")
@@ -306,15 +281,6 @@ def test_the_command_serves_until_it_is_interrupted(okay, refuse, fleet, monkeyp
     (address,) = re.findall(r"http://127\.0\.0\.1:\d+/[\w-]{32}/", said.out)
     assert address in page
     assert "there is no folder elsewhere" in refuse("studio elsewhere --no-browser").err
-
-
-def test_a_folder_is_named_from_where_the_command_stands(okay, fleet, monkeypatch):
-    """A relative name is that of the folder, and its files are listed."""
-    served = []
-    monkeypatch.setattr(StudioServer, "serve_forever", lambda one: served.append(one.folder))
-    monkeypatch.chdir(fleet.parent)
-    okay(f"studio {fleet.name} --no-browser")
-    assert served == [fleet.resolve()]
 
 
 def read(url):

@@ -60,14 +60,6 @@ def test_one_cell_replaces_places_and_labels():
             arguments.cells(run(cells={"one_cell": True, **other}))
 
 
-def test_records_without_places_are_told_of_other_cells():
-    """Neither places nor labels: the message names both, and one cell."""
-    with pytest.raises(
-        InputError, match=r"cells need places.*--set cells.labels.*--set cells.one_cell=true"
-    ):
-        arguments.read_arguments(run(**NEEDED), door)
-
-
 @pytest.mark.parametrize("name", ["Baseline", "Baseline()"])
 def test_mechanisms_have_their_library_name(name):
     """A mechanism is named as in Python, with or without parentheses."""
@@ -84,18 +76,3 @@ def test_ledger_arguments():
     assert arguments.ledger_arguments(run(ledger=known), hv.Ledger) == known
     with pytest.raises(InputError, match=r"dataset \(in \[ledger\], or --dataset\) is needed"):
         arguments.ledger_arguments(run(ledger={"url": "x"}), hv.Ledger)
-
-
-@pytest.mark.parametrize(
-    ("plan", "sentence"),
-    [
-        ({}, "epsilon .* is needed.* or target_error"),
-        ({"epsilon": 1, "target_error": 2}, "cannot be combined"),
-        ({"target_error": {"mean": 1, "variance": 0}}, "target_error of the variance must be pos"),
-        ({"epsilon": 1, "split": 0}, "split is the mean's part"),
-    ],
-)
-def test_what_no_plan_can_be_made_of_is_refused_before_records_are_read(plan, sentence):
-    """Prices, targets, splits and statistics are judged by themselves."""
-    with pytest.raises(InputError, match=sentence):
-        arguments.plan_arguments(run(plan=plan))

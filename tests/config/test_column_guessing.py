@@ -29,13 +29,6 @@ def roles(inspect_schema, known=None):
             {"user": "bus", "lat": "lat", "lon": "lon", "time": "time", "value": "speed"},
         ),
         (
-            "VehicleID:t Latitude:n Longitude:n RecordedAt:t PM2.5:n",
-            {
-                "user": "VehicleID", "lat": "Latitude", "lon": "Longitude", "time": "RecordedAt",
-                "value": "PM2.5",
-            },
-        ),
-        (
             "id:t license_plate:t trip_delay:n speed:n observationDateTime:t location:t",
             {
                 "user": "license_plate", "value": "speed", "time": "observationDateTime",
@@ -48,14 +41,6 @@ def roles(inspect_schema, known=None):
         ),
         ("tailnum:t of:t cost:n seen:T", {"user": "tailnum", "value": "cost", "time": "seen"}),
         ("device:t ward:t reading:n", {"user": "device", "value": "reading", "labels": "ward"}),
-        (
-            "icao24:t callsign:t lat:n lon:n time:n groundspeed:n altitude:n",
-            {"user": "icao24", "lat": "lat", "lon": "lon", "time": "time", "value": "groundspeed"},
-        ),
-        (
-            "MMSI:n BaseDateTime:T LAT:n LON:n SOG:n COG:n",
-            {"user": "MMSI", "lat": "LAT", "lon": "LON", "time": "BaseDateTime", "value": "SOG"},
-        ),
         ("speed:b bus:T", {"time": "bus"}),
         ("foo:t bar:t", {}),
     ],

@@ -37,10 +37,6 @@ def test_options_are_repeated_once_for_each_column():
     ("stated", "read"),
     [
         (["a,b=2", "c.d=5%"], {"a,b": "2", "c.d": "5%"}),
-        (
-            ["a,b.mean=2", "a,b.variance=3", "c.d=1"],
-            {"a,b": {"mean": "2", "variance": "3"}, "c.d": "1"},
-        ),
         (["mean=2,variance=5%"], {"mean": "2", "variance": "5%"}),
         ({"a,b": {"mean": 2}, "c.d": 1}, {"a,b": {"mean": "2"}, "c.d": "1"}),
     ],
@@ -66,8 +62,7 @@ def test_targets_are_by_statistic_or_by_column(stated, read):
             {"a": {"sd": 2}, "b": 1},
             "in a, got 'sd'; set a target for",
         ),
-        (["a=2", "a.mean=3", "b=1"], "has two targets for a; use one"),
-        (["a.mean=2", "a=3", "b=1"], "has two targets for a; use one"),
+        (["a=2", "a=3", "b=1"], "states a twice; use one"),
         (["a=", "b=1"], "names a without a value"),
     ],
 )

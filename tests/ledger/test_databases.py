@@ -4,7 +4,6 @@ import os
 import sqlite3
 import stat
 import sys
-import time
 from fractions import Fraction
 from pathlib import Path
 
@@ -12,10 +11,10 @@ import pytest
 import sqlalchemy as sa
 
 import hexveil as hv
-from hexveil.ledger import databases, tables
-from hexveil.ledger.databases import MEMORY, connect, transaction
+from hexveil.ledger import databases
+from hexveil.ledger.databases import connect, transaction
 from hexveil.ledger.tables import datasets
-from ledger.books import publish, schema, spend
+from ledger.books import schema, spend
 
 THIRD = Fraction(1, 4)
 ROW = {"dataset": "d", "account": "a"}
@@ -37,16 +36,6 @@ def test_any_file_name_is_one(tmp_path, name):
     book(open_ledger(tmp_path / name))
     assert sorted(path.name for path in tmp_path.iterdir()) == [name, f"{name}.key"]
     assert open_ledger(str(tmp_path / name)).spent == THIRD
-
-
-def test_ledgers_of_one_process_stay_apart(tmp_path):
-    """What one file has booked is not in another, and a file that was replaced is read anew."""
-    first, second = open_ledger(tmp_path / "one"), open_ledger(tmp_path / "two")
-    book(first)
-    assert (first.spent, second.spent) == (THIRD, 0)
-    (tmp_path / "two").replace(tmp_path / "one")
-    (tmp_path / "two.key").replace(tmp_path / "one.key")
-    assert open_ledger(tmp_path / "one").spent == 0
 
 
 @pytest.mark.parametrize("mask", [0, 0o022, 0o077])
@@ -121,18 +110,6 @@ def test_another_programs_database_gets_no_table_of_ours(tmp_path, table, said):
     connection.close()
 
 
-def test_no_connection_stays_open(tmp_path):
-    """After any call the file is closed: nothing is left for the end of the program to close."""
-    path = tmp_path / "ledger.sqlite"
-    ledger = open_ledger(path)
-    publish(ledger, "a", {"x": THIRD})
-    with pytest.raises(hv.BudgetError):
-        spend(ledger, "b", {"x": 1})
-    held = [str(handle.resolve()) for handle in Path("/proc/self/fd").iterdir()]
-    assert held
-    assert not [name for name in held if name.startswith(str(path))]
-
-
 def test_a_corrupt_file_is_a_storage_error(tmp_path):
     """A ledger whose pages are damaged is one sentence, not a traceback of the database."""
     path = tmp_path / "ledger.sqlite"
@@ -168,7 +145,7 @@ def test_a_file_changed_behind_an_open_ledger_is_a_storage_error(tmp_path, chang
 
 def test_a_locked_file_is_a_storage_error(tmp_path, monkeypatch):
     """Where another program keeps the file locked, the wait ends in one sentence."""
-    monkeypatch.setenv(tables.VARIABLE, "0.1")
+    monkeypatch.setattr(databases, "ANSWER", 0.1)
     path = tmp_path / "ledger.sqlite"
     ledger = open_ledger(path)
     other = sqlite3.connect(path, isolation_level=None)
@@ -178,32 +155,6 @@ def test_a_locked_file_is_a_storage_error(tmp_path, monkeypatch):
     other.execute("ROLLBACK")
     other.close()
     assert book(ledger).cost == THIRD
-
-
-@pytest.mark.parametrize("wrapped", [False, True])
-def test_a_statement_that_is_refused_at_once_is_tried_again(wrapped):
-    """SQLite refuses one of two that change to WAL at once, without waiting for the other."""
-
-    def refusal(code):
-        error = sqlite3.OperationalError("refused")
-        error.sqlite_errorcode = code
-        return sa.exc.OperationalError("PRAGMA", None, error) if wrapped else error
-
-    def tries(answers, seconds):
-        given = iter(answers)
-
-        def statement():
-            if (answer := next(given)) is not None:
-                raise answer
-
-        databases._retry_while_busy(statement, time.monotonic() + seconds)
-        return list(given)
-
-    busy, other = refusal(sqlite3.SQLITE_BUSY_RECOVERY), refusal(sqlite3.SQLITE_FULL)
-    assert tries([busy, busy, None, "never asked"], seconds=60) == ["never asked"]
-    for answers, seconds in (([other, None], 60), ([busy, None], -1)):
-        with pytest.raises(type(busy)):
-            tries(answers, seconds)
 
 
 def test_an_error_of_the_database_leaves_nothing_and_frees_the_lock(place):
@@ -236,18 +187,6 @@ def test_every_commit_reaches_the_disk(tmp_path):
         other.close()
 
 
-def test_one_transaction_in_memory_waits_for_the_other(monkeypatch):
-    """Two at once would share a connection; the second waits, and says so when it waited long."""
-    monkeypatch.setenv(tables.VARIABLE, "0.1")
-    engine = connect(MEMORY)
-    with transaction(engine):
-        inner = transaction(engine)
-        with pytest.raises(hv.StorageError, match="cannot be used"):
-            inner.__enter__()
-    with transaction(engine) as connection:
-        assert connection.execute(sa.select(datasets)).all() == []
-
-
 @pytest.mark.parametrize("level", ["repeatable read", "serializable"])
 def test_a_server_with_a_stricter_level_is_asked_for_ours(postgres, level):
     """What a transaction reads dates from after the wait for the lock, whatever the default."""
@@ -263,7 +202,7 @@ def test_a_server_with_a_stricter_level_is_asked_for_ours(postgres, level):
 
 def test_a_transaction_on_a_server_holds_the_lock(postgres, monkeypatch):
     """A second writer waits, and its wait ends in one sentence; other tables may be there."""
-    monkeypatch.setenv(tables.VARIABLE, "2")
+    monkeypatch.setattr(databases, "ANSWER", 2.0)
     engine = connect(schema(postgres))
     with transaction(engine) as connection:
         connection.exec_driver_sql("CREATE TABLE photos (name text)")

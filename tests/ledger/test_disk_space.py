@@ -99,14 +99,6 @@ def test_a_stage_stops_before_its_draw_or_is_stored(booked, monkeypatch):
         assert seen == {"refused", "stored"}
 
 
-@pytest.mark.slow
-def test_without_room_a_draw_would_be_lost(booked, monkeypatch):
-    """The room is what prevents it: without, there are limits between the event and the result."""
-    monkeypatch.setattr(drawing, "reserve_space", lambda *_: None)
-    limits = range(8 * 4096, 4 * drawing.ENTRY_BYTES * MANY, drawing.ENTRY_BYTES * MANY // 8)
-    assert "lost" in {tried(booked, most, RESULTS["any"])[0] for most in limits}
-
-
 def test_what_has_no_room_is_said_and_costs_nothing_more(booked, monkeypatch):
     """The booking stands, nothing was drawn; with room the stage begins."""
     book = book_of(booked)
@@ -148,14 +140,3 @@ def test_the_room_is_held_until_the_store_and_leaves_nothing(tmp_path):
     assert is_closed(held)
     assert book._reserved_space == {}
     assert {file.name for file in tmp_path.iterdir()} <= {"ledger.sqlite", "ledger.sqlite.key"}
-
-
-def test_a_draw_that_may_not_begin_holds_no_room(tmp_path, monkeypatch):
-    """The file is closed when the event is refused."""
-    book, held, real = book_of(tmp_path), [], drawing.reserve_space
-    monkeypatch.setattr(
-        drawing, "reserve_space", lambda *given: held.append(real(*given)) or held[-1]
-    )
-    with pytest.raises(hv.InputError, match="is not in the ledger"):
-        book.begin_draw("r", "cells", 5)
-    assert [is_closed(one) for one in held] == [True]

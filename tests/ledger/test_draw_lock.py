@@ -58,30 +58,3 @@ def test_one_at_a_time_on_a_server(postgres, tmp_path, monkeypatch, impatient):
         (said,) = refused(book)
         assert "another process has been drawing" in said
     assert refused(book) == ["drew"]
-
-
-def test_a_connection_that_is_cut_while_it_waits_is_said(
-    postgres, tmp_path, monkeypatch, impatient
-):
-    """It is not taken for a wait that was too long."""
-    import sqlalchemy as sa  # noqa: PLC0415
-
-    from ledger.books import place_of  # noqa: PLC0415
-
-    book = place_of("server", tmp_path, monkeypatch, postgres).open()
-    monkeypatch.setattr(drawing, "MAX_WAIT", 60.0)
-    other = sa.create_engine(postgres.replace("postgresql:", "postgresql+psycopg:"))
-    said = []
-    with book.drawing():
-        thread = threading.Thread(target=lambda: said.extend(refused(book)))
-        thread.start()
-        waiting = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-        cut = 0
-        while not cut:
-            with other.begin() as session:
-                sql = f"SELECT count(pg_terminate_backend(pid)) FROM ({waiting}) AS w"
-                cut = session.exec_driver_sql(sql).scalar()
-        thread.join()
-    other.dispose()
-    assert "cannot be used" in said[0]
-    assert "drawing" not in said[0]

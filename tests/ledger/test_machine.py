@@ -194,6 +194,11 @@ class FileMachine(Machine):
     file = True
 
 
+def test_a_few_steps_in_any_order():
+    """A book in memory does what the model does, for some steps."""
+    run_state_machine_as_test(Machine, settings=examples(4, stateful_step_count=12))
+
+
 @pytest.mark.slow
 def test_any_order_of_steps_in_memory():
     """A book in memory does what the model does."""

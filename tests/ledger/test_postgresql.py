@@ -3,15 +3,13 @@
 import os
 import signal
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 
 import hexveil as hv
 from attack.crash_server import Server
-from hexveil.ledger import databases, ledger, tables
+from hexveil.ledger import databases, ledger
 from hexveil.ledger.databases import transaction
-from hexveil.ledger.tables import read_timeouts
 from hexveil.ledger.unit_losses import make_key
 from ledger.books import Place, publish, schema, spend
 
@@ -28,7 +26,7 @@ def own(postgres_programs):
 @pytest.fixture
 def place(own, tmp_path, monkeypatch):
     """Return where a ledger is whose server must answer in two seconds."""
-    monkeypatch.setenv(tables.VARIABLE, "2")
+    monkeypatch.setattr(databases, "ANSWER", 2.0)
     make_key(tmp_path / "holder.key")
     return Place(schema(own.address), key=f"{tmp_path}/holder.key")
 
@@ -102,31 +100,3 @@ def test_an_index_that_hides_a_request_is_noticed(place, monkeypatch):
         spend(book, "a", {"x": "0.25"})
     monkeypatch.undo()
     assert float(book.spent) == 0.25
-
-
-@pytest.mark.parametrize("said", ["soon", "0", "-1", "nan", "inf", "1e9"])
-def test_a_wait_that_is_none_is_refused(monkeypatch, said):
-    """Only seconds above 0, at most a day, are a wait."""
-    monkeypatch.setenv(tables.VARIABLE, said)
-    with pytest.raises(hv.InputError, match=f"{tables.VARIABLE} must be a number of seconds"):
-        read_timeouts()
-
-
-def test_only_silence_in_one_piece_ends_an_exchange(monkeypatch):
-    """Each answer begins the wait anew; what the exchange returns comes through."""
-    now = [0.0, 2.0, 4.0, 6.0, 10.0, 14.0, 14.1]
-    monkeypatch.setattr(databases, "time", Mock(monotonic=lambda: now.pop(0)))
-
-    def exchange():
-        return [(yield 1), (yield 2), (yield 3)]
-
-    limited = databases.with_silence_limit(exchange(), 4.0)
-    assert [next(limited), limited.send(0), limited.send("ready")] == [1, 2, 3]
-    with pytest.raises(StopIteration) as end:
-        limited.send(0)
-    assert end.value.value == [0, "ready", 0]
-    limited = databases.with_silence_limit(exchange(), 4.0)
-    next(limited)
-    limited.send(0)
-    with pytest.raises(TimeoutError, match="no answer in 4 s"):
-        limited.send(0)

@@ -7,7 +7,7 @@ import pytest
 import hexveil as hv
 from hexveil.accounting.gaussian_composition import calibrated_square
 from hexveil.cli.commands import ledger_command
-from hexveil.cli.output.formatting import text_of
+from hexveil.cli.formatting import text_of
 from hexveil.ledger import inspection
 from hexveil.ledger.databases import connect_existing
 from hexveil.ledger.promises import BudgetText, affordable_epsilon, shown_epsilon
@@ -52,12 +52,12 @@ def test_squares_add_up_and_are_shown_at_delta(tmp_path):
 def test_promises_are_not_mixed(tmp_path):
     """Each refusal says what the account holds, and what to do; nothing is booked."""
     book = book_of(tmp_path)
-    with pytest.raises(hv.InputError, match=r"opened with delta 0.000001.*Plan with this delta"):
+    with pytest.raises(hv.InputError, match=r"delta 0.000001, .*has no delta; .*Plan with"):
         reserve(book, "pure", 1, Fraction(0))
-    with pytest.raises(hv.InputError, match="plan with the delta of the account"):
+    with pytest.raises(hv.InputError, match="Plan with the delta of the account"):
         reserve(book, "other", 1, Fraction(1, 10**9))
     pure = book_of(tmp_path, dataset="buses", delta=None)
-    with pytest.raises(hv.InputError, match=r"promises pure privacy.*another account"):
+    with pytest.raises(hv.InputError, match=r"opened with no delta.*another account"):
         reserve(pure, "a", "0.5")
     assert (book.spent, pure.spent) == (0, 0)
     for dataset, delta in (("cars", "1e-9"), ("buses", "1e-6")):

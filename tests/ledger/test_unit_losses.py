@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
-from hexveil.ledger import Key, hash_losses, unit_losses
+from hexveil.ledger import Key, hash_losses
 from hexveil.ledger.unit_losses import (
     HASH_BYTES,
     MAX_PICO_EPSILON,
@@ -59,17 +59,6 @@ def test_each_unit_keeps_its_own_loss(losses):
                 for name, loss in losses.items() if loss}  # fmt: skip
     assert dict(zip(found.hashes, found.pico_epsilons.tolist(), strict=True)) == expected
     assert found.largest == max(expected.values(), default=0)
-
-
-def test_a_unit_that_comes_twice_loses_both():
-    """Two rows of one unit add up: more is booked, never less."""
-    losses = made([b"a", b"b", b"a"], parts=[1, 2, 3])
-    parts = dict(zip(losses.hashes, losses.pico_epsilons.tolist(), strict=True))
-    assert parts == {
-        oracle(b"a"): to_pico_epsilons(np.array([1.0]), Fraction(9))[0]
-        + to_pico_epsilons(np.array([3.0]), Fraction(9))[0],
-        oracle(b"b"): to_pico_epsilons(np.array([2.0]), Fraction(9))[0],
-    }
 
 
 @given(st.lists(reals, max_size=20), st.fractions(Fraction(1, 10**6), 60))
@@ -144,16 +133,6 @@ def test_a_new_key_is_the_owners_alone(tmp_path):
         make_key(tmp_path / "k")
     assert (tmp_path / "k").read_bytes() == content
     assert make_key(tmp_path / "other") != key
-
-
-def test_a_new_key_is_on_the_disk_before_a_book_pins_it(tmp_path, monkeypatch):
-    """File and folder are synced, so that a power cut leaves no book without its key."""
-    synced = []
-    monkeypatch.setattr(unit_losses.atomic_files, "fsync", synced.append)
-    make_key(tmp_path / "k")
-    file, folder = synced
-    assert file.name.startswith(".k.partial-")
-    assert folder == tmp_path
 
 
 @pytest.mark.parametrize("text", ["", "abc", "zz" * 32, "ab" * 8 + "\xe9", "ab" * 15, "ab" * 65])

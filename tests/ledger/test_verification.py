@@ -8,13 +8,8 @@ import pytest
 import sqlalchemy as sa
 
 import hexveil as hv
-from hexveil.ledger import soundness
 from hexveil.ledger.databases import transaction
-from hexveil.ledger.soundness import (
-    GENESIS_HASH,
-    HASHED_FIELDS,
-    chain_hash,
-)
+from hexveil.ledger.events import GENESIS_HASH, HASHED_FIELDS, canonical_json, chain_hash
 from hexveil.ledger.tables import events
 from hexveil.ledger.verification import verify
 from ledger.books import damage, draw, losses, publish, spend
@@ -41,9 +36,9 @@ def filled(place):
 def rechain(book):
     """Write the chain anew over what stands there, as who knows its rule can."""
     with transaction(book._engine) as connection:
-        last = soundness.GENESIS_HASH
+        last = GENESIS_HASH
         for row in connection.execute(sa.select(events).order_by(events.c.entry)).all():
-            last = soundness.chain_hash(last, row._asdict())
+            last = chain_hash(last, row._asdict())
             connection.execute(
                 sa.update(events).where(events.c.entry == row.entry).values(chain=last)
             )
@@ -77,41 +72,30 @@ def test_a_changed_result_is_never_returned(plain, sql):
 
 CHANGES = [
     ("UPDATE hexveil_events SET body = '{ }' WHERE entry = 9", "Entry 9 is not what was written"),
-    ("UPDATE hexveil_events SET body = ' {}' WHERE entry = 12", "Entry 12 is not what was written"),
-    ("UPDATE hexveil_events SET dataset = 'x' WHERE entry = 7", "Entry 7 is not what was written"),
     ("UPDATE hexveil_journal SET row = zeroblob(16) WHERE entry = 5", "The result of entry 6 is"),
     ("UPDATE hexveil_journal SET row = zeroblob(8) WHERE entry = 12", "The result of entry 12 is"),
     ("DELETE FROM hexveil_journal WHERE entry = 5", "The result of entry 6 is not what was stored"),
-    ("DELETE FROM hexveil_journal WHERE entry = 12", "The result of entry 12 is not what was"),
     ("UPDATE hexveil_journal SET entry = 4 WHERE entry = 5", "The result 4 belongs to no entry"),
     ("UPDATE hexveil_plans SET content = zeroblob(3) WHERE part = 0", "is not what was booked"),
-    ("DELETE FROM hexveil_plans", "is not what was booked"),
     ("UPDATE hexveil_events SET chain = 'ff' WHERE entry = 18", "Entry 18 is not what was written"),
     ("UPDATE hexveil_events SET units = NULL WHERE entry = 8", "Entry 8 is not what was written"),
     ("UPDATE hexveil_events SET at = '2020-01-01T00:00:00Z' WHERE entry = 5", "Entry 5 is dated"),
     ("UPDATE hexveil_events SET body = '{' WHERE entry = 4", "Entry 4 is damaged"),
-    ("UPDATE hexveil_events SET body = '[]' WHERE entry = 4", "Entry 4 is damaged"),
     ("DELETE FROM hexveil_events WHERE entry = 9", "Entry 9 is missing."),
-    ("DELETE FROM hexveil_events WHERE entry IN (1, 2)", "Entries 1 to 2 are missing."),
     ("UPDATE hexveil_events SET kind = 'gift' WHERE entry = 9", "of an unknown kind, 'gift'"),
     ("DELETE FROM hexveil_events WHERE entry >= 17", "The totals of 'trams' for ever are not"),
     ("DELETE FROM hexveil_events WHERE entry >= 17", "Balances of 'trams' for ever are not"),
     ("DELETE FROM hexveil_events WHERE entry >= 15", "The account 'trams' is not what the events"),
-    ("DELETE FROM hexveil_events WHERE entry >= 15", "The data set 'trams' does not spend from"),
     ("UPDATE hexveil_balances SET spent = 1 WHERE \"window\" = ''", "Balances of 'buses' for ever"),
     ("DELETE FROM hexveil_balances WHERE \"window\" <> ''", "Balances of 'buses' in 20"),
     ("UPDATE hexveil_totals SET largest = 0 WHERE account = 'buses' AND \"window\" <> ''",
      "The totals of 'buses' in 20"),
     ("UPDATE hexveil_totals SET units = 9 WHERE account = 'buses' AND \"window\" = ''",
      "The totals of 'buses' for ever"),
-    ("UPDATE hexveil_totals SET exhausted = 9 WHERE account = 'buses'", "The totals of 'buses' in"),
     ("UPDATE hexveil_totals SET largest = 0 WHERE period <> '*'", "The totals of 'trams' for ever"),
-    ("DELETE FROM hexveil_totals WHERE account = 'trams'", "The totals of 'trams' for ever"),
     ("UPDATE hexveil_accounts SET budget = '99' WHERE account = 'buses'", "The account 'buses' is"),
-    ("UPDATE hexveil_accounts SET key = 'x' WHERE account = 'buses'", "The account 'buses' is not"),
     ("DELETE FROM hexveil_accounts WHERE account = 'trams'", "The account 'trams' is not"),
     ("UPDATE hexveil_datasets SET account = 'trams'", "The data set 'buses' does not spend"),
-    ("INSERT INTO hexveil_datasets VALUES ('new', 'buses')", "The data set 'new' does not spend"),
 ]  # fmt: skip
 
 
@@ -122,14 +106,6 @@ def test_a_change_behind_the_ledgers_back_is_named(plain, sql, said):
     damage(book, sql)
     problems = book.verify().problems
     assert any(part in one for part in said.split("|") for one in problems), problems
-
-
-@pytest.mark.parametrize(("sql", "said"), CHANGES[-1:] + CHANGES[:1] + CHANGES[16:17])
-def test_damage_is_found_in_every_database(place, sql, said):
-    """What is found does not depend on the database."""
-    book = filled(place)
-    damage(book, sql)
-    assert any(part in one for part in said.split("|") for one in book.verify().problems)
 
 
 def test_a_new_order_is_found(plain):
@@ -183,7 +159,7 @@ def test_a_refund_is_found(plain):
         connection.execute(
             sa.update(events)
             .where(events.c.entry == 14)
-            .values(units=less, body=soundness.canonical_json(body))
+            .values(units=less, body=canonical_json(body))
         )
     rechain(book)
     found = book.verify().problems
@@ -202,35 +178,6 @@ def test_the_last_entry_removed_with_its_sums_needs_a_receipt(plain):
     again = book.verify()
     assert (again.head, again.problems) == (before.head, ())
     assert after.head != again.head
-
-
-def test_a_book_that_is_gone_is_a_storage_error(tmp_path):
-    """Where the database cannot be read there is no verdict."""
-    from ledger.books import Place  # noqa: PLC0415  one place of its own
-
-    book = Place(f"{tmp_path}/ledger.sqlite").open()
-    (tmp_path / "ledger.sqlite").unlink()
-    with pytest.raises(hv.StorageError, match=r"ledger\.sqlite is gone"):
-        book.verify()
-
-
-def test_a_damaged_index_is_named(tmp_path):
-    """SQLite's own check finds an index that lacks what its table has; the chain alone does not."""
-    book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=1)
-    publish(book, "r", {"a": "0.5"})
-    with sqlite3.connect(tmp_path / "ledger.sqlite") as connection:
-        (root,) = connection.execute(
-            "SELECT rootpage FROM sqlite_schema WHERE name = 'hexveil_events_of_request'"
-        ).fetchone()
-        (size,) = connection.execute("PRAGMA page_size").fetchone()
-    connection.close()
-    content = bytearray((tmp_path / "ledger.sqlite").read_bytes())
-    # The number of cells on the index's page, one less: its last entry is gone.
-    content[(root - 1) * size + 4] -= 1
-    (tmp_path / "ledger.sqlite").write_bytes(content)
-    problems = book.verify().problems
-    assert all(one.startswith("The file is damaged: ") for one in problems)
-    assert any("hexveil_events_of_request" in one for one in problems)
 
 
 @pytest.mark.parametrize(
@@ -260,3 +207,30 @@ def test_a_link_is_sha256_of_the_hash_before_and_the_event():
     said = event | {"units": hashlib.sha256(b"\0").hexdigest()}
     text = GENESIS_HASH + "\n" + json.dumps(said, sort_keys=True, separators=(",", ":"))
     assert chain_hash(GENESIS_HASH, event) == hashlib.sha256(text.encode()).hexdigest()
+
+
+# ---- stages: once each, each result its own ----
+
+
+@pytest.mark.parametrize(
+    ("entry", "changes", "said"),
+    [
+        (7, {"stage": "interval"}, "Entry 7 draws a stage a second time under one booking."),
+        *((8, changes, "Entry 8 ") for changes in ({"row": 5}, {"row": None}, {"stage": "centre"})),
+        *((7, {"entries": size}, "The result of entry ") for size in (-1, "many", None, [2])),
+    ],
+)
+def test_a_stage_of_another_draw_is_found(plain, entry, changes, said):
+    """Two draws of one stage show more than was paid for; a result belongs to the draw before."""
+    book = plain.open()
+    spend(book, "r", {"a": "0.5"})
+    for stage in ("interval", "cells"):  # entries 5 to 8
+        draw(book, "r", (1, 2), stage)
+    assert book.verify().problems == ()
+    with transaction(book._engine) as connection:
+        place = events.c.entry == entry
+        body = json.loads(connection.execute(sa.select(events.c.body).where(place)).scalar())
+        changed = canonical_json(body | changes)
+        connection.execute(sa.update(events).where(place).values(body=changed))
+    rechain(book)
+    assert [one for one in book.verify().problems if one.startswith(said)]

@@ -22,7 +22,6 @@ from examples import examples
 from hexveil import Occupancy
 from hexveil.accounting import moves as accountant
 from hexveil.accounting import promise
-from hexveil.accounting.error_model import gaussian_noise_floor
 from hexveil.accounting.gaussian_composition import (
     calibrated_square,
     square_epsilon,
@@ -37,8 +36,6 @@ from hexveil.mechanisms.looks.clipped_mean import CELLS
 from hexveil.mechanisms.looks.pooled_means import HISTOGRAM
 from hexveil.mechanisms.looks.user_weights import (
     UserMeanPrior,
-    WeightProblem,
-    find_user_weights,
 )
 from hexveil.mechanisms.sensitivity_report import (
     GaussianNoise,
@@ -57,7 +54,6 @@ from hexveil.planning.optimizers.calibration import ErrorTargets
 from hexveil.planning.optimizers.mean_error import (
     ObjectiveWeights,
     cell_errors,
-    error_and_slope,
     minimize_mean_error,
     weighted_errors,
 )
@@ -137,45 +133,6 @@ def test_no_grid_of_rates_betters_the_search(rows, square, statistic):
     error, best, excess = errors_and_excess(occupancy, weights_of(statistic), square, rates)
     assert error <= best * 1.002
     assert excess <= 1 + 1e-9
-
-
-@examples(20)
-@given(counts, st.integers(0, 2**32 - 1))
-def test_slopes_are_those_of_the_values(rows, seed):
-    """Slopes of both objectives agree with differences, away from where a factor reaches 1."""
-    occupancy = Occupancy.from_dense(rows)
-    logs = np.random.default_rng(seed).normal(0, 1, 4)
-    bounded = ClippingProblem(occupancy, law=GAUSSIAN)
-    weighted = WeightProblem(occupancy, 0.8, PRIOR, GAUSSIAN)
-    rates = np.exp(logs).reshape(2, 2)
-    everybody = np.ones(occupancy.n_users)
-    norms = np.sqrt(bounded.losses(InverseScales(*rates), everybody) / 0.8)
-    near = norms, weighted.norms(rates[0])
-    if min(np.abs(np.log(one)).min() for one in near) < 1e-3:
-        return
-
-    def of_bounds(at):
-        rate = np.exp(at).reshape(2, 2)
-        weights = weights_of("both")
-        error, slope = error_and_slope(bounded, weights, 0.8, InverseScales(*rate))
-        return error, (slope * rate).ravel()
-
-    for value, at in ((of_bounds, logs), (weighted.value, logs[:2])):
-        _, slope = value(at)
-        for g in range(at.size):
-            step = 1e-6 * (np.arange(at.size) == g)
-            up, down = (value(at + sign * step)[0] for sign in (1, -1))
-            assert slope[g] == pytest.approx((up - down) / 2e-6, rel=1e-3, abs=1e-5)
-
-
-@pytest.mark.parametrize(("users", "cells"), [(50, 2), (10, 7)])
-def test_users_alike_have_the_noise_of_the_root(users, cells):
-    """Where all are alike noise is √k / (n √M): the floor, which nothing unclipped goes below."""
-    occupancy, square = Occupancy.from_dense([[2] * cells] * users), 0.05
-    noise = find_user_weights(occupancy, square, PRIOR, law=GAUSSIAN).noise
-    assert np.allclose(noise, math.sqrt(cells / square) / users, rtol=1e-4)
-    floor = gaussian_noise_floor(1.0, cells, users, square)
-    assert floor == pytest.approx(GAUSSIAN.mean_absolute * noise[0], rel=1e-4)
 
 
 @pytest.mark.parametrize("rows", [HARD[0], [[2, 3], [2, 1], [3, 2]]])

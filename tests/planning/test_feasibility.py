@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import hexveil as hv
 from examples import examples
 from fleets import GRID, fleet, recount
-from hexveil.cli.output.grid_text import common_rows
+from hexveil.cli.grid_text import common_rows
 from hexveil.mechanisms.looks.range_search import ErrorPrediction
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice

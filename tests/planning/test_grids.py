@@ -5,11 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import hexveil as hv
-from examples import examples
 from fleets import GRID, fleet, recount
 from hexveil.base import hexagons
 from hexveil.model.cells import CellTable
@@ -20,45 +17,8 @@ from hexveil.planning.feasibility.grids import (
     KeptCounts,
     counted,
     label_levels,
-    merged,
     with_min_users,
 )
-
-
-def sums(rows, min_users=1):
-    """Return public facts of (route, hour, user, n), with a column of labels for each."""
-    route, hour, user, n = zip(*rows, strict=True)
-    table = pa.table({"route": route, "hour": hour, "user": user, "n": n, "sum": [0.0] * len(rows)})
-    cells = hv.Labels("route", "hour")
-    return hv.from_sums(table, bounds=(0, 10), cells=cells, min_users=min_users).public
-
-
-ROWS = st.lists(
-    st.tuples(
-        st.sampled_from("aäb"), st.sampled_from(["7", "8", "10"]), st.sampled_from("uvwx"),
-        st.integers(1, 5),
-    ),
-    min_size=1, max_size=12,
-)  # fmt: skip
-
-
-@examples(20)
-@given(ROWS, st.sampled_from([("route",), ("hour",), ("route", "hour")]))
-def test_merged_cells_are_counted_as_by_hand(rows, columns):
-    """Users and records of each label of a level are those that a plain loop counts."""
-    facts = merged(sums(rows), hv.Labels(*columns))
-    by_hand = {}
-    for route, hour, user, n in rows:
-        label = tuple({"route": route, "hour": hour}[name] for name in columns)
-        of_cell = by_hand.setdefault(label, {})
-        of_cell[user] = of_cell.get(user, 0) + n
-    names = list(zip(*(facts.cells.labels[name] for name in columns), strict=True))
-    assert names == sorted(by_hand, key=lambda label: [one.encode() for one in label])
-    occupancy = facts.occupancy
-    assert occupancy.users_per_cell.tolist() == [len(by_hand[name]) for name in names]
-    for cell, name in enumerate(names):
-        counts = occupancy.n[occupancy.cell == cell]
-        assert sorted(counts.tolist()) == sorted(by_hand[name].values())
 
 
 def test_levels_are_every_choice_of_columns():
@@ -71,27 +31,31 @@ def test_levels_are_every_choice_of_columns():
     assert {len(one.columns) for one in many[:10]} == {9, 8}
 
 
+def summed(*columns):
+    """Return public facts of sums by labels, of 30 users in one cell."""
+    table = {name: ["x"] * 30 for name in columns} | {"user": list(map(str, range(30)))}
+    table = pa.table(table | {"n": np.full(30, 2), "sum": np.zeros(30)})
+    return hv.from_sums(table, bounds=(0, 10), cells=hv.Labels(*columns)).public
+
+
 def test_grids_of_another_kind_are_refused():
-    """Labels have some of their own columns, hexagons resolutions, counted from places."""
-    facts, places = sums([("a", "7", "u", 1)]), fleet(5, recount=recount)
+    """Labels have some of their own columns, hexagons resolutions, both counted from records."""
+    labels = replace(summed("route", "hour"), recount=recount)
     for source, grid, said in (
-        (facts, hv.Labels("stop"), "are some of the labels route, hour"),
-        (facts, GRID, "are some of the labels route, hour"),
-        (places, hv.Labels("route"), "are hexagons, hv.Cells"),
+        (labels, hv.Labels("stop"), "are some of the labels route, hour"),
+        (labels, GRID, "are some of the labels route, hour"),
+        (fleet(5, recount=recount), hv.Labels("route"), "are hexagons, hv.Cells"),
         (fleet(5), GRID, "records with places"),
+        (summed("route", "hour"), hv.Labels("hour"), "records with places or labels"),
     ):
         with pytest.raises(hv.InputError, match=said):
             hv.capacity(source, epsilon=1, grids=[grid])
-    hour = hv.capacity(facts, epsilon=1, grids=[hv.Labels("hour")])
-    assert [one.labels for one in hour.offers] == [("hour",)]
 
 
-def test_labels_of_one_column_have_themselves():
-    """One column leaves one level; nothing else is compared."""
-    table = pa.table({"cell": ["x"] * 30, "user": list(map(str, range(30))), "n": np.full(30, 2),
-                      "sum": np.zeros(30)})  # fmt: skip
-    found = hv.capacity(hv.from_sums(table, bounds=(0, 10)), epsilon=1)
-    assert [one.labels for one in found.offers] == [("cell",)]
+def test_sums_made_elsewhere_have_their_own_cells_alone():
+    """There are no records to count; one cell is no map."""
+    found = hv.capacity(summed("route", "hour"), epsilon=1)
+    assert [one.labels for one in found.offers] == [("route", "hour")]
     assert found.proposed is None
     assert found.sentence == "no grid tried leaves a map of three cells, or of three hexagons."
 

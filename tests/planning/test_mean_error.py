@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from examples import examples
+from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
 from hexveil.planning.optimizers.mean_error import ObjectiveWeights, error_and_slope
 from hexveil.planning.optimizers.mean_error_bound import (
     mean_error_lower_bound,
@@ -94,10 +95,15 @@ def test_any_multipliers_give_a_bound(dense):
 
 
 @examples(60)
-@given(occupancies(), st.floats(0.1, 20), st.integers(0, 2**32 - 1))
-def test_slope_is_that_of_the_error(occupancy, loss, seed):
+@given(
+    occupancies(),
+    st.floats(0.1, 20),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([LAPLACE, GAUSSIAN]),
+)
+def test_slope_is_that_of_the_error(occupancy, loss, seed, law):
     """The slope that the search follows agrees with differences of the error."""
-    problem, draw = ClippingProblem(occupancy), np.random.default_rng(seed)
+    problem, draw = ClippingProblem(occupancy, law=law), np.random.default_rng(seed)
     cells = occupancy.n_cells
     weights = ObjectiveWeights(np.full(cells, 1.0), np.full(cells, 4.0))
     rates = np.exp(draw.normal(1, 1, 2 * cells))

@@ -9,6 +9,8 @@ from hypothesis import example, given
 
 from examples import examples
 from hexveil import Occupancy
+from hexveil.accounting.error_model import gaussian_noise_floor
+from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
 from hexveil.mechanisms.looks.user_weights import (
     UserMeanPrior,
     WeightProblem,
@@ -65,10 +67,10 @@ def test_weights_sum_to_one_and_nobody_loses_more(occupancy, loss):
 
 
 @examples(30)
-@given(fleets(), st.integers(0, 2**32 - 1))
-def test_the_slope_is_that_of_the_value(occupancy, seed):
+@given(fleets(), st.integers(0, 2**32 - 1), st.sampled_from([LAPLACE, GAUSSIAN]))
+def test_the_slope_is_that_of_the_value(occupancy, seed, law):
     """The slope agrees with differences of the value, away from where a factor reaches 1."""
-    problem = WeightProblem(occupancy, 1.0, PRIOR)
+    problem = WeightProblem(occupancy, 1.0, PRIOR, law)
     logs = np.random.default_rng(seed).normal(0, 2, occupancy.n_cells)
     at = problem.norms(np.exp(logs))
     if np.abs(np.log(np.maximum(at, 1e-300))).min() < 1e-3:
@@ -81,11 +83,15 @@ def test_the_slope_is_that_of_the_value(occupancy, seed):
         assert slope[g] == pytest.approx((up - down) / 2e-6, rel=1e-3, abs=1e-5)
 
 
+@pytest.mark.parametrize("law", [LAPLACE, GAUSSIAN])
 @pytest.mark.parametrize(("users", "cells", "loss"), [(50, 2, 1.0), (10, 7, 0.5), (3, 1, 4.0)])
-def test_users_alike_reach_the_counting_bound(users, cells, loss):
-    """Where all are alike no plan has less noise than G / (loss L), and this one has no more."""
-    made = find_user_weights(Occupancy.from_dense([[2] * cells] * users), loss, PRIOR)
-    assert np.allclose(made.noise, cells / (loss * users), rtol=1e-4)
+def test_users_alike_reach_the_counting_bound(users, cells, loss, law):
+    """Where all are alike no plan has less noise than G / (loss L), or √(G / loss) / L."""
+    made = find_user_weights(Occupancy.from_dense([[2] * cells] * users), loss, PRIOR, law=law)
+    assert np.allclose(made.noise, (cells / loss) ** (1 / law.power) / users, rtol=1e-4)
+    if law is GAUSSIAN:
+        floor = gaussian_noise_floor(1.0, cells, users, loss)
+        assert floor == pytest.approx(law.mean_absolute * made.noise[0], rel=1e-4)
     assert np.allclose(parts(made), 1 / users)
 
 

@@ -21,7 +21,7 @@ from hexveil.mechanisms.contract import DONE, NoisyTotals
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning import codec, comparison, saved_plans
 from hexveil.planning.comparison import Comparison, ComparisonRow
-from hexveil.planning.component import PlanComponent, public_json
+from hexveil.planning.component import PlanComponent
 from hexveil.publishing import part_kinds
 from hexveil.publishing.estimates.table import described_table, name_counted_cells
 from hexveil.publishing.kinds import moment_checks, value_manifest
@@ -159,11 +159,7 @@ class TotalPart(PlanComponent):
         """Return the same request at another ε."""
         return type(self)(self.facts, Fraction(epsilon), self.edition)
 
-    def to_json(self):
-        """Return the figures."""
-        return public_json(self)
-
-    column_json = to_json
+    to_json = PlanComponent.column_json
 
 
 def publish_totals(component, facts, _stages, outputs, *_):

@@ -1,5 +1,7 @@
 """What two engines must agree on, and how it is asked of both."""
 
+import pyarrow as pa
+
 from hexveil.base.errors import HexveilError
 
 PANDAS = "ignore:PySpark does not yet fully support pandas:FutureWarning"
@@ -54,9 +56,11 @@ def agree(read, source, spark, frame=None, **arguments):
     Parameters
     ----------
     frame : DataFrame, optional
-        The same records, for Spark.
+        The same records, for Spark; of a table in memory one is made.
     """
     one = outcome(read, source, **arguments)
+    if frame is None and isinstance(source, pa.Table):
+        frame = spark.createDataFrame(source)
     other = outcome(read, source if frame is None else frame, engine=spark, **arguments)
     if frame is not None and isinstance(other, dict):
         assert other["identity"]["source"] == "Spark DataFrame"

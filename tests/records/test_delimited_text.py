@@ -300,6 +300,9 @@ def test_other_encodings_are_declared(tmp_path, encoding):
     (tmp_path / "utf8.csv").write_text("\n".join(["user,speed,ward", *lines]), "utf-8")
     declared = RecordFormat(encoding=encoding)
     assert of_units(path, format=declared) == of_units(tmp_path / "utf8.csv")
+    if encoding == "windows-1252":
+        path.write_bytes(path.read_bytes() + b"\n\x81,1,x")
+        assert of_units(path, format=declared) == of_units(tmp_path / "utf8.csv")
     header = "user,speed,wärd\n".encode(encoding)
     path.write_bytes(header + "a,1,x\n".encode(encoding) * 9)
     with pytest.raises(InputError, match='add encoding = "latin-1"'):

@@ -9,7 +9,6 @@ any single command, and load no library of one.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import traceback
@@ -28,23 +27,17 @@ from hexveil.cli import declarations
 from hexveil.cli.endings import CODE as INTERRUPTED
 from hexveil.cli.endings import STOPPED, UNEXPECTED, Failure, remedy
 from hexveil.cli.options import Declaration, command_of
-from hexveil.config.fields import FIELDS, field_name, option
+from hexveil.config.fields import FIELDS, field_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from hexveil.cli.output.formatting import Row
+    from hexveil.cli.formatting import Row
 
 
 # The parser is the library's own copy or the one it depends on; its error type is reached
 # through a name that both export.
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
-
-
-class InstalledCommand(NamedTuple):
-    """A command of another package: an entry point of the distribution names its declaration."""
-
-    purpose: str
 
 
 class CommandGroup(NamedTuple):
@@ -81,7 +74,9 @@ class CommandGroup(NamedTuple):
         return app
 
 
-AnyCommand: TypeAlias = "type[Declaration] | InstalledCommand | CommandGroup"
+AnyCommand: TypeAlias = "type[Declaration] | str | CommandGroup"
+"""A declaration, a group, or the purpose of another package's command: an entry point names its
+declaration."""
 
 
 def _show_help(context: typer.Context) -> None:
@@ -91,16 +86,16 @@ def _show_help(context: typer.Context) -> None:
 
 def purpose_of(command: AnyCommand) -> str:
     """Return the purpose of a command: the first line of its documentation."""
-    if isinstance(command, (InstalledCommand, CommandGroup)):
+    if isinstance(command, CommandGroup):
         return command.purpose
-    return (command.__doc__ or "").split("\n")[0]
+    return command if isinstance(command, str) else (command.__doc__ or "").split("\n")[0]
 
 
 def _built(name: str, command: AnyCommand) -> TyperCommand | TyperGroup:
     """Build a command, or a group."""
     if isinstance(command, CommandGroup):
         return cast("TyperGroup", typer.main.get_command(command.to_typer(name)))
-    if isinstance(command, InstalledCommand):
+    if isinstance(command, str):
         (point,) = entry_points(group="hexveil.commands", name=name)
         # By entry point: this package imports nothing of research.
         command = cast("type[Declaration]", import_module(point.module).DECLARED)
@@ -174,7 +169,6 @@ LEDGER = CommandGroup(
             "verify": declarations.LedgerVerifyOptions,
             "resolve": declarations.LedgerResolveOptions,
             "keygen": declarations.LedgerKeygenOptions,
-            "export": declarations.LedgerExportOptions,
         }
     },
 )
@@ -196,7 +190,7 @@ PANELS: dict[str, dict[str, AnyCommand]] = {
     },
     "Study": {
         "evaluate": declarations.EvaluateOptions,
-        "reproduce": InstalledCommand("Reproduce the papers' figures and claims."),
+        "reproduce": "Reproduce the papers' figures and claims.",
         "simulate": declarations.SimulateOptions,
     },
     "Ledger": {"ledger": LEDGER},
@@ -219,8 +213,7 @@ def _top(
         typer.Option("--version", help="Show the version.", callback=_version, is_eager=True),
     ] = False,
 ) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+    _show_help(context)
 
 
 app = CommandGroup(
@@ -260,7 +253,7 @@ def help(options: declarations.HelpOptions) -> None:  # noqa: A001  the command'
     """Print the help of a command, or the fields of a run file."""
     topic = options.topic or []
     if topic[:1] == ["fields"]:
-        _show_fields(topic[1:], as_json=options.as_json)
+        _show_fields(topic[1:])
         return
     page = help_page([*topic, "--help"])
     if page is None:
@@ -268,7 +261,7 @@ def help(options: declarations.HelpOptions) -> None:  # noqa: A001  the command'
     typer.echo(page)
 
 
-def _show_fields(sections: list[str], *, as_json: bool) -> None:
+def _show_fields(sections: list[str]) -> None:
     """Print the fields of all sections, or of some."""
     names = list(dict.fromkeys(section for section, _ in FIELDS))
     for section in sections:
@@ -277,19 +270,7 @@ def _show_fields(sections: list[str], *, as_json: bool) -> None:
                 f"there is no section {section!r}; a run file has {', '.join(filter(None, names))}."
             )
     fields = {key: field for key, field in FIELDS.items() if not sections or key[0] in sections}
-    if as_json:
-        content = {
-            field_name(*key): {
-                "option": option(*key),
-                "shape": field.shape,
-                "description": field.description,
-                "default": field.default,
-            }
-            for key, field in fields.items()
-        }
-        typer.echo(json.dumps(content, indent=2))
-        return
-    from hexveil.cli.output.formatting import text_of  # noqa: PLC0415  loads a moment
+    from hexveil.cli.formatting import text_of  # noqa: PLC0415  loads a moment
 
     rows: list[Row] = []
     for section in dict.fromkeys(section for section, _ in fields):

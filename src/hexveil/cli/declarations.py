@@ -49,29 +49,19 @@ class InspectOptions(RunDeclaration):
     propose: Path | None = None
     choice: str | None = None
     check_values: bool = False
-    from_records: bool = False
 
 
 class PlanOptions(RunDeclaration):
-    """Show price and expected error of a release; nothing is spent.
-
-    With --from and --to: which days pass, and a grid for all of them.
-    """
+    """Show the cost and expected error of a release; nothing is spent."""
 
     example = "hexveil plan buses.toml --resolution 5 --epsilon 3"
 
     compare: bool = False
-    grids: bool | None = None
-    curve: Path | None = None
     save: Path | None = None
-    first_day: str | None = None
-    last_day: str | None = None
-    days: int | None = None
-    day_error: float | None = None
 
 
 class ReleaseOptions(RunDeclaration):
-    """Publish a map: book the price, draw the noise once, write the folder."""
+    """Publish a map: book the cost, draw noise once, write the folder."""
 
     example = "hexveil release buses.toml --out map"
 
@@ -116,7 +106,7 @@ class VerifyOptions(Declaration):
     folder is unchanged, 2 if not. Needs no ledger and no records.
     """
 
-    home = "hexveil.cli.commands.check_command"
+    home = "hexveil.cli.commands.folder_command"
     example = "hexveil verify map"
 
     folder: Path
@@ -130,7 +120,7 @@ class DossierOptions(Declaration):
     It draws no legal conclusion.
     """
 
-    home = "hexveil.cli.commands.check_command"
+    home = "hexveil.cli.commands.folder_command"
     example = "hexveil dossier map --out dossier.md"
 
     folder: Path
@@ -140,7 +130,7 @@ class DossierOptions(Declaration):
 class CoarserOptions(Declaration):
     """Options of a coarser grid, and of the folder and the page of derived numbers."""
 
-    home = "hexveil.cli.commands.derived_command"
+    home = "hexveil.cli.commands.folder_command"
 
     out: Path | None = None
     context: Path | None = None
@@ -154,7 +144,7 @@ class CoarserOptions(Declaration):
 
 
 class CompareOptions(CoarserOptions):
-    """Compare two release folders cell by cell; nothing is spent.
+    """Compare two release folders, hexagon by hexagon; nothing is spent.
 
     Noisy numbers suffice: neither records nor a ledger are needed. With --resolution, --timeslot,
     --columns or --one-cell both are rolled up first.
@@ -177,7 +167,7 @@ class KindOfDay(StrEnum):
 
 
 class RollUpOptions(CoarserOptions):
-    """Average a release over coarser cells, or an archive over days; nothing is spent.
+    """Average a release over larger hexagons, or an archive over days; nothing is spent.
 
     Noisy numbers suffice: neither records nor a ledger are needed. Cells are weighted by their
     public counts of records; under private presence by noisy weights, and numbers of units add up.
@@ -338,12 +328,3 @@ class LedgerKeygenOptions(Declaration):
     example = "hexveil ledger keygen signing.pem"
 
     file: Path
-
-
-class LedgerExportOptions(LedgerDeclaration):
-    """Write every event to a file, without the losses of single units."""
-
-    example = "hexveil ledger export ledger.sqlite events.csv"
-
-    file: Path
-    numbers: bool = False

@@ -16,10 +16,8 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import shutil
 import signal
 import sys
-import textwrap
 import threading
 import time
 from contextlib import contextmanager
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
-_MAX_WIDTH = 100
 UNEXPECTED = (
     "an unexpected {} stopped the work; its text is hidden because it could contain values. "
     "HEXVEIL_DEBUG=1 shows it to you alone; SECURITY.md explains how to report it."
@@ -66,7 +63,7 @@ class Failure:
             text = json.dumps({"error": asdict(self)}, ensure_ascii=False)
         else:
             # On one line, although a name that is quoted may have line breaks.
-            text = _fitted("hexveil: " + " ".join(self.message.split()))
+            text = f"hexveil: {' '.join(self.message.split())}"
         print(text, file=sys.stderr)  # noqa: T201  the one place
 
 
@@ -84,14 +81,6 @@ def remedy(message: str) -> str:
         if mark in message:
             return message.rpartition(mark)[2]
     return ""
-
-
-def _fitted(text: str) -> str:
-    """Return a line as it is, or wrapped where it is shown on a terminal."""
-    if not sys.stderr.isatty():
-        return text
-    columns = min(shutil.get_terminal_size((_MAX_WIDTH, 24)).columns, _MAX_WIDTH)
-    return textwrap.fill(text, columns, break_long_words=False, break_on_hyphens=False)
 
 
 CODE = 130

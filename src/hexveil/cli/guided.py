@@ -1,4 +1,4 @@
-"""From records to a run that can be released: what `hexveil map` and `hexveil studio` share.
+"""From records to a run that can be released, for `hexveil map` and `hexveil studio`.
 
 Names and types of columns are looked at, and who reported where and when; never a value. Under
 private presence a run follows from declarations alone. Nothing is
@@ -18,8 +18,7 @@ import numpy as np
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError
 from hexveil.base.hexagons import across
-from hexveil.cli import planned_release, shared_steps
-from hexveil.cli.output import formatting, grid_text
+from hexveil.cli import formatting, grid_text, planned_release, shared_steps
 from hexveil.cli.questions import DECLARATIONS, QUESTIONS
 from hexveil.config import Run, arguments, load
 from hexveil.config.fields import option
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.base.arrays import Floats
-    from hexveil.cli.output.grid_text import Changes
+    from hexveil.cli.grid_text import Changes
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.feasibility.grid_assessment import GridAssessment
     from hexveil.planning.moment_component import MomentComponent
@@ -89,7 +88,7 @@ def drafted(run: Run, look: SourceSchema) -> Run:
 
 
 def check_columns(run: Run) -> None:
-    """Refuse records of which a needed column is not recognised."""
+    """Refuse records if a needed column is not recognised."""
     missing = [role for role in ("user", "value") if getattr(run.columns, role) is None]
     if not (arguments.has_places(run) or run.cells.explicit_fields().keys() & {"labels"}):
         missing.append("location")
@@ -101,7 +100,7 @@ def check_columns(run: Run) -> None:
 
 
 def recognised(run: Run) -> dict[str, str]:
-    """Return the columns that were recognised, by what they are in words."""
+    """Return the columns that were recognised, by their roles in words."""
     columns = run.columns.explicit_fields()
     columns_by_word = {word: columns[role] for role, word in ROLES.items() if role in columns}
     columns_by_word["place"] = (
@@ -119,7 +118,7 @@ def recognised(run: Run) -> dict[str, str]:
 
 @dataclass(frozen=True, eq=False)
 class Offer:
-    """A grid that is proposed, and what to expect of it.
+    """A grid that is proposed, and its expected errors.
 
     Attributes
     ----------
@@ -262,7 +261,7 @@ def saved(run: Run, file: Path) -> Run:
 
 
 def price_words(run: Run) -> str:
-    """Return what a release costs, as the end of a sentence."""
+    """Return the cost of a release, as the end of a sentence."""
     epsilon = str(run.plan.epsilon)
     of_budget = f" of a budget of {run.ledger.budget}" if run.ledger.budget else ""
     return (

@@ -1,4 +1,4 @@
-"""A planned release, under either privacy model: price, text, files, and how it is published.
+"""A planned release, under either privacy model: cost, text, files, and how it is published.
 
 Where presence is public a plan follows from the occupancy of the records, which are read first.
 Where it is private, a plan follows from declarations: so does what is printed on stdout, and the
@@ -10,7 +10,6 @@ the holder's terminal alone, each line marked PRIVATE.
 from __future__ import annotations
 
 import sys
-from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -20,8 +19,8 @@ import typer
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import DRAWS, ESTIMATES, PLANNING, RELEASING, WRITING
 from hexveil.cli import receipts, shared_steps
-from hexveil.cli.output.plan_text import map_rows
-from hexveil.cli.output.price_text import price_rows
+from hexveil.cli.plan_text import map_rows
+from hexveil.cli.price_text import price_rows
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
 from hexveil.model.cells import Cells
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from hexveil.cli.output.formatting import Row
+    from hexveil.cli.formatting import Row
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.publishing import Release
@@ -141,7 +140,7 @@ class PlannedRelease:
         return replace(self, plan=used), replayed
 
     def publish(self, account: Account, book: Ledger | None) -> tuple[Release, Ledger]:
-        """Book the price, then draw the noise; a repeated request costs nothing."""
+        """Book the privacy cost, then draw the noise; a repeated request costs nothing."""
         if self.dataset is None:
             return self._publish_declared(account, book)
         book = book or Ledger(**account)
@@ -159,11 +158,10 @@ class PlannedRelease:
         stored = None if book is None else replay_presence(self.plan, book)
         if book is not None and stored is not None:
             return stored, book
-        # Closed after it: what Spark keeps of one day is not there for the next.
-        with closing(read_private_records(self.run)) as dataset:
-            book = book or Ledger(**account)
-            with show_progress(RELEASING, ESTIMATES, DRAWS):
-                return publish_numbers(dataset, self.plan, ledger=book, accept_noise=True), book
+        dataset = read_private_records(self.run)
+        book = book or Ledger(**account)
+        with show_progress(RELEASING, ESTIMATES, DRAWS):
+            return publish_numbers(dataset, self.plan, ledger=book, accept_noise=True), book
 
     def open_cells(self, published: Release) -> dict[str, int]:
         """Return the number of open cells by value column, "" for a single one, if some are not."""
@@ -214,7 +212,7 @@ def plan_release(
 
 
 def _judge_in_series(plan: Plan, facts: Any, earlier: int, warning: str) -> str | None:  # noqa: ANN401  of the plan
-    """Return the warning about a day of an archive, whose estimates remember earlier days.
+    """Return the warning about a day of an archive: its estimates remember earlier days.
 
     None if these are expected to make up for the noise; else with the day from which they do.
     """

@@ -9,15 +9,13 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from datetime import date
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_bounds, to_positive_fraction
-from hexveil.cli import receipts
-from hexveil.cli.output import formatting
+from hexveil.cli import formatting, receipts
 from hexveil.config import Run, arguments
 from hexveil.config.field_types import read_value
 from hexveil.config.fields import FIELDS
@@ -25,6 +23,7 @@ from hexveil.config.run_file import Key
 from hexveil.model.areas import area_of
 from hexveil.model.cells import zone
 from hexveil.model.public_metadata import Unit
+from hexveil.records.select import Select
 from hexveil.records.sources.vocabulary import words
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ DECLARATIONS = (
         "First and last day, such as 2026-11-01, 2026-11-30",
         "Records of these days count. They are declared, because it is private who was there when.",
         lambda _: None,
-        lambda answer: _refuse_no_dates(answer.split(",")),
+        lambda answer: _check_days(answer.split(",")),
     ),
 )
 """Questions under private presence alone."""
@@ -141,7 +140,7 @@ QUESTIONS = (
 
 
 def open_questions(stated: Run, drafted: Run) -> list[Question]:
-    """Return the questions that are open for a run that was drafted from what was given."""
+    """Return the questions that are open for a drafted run."""
     # An account keeps the budget that it was opened with.
     answered_keys = {*stated.fields(), *([("ledger", "budget")] if _has_account(drafted) else [])}
     declared = DECLARATIONS if arguments.is_presence_private(stated) else ()
@@ -188,13 +187,8 @@ def _refuse_no_degrees(numbers: Sequence[str]) -> None:
     area_of((west, south, east, north))
 
 
-def _refuse_no_dates(numbers: Sequence[str]) -> None:
-    try:
-        start, end = (date.fromisoformat(day.strip()) for day in numbers)
-    except ValueError:
-        raise InputError("days are two dates, such as 2026-11-01, 2026-11-30.") from None
-    if end < start:
-        raise InputError(f"the last day, {end}, is before the first.")
+def _check_days(days: Any) -> None:  # noqa: ANN401  texts of any number
+    Select(dates=tuple(day.strip() for day in days))
 
 
 def _refuse_below(answer: str, minimum: int) -> None:

@@ -12,7 +12,6 @@ from hexveil.base import atomic_files
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import PLANNING, SEARCH
 from hexveil.config import arguments
-from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.model.statistic_terms import has_distribution
 from hexveil.planning.api import plan as make_plan
@@ -22,7 +21,6 @@ from hexveil.planning.feasibility.grids import (
     KeptCounts,
     grids_to_try,
     most_cells_of,
-    on_each_grid,
 )
 from hexveil.planning.feasibility.recommendation import USABLE_GRID, ways_out
 from hexveil.planning.plan import Plan
@@ -33,7 +31,7 @@ from hexveil.records.read import read as read_records
 from hexveil.records.select import Select
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from hexveil.config import Run
     from hexveil.model.declared_grid import ColumnFacts
@@ -64,25 +62,16 @@ def write_run(run: Run, changes: Mapping[tuple[str, str], object], file: Path) -
     from hexveil.config.run_file import run_file_text  # noqa: PLC0415  as above
     from hexveil.config.run_file_template import dataset_name  # noqa: PLC0415  for proposals alone
 
-    epsilon = changes.get(("plan", "epsilon"), run.plan.epsilon)
-    folder = os.path.relpath(file.with_name(f"{file.stem}-map"))
-    ledger = os.path.relpath(file.with_name("ledger.sqlite"))
-    options = {
-        ("release", "out"): (run.release.out, folder),
-        ("ledger", "url"): (run.ledger.url, ledger),
-        ("ledger", "dataset"): (run.ledger.dataset, dataset_name(str((run.source or ("",))[0]))),
-        ("ledger", "budget"): (run.ledger.budget, epsilon),
+    budget = changes.get(("plan", "epsilon"), run.plan.epsilon)
+    proposed = {
+        ("release", "out"): os.path.relpath(file.with_name(f"{file.stem}-map")),
+        ("ledger", "url"): os.path.relpath(file.with_name("ledger.sqlite")),
+        ("ledger", "dataset"): dataset_name(str((run.source or ("",))[0])),
+        # An account that exists keeps the budget that it was opened with.
+        ("ledger", "budget"): budget if run.ledger.url is None else None,
     }
-    # An account that exists keeps the budget that it was opened with.
-    if run.ledger.url is not None:
-        del options["ledger", "budget"]
-    missing = {
-        key: value
-        for key, (setting, value) in options.items()
-        if setting is None and value is not None
-    }
-    text = run_file_text(run, missing | dict(changes), file.parent)
-    atomic_files.write(file, text.encode())
+    missing = {key: text for key, text in proposed.items() if text and key not in run.fields()}
+    atomic_files.write(file, run_file_text(run, missing | dict(changes), file.parent).encode())
 
 
 def refuse_unused(run: Run, unused: Mapping[str, bool]) -> None:
@@ -190,31 +179,9 @@ def plan_run(run: Run, facts: PublicMetadata | ColumnFacts, history: History | N
         and not has_distribution(run.plan.statistics or ())
     ):
         options["history"] = forecast_cells(facts, history)
-    return _plan_with(options, facts)
-
-
-def _plan_with(options: dict[str, Any], facts: PublicMetadata | ColumnFacts) -> Plan:
     with show_progress(PLANNING, SEARCH):
         # Commands print the advice as a line of theirs, not as a warning of Python.
         return make_plan(facts, **options, advise=False)
-
-
-def plan_coarser(run: Run, facts: PublicMetadata) -> Plan | None:
-    """Return the plan of the next coarser resolution that is another map; None if there is none."""
-    grid = facts.cells.grid
-    # Sums that were made elsewhere have no records to count again.
-    if facts.recount is None or not isinstance(grid, Cells) or grid.resolution == 0:
-        return None
-    coarser = tuple(replace(grid, resolution=r) for r in range(grid.resolution - 1, -1, -1))
-    options = arguments.plan_arguments(run)
-    # Few places far apart have as many hexagons at several resolutions: the same map.
-    plans = on_each_grid(
-        facts,
-        coarser,
-        lambda _, counts: None if counts is None else _plan_with(options, counts),
-        every=False,
-    )
-    return next(plans, None)
 
 
 def describe_infeasibility(plan: Plan) -> str | None:
@@ -235,15 +202,10 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         return plan.to_json()
 
 
-def advise_run(run: Run, facts: PublicMetadata, epsilon: str) -> RunAdvice:
-    """Return the capacity of the fleet at `epsilon`, and the runs that are proposed."""
-    return proposed_runs(run, facts, epsilon)[1]
-
-
 def proposed_runs(
     run: Run, facts: PublicMetadata, epsilon: str
 ) -> tuple[MomentComponent, RunAdvice]:
-    """Return the plan with which other grids are compared at `epsilon`, and the proposed runs."""
+    """Return the plan with which grids are compared at `epsilon`, and the proposed runs."""
     with show_progress(OTHER_GRIDS):
         built = _comparable_plan(run, facts, epsilon)
         return built, propose_runs(built, min_users=run.select.min_users or Select.min_users)
@@ -253,52 +215,26 @@ def assess_columns(
     run: Run, facts: Mapping[str, PublicMetadata], epsilon: str
 ) -> dict[str, Capacity]:
     """Return the capacity of each value column at its part of ε, on the same grids."""
-    plans = {}
+    plans: dict[str, Any] = {}
     for column_run in arguments.runs_of_columns(run):
         column = column_run.columns.value
         with show_progress(PLANNING, SEARCH):
             plans[column] = _comparable_plan(column_run, facts[column], epsilon)
-    grids = grids_of(plans.values())
     with show_progress(OTHER_GRIDS):
+        windows = [grids_to_try(plan.facts, most_cells_of(plan)) for plan in plans.values()]
+        grids = tuple(dict.fromkeys(grid for window in windows for grid in window))
         return {column: assess_grids(plan, grids=grids) for column, plan in plans.items()}
-
-
-def grids_of(plans: Iterable[MomentComponent]) -> tuple[Cells | Labels, ...]:
-    """Return the grids to try of some plans, each once."""
-    windows = (grids_to_try(plan.facts, most_cells_of(plan)) for plan in plans if plan.facts)
-    return tuple(dict.fromkeys(grid for window in windows for grid in window))
 
 
 def _comparable_plan(run: Run, facts: PublicMetadata, epsilon: str) -> MomentComponent:
     """Return the plan at an ε with which other grids are compared."""
-    # The range that is predicted to be best, unless the run file decides.
-    options = {"clipping_range": "auto"} | grid_options(run)
+    # Targets and splits are of one grid; grids are compared at one epsilon, with the range that is
+    # predicted to be best, unless the run file decides.
+    names = ("method", "objective", "baseline_error", "clipping_range", "range_share", "mechanism")
+    options = {"clipping_range": "auto"} | {
+        name: value for name, value in run.plan.explicit_fields().items() if name in names
+    }
+    if "mechanism" in options:
+        options["mechanism"] = arguments.mechanism(options["mechanism"])
     plan: MomentComponent = make_plan(facts, epsilon=epsilon, **options, advise=False).single
     return plan
-
-
-def grid_options(run: Run) -> dict[str, Any]:
-    """Return the arguments of `plan` that apply on every grid."""
-    # Targets and splits are of one grid; grids are compared at one epsilon.
-    plan_fields = run.plan.explicit_fields()
-    shared_fields = ("method", "objective", "baseline_error", "clipping_range", "range_share")
-    same: dict[str, Any] = {
-        name: plan_fields[name] for name in shared_fields if name in plan_fields
-    }
-    if "mechanism" in plan_fields:
-        same["mechanism"] = arguments.mechanism(plan_fields["mechanism"])
-    return same
-
-
-def compare_grids(plan: MomentComponent) -> Capacity | None:
-    """Return the capacity on other grids for the plan's request.
-
-    None if it costs nothing, or if all records are one cell: there is no grid to change.
-    """
-    facts = plan.facts
-    assert facts is not None  # noqa: S101  plans are made for records here
-    # Constants cost nothing on any grid: there is nothing to compare.
-    if not plan.requested_epsilon or isinstance(facts.cells.grid, OneCell):
-        return None
-    with show_progress(OTHER_GRIDS):
-        return assess_grids(plan)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from hexveil.base.errors import InputError
 from hexveil.config.fields import OPTIONS, SECTIONS, option, section_of
@@ -284,8 +284,7 @@ def refuse_missing(run: Run, *, planned: bool = False) -> None:
     }
     missing = [name for name, setting in required.items() if setting is None]
     if len(missing) > 1:
-        begin = BEGIN if {"user", "value"} <= set(missing) else ""
-        raise InputError(f"{_missing_fields(missing)}{begin}.")
+        _refuse_without(missing)
 
 
 def _is_new_ledger(run: Run) -> bool:
@@ -305,16 +304,17 @@ def complete(function: Callable[..., object], fields: Arguments) -> Arguments:
     # Arguments without a field of the run are for the caller to give.
     missing = [name for name in needed if name not in fields and section_of(name) is not None]
     if missing:
-        begin = BEGIN if {"user", "value"} <= set(missing) else ""
-        raise InputError(f"{_missing_fields(missing)}{begin}.")
+        _refuse_without(missing)
     return fields
 
 
-def _missing_fields(missing: list[str]) -> str:
-    descriptions = []
-    for name in missing:
-        section = section_of(name)
-        assert section is not None  # noqa: S101  only names with a home are asked for
-        descriptions.append(f"{name} (in [{section}], or {option(section, name)})")
-    verb = "is" if len(descriptions) == 1 else "are"
-    return f"{', '.join(descriptions)} {verb} needed"
+def _refuse_without(missing: list[str]) -> NoReturn:
+    """Raise InputError that names missing fields, each with its place."""
+    places = [f"{name} (in [{section_of(name)}], or {_option(name)})" for name in missing]
+    verb = "is" if len(places) == 1 else "are"
+    begin = BEGIN if {"user", "value"} <= set(missing) else ""
+    raise InputError(f"{', '.join(places)} {verb} needed{begin}.")
+
+
+def _option(name: str) -> str:
+    return option(section_of(name) or "", name)

@@ -6,7 +6,7 @@ Numbers stay exact: they are handed on as the text that was written, so 0.1 mean
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from hexveil.planning.plan_arguments import WORDS
 
@@ -180,15 +180,12 @@ def _goals(value: object) -> str | dict[str, str | dict[str, str]]:
 
 def _weights(value: object) -> dict[str, str]:
     """Return weights by kind of statistics, from a table or a text like "moments=1"."""
-    if isinstance(value, dict):
-        return _table_of(_number)(value)
-    entries = [str(entry) for item in as_list(value) for entry in _items(item)]
-    if not entries or not all("=" in entry for entry in entries):
+    weights = _goals(value)
+    if isinstance(weights, str) or not all(isinstance(one, str) for one in weights.values()):
         raise ValueError(
-            "must be one number per kind, for example moments=1,distribution=2; got "
-            f"{', '.join(entries)}"
+            f"must be one number per kind, for example moments=1,distribution=2; got {weights}"
         )
-    return _by_name(entries)
+    return cast("dict[str, str]", weights)
 
 
 def _version(value: object) -> str | dict[str, str]:

@@ -112,7 +112,9 @@ def checked(raw: Raw, origin: str, options: Collection[Key] = ()) -> Run:
             raise InputError(_unknown("", name, raw, origin))
     source = values.pop("").get("source")
     sections = {name: Section(name, fields) for name, fields in values.items() if fields}
-    return _with_named_goals(Run(source, sections), origin, options)
+    run = Run(source, sections)
+    _check_names(run, origin, options)
+    return run
 
 
 def _read(key: Key, value: object, origin: str, options: Collection[Key]) -> object:
@@ -123,113 +125,61 @@ def _read(key: Key, value: object, origin: str, options: Collection[Key]) -> obj
         raise InputError(_about(key, error, origin, options)) from None
 
 
-def _with_named_goals(run: Run, origin: str, options: Collection[Key]) -> Run:
-    """Return the run with its target errors by statistic or value column; refuse other names."""
-    goals, value = run.plan.target_error, run.columns.value
+def _check_names(run: Run, origin: str, options: Collection[Key]) -> None:
+    """Refuse assumed and target errors by a name that is no value column and no statistic."""
+    value, goals, errors = run.columns.value, run.plan.target_error, run.plan.baseline_error
     columns = (value,) if isinstance(value, str) else (value or ())
-    field, errors = "baseline_error", run.plan.baseline_error
-    try:
-        # Of one column alone the others of a run file for all of them are not read.
-        for name in errors if isinstance(errors, dict) and len(columns) > 1 else ():
-            if name not in columns:
-                raise ValueError(f"must be for {', '.join(columns)}, got {name!r}")
-        field = "target_error"
-        if not isinstance(goals, dict):
-            return run
-        known = (*GOALS, *(run.plan.statistics or ()))
-        return run.with_fields("plan", target_error=named_goals(goals, columns, known))
-    except ValueError as error:
-        raise InputError(_about(("plan", field), error, origin, options)) from None
-
-
-def named_goals(goals: Goals, columns: Sequence[str], known: Sequence[str] = GOALS) -> Goals:
-    """Return targets by statistic, or by value column; a column may have one for each statistic.
-
-    Parameters
-    ----------
-    goals : dict
-        As the run states them; options have "pm25.mean" for the mean of pm25.
-    columns : sequence of str
-        Value columns of the run.
-    known : sequence of str
-        What targets of one column are for.
-
-    Raises
-    ------
-    ValueError
-        With the reason, if a name is of neither, or if a column has no target.
-
-    Examples
-    --------
-    >>> named_goals({"pm25.mean": "2", "pm25.variance": "5%", "no2": "4"}, ["pm25", "no2"])
-    {'pm25': {'mean': '2', 'variance': '5%'}, 'no2': '4'}
-    """
-    named: Goals = {}
-    for name, goal in goals.items():
-        column, _, statistic = name.rpartition(".")
-        is_part = name not in columns and column in columns and statistic in (*GOALS, "sd")
-        portion: Any = named.setdefault(column, {}) if is_part else named
-        own_name = statistic if is_part else name
-        if not isinstance(portion, dict) or (is_part and not isinstance(goal, str)):
-            raise ValueError(f"has two targets for {column}; use one")
-        if own_name in portion:
-            raise ValueError(f"has two targets for {own_name}; use one")
-        portion[own_name] = goal
-    if not set(named) <= {*known} or not set(named).isdisjoint(columns):
-        _check_goals(named, columns)
-    return named
-
-
-def _check_goals(named: Goals, columns: Sequence[str]) -> None:
-    """Refuse names that are of no value column and no statistic, and columns without a target."""
+    field, reason = "baseline_error", ""
     # Of one column alone the others of a run file for all of them are not read.
-    is_alone = len(columns) == 1 and columns[0] in named
+    for name in errors if isinstance(errors, dict) and len(columns) > 1 else ():
+        if name not in columns:
+            reason = f"must be for {', '.join(columns)}, got {name!r}"
+    if not reason and isinstance(goals, dict):
+        known = (*GOALS, *(run.plan.statistics or ()))
+        field, reason = "target_error", _wrong_goal(goals, columns, known)
+    if reason:
+        raise InputError(_about(("plan", field), reason, origin, options))
+
+
+def _wrong_goal(goals: Goals, columns: Sequence[str], known: Sequence[str]) -> str:
+    """Return the mistake in targets by statistic, or by value column; "" for none."""
+    if set(goals) <= {*known} and set(goals).isdisjoint(columns):
+        return ""
+    # Of one column alone the others of a run file for all of them are not read.
+    is_alone = len(columns) == 1 and columns[0] in goals
     several = f", or each of {', '.join(columns)}" if len(columns) > 1 else ""
-    for name, goal in named.items():
-        if not (name in columns or is_alone):
-            raise ValueError(
-                f"must be for {', '.join(GOALS)}{several}, got {name!r}{_through(name)}"
-            )
-        for statistic in goal if isinstance(goal, dict) else ():
-            if statistic not in GOALS:
-                raise ValueError(
-                    f"must be for {', '.join(GOALS)} in {name}, got {statistic!r}"
-                    f"{_through(statistic)}"
-                )
-    for column in columns:
-        if column not in named:
-            raise ValueError(f"leaves out the value column {column!r}; give it a target, too")
-
-
-def _through(name: str) -> str:
-    return "; set a target for the variance instead" if name == "sd" else ""
+    for name, goal in goals.items():
+        inner = {name: several} if name not in columns and not is_alone else {}
+        if not inner and isinstance(goal, dict):
+            inner = {part: f" in {name}" for part in goal if part not in GOALS}
+        for unknown, place in inner.items():
+            way_out = "; set a target for the variance instead" if unknown == "sd" else ""
+            return f"must be for {', '.join(GOALS)}{place}, got {unknown!r}{way_out}"
+    missing = next((column for column in columns if column not in goals), None)
+    return (
+        "" if missing is None else f"leaves out the value column {missing!r}; give it a target, too"
+    )
 
 
 def _parsed(path: Path) -> Raw:
     try:
         # Decimals keep 0.1 one tenth: as a double it would be another epsilon.
         return tomllib.loads(path.read_text("utf-8"), parse_float=_decimal)
-    # A file may be nested more deeply than the parser can follow.
-    except (OSError, ValueError, RecursionError) as error:
-        failure = _unreadable(path, error)
-    # Outside of the handler: an error about letters holds the whole file.
-    raise failure
-
-
-def _unreadable(path: Path, error: Exception) -> InputError:
-    """Return the error for an unreadable run file."""
-    if isinstance(error, FileNotFoundError):
-        return InputError(f"there is no file {path}; check the name.")
-    if isinstance(error, OSError):
-        return InputError(f"{path} cannot be read: {error.strerror}.")
-    if isinstance(error, UnicodeDecodeError):
-        return InputError(f"{path} is not UTF-8 text; save it as UTF-8.")
-    if isinstance(error, tomllib.TOMLDecodeError):
-        return InputError(f"{path} is not valid TOML: {_in_toml(str(error))}.")
-    if isinstance(error, RecursionError):
-        return InputError(f"{path} is nested too deeply; a run file has sections with fields.")
+    except FileNotFoundError:
+        failure = f"there is no file {path}; check the name."
+    except OSError as error:
+        failure = f"{path} cannot be read: {error.strerror}."
+    except UnicodeDecodeError:
+        failure = f"{path} is not UTF-8 text; save it as UTF-8."
+    except tomllib.TOMLDecodeError as error:
+        failure = f"{path} is not valid TOML: {_in_toml(str(error))}."
+    except RecursionError:
+        failure = f"{path} is nested too deeply; a run file has sections with fields."
     # A whole number of thousands of digits, which Python does not read.
-    return InputError(f"{path} contains a number with too many digits; use fewer.")
+    except ValueError:
+        failure = f"{path} contains a number with too many digits; use fewer."
+    # Outside of the handlers: an error about letters holds the whole file.
+    raise InputError(failure)
 
 
 def _in_toml(message: str) -> str:

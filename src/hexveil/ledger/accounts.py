@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, get_args
 
 import sqlalchemy as sa
 
@@ -17,7 +17,7 @@ from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.rational import Number, decimal_text, to_positive_fraction
 from hexveil.ledger import events
-from hexveil.ledger.events import LIFETIME, append, read_head, window_of
+from hexveil.ledger.events import LIFETIME, Window, append, read_head, window_of
 from hexveil.ledger.odometer import Odometer, owner_lifetime_bound
 from hexveil.ledger.promises import (
     PURE,
@@ -184,13 +184,11 @@ class Terms:
         for field, text in (("dataset", dataset), ("account", dataset if name is None else name)):
             if not (isinstance(text, str) and text.strip()):
                 raise InputError(f"{field} must be a name, under which releases add up.")
-        return cls(
-            dataset,
-            None if budget is None else to_positive_fraction(budget, "budget"),
-            None if window is None else events.check_window(window),
-            name,
-            None if delta is None else to_delta(delta),
-        )
+        if window not in (None, *get_args(Window)):
+            choices = ", ".join(get_args(Window))
+            raise InputError(f"window must be one of {choices}, got {window!r}.")
+        amount = None if budget is None else to_positive_fraction(budget, "budget")
+        return cls(dataset, amount, window, name, None if delta is None else to_delta(delta))
 
 
 def open_account(

@@ -22,10 +22,10 @@ import sqlalchemy as sa
 from hexveil.base.arrays import Ints
 from hexveil.base.errors import BudgetError, InputError, StorageError
 from hexveil.base.rational import decimal_text
-from hexveil.ledger import accounts, events, journal
+from hexveil.ledger import accounts, drawing, events
 from hexveil.ledger.accounts import Account
+from hexveil.ledger.drawing import digest
 from hexveil.ledger.events import Event
-from hexveil.ledger.journal import digest
 from hexveil.ledger.odometer import Odometer
 from hexveil.ledger.promises import affordable_epsilon, booked_epsilon, shown_epsilon
 from hexveil.ledger.unit_losses import PICO_EPSILON, Losses, losses_from_bytes
@@ -96,7 +96,7 @@ def to_booking(connection: sa.Connection, history: tuple[Event, ...]) -> Booking
     # A receipt names the event that stored the numbers, so that it is the same after a later
     # commit.
     latest = next((event for event in history if event.kind == "stored"), history[-1])
-    results = journal.load_results(connection, history)
+    results = drawing.load_results(connection, history)
     return Booking(
         reserved.request,
         state,
@@ -121,14 +121,14 @@ def check_same_booking(history: Sequence[Event], losses: Losses, plan: bytes) ->
     if booked.hashes != losses.hashes or (
         (losses.pico_epsilons > booked.pico_epsilons).any()
         if spared is None
-        else journal.digest(losses.to_bytes()) != spared
+        else drawing.digest(losses.to_bytes()) != spared
     ):
         raise InputError(
             "this release was booked, and stopped, for other vehicles with the same counts; "
             "nothing was drawn for these. Release the records it was booked for, or declare a new "
             "version of them."
         )
-    if reserved.body["plan"] != journal.digest(plan):
+    if reserved.body["plan"] != drawing.digest(plan):
         raise InputError("this release was booked with another plan; nothing was drawn.")
 
 
@@ -170,38 +170,32 @@ def budget_error(
     account: Account, losses: Losses, balances: Ints, *, is_repeated: bool
 ) -> BudgetError:
     """Return the error that states the requested, the spent and the remaining budget."""
-    prefix = (
-        "a draw of it was lost when its process ended, so it must be paid once more; "
-        if is_repeated
-        else ""
-    )
     cost = shown_epsilon(losses.largest, account.delta)
     largest = shown_epsilon(int(balances.max()), account.delta)
     # Over the units of this release alone: others do not limit it.
-    smallest_rest = int((account.pico_epsilons - balances).min())
-    remaining = affordable_epsilon(smallest_rest, account.delta)
+    remaining = affordable_epsilon(int((account.pico_epsilons - balances).min()), account.delta)
     over = int((balances + losses.pico_epsilons > account.pico_epsilons).sum())
     exhausted = int((balances >= account.pico_epsilons).sum())
     period = "" if account.window == "lifetime" else f" this {account.window}"
-    advice = (
-        # Rounded down: a plan with exactly this epsilon must be accepted.
-        f"Plan with at most {_format_epsilon(math.floor, remaining)}, which every unit has left, "
-        "or raise the budget with `hexveil ledger set-budget`."
-    )
+    reason = "Almost nothing is left for every unit"
+    if not remaining:
+        reason = f"Units without any budget left cannot be in a further release{period}"
     if remaining < account.budget * NEGLIGIBLE_SHARE:
         advice = (
-            "Almost nothing is left for every unit: raise the budget with `hexveil ledger "
-            "set-budget`, or publish other records."
+            f"{reason}: raise the budget with `hexveil ledger set-budget`, or publish other "
+            "records."
         )
-    # Last, since it is also below the negligible share, and has another remedy.
-    if not remaining:
+    else:
+        # Rounded down: a plan with exactly this epsilon must be accepted.
+        largest_fit = _format_epsilon(math.floor, remaining)
         advice = (
-            f"Units without any budget left cannot be in a further release{period}: raise the "
-            "budget with `hexveil ledger set-budget`, or publish other records."
+            f"Plan with at most {largest_fit}, which every unit has left, or raise the budget with "
+            "`hexveil ledger set-budget`."
         )
+    prefix = "a draw of it was lost when its process ended, so it must be paid once more; "
     return BudgetError(
-        f"{prefix}{over:,} of {balances.size:,} units would exceed the budget "
-        f"{account.limit.text} of {account.name!r}: this release costs epsilon "
+        f"{prefix if is_repeated else ''}{over:,} of {balances.size:,} units would exceed the "
+        f"budget {account.limit.text} of {account.name!r}: this release costs epsilon "
         f"{_format_epsilon(math.ceil, cost)}, and units have spent up to "
         f"{_format_epsilon(math.ceil, largest)}{period} ({exhausted:,} have nothing left). "
         f"{advice}",
@@ -225,25 +219,25 @@ def pin_unit(
     InputError
         If another unit, id space or list of codes is pinned.
     """
+    releases = f"the ledger's releases of {account.name!r}"
     if account.unit and account.unit != unit:
         raise InputError(
-            f"the ledger's releases of {account.name!r} protect a {account.unit}, this one a "
-            f"{unit}; losses of different units do not add up: use another account."
+            f"{releases} protect a {account.unit}, this one a {unit}; losses of different units do "
+            "not add up: use another account."
         )
     if account.id_space and id_space and account.id_space != id_space:
         raise InputError(
-            f"the ledger's releases of {account.name!r} count ids of {account.id_space!r}, this "
-            f"one ids of {id_space!r}, under which whoever spent the budget would look unspent; "
-            f"read the ids of {account.id_space!r}, or, if both are ids of the same, say so by "
-            f"id_space = {account.id_space!r} (in [read], or --set read.id_space); else use "
-            "another account."
+            f"{releases} count ids of {account.id_space!r}, this one ids of {id_space!r}, under "
+            "which whoever spent the budget would look unspent; read the ids of "
+            f"{account.id_space!r}, or, if both are ids of the same, say so by id_space = "
+            f"{account.id_space!r} (in [read], or --set read.id_space); else use another account."
         )
     if account.missing_values and missing_values and account.missing_values != missing_values:
         raise InputError(
-            f"the ledger's releases of {account.name!r} drop the missing-value codes "
-            f"{account.missing_values}, this one {missing_values}: counts of dropped records tell "
-            "exactly how many have such a value, so that an account takes one list. Select these "
-            "drop_values (in [select], or --set select.drop_values), or use another account."
+            f"{releases} drop the missing-value codes {account.missing_values}, this one "
+            f"{missing_values}: counts of dropped records tell exactly how many have such a value, "
+            "so that an account takes one list. Select these drop_values (in [select], or --set "
+            "select.drop_values), or use another account."
         )
     pinned = replace(
         account,

@@ -4,21 +4,19 @@ Every transaction takes the ledger's one write lock at its start, so that its re
 valid until it is committed: SQLite's own (BEGIN IMMEDIATE), or in PostgreSQL an advisory lock of
 the transaction. A commit that returned survives a power cut: WAL with full sync in SQLite; in
 PostgreSQL synchronous_commit is asked for.
-
-Timeouts of a ledger's database: for other writers, and for any answer.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
+import math
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import event
@@ -27,11 +25,14 @@ from sqlalchemy.pool import NullPool, QueuePool
 
 from hexveil.base import atomic_files
 from hexveil.base.errors import HexveilError, InputError, StorageError, is_interruption
-from hexveil.ledger import soundness
-from hexveil.ledger.tables import Timeouts, metadata, read_timeouts
+from hexveil.ledger.tables import check_file, error_reason, metadata
 
 Engine = sa.Engine
 """Connection to a ledger's database."""
+
+ANSWER = 60.0
+"""Seconds within which a server must answer a statement; other writers are waited for half as
+long, so that this is reported."""
 
 _SLICE = 0.2
 """Seconds that SQLite itself waits for another writer: meanwhile it hears no interruption."""
@@ -129,7 +130,7 @@ def transaction(engine: sa.Engine) -> Iterator[sa.Connection]:
             raise KeyboardInterrupt from None
         raise StorageError(
             f"the ledger {describe_address(engine)} cannot be used "
-            f"({soundness.error_reason(error)}); nothing was published. Check that it can be "
+            f"({error_reason(error)}); nothing was published. Check that it can be "
             "reached and who else uses it, then try again."
         ) from None
     except HexveilError:
@@ -143,7 +144,7 @@ def transaction(engine: sa.Engine) -> Iterator[sa.Connection]:
     except (LookupError, TypeError, ValueError, ArithmeticError, MemoryError):
         # A damaged row can hold anything; in a sound file the error is the program's own.
         with engine.connect() as connection:
-            soundness.check_file(connection)
+            check_file(connection)
         raise
 
 
@@ -151,14 +152,14 @@ def _engine(url: str | Path) -> sa.Engine:
     text = str(url)
     if text == MEMORY:
         # One connection for all threads: a second one would be another, empty database.
-        return _sqlite(sa.make_url("sqlite://"), read_timeouts())
+        return _sqlite(sa.make_url("sqlite://"))
     try:
         # A path as it is: an address would be split at signs such as "?".
         is_path = "://" not in text
         address = sa.URL.create("sqlite", database=text) if is_path else sa.make_url(text)
         backend = address.get_backend_name()
         if backend == "postgresql":
-            return _server(address, read_timeouts())
+            return _server(address)
         if backend == "sqlite":
             name = address.database or ""
             if not name or name.startswith((":memory:", "file:")):
@@ -168,7 +169,7 @@ def _engine(url: str | Path) -> sa.Engine:
             # Every transaction opens the file again, and the working folder may change meanwhile.
             path = Path(name).absolute()
             _check_file(path)
-            return _file(address.set(database=str(path)), read_timeouts())
+            return _file(address.set(database=str(path)))
     except ModuleNotFoundError:
         raise InputError(
             'a ledger on PostgreSQL needs psycopg: pip install "hexveil[postgres]".'
@@ -188,11 +189,11 @@ def _engine(url: str | Path) -> sa.Engine:
     )
 
 
-def _sqlite(address: sa.URL, patience: Timeouts) -> sa.Engine:
+def _sqlite(address: sa.URL) -> sa.Engine:
     """Return an engine for an SQLite file, or for memory, with a single connection."""
     is_memory = not address.database
     memory = {
-        "poolclass": QueuePool, "pool_size": 1, "max_overflow": 0, "pool_timeout": patience.lock,
+        "poolclass": QueuePool, "pool_size": 1, "max_overflow": 0, "pool_timeout": ANSWER / 2,
         "connect_args": {"check_same_thread": False},
     }  # fmt: skip
     engine = sa.create_engine(address, **(memory if is_memory else {"poolclass": NullPool}))
@@ -213,7 +214,7 @@ def _sqlite(address: sa.URL, patience: Timeouts) -> sa.Engine:
         # Changing to WAL needs the file for itself. Where two processes ask for it at once, SQLite
         # refuses one of them without waiting.
         change = partial(connection.execute, "PRAGMA journal_mode = WAL")
-        _retry_while_busy(change, time.monotonic() + patience.lock)
+        _retry_while_busy(change, time.monotonic() + ANSWER / 2)
         # Not NORMAL, which some builds take with WAL: it may lose the last commits in a power cut,
         # and with them losses that were paid.
         connection.execute("PRAGMA synchronous = FULL")
@@ -222,7 +223,7 @@ def _sqlite(address: sa.URL, patience: Timeouts) -> sa.Engine:
     def _lock(connection: sa.Connection) -> None:
         # Under SQLite's write lock, which others may hold for some time.
         begin = partial(connection.exec_driver_sql, "BEGIN IMMEDIATE")
-        _retry_while_busy(begin, time.monotonic() + patience.lock)
+        _retry_while_busy(begin, time.monotonic() + ANSWER / 2)
 
     return engine
 
@@ -267,64 +268,48 @@ def _make_private(engine: sa.Engine) -> None:
 
 
 @lru_cache(maxsize=8)
-def _server(address: sa.URL, patience: Timeouts) -> sa.Engine:
+def _server(address: sa.URL) -> sa.Engine:
     """Return an engine for PostgreSQL.
 
-    The server's own timeouts end what runs too long or waits for a lock. A server that is stopped,
-    or a network that drops packets, cannot tell; so the connection itself keeps a limit and then
-    closes. What was sent last may have happened or not, as after a crash: the next run finds out.
+    The server's own timeouts end what runs too long or waits for a lock; the connection's end where
+    a network drops packets. What was sent last may have happened or not, as after a crash: the next
+    run finds out.
     """
-    import psycopg  # noqa: PLC0415  an extra
-
-    class Limited(psycopg.Connection[Any]):
-        def wait(self, gen: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  as it overrides
-            try:
-                return super().wait(with_silence_limit(gen, patience.silence), *args, **kwargs)
-            except TimeoutError as error:
-                # Whatever is asked next, a rollback too, must fail at once.
-                self.pgconn.finish()
-                raise psycopg.errors.ConnectionTimeout(str(error)) from None
-
     driver = address.set(drivername="postgresql+psycopg")
     # Under a stricter level, which a server may be set to, what is read would date from before the
     # wait for the lock.
     engine = sa.create_engine(driver, poolclass=NullPool, isolation_level="READ COMMITTED")
 
     @event.listens_for(engine, "do_connect")
-    def _open(_dialect, _record, _arguments, parameters) -> object:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    def _patient(_dialect, _record, _arguments, parameters) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+        limits = {
+            "connect_timeout": math.ceil(ANSWER / 2),
+            "keepalives": 1,
+            "keepalives_idle": math.ceil(ANSWER / 2),
+            "keepalives_interval": math.ceil(ANSWER / 8),
+            "keepalives_count": 4,
+            # Unacknowledged data, which keepalives do not cover.
+            "tcp_user_timeout": math.ceil(1000 * ANSWER),
+        }
         # The address may override the limits.
-        return Limited.connect(**patience.connection_parameters | parameters)
+        parameters |= limits | parameters
 
     @event.listens_for(engine, "begin")
     def _lock(connection: sa.Connection) -> None:
         # A server may be set to answer before a commit is on its disk.
         connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
-        for name, milliseconds in patience.statement_limits.items():
-            connection.exec_driver_sql(f"SET LOCAL {name} = {milliseconds}")
+        # The last is longer: between two statements this process prepares the rows of a large
+        # fleet.
+        for name, seconds in (
+            ("statement_timeout", ANSWER),
+            ("lock_timeout", ANSWER / 2),
+            ("idle_in_transaction_session_timeout", 10 * ANSWER),
+        ):
+            connection.exec_driver_sql(f"SET LOCAL {name} = {math.ceil(1000 * seconds)}")
         # An advisory lock: one of a table would wait for the server's own maintenance of it.
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITE_LOCK})")
 
     return engine
-
-
-def with_silence_limit(steps: Generator[Any, Any, Any], seconds: float) -> Generator[Any, Any, Any]:
-    """Pass on the steps of an exchange with a server; raise TimeoutError after a silence.
-
-    The driver sends each step what it is ready for: nothing, at intervals, while there is silence.
-    """
-    last_answer = time.monotonic()
-    try:
-        step = next(steps)
-        while True:
-            ready = yield step
-            now = time.monotonic()
-            if ready:
-                last_answer = now
-            elif now - last_answer > seconds:
-                raise TimeoutError(f"no answer in {seconds:g} s")
-            step = steps.send(ready)
-    except StopIteration as end:
-        return end.value
 
 
 def _check_file(path: Path) -> None:

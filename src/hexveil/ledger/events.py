@@ -2,23 +2,28 @@
 
 Windows of a budget: the lifetime, or a refill with each day or month.
 
+Hash chain: each hash covers its event and the previous hash. So a change, a removal or a new order
+of events is detected by whoever holds a later hash: the ledger itself by recomputing, a recipient
+through the receipt in a release folder. A ledger that is restored to an older state is still
+consistent; only a receipt of a later event proves the rollback.
+
 The clock is the machine's, in UTC, but never goes back: an event happens at the time of the one
 before it, at the earliest. So setting the clock back refills nothing.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import sqlalchemy as sa
 
 from hexveil.base.errors import InputError, StorageError
-from hexveil.ledger import soundness
-from hexveil.ledger.tables import events
+from hexveil.ledger.tables import damaged, events
 
 Kind = Literal[
     "opened",
@@ -102,9 +107,7 @@ def read_head(connection: sa.Connection) -> Head:
         .order_by(events.c.entry.desc())
         .limit(1)
     ).first()
-    return (
-        Head(0, None, soundness.GENESIS_HASH) if row is None else Head(row.entry, row.at, row.chain)
-    )
+    return Head(0, None, GENESIS_HASH) if row is None else Head(row.entry, row.at, row.chain)
 
 
 def append(  # noqa: PLR0913  an event has these parts
@@ -129,10 +132,10 @@ def append(  # noqa: PLR0913  an event has these parts
         "at": next_time(previous.at) if moment is None else moment,
         # The text that is stored is the text that is hashed: JSON read back may differ in its
         # spelling.
-        "body": soundness.canonical_json(body or {}),
+        "body": canonical_json(body or {}),
         "units": units,
     }
-    linked = soundness.chain_hash(previous.chain, fields)
+    linked = chain_hash(previous.chain, fields)
     connection.execute(sa.insert(events).values(**fields, chain=linked))
     return Event(**(fields | {"body": dict(body or {}), "chain": linked}))
 
@@ -144,7 +147,7 @@ def request_events(connection: sa.Connection, dataset: str, request: str) -> tup
         .where((events.c.dataset == dataset) & (events.c.request == request))
         .order_by(events.c.entry)
     ).all()
-    soundness.check_links(connection, rows)
+    check_links(connection, rows)
     return tuple(parse_event(row) for row in rows)
 
 
@@ -197,33 +200,12 @@ def list_events(
     return tuple(parse_event(row) for row in reversed(rows))
 
 
-def unresolved_events(connection: sa.Connection) -> tuple[Event, ...]:
-    """Return the last event of each request that can still be completed or abandoned."""
-    query = _without_units().where(
-        events.c.kind.in_(("reserved", "marked", "measured", "lost")),
-        events.c.entry.in_(_last_entries()),
-    )
-    return tuple(parse_event(row) for row in connection.execute(query.order_by(events.c.entry)))
-
-
-def count_states(connection: sa.Connection) -> dict[str, dict[str, int]]:
-    """Return the number of requests per state, by account."""
-    counts: dict[str, dict[str, int]] = {}
-    grouping = (events.c.account, events.c.kind)
-    query = (
-        sa.select(*grouping, sa.func.count())
-        .where(events.c.entry.in_(_last_entries()))
-        .group_by(*grouping)
-    )
-    for account, kind, n_requests in connection.execute(query):
-        counts.setdefault(account, {})[kind] = n_requests
-    return counts
-
-
-def _last_entries() -> sa.Select[Any]:
-    """Return the query for the last entry of each request."""
+def last_events(connection: sa.Connection) -> tuple[Event, ...]:
+    """Return the last event of each request, oldest first."""
     latest = sa.select(sa.func.max(events.c.entry)).where(events.c.request != "")
-    return latest.group_by(events.c.dataset, events.c.request)
+    latest = latest.group_by(events.c.dataset, events.c.request)
+    query = _without_units().where(events.c.entry.in_(latest)).order_by(events.c.entry)
+    return tuple(parse_event(row) for row in connection.execute(query))
 
 
 def _without_units() -> sa.Select[Any]:
@@ -270,14 +252,6 @@ _LETTERS = {"lifetime": 0, "month": 7, "day": 10}
 """Letters of an ISO time that name its window."""
 
 
-def check_window(window: str) -> Window:
-    """Return a valid window; refuse any other text."""
-    if window not in get_args(Window):
-        choices = ", ".join(get_args(Window))
-        raise InputError(f"window must be one of {choices}, got {window!r}.")
-    return window  # type: ignore[return-value]  # checked
-
-
 def window_of(window: str, moment: str) -> str:
     """Return the window that contains a moment; the empty text for a lifetime.
 
@@ -300,3 +274,76 @@ def next_time(previous: str | None, clock: datetime | None = None) -> str:
     read = (clock or datetime.now(UTC)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     # ISO times in UTC of one length sort as text.
     return max(read, previous or read)
+
+
+# ---- the chain ----
+
+GENESIS_HASH = "0" * 64
+"""The hash before the first event."""
+
+HASHED_FIELDS = ("entry", "account", "dataset", "request", "kind", "at", "body")
+"""Fields of an event that its hash covers as they are; `units` is covered by its digest."""
+
+
+def canonical_json(body: Mapping[str, Any]) -> str:
+    """Serialize to JSON with sorted keys: equal contents give equal text."""
+    # In ASCII: neither the encoding nor the normal form of a text can change the hash.
+    return json.dumps(dict(body), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def chain_hash(previous: str, event: Mapping[str, Any]) -> str:
+    """Return the hash of an event, chained to the previous hash.
+
+    Parameters
+    ----------
+    previous : str
+        Hash of the previous event, or `GENESIS_HASH`.
+    event : mapping
+        The fields of `HASHED_FIELDS`, and `units` (bytes or None).
+    """
+    fields = {name: event[name] for name in HASHED_FIELDS}
+    fields["units"] = _digest(event["units"])
+    # Unambiguous: a hash has no line break, and JSON names each field.
+    return hashlib.sha256(f"{previous}\n{canonical_json(fields)}".encode()).hexdigest()
+
+
+def _digest(content: bytes | None) -> str | None:
+    if content is None:
+        return None
+    # Not bytes(...), which takes a number for a size; a damaged column may hold one.
+    return hashlib.sha256(memoryview(content)).hexdigest()
+
+
+def check_links(connection: sa.Connection, rows: Sequence[Any]) -> None:
+    """Refuse a request's events unless each hash covers its event and the previous one.
+
+    Parameters
+    ----------
+    rows : sequence
+        The events of one request, oldest first.
+
+    Raises
+    ------
+    StorageError
+        If one is not what was written, or the first is missing.
+    """
+    if not rows:
+        return
+    if rows[0].kind != "reserved":
+        raise damaged(f"what happened before entry {rows[0].entry} is missing")
+    # SQLite stores any type in any column, whatever the column declares.
+    previous = {row.entry - 1 for row in rows if isinstance(row.entry, int)}
+    query = sa.select(events.c.entry, events.c.chain).where(events.c.entry.in_(previous))
+    # Without the hash before entry 1: that one opens an account, and belongs to no request.
+    hashes = {row.entry: row.chain for row in connection.execute(query)}
+    for row in rows:
+        if not _is_linked(row, hashes):
+            raise damaged(f"entry {row.entry} is not what was written")
+
+
+def _is_linked(row: Any, hashes: dict[int, str]) -> bool:  # noqa: ANN401  rows have the types of their columns
+    """Return whether a row's hash covers it and the one before; False if it cannot be read."""
+    try:
+        return bool(chain_hash(hashes[row.entry - 1], row._asdict()) == row.chain)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return False

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from hexveil.base.errors import HexveilError, InputError, StorageError
 from hexveil.base.rational import Number, to_positive_fraction
-from hexveil.ledger import accounts, drawing, events, journal, soundness
+from hexveil.ledger import accounts, drawing, events, tables
 from hexveil.ledger.accounts import Account, Spend
 from hexveil.ledger.bookings import (
     Booking,
@@ -190,7 +190,7 @@ class Ledger:
             # booked plan.
             if events.state(history) in ("", "returned"):
                 return None
-            return journal.load_plan(connection, last_reservation(history).body["plan"])
+            return drawing.load_plan(connection, last_reservation(history).body["plan"])
 
     def drawing(self) -> AbstractContextManager[None]:
         """Return the lock under which one process at a time books and draws."""
@@ -230,7 +230,7 @@ class Ledger:
             # hidden event would make it a second one.
             if not events.is_complete(history):
                 entries = [event.entry for event in history]
-                soundness.check_request(connection, self.dataset, request, entries)
+                tables.check_request(connection, self.dataset, request, entries)
             # This process holds the draw lock, so whoever began the stage is gone (`drawing`).
             if events.state(history) == "marked":
                 history = (*history, self._add(connection, "lost", request, history[-1].account))
@@ -252,7 +252,7 @@ class Ledger:
                 **cost_fields(fitted.largest, account.delta),
                 **exact_fields(losses, fitted),
                 "periods": list(losses.periods),
-                "plan": journal.store_plan(connection, plan),
+                "plan": drawing.store_plan(connection, plan),
                 "window": events.window_of(account.window, moment),
             }
             reserved = self._add(
@@ -279,11 +279,11 @@ class Ledger:
             with transaction(self._engine) as connection:
                 history = events.request_events(connection, self.dataset, request)
                 events.check_transition(history, "marked")
-                if stage in journal.load_results(connection, history):
+                if stage in drawing.load_results(connection, history):
                     raise InputError(f"the stage {stage!r} of this release was drawn before.")
                 body = {"stage": stage, "entries": entries}
                 begun = self._add(connection, "marked", request, history[-1].account, body)
-                journal.create_row(connection, begun.entry, entries)
+                drawing.create_row(connection, begun.entry, entries)
             # From here the draw owns the space; until here a failure frees it.
             self._reserved_space[begun.entry], space = space, None
         finally:
@@ -318,7 +318,7 @@ class Ledger:
             body = {
                 "stage": marked.body["stage"],
                 "row": entry,
-                "digest": journal.store_result(connection, marked, result),
+                "digest": drawing.store_result(connection, marked, result),
             }
             self._add(connection, "measured", request, marked.account, body)
 

@@ -97,7 +97,7 @@ def affordable_epsilon(parts: int, delta: Fraction) -> Fraction:
     return Fraction(math.floor(epsilon * PICO_EPSILON), PICO_EPSILON)
 
 
-def check_same_promise(account: str, pinned: Fraction, asked: Fraction) -> None:
+def check_same_promise(account: str, pinned: Fraction, requested: Fraction) -> None:
     """Refuse a release with another δ than its account: one account holds one kind of promise.
 
     Raises
@@ -105,23 +105,15 @@ def check_same_promise(account: str, pinned: Fraction, asked: Fraction) -> None:
     InputError
         With what to do.
     """
-    if pinned == asked:
+    if pinned == requested:
         return
-    if not pinned:
-        raise InputError(
-            f"the ledger's account {account!r} promises pure privacy, and this release (epsilon, "
-            f"delta) with delta {decimal_text(asked)}; one account never mixes the two. Plan "
-            "without delta, or open another account with this delta."
-        )
-    if not asked:
-        raise InputError(
-            f"the ledger's account {account!r} was opened with delta {decimal_text(pinned)}, and "
-            "this release is purely private; one account never mixes the two. Plan with this "
-            "delta, or use another account."
-        )
+    kinds = [
+        f"delta {decimal_text(delta)}" if delta else "no delta" for delta in (pinned, requested)
+    ]
     raise InputError(
-        f"the ledger's account {account!r} was opened with delta {decimal_text(pinned)}, and this "
-        f"release has {decimal_text(asked)}; plan with the delta of the account."
+        f"the ledger's account {account!r} was opened with {kinds[0]}, and this release has "
+        f"{kinds[1]}; one account never mixes the two. Plan with the delta of the account (none "
+        "for a pure one), or use another account."
     )
 
 

@@ -2,18 +2,19 @@
 
 Column names are those of SQL; `hexveil.ledger.events` explains the events.
 
-Timeouts of a ledger's database: for other writers, and for any answer.
+Soundness of the file: a damaged index or page can hide a request that was paid for, or part of what
+happened to it; then the same request would draw a second table. So a reservation, the one door to a
+draw, checks the whole file: SQLite compares indexes with tables and accounts for every page (half a
+second for 10^5 events), and a server is asked again without its indexes.
 """
 
 from __future__ import annotations
 
-import math
-import os
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from hexveil.base.errors import InputError
+from hexveil.base.errors import StorageError
 
 metadata = sa.MetaData()
 
@@ -98,79 +99,90 @@ totals = sa.Table(
 """Per window and period: the largest balance, how many units have one, and are at the budget."""
 
 
-VARIABLE = "HEXVEIL_LEDGER_TIMEOUT"
-"""Environment variable with the seconds within which a server must answer."""
-DEFAULT_TIMEOUT = 60.0
-MAX_TIMEOUT = 86_400.0
+# ---- soundness of the file ----
+
+MAX_PROBLEMS = 20
+"""Largest number of problems reported of a file."""
+_INDEX_SETTINGS = ("enable_indexscan", "enable_indexonlyscan", "enable_bitmapscan")
 
 
-@dataclass(frozen=True)
-class Timeouts:
-    """Seconds to wait.
+def check_request(
+    connection: sa.Connection, dataset: str, request: str, indexed: Sequence[int]
+) -> None:
+    """Refuse to draw if the ledger may contain events of a request that its index does not find.
 
-    Attributes
+    Parameters
     ----------
-    answer : float
-        For the answer to one statement, which the server itself is told.
-    """
-
-    answer: float = DEFAULT_TIMEOUT
-
-    @property
-    def lock(self) -> float:
-        """For other writers and a connection; shorter than `answer`, so that it is reported."""
-        return self.answer / 2
-
-    @property
-    def silence(self) -> float:
-        """For a silent server: longer than it takes the server to report its own timeout."""
-        return self.answer * 1.25
-
-    @property
-    def connection_parameters(self) -> dict[str, str | int]:
-        """Parameters of a connection to PostgreSQL, in seconds or milliseconds."""
-        return {
-            "connect_timeout": math.ceil(self.lock),
-            "keepalives": 1,
-            # Half the patience of silence, then four probes in the other half.
-            "keepalives_idle": math.ceil(self.answer / 2),
-            "keepalives_interval": math.ceil(self.answer / 8),
-            "keepalives_count": 4,
-            # Unacknowledged data, which keepalives do not cover.
-            "tcp_user_timeout": math.ceil(1000 * self.answer),
-        }
-
-    @property
-    def statement_limits(self) -> dict[str, int]:
-        """The server's own timeouts of a transaction, in milliseconds."""
-        limits = {
-            "statement_timeout": self.answer,
-            "lock_timeout": self.lock,
-            # Longer: between two statements this process prepares the rows of a large fleet.
-            "idle_in_transaction_session_timeout": 10 * self.answer,
-        }
-        return {name: math.ceil(1000 * seconds) for name, seconds in limits.items()}
-
-
-def read_timeouts() -> Timeouts:
-    """Return the timeouts that HEXVEIL_LEDGER_TIMEOUT sets.
+    indexed : sequence of int
+        Entries of the events found by the index, oldest first, their hashes checked.
 
     Raises
     ------
-    InputError
-        If it is not a number of seconds.
+    StorageError
+        If the file is damaged, or an index is.
     """
-    text = os.environ.get(VARIABLE)
-    if not text:
-        return Timeouts()
+    if connection.dialect.name == "sqlite":
+        check_file(connection)
+        return
+    scanned = _scan_entries(connection, dataset, request)
+    if scanned != list(indexed):
+        raise damaged(f"the index {_index()} does not agree with its table; REINDEX mends it")
+
+
+def check_file(connection: sa.Connection) -> None:
+    """Refuse an SQLite file that is damaged.
+
+    Raises
+    ------
+    StorageError
+        If SQLite's own check finds a problem.
+    """
+    for problem in find_problems(connection, limit=1):
+        raise damaged(problem)
+
+
+def find_problems(connection: sa.Connection, *, limit: int = MAX_PROBLEMS) -> tuple[str, ...]:
+    """Return the problems that SQLite's integrity check finds; none for a server."""
+    if connection.dialect.name != "sqlite":
+        return ()
     try:
-        seconds = float(text)
-    except ValueError:
-        # Fails the comparison below, as the text "nan" does.
-        seconds = math.nan
-    if not 0 < seconds <= MAX_TIMEOUT:
-        raise InputError(
-            f"{VARIABLE} must be a number of seconds above 0 and at most {MAX_TIMEOUT:.0f}, got "
-            f"{text!r}."
-        )
-    return Timeouts(seconds)
+        rows = connection.exec_driver_sql(f"PRAGMA integrity_check({limit})").all()
+    except sa.exc.DatabaseError as error:
+        return (error_reason(error),)
+    # One row can hold several problems, under a heading of asterisks.
+    lines = "\n".join(str(row[0]) for row in rows).splitlines()
+    return tuple(line.rstrip(".") for line in lines if line != "ok" and not line.startswith("***"))
+
+
+def error_reason(error: sa.exc.SQLAlchemyError) -> str:
+    """Return a database's reason to refuse; of a server its first line, which quotes no row."""
+    lines = str(getattr(error, "orig", None) or "").splitlines()
+    # PostgreSQL's further lines (DETAIL, CONTEXT) can quote the row with its unit hashes.
+    return lines[0] if lines else type(error).__name__
+
+
+def _scan_entries(connection: sa.Connection, dataset: str, request: str) -> list[int]:
+    """Return the entries of a request by a scan of the table, without an index."""
+    # For this transaction only: SET LOCAL ends with it, also when the query fails.
+    for setting in _INDEX_SETTINGS:
+        connection.exec_driver_sql(f"SET LOCAL {setting} = off")
+    query = sa.select(events.c.entry).where(
+        (events.c.dataset == dataset) & (events.c.request == request)
+    )
+    # Sorted here: ORDER BY would invite the planner back to an index.
+    entries = sorted(connection.execute(query).scalars())
+    for setting in _INDEX_SETTINGS:
+        connection.exec_driver_sql(f"SET LOCAL {setting} TO DEFAULT")
+    return entries
+
+
+def _index() -> str:
+    return next(str(index.name) for index in events.indexes if "request" in index.columns)
+
+
+def damaged(problem: str) -> StorageError:
+    """Return the error of a damaged ledger."""
+    return StorageError(
+        f"the ledger is damaged ({problem}); nothing was published. Run hexveil ledger verify, and "
+        "restore the ledger from a copy."
+    )

@@ -4,7 +4,7 @@ All events are read once, and everything derived from them is recomputed beside 
 arithmetic, an independent check of the odometer: budgets, data sets, the balance of each unit in
 each window, totals. Differences are reported by entry or by table; of units, only their number. A
 ledger that was restored whole to an older state is consistent in itself: only the receipt of a
-later event reveals the rollback (`soundness`).
+later event reveals the rollback (`events`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import sqlalchemy as sa
 
 from hexveil.base.errors import StorageError
 from hexveil.base.work_share import LEDGER_CHECK, tell_share
-from hexveil.ledger import events, journal, soundness, tables
+from hexveil.ledger import drawing, events, tables
 from hexveil.ledger.accounts import split_pinned
 from hexveil.ledger.databases import transaction
 from hexveil.ledger.odometer import ALL_PERIODS
@@ -67,7 +67,7 @@ def verify(engine: sa.Engine) -> Verdict:
     with transaction(engine) as connection:
         # Asked first: a damaged page explains why the walk below stops early.
         damage = [
-            f"The file is damaged: {problem}." for problem in soundness.find_problems(connection)
+            f"The file is damaged: {problem}." for problem in tables.find_problems(connection)
         ]
         differences: list[str] = []
         try:
@@ -85,17 +85,13 @@ def verify(engine: sa.Engine) -> Verdict:
 
 
 def _walk_events(connection: sa.Connection, replay: Replay) -> None:
-    """Replay the events, oldest first, in batches."""
+    """Replay the events, oldest first; the losses of a release can be large, so few at a time."""
     table = tables.events
     final = int(connection.execute(sa.select(sa.func.max(table.c.entry))).scalar() or 1)
-    query = sa.select(table).order_by(table.c.entry).limit(BATCH)
-    rows = connection.execute(query).all()
-    while rows:
-        for row in rows:
-            tell_share(LEDGER_CHECK, EVENTS_SHARE * min(replay.entry / final, 1.0))
-            replay.step(row)
-        # By position: OFFSET would read all earlier rows again for each batch.
-        rows = connection.execute(query.where(table.c.entry > rows[-1].entry)).all()
+    query = sa.select(table).order_by(table.c.entry).execution_options(yield_per=BATCH)
+    for row in connection.execute(query):
+        tell_share(LEDGER_CHECK, EVENTS_SHARE * min(replay.entry / final, 1.0))
+        replay.step(row)
 
 
 # ---- replay ----
@@ -134,7 +130,7 @@ class Replay:
     """
 
     def __init__(self) -> None:
-        self.entries, self.entry, self.at, self.chain = 0, 0, "", soundness.GENESIS_HASH
+        self.entries, self.entry, self.at, self.chain = 0, 0, "", events.GENESIS_HASH
         self.broken_links: list[str] = []
         self.problems: list[str] = []
         self.accounts: dict[str, dict[str, str]] = {}
@@ -149,7 +145,7 @@ class Replay:
         """Check that an event follows the one before, and apply it."""
         if row.entry != self.entry + 1:
             self.broken_links.append(_gap_text(self.entry, row.entry))
-        elif soundness.chain_hash(self.chain, row._asdict()) != row.chain:
+        elif events.chain_hash(self.chain, row._asdict()) != row.chain:
             self.broken_links.append(
                 f"Entry {row.entry} is not what was written: its hash does not cover it and the "
                 "entry before."
@@ -316,20 +312,20 @@ def _stored_rows(connection: sa.Connection, replay: Replay) -> Iterator[str]:
     numbers = sorted(existing | replay.rows.keys())
     for place, number in enumerate(numbers):
         tell_share(LEDGER_CHECK, EVENTS_SHARE + (0.9 - EVENTS_SHARE) * place / len(numbers))
-        row, expected = journal.read_row(connection, number), replay.rows.get(number)
+        row, expected = drawing.read_row(connection, number), replay.rows.get(number)
         if expected is None:
             yield f"The result {number} belongs to no entry."
             continue
         entries, digest, entry = expected
-        empty = bytes(journal.ENTRY_BYTES * entries)
+        empty = bytes(drawing.ENTRY_BYTES * entries)
         # A row without a result must still be all zero: else a draw was written and not recorded.
-        digest = digest or journal.digest(empty)
-        if row is None or len(row) != len(empty) or journal.digest(row) != digest:
+        digest = digest or drawing.digest(empty)
+        if row is None or len(row) != len(empty) or drawing.digest(row) != digest:
             yield f"The result of entry {entry} is not what was stored."
     names = set(connection.execute(sa.select(tables.plans.c.digest).distinct()).scalars())
     for name in sorted(names | replay.plans):
         try:
-            journal.load_plan(connection, name)
+            drawing.load_plan(connection, name)
         except StorageError:
             yield f"The plan {name[:16]} is not what was booked."
 

@@ -194,10 +194,14 @@ def compare(plan: Plan) -> Comparison:
     return COMPARED[plan.single.kind](plan.single)
 
 
-def _rows(plan: Any, ways: Ways, figures: Callable[[Any], dict[str, Any]]) -> list[ComparisonRow]:  # noqa: ANN401  a component
+def _rows(
+    plan: Any,  # noqa: ANN401  a component
+    candidates: Ways,
+    figures: Callable[[Any], dict[str, Any]],
+) -> list[ComparisonRow]:
     """Return a row for each way, with the figures of its plan."""
     rows = []
-    for name, changes in parts_of_work(COMPARING, list(ways)):
+    for name, changes in parts_of_work(COMPARING, list(candidates)):
         try:
             trouble = changes.get("trouble")
             if trouble is not None:
@@ -254,11 +258,11 @@ def _methods(plan: MomentComponent) -> Ways:
     within the bounds.
     """
     request = plan.request
-    ways: dict[tuple[str, str], None] = dict.fromkeys(METHODS)
+    candidates: dict[tuple[str, str], None] = dict.fromkeys(METHODS)
     if request.target is not None:
         # A target fixes the objective, so that each method appears once.
-        ways = dict.fromkeys((method, request.objective) for method, _ in METHODS)
-    for method, objective in ways:
+        candidates = dict.fromkeys((method, request.objective) for method, _ in METHODS)
+    for method, objective in candidates:
         changes = {
             "method": method,
             "objective": objective,

@@ -4,7 +4,7 @@ A component has the public facts of its column, the request and the decisions: e
 stages, its losses and its predicted errors. Whatever comes after a plan asks its components by
 this interface.
 Kinds are registered by name: how they are saved in `planning/saved_plans.py`, how
-they are published in `publishing/part_kinds.py`, how they are printed in `cli/output/plan_text.py`.
+they are published in `publishing/part_kinds.py`, how they are printed in `cli/plan_text.py`.
 
 A goal is the request in exact text, without any number found by a solver. Solvers differ in late
 digits between processors and versions, requests must not. So a request is its goal: the options
@@ -116,21 +116,20 @@ class PlanComponent(BookedStages):
     def refuse_undrawable(self) -> None:
         """Refuse noise that no release could draw, where planning is quick to see it."""
 
+    def column_json(self) -> Json:
+        """Return the figures of one value column among several, where occupancy is public."""
+        return {
+            "cells": self.occupancy.n_cells,
+            "users": self.occupancy.n_users,
+            "records": self.occupancy.n_records,
+            "epsilon": float(self.epsilon),
+            "expected_error": self.expected_error,
+            "targets": list(self.targets),
+        }
+
     def component_epsilons(self) -> dict[str, float]:
         """Return the largest loss of a unit in each part of a divided loss."""
         return {}
-
-
-def public_json(component: Any) -> Json:  # noqa: ANN401  with public facts
-    """Return the figures of one value column among several, where occupancy is public."""
-    return {
-        "cells": component.occupancy.n_cells,
-        "users": component.occupancy.n_users,
-        "records": component.occupancy.n_records,
-        "epsilon": float(component.epsilon),
-        "expected_error": component.expected_error,
-        "targets": component.targets,
-    }
 
 
 # ---- figures of means and variances ----

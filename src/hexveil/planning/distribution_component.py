@@ -41,7 +41,6 @@ from hexveil.planning.component import (
     PlanComponent,
     delta_text,
     edition_text,
-    public_json,
     weights_text,
 )
 from hexveil.planning.distribution_measures import (
@@ -93,11 +92,6 @@ class DistributionComponent(PlanComponent):
         Declared error of one median for all cells, in value units.
     target_errors : mapping of str to str
         Stated targets for which the requested ε was found, by statistic; empty where ε was given.
-
-    Raises
-    ------
-    InputError
-        If a part has another δ.
     """
 
     facts: PublicMetadata
@@ -120,11 +114,6 @@ class DistributionComponent(PlanComponent):
         "all cells together anyway; request raw alone."
     )
 
-    def __post_init__(self) -> None:
-        plans = [plan for plan in (self.moment_plan, self.score_plan) if plan is not None]
-        if any(plan.delta != self.delta for plan in plans):
-            raise InputError("all parts of a plan have one delta.")
-
     def check(self) -> None:
         """Refuse fields that no plan of these records has: a stranger may have written them.
 
@@ -141,6 +130,9 @@ class DistributionComponent(PlanComponent):
             if isinstance(term, Share):
                 term.edge(self.facts.lattice)
         check_units(self.delta, self.occupancy.n_users)
+        plans = [plan for plan in (self.moment_plan, self.score_plan) if plan is not None]
+        if any(plan.delta != self.delta for plan in plans):
+            raise InputError("all parts of a plan have one delta.")
         asked = () if self.moment_plan is None else self.moment_plan.statistics
         scored = ("mean",) if self.score_plan is None else self.score_plan.statistics
         if asked != self.moments or scored != ("mean",):
@@ -310,10 +302,6 @@ class DistributionComponent(PlanComponent):
         return errors | {"share": self.component.share_error}
 
     average_errors = expected_error
-
-    def column_json(self) -> dict[str, Any]:
-        """Return the figures of one value column among several."""
-        return public_json(self)
 
     def component_epsilons(self) -> dict[str, float]:
         """Return the largest loss of a unit in each component, at `delta`."""

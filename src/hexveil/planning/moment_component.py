@@ -28,7 +28,7 @@ from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays, read_only
 from hexveil.planning import component
 from hexveil.planning.allocation import PlanningProblem, allocation_of, cell_names, restored
-from hexveil.planning.component import PlanComponent, moment_goal, public_json
+from hexveil.planning.component import PlanComponent, moment_goal
 from hexveil.planning.feasibility.utility_test import UtilityAssessment, assess_utility
 from hexveil.planning.optimizers.mean_error_bound import compute_mean_error_bound
 from hexveil.planning.request import Request
@@ -367,10 +367,6 @@ class MomentComponent(ReadOnlyArrays, PlanComponent):
     def to_json(self) -> dict[str, Any]:
         """Return the figures as JSON data; all of it is public."""
         return component.moment_json(self.with_lower_bound())
-
-    def column_json(self) -> dict[str, Any]:
-        """Return the figures of one value column among several."""
-        return public_json(self)
 
     # ---- saved ----
 

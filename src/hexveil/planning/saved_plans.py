@@ -243,14 +243,16 @@ def _write(saved: Any, folder: Path) -> None:  # noqa: ANN401  one of KINDS
 
 def _given(facts: PublicMetadata | ColumnFacts) -> dict[Place, Any]:
     """Return by path the fields that records give."""
-    given: dict[Place, Any] = {("facts",): facts}
+    facts_by_path: dict[Place, Any] = {("facts",): facts}
     if isinstance(facts, ColumnFacts):
         for column, own in facts.columns.items():
-            given |= {("plans", column, *path): value for path, value in _given(own).items()}
-        return given
+            facts_by_path |= {
+                ("plans", column, *path): value for path, value in _given(own).items()
+            }
+        return facts_by_path
     scored = ("component", "plan", "facts")
     of_scores = distribution_measures.score_metadata(facts)
-    return given | {("occupancy",): facts.occupancy, scored: of_scores}
+    return facts_by_path | {("occupancy",): facts.occupancy, scored: of_scores}
 
 
 def _identities(facts: PublicMetadata | ColumnFacts) -> Words:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NoReturn, Protocol
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ from hexveil.model.pair_bins import PairBins, PairSums
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.records.feasible_sums import squares_fit, squares_range
 from hexveil.records.units import Units
+
+if TYPE_CHECKING:
+    from hexveil.records.duckdb.spilled_pairs import FileStore
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -163,22 +166,6 @@ def _check_squares(
             raise HexveilError("sums of squares are outside the bounds of their counts and sums.")
 
 
-class SumsPartitionStore(Protocol):
-    """Store of partitions with their sums, and with counts by bin where records are counted so."""
-
-    def map_sums(self, work: Callable[[Pairs, PairSums], T]) -> Iterable[T]:
-        """Map a function over all partitions with their sums, in the order of their cells."""
-
-    def map_bins(self, whole: WholeGroup, work: Callable[[Pairs, PairBins], T]) -> Iterable[T]:
-        """Map a function over all partitions of a kind with their counts by bin, in order.
-
-        Those of partitions of whole users are over all cells: `PairBins.pair` is a user there.
-        """
-
-    def close(self) -> None:
-        """Release the partitions."""
-
-
 class DistributedSums(Sums):
     """PRIVATE. Sums of distributed partitions; see `hexveil.model.distributed_occupancy`.
 
@@ -186,14 +173,14 @@ class DistributedSums(Sums):
 
     Parameters
     ----------
-    store : SumsPartitionStore
+    store : FileStore
     squares : bool
         Whether sums of squares are kept.
     binned : bool
         Whether records are counted by fine bin.
     """
 
-    def __init__(self, store: SumsPartitionStore, *, squares: bool, binned: bool = False) -> None:
+    def __init__(self, store: FileStore, *, squares: bool, binned: bool = False) -> None:
         # Past the frozen base class, whose arrays are on no single machine here.
         object.__setattr__(self, "_store", store)
         object.__setattr__(self, "_squares", squares)
@@ -223,8 +210,8 @@ class DistributedSums(Sums):
         return concatenate_columns(self._blocks.map_sums(work))
 
     @property
-    def _blocks(self) -> SumsPartitionStore:
-        store: SumsPartitionStore = vars(self)["_store"]
+    def _blocks(self) -> FileStore:
+        store: FileStore = vars(self)["_store"]
         return store
 
     @property
@@ -233,7 +220,7 @@ class DistributedSums(Sums):
         return bool(vars(self)["_binned"])
 
     def map_bins(self, whole: WholeGroup, work: Callable[[Pairs, PairBins], T]) -> T:
-        """Map a function over pairs and their counts by bin: see `SumsPartitionStore.map_bins`."""
+        """Map a function over pairs and their counts by bin: of users over all cells."""
         return concatenate_columns(self._blocks.map_bins(whole, work))
 
     def close(self) -> None:

@@ -14,13 +14,9 @@ from hexveil.base.work_share import ShownWork, share_of_work, shown_work
 
 PATIENCE = 2.0
 """Seconds before the line appears."""
-NEXT_PATIENCE = 0.3
-"""Seconds before it appears again for the next activity, where it has just gone."""
 REFRESH = 0.5
 """Seconds between two looks at the completed share."""
 _showing = threading.Lock()
-_gone = [float("-inf")]
-"""When a line went last, on the monotonic clock."""
 
 
 @contextmanager
@@ -58,15 +54,13 @@ def show_progress(activity: str | ShownWork, *steps: str) -> Iterator[None]:
 
 
 def _show(work: ShownWork, finished: threading.Event) -> None:
-    has_just_gone = time.monotonic() - _gone[0] < PATIENCE
-    if finished.wait(min(NEXT_PATIENCE, PATIENCE) if has_just_gone else PATIENCE):
+    if finished.wait(PATIENCE):
         return
     from rich.console import Console  # noqa: PLC0415  only loaded where it is shown
 
     with Console(stderr=True).status(work.text(time.monotonic())) as line:
         while not finished.wait(REFRESH):
             line.update(work.text(time.monotonic()))
-    _gone[0] = time.monotonic()
 
 
 def _close_line(line: threading.Thread, finished: threading.Event) -> None:

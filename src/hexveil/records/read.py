@@ -87,8 +87,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         themselves. JSON may be NGSI-LD entities; `.pb` files are snapshots of a GTFS-Realtime
         feed (extra `gtfs`), whose vehicle positions are the records. With Spark
         also a Spark DataFrame, or the addresses of Parquet files, like `s3://...`; local files
-        must then be where every executor finds them, and a table in memory goes through the
-        driver.
+        must then be where every executor finds them, and no table in memory is read.
     user, value : str
         Column of the user id and of the value. Ids of text are kept apart byte for byte; numbers
         by their value: 7, 7.0 and 7.00 are one user. A float that is not whole, or so large that
@@ -142,7 +141,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     engine : "duckdb", "spark", SparkSession or None
         What reads the records: DuckDB here, or Spark's executors, with the same result. "spark"
         is the session that is there, or else a new one; None is DuckDB, and for a Spark DataFrame
-        its own session. Spark has neither `cache` nor `protect="presence"`.
+        its own session.
     version : str or mapping of str to str, optional
         Version of the records, as their holder declares it; with `cache` also by the names of
         files or patterns of them, of which the first that fits counts.
@@ -196,8 +195,6 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     arguments = {name: argument for name, argument in locals().items() if name != "source"}
     is_private, requests, facts = _requests(arguments)
     spark = _spark(engine, source)
-    if spark is not None:
-        _refuse_for_spark(cache, is_private=is_private)
     records: Any = resolve_source(source) if spark is None else resolve_spark_source(source)
     if is_private:
         refuse_documents(records)
@@ -216,7 +213,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     else:
         from hexveil.records.spark.reading import read_by_spark  # noqa: PLC0415  the engine
 
-        datasets = read_by_spark(spark, records, requests)
+        datasets = read_by_spark(spark, records, readings)
     by_column = {dataset.public.value: dataset for dataset in datasets}
     if len(by_column) == 1:
         return datasets[0]
@@ -234,16 +231,6 @@ def _requests(
         return False, requests, [None] * len(requests)
     refuse_versions_by_file(arguments["version"])
     return True, requests, [declare_facts(request) for request in requests]
-
-
-def _refuse_for_spark(cache: object, *, is_private: bool) -> None:
-    """Refuse a cache and private presence, which only DuckDB has."""
-    for name, is_given in (('protect "presence"', is_private), ("cache", cache is not None)):
-        if is_given:
-            raise InputError(
-                f"{name} is for records that DuckDB reads; write them to Parquet files and leave "
-                "engine out."
-            )
 
 
 def _columns(request: ReadRequest, by_column: dict[str, Dataset]) -> ColumnDatasets:

@@ -168,7 +168,7 @@ def declare_facts(request: ReadRequest) -> DeclaredFacts:
             f"dates (in [select], or --set select.dates) are needed with the privacy unit "
             f"{rules.privacy_unit!r} under private presence: the ledger books each declared day."
         )
-    chosen = rules.select.describe().partition("; min_users")[0]
+    selection = rules.select.describe().partition("; min_users")[0]
     return DeclaredFacts(
         grid=DeclaredGrid.of(rules.cells, rules.select.dates, rules.select.hours),
         lattice=rules.scale,
@@ -177,7 +177,7 @@ def declare_facts(request: ReadRequest) -> DeclaredFacts:
         value_unit=request.value_unit,
         days=rules.select.days,
         # No count, and nothing found in the records.
-        identity=request.identity("") | {"select": chosen},
+        identity=request.identity("") | {"select": selection},
         bins=rules.bins,
         id_space=request.id_space,
     )

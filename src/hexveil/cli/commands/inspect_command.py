@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, get_args
 import typer
 
 from hexveil.base.errors import InputError
-from hexveil.cli import shared_steps
-from hexveil.cli.output import formatting, grid_text
+from hexveil.cli import formatting, grid_text, shared_steps
 from hexveil.config import Run, arguments
 from hexveil.planning.feasibility.recommendation import Choice, CommonGrid, choose, common_grids
 from hexveil.records.read import read
@@ -25,9 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hexveil.cli import declarations
-    from hexveil.cli.output.grid_text import Changes
+    from hexveil.cli.grid_text import Changes
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.feasibility.capacity import Capacity
     from hexveil.records.value_checks import ValueChecks
 
 
@@ -43,14 +41,7 @@ _CLAMPED_SHARE = 0.01
 def inspect(run: Run, options: declarations.InspectOptions) -> None:
     """Show public metadata of the records, the grids that this fleet supports, and three runs."""
     if options.init:
-        if options.as_json or options.sql is not None:
-            raise InputError("--init prints a run file and nothing else; omit --json and --sql.")
-        from hexveil.cli import guided  # noqa: PLC0415  for --init alone
-        from hexveil.config.run_file_template import draft_run_file  # noqa: PLC0415
-
-        look = guided.look_at_columns(run, trust=options.trust_header)
-        # The draft ends its last line itself, because it goes into a file.
-        typer.echo(draft_run_file(run, look), nl=False)
+        _print_draft(run, options)
         return
     if options.trust_header:
         raise InputError("--trust-header requires --init: otherwise the run names the columns.")
@@ -62,48 +53,45 @@ def inspect(run: Run, options: declarations.InspectOptions) -> None:
         return
     several = len(arguments.value_columns_of(run)) > 1
     is_private = arguments.is_presence_private(run)
-    if is_private:
+    if is_private and not several:
         unused = {"--propose": options.propose is not None, "--choice": options.choice is not None}
-        shared_steps.refuse_unused(run, {} if several else unused)
-    elif options.from_records:
-        raise InputError('--from-records belongs to protect = "presence".')
+        shared_steps.refuse_unused(run, unused)
     check_choice(options.propose, options.choice)
     show = _inspect_declared if is_private else _inspect_columns if several else _inspect_records
-    # Grids can be compared before a price is chosen.
-    show(run, options, run.plan.epsilon or COMPARED_AT, options.choice or DEFAULT_CHOICE)
+    # Grids can be compared before an epsilon is chosen.
+    show(run, options, run.plan.epsilon or COMPARED_AT)
     if options.propose is not None and not options.as_json:
         formatting.print_rows(["", ("Run file", str(options.propose))])
-    if options.from_records:
-        from hexveil.cli import planned_release  # noqa: PLC0415  under presence alone
-
-        planned_release.read_private_records(run)
 
 
-def _inspect_records(
-    run: Run, options: declarations.InspectOptions, epsilon: str, choice: str
-) -> None:
+def _print_draft(run: Run, options: declarations.InspectOptions) -> None:
+    """Print the draft of a run file, and nothing else."""
+    from hexveil.cli import guided  # noqa: PLC0415  for --init alone
+    from hexveil.config.run_file_template import draft_run_file  # noqa: PLC0415
+
+    if options.as_json or options.sql is not None:
+        raise InputError("--init prints a run file and nothing else; omit --json and --sql.")
+    look = guided.look_at_columns(run, trust=options.trust_header)
+    # The draft ends its last line itself, because it goes into a file.
+    typer.echo(draft_run_file(run, look), nl=False)
+
+
+def _inspect_records(run: Run, options: declarations.InspectOptions, epsilon: str) -> None:
     """Print public metadata, grids and proposed runs; write the chosen run, if a file is named."""
     facts = shared_steps.read_facts(run)
-    advice = shared_steps.advise_run(run, facts, epsilon)
+    advice = shared_steps.proposed_runs(run, facts, epsilon)[1]
     offers = {str(name): grid_text.changed_fields(item) for name, item in advice.proposals.items()}
     judged: Changes = {("plan", "epsilon"): epsilon, ("plan", "clipping_range"): "auto"}
-    _write_chosen(run, offers, options.propose, choice, judged)
+    _write_chosen(run, options, offers, judged)
     if options.as_json:
         content = {"epsilon": epsilon, "advice": grid_text.advice_json(advice)}
-        typer.echo(json.dumps(_facts_json(facts, advice.table) | content, indent=2))
+        typer.echo(json.dumps(grid_text.facts_json(facts, advice.table) | content, indent=2))
         return
     grid_text.show_grids(advice.table, facts, epsilon)
     formatting.print_rows(["", *grid_text.advice_rows(advice, facts.value_unit, epsilon)])
 
 
-def _facts_json(facts: PublicMetadata, table: Capacity) -> dict[str, object]:
-    offers = {"capacity": table.to_arrow().to_pylist(), "proposal": table.sentence}
-    return grid_text.facts_json(facts) | offers
-
-
-def _inspect_columns(
-    run: Run, options: declarations.InspectOptions, epsilon: str, choice: str
-) -> None:
+def _inspect_columns(run: Run, options: declarations.InspectOptions, epsilon: str) -> None:
     """Print facts and grids of each value column, and the grids that all of them support.
 
     ε is compared in equal parts: what a unit loses in all columns adds up.
@@ -111,20 +99,14 @@ def _inspect_columns(
     columns: dict[str, PublicMetadata] = shared_steps.read_facts(run).columns
     portion = f"{float(epsilon) / len(columns):.6g}"
     tables = shared_steps.assess_columns(run, columns, portion)
-    proposals = _common(
-        run,
-        common_grids({name: table.offers for name, table in tables.items()}),
-        options.propose,
-        choice,
-        epsilon,
-    )
+    grids = common_grids({name: table.offers for name, table in tables.items()})
+    proposals = _common(run, options, grids, epsilon)
     if options.as_json:
-        content = {
-            "epsilon": epsilon,
-            "epsilon_of_each": portion,
-            "columns": {name: _facts_json(facts, tables[name]) for name, facts in columns.items()},
-            "common": grid_text.common_json(proposals),
+        of_columns = {
+            name: grid_text.facts_json(facts, tables[name]) for name, facts in columns.items()
         }
+        content = {"epsilon": epsilon, "epsilon_of_each": portion, "columns": of_columns}
+        content["common"] = grid_text.common_json(proposals)
         typer.echo(json.dumps(content, indent=2))
         return
     for name, facts in columns.items():
@@ -134,55 +116,42 @@ def _inspect_columns(
     formatting.print_rows(grid_text.common_rows(proposals, units, epsilon))
 
 
-def _inspect_declared(
-    run: Run, options: declarations.InspectOptions, epsilon: str, choice: str
-) -> None:
+def _inspect_declared(run: Run, options: declarations.InspectOptions, epsilon: str) -> None:
     """Print the plan, and the grids that the declared fleet supports; no record is read.
 
     Of several value columns each is judged at the part of ε that a plan of all columns would give
-    it on that grid. Counts of records are shown on request alone.
+    it on that grid.
     """
     from hexveil.cli import planned_release  # noqa: PLC0415  under presence alone
 
-    if options.from_records:
-        check_terminal(run, as_json=options.as_json)
-    priced = run if run.plan.epsilon else run.with_fields("plan", epsilon=epsilon)
-    planned = planned_release.plan_release(priced, accept_noise=True)
-    plan, parts = planned.plan, planned.plan.components
-    # Labels have no other resolution or slot: the declared grid alone is judged.
-    others = list(planned_release.comparable_plans(priced))
-    content, common = {}, []
-    judged = others
+    run = run if run.plan.epsilon else run.with_fields("plan", epsilon=epsilon)
+    planned = planned_release.plan_release(run, accept_noise=True)
+    plan, components = planned.plan, planned.plan.components
+    # Labels have no other resolution or slot: of several columns the declared grid is judged.
+    others = list(planned_release.comparable_plans(run))
+    judged = others if plan.is_single or others else [plan]
+    proposals = {}
     if not plan.is_single:
-        judged = others or [plan]
-        grids = [CommonGrid.declared(other.components) for other in judged]
-        proposals = _common(run, grids, options.propose, choice, epsilon)
-        units = {column: part.facts.value_unit for column, part in parts.items()}
-        content = {"common": grid_text.common_json(proposals)}
-        common = ["", *grid_text.common_rows(proposals, units, epsilon)]
+        grids = [CommonGrid.declared(grid_plan.components) for grid_plan in judged]
+        proposals = _common(run, options, grids, epsilon)
     if options.as_json:
-        grids_json = [grid_text.declared_json(other) for other in judged]
-        typer.echo(json.dumps(planned.plan_json() | {"grids": grids_json} | content, indent=2))
+        content = planned.plan_json() | {
+            "grids": [grid_text.declared_json(assessed) for assessed in judged]
+        }
+        if not plan.is_single:
+            content["common"] = grid_text.common_json(proposals)
+        typer.echo(json.dumps(content, indent=2))
         return
     formatting.print_rows(planned.price_rows())
-    number = formatting.number_text(float(plan.epsilon))
-    for column in parts:
+    for column in components:
         title = f"Grids for {column} on paper, from declarations alone:"
         if plan.is_single:
+            number = formatting.number_text(float(plan.epsilon))
             title = f"Grids on paper at epsilon {number}, from declarations alone:"
-        grid_text.show_declared(title, [other.components[column] for other in others])
-    formatting.print_rows(common)
-
-
-def check_terminal(run: Run, *, as_json: bool) -> None:
-    """Refuse counts of records wherever somebody else could have them."""
-    if run.privacy.quiet_records:
-        raise InputError("--from-records and quiet_records cannot be combined.")
-    if as_json or not sys.stderr.isatty():
-        raise InputError(
-            "--from-records shows private counts on a terminal only; run it without --json, "
-            "without a pipe and without writing its output to a file."
-        )
+        grid_text.show_declared(title, [grid_plan.components[column] for grid_plan in others])
+    if not plan.is_single:
+        units = {column: component.facts.value_unit for column, component in components.items()}
+        formatting.print_rows(["", *grid_text.common_rows(proposals, units, epsilon)])
 
 
 def private_lines(run: Run, options: declarations.InspectOptions) -> list[str]:
@@ -228,34 +197,35 @@ def check_choice(propose: Path | None, choice: str | None) -> None:
 
 
 def _write_chosen(
-    run: Run, offers: Mapping[str, Changes], file: Path | None, choice: str, judged: Changes
+    run: Run, options: declarations.InspectOptions, offers: Mapping[str, Changes], judged: Changes
 ) -> None:
     """Write the chosen run to a new run file, if one is named; refuse if none is proposed.
 
-    `judged` are the price and the range at which runs were judged, for a file that has none.
+    `judged` are the epsilon and the range at which runs were judged, for a file that has none.
     """
-    if file is None:
+    if options.propose is None:
         return
+    choice = options.choice or DEFAULT_CHOICE
     if choice not in offers:
         raise InputError(
             "--propose: no run is expected to beat one number for all cells of each value column, "
             "so that none is written; hexveil inspect without --propose says what would help."
         )
     stated = set(run.plan.explicit_fields())
-    # A target takes the place of a price.
+    # A target takes the place of an epsilon.
     if "target_error" in stated:
         stated.add("epsilon")
     missing = {key: value for key, value in judged.items() if key[1] not in stated}
-    shared_steps.write_run(run, {**offers[choice], **missing}, file)
+    shared_steps.write_run(run, {**offers[choice], **missing}, options.propose)
 
 
 def _common(
-    run: Run, grids: Sequence[CommonGrid], file: Path | None, choice: str, epsilon: str
+    run: Run, options: declarations.InspectOptions, grids: Sequence[CommonGrid], epsilon: str
 ) -> dict[str, CommonGrid]:
     """Return the grids proposed for all value columns, by choice; write a run of the chosen one."""
     proposals = {str(name): grid for name, grid in choose(grids).items()}
     offers = {name: grid_text.cell_fields(grid.grid) for name, grid in proposals.items()}
-    _write_chosen(run, offers, file, choice, {("plan", "epsilon"): epsilon})
+    _write_chosen(run, options, offers, {("plan", "epsilon"): epsilon})
     return proposals
 
 

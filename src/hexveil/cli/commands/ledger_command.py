@@ -10,7 +10,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.base.work_share import LEDGER_CHECK
 from hexveil.cli import receipts
-from hexveil.cli.output.formatting import (
+from hexveil.cli.formatting import (
     at_least,
     budget_words,
     delta_json,
@@ -18,7 +18,7 @@ from hexveil.cli.output.formatting import (
     price,
     spend_json,
 )
-from hexveil.cli.output.formatting import show as print_result
+from hexveil.cli.formatting import show as print_result
 from hexveil.config import arguments, load
 from hexveil.ledger import Ledger, inspection
 from hexveil.ledger.databases import MEMORY, Engine, connect_existing, describe_address
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from hexveil.cli import declarations
+    from hexveil.cli.formatting import Row
     from hexveil.cli.options import Declaration
-    from hexveil.cli.output.formatting import Row
     from hexveil.config import Run
     from hexveil.ledger.accounts import Account, Spend
     from hexveil.ledger.events import Event
@@ -49,7 +49,7 @@ KEEP = (
 RUN_AGAIN = (
     "run a release again to finish it, at no further cost. You can give back a reserved one "
     "(--give-back REQUEST), because no noise was drawn. A marked one can only be abandoned "
-    "(--abandon REQUEST): its price stays spent."
+    "(--abandon REQUEST): its cost stays spent."
 )
 
 
@@ -138,9 +138,9 @@ def set_budget(options: declarations.LedgerSetBudgetOptions) -> None:
     old_account = book.account
     book.set_budget(options.budget)
     new_account = book.account
-    before = {"before": account_json(old_account)["budget"]}
+    old_budget = {"before": account_json(old_account)["budget"]}
     row = changed_row(old_account, new_account, book.spend())
-    echo([row], account_json(new_account) | before, options)
+    echo([row], account_json(new_account) | old_budget, options)
 
 
 def verify(options: declarations.LedgerVerifyOptions) -> int:
@@ -167,8 +167,8 @@ def resolve(options: declarations.LedgerResolveOptions) -> None:
     waiting = inspection.unresolved(engine_of(run), run.ledger.dataset)
     start = options.give_back if options.abandon is None else options.abandon
     if start is None:
-        listed = [inspection.event_row(event) for event in waiting]
-        echo(waiting_rows(waiting), listed, options)
+        event_rows = [inspection.event_row(event) for event in waiting]
+        echo(waiting_rows(waiting), event_rows, options)
         return
     matches = [event for event in waiting if start and event.request.startswith(start)]
     if len(matches) != 1:
@@ -183,7 +183,7 @@ def resolve(options: declarations.LedgerResolveOptions) -> None:
         state, outcome = "returned", "given back: it costs nothing"
     else:
         book.abandon(event.request)
-        state, outcome = "abandoned", "abandoned: its price stays spent"
+        state, outcome = "abandoned", "abandoned: its cost stays spent"
     content = {"dataset": event.dataset, "request": event.request, "state": state}
     echo([("Release", f"{event.request[:16]} is {outcome}.")], content, options)
 
@@ -199,17 +199,6 @@ def keygen(options: declarations.LedgerKeygenOptions) -> None:
     ]
     content = {"private_key": str(options.file), "public_key": str(public)}
     echo(rows, content | {"fingerprint": fingerprint}, options)
-
-
-def export(options: declarations.LedgerExportOptions) -> None:
-    """Write every event to a file, without the losses of single units."""
-    engine = engine_of(run_for(options))
-    with show_progress("Reading the ledger"):
-        events = inspection.history(engine)
-    results = inspection.results(engine) if options.numbers else None
-    inspection.export(options.file, events, results=results)
-    row = ("Written", f"{options.file}: {len(events):,} events.")
-    echo([row], {"file": str(options.file), "events": len(events)}, options)
 
 
 # ---- rows and data of accounts, events and changes ----

@@ -13,9 +13,8 @@ from pathlib import Path
 import typer
 
 from hexveil.base.errors import InputError
-from hexveil.cli import declarations, guided, questions, shared_steps
+from hexveil.cli import declarations, formatting, guided, questions, shared_steps
 from hexveil.cli.commands.release_command import destination, release
-from hexveil.cli.output import formatting
 from hexveil.config import Run, arguments
 from hexveil.config.fields import option
 

@@ -10,10 +10,9 @@ for a revision.
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
@@ -21,32 +20,24 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from hexveil.base.errors import BudgetError, HexveilError, InputError, StorageError
+from hexveil.base.errors import BudgetError, HexveilError, StorageError
 from hexveil.base.work_share import PLANNING, READING, RELEASING, WRITING, ShownWork
-from hexveil.cli import endings, receipts, shared_steps
-from hexveil.cli.commands.release_command import check_inputs
-from hexveil.cli.day_series import requested_days, run_of_day
-from hexveil.cli.output import formatting
-from hexveil.cli.output.formatting import budget_words
+from hexveil.cli import endings, formatting, receipts
+from hexveil.cli.day_series import Outcome, Series, requested_days, run_of_day
+from hexveil.cli.formatting import budget_words
 from hexveil.cli.planned_release import PlannedRelease, folder_extras, plan_release, signer_of
 from hexveil.config import Run, arguments, load
 from hexveil.config.run_file import Key
 from hexveil.ledger import Ledger
-from hexveil.model.cells import zone
-from hexveil.model.statistic_terms import has_distribution
 from hexveil.planning.feasibility.recommendation import USABLE_GRID
-from hexveil.publishing.archive.archive import Archive, open_archive
+from hexveil.publishing.archive.archive import Archive
 from hexveil.publishing.archive.archive_listing import CurrentRelease, LedgerPosition
 from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
-    import zoneinfo
-
     from hexveil.cli import declarations
     from hexveil.publishing import Release
 
-WAIT = "6h"
-STEP = {"min": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 PARTS_OF_DAY = {
     READING: (0.0, 0.5),
     PLANNING: (0.5, 0.6),
@@ -55,31 +46,6 @@ PARTS_OF_DAY = {
     WRITING: (0.9, 1.0),
 }
 """Where each step of a day begins and ends in it, about: for the time that is left."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Outcome of one day.
-
-    Attributes
-    ----------
-    day : str
-    state : str
-        "published", "published before", "restored" (its folder was damaged), "kept" (late records
-        wait), "not ready", "refused", "failed", or "planned" where nothing was to be published.
-    message : str
-        A sentence.
-    epsilon : float
-        What it cost the most exposed unit, or would.
-    code : int
-        Exit code.
-    """
-
-    day: str
-    state: str
-    message: str
-    epsilon: float = 0.0
-    code: int = 0
 
 
 def publish(run: Run, options: declarations.PublishOptions) -> int:
@@ -91,11 +57,11 @@ def publish(run: Run, options: declarations.PublishOptions) -> int:
             formatting.print_rows([(outcome.day, f"{outcome.state}: {outcome.message}")])
 
     series = Series.of(run, revise=options.revise, dry_run=options.dry_run)
-    outcomes, listed = publish_days(series, days, tell)
+    outcomes, n_listed = publish_days(series, days, tell)
     if options.as_json:
         typer.echo(json.dumps([asdict(outcome) for outcome in outcomes], indent=2))
-    elif listed:
-        days_text = f"{listed:,} {'day' if listed == 1 else 'days'}"
+    elif n_listed:
+        days_text = f"{n_listed:,} {'day' if n_listed == 1 else 'days'}"
         listing = f"{run.release.out}: index.html, catalog.json and dcat.jsonld list {days_text}."
         formatting.print_rows([("Catalogue", listing)])
     # The gravest code: a scheduler must notice one failed day among many.
@@ -153,61 +119,6 @@ def publish_run(
     return tuple(publish_days(series, requested_days(*ends))[0])
 
 
-@dataclass(frozen=True)
-class Series:
-    """How days are published.
-
-    Attributes
-    ----------
-    run : Run
-    account : dict
-        Arguments of the ledger.
-    place : Archive
-    clock : ZoneInfo
-        By which a day begins.
-    wait : timedelta
-        After the end of a day, for late records.
-    revise, dry_run : bool
-    """
-
-    run: Run
-    account: dict[str, Any]
-    place: Archive
-    clock: zoneinfo.ZoneInfo
-    wait: timedelta
-    revise: bool
-    dry_run: bool
-
-    @classmethod
-    def of(cls, run: Run, *, revise: bool, dry_run: bool) -> Series:
-        """Return the series of a run, checked before records are read."""
-        run = series_run(run)
-        if run.release.out is None:
-            raise InputError(
-                "out (in [release], or --out) is needed: name the folder for the maps of all days."
-            )
-        if run.select.dates is not None:
-            raise InputError(
-                "dates (in [select]) and publish cannot be combined: use --date instead."
-            )
-        account = arguments.ledger_arguments(run, Ledger)
-        shared_steps.check_plan_options(run)
-        check_inputs(run)
-        place = open_archive(run.release.out, account["dataset"], run.read.scratch)
-        if run.cells.timezone is None:
-            raise InputError("timezone (in [cells]) is needed: a day begins by a local clock.")
-        clock, wait = zone(run.cells.timezone), parse_wait(run.publish.wait or WAIT)
-        is_revised = revise or run.publish.late == "revise"
-        return cls(run, account, place, clock, wait, is_revised, dry_run)
-
-    def ready_at(self, day: date) -> datetime:
-        """Return the time from which a day can be published: its local end plus the wait."""
-        # The start of the next day, because a local day has 23 to 25 hours.
-        end = datetime.combine(day + timedelta(1), datetime.min.time(), self.clock)
-        # Added in UTC: by the local clock it is an hour off on days when clocks change.
-        return end.astimezone(UTC) + self.wait
-
-
 def publish_days(
     series: Series, days: Sequence[date], tell: Callable[[Outcome], None] = lambda _: None
 ) -> tuple[list[Outcome], int]:
@@ -240,39 +151,6 @@ def work_of_day(day: date, number: int, days: int, began: float) -> ShownWork:
         for step, (begin, end) in PARTS_OF_DAY.items()
     }
     return ShownWork(f"Publishing {day}{of_all}", began, number / days, steps)
-
-
-def series_run(run: Run) -> Run:
-    """Return the run of each day; of a fixed series, one that leaves no day out as too noisy.
-
-    Raises
-    ------
-    InputError
-        If a series is fixed whose kind of plan would follow from the units of each day.
-    """
-    if run.publish.series != "fixed":
-        return run
-    if not arguments.is_presence_private(run):
-        plan = run.plan
-        follows = []
-        if (plan.clipping_range or "auto") == "auto" and not plan.mechanism:
-            follows.append("clipping_range")
-        if has_distribution(plan.statistics or ()):
-            follows = [] if plan.estimator else ["estimator"]
-        if follows:
-            raise InputError(
-                f'series = "fixed" needs one kind of plan for all days: state {follows[0]} (in '
-                "[plan]); hexveil plan with --from and --to proposes a grid and a kind."
-            )
-    return run.with_fields("release", accept_noise=True)
-
-
-def parse_wait(text: str) -> timedelta:
-    """Return a time like "30min", "6h" or "2d"."""
-    match = re.fullmatch(r"\s*(\d{1,4})\s*(min|h|d)\s*", text)
-    if match is None:
-        raise InputError(f"wait must be a time such as 30min, 6h or 2d, got {text!r}.")
-    return int(match[1]) * STEP[match[2]]
 
 
 def now() -> datetime:
@@ -414,6 +292,6 @@ def projection(account: dict[str, Any], planned: PlannedRelease, day: str) -> st
     # Fractions: a float quotient could gain or lose a day.
     days = int(max(budget - spent, Fraction(0)) / epsilon)
     if spend is not None and spend.kind != "lifetime":
-        return f"epsilon {price}; at that price this {spend.kind}'s budget lasts {days} more days."
+        return f"epsilon {price}; at that cost this {spend.kind}'s budget lasts {days} more days."
     gone = date.fromisoformat(day) + timedelta(days)
-    return f"epsilon {price}; at that price per day the budget ends on {gone}, after {days} days."
+    return f"epsilon {price}; at that cost per day the budget ends on {gone}, after {days} days."

@@ -1,4 +1,4 @@
-"""`hexveil release`: plan, book the price, draw the noise, write the folder; or a dry run."""
+"""`hexveil release`: plan, book the cost, draw the noise, write the folder; or a dry run."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
-from hexveil.cli import receipts, shared_steps
-from hexveil.cli.output import formatting
-from hexveil.cli.output.formatting import new_account_row, spend_json
-from hexveil.cli.output.price_text import missing_range_row
+from hexveil.cli import formatting, receipts, shared_steps
+from hexveil.cli.formatting import new_account_row, spend_json
 from hexveil.cli.planned_release import PlannedRelease, folder_extras, plan_release, write
+from hexveil.cli.price_text import missing_range_row
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
 from hexveil.ledger.databases import MEMORY
@@ -21,7 +20,7 @@ from hexveil.report import read_context
 
 if TYPE_CHECKING:
     from hexveil.cli import declarations
-    from hexveil.cli.output.formatting import Row
+    from hexveil.cli.formatting import Row
     from hexveil.publishing import Release
 
 BOOKED = (
@@ -31,7 +30,7 @@ BOOKED = (
 
 
 def release(run: Run, options: declarations.ReleaseOptions) -> None:
-    """Publish a map: book its price in the ledger, draw the noise once, write the folder."""
+    """Publish a map: book its privacy cost in the ledger, draw the noise once, write the folder."""
     shared_steps.refuse_unused(run, {"--from-plan": options.from_plan is not None})
     saved = None if options.from_plan is None else shared_steps.to_run_path(options.from_plan)
     folder, account = destination(run, planned=saved is not None)
@@ -126,7 +125,7 @@ def end_rows(
 
 @dataclass(frozen=True)
 class Preview:
-    """What a release would book; nothing is booked, drawn or written.
+    """The booking that a release would make; nothing is booked, drawn or written.
 
     Attributes
     ----------
@@ -146,10 +145,10 @@ class Preview:
 
     @classmethod
     def of(cls, planned: PlannedRelease, account: dict[str, Any]) -> Preview:
-        """Return what a release would book, by a ledger that may be still to be made."""
+        """Return the booking of a release, by a ledger that may be still to be made."""
         is_new = receipts.known_spend(account) is None
         # A new ledger is opened in memory: on disk it would register the data set and make a key.
-        in_memory = {name: given for name, given in account.items() if name != "key"}
+        in_memory = {name: term for name, term in account.items() if name != "key"}
         book = Ledger(**(in_memory | {"url": MEMORY} if is_new else account))
         used, replayed = planned.preview(book)
         price, remaining = 0 * used.plan.epsilon if replayed else used.plan.epsilon, book.remaining
@@ -200,9 +199,11 @@ def _booking_text(
         return "would book nothing: this request was answered before."
     if not price:
         return "would book nothing, because no reading is used."
-    left = formatting.at_least(float(remaining))
-    where = "in a new ledger with a budget of" if is_new else "of the remaining"
-    booked = f"would book {formatting.price(float(price))} for {planned.whose}, {where} {left}"
+    remainder = formatting.at_least(float(remaining))
+    source = "in a new ledger with a budget of" if is_new else "of the remaining"
+    booked = (
+        f"would book {formatting.price(float(price))} for {planned.whose}, {source} {remainder}"
+    )
     if price <= remaining:
         return f"{booked}."
     if arguments.is_presence_private(planned.run):
@@ -210,6 +211,6 @@ def _booking_text(
     # Without "of the remaining": each unit has its own.
     booked = f"would book {formatting.price(float(price))} for {planned.whose}"
     return (
-        f"{booked}; every unit has {left} left, so the release is refused if one of its units has "
-        "no more than that."
+        f"{booked}; every unit has {remainder} left, so the release is refused if one of its units "
+        "has no more than that."
     )

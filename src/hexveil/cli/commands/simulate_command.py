@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import tell_share
+from hexveil.cli import formatting
 from hexveil.cli.declarations import Vehicles
-from hexveil.cli.output import formatting
 from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from hexveil.cli import declarations
-    from hexveil.cli.output.formatting import Row
+    from hexveil.cli.formatting import Row
 
 INVENTED = (
     "Streets, routes, buses and speeds are simulated; the records belong to nobody. The columns "

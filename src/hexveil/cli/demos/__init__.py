@@ -38,9 +38,9 @@ import pyarrow.parquet
 
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.work_share import tell_share
+from hexveil.cli import formatting
 from hexveil.cli.commands import release_command
 from hexveil.cli.declarations import ReleaseOptions
-from hexveil.cli.output import formatting
 from hexveil.config import load
 from hexveil.records.progress import show_progress
 from hexveil.simulation import flights

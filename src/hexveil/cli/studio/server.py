@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from hexveil.base.errors import HexveilError, InputError
+from hexveil.cli import formatting
 from hexveil.cli.endings import UNEXPECTED
-from hexveil.cli.output import formatting
 from hexveil.cli.studio.window import STEPS, Window
 from hexveil.report.templates import render_template
 
@@ -94,7 +94,7 @@ class StudioServer(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """What a browser opens."""
+        """The address for a browser."""
         return f"http://{self.host}/{self.token}/"
 
     def open_window(self) -> str:
@@ -107,7 +107,7 @@ class StudioServer(ThreadingHTTPServer):
         return name
 
     def handle_error(self, *_: Any) -> None:  # noqa: ANN401  of a connection
-        """Print nothing: a traceback could show what a request held."""
+        """Print nothing: a traceback could show the content of a request."""
 
 
 class _Handler(BaseHTTPRequestHandler):

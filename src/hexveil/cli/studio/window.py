@@ -1,4 +1,4 @@
-"""What one window of the studio has chosen so far, from a file to a release.
+"""Choices of one window of the studio so far, from a file to a release.
 
 A step takes the form of its page and names the next; pages are made of names, types, counts that
 are public, and plans. What a map costs and does is what the commands do: the steps call them.
@@ -13,23 +13,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
-from hexveil.cli import guided, questions
+from hexveil.cli import formatting, guided, questions
 from hexveil.cli.commands.release_command import Preview, destination, end_rows
-from hexveil.cli.output import formatting
-from hexveil.cli.output.plan_text import map_rows
-from hexveil.cli.output.price_text import missing_range_row
+from hexveil.cli.plan_text import map_rows
 from hexveil.cli.planned_release import PlannedRelease, plan_release, write
-from hexveil.cli.studio.picture import grades_of, picture
-from hexveil.cli.studio.studio_folder import MOST, free_stem, record_files, statement, texts_of
+from hexveil.cli.price_text import missing_range_row
+from hexveil.cli.studio.views import (
+    LISTED,
+    free_stem,
+    grades_of,
+    picture,
+    record_files,
+    statement,
+    texts_of,
+)
 from hexveil.config import Run, arguments, load
 from hexveil.config.column_guessing import nameable_columns
 from hexveil.publishing.dossier import dossier
 from hexveil.report.promise_wording import promise
 
 if TYPE_CHECKING:
-    from hexveil.cli.output.formatting import Row
+    from hexveil.cli.formatting import Row
     from hexveil.config.run_file import Key
-    from hexveil.records.sources.schema_preview import SourceSchema
     from hexveil.report.promise_wording import Protect
 
     Form = dict[str, str]
@@ -60,8 +65,10 @@ SLIDERS = {
     ("ledger", "budget"): [Fraction(number, 2) for number in range(1, 101)],
 }
 """Values that a slider has, at even steps."""
-CHOICES = ("stated", "look", "drafted", "run", "offers", "planned", "preview", "published")
+CHOICES = ("stated", "look", "drafted", "run", "offers", "words", "planned", "preview", "published")
 """What a window knows, in the order in which it is chosen."""
+NEEDED = {"questions": "drafted", "maps": "offers", "confirm": "preview", "done": "published"}
+"""The choice that the page of each step is about."""
 _WORK = threading.Lock()
 """One window reads, plans or releases at a time: each may take all memory it is allowed."""
 
@@ -75,32 +82,23 @@ class Window:
         self.files = ("page", "dossier.md", "run-file.toml")
         """Names of what can be had of the release."""
         self._typed: Form = {}
-        self._words = ""
-        self._forget("stated")
+        self._choices: dict[str, Any] = {}
 
-    def _forget(self, since: str) -> None:
-        """Forget what was chosen from a step on."""
-        for name in CHOICES[CHOICES.index(since) :]:
-            setattr(self, f"_{name}", [] if name == "offers" else None)
+    def _choose(self, **choices: Any) -> None:  # noqa: ANN401  of any step
+        """Note choices; those of later steps are forgotten."""
+        first = min(CHOICES.index(name) for name in choices)
+        earlier = {name: one for name, one in self._choices.items() if name in CHOICES[:first]}
+        self._choices = earlier | choices
 
-    _stated: Run | None
-    _look: SourceSchema | None
-    _drafted: Run | None
-    _run: Run | None
-    _offers: list[guided.Offer]
-    _planned: PlannedRelease | None
-    _preview: dict[str, Any] | None
-    _published: dict[str, Any] | None
+    def _chosen(self, name: str) -> Any:  # noqa: ANN401  of any step
+        """Return an earlier choice; refuse a form that came without it."""
+        if name not in self._choices:
+            raise InputError("begin with the records.")
+        return self._choices[name]
 
     def is_open(self, step: str) -> bool:
-        """Return whether a page can be shown: what it is about has been chosen."""
-        needs = {
-            "questions": "drafted",
-            "maps": "offers",
-            "confirm": "preview",
-            "done": "published",
-        }
-        return step == "file" or bool(getattr(self, f"_{needs[step]}"))
+        """Return whether a page can be shown: the choices for it have been made."""
+        return step == "file" or NEEDED[step] in self._choices
 
     def take(self, step: str, form: Form) -> str:
         """Take the form of a step, and return the next.
@@ -114,7 +112,7 @@ class Window:
             return str(getattr(self, f"_take_{step}")(form))
 
     def view(self, step: str) -> dict[str, Any]:
-        """Return what the page of a step shows."""
+        """Return the content of the page of a step."""
         values: dict[str, Any] = getattr(self, f"_view_{step}")()
         return values
 
@@ -122,7 +120,7 @@ class Window:
 
     def _view_file(self) -> dict[str, Any]:
         names = list(record_files(self.folder))
-        return {"files": names[:MOST], "more": len(names) > MOST}
+        return {"files": names[:LISTED], "more": len(names) > LISTED}
 
     def _take_file(self, form: Form) -> str:
         # By its name in the list: no other path reaches the file system.
@@ -138,15 +136,14 @@ class Window:
 
     def _begin(self, stated: Run) -> None:
         look = guided.look_at_columns(stated)
-        drafted = guided.drafted(stated, look)
-        self._forget("stated")
-        self._typed, self._stated, self._look, self._drafted = {}, stated, look, drafted
+        self._choose(stated=stated, look=look, drafted=guided.drafted(stated, look))
+        self._typed = {}
 
     # ---- columns and questions ----
 
     def _view_questions(self) -> dict[str, Any]:
-        stated, drafted = _required(self._stated), _required(self._drafted)
-        columns = [(name, kind.name) for name, kind in nameable_columns(_required(self._look))]
+        stated, drafted = self._chosen("stated"), self._chosen("drafted")
+        columns = [(name, kind.name) for name, kind in nameable_columns(self._chosen("look"))]
         columns_stated = stated.columns.explicit_fields()
         return {
             "recognised": guided.recognised(drafted),
@@ -159,12 +156,12 @@ class Window:
         }
 
     def _questions(self) -> list[questions.Question]:
-        return questions.open_questions(_required(self._stated), _required(self._drafted))
+        return questions.open_questions(self._chosen("stated"), self._chosen("drafted"))
 
     def _field(self, question: questions.Question) -> dict[str, Any]:
         """Return a question as its page asks it."""
         name = ".".join(question.key)
-        drafted = _required(self._drafted)
+        drafted = self._chosen("drafted")
         proposal = question.proposal(drafted) or ""
         field: dict[str, Any] = {
             "name": name,
@@ -194,9 +191,9 @@ class Window:
     def _take_questions(self, form: Form) -> str:
         if "columns" in form:
             return self._take_columns(form)
+        run, refused = self._chosen("drafted"), []
         self._typed = form
-        self._forget("run")
-        run, refused = _required(self._drafted), []
+        self._choose(drafted=run)
         guided.check_columns(run)
         for question in self._questions():
             answer = form.get(".".join(question.key), "")
@@ -210,27 +207,27 @@ class Window:
         if refused:
             raise InputError(" ".join(refused))
         stem = free_stem(str(run.ledger.dataset))
-        self._run = run = run.with_fields("release", out=f"{stem}-map")
+        run = run.with_fields("release", out=f"{stem}-map")
         destination(run)
         if arguments.has_places(run):
-            self._offers = guided.offers_of(run)
+            self._choose(run=run, offers=guided.offers_of(run))
             return "maps"
-        self._plan(run)
-        return "confirm"
+        self._choose(run=run)
+        return self._plan(run, "")
 
     def _take_columns(self, form: Form) -> str:
         """Begin again with the columns that were named."""
-        names = {name for name, _ in nameable_columns(_required(self._look))}
+        names = {name for name, _ in nameable_columns(self._chosen("look"))}
         columns = {role: form[role] for role in ROLES if form.get(role) in names}
-        self._begin(_required(self._stated).with_section("columns", columns))
+        self._begin(self._chosen("stated").with_section("columns", columns))
         return "questions"
 
     # ---- grids ----
 
     def _view_maps(self) -> dict[str, Any]:
-        run = _required(self._run)
-        unit = arguments.value_unit_of(run)
-        grades = grades_of(self._offers, unit)
+        run = self._chosen("run")
+        offers, unit = self._chosen("offers"), arguments.value_unit_of(run)
+        grades = grades_of(offers, unit)
         return {
             "maps": [
                 {
@@ -238,31 +235,30 @@ class Window:
                     "chosen": offer.is_balanced,
                     "picture": picture(offer, grades, unit),
                 }
-                for offer in self._offers
+                for offer in offers
             ],
             "legend": grades.legend,
             "protects_presence": arguments.is_presence_private(run),
         }
 
     def _take_maps(self, form: Form) -> str:
-        number = form.get("map", "")
-        if number not in map(str, range(len(self._offers))):
+        offers = dict(enumerate(self._chosen("offers")))
+        offer = next((one for k, one in offers.items() if str(k) == form.get("map")), None)
+        if offer is None:
             raise InputError("choose one of the maps.")
-        offer = self._offers[int(number)]
-        self._words = offer.words
-        self._plan(offer.applied_to(_required(self._run)))
+        return self._plan(offer.applied_to(self._chosen("run")), offer.words)
+
+    def _plan(self, run: Run, words: str) -> str:
+        self._choose(words=words)
+        planned = plan_release(run)
+        preview = self._described(planned, Preview.of(planned, destination(run)[1]))
+        self._choose(planned=planned, preview=preview)
         return "confirm"
 
-    def _plan(self, run: Run) -> None:
-        self._forget("planned")
-        planned = plan_release(run)
-        self._preview = self._described(planned, Preview.of(planned, destination(run)[1]))
-        self._planned = planned
-
-    # ---- price, release ----
+    # ---- privacy cost, release ----
 
     def _described(self, planned: PlannedRelease, preview: Preview) -> dict[str, Any]:
-        """Return what is confirmed: promise, map and booking, and details of the plan."""
+        """Return promise, map and booking to be confirmed, and details of the plan."""
         rows = [
             *preview.planned.price_rows(),
             missing_range_row(planned.run, planned.plan),
@@ -272,7 +268,7 @@ class Window:
         protect: Protect = "presence" if planned.plan.is_declared else "values"
         brief: list[Row] = [
             ("Promise", promise(unit, planned.plan.epsilon, protect=protect, delta=delta)),
-            ("Map", self._words),
+            ("Map", self._chosen("words")),
             ("Ledger", preview.text),
         ]
         return {
@@ -283,16 +279,16 @@ class Window:
         }
 
     def _view_confirm(self) -> dict[str, Any]:
-        return {**_required(self._preview), "account": statement(_required(self._run))}
+        return {**self._chosen("preview"), "account": statement(self._chosen("run"))}
 
     def _take_confirm(self, form: Form) -> str:
         # A form that is sent twice finds the release of the first.
-        if self._published is not None:
+        if "published" in self._choices:
             return "done"
         if form.get("confirmed") != "yes":
             raise InputError("nothing was spent: tick the box to confirm.")
-        planned = _required(self._planned)
-        if not _required(self._preview)["fits"]:
+        planned = self._chosen("planned")
+        if not self._chosen("preview")["fits"]:
             raise InputError("nothing was spent: the budget does not allow this map.")
         run = planned.run
         folder, account = destination(run)
@@ -303,17 +299,14 @@ class Window:
         used = planned if book is None else planned.as_booked(book)
         published, book = used.publish(account, book)
         written = write(run, published, folder)
-        self._published = {
-            "rows": texts_of(end_rows(used, published, written, book)),
-            "folder": folder,
-            "file": file,
-            "names": [path.name for path in written],
-        }
-        self._planned = None  # with its sums
+        rows, names = end_rows(used, published, written, book), [path.name for path in written]
+        done = {"rows": texts_of(rows), "folder": folder, "file": file, "names": names}
+        self._choose(published=done)
+        del self._choices["planned"]  # with its sums
         return "done"
 
     def _view_done(self) -> dict[str, Any]:
-        published = _required(self._published)
+        published = self._chosen("published")
         folder, file = shlex.quote(str(self.folder)), published["file"]
         daily = f"hexveil publish {file} --date $(date -d yesterday +%F) --out maps"
         return {
@@ -322,14 +315,14 @@ class Window:
             "folder": str(published["folder"]),
             "names": published["names"],
             "daily": daily,
-            "dated": _required(self._run).select.dates is not None,
+            "dated": self._chosen("run").select.dates is not None,
             "cron": f"30 6 * * *  cd {folder} && {daily}".replace("%", "\\%"),
-            "account": statement(_required(self._run)),
+            "account": statement(self._chosen("run")),
         }
 
     def file(self, kind: str, path: list[str]) -> tuple[str, bytes]:
         """Return the type and the bytes of a file of the release."""
-        published = self._published
+        published = self._choices.get("published")
         if published is not None and kind == "dossier.md":
             return "text/plain", dossier(published["folder"]).to_markdown().encode()
         if published is not None and kind == "run-file.toml":
@@ -346,10 +339,3 @@ def _missing(drafted: Run) -> str:
     except InputError as error:
         return str(error).partition(":")[0]
     return ""
-
-
-def _required(choice: Any) -> Any:  # noqa: ANN401  what was chosen
-    """Return what was chosen earlier; refuse a form that came without it."""
-    if choice is None:
-        raise InputError("begin with the records.")
-    return choice

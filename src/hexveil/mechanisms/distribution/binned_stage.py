@@ -21,9 +21,8 @@ than 1 / LATTICE = 512 parts. M moving in each of two bins costs both exactly.
 Source: cumulative rounding as in apportionment; L1 sensitivity of histograms (Dwork, McSherry,
 Nissim and Smith, 2006) with weights in place of counts.
 
-Pairs may be in memory, on disk or in Spark. A block of whole units apportions each unit's records
-in all cells (the pooled shape); a block of whole cells those of each pair: a group is in one block.
-A block answers with a sum per bin, or per cell and bin: whole numbers, in any order the same.
+Pairs may be in memory or on disk. A block of whole units apportions each unit's records in all
+cells, a block of whole cells those of each pair; both answer with whole numbers per bin.
 
 Nothing overflows 64 bits: M <= 2^20 and n < 2^42 (`check_room`); sums over groups are below 2^53.
 
@@ -34,8 +33,8 @@ Weights of pairs in bins of cells: records times the price of their cell, as a u
 with K the size of a unit's k: their sum under Laplace noise, the root of their squares, rounded up,
 under Gaussian noise, so that a unit's weights are at most 2^20 in L1 or in L2.
 
-Prices are a number per cell, and max(K, τ, 1) is a number per unit: a block of pairs computes its
-weights from both, wherever it is, in whole numbers. All of it is public.
+Prices are a number per cell, max(K, τ, 1) one per unit: a block of pairs computes its weights from
+both, wherever it is, in whole numbers. All of it is public.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ seven times as many) to one beyond the finest that may be usable. Noise is about
 cells of L units, and a range is at best `NARROWEST` times as narrow as the bounds.
 
 Where cells are combinations of labels, a level is some of the columns: all of `origin` and `hour`,
-or `origin` alone, or `hour` alone. Records that are at hand are counted again on each level; sums
-that were made elsewhere have no records, and there the cells of the data set are merged.
+or `origin` alone, or `hour` alone. Records are counted again on each level; sums that were made
+elsewhere have no records, so that their own cells alone are looked at.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ import numpy as np
 from hexveil.base import hexagons
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import COUNTING, share_of_work
-from hexveil.model.cells import Cells, CellTable, Labels, OneCell, slot_seconds
+from hexveil.model.cells import Cells, Labels, OneCell, slot_seconds
 from hexveil.model.occupancy import LocalOccupancy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from hexveil.base.arrays import Bools
     from hexveil.model.public_metadata import PublicMetadata, Recount, Unit
@@ -70,8 +70,8 @@ def grids_to_try(facts: PublicMetadata, most_cells: float) -> tuple[Cells | Labe
         If the data set has no places to count again.
     """
     grid = facts.cells.grid
-    if isinstance(grid, OneCell):
-        # All records are the coarsest level already; there is no column to read a finer one by.
+    # Of one cell there is no column to read a finer one by; other sums' records are not at hand.
+    if isinstance(grid, OneCell) or (isinstance(grid, Labels) and facts.recount is None):
         return (grid,)
     if isinstance(grid, Labels):
         return label_levels(grid)
@@ -81,7 +81,7 @@ def grids_to_try(facts: PublicMetadata, most_cells: float) -> tuple[Cells | Labe
     return tuple(replace(grid, resolution=r, timeslot=t) for r in resolutions for t in slots)
 
 
-def check_grids(facts: PublicMetadata, grids: Iterable[object]) -> None:
+def check_grids(facts: PublicMetadata, grids: Sequence[object]) -> None:
     """Refuse grids of another kind than the data set's own, and hexagons without places.
 
     Raises
@@ -89,23 +89,17 @@ def check_grids(facts: PublicMetadata, grids: Iterable[object]) -> None:
     InputError
         If records cannot be counted on them.
     """
-    own = facts.cells.grid
-    if isinstance(own, Cells) and facts.recount is None:
+    places, labels = isinstance(facts.cells.grid, Cells), getattr(facts.cells.grid, "columns", ())
+    if facts.recount is None and (places or grids):
         raise InputError(
-            "what a fleet can support is counted on other grids, which needs records with places; "
-            "this data set has none at hand."
+            "what a fleet can support is counted on other grids, which needs records with places "
+            "or labels; this data set has none at hand."
         )
+    kind = "hexagons, hv.Cells" if places else f"some of the labels {', '.join(labels)}, hv.Labels"
     for grid in grids:
-        columns = set(grid.columns) if isinstance(grid, Labels) else set()
-        if isinstance(own, Cells) != isinstance(grid, Cells) or (
-            isinstance(own, Labels) and not columns <= set(own.columns)
-        ):
-            known = (
-                "hexagons, hv.Cells"
-                if isinstance(own, Cells)
-                else (f"some of the labels {', '.join(own.columns)}, hv.Labels")
-            )
-            raise InputError(f"grids of this data set are {known}; got {grid!r}.")
+        is_level = isinstance(grid, Labels) and set(grid.columns) <= set(labels)
+        if not (isinstance(grid, Cells) if places else is_level):
+            raise InputError(f"grids of this data set are {kind}; got {grid!r}.")
 
 
 def most_cells_of(plan: MomentComponent) -> float:
@@ -173,10 +167,8 @@ def counted(
 ) -> Iterator[PublicMetadata | None]:
     """Return the public facts on each grid, one after another; None where no cell is left."""
     current = facts.cells.grid
-    if facts.recount is None:
-        return (merged(facts, grid) for grid in grids if isinstance(grid, Labels))
     missing = tuple(grid for grid in grids if grid != current)
-    others = iter(facts.recount(missing, facts.privacy_unit))
+    others = iter(() if facts.recount is None else facts.recount(missing, facts.privacy_unit))
     # The facts of the data set's own grid are at hand.
     return (replace(facts, recount=None) if grid == current else next(others) for grid in grids)
 
@@ -239,10 +231,10 @@ def on_declared_grids(
             if (on_grid(replace(grid, timeslot=None), _n_places) or 0) < MIN_HEXAGONS:
                 continue
         plans = [on_grid(replace(grid, timeslot=slot), plan) for slot in slots]
-        declared = [own for own in plans if own is not None]
+        declared = [built for built in plans if built is not None]
         yield from declared
         n_tried += 1
-        is_usable = is_usable and any(own.refusal is None for own in declared)
+        is_usable = is_usable and any(built.refusal is None for built in declared)
 
 
 def _n_places(facts: Any) -> int:  # noqa: ANN401  declared, of one value column or of several
@@ -254,25 +246,6 @@ def _map_of(facts: PublicMetadata) -> tuple[str, int | None] | None:
     is_known = facts.occupancy.is_local and isinstance(facts.cells.grid, Cells)
     # Cells of other hexagons may have the same users, where each is visited at its own hour.
     return (facts.occupancy.fingerprint, facts.cells.n_places) if is_known else None
-
-
-def merged(facts: PublicMetadata, level: Labels) -> PublicMetadata:
-    """Return the public facts with all cells of the same labels of a level made one.
-
-    Records of cells that were left out by selection stay out. A merged cell has at least the users
-    of each of its cells, and there are no more of them than before: what was asked of the number of
-    users and of cells still holds.
-    """
-    table = np.array([facts.cells.labels[name] for name in level.columns], dtype=object).T
-    rows = [tuple(row) for row in table]
-    # By bytes, as records are sorted.
-    names = sorted(set(rows), key=lambda row: [label.encode() for label in row])
-    place = {name: number for number, name in enumerate(names)}
-    number = np.array([place[row] for row in rows], dtype=np.int64)
-    occupancy = facts.occupancy.local()
-    merged = LocalOccupancy.from_coo(number[occupancy.cell], occupancy.user, occupancy.n)
-    labels = {name: tuple(row[i] for row in names) for i, name in enumerate(level.columns)}
-    return replace(facts, occupancy=merged, cells=CellTable(level, labels=labels), recount=None)
 
 
 # ---- cells with enough users ----

@@ -228,9 +228,9 @@ def error_and_slope(
 ) -> tuple[float, Floats]:
     """Return the weighed error of these rates and its slope in them, shape (2, n_cells)."""
     factor = exposure.largest_factors(rates, loss)
-    away = exposure.clipped_share(factor)
-    error = weighted_errors(weights, rates, away, exposure.law).sum()
-    multiplier = loss_multipliers(exposure, weights, rates, factor, factor < 1.0, away)
+    clipped = exposure.clipped_share(factor)
+    error = weighted_errors(weights, rates, clipped, exposure.law).sum()
+    multiplier = loss_multipliers(exposure, weights, rates, factor, factor < 1.0, clipped)
     # Users who are not clipped have a multiplier of 0: more noise for them changes no bias.
     pushed = exposure.marginal_sums(rates, multiplier, factor)
     size = exposure.law.mean_absolute
@@ -243,14 +243,14 @@ def error_and_slope(
     return float(error), np.stack(slope)
 
 
-def cell_errors(rates: InverseScales, away: Floats, law: NoiseLaw) -> Floats:
+def cell_errors(rates: InverseScales, clipped: Floats, law: NoiseLaw) -> Floats:
     """Return the error of both statistics of each cell for bounds of width 1, shape (2, n_cells).
 
     Infinity where there is no noise.
     """
     return np.stack(
         [
-            WORST_CASE_BIAS[name](away)
+            WORST_CASE_BIAS[name](clipped)
             + np.divide(law.mean_absolute, r, out=np.full_like(r, np.inf), where=r > 0)
             for name, r in (("mean", rates.mean), ("variance", rates.variance))
         ]
@@ -258,10 +258,13 @@ def cell_errors(rates: InverseScales, away: Floats, law: NoiseLaw) -> Floats:
 
 
 def weighted_errors(
-    weights: ObjectiveWeights, rates: InverseScales, away: Floats, law: NoiseLaw
+    weights: ObjectiveWeights, rates: InverseScales, clipped: Floats, law: NoiseLaw
 ) -> Floats:
     """Return the weighed error of each cell."""
-    errors, total = cell_errors(rates, away, law), np.zeros(away.size)
+    errors, total = (
+        cell_errors(rates, clipped, law),
+        np.zeros(clipped.size),
+    )
     for name, w, error in zip(
         MAX_CONSTANT_ERROR, (weights.mean, weights.variance), errors, strict=True
     ):
@@ -275,12 +278,12 @@ def loss_multipliers(
     rates: InverseScales,
     factor: Floats,
     held: Bools,
-    away: Floats,
+    clipped: Floats,
 ) -> Floats:
     """Return how much the weighed error falls per loss that a user who is held is allowed more."""
     steep = np.where(rates.mean > 0, weights.mean / 2.0, 0.0)
     if rates.variance.any():
-        remaining = np.maximum(1.0 - 2.0 * away, 0.0)
+        remaining = np.maximum(1.0 - 2.0 * clipped, 0.0)
         # The bias of a variance bends: its slope falls with what is clipped already.
         steep += np.where(rates.variance > 0, weights.variance * remaining / 2.0, 0.0)
     gain = exposure.shares.per_user(steep)
@@ -290,6 +293,6 @@ def loss_multipliers(
 
 def _worse(exposure: ClippingProblem, rates: InverseScales, loss: float, live: Bools) -> Bools:
     """Return the statistics of cells with a larger error than a constant."""
-    away = exposure.clipped_share(exposure.largest_factors(rates, loss))
+    clipped = exposure.clipped_share(exposure.largest_factors(rates, loss))
     constants = np.array(list(MAX_CONSTANT_ERROR.values()))[:, None]
-    return live & (cell_errors(rates, away, exposure.law) >= constants)
+    return live & (cell_errors(rates, clipped, exposure.law) >= constants)

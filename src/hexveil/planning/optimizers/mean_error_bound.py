@@ -83,13 +83,13 @@ def mean_error_lower_bound(
     if not loss or not weights.constant_error():
         return weights.constant_error() * PROOF_MARGIN  # only constants cost nothing
     multipliers = (factor < 1.0) | (exposure.losses(rates, factor) >= BINDING_SHARE * loss)
-    away = exposure.clipped_share(factor)
-    multiplier = loss_multipliers(exposure, weights, rates, factor, multipliers, away)
+    clipped = exposure.clipped_share(factor)
+    multiplier = loss_multipliers(exposure, weights, rates, factor, multipliers, clipped)
     if not multiplier.any():  # constants alone: everybody might be held
         everybody = exposure.occupancy.n_users
         multiplier = np.full(everybody, weights.constant_error() / (loss * everybody))
     # Where noise is all of the error, the best multipliers weigh the loss as much as the error.
-    worth = float(weighted_errors(weights, rates, away, exposure.law).sum())
+    worth = float(weighted_errors(weights, rates, clipped, exposure.law).sum())
     multiplier = multiplier * min(1.0, worth / (loss * float(multiplier.sum())))
     first = np.maximum(multiplier, multiplier.max() / 100.0)
     scale = STEEPNESS / weights.constant_error()
@@ -130,20 +130,20 @@ def _answer(
         start = occupancy.start[cells.start : cells.stop + 1]
         rows, start = slice(start[0], start[-1]), start - start[0]
         user, share = occupancy.user[rows], exposure.share[rows]
-        price, moved = multiplier[user], np.zeros(user.size)
+        price, pair_losses = multiplier[user], np.zeros(user.size)
         if (weight := weights.mean[cells]).any():
             order = start, _by_price(price, start)
             smallest, x = _least(weight, price, share, order, "mean", temperature)
             total += smallest
-            moved += x
+            pair_losses += x
         if (weight := weights.variance[cells]).any():
             curved = 1.0 - share
             price *= curved
             order = start, _by_price(price, start)
             smallest, x = _least(weight, price, share, order, "variance", temperature)
             total += smallest
-            moved += x * curved
-        losses += np.bincount(user, weights=moved, minlength=losses.size)
+            pair_losses += x * curved
+        losses += np.bincount(user, weights=pair_losses, minlength=losses.size)
     return total, losses
 
 
@@ -186,9 +186,9 @@ def _least(
     rates = chosen * w / np.repeat(total, size)
     rates = np.divide(rates, root, out=np.zeros_like(root), where=root > 0)
     running = _running(rates, start)
-    moved = np.empty(order.size)
-    moved[order] = share * (np.repeat(running[start[1:] - 1], size) - running + rates)
-    return float((smallest - heat * np.log(total)).sum()), moved
+    pair_losses = np.empty(order.size)
+    pair_losses[order] = share * (np.repeat(running[start[1:] - 1], size) - running + rates)
+    return float((smallest - heat * np.log(total)).sum()), pair_losses
 
 
 def _running(terms: Floats, start: Ints) -> Floats:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property, partial
 
@@ -210,7 +210,18 @@ def group_overlapping(spans: Mapping[str, TimeSpan]) -> list[list[str]]:
 
 
 class CachedReading:
-    """PRIVATE. One reading of files: those with a cache entry are not read again."""
+    """PRIVATE. One reading of files: those with a cache entry are not read again.
+
+    Parameters
+    ----------
+    session : Session
+    source : Files
+    relation : Relation
+    request : ReadRequest
+        With a cache.
+    scan : callable, optional
+        Reads some files elsewhere, by a request: Spark's tasks.
+    """
 
     def __init__(
         self,
@@ -218,9 +229,11 @@ class CachedReading:
         source: Files,
         relation: Relation,
         request: ReadRequest,
+        scan: Callable[[Sequence[str], ReadRequest], PairCounts] | None = None,
     ) -> None:
         assert request.cache is not None  # noqa: S101  else all records are counted
         self._session, self._source, self._relation = session, source, relation
+        self._scan = scan
         self._versions = request.cache.versions
         self._stamps = {path: self._stamp(path) for path in source.paths}
         self._store = CacheFolder.open(request.cache.folder)
@@ -278,6 +291,11 @@ class CachedReading:
 
     def _scanned(self, paths: Sequence[str], *, dated: bool) -> PairCounts:
         """Read all records of some files and return their pairs and counts."""
+        if self._scan is not None:
+            select, rules = self._query.request.rules.select, self._query.request.rules
+            asked = select if dated else replace(select, dates=None)
+            request = replace(self._query.request, rules=replace(rules, select=asked))
+            return self._scan(paths, request)
         self._relation.check_files(paths)
         self._show(paths)
         counts = self._query.counted(self._session, dated=dated)

@@ -123,15 +123,17 @@ def fetch_dataset(
     if not rules.accept_single_records:
         refuse_single_records(*stored.count_single_records(), request.columns.user)
     request = check_offsets(records or session, counted.records, request)
-    chosen = _select_pairs(session, stored, rules, left_out.get(0, 0), request.scratch)
-    refusals.refuse_swapped(chosen.cells, request)
+    selection = _select_pairs(session, stored, rules, left_out.get(0, 0), request.scratch)
+    refusals.refuse_swapped(selection.cells, request)
     units = aggregation.to_units(stored.fetch_units(), rules.privacy_unit)
     warn_of_similar_ids(units.users, request.columns.user)
     counts = _rule_counts(request, left_out, repeats)
-    selected = selection_counts(chosen.everything, len(chosen.cells), chosen.occupancy.n_records)
+    selected = selection_counts(
+        selection.everything, len(selection.cells), selection.occupancy.n_records
+    )
     facts = PublicMetadata(
-        occupancy=chosen.occupancy,
-        cells=chosen.cells,
+        occupancy=selection.occupancy,
+        cells=selection.cells,
         lattice=rules.scale,
         privacy_unit=rules.privacy_unit,
         value=request.columns.value,
@@ -141,7 +143,7 @@ def fetch_dataset(
         bins=rules.bins,
         id_space=request.id_space,
     )
-    return Dataset(facts, chosen.sums, units.take(chosen.used))
+    return Dataset(facts, selection.sums, units.take(selection.used))
 
 
 class _Chosen(NamedTuple):
@@ -197,10 +199,10 @@ def group_sums(rows: pa.Table, rules: Rules) -> tuple[Occupancy, Sums, pa.Array,
             session, "rows_of_sums", keys, sums, kept, by_bin=rules.bins is not None
         )
         # In memory however many they are: these rows are there already.
-        chosen = _select_pairs(session, stored, rules, 0, squares=aggregation.SQUARES in sums)
+        selection = _select_pairs(session, stored, rules, 0, squares=aggregation.SQUARES in sums)
         ids = aggregation.to_units(stored.fetch_units(), "user")
-    users = ids.take(chosen.used).users
-    return chosen.occupancy, chosen.sums, users, chosen.cells, chosen.everything
+    users = ids.take(selection.used).users
+    return selection.occupancy, selection.sums, users, selection.cells, selection.everything
 
 
 def fetch_declared(session: Session, counted: CountResult, facts: DeclaredFacts) -> PrivateDataset:

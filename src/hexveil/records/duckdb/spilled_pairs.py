@@ -78,7 +78,8 @@ class PairFile:
 class FileStore:
     """PRIVATE. Blocks in files, perhaps with their sums and counts by bin.
 
-    It is a `PartitionStore`, and a `SumsPartitionStore` where it has sums.
+    It is a `PartitionStore`. Of blocks of whole users, counts by bin are over all cells:
+    `PairBins.pair` is a user there.
 
     Parameters
     ----------

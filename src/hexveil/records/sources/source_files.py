@@ -155,13 +155,14 @@ def is_address(name: str) -> bool:
     return _ADDRESS.match(name) is not None
 
 
-def resolve_spark_source(source: object) -> Files | MemoryTable | Frame | Remote:
+def resolve_spark_source(source: object) -> Files | Frame | Remote:
     """Resolve the caller's source for Spark.
 
     Raises
     ------
     InputError
-        As `resolve_source` does, and if addresses and local files are mixed.
+        As `resolve_source` does, and if addresses and local files are mixed, or the source is a
+        table in memory.
     """
     if is_spark(source, "DataFrame"):
         return Frame(source)
@@ -169,7 +170,13 @@ def resolve_spark_source(source: object) -> Files | MemoryTable | Frame | Remote
     remote = [name for name in names if isinstance(name, str) and _ADDRESS.match(name)]
     if not remote:
         _refuse_name_of_table(source)
-        return resolve_source(source)
+        resolved = resolve_source(source)
+        if isinstance(resolved, MemoryTable):
+            raise InputError(
+                "source: a table in memory is for DuckDB; leave engine out, or pass "
+                "spark.createDataFrame(table)."
+            )
+        return resolved
     if len(remote) < len(names):
         raise InputError("source: addresses and local files cannot be combined; name one kind.")
     return Remote(tuple(remote), ", ".join(remote))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,12 +25,15 @@ from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import COUNTING, READING
 from hexveil.model.cells import Cells, Labels
+from hexveil.model.declared_grid import DeclaredFacts
 from hexveil.model.public_metadata import PublicMetadata, Unit
+from hexveil.records.column_datasets import PrivateDataset
 from hexveil.records.dataset import Dataset
 from hexveil.records.duckdb import aggregation
+from hexveil.records.duckdb.cached_reading import CachedReading
 from hexveil.records.duckdb.counting import CountResult, PairCounts
 from hexveil.records.duckdb.expressions import identifier
-from hexveil.records.duckdb.reading import fetch_dataset
+from hexveil.records.duckdb.reading import fetch_dataset, fetch_declared
 from hexveil.records.duckdb.regrid import facts_of_pairs, refuse_slots
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.source import open_source
@@ -46,7 +50,6 @@ from hexveil.records.spark.session import (
     persisted,
     select_columns,
     task_memory,
-    to_stream_rows,
     translate_errors,
     with_arrow_types,
 )
@@ -66,29 +69,51 @@ _RECORD = {
 
 def read_by_spark(
     engine: SparkSession,
-    source: Files | MemoryTable | Frame | Remote,
-    requests: Sequence[ReadRequest],
-) -> list[Dataset]:
-    """Return the data set of each request: as `duckdb.reading.read_datasets` does.
+    source: Files | Frame | Remote,
+    readings: Sequence[tuple[ReadRequest, DeclaredFacts | None]],
+) -> list[Dataset | PrivateDataset]:
+    """Return the data set of each reading: as `duckdb.reading.read_datasets` does.
+
+    Local files may have a cache: tasks then read those without an entry.
 
     Raises
     ------
     InputError
         If the source, a column or the selection leaves nothing that can be used.
     """
-    datasets = []
-    with (
-        show_progress(READING),
-        Session(requests[0].memory, scratch=requests[0].scratch) as session,
-    ):
-        for request in requests:
+    datasets: list[Dataset | PrivateDataset] = []
+    leading = readings[0][0]
+    with show_progress(READING), Session(leading.memory, scratch=leading.scratch) as session:
+        for request, facts in readings:
             records = _open_records(engine, session, source, request)
-            counted = _count_in_tasks(session, records, request)
-            asked = _TaskQueries(session, records)
-            dataset = fetch_dataset(session, source.label, counted, asked)
+            if request.cache is None or not isinstance(source, Files):
+                counted = _count_in_tasks(session, records, request)
+            else:
+                relation = open_source(session, source, request.column_names, request.format)
+                cached = CachedReading(
+                    session, source, relation, request, partial(_scan, engine, session, source)
+                )
+                counted = cached.count(is_private=facts is not None)
+            if facts is not None:
+                datasets.append(fetch_declared(session, counted, facts))
+                continue
+            queries = _TaskQueries(session, records)
+            dataset = fetch_dataset(session, source.label, counted, queries)
             recount = SparkRegridder(engine, source, request, dataset.public)
             datasets.append(replace(dataset, public=replace(dataset.public, recount=recount)))
     return datasets
+
+
+def _scan(
+    engine: SparkSession,
+    session: Session,
+    source: Files,
+    paths: Sequence[str],
+    request: ReadRequest,
+) -> PairCounts:
+    """Return the counts and pairs of some files of a source, for the entry of a cache."""
+    some = replace(source, paths=tuple(paths))
+    return _count_in_tasks(session, _open_records(engine, session, some, request), request).counts
 
 
 @dataclass(frozen=True, repr=False)
@@ -100,7 +125,7 @@ class SparkRegridder:
     Attributes
     ----------
     engine : SparkSession
-    source : Files, MemoryTable, Frame or Remote
+    source : Files, Frame or Remote
     request : ReadRequest
         As the data set was read.
     facts : PublicMetadata
@@ -108,7 +133,7 @@ class SparkRegridder:
     """
 
     engine: SparkSession
-    source: Files | MemoryTable | Frame | Remote
+    source: Files | Frame | Remote
     request: ReadRequest
     facts: PublicMetadata
 
@@ -121,8 +146,10 @@ class SparkRegridder:
 
     def _on_grid(self, grid: Cells | Labels, privacy_unit: Unit) -> PublicMetadata | None:
         rules = self.request.rules
-        # The clock of hours, dates and days stays that of the data set.
-        clocked = replace(grid, timezone=rules.clock) if isinstance(grid, Cells) else grid
+        clocked = grid
+        if isinstance(grid, Cells) and grid.timezone is None:
+            # Hours, dates and days go by the clock of the data set.
+            clocked = replace(grid, timezone=rules.clock)
         rules = replace(rules, cells=clocked, privacy_unit=privacy_unit, terms=())
         request = replace(self.request, rules=rules)
         with show_progress(COUNTING), Session(request.memory, scratch=request.scratch) as session:
@@ -184,12 +211,12 @@ def _count_in_tasks(session: Session, records: TaskRecords, request: ReadRequest
 
 def _fetch(session: Session, frame: DataFrame) -> None:
     """Create the table `KEYED` from the rows of a frame, some at a time."""
-    with persisted(frame) as kept:
-        n_slices = translate_errors(kept.count) // ROWS_AT_ONCE + 1
+    with persisted(frame) as rows:
+        n_slices = translate_errors(rows.count) // ROWS_AT_ONCE + 1
         begin = f"CREATE OR REPLACE TEMP TABLE {aggregation.KEYED} AS"
         for number in range(n_slices):
-            part = F.pmod(F.xxhash64("user_id"), F.lit(n_slices)) == number
-            session.register(_FETCHED, collect(kept if n_slices == 1 else kept.where(part)))
+            in_slice = F.pmod(F.xxhash64("user_id"), F.lit(n_slices)) == number
+            session.register(_FETCHED, collect(rows if n_slices == 1 else rows.where(in_slice)))
             session.run(f"{begin} SELECT * FROM {_FETCHED}")
             session.forget(_FETCHED)
             begin = f"INSERT INTO {aggregation.KEYED}"
@@ -261,7 +288,7 @@ class TaskRecords:
 def _open_records(
     spark: SparkSession,
     session: Session,
-    source: Files | MemoryTable | Frame | Remote,
+    source: Files | Frame | Remote,
     request: ReadRequest,
 ) -> TaskRecords:
     """Return the records of a source; `session` then has an empty table of their columns.
@@ -272,11 +299,6 @@ def _open_records(
         If the source or a column cannot be used.
     """
     memory = task_memory(spark)
-    if isinstance(source, MemoryTable):
-        relation = open_source(session, source, request.column_names, request.format)
-        records = validate_records(session, relation, request)
-        streams = to_stream_rows(spark, source.data)
-        return TaskRecords(streams, TaskInput(memory, "tables"), records)
     if isinstance(source, Files):
         return _open_files(spark, session, source, request, memory)
     frame = source.data if isinstance(source, Frame) else _remote_parquet(spark, source)

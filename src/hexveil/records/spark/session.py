@@ -8,7 +8,6 @@ Between Arrow and Spark: schemas, columns whatever their names, frames that task
 
 from __future__ import annotations
 
-import io
 import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
@@ -132,9 +131,6 @@ def _translate(error: Exception) -> HexveilError:
     )
 
 
-_ROWS_SENT = 1 << 16
-
-
 def column(name: str) -> Column:
     """Return a column of a frame by exactly this name, dots and all."""
     # Without backticks a dot means a field inside a column.
@@ -149,11 +145,11 @@ def map_batches(frame: DataFrame, work: Work, schema: pa.Schema) -> DataFrame:
 @contextmanager
 def persisted(frame: DataFrame) -> Iterator[DataFrame]:
     """Persist a frame while the body runs, which uses it more than once."""
-    kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
+    cached = frame.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        yield kept
+        yield cached
     finally:
-        kept.unpersist()
+        cached.unpersist()
 
 
 def with_arrow_types(frame: DataFrame) -> DataFrame:
@@ -191,21 +187,6 @@ def from_arrow(spark: SparkSession, table: pa.Table) -> DataFrame:
         # A client of Spark Connect looks for types in rows, of which there are none.
         return translate_errors(lambda: spark.createDataFrame([], from_arrow_schema(table.schema)))
     return translate_errors(lambda: spark.createDataFrame(table))
-
-
-def to_stream_rows(spark: SparkSession, table: pa.Table) -> DataFrame:
-    """Return a table as rows of its parts in Arrow's stream format: no type changes on the way."""
-    streams = [_to_stream(batch) for batch in table.to_batches(max_chunksize=_ROWS_SENT)]
-    return from_arrow(spark, pa.table({"data": pa.array(streams, pa.binary())}))
-
-
-def _to_stream(batch: pa.RecordBatch) -> bytes:
-    """Return rows in Arrow's stream format, the same bytes each time."""
-    sink = io.BytesIO()
-    options = pa.ipc.IpcWriteOptions(compression="lz4")
-    with pa.ipc.new_stream(sink, batch.schema, options=options) as stream:
-        stream.write_batch(batch)
-    return sink.getvalue()
 
 
 _ARROW_TYPES = frozenset(

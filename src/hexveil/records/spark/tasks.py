@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -69,8 +68,8 @@ class LocalFiles:
 
     def open(self, session: Session, path: str) -> Relation:
         """Return the records of one of the files, in the types of all."""
-        one = replace(self.source, paths=(path,))
-        relation = open_source(session, one, self.names, self.format)
+        source = replace(self.source, paths=(path,))
+        relation = open_source(session, source, self.names, self.format)
         relation.check_files(())
         # The engine merges columns whose names differ in capitals alone.
         own_names = {name.lower() for name in session.types(relation.query)}
@@ -90,13 +89,12 @@ class TaskInput:
     ----------
     memory : str
         What DuckDB may use in a task.
-    feed : "columns", "tables" or LocalFiles
-        Columns of records; tables in Arrow's stream format, in a column `data`; or files, by their
-        paths in a column `path`.
+    files : LocalFiles or None
+        Files, by their paths in a column `path`; None for columns of records.
     """
 
     memory: str
-    feed: Literal["columns", "tables"] | LocalFiles = "columns"
+    files: LocalFiles | None = None
 
 
 @dataclass(frozen=True)
@@ -246,9 +244,9 @@ def feed(session: Session, task_input: TaskInput, batches: Batches) -> Iterator[
 
     Yields how to learn the number of malformed lines once they are scanned.
     """
-    files = task_input.feed
-    if not isinstance(files, LocalFiles):
-        if register(session, batches if files == "columns" else unpack_streams(batches)):
+    files = task_input.files
+    if files is None:
+        if register(session, batches):
             yield lambda: 0
         return
     for path in (path for batch in batches for path in batch["path"].to_pylist()):
@@ -273,14 +271,6 @@ def register(session: Session, batches: Batches) -> bool:
     )
     session.register(RECORDS, pa.RecordBatchReader.from_batches(schema, all_batches))
     return True
-
-
-def unpack_streams(batches: Batches) -> Batches:
-    """Yield the batches of rows that are in Arrow's stream format."""
-    for batch in batches:
-        for data in batch["data"]:
-            with pa.ipc.open_stream(data.as_buffer()) as reader:
-                yield from reader
 
 
 def _split_off_rejects(batches: Batches, rejects: list[pa.RecordBatch]) -> Batches:

@@ -8,7 +8,7 @@ import numpy as np
 
 from hexveil.accounting.gaussian_composition import square_epsilon
 from hexveil.base.rational import decimal_text
-from hexveil.cli.output.formatting import factor, grid_words, number_text, price
+from hexveil.cli.formatting import factor, grid_words, number_text, price
 from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns, DeclaredFacts
 from hexveil.planning.feasibility.recommendation import describe_repeats
 from hexveil.report.promise_wording import promise
@@ -16,7 +16,7 @@ from hexveil.report.promise_wording import promise
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hexveil.cli.output.formatting import Row
+    from hexveil.cli.formatting import Row
     from hexveil.config import Run
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.moment_component import MomentComponent
@@ -53,20 +53,23 @@ def price_rows(plan: Plan, facts: AnyFacts) -> list[Row]:
 def _price_row(plan: Any, unit: str, scope: str, end: str, protect: Any = "values") -> Row:  # noqa: ANN401
     """Return the price with its promise."""
     stated = promise(unit, plan.epsilon, protect=protect, delta=plan.delta)
-    return ("Price", f"{price(float(plan.epsilon))} (epsilon){_at(plan)}{scope}. {stated}{end}")
+    return (
+        "Privacy cost",
+        f"{price(float(plan.epsilon))} (epsilon){_delta_text(plan)}{scope}. {stated}{end}",
+    )
 
 
-def _at(plan: Any) -> str:  # noqa: ANN401
+def _delta_text(plan: Any) -> str:  # noqa: ANN401
     return f" at delta {decimal_text(plan.delta)}" if plan.delta else ""
 
 
 def _part_row(plan: Any, losses: Mapping[str, float], end: str = "") -> Row:  # noqa: ANN401
     texts = ", ".join(f"{name} {price(loss)}" for name, loss in losses.items())
-    return ("Parts", f"{texts} (epsilon{_at(plan)}{end}).")
+    return ("Parts", f"{texts} (epsilon{_delta_text(plan)}{end}).")
 
 
 def _noise_rows(plan: Any, facts: PublicMetadata | ColumnFacts) -> list[Row]:  # noqa: ANN401
-    """Return the price of a plan with noise, its parts, and the price under naive accounting."""
+    """Return the price of a plan with noise, its parts, and the cost under naive accounting."""
     unit, end = facts.privacy_unit, ", for the unit whom each costs most"
     half = f"s lose at most {price(float(np.median(plan.losses())))}."
     if plan.delta:
@@ -99,11 +102,14 @@ def _constant_row(plan: Plan, facts: AnyFacts) -> Row:
             f"noise at epsilon {number_text(float(plan.epsilon_limit))} would cause a larger error"
         )
     stated = promise(facts.privacy_unit, plan.epsilon, delta=plan.delta)
-    return ("Price", f"0 (epsilon): every cell publishes a constant, because {why}. {stated}")
+    return (
+        "Privacy cost",
+        f"0 (epsilon): every cell publishes a constant, because {why}. {stated}",
+    )
 
 
 def _naive_row(plan: MomentComponent) -> Row:
-    """Return the price under naive accounting; of one cell there is nothing to count."""
+    """Return the cost under naive accounting; of one cell there is nothing to count."""
     claimed = float(plan.l0_epsilon)
     text = (
         f"counting cells would have charged {price(claimed)} for this noise (probability factor "
@@ -145,28 +151,16 @@ def missing_range_row(run: Run, plan: Plan) -> Row:
 
 
 def month_row(plan: MomentComponent, facts: PublicMetadata) -> Row:
-    """Return the price of a month of releases, one a day."""
-    issue = "map" if plan.occupancy.n_cells > 1 else "release"
-    monthly = MONTH * float(plan.epsilon)
-    month = f"{price(monthly)} (probability factor {factor(monthly)})"
+    """Return the cost of a month of releases, one a day."""
     if not plan.epsilon:
         return ("A month", None)
+    issue = "map" if plan.occupancy.n_cells > 1 else "release"
+    epsilon, end = MONTH * float(plan.epsilon), " in total."
     if plan.delta:
-        # Squares of μ add up, not epsilons.
-        month = price(square_epsilon(MONTH * plan.booked_limit, plan.delta))
-        text = (
-            f"a user present on all {MONTH} days loses {month}{_at(plan)} in total: squares of mu "
-            "add up, and not epsilons."
-        )
-    elif facts.privacy_unit == "user":
-        text = (
-            f"a user present in all {MONTH} {issue}s loses {month}; with privacy_unit = "
-            f'"user-day" any one day of a user would stay at the price of one {issue}.'
-        )
-    else:
-        period = facts.privacy_unit.removeprefix("user-")
-        text = (
-            f"any one {period} of a user stays within its price, but a user present in {MONTH} "
-            f"{issue}s can lose {month} in total."
-        )
+        epsilon = square_epsilon(MONTH * plan.booked_limit, plan.delta)
+        end = f"{_delta_text(plan)} in total: squares of mu add up, and not epsilons."
+    month = f"{price(epsilon)} (probability factor {factor(epsilon)})"
+    period = facts.privacy_unit.removeprefix("user").lstrip("-")
+    within = f"any one {period} of a user stays within its cost, but " if period else ""
+    text = f"{within}a user present in {MONTH} {issue}s can lose {month}{end}"
     return ("A month", f"if you publish every day, {text}")

@@ -10,15 +10,14 @@ import numpy as np
 
 from hexveil.accounting.error_model import CellMechanismErrorModel
 from hexveil.cli import shared_steps
-from hexveil.cli.output.formatting import compared_errors, measured, price, unit_of
-from hexveil.cli.output.price_text import month_row
-from hexveil.model.cells import Cells
-from hexveil.report.manifest_view import noun
+from hexveil.cli.formatting import compared_errors, measured, price
+from hexveil.cli.price_text import month_row
+from hexveil.report.manifest_view import noun, unit_of_statistic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hexveil.cli.output.formatting import Row
+    from hexveil.cli.formatting import Row
     from hexveil.planning.comparison import ComparisonRow
     from hexveil.planning.distribution_component import DistributionComponent
     from hexveil.planning.moment_component import MomentComponent
@@ -30,23 +29,14 @@ FORMS = {
     "bins": "a few bins of every cell",
 }
 """How a distribution is measured, by estimator."""
-BOUNDED = {"loss": "price", "max error": "largest error", "mean error": "average error"}
+BOUNDED = {"loss": "privacy cost", "max error": "largest error", "mean error": "average error"}
 """What a lower bound is of."""
 
 
-def map_rows(plan: Plan, *, coarse: Plan | None = None, warning: str | None = None) -> list[Row]:
-    """Return rows about the expected accuracy of the map, and a warning.
-
-    Parameters
-    ----------
-    plan : Plan
-    coarse : Plan, optional
-        Of the next coarser grid, to be compared with.
-    warning : str, optional
-        Why the grid is too fine.
-    """
+def map_rows(plan: Plan, *, warning: str | None = None) -> list[Row]:
+    """Return rows about the expected accuracy of the map, and why the grid is too fine, if so."""
     if plan.is_single:
-        rows = _SINGLE[plan.single.kind](plan.single, coarse)
+        rows = _SINGLE[plan.single.kind](plan.single)
     else:
         rows = [] if plan.is_declared else [_statistics_row(plan)]
         for name, component in plan.components.items():
@@ -61,7 +51,7 @@ def _statistics_row(plan: Plan | DistributionComponent) -> Row:
     return ("Statistics", f"{', '.join(map(noun, plan.statistics))}.")
 
 
-def _distribution_rows(plan: DistributionComponent, _: Plan | None) -> list[Row]:
+def _distribution_rows(plan: DistributionComponent) -> list[Row]:
     """Return rows about the statistics, how they are measured, and the expected errors."""
     unit = plan.facts.value_unit
     return [
@@ -86,7 +76,7 @@ def _average_errors(plan: MomentComponent | DistributionComponent, value_unit: s
     share = errors.pop("share", None)
     texts = []
     for name, error in errors.items():
-        unit = unit_of(name, value_unit)
+        unit = unit_of_statistic(name, value_unit)
         text = f"the {name} {measured(error, unit)}"
         if name in largest:
             text += f" on average, {measured(largest[name], unit)} in the worst cell"
@@ -95,30 +85,23 @@ def _average_errors(plan: MomentComponent | DistributionComponent, value_unit: s
     return "; ".join(texts)
 
 
-def estimator_rows(ways: Sequence[ComparisonRow], unit: str) -> list[Row]:
+def estimator_rows(measurements: Sequence[ComparisonRow], unit: str) -> list[Row]:
     """Return a row for each way to measure the distribution, at the same price."""
     rows: list[Row] = []
-    for way in ways:
+    for measurement in measurements:
         errors = [
-            f"the {name} {measured(error, unit_of(name, unit))}"
-            for name, error in way.figures.items()
+            f"the {name} {measured(error, unit_of_statistic(name, unit))}"
+            for name, error in measurement.figures.items()
             if name not in {"epsilon", "share"}
         ]
-        errors.append(f"a share {way.figures['share']:.2g}")
-        chosen = " (chosen)" if way.is_planned else ""
-        text = f"{FORMS[way.name]}{chosen}: {', '.join(errors)} on average."
+        errors.append(f"a share {measurement.figures['share']:.2g}")
+        mark = " (chosen)" if measurement.is_planned else ""
+        text = f"{FORMS[measurement.name]}{mark}: {', '.join(errors)} on average."
         rows.append(("Or" if rows else "Measured", text))
     return rows
 
 
 # ---- private presence: on paper, from declarations ----
-
-
-def count_text(counts: Any) -> str:  # noqa: ANN401  a prediction
-    """Return the expected accuracy of numbers of units."""
-    return (
-        f"numbers of units off by {counts.count_error:.3g} of typically {counts.typical_count:.3g}"
-    )
 
 
 def _paper_rows(plan: Any, about: str) -> list[Row]:  # noqa: ANN401  of declared facts
@@ -167,8 +150,8 @@ _PROPORTION = (
 """By how much the expected error depends on where values lie: measured ratios are within it."""
 
 
-def _moment_rows(plan: MomentComponent, coarse: Plan | None) -> list[Row]:
-    """Return rows about the expected error, how it comes about, and a coarser grid."""
+def _moment_rows(plan: MomentComponent) -> list[Row]:
+    """Return rows about the expected error, and how it comes about."""
     facts = plan.facts
     assert facts is not None  # noqa: S101  plans are made for records here
     unit = facts.value_unit
@@ -185,7 +168,6 @@ def _moment_rows(plan: MomentComponent, coarse: Plan | None) -> list[Row]:
         ("Mechanism", _mechanism(plan)),
         _certificate_row(plan),
         ("Useful cells" if plan.occupancy.n_cells > 1 else "Useful", _useful_cells(plan, unit)),
-        ("One step coarser", None if coarse is None else _coarser(coarse.single, unit)),
         month_row(plan, facts),
     ]
 
@@ -196,11 +178,12 @@ def _errors(plan: MomentComponent, unit: str) -> str:
     for name, statistic in plan.error_models.items():
         prefix = f"the {name}: " if len(plan.error_models) > 1 or name != "mean" else ""
         average, largest = (
-            measured(float(of(statistic.error)), unit_of(name, unit)) for of in (np.mean, np.max)
+            measured(float(of(statistic.error)), unit_of_statistic(name, unit))
+            for of in (np.mean, np.max)
         )
         is_map = statistic.error.size > 1
-        both = f"{average} on average, {largest} in the worst cell"
-        sentences.append(prefix + (both if is_map else largest))
+        text = f"{average} on average, {largest} in the worst cell"
+        sentences.append(prefix + (text if is_map else largest))
     return "; ".join(sentences)
 
 
@@ -231,7 +214,7 @@ def _certificate_row(plan: MomentComponent) -> Row:
 
 def _useful_cells(plan: MomentComponent, unit: str) -> str:
     support = plan.support
-    assumed = measured(support.baseline_error, unit_of(plan.primary_statistic.name, unit))
+    assumed = measured(support.baseline_error, unit_of_statistic(plan.primary_statistic.name, unit))
     if support.cells == 1:
         verdict = "the cell is" if support.better else "the cell is not"
         return (
@@ -240,18 +223,6 @@ def _useful_cells(plan: MomentComponent, unit: str) -> str:
     return (
         f"{support.better:,} of {support.cells:,} are expected to beat a single number for all "
         f"cells (assumed error {assumed})."
-    )
-
-
-def _coarser(coarse: MomentComponent, unit: str) -> str:
-    grid = None if coarse.facts is None else coarse.facts.cells.grid
-    name = f"resolution {grid.resolution}: " if isinstance(grid, Cells) else ""
-    priced = f" at a price of {price(float(coarse.epsilon))}" if coarse.request.target else ""
-    support = coarse.support
-    error = measured(support.mean_error, unit_of(coarse.primary_statistic.name, unit))
-    return (
-        f"{name}{support.cells:,} cells{priced}, expected error {error} on average, "
-        f"{support.better:,} useful cells."
     )
 
 
@@ -296,10 +267,10 @@ def _selected(plan: MomentComponent) -> str:
     return f" Selected, with the number of cells: {listing}."
 
 
-_SINGLE: dict[str, Callable[[Any, Plan | None], list[Row]]] = {
+_SINGLE: dict[str, Callable[[Any], list[Row]]] = {
     "moments": _moment_rows,
     "distributions": _distribution_rows,
-    "presence": lambda plan, _: _paper_rows(plan, ""),
+    "presence": lambda plan: _paper_rows(plan, ""),
 }
 """Rows about a single value column, by the kind of its part."""
 _COLUMN: dict[str, Callable[[Any, str], list[Row]]] = {

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from hexveil.base.hexagons import across
-from hexveil.cli.output import formatting, plan_text
-from hexveil.cli.output.formatting import number_text
+from hexveil.cli import formatting
+from hexveil.cli.formatting import number_text
 from hexveil.config.run_file import Key, toml_lines
 from hexveil.model.cells import Cells, Labels
 from hexveil.planning.feasibility.recommendation import distinct
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from hexveil.cli.output.formatting import Row
+    from hexveil.cli.formatting import Row
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.feasibility.capacity import Capacity, RunAdvice
     from hexveil.planning.feasibility.grid_assessment import GridAssessment
@@ -29,6 +29,11 @@ _PLACES = (
     "Km: average width of a hexagon. Hexagons: how many of them have cells; with one, a map "
     "is one number for the whole area, in each slot. "
 )
+_LEGEND = (
+    "{}Floor: least noise{} of any plan without clipping. Error: expected error of the plan. "
+    "Baseline: assumed error of one number for all cells. Usable: the error is below the baseline, "
+    "or the epsilon at which it would be."
+)
 _USUAL_CAUSE = (
     "Fewer and larger cells, longer timeslots, a larger epsilon, a shorter privacy unit or "
     "narrower bounds reduce the noise."
@@ -36,8 +41,11 @@ _USUAL_CAUSE = (
 _HOW_TO_WRITE = "To write one of them: --propose FILE --choice finest, balanced or accurate."
 
 
-def facts_json(facts: PublicMetadata) -> dict[str, object]:
-    """Return the public metadata of a data set as JSON data."""
+# ---- facts, and the table of grids ----
+
+
+def facts_json(facts: PublicMetadata, table: Capacity) -> dict[str, object]:
+    """Return the public metadata of a data set, and its grids, as JSON data."""
     occupancy = facts.occupancy
     return {
         "value": facts.value,
@@ -47,16 +55,18 @@ def facts_json(facts: PublicMetadata) -> dict[str, object]:
         "cells": occupancy.n_cells,
         "records": occupancy.n_records,
         "rules": dict(facts.rules),
+        "capacity": table.to_arrow().to_pylist(),
+        "proposal": table.sentence,
     }
 
 
-def fact_rows(facts: PublicMetadata) -> list[Row]:
-    """Return the public metadata of a data set as text."""
-    occupancy = facts.occupancy
-    unit = f" in {facts.value_unit}" if facts.value_unit else ""
+def show_grids(table: Capacity, facts: PublicMetadata, epsilon: str) -> None:
+    """Print facts, and the grids that this fleet supports."""
+    occupancy, unit = facts.occupancy, f" in {facts.value_unit}" if facts.value_unit else ""
     low, high = (number_text(float(end)) for end in (facts.lattice.lower, facts.lattice.upper))
     width = max((len(rule) for rule in facts.rules), default=0)
-    return [
+    factor = formatting.factor(float(epsilon))
+    rows: list[Row] = [
         ("Value", f"{facts.value}{unit}, clamped to {low} and {high}; never shown."),
         ("Records", f"{occupancy.n_records:,} in the cells below."),
         ("Protected", f"{occupancy.n_users:,} {facts.privacy_unit}s, each as one privacy unit."),
@@ -65,46 +75,27 @@ def fact_rows(facts: PublicMetadata) -> list[Row]:
             f"{'' if number else 'Rules':<19}{rule:<{width}}  {count:>12,}"
             for number, (rule, count) in enumerate(facts.rules.items())
         ),
+        "",
+        f"Grids that this fleet supports at epsilon {epsilon} (probability factor {factor}):",
     ]
-
-
-def show_grids(table: Capacity, facts: PublicMetadata, epsilon: str) -> None:
-    """Print facts, and the grids that this fleet supports."""
-    factor = formatting.factor(float(epsilon))
-    title = f"Grids that this fleet supports at epsilon {epsilon} (probability factor {factor}):"
-    formatting.print_rows([*fact_rows(facts), "", title])
-    # The proposed runs come after the table, so that it names no grid of its own.
-    show_table(table, facts.value_unit, sentence=False)
-
-
-def show_table(table: Capacity, value_unit: str, *, sentence: bool = True) -> None:
-    """Print the error of each grid for a fleet, and the proposed grid unless told otherwise."""
+    formatting.print_rows(rows)
     labels = any(offer.labels is not None for offer in table.offers)
-    places = ["Labels"] if labels else ["Resolution", "Km", "Hexagons", "Timeslot"]
-    heads = [*places, "Cells", "Users", "Floor", "Error", "Baseline", "Usable"]
-    rows = [_row(offer, proposed=sentence and offer is table.proposed) for offer in table.offers]
-    left_columns = ("Labels", "Usable")
-    formatting.print_table(heads, rows, left_columns)
-    unit = f" in {value_unit}" if value_unit else ""
-    legend = (
-        f"{'' if labels else _PLACES}Floor: least noise{unit} of any plan without clipping. Error: "
-        "expected error of the plan. Baseline: assumed error of one number for all cells. Usable: "
-        "the error is below the baseline, or the epsilon at which it would be."
-    )
-    grid = formatting.capital(table.sentence) if sentence else None
-    formatting.print_rows([("", legend), ("Grid", grid)])
+    heads = ["Labels"] if labels else ["Resolution", "Km", "Hexagons", "Timeslot"]
+    heads += ["Cells", "Users", "Floor", "Error", "Baseline", "Usable"]
+    formatting.print_table(heads, map(_row, table.offers), ("Labels", "Usable"))
+    formatting.print_rows([("", _LEGEND.format("" if labels else _PLACES, unit))])
 
 
-def _row(offer: GridAssessment, *, proposed: bool) -> list[str]:
-    if offer.labels is not None:
-        cells = [", ".join(offer.labels)]
-    else:
-        places = "one number" if offer.hexagons == 1 else f"{offer.hexagons or 0:,}"
-        wide = f"{offer.kilometres:.2g}"
-        cells = [str(offer.resolution), wide, places, offer.timeslot or "none"]
-    cells.append(f"{offer.cells:,}")
+def _row(offer: GridAssessment) -> list[str]:
+    cells = [*_place(offer.grid, offer.hexagons), f"{offer.cells:,}"]
     if not offer.cells:
         return [*cells, "0", "-", "-", "-", "no cell"]
+    usable = "yes"
+    if not offer.beats_constant:
+        bound = offer.epsilon_least and f"above {formatting.at_least(offer.epsilon_least)}"
+        usable = bound or "no"
+        if offer.epsilon_needed is not None:
+            usable = f"at {offer.epsilon_needed:g}"
     return [
         *cells,
         f"{offer.users:,}",
@@ -112,33 +103,31 @@ def _row(offer: GridAssessment, *, proposed: bool) -> list[str]:
         # Grids that are far too fine are not planned: their error is a lower bound.
         ("" if offer.planned else "> ") + number_text(offer.predicted_error),
         number_text(offer.baseline_error),
-        "proposed" if proposed else _usable(offer),
+        usable,
     ]
 
 
-def _usable(offer: GridAssessment) -> str:
-    """Return whether the error is below the baseline, or the epsilon at which it would be."""
-    if offer.beats_constant:
-        return "yes"
-    if offer.epsilon_needed is not None:
-        return f"at {offer.epsilon_needed:g}"
-    return f"above {formatting.at_least(offer.epsilon_least)}" if offer.epsilon_least else "no"
+def _place(grid: Cells | Labels, hexagons: int | None) -> list[str]:
+    """Return labels, or resolution, width, number of hexagons and slot."""
+    if not isinstance(grid, Cells):
+        return [", ".join(grid.columns)]
+    counted = "one number" if hexagons == 1 else f"{hexagons or 0:,}"
+    return [
+        str(grid.resolution), f"{across(grid.resolution):.2g}", counted, grid.timeslot or "none",
+    ]  # fmt: skip
 
 
-def fields_json(changes: Changes) -> dict[str, object]:
-    """Return fields of a run file as JSON data."""
-    return {
-        f"{section}.{name}": list(value) if isinstance(value, tuple) else value
-        for (section, name), value in changes.items()
-    }
+# ---- proposed runs ----
 
 
 def cell_fields(grid: Cells | Labels) -> Changes:
     """Return the fields of a run file that make its grid this one."""
     if not isinstance(grid, Cells):
         return {("cells", "labels"): grid.columns}
-    changes: Changes = {("cells", "resolution"): grid.resolution}
-    return changes | {("cells", "timeslot"): grid.timeslot or "none"}
+    return {
+        ("cells", "resolution"): grid.resolution,
+        ("cells", "timeslot"): grid.timeslot or "none",
+    }
 
 
 def changed_fields(proposal: GridAssessment) -> Changes:
@@ -149,44 +138,43 @@ def changed_fields(proposal: GridAssessment) -> Changes:
     }
 
 
+def _fields_json(changes: Changes) -> dict[str, object]:
+    return {
+        f"{section}.{name}": list(value) if isinstance(value, tuple) else value
+        for (section, name), value in changes.items()
+    }
+
+
+def _lines(comments: Iterable[str], changes: Changes) -> list[Row]:
+    """Return a proposed run as lines of a run file, below comments."""
+    return ["", *(f"# {text}" for text in comments), *toml_lines(changes)]
+
+
 def advice_rows(advice: RunAdvice, value_unit: str, epsilon: str) -> list[Row]:
     """Return the proposed runs as lines of a run file, or why there are none."""
     rows: list[Row] = []
     if advice.proposals:
         rows.append(f"Runs proposed at epsilon {epsilon}, as lines of a run file:")
         for choices, proposal in distinct(advice.proposals):
-            rows += _proposed_rows(choices, proposal, value_unit)
+            rows += _lines(_comments(choices, proposal, value_unit), changed_fields(proposal))
         rows += ["", _HOW_TO_WRITE]
     else:
         rows.append(("No proposal", absence(advice, epsilon)))
     return rows
 
 
-def _proposed_rows(choices: str, proposal: GridAssessment, value_unit: str) -> list[Row]:
-    return [
-        "",
-        *_comment(choices, proposal, value_unit),
-        *toml_lines(changed_fields(proposal)),
-    ]
-
-
-def _comment(choices: str, proposal: GridAssessment, value_unit: str) -> list[str]:
+def _comments(choices: str, proposal: GridAssessment, value_unit: str) -> Iterator[str]:
     raw, smoothed, constant = (
         formatting.measured(float(f"{error:.2g}"), value_unit)
         for error in (proposal.predicted_error, proposal.smoothed_error, proposal.baseline_error)
     )
+    places = ""
+    if proposal.hexagons is not None and isinstance(proposal.grid, Cells):
+        wide = across(proposal.grid.resolution)
+        places = f" in {proposal.hexagons:,} hexagons of {wide:.2g} km"
     units = f"{proposal.users:,} {proposal.privacy_unit}s"
-    return [
-        f"# {choices}: {proposal.cells:,} cells{_places(proposal)}, {units};",
-        f"# expected error {raw} raw, {smoothed} smoothed; one number for all cells {constant}",
-    ]
-
-
-def _places(proposal: GridAssessment) -> str:
-    """Return the hexagons of a run and their width in words; nothing for labels."""
-    if proposal.hexagons is None or not isinstance(proposal.grid, Cells):
-        return ""
-    return f" in {proposal.hexagons:,} hexagons of {across(proposal.grid.resolution):.2g} km"
+    yield f"{choices}: {proposal.cells:,} cells{places}, {units};"
+    yield f"expected error {raw} raw, {smoothed} smoothed; one number for all cells {constant}"
 
 
 def absence(advice: RunAdvice, epsilon: str) -> str:
@@ -194,15 +182,14 @@ def absence(advice: RunAdvice, epsilon: str) -> str:
     nearest = advice.nearest
     if nearest is None:
         return "No grid tried has a map of three hexagons. Lower min_users, or take a finer grid."
-    sentence = (
+    enough = advice.epsilon_needed
+    needed = "" if enough is None else f", usable at epsilon {enough:g}"
+    return (
         f"At epsilon {epsilon} no run is expected to beat one number for all cells. "
         f"{formatting.capital(nearest.description)} with min_users {nearest.min_users} "
         f"({nearest.cells:,} cells) comes nearest: error {nearest.predicted_error:.2g}, one number "
-        f"{nearest.baseline_error:.2g}"
+        f"{nearest.baseline_error:.2g}{needed}. {_USUAL_CAUSE}"
     )
-    enough = advice.epsilon_needed
-    needed = "" if enough is None else f", usable at epsilon {enough:g}"
-    return f"{sentence}{needed}. {_USUAL_CAUSE}"
 
 
 def advice_json(advice: RunAdvice) -> dict[str, object]:
@@ -214,7 +201,7 @@ def advice_json(advice: RunAdvice) -> dict[str, object]:
 
 def _run_json(proposal: GridAssessment) -> dict[str, object]:
     return {
-        "fields": fields_json(changed_fields(proposal)),
+        "fields": _fields_json(changed_fields(proposal)),
         "hexagons": proposal.hexagons,
         "cells": proposal.cells,
         "users": proposal.users,
@@ -222,6 +209,9 @@ def _run_json(proposal: GridAssessment) -> dict[str, object]:
         "smoothed_error": proposal.smoothed_error,
         "baseline_error": proposal.baseline_error,
     }
+
+
+# ---- grids for several value columns ----
 
 
 def common_rows(
@@ -247,42 +237,26 @@ def common_rows(
         return [("No common grid", text)]
     rows: list[Row] = [f"Grids for all value columns at epsilon {epsilon}, as lines of a run file:"]
     for choices, grid in distinct(proposals):
-        rows += [
-            "",
-            *_column_comment(choices, grid, units),
-            *toml_lines(cell_fields(grid.grid)),
-        ]
+        comments = [f"{choices}:"]
+        for column, offer in grid.assessments.items():
+            is_count = offer.declared is not None and offer.declared.prediction.map is None
+            error, constant = (
+                formatting.measured(float(f"{number:.2g}"), "units" if is_count else units[column])
+                for number in (offer.predicted_error, offer.baseline_error)
+            )
+            comments.append(
+                f"{column}: {offer.cells:,} cells, expected error {error}; one number for all "
+                f"cells {constant}"
+            )
+        rows += _lines(comments, cell_fields(grid.grid))
     return [*rows, "", _HOW_TO_WRITE]
-
-
-def _column_comment(choices: str, grid: CommonGrid, units: Mapping[str, str]) -> list[str]:
-    lines = [f"# {choices}:"]
-    for column, offer in grid.assessments.items():
-        # Of declared grids a prediction tells more; the errors below are of counted ones, too.
-        prediction = None if offer.declared is None else offer.declared.prediction
-        of_map, counts = (prediction.map, prediction.counts) if prediction else (None, None)
-        if prediction is not None and of_map is None:
-            lines.append(f"# {column}: {offer.cells:,} cells, {plan_text.count_text(counts)}")
-            continue
-        counted = "" if counts is None else f"; {plan_text.count_text(counts)}"
-        traffic = "" if of_map is None else f"{of_map.open_traffic:.0%}"
-        open_cells = traffic and f" with {traffic} of the traffic in open ones"
-        error, constant = (
-            formatting.measured(float(f"{number:.2g}"), units[column])
-            for number in (offer.predicted_error, offer.baseline_error)
-        )
-        lines.append(
-            f"# {column}: {offer.cells:,} cells{open_cells}, expected error {error}; one number "
-            f"for all cells {constant}{counted}"
-        )
-    return lines
 
 
 def common_json(proposals: Mapping[str, CommonGrid]) -> dict[str, object]:
     """Return the proposed grids as JSON data, by choice."""
     return {
         choice: {
-            "fields": fields_json(cell_fields(grid.grid)),
+            "fields": _fields_json(cell_fields(grid.grid)),
             "cells": {column: offer.cells for column, offer in grid.assessments.items()},
             "errors": {column: offer.predicted_error for column, offer in grid.assessments.items()},
         }
@@ -305,26 +279,20 @@ def show_declared(title: str, plans: Sequence[Any]) -> None:
     formatting.print_table(heads, map(_declared_row, plans), ())
 
 
-def _declared_row(plan: Any) -> tuple[str, ...]:  # noqa: ANN401  of private presence
-    grid, of_map, counts = plan.facts.cells.grid, plan.prediction.map, plan.prediction.counts
-    usable, hexagons = "no" if plan.refusal else "yes", plan.facts.cells.n_places or 0
-    place = (
-        str(grid.resolution),
-        f"{across(grid.resolution):.2g}",
-        "one number" if hexagons == 1 else f"{hexagons:,}",
-        grid.timeslot or "none",
-        f"{plan.facts.grid.n_cells:,}",
-    )
+def _declared_row(plan: Any) -> list[str]:  # noqa: ANN401  of private presence
+    of_map, counts, table = plan.prediction.map, plan.prediction.counts, plan.facts.cells
+    cells = [*_place(table.grid, table.n_places), f"{plan.facts.grid.n_cells:,}"]
+    usable = "no" if plan.refusal else "yes"
     if of_map is None:
-        return (*place, "", f"{counts.count_error:.3g}", "", usable)
+        return [*cells, "", f"{counts.count_error:.3g}", "", usable]
     weight = f"{of_map.weight_error:.2g} of {of_map.typical_weight:.3g}"
-    return (*place, f"{of_map.error:.2g}", weight, f"{of_map.open_traffic:.0%}", usable)
+    return [*cells, f"{of_map.error:.2g}", weight, f"{of_map.open_traffic:.0%}", usable]
 
 
 def declared_json(plan: Plan) -> dict[str, Any]:
     """Return a declared grid and its prediction, of several value columns each, as JSON data."""
-    parts: Mapping[str, Any] = plan.components
-    facts = next(iter(parts.values())).facts
+    components: Mapping[str, Any] = plan.components
+    facts = next(iter(components.values())).facts
     grid = facts.cells.grid
     place = {"labels": list(grid.columns)} if not isinstance(grid, Cells) else {
         "resolution": grid.resolution,
@@ -334,11 +302,11 @@ def declared_json(plan: Plan) -> dict[str, Any]:
     }  # fmt: skip
     columns = {
         column: {
-            "epsilon": float(part.epsilon),
-            "prediction": part.figures(),
-            "usable": part.refusal is None,
+            "epsilon": float(component.epsilon),
+            "prediction": component.figures(),
+            "usable": component.refusal is None,
         }
-        for column, part in parts.items()
+        for column, component in components.items()
     }
-    told = next(iter(columns.values())) if plan.is_single else {"columns": columns}
-    return place | {"cells": facts.grid.n_cells} | told
+    content = next(iter(columns.values())) if plan.is_single else {"columns": columns}
+    return place | {"cells": facts.grid.n_cells} | content

@@ -70,14 +70,12 @@ def print_rows(rows: Iterable[Row]) -> None:
         typer.echo(text)
 
 
-def print_table(
-    heads: Sequence[str], rows: Iterable[Sequence[str]], left: Container[str], *, between: int = 2
-) -> None:
+def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]], left: Container[str]) -> None:
     """Print a table; the columns named in `left` begin at their left edge, the others end right."""
     from rich.console import Console  # noqa: PLC0415  only loaded where it is shown
     from rich.table import Table  # noqa: PLC0415
 
-    table = Table(box=None, pad_edge=False, header_style="", padding=(0, between, 0, 0))
+    table = Table(box=None, pad_edge=False, header_style="", padding=(0, 2, 0, 0))
     for head in heads:
         table.add_column(head, justify="left" if head in left else "right")
     for row in rows:
@@ -122,11 +120,11 @@ def spent(spend: Spend) -> str:
     """Return the spending of this window, always together with the lifetime total."""
     this = "" if spend.kind == "lifetime" else f" this {spend.kind}"
     ever = float(spend.lifetime)
-    at = f" at delta {decimal_text(spend.delta)}" if spend.delta else ""
+    delta_text = f" at delta {decimal_text(spend.delta)}" if spend.delta else ""
     if not ever:
         return f"nothing of {decimal_text(spend.budget)} is spent, now or in the lifetime."
     return (
-        f"spent{this} {price(float(spend.window))} of {decimal_text(spend.budget)}{at}, "
+        f"spent{this} {price(float(spend.window))} of {decimal_text(spend.budget)}{delta_text}, "
         f"{at_least(float(spend.remaining))} left; lifetime total at most {price(ever)} "
         f"(probability factor {factor(ever)})."
     )
@@ -178,11 +176,6 @@ def _up(number: float) -> float:
 def measured(number: float, value_unit: str) -> str:
     """Return a number with three digits and its unit of measure."""
     return f"{number_text(number)} {value_unit}".rstrip()
-
-
-def unit_of(statistic: str, value_unit: str) -> str:
-    """Return the unit of measure of a statistic."""
-    return f"squared {value_unit or 'units'}" if statistic == "variance" else value_unit
 
 
 def number_text(number: float) -> str:

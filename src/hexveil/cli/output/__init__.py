@@ -1,1 +1,0 @@
-"""Printed output: tables, numbers in words, progress."""

@@ -1,0 +1,215 @@
+"""Wrong use: one sentence on stderr, exit 2, nothing written, nothing spent."""
+
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hexveil as hv
+
+ROWS = r"""
+plum | see hexveil --help
+inspect --lat-e 3 | [Ss]ee hexveil inspect --help
+ledger shw | [Ss]ee hexveil ledger --help
+ledger show | see hexveil ledger show --help
+plan records.csv --set plan.methd=joint | no field 'plan.methd'; did you mean plan.method\?
+plan records.csv --set method=joint | no field 'method'; did you mean plan.method\?
+plan records.csv --set plan.method | write --set plan.method=VALUE
+plan records.csv --set plan.method=a --set plan.method=b | --set plan.method is given twice
+plan records.csv --set plan.epsilon=1 --epsilon 1 | are the same field: use one
+plan records.csv --set cells.one_cell=yes | must be true or false, got 'yes'
+plan records.csv --set plan.method=magic | --set plan.method must be one of
+plan records.csv --repeats keep | No such option: --repeats: write --set read.repeats=VALUE
+plan run.toml --save nowhere/deep | the folder nowhere/deep cannot be made
+plan run.toml --save . | exists; a saved plan is never changed
+plan run.toml --set plan.statistics=p50,median | statistics must be some of
+plan run.toml --set plan.statistics=share<10 --set plan.weights=3 | must be one number per kind
+plan run.toml --set plan.statistics=mean --set plan.estimator=bins | estimator \(in \[plan\]\) goes
+plan run.toml --set plan.statistics=p50 --set plan.method=per-cell | no meaning with quantiles
+COLUMNS --set plan.target_error=speed=2 | leaves out the value column 'delay'
+COLUMNS --set plan.target_error=so2=2 | or each of speed, delay
+COLUMNS --set plan.target_error=speed=2 --set plan.target_error=delay=x | number
+COLUMNS --set plan.target_error=2 --set plan.weights=speed=2 | leave weights out
+COLUMNS --set plan.baseline_error=so2=2 | must be for speed, delay, got 'so2'
+evaluate run.toml --value speed --value delay | this command takes one value column
+inspect run.toml --choice finest | --choice requires --propose
+inspect run.toml --propose new.toml --choice best | --choice must be one of finest,
+inspect run.toml --propose run.toml | --propose: 'run.toml' exists already
+inspect --sql spark | source is needed
+release run.toml --set source=none-*.parquet | none-\*\.parquet
+release run.toml --user bsu | user.*'bsu'.*did you mean 'bus'
+release run.toml --value sped | value.*'sped'.*did you mean 'speed'
+release run.toml --bounds 65,0 | bounds must run from the smaller
+release run.toml --bounds 5 | bounds must be a pair
+release run.toml --set values.quantum=2 | 65 is not a multiple of the quantum
+release run.toml --epsilon 0 | epsilon must be positive and finite, got 0
+release run.toml --timeslot 1h --timezone Asia/Calcuta | did you mean 'Asia/Calcutta'
+release run.toml --resolution 16 | resolution must be from 0 to 15, got 16
+release run.toml --set select.box=50,10,51,11 | box
+release run.toml --set select.min_users=1000 | no cell.*min_users
+release run.toml --out run.toml/map | run\.toml/map
+release run.toml --out . | exist
+release run.toml --set plan.mechanism=Levi | there is no 'Levi'; available: Baseline
+release run.toml --from-plan none | none is not a folder
+release run.toml --set read.privacy_unit=person | unit
+release run.toml --set release.context=roads.geojson | context.*roads.geojson
+release run.toml --set ledger.budget=0 | budget must be positive
+release run.toml --ledger run.toml | run.toml
+release run.toml --epsilon 0.01 | nothing was spent: this grid is too fine
+publish run.toml | name a day \(--date\), or the first and the last
+publish run.toml --date 2022-01-01 --from 2022-01-01 | name a day \(--date\)
+publish run.toml --from 2022-01-01 | name a day \(--date\)
+publish run.toml --date tomorrow | a day must look like 2026-11-20
+publish run.toml --from 2022-01-02 --to 2022-01-01 | must be a span
+publish run.toml --date 2022-01-01 --timezone UTC --set publish.wait=soon | wait must be a time such
+publish run.toml --date 2022-01-01 --set select.dates=2022-01-01,2022-01-02 | cannot be combined
+publish run.toml --date 2022-01-01 --out nowhere://maps | cannot be opened as a place for maps
+evaluate | name counts \(--counts\), or records and one of their cells \(--cell\)
+evaluate run.toml --cell 0 --counts counts.json | --counts and records cannot be combined
+evaluate --counts counts.json | --counts needs --values
+evaluate --counts counts.json --values normal:20,10 | --counts needs --bounds
+SIMULATED --cell 0 | --counts and --cell cannot be combined
+SIMULATED --mechanism Laplace | there is no 'Laplace'; available:
+SIMULATED --mechanism exit() | there is no 'exit'
+SIMULATED --epsilon 0 | epsilon must be positive
+SIMULATED --epsilon , | epsilons must be a list of at least one, got none
+SIMULATED --trials 1 | trials must be a whole number of at least 2
+SIMULATED --trials x | --trials
+SIMULATED --values cauchy:1 | values must be one of
+SIMULATED --counts none.json | there is no file
+SIMULATED --out counts.json | is a file; name a folder
+evaluate run.toml --cell 9 | there is no cell
+simulate | --out
+simulate --vehicles cars --out a.parquet --streets b.geojson | leave --streets out
+simulate --vehicles ships --out a.parquet | --vehicles
+simulate --out city.txt | must end in .parquet
+simulate --out no/city.parquet | there is no folder no
+simulate --out city.parquet --users 0 | users must be a whole number from 1
+simulate --out city.parquet --start monday | start must be a date
+simulate --out city.parquet --interval 1d | interval must be
+simulate --out city.parquet --streets ./city.parquet | name the same file
+simulate --out city.parquet --streets no/streets.geojson | there is no folder no
+ledger show gone.sqlite | gone.sqlite; hexveil ledger init makes one
+ledger show none.toml | names no ledger
+ledger show memory:// | in memory ends
+ledger show book.sqlite --dataset trams | does not know 'trams'; it knows buses
+ledger history book.sqlite --limit 0 | --limit
+ledger resolve book.sqlite --dataset trams | it knows buses
+ledger resolve book.sqlite --give-back a --abandon b | cannot be combined
+ledger resolve book.sqlite --abandon a | 0 unfinished releases
+ledger set-budget book.sqlite 3 | --dataset\) is needed
+ledger set-budget book.sqlite 3 --dataset trams | it knows buses
+ledger set-budget book.sqlite none --dataset buses | budget
+ledger init book.sqlite --dataset b --budget 1 --window year | year
+ledger init new.sqlite | dataset \(in \[ledger\], or --dataset\) is needed
+ledger init book.sqlite --dataset trams | name its budget
+"""
+SIMULATED = "evaluate --counts counts.json --values normal:20,10 --bounds 0,65"
+COLUMNS = "plan run.toml --value speed --value delay"
+CASES = [
+    pytest.param(*row.split(" | "), marks=pytest.mark.slow if row.startswith("release") else ())
+    for row in ROWS.strip().splitlines()
+]
+
+
+def column(name, value, share=1.0):
+    """Return what puts a value into a column of the records, from the first row on."""
+
+    def put(table):
+        size = int(table.num_rows * share)
+        kept = [type(value)(one) for one in table[name].to_pylist()[size:]]
+        place = table.column_names.index(name)
+        return table.set_column(place, name, pa.array([value] * size + kept))
+
+    return put
+
+
+def swapped(table):
+    """Exchange latitudes and longitudes."""
+    return table.rename_columns(["bus", "lon", "lat", "time", "speed"])
+
+
+def half(content):
+    """Return the first half of a file."""
+    return content[: len(content) // 2]
+
+
+FILES = {
+    "missing": (None, r"buses\.parquet"),
+    "empty": (lambda _: b"", r"buses\.parquet.* empty"),
+    "truncated": (half, r"buses\.parquet.*(truncated|cut|damaged|Parquet)"),
+}
+TABLES = {
+    "no rows": (lambda table: table.slice(0, 0), "no "),
+    "swapped": (swapped, "swapped"),
+    "no value": (column("speed", float("nan")), "no .*value"),
+    "no value but text": (column("speed", "secret-a"), "value"),
+    "early": (column("time", "1969-12-31T10:00:00Z"), "1970"),
+    "late": (column("time", "2101-01-01T10:00:00Z"), "2100"),
+    "unreadable times": (column("time", "secret-b", 0.2), "max_bad_rows"),
+    "unreadable values": (column("speed", "secret-c", 0.2), "max_bad_rows"),
+}
+
+
+def listing():
+    """Return every file below the folder with its bytes, but for SQLite's own beside a ledger."""
+    files = (path for path in sorted(Path().rglob("*")) if path.is_file())
+    return {path: path.read_bytes() for path in files if not path.name.endswith(("-wal", "-shm"))}
+
+
+def check_refused(refuse, command, sentence):
+    """Fail unless a command ends in exit 2 and one sentence, and no file appears or changes."""
+    before, said = listing(), refuse(command)
+    assert said.out == ""
+    assert said.err.startswith("hexveil: ")
+    assert said.err.count("\n") == 1
+    assert said.err.rstrip().endswith((".", "?")), said.err
+    assert "secret" not in said.err
+    assert re.search(sentence, said.err), said.err
+    assert listing() == before
+
+
+@pytest.mark.parametrize(("command", "sentence"), CASES)
+def test_wrong_use_is_one_sentence_and_spends_nothing(here, okay, refuse, command, sentence):
+    """Whatever is wrong with the words of a command, of a field or of an option."""
+    (here / "counts.json").write_text("[9, 3, 1, 1, 1, 5]")
+    (here / "none.toml").write_text("[ledger]\nbudget = 1\n")
+    if command.startswith("ledger"):
+        okay("ledger init book.sqlite --dataset buses --budget 2")
+    check_refused(
+        refuse, command.replace("SIMULATED", SIMULATED).replace("COLUMNS", COLUMNS), sentence
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spoil", [*FILES, *TABLES])
+def test_bad_records_are_one_sentence_and_spend_nothing(here, refuse, spoil):
+    """Whatever is wrong with the records."""
+    file = here / "buses.parquet"
+    if spoil in TABLES:
+        change, sentence = TABLES[spoil]
+        pq.write_table(change(pq.read_table(file)), file)
+    else:
+        change, sentence = FILES[spoil]
+        _ = file.write_bytes(change(file.read_bytes())) if change else file.unlink()
+    clock = " --timezone Asia/Kolkata" * (spoil == "swapped")
+    check_refused(refuse, f"release run.toml{clock}", sentence)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ("--set release.estimates=rough", "estimates"),
+        ("--resolution 3 --set release.estimates=raw,smoothed", "needs more than one cell"),
+    ],
+)
+def test_what_the_release_alone_can_judge_spends_nothing(here, refuse, options, sentence):
+    """It is refused before the booking, although the ledger has been opened."""
+    said = refuse("release run.toml", options)
+    assert said.err.count("\n") == 1
+    assert sentence in said.err
+    assert hv.Ledger("ledger.sqlite", dataset="buses", budget=2).spent == 0
+    assert not (here / "map").exists()

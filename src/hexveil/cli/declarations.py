@@ -58,6 +58,8 @@ class PlanOptions(RunDeclaration):
 
     compare: bool = False
     save: Path | None = None
+    days: int | None = None
+    day_error: float | None = None
 
 
 class ReleaseOptions(RunDeclaration):

@@ -25,7 +25,7 @@ from hexveil.planning.saved_plans import encode
 from hexveil.publishing import receipt
 from hexveil.publishing.archive.archive import open_archive
 from hexveil.publishing.memory import history
-from hexveil.publishing.memory.history import expected_errors
+from hexveil.publishing.memory.history import expected_errors, least_daily_epsilon
 from hexveil.publishing.memory.stored_day import (
     FILE,
     ROW,
@@ -287,14 +287,25 @@ def test_days_are_rolled_up(published, capsys):
         hv.roll_up([places[0], places[0]])
 
 
-@pytest.mark.usefixtures("published")
-def test_errors_of_days_to_come_are_predicted():
-    """Expected errors fall by day, and with epsilon."""
+def test_errors_of_days_to_come_are_predicted(published, capsys):
+    """Expected errors fall by day; the least epsilon for one reaches it, half of it does not."""
     facts = read_facts(run_of_day(load("run.toml", {}), DAYS[0]))
     made = expected_errors(facts, Fraction(3), 14)
     assert len(made.errors) == 14
     assert made.errors[0] > made.errors[4] > made.errors[-1] > 0
-    assert expected_errors(facts, Fraction(1), 14).errors[-1] > made.errors[-1]
+    wanted = 1.1 * made.errors[-1]
+    least = least_daily_epsilon(facts, wanted, 14)
+    assert least.errors[-1] <= wanted
+    assert least.epsilon < 3
+    assert expected_errors(facts, least.epsilon / 2, 14).errors[-1] > wanted
+    with pytest.raises(InputError, match="no epsilon"):
+        least_daily_epsilon(facts, 0.01, 3)
+    day = ["--set", f"select.dates={DAYS[0]},{DAYS[0]}"]
+    assert main(["plan", "run.toml", "--days", "3", *day]) == 0
+    assert "Day 3" in capsys.readouterr().out
+    assert main(["plan", "run.toml", "--day-error", "5", "--days", "3", "--json", *day]) == 0
+    assert json.loads(capsys.readouterr().out)["errors"][-1] <= 5
+    assert main(["plan", "run.toml", "--days", "0", *day]) == 2
 
 
 def forge(folder, change):

@@ -57,7 +57,15 @@ _REPEATS = (
 def plan(run: Run, options: declarations.PlanOptions) -> None:
     """Show the privacy cost and the expected error of a release; nothing is spent."""
     outputs = {"--compare": options.compare, "--save": options.save is not None}
+    outputs |= {"--days": options.days is not None, "--day-error": options.day_error is not None}
+    if options.day_error is not None and run.plan.epsilon is None:
+        run = run.with_fields("plan", epsilon="1")  # which the error takes the place of
     shared_steps.check_plan_options(run, [name for name, is_given in outputs.items() if is_given])
+    if options.days is not None or options.day_error is not None:
+        from hexveil.cli import day_errors  # noqa: PLC0415  for --days alone
+
+        day_errors.show_errors(run, options.days, options.day_error, as_json=options.as_json)
+        return
     if arguments.is_presence_private(run):
         _plan_on_paper(run, as_json=options.as_json)
         return

@@ -37,6 +37,7 @@ from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.stage_data import CutOff
 from hexveil.model.pair_columns import FactoredWeights
 from hexveil.planning.allocation import CellForecast
+from hexveil.planning.optimizers.calibration import Trial, least_epsilon
 from hexveil.publishing.estimates.table import name_columns
 from hexveil.publishing.memory.stored_day import (
     EarlierRelease,
@@ -281,6 +282,27 @@ def expected_errors(
     delta : Fraction
     """
     return _Series.of(facts, epsilon, n_days, delta).errors(epsilon)
+
+
+def least_daily_epsilon(
+    facts: PublicMetadata, error: float, n_days: int, *, delta: Fraction = Fraction(0)
+) -> ExpectedErrors:
+    """Return the expected errors at the least daily epsilon that reaches one on the last day.
+
+    Raises
+    ------
+    InputError
+        If no epsilon does: what differs between users from day to day stays.
+    """
+    series = _Series.of(facts, Fraction(1), n_days, delta)
+    found = least_epsilon(lambda epsilon: Trial(series.errors(epsilon).errors[-1] <= error), 1)
+    if found is None:
+        floor = series.errors(Fraction(100)).errors[-1]
+        raise InputError(
+            f"no epsilon is expected to reach an error of {error:g} on day {n_days}; at epsilon "
+            f"100 it is {floor:.3g}."
+        )
+    return series.errors(found)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,15 +1,14 @@
 """Means and variances as a component of a plan: decisions, figures, stages. Public.
 
 Of a (cell, user) pair with m records, f min(m, t) are kept: t is the cell's, f the user's; the
-rest is put at the middle of the bounds. The sensitivity of the pair, and its loss, are formulas of
-what is kept and of the cell's noise (accounting/error_model.py; mechanisms/looks for the
-statistic).
+rest is put at the middle of the bounds. Sensitivity and loss of the pair follow from what is kept
+and from the cell's noise (accounting/error_model.py; mechanisms/looks for the statistic).
 
 Neighbours: all values of one user, in all its cells at once, change within the bounds.
 Loss of a user: the sum over its cells and statistics of its own sensitivity / scale (ERRATA 3;
-accounting/moves.py). For the mean that is kept / r, r the noise scale counted in
-records (scale = U r / N). The variance is published on a lattice of 2^-30 of its noise scale, and a
-user is charged that step in each of its cells as well (mechanisms/looks/clipped_variance.py).
+accounting/moves.py). For the mean that is kept / r, r the noise scale counted in records. The
+variance is published on a lattice of 2^-30 of its noise scale, and a user is charged that step in
+each of its cells as well (mechanisms/looks/clipped_variance.py).
 """
 
 from __future__ import annotations

@@ -6,10 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from hexveil.accounting.gaussian_composition import to_delta
+from hexveil.base.errors import InputError
+from hexveil.base.rational import to_positive_fraction
+from hexveil.base.work_share import PLANNING, SEARCH
 from hexveil.cli import formatting, shared_steps
 from hexveil.cli.plan_text import estimator_rows, map_rows
 from hexveil.cli.price_text import missing_range_row, price_rows
 from hexveil.config import Run, arguments
+from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.feasibility.recommendation import describe_repeats
 from hexveil.records.progress import show_progress
 from hexveil.report.manifest_view import unit_of_statistic
@@ -19,10 +24,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hexveil.cli import declarations
+    from hexveil.cli.formatting import Row
     from hexveil.planning.comparison import Comparison, ComparisonRow
     from hexveil.planning.moment_component import MomentComponent
     from hexveil.planning.plan import Plan
+    from hexveil.publishing.memory.history import ExpectedErrors
 
+_MOST_DAYS = 366
+_SHOWN_DAYS = (1, 2, 3, 7, 14, 21, 30, 60, 90, 180, 366)
 _METHOD_HEADS = (
     "Cost", "Naive", "Worst", "Average", "Median", "Useful", "Lower bound",
 )  # fmt: skip
@@ -62,9 +71,7 @@ def plan(run: Run, options: declarations.PlanOptions) -> None:
         run = run.with_fields("plan", epsilon="1")  # which the error takes the place of
     shared_steps.check_plan_options(run, [name for name, is_given in outputs.items() if is_given])
     if options.days is not None or options.day_error is not None:
-        from hexveil.cli import day_errors  # noqa: PLC0415  for --days alone
-
-        day_errors.show_errors(run, options.days, options.day_error, as_json=options.as_json)
+        _show_days(run, options.days, options.day_error, as_json=options.as_json)
         return
     if arguments.is_presence_private(run):
         _plan_on_paper(run, as_json=options.as_json)
@@ -205,3 +212,47 @@ def mechanism_figures(figures: Mapping[str, Any]) -> list[str]:
         formatting.price(figures["cell_epsilon"]),
         f"{gain}%",
     ]
+
+
+# ---- days to come ----
+
+
+def _show_days(run: Run, days: int | None, error: float | None, *, as_json: bool) -> None:
+    """Print the expected errors of an archive that remembers, by day, on paper."""
+    # For --days alone:
+    from hexveil.publishing.memory.history import (  # noqa: PLC0415
+        expected_errors,
+        least_daily_epsilon,
+    )
+
+    if days is None or not 1 <= days <= _MOST_DAYS:
+        raise InputError(f"--days must be a number of days from 1 to {_MOST_DAYS}, got {days}.")
+    if error is None and run.plan.epsilon is None:
+        raise InputError("--days needs a daily epsilon (--epsilon), or an error (--day-error).")
+    facts = shared_steps.read_facts(run)
+    delta = to_delta(arguments.plan_arguments(run).get("delta"))
+    if not isinstance(facts, PublicMetadata):
+        raise InputError("--days is about averages of one value column; name one.")
+    with show_progress(PLANNING, SEARCH):
+        if error is None:
+            epsilon = to_positive_fraction(run.plan.epsilon, "epsilon")
+            expected = expected_errors(facts, epsilon, days, delta=delta)
+        else:
+            expected = least_daily_epsilon(facts, error, days, delta=delta)
+    formatting.show(
+        lambda: _day_rows(expected, facts),
+        lambda: {"epsilon": float(expected.epsilon), "errors": list(expected.errors)},
+        as_json=as_json,
+    )
+
+
+def _day_rows(expected: ExpectedErrors, facts: PublicMetadata) -> list[Row]:
+    days, unit = len(expected.errors), facts.value_unit and f" {facts.value_unit}"
+    shown = [*(day for day in _SHOWN_DAYS if day < days), days]
+    errors = ((f"Day {day}", f"error {expected.errors[day - 1]:.2g}{unit}") for day in shown)
+    text = (
+        f"a daily epsilon of {formatting.price(float(expected.epsilon))} per "
+        f"{facts.privacy_unit}; errors are averages over {facts.occupancy.n_cells:,} cells, by the "
+        "usual differences between places, hours and days, if all days are like these records."
+    )
+    return [("Expected", text), *errors]

@@ -235,7 +235,7 @@ def broken(monkeypatch, step, error):
         "reserve": (Ledger, "reserve"),
         "noise": (noise, "add_laplace"),
         "store": (Ledger, "store"),
-        "write": (folders, "_write_tables"),
+        "write": (folders, "write_tables"),
     }
     place, name = places[step]
     whole = getattr(place, name)
@@ -303,7 +303,7 @@ def child(text, *arguments, **more):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("place", "name"), [("Session", "run"), ("folder", "_write_tables")])
+@pytest.mark.parametrize(("place", "name"), [("Session", "run"), ("folder", "write_tables")])
 def test_a_kill_leaves_nothing_that_others_may_read(places, place, name):
     """Killed while reading, or while writing: a folder of temporary files is its owner's alone."""
     here, tmp = places

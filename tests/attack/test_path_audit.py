@@ -26,7 +26,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "understand" / "audit.md"
 LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
 DRAWS = 100_000 if LONG else 15_000
 """Of either input."""
-RUNS, FLEETS, TWIN_RUNS = (500, 250, 20) if LONG else (5, 750, 6)
+RUNS, FLEETS, TWIN_RUNS = (500, 250, 20) if LONG else (10, 750, 6)
 """Whole runs of either file; each is of many fleets."""
 SEEN = 0.3
 """The share of a claim that has to be proven where nothing is broken: the audit is not blind."""

@@ -129,25 +129,17 @@ def test_broken_twins_are_caught(case, twin, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("module", "case"),
+    "case",
     [
-        pytest.param(
-            "quantile_averaging",
-            'grouping="wrap_around", cap=3, candidates=12): low',
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            "quantile_averaging",
-            'grouping="wrap_around", cap=3, candidates=12)',
-            marks=pytest.mark.slow,
-        ),
-        ("levy", 'grouping="wrap_around", cap=24): middle'),
+        pytest.param('grouping="wrap_around", cap=3, candidates=12): low', marks=pytest.mark.slow),
+        pytest.param('grouping="wrap_around", cap=3, candidates=12)', marks=pytest.mark.slow),
+        'grouping="wrap_around", cap=24): middle',
     ],
 )
-def test_scores_that_are_not_doubled_are_caught(module, case, monkeypatch):
+def test_scores_that_are_not_doubled_are_caught(case, monkeypatch):
     """If the code forgot that WRAPAROUND moves two array means, its audit would fail."""
     monkeypatch.setattr(
-        f"hexveil.mechanisms.single_cell.{module}.selection_scale",
+        "hexveil.mechanisms.single_cell.private_ranges.selection_scale",
         lambda _, part: selection_scale(1, part),
     )
     (slipped,) = [one for one in suite() if one.name.endswith(case)]

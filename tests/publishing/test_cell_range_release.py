@@ -1,11 +1,13 @@
 """Releases with a clipping range per cell: what is booked, published, replayed and verified."""
 
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
 import pytest
 
 import hexveil as hv
+from hexveil.mechanisms import noise
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.publishing import pipeline
@@ -76,6 +78,52 @@ def kept_cell(manifest):
 def steps_of(manifest):
     """Return the privacy steps of a manifest; the first has the histogram."""
     return manifest["plan"]["privacy_steps"]
+
+
+def test_a_release_in_stages_is_booked_once_and_shown_again(fleet, book, tmp_path):
+    """A replay shows the same, also smoothed, and costs nothing; its folder verifies."""
+    dataset, plan = fleet
+    made = hv.release(dataset, plan, ledger=book, accept_noise=True)
+    assert not made.replayed
+    assert plan.epsilon <= book.spent < plan.epsilon + Fraction(1, 10**11)
+    # The mutant that stores nothing has empty ranges.
+    with np.errstate(all="ignore"):
+        smooth = [
+            hv.release(dataset, plan, ledger=book, accept_noise=True, estimates=("raw", "smoothed"))
+            for _ in range(2)
+        ]
+    assert smooth[0].replayed
+    assert smooth[0].table.equals(smooth[1].table)
+    assert smooth[0].table["mean_noisy"].equals(made.table["mean_noisy"])
+    assert len(book.entries()) == 1
+    assert plan.epsilon <= book.spent < plan.epsilon + Fraction(1, 10**11)
+    assert verify.find_problems(smooth[0].write(tmp_path / "map")) == ()
+
+
+@pytest.mark.parametrize("call", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_draw_that_stops_midway_is_lost_and_paid_again(call, fleet, book, monkeypatch):
+    """Stopped at any call of the noise door: nothing of it is stored, and none is drawn again."""
+    dataset, plan = fleet
+    real, calls = noise.add_laplace, []
+
+    def stopping(*arguments):
+        calls.append(1)
+        if len(calls) == call:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr(noise, "add_laplace", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            hv.release(dataset, plan, ledger=book, accept_noise=True)
+    (entry,) = book.entries()
+    assert (entry.state, entry.published) == ("marked", None)
+    spent = book.spent
+    assert spent >= plan.epsilon
+    made = hv.release(dataset, plan, ledger=book, accept_noise=True)
+    assert not made.replayed
+    assert book.spent == 2 * spent
+    assert hv.release(dataset, plan, ledger=book, accept_noise=True).table.equals(made.table)
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """A server that is stopped, slow or busy ends a run in a sentence, and loses nothing."""
 
+import contextlib
 import os
 import signal
 from pathlib import Path
@@ -40,12 +41,16 @@ class Stopped:
         self.processes = [main, *map(int, children)]
 
     def __enter__(self):
-        for one in self.processes:
-            os.kill(one, signal.SIGSTOP)
+        self._send(signal.SIGSTOP)
 
     def __exit__(self, *_):
-        for one in reversed(self.processes):
-            os.kill(one, signal.SIGCONT)
+        self._send(signal.SIGCONT)
+
+    def _send(self, number):
+        # A worker of the server may have ended since it was listed.
+        for one in self.processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(one, number)
 
 
 def test_a_stopped_server_cannot_be_reached(own, place):

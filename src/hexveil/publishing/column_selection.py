@@ -73,3 +73,19 @@ def select(table: pa.Table, key: str | list[str] | NDArray[np.bool_]) -> Any:  #
     # An Arrow buffer is shared with the release, and must not be written to.
     values.setflags(write=False)
     return np.asarray(values)
+
+
+def describe_missing(release: Any, name: str) -> str:  # noqa: ANN401  it imports this module
+    """Return the message for an attribute that a release does not have."""
+    missing = f"'Release' object has no attribute {name!r}"
+    if name == "__geo_interface__":
+        return f"{missing}: {NO_OUTLINES}."
+    # Private names are asked for by tools; copies ask before there is a table.
+    if name.startswith("_") or "table" not in vars(release):
+        return missing
+    if name in release:
+        return f"{missing}; release[{name!r}] is that column."
+    return (
+        f"{missing}; release.to_pandas() and release.to_polars() are data frames, release.table "
+        "is an Arrow table."
+    )

@@ -382,3 +382,10 @@ class Release:
 
     def _plotted(self, column: str | None) -> str:
         return column_selection.require_column(self.table, column or self._view().statistic)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            """Raise AttributeError that names the data frame which has the attribute."""
+            # Types are checked without this method: a checker would take any name for present.
+            raise AttributeError(column_selection.describe_missing(self, name), name=name, obj=self)

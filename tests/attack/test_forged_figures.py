@@ -39,6 +39,8 @@ from publishing.releases import statements_of
 LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
 COMPARED, FEW = ("stac-item.json", "datapackage.json"), 0.2
 TEXT = "a text"
+VOTE = 2**28
+"""Numbers above are sums of parts of votes."""
 RETYPED = ("deleted", None, "x", [], {}, 0, True, -1.5)
 FREE = {
     # What was declared, or is said of records that are not in the folder.
@@ -242,7 +244,8 @@ def forged(value):
             return f"{value}s"
         return str(int(exact) + 1) if exact.denominator == 1 else f"{float(exact) * 1.01:.15f}"
     if isinstance(value, int):
-        return value + 1
+        # One part of a vote among 2^30 decides nothing, so that nothing could notice it.
+        return value + max(1, abs(value) >> 10 if abs(value) > VOTE else 1)
     return value * 1.01 + 1e-4 if isinstance(value, float) else value
 
 

@@ -160,10 +160,7 @@ def resolve_cache(
             "tables, DataFrames and addresses are read each time, leave it out."
         )
     if is_address(str(cache)):
-        raise InputError(
-            f"cache: {str(cache)!r} is an address; name a folder, which with Spark its executors "
-            "see too."
-        )
+        raise InputError(f"cache: {str(cache)!r} is an address; name a folder of this machine.")
     if version is None:
         raise InputError(
             "cache needs a version: what is cached of a file holds as long as its holder declares "

@@ -114,7 +114,7 @@ TABLE = {
     "simulation": Room((*BASE, "records"), ("numpy", "pyarrow"), (("scipy", "city"),)),
     "cli": Room(
         (EVERY_ROOM,),
-        ("numpy", "pyarrow", "typer", "rich"),
+        ("numpy", "pyarrow", "click", "rich"),
         (("matplotlib", "commands/evaluate_command.py"),),
     ),
     "__main__": Room(("cli",)),
@@ -130,7 +130,7 @@ SEES_PRIVATE_PRESENCE = ("records", "publishing", "mechanisms/presence")
 """Rooms that may import them. Planning, accounting, smoothing, report and the rest are public."""
 NOT_AT_TOP = {"geopandas", "pandas", "polars", "matplotlib"}
 HEAVY = (
-    "duckdb", "opendp", "sqlalchemy", "pandas", "polars", "typer",
+    "duckdb", "opendp", "sqlalchemy", "pandas", "polars", "click",
     "matplotlib", "scipy", "jsonschema", "pyspark", "cryptography", "google", "geopandas",
 )  # fmt: skip
 

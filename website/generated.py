@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from hexveil.cli.app import PANELS, app
 from hexveil.cli.endings import Failure
@@ -74,18 +74,17 @@ class Command:
 
 def commands() -> list[Command]:
     """Return every command and sub-command, in the order of the help."""
-    group = typer.main.get_command(app)
     return [
         one
         for panel, known in PANELS.items()
         for name in known
-        for one in _commands_of(group, "hexveil", name, panel)
+        for one in _commands_of(app, "hexveil", name, panel)
     ]
 
 
 def _commands_of(group: Any, path: str, name: str, panel: str) -> Iterator[Command]:  # noqa: ANN401
     """Yield a command of a group, or those inside it."""
-    one = group.get_command(typer.Context(group), name)
+    one = group.get_command(click.Context(group), name)
     if not hasattr(one, "list_commands"):
         yield Command(f"{path} {name}", panel, one)
         return

@@ -103,8 +103,7 @@ def test_every_command_has_a_case():
 
 def takes_records(name):
     """Return whether a command has the option that names records."""
-    group = cli.typer.main.get_command(cli.app)
-    command = group.get_command(cli.typer.Context(group), name)
+    command = cli.app.get_command(cli.click.Context(cli.app), name)
     return command is not None and any(one.name == "source" for one in command.params)
 
 

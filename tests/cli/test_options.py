@@ -5,7 +5,7 @@ import re
 from decimal import Decimal
 
 import pytest
-import typer.main
+import click
 
 import hexveil as hv
 from hexveil.cli.app import app
@@ -76,8 +76,7 @@ def test_every_argument_of_the_library_is_a_field(section):
 @pytest.mark.parametrize("command", ["inspect", "plan", "release", "publish"])
 def test_each_command_takes_the_options_that_people_type(command):
     """And every other field by --set."""
-    group = typer.main.get_command(app)
-    found = group.get_command(typer.Context(group), command)
+    found = app.get_command(click.Context(app), command)
     flags = {flag for parameter in found.params for flag in parameter.opts}
     assert {"--json", "--set", *(flag for flag, _ in OPTIONS.values())} <= flags
 

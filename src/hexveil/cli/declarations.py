@@ -5,8 +5,8 @@ Texts of the options: options.toml. The bodies: `commands/`, a file each.
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
+from typing import Literal
 
 from hexveil.cli.options import Declaration, RunDeclaration
 
@@ -160,14 +160,6 @@ class CompareOptions(CoarserOptions):
     false_discovery_rate: float = 0.05
 
 
-class KindOfDay(StrEnum):
-    """Days that are averaged together."""
-
-    ALL = "all"
-    WEEKEND = "weekend"
-    WEEKDAY = "weekday"
-
-
 class RollUpOptions(CoarserOptions):
     """Average a release over larger hexagons, or an archive over days; nothing is spent.
 
@@ -180,7 +172,7 @@ class RollUpOptions(CoarserOptions):
     folder: Path
     first_day: str | None = None
     last_day: str | None = None
-    by: KindOfDay | None = None
+    by: Literal["all", "weekend", "weekday"] = "all"
 
 
 class EvaluateOptions(RunDeclaration):
@@ -196,18 +188,11 @@ class EvaluateOptions(RunDeclaration):
     counts: Path | None = None
     cell: str | None = None
     values: str | None = None
-    mechanism: list[str] | None = None
-    epsilon: list[str] | None = None
+    mechanism: tuple[str, ...] = ()
+    epsilon: tuple[str, ...] = ()
     trials: int = 10000
     seed: int = 0
     out: Path | None = None
-
-
-class Vehicles(StrEnum):
-    """Kinds of vehicles that are simulated."""
-
-    BUSES = "buses"
-    CARS = "cars"
 
 
 class SimulateOptions(Declaration):
@@ -219,7 +204,7 @@ class SimulateOptions(Declaration):
     example = "hexveil simulate --users 300 --days 7 --seed 1 --out city.parquet"
 
     out: Path
-    vehicles: Vehicles = Vehicles.BUSES
+    vehicles: Literal["buses", "cars"] = "buses"
     users: int | None = None
     days: int | None = None
     seed: int = 1
@@ -237,7 +222,7 @@ class HelpOptions(Declaration):
     home = "hexveil.cli.app"
     example = "hexveil help fields plan"
 
-    topic: list[str] | None = None
+    topic: tuple[str, ...] = ()
 
 
 class LedgerDeclaration(Declaration):
@@ -304,7 +289,7 @@ class LedgerVerifyOptions(LedgerDeclaration):
 
     example = "hexveil ledger verify ledger.sqlite --receipt map"
 
-    receipt: list[Path] | None = None
+    receipt: tuple[Path, ...] = ()
 
 
 class LedgerResolveOptions(KeyedDeclaration):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from hexveil.base.hexagons import across
 from hexveil.cli import formatting
@@ -275,7 +275,7 @@ def show_declared(title: str, plans: Sequence[Any]) -> None:
         "Resolution", "Km", "Hexagons", "Timeslot", "Cells", "Error", "Weight off by",
         "Open traffic", "Usable",
     )  # fmt: skip
-    typer.echo(f"\n{title}")
+    click.echo(f"\n{title}")
     formatting.print_table(heads, map(_declared_row, plans), ())
 
 

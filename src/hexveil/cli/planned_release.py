@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-import typer
+import click
 
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import DRAWS, ESTIMATES, PLANNING, RELEASING, WRITING
@@ -279,7 +279,7 @@ def read_private_records(run: Run) -> Any:  # noqa: ANN401  private records of o
         columns = getattr(dataset, "datasets", {"": dataset})
         for column, column_dataset in columns.items():
             lines = [f"PRIVATE  {column}:"] * bool(column) + column_dataset.counts.lines()
-            typer.echo("\n".join(lines), err=True)
+            click.echo("\n".join(lines), err=True)
     return dataset
 
 

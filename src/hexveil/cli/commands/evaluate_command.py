@@ -26,6 +26,7 @@ from hexveil.simulation import own_cells
 from hexveil.simulation.own_cells import read_counts, select_cell, some_cells
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from matplotlib.axes import Axes
@@ -79,9 +80,9 @@ def evaluate(run: Run, options: declarations.EvaluateOptions) -> None:
     )
 
 
-def epsilons(run: Run, option_texts: list[str] | None) -> list[str]:
+def epsilons(run: Run, option_texts: Sequence[str]) -> list[str]:
     """Return the epsilons to compare: the options, else the run's, else the default."""
-    if option_texts is None:
+    if not option_texts:
         return list(EPSILONS) if run.plan.epsilon is None else [run.plan.epsilon]
     return [number.strip() for text in option_texts for number in text.split(",") if number.strip()]
 

@@ -11,7 +11,7 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING, get_args
 
-import typer
+import click
 
 from hexveil.base.errors import InputError
 from hexveil.cli import formatting, grid_text, shared_steps
@@ -46,10 +46,10 @@ def inspect(run: Run, options: declarations.InspectOptions) -> None:
     if options.trust_header:
         raise InputError("--trust-header requires --init: otherwise the run names the columns.")
     if options.sql is not None:
-        typer.echo(shared_steps.build_query(run, options.sql))
+        click.echo(shared_steps.build_query(run, options.sql))
         return
     if options.check_values:
-        typer.echo("\n".join(private_lines(run, options)))
+        click.echo("\n".join(private_lines(run, options)))
         return
     several = len(arguments.value_columns_of(run)) > 1
     is_private = arguments.is_presence_private(run)
@@ -73,7 +73,7 @@ def _print_draft(run: Run, options: declarations.InspectOptions) -> None:
         raise InputError("--init prints a run file and nothing else; omit --json and --sql.")
     look = guided.look_at_columns(run, trust=options.trust_header)
     # The draft ends its last line itself, because it goes into a file.
-    typer.echo(draft_run_file(run, look), nl=False)
+    click.echo(draft_run_file(run, look), nl=False)
 
 
 def _inspect_records(run: Run, options: declarations.InspectOptions, epsilon: str) -> None:
@@ -85,7 +85,7 @@ def _inspect_records(run: Run, options: declarations.InspectOptions, epsilon: st
     _write_chosen(run, options, offers, judged)
     if options.as_json:
         content = {"epsilon": epsilon, "advice": grid_text.advice_json(advice)}
-        typer.echo(json.dumps(grid_text.facts_json(facts, advice.table) | content, indent=2))
+        click.echo(json.dumps(grid_text.facts_json(facts, advice.table) | content, indent=2))
         return
     grid_text.show_grids(advice.table, facts, epsilon)
     formatting.print_rows(["", *grid_text.advice_rows(advice, facts.value_unit, epsilon)])
@@ -107,11 +107,11 @@ def _inspect_columns(run: Run, options: declarations.InspectOptions, epsilon: st
         }
         content = {"epsilon": epsilon, "epsilon_of_each": portion, "columns": of_columns}
         content["common"] = grid_text.common_json(proposals)
-        typer.echo(json.dumps(content, indent=2))
+        click.echo(json.dumps(content, indent=2))
         return
     for name, facts in columns.items():
         grid_text.show_grids(tables[name], facts, portion)
-        typer.echo("")
+        click.echo("")
     units = {name: facts.value_unit for name, facts in columns.items()}
     formatting.print_rows(grid_text.common_rows(proposals, units, epsilon))
 
@@ -140,7 +140,7 @@ def _inspect_declared(run: Run, options: declarations.InspectOptions, epsilon: s
         }
         if not plan.is_single:
             content["common"] = grid_text.common_json(proposals)
-        typer.echo(json.dumps(content, indent=2))
+        click.echo(json.dumps(content, indent=2))
         return
     formatting.print_rows(planned.price_rows())
     for column in components:

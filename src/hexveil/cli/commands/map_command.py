@@ -10,7 +10,7 @@ import sys
 import webbrowser
 from pathlib import Path
 
-import typer
+import click
 
 from hexveil.base.errors import InputError
 from hexveil.cli import declarations, formatting, guided, questions, shared_steps
@@ -39,8 +39,8 @@ def map(run: Run, options: declarations.MapOptions) -> None:  # noqa: A001  the 
         drafted = _saved(drafted, options.save)
     if not options.yes:
         text = f"Release it? It {guided.price_words(drafted)}"
-        if not typer.confirm(text, default=False, err=True):
-            raise typer.Abort
+        if not click.confirm(text, default=False, err=True):
+            raise click.Abort
     release(drafted, declarations.ReleaseOptions(as_json=options.as_json))
     page = Path(str(drafted.release.out), "report.html")
     if not options.as_json:
@@ -75,7 +75,7 @@ def _check_answers(unanswered: list[questions.Question], options: declarations.M
 
 
 def _say(label: str, text: str) -> None:
-    typer.echo(formatting.text_of([(label, text)]), err=True)
+    click.echo(formatting.text_of([(label, text)]), err=True)
 
 
 def _ask(run: Run, question: questions.Question) -> Run:
@@ -83,11 +83,11 @@ def _ask(run: Run, question: questions.Question) -> Run:
     _say("", "")
     _say("Why", question.reason)
     while True:
-        answer = str(typer.prompt(question.text, default=question.proposal(run), err=True))
+        answer = str(click.prompt(question.text, default=question.proposal(run), err=True))
         try:
             return questions.answered(run, question, answer)
         except InputError as error:
-            typer.echo(str(error), err=True)
+            click.echo(str(error), err=True)
 
 
 def _on_proposed_grid(run: Run, *, is_asked: bool) -> Run:
@@ -102,7 +102,7 @@ def _on_proposed_grid(run: Run, *, is_asked: bool) -> Run:
         numbers = ", ".join(str(number) for number in range(1, len(offers) + 1))
         answer, text = "", f"Which map ({numbers})"
         while answer not in numbers.split(", "):
-            answer = str(typer.prompt(text, default=str(choice), err=True))
+            answer = str(click.prompt(text, default=str(choice), err=True))
         choice = int(answer)
     return offers[choice - 1].applied_to(run)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.base.errors import InputError
@@ -97,7 +97,7 @@ def plan(run: Run, options: declarations.PlanOptions) -> None:
     formatting.print_rows([*price_rows(plan, facts), range_row, *map_rows(plan, warning=warning)])
     for column, comparison in compared.items():
         if not plan.is_single:
-            typer.echo(f"\n{column}, at its own loss or targets:")
+            click.echo(f"\n{column}, at its own loss or targets:")
         component = plan.components[column]
         _show_comparison(component, comparison, component.facts.value_unit)
     review = saved and f"{saved}; review it, then: hexveil release ... --from-plan {saved}"
@@ -161,7 +161,7 @@ def _show_table(
     title: str, heads: tuple[str, ...], rows: list[tuple[str, list[str], str | None]], legend: str
 ) -> None:
     """Print a line of figures per name, then which are not possible and why, and the legend."""
-    typer.echo(f"\n{title}")
+    click.echo(f"\n{title}")
     none = [*["-"] * (len(heads) - 2), "not possible"]
     cells = [
         [name, *(none if trouble else figures)][: len(heads)] for name, figures, trouble in rows

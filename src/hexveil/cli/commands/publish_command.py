@@ -18,7 +18,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from hexveil.base.errors import BudgetError, HexveilError, StorageError
 from hexveil.base.work_share import PLANNING, READING, RELEASING, WRITING, ShownWork
@@ -59,7 +59,7 @@ def publish(run: Run, options: declarations.PublishOptions) -> int:
     series = Series.of(run, revise=options.revise, dry_run=options.dry_run)
     outcomes, n_listed = publish_days(series, days, tell)
     if options.as_json:
-        typer.echo(json.dumps([asdict(outcome) for outcome in outcomes], indent=2))
+        click.echo(json.dumps([asdict(outcome) for outcome in outcomes], indent=2))
     elif n_listed:
         days_text = f"{n_listed:,} {'day' if n_listed == 1 else 'days'}"
         listing = f"{run.release.out}: index.html, catalog.json and dcat.jsonld list {days_text}."

@@ -21,7 +21,7 @@ plan records.csv --set plan.method=a --set plan.method=b | --set plan.method is 
 plan records.csv --set plan.epsilon=1 --epsilon 1 | are the same field: use one
 plan records.csv --set cells.one_cell=yes | must be true or false, got 'yes'
 plan records.csv --set plan.method=magic | --set plan.method must be one of
-plan records.csv --repeats keep | No such option: --repeats: write --set read.repeats=VALUE
+plan records.csv --repeats keep | No such option '--repeats': write --set read.repeats=VALUE
 plan run.toml --save nowhere/deep | the folder nowhere/deep cannot be made
 plan run.toml --save . | exists; a saved plan is never changed
 plan run.toml --set plan.statistics=p50,median | statistics must be some of

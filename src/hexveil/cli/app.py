@@ -47,6 +47,13 @@ class CommandGroup(click.Group):
         )
         self.panels = panels
 
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401  of any command
+        """Run a command; of an interruption the parser itself would print an empty line."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise click.Abort from None
+
     def list_commands(self, _: click.Context) -> list[str]:
         """Return the names of the commands, in their order."""
         return [name for commands in self.panels.values() for name in commands]

@@ -25,7 +25,6 @@ from hexveil.planning.feasibility.grids import (
 from hexveil.planning.feasibility.recommendation import USABLE_GRID, ways_out
 from hexveil.planning.plan import Plan
 from hexveil.planning.request import refuse
-from hexveil.publishing.memory.history import forecast_cells
 from hexveil.records.progress import show_progress
 from hexveil.records.read import read as read_records
 from hexveil.records.select import Select
@@ -178,6 +177,8 @@ def plan_run(run: Run, facts: PublicMetadata | ColumnFacts, history: History | N
         and isinstance(facts, PublicMetadata)
         and not has_distribution(run.plan.statistics or ())
     ):
+        from hexveil.publishing.memory.history import forecast_cells  # noqa: PLC0415  for these alone
+
         options["history"] = forecast_cells(facts, history)
     with show_progress(PLANNING, SEARCH):
         # Commands print the advice as a line of theirs, not as a warning of Python.

@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import click
 from markdown_it import MarkdownIt
 
 import hexveil as hv

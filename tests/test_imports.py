@@ -115,7 +115,6 @@ TABLE = {
     "cli": Room(
         (EVERY_ROOM,),
         ("numpy", "pyarrow", "click", "rich"),
-        (("matplotlib", "commands/evaluate_command.py"),),
     ),
     "__main__": Room(("cli",)),
     "__init__": Room((EVERY_ROOM,)),

@@ -1,7 +1,6 @@
 """`hexveil inspect`: public facts and what the fleet supports, never a value."""
 
 import json
-import sys
 import tomllib
 
 import pyarrow as pa
@@ -81,20 +80,3 @@ def test_a_proposed_run_is_written_and_can_be_planned(here, call, okay, choice):
     planned = json.loads(call("plan sub/new.toml --json").out)
     assert planned["cells"] == runs[choice]["cells"]
     assert planned["mean_error"] == pytest.approx(runs[choice]["raw_error"], rel=0.15)
-
-
-def test_values_are_checked_on_a_terminal_alone(here, call, okay, monkeypatch):
-    """Without a terminal nothing is shown; on one, every line is marked."""
-    said = call("inspect run.toml --check-values")
-    assert (said.code, said.out) == (2, "")
-    assert "on a terminal only" in said.err
-    before = sorted(path.name for path in here.iterdir())
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    said = okay("inspect run.toml --check-values")
-    assert "Clamped by the bounds" in said.out
-    assert all(line.startswith("PRIVATE") for line in said.out.splitlines())
-    assert max(map(len, said.out.splitlines())) <= 100
-    assert sorted(path.name for path in here.iterdir()) == before
-    for options in (["--json"], ["--propose new.toml"]):
-        said = call("inspect run.toml --check-values", options)
-        assert (said.code, said.out) == (2, "")

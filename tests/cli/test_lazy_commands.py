@@ -26,7 +26,9 @@ def completed(words, shell="bash", **more):
     done = subprocess.run(
         [sys.executable, "-m", "hexveil"], env=env, capture_output=True, text=True, check=False
     )
-    lines = [line.removeprefix("plain,") if shell == "bash" else line for line in done.stdout.split("\n")]
+    lines = [
+        line.removeprefix("plain,") if shell == "bash" else line for line in done.stdout.split("\n")
+    ]
     return done.returncode, lines, done.stderr
 
 

@@ -4,8 +4,8 @@ import inspect
 import re
 from decimal import Decimal
 
-import pytest
 import click
+import pytest
 
 import hexveil as hv
 from hexveil.cli.app import app
@@ -29,7 +29,7 @@ DOORS = {
 }
 OURS = {
     ("cells", "labels"), ("cells", "one_cell"), ("release", "out"), ("release", "accept_noise"),
-    ("publish", "wait"), ("publish", "late"), ("publish", "series"), ("publish", "history"),
+    ("publish", "wait"), ("publish", "late"), ("publish", "history"),
     ("privacy", "quiet_records"),
 }  # fmt: skip
 

@@ -150,7 +150,7 @@ PANELS: dict[str, dict[str, AnyCommand]] = {
 """Every command, by purpose."""
 
 
-def _show_version(context: click.Context, _: object, requested: bool) -> None:  # noqa: FBT001  the parser's
+def _show_version(context: click.Context, _: object, requested: bool) -> None:
     if requested:
         click.echo(f"hexveil {hexveil.__version__}")
         context.exit()

@@ -13,7 +13,6 @@ from hexveil.cli.commands.release_command import check_inputs
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
 from hexveil.model.cells import zone
-from hexveil.model.statistic_terms import has_distribution
 from hexveil.publishing.archive.archive import Archive, open_archive
 
 if TYPE_CHECKING:
@@ -95,7 +94,6 @@ class Series:
     @classmethod
     def of(cls, run: Run, *, revise: bool, dry_run: bool) -> Series:
         """Return the series of a run, checked before records are read."""
-        run = series_run(run)
         if run.release.out is None:
             raise InputError(
                 "out (in [release], or --out) is needed: name the folder for the maps of all days."
@@ -125,31 +123,6 @@ class Series:
 def run_of_day(run: Run, day: str) -> Run:
     """Return the run of one local day."""
     return run.with_fields("select", dates=(day, day))
-
-
-def series_run(run: Run) -> Run:
-    """Return the run of each day; of a fixed series, one that leaves no day out as too noisy.
-
-    Raises
-    ------
-    InputError
-        If a series is fixed whose kind of plan would follow from the units of each day.
-    """
-    if run.publish.series != "fixed":
-        return run
-    if not arguments.is_presence_private(run):
-        plan = run.plan
-        follows = []
-        if (plan.clipping_range or "auto") == "auto" and not plan.mechanism:
-            follows.append("clipping_range")
-        if has_distribution(plan.statistics or ()):
-            follows = [] if plan.estimator else ["estimator"]
-        if follows:
-            raise InputError(
-                f'series = "fixed" needs one kind of plan for all days: state {follows[0]} (in '
-                "[plan]); hexveil publish --dry-run tells which days pass with it."
-            )
-    return run.with_fields("release", accept_noise=True)
 
 
 def parse_wait(text: str) -> timedelta:

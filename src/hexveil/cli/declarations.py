@@ -37,7 +37,7 @@ class MapOptions(RunDeclaration):
 class InspectOptions(RunDeclaration):
     """Show the grids that a fleet supports, and three runs; --init drafts a run file.
 
-    Values are shown by --check-values alone. Without an epsilon, grids are compared at 1. A draft:
+    No value is shown. Without an epsilon, grids are compared at 1. A draft:
     hexveil inspect records.parquet --init > run.toml
     """
 
@@ -48,7 +48,6 @@ class InspectOptions(RunDeclaration):
     sql: str | None = None
     propose: Path | None = None
     choice: str | None = None
-    check_values: bool = False
 
 
 class PlanOptions(RunDeclaration):

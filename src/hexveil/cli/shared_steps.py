@@ -191,12 +191,6 @@ def describe_infeasibility(plan: Plan) -> str | None:
         return ways_out(plan, search=True)
 
 
-def certified(plan: MomentComponent) -> MomentComponent:
-    """Return the plan with its lower bound, which can take longer than the plan."""
-    with show_progress("Computing the lower bound", SEARCH):
-        return plan.with_lower_bound()
-
-
 def plan_json(plan: Plan) -> dict[str, Any]:
     """Return the figures of a plan as JSON data; all of it is public."""
     with show_progress("Computing the lower bound", SEARCH):

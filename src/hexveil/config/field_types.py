@@ -220,7 +220,6 @@ READERS: dict[str, Callable[[object], object]] = {
 """Check and conversion of a value, by the kind of its field; each raises ValueError."""
 CHOICES: dict[str, tuple[str, ...]] = {
     "protect": ("values", "presence"),
-    "series": ("daily", "fixed"),
     "language": ("en", "de", "hi", "pl"),
     "late": ("keep", "revise"),
     "history": ("archive", "none"),

@@ -1,14 +1,8 @@
-"""`hexveil inspect`: public metadata of records, and the grids that a fleet supports.
-
-With --check-values PRIVATE lines about values, for the terminal of their holder.
-"""
+"""`hexveil inspect`: public metadata of records, and the grids that a fleet supports."""
 
 from __future__ import annotations
 
-import inspect as inspect_module
 import json
-import sys
-import textwrap
 from typing import TYPE_CHECKING, get_args
 
 import click
@@ -17,25 +11,19 @@ from hexveil.base.errors import InputError
 from hexveil.cli import formatting, grid_text, shared_steps
 from hexveil.config import Run, arguments
 from hexveil.planning.feasibility.recommendation import Choice, CommonGrid, choose, common_grids
-from hexveil.records.read import read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from hexveil.cli import declarations
     from hexveil.cli.grid_text import Changes
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.records.value_checks import ValueChecks
 
 
 COMPARED_AT = "1"
 """Epsilon at which grids are compared if the run states none."""
 DEFAULT_CHOICE: Choice = "balanced"
-MARK = "PRIVATE  "
-"""Beginning of every line."""
-_CLAMPED_SHARE = 0.01
-"""Share of clamped values from which the bounds are called into question."""
 
 
 def inspect(run: Run, options: declarations.InspectOptions) -> None:
@@ -47,9 +35,6 @@ def inspect(run: Run, options: declarations.InspectOptions) -> None:
         raise InputError("--trust-header requires --init: otherwise the run names the columns.")
     if options.sql is not None:
         click.echo(shared_steps.build_query(run, options.sql))
-        return
-    if options.check_values:
-        click.echo("\n".join(private_lines(run, options)))
         return
     several = len(arguments.value_columns_of(run)) > 1
     is_private = arguments.is_presence_private(run)
@@ -154,38 +139,6 @@ def _inspect_declared(run: Run, options: declarations.InspectOptions, epsilon: s
         formatting.print_rows(["", *grid_text.common_rows(proposals, units, epsilon)])
 
 
-def private_lines(run: Run, options: declarations.InspectOptions) -> list[str]:
-    """Return the PRIVATE check of the values; refuse to write it anywhere but on a terminal."""
-    for name, is_given in (("--json", options.as_json), ("--propose", options.propose is not None)):
-        if is_given:
-            raise InputError(f"--check-values and {name} cannot be combined.")
-    if not sys.stdout.isatty():
-        raise InputError(
-            "--check-values shows private figures on a terminal only; run it without a pipe and "
-            "without writing its output to a file."
-        )
-    if run.read.engine == "spark":
-        raise InputError("--check-values reads with DuckDB; leave out the engine.")
-    runs = arguments.runs_of_columns(run)
-    # A heading only where there are several.
-    return [
-        line
-        for column_run in runs
-        for line in ([str(column_run.columns.value)] * (len(runs) > 1) + _check_column(column_run))
-    ]
-
-
-def _check_column(run: Run) -> list[str]:
-    """Return the PRIVATE check of the values of one column."""
-    from hexveil.records import value_checks  # noqa: PLC0415
-
-    options = arguments.read_arguments(run, read)
-    parameters = inspect_module.signature(value_checks.check_values).parameters
-    existing = {name: value for name, value in options.items() if name in parameters}
-    checks = value_checks.check_values(arguments.source(run), **existing)
-    return finding_lines(checks, arguments.value_unit_of(run))
-
-
 def check_choice(propose: Path | None, choice: str | None) -> None:
     """Refuse a choice without a file, an unknown choice, and a file that exists."""
     if propose is None and choice is not None:
@@ -227,45 +180,3 @@ def _common(
     offers = {name: grid_text.cell_fields(grid.grid) for name, grid in proposals.items()}
     _write_chosen(run, options, offers, {("plan", "epsilon"): epsilon})
     return proposals
-
-
-def finding_lines(checks: ValueChecks, value_unit: str) -> list[str]:
-    """Return the findings as lines, each of them marked."""
-    head = (
-        "For your eyes only: exact figures of protected values. Do not publish, send or store "
-        "them. They do not appear in any release."
-    )
-    wrap = textwrap.TextWrapper(formatting.terminal_width() - len(MARK), subsequent_indent="  ")
-    return [
-        MARK + line for text in (head, *_findings(checks, value_unit)) for line in wrap.wrap(text)
-    ]
-
-
-def _findings(checks: ValueChecks, value_unit: str) -> Iterator[str]:
-    yield f"Usable values: {checks.records:,} records of {checks.users:,} users."
-    yield _clamped(checks)
-    for value, share in checks.frequent:
-        yield (
-            f"Frequent value: {formatting.measured(value, value_unit)} in {share:.1%} of records; "
-            "if it means no reading, add it to drop_values in [select]."
-        )
-    yield _largest_user(checks)
-
-
-def _clamped(checks: ValueChecks) -> str:
-    text = f"Clamped by the bounds: {checks.below_share:.2%} below, {checks.above_share:.2%} above."
-    if max(checks.below_share, checks.above_share) < _CLAMPED_SHARE:
-        return text
-    return (
-        f"{text} Check unit and bounds; choose bounds from public knowledge, never from these "
-        "figures."
-    )
-
-
-def _largest_user(checks: ValueChecks) -> str:
-    from hexveil.records.value_checks import DOMINANT_USER_SHARE  # noqa: PLC0415  as above
-
-    text = f"Largest user: {checks.largest_user_share:.1%} of records."
-    if checks.largest_user_share < DOMINANT_USER_SHARE:
-        return text
-    return f"{text} Check that the id column does not join several vehicles under one id."

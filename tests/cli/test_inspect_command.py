@@ -60,23 +60,7 @@ def test_three_runs_are_proposed_as_lines_of_a_run_file(here, call):
         assert 0 < run["smoothed_error"] <= run["raw_error"]
         assert run["smoothed_error"] < run["baseline_error"]
         assert run["fields"]["cells.resolution"] >= 3
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("choice", CHOICES[:1])
-def test_a_proposed_run_is_written_and_can_be_planned(here, call, okay, choice):
-    """The new file holds the run's own fields and the chosen ones, from any folder."""
-    (here / "sub").mkdir()
-    asked = ("--propose sub/new.toml --choice", choice, "--json")
-    said = okay("inspect run.toml", asked)
-    written = tomllib.loads((here / "sub" / "new.toml").read_text())
-    runs = json.loads(said.out)["advice"]["runs"]
-    fields = {
-        f"{s}.{name}": v for s, t in written.items() if isinstance(t, dict) for name, v in t.items()
-    }
-    assert runs[choice]["fields"].items() <= fields.items()
-    assert written["source"] == "../buses.parquet"
-    assert written["plan"]["epsilon"] == 1
-    planned = json.loads(call("plan sub/new.toml --json").out)
-    assert planned["cells"] == runs[choice]["cells"]
-    assert planned["mean_error"] == pytest.approx(runs[choice]["raw_error"], rel=0.15)
+    fields = [f"--set {name}={value}" for name, value in runs["finest"]["fields"].items()]
+    planned = json.loads(call("plan run.toml --json", fields).out)
+    assert planned["cells"] == runs["finest"]["cells"]
+    assert planned["mean_error"] == pytest.approx(runs["finest"]["raw_error"], rel=0.15)

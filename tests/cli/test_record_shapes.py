@@ -192,8 +192,8 @@ def test_a_draft_pairs_dates_with_times_of_day(here, call):
 
 
 @pytest.mark.slow
-def test_a_draft_and_a_proposal_can_be_released(here, call, okay):
-    """Both name a folder, a ledger and a data set."""
+def test_a_draft_can_be_released(here, call, okay):
+    """It names a folder, a ledger and a data set."""
     rows = [{**without(r, "speed"), "Speed (km/h)": r["speed"]} for r in city(400).to_pylist()]
     parquet(here / "fleet.parquet", rows)
     said = call("inspect fleet.parquet --init")
@@ -206,9 +206,3 @@ def test_a_draft_and_a_proposal_can_be_released(here, call, okay):
     # The unit is said once.
     assert "(km/h) in km/h" not in (here / "map" / "report.html").read_text()
     assert "(km/h) (km/h)" not in (here / "map" / "README.txt").read_text()
-    columns = ("--user bus --value 'Speed (km/h)'", APART, "--time time", COMMON)
-    bare = ("fleet.parquet", columns, "--propose sub/proposed.toml")
-    (here / "sub").mkdir()
-    okay("inspect", bare)
-    okay("release sub/proposed.toml")
-    assert (here / "sub" / "proposed-map" / "manifest.json").exists()

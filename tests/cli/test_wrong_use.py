@@ -34,9 +34,6 @@ COLUMNS --set plan.target_error=speed=2 --set plan.target_error=delay=x | number
 COLUMNS --set plan.target_error=2 --set plan.weights=speed=2 | leave weights out
 COLUMNS --set plan.baseline_error=so2=2 | must be for speed, delay, got 'so2'
 evaluate run.toml --value speed --value delay | this command takes one value column
-inspect run.toml --choice finest | --choice requires --propose
-inspect run.toml --propose new.toml --choice best | --choice must be one of finest,
-inspect run.toml --propose run.toml | --propose: 'run.toml' exists already
 inspect --sql spark | source is needed
 release run.toml --set source=none-*.parquet | none-\*\.parquet
 release run.toml --user bsu | user.*'bsu'.*did you mean 'bus'

@@ -46,8 +46,6 @@ class InspectOptions(RunDeclaration):
     init: bool = False
     trust_header: bool = False
     sql: str | None = None
-    propose: Path | None = None
-    choice: str | None = None
 
 
 class PlanOptions(RunDeclaration):

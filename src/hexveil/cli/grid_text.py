@@ -38,7 +38,6 @@ _USUAL_CAUSE = (
     "Fewer and larger cells, longer timeslots, a larger epsilon, a shorter privacy unit or "
     "narrower bounds reduce the noise."
 )
-_HOW_TO_WRITE = "To write one of them: --propose FILE --choice finest, balanced or accurate."
 
 
 # ---- facts, and the table of grids ----
@@ -157,7 +156,6 @@ def advice_rows(advice: RunAdvice, value_unit: str, epsilon: str) -> list[Row]:
         rows.append(f"Runs proposed at epsilon {epsilon}, as lines of a run file:")
         for choices, proposal in distinct(advice.proposals):
             rows += _lines(_comments(choices, proposal, value_unit), changed_fields(proposal))
-        rows += ["", _HOW_TO_WRITE]
     else:
         rows.append(("No proposal", absence(advice, epsilon)))
     return rows
@@ -169,9 +167,9 @@ def _comments(choices: str, proposal: GridAssessment, value_unit: str) -> Iterat
         for error in (proposal.predicted_error, proposal.smoothed_error, proposal.baseline_error)
     )
     places = ""
-    if proposal.hexagons is not None and isinstance(proposal.grid, Cells):
+    if isinstance(proposal.grid, Cells):
         wide = across(proposal.grid.resolution)
-        places = f" in {proposal.hexagons:,} hexagons of {wide:.2g} km"
+        places = f" in {proposal.hexagons or 0:,} hexagons of {wide:.2g} km"
     units = f"{proposal.users:,} {proposal.privacy_unit}s"
     yield f"{choices}: {proposal.cells:,} cells{places}, {units};"
     yield f"expected error {raw} raw, {smoothed} smoothed; one number for all cells {constant}"
@@ -194,21 +192,13 @@ def absence(advice: RunAdvice, epsilon: str) -> str:
 
 def advice_json(advice: RunAdvice) -> dict[str, object]:
     """Return the proposed runs as JSON data, by choice."""
-    return {
-        "runs": {choice: _run_json(item) for choice, item in advice.proposals.items()},
+    figures = ("hexagons", "cells", "users", "smoothed_error", "baseline_error")
+    runs = {
+        choice: {"fields": _fields_json(changed_fields(item)), "raw_error": item.predicted_error}
+        | {name: getattr(item, name) for name in figures}
+        for choice, item in advice.proposals.items()
     }
-
-
-def _run_json(proposal: GridAssessment) -> dict[str, object]:
-    return {
-        "fields": _fields_json(changed_fields(proposal)),
-        "hexagons": proposal.hexagons,
-        "cells": proposal.cells,
-        "users": proposal.users,
-        "raw_error": proposal.predicted_error,
-        "smoothed_error": proposal.smoothed_error,
-        "baseline_error": proposal.baseline_error,
-    }
+    return {"runs": runs}
 
 
 # ---- grids for several value columns ----
@@ -219,14 +209,7 @@ def common_rows(
 ) -> list[Row]:
     """Return the proposed grids as lines of a run file, or that there is none.
 
-    Parameters
-    ----------
-    proposals : mapping of str to CommonGrid
-        By choice.
-    units : mapping of str to str
-        Unit of measure of each column.
-    epsilon : str
-        Of all columns together.
+    The unit of measure is of each column, epsilon of all columns together.
     """
     if not proposals:
         text = (
@@ -249,7 +232,7 @@ def common_rows(
                 f"cells {constant}"
             )
         rows += _lines(comments, cell_fields(grid.grid))
-    return [*rows, "", _HOW_TO_WRITE]
+    return rows
 
 
 def common_json(proposals: Mapping[str, CommonGrid]) -> dict[str, object]:

@@ -10,7 +10,6 @@ for a revision.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, date, datetime, timedelta
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hexveil.base.errors import BudgetError, HexveilError, StorageError
-from hexveil.base.work_share import PLANNING, READING, RELEASING, WRITING, ShownWork
+from hexveil.base.work_share import WRITING
 from hexveil.cli import endings, formatting, receipts
 from hexveil.cli.day_series import Outcome, Series, requested_days, run_of_day
 from hexveil.cli.formatting import budget_words
@@ -29,7 +28,6 @@ from hexveil.cli.planned_release import PlannedRelease, folder_extras, plan_rele
 from hexveil.config import Run, arguments, load
 from hexveil.config.run_file import Key
 from hexveil.ledger import Ledger
-from hexveil.planning.feasibility.recommendation import USABLE_GRID
 from hexveil.publishing.archive.archive import Archive
 from hexveil.publishing.archive.archive_listing import CurrentRelease, LedgerPosition
 from hexveil.records.progress import show_progress
@@ -37,15 +35,6 @@ from hexveil.records.progress import show_progress
 if TYPE_CHECKING:
     from hexveil.cli import declarations
     from hexveil.publishing import Release
-
-PARTS_OF_DAY = {
-    READING: (0.0, 0.5),
-    PLANNING: (0.5, 0.6),
-    USABLE_GRID: (0.6, 0.7),
-    RELEASING: (0.7, 0.9),
-    WRITING: (0.9, 1.0),
-}
-"""Where each step of a day begins and ends in it, about: for the time that is left."""
 
 
 def publish(run: Run, options: declarations.PublishOptions) -> int:
@@ -124,33 +113,15 @@ def publish_days(
 ) -> tuple[list[Outcome], int]:
     """Return the outcome of each day, told at once, and how many days the catalogue lists then."""
     outcomes: list[Outcome] = []
-    began = time.monotonic()
-    for number, day in enumerate(days):
+    for number, day in enumerate(days, 1):
         endings.stop_if_asked()
-        with show_progress(work_of_day(day, number, len(days), began)):
+        with show_progress(f"Publishing {day}, day {number} of {len(days)}"):
             outcomes.append(attempt(series, day))
         tell(outcomes[-1])
         if outcomes[-1].code == BudgetError.exit_code:
             break  # later days cost as much
     with show_progress("Listing the days"):
         return outcomes, 0 if series.dry_run else series.place.update_catalogue()
-
-
-def work_of_day(day: date, number: int, days: int, began: float) -> ShownWork:
-    """Return the work of a day, counted from 0, with its steps, as the progress line shows it.
-
-    Examples
-    --------
-    >>> work = work_of_day(date(2026, 11, 20), 1, 4, began=0.0)
-    >>> work.text(10.0)
-    'Publishing 2026-11-20, day 2 of 4 ... 25%, about 30 s left'
-    """
-    of_all = f", day {number + 1} of {days}" if days > 1 else ""
-    steps = {
-        step: ((number + begin) / days, (number + end) / days)
-        for step, (begin, end) in PARTS_OF_DAY.items()
-    }
-    return ShownWork(f"Publishing {day}{of_all}", began, number / days, steps)
 
 
 def now() -> datetime:

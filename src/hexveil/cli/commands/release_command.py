@@ -15,6 +15,7 @@ from hexveil.cli.price_text import missing_range_row
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
 from hexveil.ledger.databases import MEMORY
+from hexveil.planning.request import refuse
 from hexveil.publishing import check_writable
 from hexveil.report import read_context
 
@@ -31,7 +32,8 @@ BOOKED = (
 
 def release(run: Run, options: declarations.ReleaseOptions) -> None:
     """Publish a map: book its privacy cost in the ledger, draw the noise once, write the folder."""
-    shared_steps.refuse_unused(run, {"--from-plan": options.from_plan is not None})
+    if options.from_plan is not None:
+        refuse({*arguments.about(run), "--from-plan"}, only=["--from-plan"])
     saved = None if options.from_plan is None else shared_steps.to_run_path(options.from_plan)
     folder, account = destination(run, planned=saved is not None)
     planned = plan_release(run, saved)

@@ -20,7 +20,7 @@ from hexveil.records.progress import show_progress
 from hexveil.report.manifest_view import unit_of_statistic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from hexveil.cli import declarations
@@ -30,12 +30,11 @@ if TYPE_CHECKING:
     from hexveil.planning.plan import Plan
     from hexveil.publishing.memory.history import ExpectedErrors
 
+    Figures = Mapping[str, Any]
+    Column = Callable[[Figures], str]
+
 _MOST_DAYS = 366
 _SHOWN_DAYS = (1, 2, 3, 7, 14, 21, 30, 60, 90, 180, 366)
-_METHOD_HEADS = (
-    "Cost", "Naive", "Worst", "Average", "Median", "Useful", "Lower bound",
-)  # fmt: skip
-_CERTIFIED = {"loss": "cost", "max error": "worst", "mean error": "average"}
 _METHODS = (
     "Naive: the privacy cost of the same noise if cells are counted. Worst, average, median over "
     "cells: {}. Useful: cells expected to beat a single number for all. Lower bound: no plan of "
@@ -132,42 +131,78 @@ def _show_comparison(plan: Any, comparison: Comparison, unit: str) -> None:  # n
     if comparison.estimators:
         formatting.print_rows(estimator_rows(comparison.estimators, unit))
         return
-    show_methods(comparison.methods, _METHODS.format(_measure(plan, unit)))
+    title = "This request {}:"
+    legend = _METHODS.format(_measure(plan, unit))
+    _show_table(
+        title.format("by every method"), "Method", _METHOD_COLUMNS, comparison.methods, legend
+    )
     if comparison.clipping_ranges:
-        show_methods(comparison.clipping_ranges, _RANGES, "Clipping range")
+        title = title.format("in every clipping range")
+        _show_table(title, "Clipping range", _METHOD_COLUMNS, comparison.clipping_ranges, _RANGES)
     if comparison.no_mechanisms:
         formatting.print_rows([("", comparison.no_mechanisms)])
         return
-    heads: tuple[str, ...] = ("Mechanism", "Predicted", "Worst case")
-    legend = _MECHANISMS.format(f" in {unit}" if unit else "")
+    columns, legend = dict(_MECHANISM_COLUMNS), _MECHANISMS.format(f" in {unit}" if unit else "")
     # Else no unit is in two cells, and every cell's loss is epsilon itself.
     if int(plan.occupancy.cells_per_user.max()) > 1:
-        heads, legend = (*heads, "Cell loss", "Gain"), f"{legend} {_GAINS}"
-    rows = [
-        (row.name, mechanism_figures(row.figures), row.trouble) for row in comparison.mechanisms
-    ]
+        columns, legend = columns | _LOSS_COLUMNS, f"{legend} {_GAINS}"
     title = 'Each cell by itself (method "per-cell") by every mechanism:'
-    _show_table(title, heads, rows, legend)
+    _show_table(title, "Mechanism", columns, comparison.mechanisms, legend)
 
 
-def show_methods(lines: Iterable[ComparisonRow], legend: str, head: str = "Method") -> None:
-    """Print a line per method, or per clipping range."""
-    title = f"This request {'by every method' if head == 'Method' else 'in every clipping range'}:"
-    rows = [(line.name, _method_figures(line.figures), line.trouble) for line in lines]
-    _show_table(title, (head, *_METHOD_HEADS), rows, legend)
+def _bound(figures: Figures) -> str:
+    """Return the lower bound of what a plan minimises, and the gap to it."""
+    if figures["gap"] is None:
+        return "-"
+    name = {"loss": "cost", "max error": "worst", "mean error": "average"}[figures["certifies"]]
+    lower = formatting.at_least(figures["lower_bound"])
+    return f"{name} {lower} (gap {formatting.price(100 * figures['gap'])}%)"
+
+
+def _number(name: str) -> Column:
+    return lambda figures: "-" if figures[name] is None else formatting.number_text(figures[name])
+
+
+def _loss(name: str) -> Column:
+    return lambda figures: formatting.price(figures[name])
+
+
+_METHOD_COLUMNS: dict[str, Column] = {
+    "Cost": _loss("epsilon"),
+    "Naive": _loss("claimed"),
+    "Worst": _number("worst"),
+    "Average": _number("average"),
+    "Median": _number("median"),
+    "Useful": lambda figures: f"{figures['better']:,}",
+    "Lower bound": _bound,
+}
+_MECHANISM_COLUMNS = {
+    "Predicted": _number("predicted_error"),
+    "Worst case": _number("proven_error"),
+}
+_LOSS_COLUMNS: dict[str, Column] = {
+    "Cell loss": _loss("cell_epsilon"),
+    # Rounding must not show a loss where nothing is lost.
+    "Gain": lambda figures: f"{max(round(100 * (figures['gain'] - 1)), 0)}%",
+}
 
 
 def _show_table(
-    title: str, heads: tuple[str, ...], rows: list[tuple[str, list[str], str | None]], legend: str
+    title: str,
+    head: str,
+    columns: Mapping[str, Column],
+    lines: Sequence[ComparisonRow],
+    legend: str,
 ) -> None:
     """Print a line of figures per name, then which are not possible and why, and the legend."""
     click.echo(f"\n{title}")
-    none = [*["-"] * (len(heads) - 2), "not possible"]
+    none = [*["-"] * (len(columns) - 1), "not possible"]
     cells = [
-        [name, *(none if trouble else figures)][: len(heads)] for name, figures, trouble in rows
+        [line.name, *(none if line.trouble else (of(line.figures) for of in columns.values()))]
+        for line in lines
     ]
-    formatting.print_table(heads, cells, (heads[0], "Lower bound"))
-    troubles = [f"{name} is not possible: {trouble}" for name, _, trouble in rows if trouble]
+    formatting.print_table([head, *columns], cells, (head, "Lower bound"))
+    troubles = [f"{one.name} is not possible: {one.trouble}" for one in lines if one.trouble]
     formatting.print_rows([("", text) for text in (*troubles, legend)])
 
 
@@ -182,36 +217,6 @@ def _measure(plan: MomentComponent, unit: str) -> str:
         return error + (how if predicted else "")
     over = "larger" if plan.request.objective == "max" else "average"
     return f"the {over} of both planning errors, each relative to the largest error of a constant"
-
-
-def _method_figures(figures: Mapping[str, Any]) -> list[str]:
-    if not figures:
-        return []
-    bound = "-"
-    if figures["gap"] is not None:
-        lower = formatting.at_least(figures["lower_bound"])
-        gap = formatting.price(100 * figures["gap"])
-        bound = f"{_CERTIFIED[figures['certifies']]} {lower} (gap {gap}%)"
-    return [
-        *(formatting.price(figures[name]) for name in ("epsilon", "claimed")),
-        *(formatting.number_text(figures[name]) for name in ("worst", "average", "median")),
-        f"{figures['better']:,}",
-        bound,
-    ]
-
-
-def mechanism_figures(figures: Mapping[str, Any]) -> list[str]:
-    """Return the errors of a mechanism, the loss of a cell, and the gain of exact accounting."""
-    if not figures:
-        return []
-    errors = (figures["predicted_error"], figures["proven_error"])
-    # Rounding must not show a loss where nothing is lost.
-    gain = max(round(100 * (figures["gain"] - 1)), 0)
-    return [
-        *("-" if error is None else formatting.number_text(error) for error in errors),
-        formatting.price(figures["cell_epsilon"]),
-        f"{gain}%",
-    ]
 
 
 # ---- days to come ----

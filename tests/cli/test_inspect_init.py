@@ -7,7 +7,7 @@ import pytest
 
 from hexveil.config import load
 from hexveil.config.fields import FIELDS
-from hexveil.config.loading import FILL_IN
+from hexveil.config.run_file import FILL_IN
 
 DRAFTED = {key: field for key, field in FIELDS.items() if field.example}
 GAPS = {"bounds": "[0, 65]", "timezone": '"Asia/Kolkata"'}

@@ -185,11 +185,11 @@ def test_a_dry_run_says_price_and_end(daily, call, okay):
     """Nothing is booked, no file is made, and the date is the one that arithmetic gives."""
     said = okay("publish run.toml --date", DAYS[0], "--dry-run")
     words = " ".join(said.out.split())
-    assert "at that cost per day the budget ends on 2022-01-03, after 2 days" in words
+    assert "at that cost per day the budget ends after 2 days" in words
     assert not (daily / "ledger.sqlite").exists()
     assert not (daily / "maps").exists()
     other = call("publish run.toml --date", DAYS[0], "--dry-run --set read.privacy_unit=user-day")
-    assert "do not use up the budget" in " ".join(other.out.split())
+    assert "have budgets of their own" in " ".join(other.out.split())
 
 
 @pytest.mark.slow

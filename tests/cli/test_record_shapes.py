@@ -61,60 +61,9 @@ def halved(days="%Y-%m-%d", kind=str):
     return rows
 
 
-def feature(row):
-    """Return a record as a feature of GeoJSON."""
-    point = {"type": "Point", "coordinates": [row["lon"], row["lat"]]}
-    fields = without(row, "lat", "lon")
-    return {"type": "Feature", "geometry": point, "properties": fields}
-
-
 TIME = (NAMED, APART, "--time time")
 HALVES = (NAMED, APART, "--time date --time time")
-FEATURES = (
-    "--user properties.bus --value properties.speed --location geometry --time properties.time"
-)
 NESTED = {"sent": 1, "data": {"vehicles": ROWS}}
-SHAPES = {
-    "milliseconds.parquet": (parquet, timed(10**3), (TIME, "--set format.time_format=ms")),
-    "nanoseconds.ndjson": (lines, timed(10**9), (TIME, "--set format.time_format=ns")),
-    "halves.csv": (text, halved(), HALVES),
-    "typed.parquet": (parquet, halved(kind=None), HALVES),
-    "formatted.csv": (
-        text, halved("%d/%m/%Y"), (HALVES, "--set 'format.time_format=%d/%m/%Y %H:%M:%S'"),
-    ),
-    "features.geojson": (
-        lines, [{"type": "FeatureCollection", "features": list(map(feature, ROWS))}], FEATURES,
-    ),
-    "nested.json": (lines, [NESTED], (TIME, "--set format.record_path=data.vehicles")),
-}  # fmt: skip
-
-
-def facts(said):
-    """Return what a command found of the records, but for the words of the request."""
-    assert said.code == 0, said.err
-    found = json.loads(said.out)
-    return {name: found[name] for name in ("records", "users", "cells", "capacity")}
-
-
-_USUAL = {}
-
-
-@pytest.fixture
-def usual(here, call):
-    """Return the facts of the records in the usual shape, read once."""
-    if not _USUAL:
-        text(here / "usual.csv", ROWS)
-        _USUAL.update(facts(call("inspect usual.csv", TIME, COMMON, "--json")))
-    return _USUAL
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("shape", SHAPES)
-def test_a_shape_is_the_same_records(here, call, usual, shape):
-    """Users, cells and grids are those of the usual shape."""
-    write, rows, options = SHAPES[shape]
-    write(here / shape, rows)
-    assert facts(call("inspect", shape, options, COMMON, "--json")) == usual
 
 
 @pytest.mark.parametrize(

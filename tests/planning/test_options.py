@@ -6,8 +6,7 @@ from dataclasses import fields
 import pytest
 
 import hexveil as hv
-from hexveil.config.field_types import CHOICES
-from hexveil.config.fields import SECTIONS
+from hexveil.config.fields import CHOICES, SECTIONS
 from hexveil.planning.plan_arguments import WORDS, PlanArguments
 from hexveil.planning.request import (
     DELTA_WITHIN,

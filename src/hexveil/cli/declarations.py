@@ -27,6 +27,7 @@ class MapOptions(RunDeclaration):
     that are open. Nothing is spent before the last answer.
     """
 
+    home = "hexveil.cli.guided"
     example = "hexveil map records.csv"
 
     yes: bool = False

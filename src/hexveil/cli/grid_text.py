@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.feasibility.capacity import Capacity, RunAdvice
     from hexveil.planning.feasibility.grid_assessment import GridAssessment
-    from hexveil.planning.feasibility.recommendation import CommonGrid
+    from hexveil.planning.feasibility.recommendation import Choice, CommonGrid
     from hexveil.planning.plan import Plan
 
     Changes = dict[Key, object]
@@ -205,7 +205,7 @@ def advice_json(advice: RunAdvice) -> dict[str, object]:
 
 
 def common_rows(
-    proposals: Mapping[str, CommonGrid], units: Mapping[str, str], epsilon: str
+    proposals: Mapping[Choice, CommonGrid], units: Mapping[str, str], epsilon: str
 ) -> list[Row]:
     """Return the proposed grids as lines of a run file, or that there is none.
 
@@ -235,7 +235,7 @@ def common_rows(
     return rows
 
 
-def common_json(proposals: Mapping[str, CommonGrid]) -> dict[str, object]:
+def common_json(proposals: Mapping[Choice, CommonGrid]) -> dict[str, object]:
     """Return the proposed grids as JSON data, by choice."""
     return {
         choice: {

@@ -19,8 +19,7 @@ import click
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import DRAWS, ESTIMATES, PLANNING, RELEASING, WRITING
 from hexveil.cli import receipts, shared_steps
-from hexveil.cli.plan_text import map_rows
-from hexveil.cli.price_text import price_rows
+from hexveil.cli.plan_text import map_rows, price_rows
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
 from hexveil.model.cells import Cells

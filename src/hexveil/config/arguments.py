@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from hexveil.base.errors import InputError
 from hexveil.config.fields import OPTIONS, SECTIONS, option, section_of
-from hexveil.config.loading import LIMITS
 from hexveil.config.run_file import Run, is_area_file
 from hexveil.mechanisms import CellMechanism, parse
 from hexveil.model.areas import Area, area_of
@@ -257,40 +256,6 @@ def ledger_arguments(run: Run, function: Callable[..., object]) -> Arguments:
     # An account is opened for the promise of the run.
     promise = {k: v for k, v in run.privacy.explicit_fields().items() if k == "delta"}
     return complete(function, run.ledger.explicit_fields() | promise)
-
-
-def refuse_missing(run: Run, *, planned: bool = False) -> None:
-    """Name all that a release needs and the run lacks, in one message, if it is more than one.
-
-    Parameters
-    ----------
-    run : Run
-    planned : bool
-        Whether the plan is there already.
-    """
-    cells = run.cells
-    is_hexagon = has_places(run) and cells.labels is None and not cells.one_cell
-    required = {
-        "user": run.columns.user,
-        "value": run.columns.value,
-        "bounds": run.values.bounds,
-        "timezone": cells.timezone if is_hexagon and cells.timeslot != "none" else "",
-        "fleet": run.privacy.fleet if is_presence_private(run) else "",
-        "epsilon": planned or next((name for name in LIMITS if getattr(run.plan, name)), None),
-        "out": run.release.out,
-        "url": run.ledger.url,
-        "dataset": run.ledger.dataset,
-        "budget": run.ledger.budget if _is_new_ledger(run) else "",
-    }
-    missing = [name for name, setting in required.items() if setting is None]
-    if len(missing) > 1:
-        _refuse_without(missing)
-
-
-def _is_new_ledger(run: Run) -> bool:
-    """Return whether the run's ledger is a file that is still to be made."""
-    url = run.ledger.url
-    return url is None or ("://" not in url and not Path(url).exists())
 
 
 def complete(function: Callable[..., object], fields: Arguments) -> Arguments:

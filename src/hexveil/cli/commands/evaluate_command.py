@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 COMPARING = "Comparing"
 """Name of this work, of which parts are told."""
-COLUMN = 17
-"""Width of a line, and of a column of the table, in characters."""
 EPSILONS = ("0.25", "0.5", "1", "2")
 """Default values of --epsilon."""
 
@@ -60,8 +58,10 @@ def evaluate(run: Run, options: declarations.EvaluateOptions) -> None:
     unit, files = arguments.value_unit_of(run), []
     if options.out is not None:
         files = write(table, options.out)
+    if not options.as_json:
+        show_table(table, unit)
     formatting.show(
-        lambda: [*lines(table, unit), *end_rows(table, files)],
+        lambda: end_rows(table, files),
         lambda: results_json(table, files),
         as_json=options.as_json,
     )
@@ -123,24 +123,20 @@ def results_json(table: pa.Table, files: list[Path]) -> dict[str, Any]:
     return head | {"rows": table.to_pylist(), "files": [str(path) for path in files]}
 
 
-def lines(table: pa.Table, value_unit: str) -> list[str]:
-    """Return the table as text, a row per mechanism and a column per epsilon."""
+def show_table(table: pa.Table, value_unit: str) -> None:
+    """Print a row per mechanism and a column per epsilon."""
     rows = table.to_pylist()
     cells = {(row["mechanism"], row["epsilon"]): _error(row) for row in rows}
-    names = list(dict.fromkeys(name for name, _ in cells))
-    losses = list(dict.fromkeys(loss for _, loss in cells))
-    width = max(map(len, names)) + 2
+    names = dict.fromkeys(name for name, _ in cells)
+    losses = dict.fromkeys(loss for _, loss in cells)
     unit = f" in {value_unit}" if value_unit else ""
-    output = [own_cells.STAMP, ""] if own_cells.is_private(table) else []
-    output.append(f"Mean absolute error{unit} ± its standard error, {rows[0]['trials']:,} trials:")
-    across = max(1, (formatting.terminal_width() - width) // COLUMN)
-    for start in range(0, len(losses), across):
-        block = losses[start : start + across]
-        output += ["", f"{'Epsilon':<{width}}" + "".join(f"{loss:>{COLUMN}g}" for loss in block)]
-        output += [
-            f"{n:<{width}}" + "".join(f"{cells[n, e]:>{COLUMN}}" for e in block) for n in names
-        ]
-    return output
+    head = f"Mean absolute error{unit} ± its standard error, {rows[0]['trials']:,} trials:"
+    formatting.print_rows([own_cells.STAMP, "", head] if own_cells.is_private(table) else [head])
+    formatting.print_table(
+        ["Epsilon", *(f"{loss:g}" for loss in losses)],
+        [[name, *(cells[name, loss] for loss in losses)] for name in names],
+        ("Epsilon",),
+    )
 
 
 def _error(row: dict[str, Any]) -> str:

@@ -101,7 +101,9 @@ def _show_declared(run: Run, epsilon: str, *, as_json: bool) -> None:
     judged = others if plan.is_single or others else [plan]
     common = {} if plan.is_single else choose([CommonGrid.declared(p.components) for p in judged])
     if as_json:
-        content = {"grids": [grid_text.declared_json(assessed) for assessed in judged]}
+        content: dict[str, Any] = {
+            "grids": [grid_text.declared_json(assessed) for assessed in judged]
+        }
         content |= {} if plan.is_single else {"common": grid_text.common_json(common)}
         formatting.show(list, lambda: planned.plan_json() | content, as_json=True)
         return

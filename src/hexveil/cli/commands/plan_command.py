@@ -11,8 +11,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
 from hexveil.base.work_share import PLANNING, SEARCH
 from hexveil.cli import formatting, shared_steps
-from hexveil.cli.plan_text import estimator_rows, map_rows
-from hexveil.cli.price_text import missing_range_row, price_rows
+from hexveil.cli.plan_text import estimator_rows, map_rows, missing_range_row, price_rows
 from hexveil.config import Run, arguments
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.feasibility.recommendation import describe_repeats

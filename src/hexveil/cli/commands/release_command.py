@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from hexveil.base.errors import InputError
 from hexveil.cli import formatting, receipts, shared_steps
 from hexveil.cli.formatting import new_account_row, spend_json
+from hexveil.cli.plan_text import missing_range_row
 from hexveil.cli.planned_release import PlannedRelease, folder_extras, plan_release, write
-from hexveil.cli.price_text import missing_range_row
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
 from hexveil.ledger.databases import MEMORY
@@ -66,7 +66,6 @@ def release(run: Run, options: declarations.ReleaseOptions) -> None:
 
 def destination(run: Run, *, planned: bool = False) -> tuple[Path, dict[str, Any]]:
     """Return the new folder and the ledger's arguments; check all that needs no record."""
-    arguments.refuse_missing(run, planned=planned)
     if run.release.out is None:
         raise InputError("out (in [release], or --out) is needed: name a new folder for the map.")
     account = arguments.ledger_arguments(run, Ledger)

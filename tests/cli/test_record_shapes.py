@@ -66,23 +66,6 @@ HALVES = (NAMED, APART, "--time date --time time")
 NESTED = {"sent": 1, "data": {"vehicles": ROWS}}
 
 
-@pytest.mark.parametrize(
-    ("rows", "options", "sentence"),
-    [
-        (timed(10**6), TIME, "seconds or milliseconds since 1970, need a time_format"),
-        (halved(), TIME, 'times of day a column of dates too, time = ["date", "time"]'),
-        (halved("%d/%m/%Y"), HALVES, 'time_format = "%d/%m/%Y %H:%M:%S"'),
-        ([NESTED], TIME, 'record_path = "data.vehicles" (in [format], or --set format.record_path'),
-    ],
-)  # fmt: skip
-def test_a_refusal_has_the_line_to_add(here, refuse, rows, options, sentence):
-    """What is missing can be pasted."""
-    lines(here / "odd.json" if rows == [NESTED] else here / "odd.ndjson", rows)
-    file = "odd.json" if rows == [NESTED] else "odd.ndjson"
-    said = refuse("inspect", file, options, COMMON)
-    assert sentence in said.err
-
-
 # ---- drafts ----
 
 

@@ -16,25 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 
-SHAPES = {
-    "text": "TEXT", "names": "TEXT,...", "words": "TEXT,...", "lists": "TEXT,...;...",
-    "paths": "PATH", "choice": "TEXT", "version": "TEXT", "switch": "SWITCH",
-    "number": "NUMBER", "integer": "NUMBER", "share": "NUMBER", "numbers": "NUMBER,...",
-    "columns": "TEXT+", "text by column": "[COLUMN=]TEXT+", "number by column": "[COLUMN=]NUMBER+",
-    "integer by column": "[COLUMN=]NUMBER+", "bounds by column": "[COLUMN=]NUMBER,...+",
-    "goals": "[NAME=]NUMBER+", "weights": "NAME=NUMBER,...",
-}  # fmt: skip
-"""How a value of each kind is written; with "+" it may be given several times, once for each
-statistic or value column."""
-
-
 class RunField(NamedTuple):
     """A field of a run file.
 
     Attributes
     ----------
     kind : str
-        Of its values: see `SHAPES`.
+        Of its values: see `KINDS`.
     description : str
     default : str, optional
         Of the library.
@@ -63,7 +51,7 @@ class RunField(NamedTuple):
     @property
     def shape(self) -> str:
         """How a value is written, such as "NUMBER,..."."""
-        return SHAPES[self.kind]
+        return KINDS[self.kind][0]
 
     @property
     def is_repeated(self) -> bool:
@@ -297,34 +285,34 @@ def _version(value: object) -> str | dict[str, str]:
 _names = _each(_text)
 _numbers = _each(_number)
 
-READERS: dict[str, Callable[[object], object]] = {
-    "text": _text,
-    "names": _names,
+KINDS: dict[str, tuple[str, Callable[[object], object]]] = {
+    "text": ("TEXT", _text),
+    "choice": ("TEXT", _text),
+    "names": ("TEXT,...", _names),
     # As the library reads them: 7-9 is a range, a date is ISO.
-    "words": _each(str),
-    "lists": _lists,
-    "paths": _paths,
-    "version": _version,
-    "switch": _switch,
-    "number": _number,
-    "integer": _integer,
-    "share": _share,
-    "numbers": _numbers,
-    "columns": _column_names,
-    "text by column": _or_by_column(_text),
-    "number by column": _or_by_column(_number),
-    "integer by column": _or_by_column(_integer),
-    "bounds by column": _or_by_column(_numbers),
-    "goals": _goals,
-    "weights": _weights,
+    "words": ("TEXT,...", _each(str)),
+    "lists": ("TEXT,...;...", _lists),
+    "paths": ("PATH", _paths),
+    "version": ("TEXT", _version),
+    "switch": ("SWITCH", _switch),
+    "number": ("NUMBER", _number),
+    "integer": ("NUMBER", _integer),
+    "share": ("NUMBER", _share),
+    "numbers": ("NUMBER,...", _numbers),
+    "columns": ("TEXT+", _column_names),
+    "text by column": ("[COLUMN=]TEXT+", _or_by_column(_text)),
+    "number by column": ("[COLUMN=]NUMBER+", _or_by_column(_number)),
+    "integer by column": ("[COLUMN=]NUMBER+", _or_by_column(_integer)),
+    "bounds by column": ("[COLUMN=]NUMBER,...+", _or_by_column(_numbers)),
+    "goals": ("[NAME=]NUMBER+", _goals),
+    "weights": ("NAME=NUMBER,...", _weights),
 }
-"""Check and conversion of a value, by the kind of its field; each raises ValueError."""
+"""How a value of each kind is written, and its check and conversion, which raises ValueError; with
+"+" it may be given several times, once for each statistic or value column."""
 
 
 def read_value(field: RunField, value: object) -> object:
     """Return the value of a field as the library takes it; ValueError with the reason if none."""
-    if field.kind != "choice":
-        return READERS[field.kind](value)
-    if value in field.choices:
-        return value
-    raise ValueError(f"must be one of {', '.join(field.choices)}, got {_text_of(value)}")
+    if field.choices and value not in field.choices:
+        raise ValueError(f"must be one of {', '.join(field.choices)}, got {_text_of(value)}")
+    return KINDS[field.kind][1](value)

@@ -10,6 +10,7 @@ import io
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import click
 import pyarrow as pa
 import pyarrow.csv
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 COMPARING = "Comparing"
 """Name of this work, of which parts are told."""
+COLUMN = 17
+"""Width of a column of the table at most, in characters."""
 EPSILONS = ("0.25", "0.5", "1", "2")
 """Default values of --epsilon."""
 
@@ -128,15 +131,19 @@ def show_table(table: pa.Table, value_unit: str) -> None:
     rows = table.to_pylist()
     cells = {(row["mechanism"], row["epsilon"]): _error(row) for row in rows}
     names = dict.fromkeys(name for name, _ in cells)
-    losses = dict.fromkeys(loss for _, loss in cells)
+    losses = list(dict.fromkeys(loss for _, loss in cells))
     unit = f" in {value_unit}" if value_unit else ""
     head = f"Mean absolute error{unit} ± its standard error, {rows[0]['trials']:,} trials:"
     formatting.print_rows([own_cells.STAMP, "", head] if own_cells.is_private(table) else [head])
-    formatting.print_table(
-        ["Epsilon", *(f"{loss:g}" for loss in losses)],
-        [[name, *(cells[name, loss] for loss in losses)] for name in names],
-        ("Epsilon",),
-    )
+    across = max(1, (formatting.terminal_width() - max(map(len, names))) // COLUMN)
+    for start in range(0, len(losses), across):
+        block = losses[start : start + across]
+        click.echo()
+        formatting.print_table(
+            ["Epsilon", *(f"{loss:g}" for loss in block)],
+            [[name, *(cells[name, loss] for loss in block)] for name in names],
+            ("Epsilon",),
+        )
 
 
 def _error(row: dict[str, Any]) -> str:

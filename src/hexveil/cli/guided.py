@@ -286,27 +286,27 @@ def price_words(run: Run) -> str:
 def map(run: Run, options: declarations.MapOptions) -> None:  # noqa: A001  the command's name
     """Recognise the columns, ask what is open, propose grids, release, open the page."""
     _check_run(run, options)
-    drafted = drafted(run, look_at_columns(run))
-    check_columns(drafted)
-    asked_for = questions.open_questions(run, drafted)
-    _check_answers(asked_for, options)
+    asked = drafted(run, look_at_columns(run))
+    check_columns(asked)
+    unanswered = questions.open_questions(run, asked)
+    _check_answers(unanswered, options)
     if not options.yes:
-        columns = recognised(drafted).items()
+        columns = recognised(asked).items()
         _say("Recognised", "; ".join(f"{word} {names}" for word, names in columns) + ".")
         _say("Promise", UNPROTECTED)
-    for question in asked_for:
-        drafted = _ask(drafted, question)
-    destination(drafted)
-    if arguments.has_places(drafted) and "resolution" not in run.cells.explicit_fields():
-        drafted = _on_proposed_grid(drafted, is_asked=not options.yes)
-    if drafted.fields() != run.fields():
-        drafted = _saved(drafted, options.save)
+    for question in unanswered:
+        asked = _ask(asked, question)
+    destination(asked)
+    if arguments.has_places(asked) and "resolution" not in run.cells.explicit_fields():
+        asked = _on_proposed_grid(asked, is_asked=not options.yes)
+    if asked.fields() != run.fields():
+        asked = _saved(asked, options.save)
     if not options.yes:
-        text = f"Release it? It {price_words(drafted)}"
+        text = f"Release it? It {price_words(asked)}"
         if not click.confirm(text, default=False, err=True):
             raise click.Abort
-    release(drafted, declarations.ReleaseOptions(as_json=options.as_json))
-    page = Path(str(drafted.release.out), "report.html")
+    release(asked, declarations.ReleaseOptions(as_json=options.as_json))
+    page = Path(str(asked.release.out), "report.html")
     if not options.as_json:
         formatting.print_rows([("Page", str(page))])
     if options.browser and not options.yes:
@@ -363,11 +363,8 @@ def _on_proposed_grid(run: Run, *, is_asked: bool) -> Run:
         for number, offer in enumerate(offers, 1):
             _say(f"Map {number}", offer.words)
     if is_asked and len(offers) > 1:
-        numbers = ", ".join(str(number) for number in range(1, len(offers) + 1))
-        answer, text = "", f"Which map ({numbers})"
-        while answer not in numbers.split(", "):
-            answer = str(click.prompt(text, default=str(choice), err=True))
-        choice = int(answer)
+        numbers = click.IntRange(1, len(offers))
+        choice = click.prompt("Which map", default=choice, type=numbers, err=True)
     return offers[choice - 1].applied_to(run)
 
 

@@ -335,9 +335,9 @@ def bare(node: dict[str, Any]) -> list[str]:
 def manifest_page(_: str = "") -> str:
     """Return the page of the schema: what all releases state, then each kind of component."""
     whole = resolved(manifest_schema())
-    common = described(
-        resolved(component_schema("a name below", {"properties": {}, "required": []}))
-    )
+    stated = whole["$defs"]["component"]
+    stated["properties"]["kind"]["const"] = "a name below"
+    common = described(resolved(stated))
     known: dict[str, Any] = {"components": None}
     parts = [
         "# The manifest",

@@ -160,14 +160,14 @@ def selection_section(facts: PublicMetadata | DeclaredFacts) -> dict[str, str]:
 
 
 @cache
-def _version(name: str) -> str:
+def installed_version(name: str = "hexveil") -> str:
     """Return the version of an installed distribution, which is read from a file."""
     return importlib.metadata.version(name)
 
 
 def software_versions() -> dict[str, str]:
     """Return the versions of hexveil and of the libraries that made a release."""
-    return {name: _version(name) for name in ("hexveil", *LIBRARIES)}
+    return {name: installed_version(name) for name in ("hexveil", *LIBRARIES)}
 
 
 def dataset_section(facts: PublicMetadata | DeclaredFacts) -> dict[str, Any]:

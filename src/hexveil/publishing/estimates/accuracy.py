@@ -46,7 +46,7 @@ from hexveil.report.accuracy_text import (
     describe_assumption,
     describe_memory,
 )
-from hexveil.report.manifest_view import numbers_of
+from hexveil.report.manifest_view import RANGE, numbers_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,7 +83,27 @@ def _statement(
     by_map = bool(plan.allocation.clipping.strategy) and (
         between is not None or (name == "sd" and plan.occupancy.n_cells > 1)
     )
-    error = typical_error(table, name)
+    return accuracy_entry(table, name, basis, between, by_map=by_map)
+
+
+def accuracy_entry(
+    table: Table, name: str, basis: str, between: float | None, *, by_map: bool
+) -> dict[str, Any]:
+    """Return the manifest's statement on the accuracy of a statistic of a table.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    name : str
+        As its columns begin.
+    basis : str
+        Origin of its errors.
+    between : float or None
+        Deviation between cells.
+    by_map : bool
+        Whether grades are by that deviation.
+    """
+    error, is_shape = typical_error(table, name), name not in RANGE
     return {
         "statistic": name,
         "typical_error": error,
@@ -92,7 +112,7 @@ def _statement(
         "beats_constant": beats_constant(error, between),
         "graded_by": "map" if by_map else "bounds",
         "grades": count_grades(table, name),
-        "assumption": describe_assumption(basis),
+        "assumption": describe_assumption("distribution" if is_shape else basis),
     }
 
 

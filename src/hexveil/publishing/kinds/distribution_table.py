@@ -48,12 +48,7 @@ from hexveil.planning.distribution_measures import (
     IndicatorPlan,
     weight_variance,
 )
-from hexveil.publishing.estimates.accuracy import (
-    beats_constant,
-    count_grades,
-    grade_intervals,
-    typical_error,
-)
+from hexveil.publishing.estimates.accuracy import accuracy_entry, grade_intervals
 from hexveil.publishing.estimates.decoded_moments import (
     DecodedMoments,
     decode_moments,
@@ -61,7 +56,6 @@ from hexveil.publishing.estimates.decoded_moments import (
 )
 from hexveil.publishing.estimates.posterior_estimates import estimate_outputs
 from hexveil.publishing.estimates.table import describe_column, described_table, name_counted_cells
-from hexveil.report.accuracy_text import describe_assumption
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -137,7 +131,8 @@ def decode_release(plan: DistributionComponent, outputs: Outputs) -> DecodedDist
                 metadata["unit"] = facts.value_unit
             field = pa.field(f"{prefix}_{key}", column.type, metadata=metadata)
             table = table.append_column(field, column)
-        accuracy.append(estimate_accuracy(table, prefix, between))
+        by_map = between is not None
+        accuracy.append(accuracy_entry(table, prefix, "posterior", between, by_map=by_map))
     return DecodedDistribution(outputs, table, moments, _score_plan(plan, outputs), accuracy)
 
 
@@ -150,21 +145,6 @@ def grade_estimates(low: Floats, high: Floats, between: float | None, width: flo
     """Return each cell's quality: against the other cells, or of one cell against the range."""
     informative = np.full(low.size, fill_value=True)
     return grade_intervals((high - low) / 2.0, between, width, informative)
-
-
-def estimate_accuracy(table: pa.Table, prefix: str, between: float | None) -> dict[str, Any]:
-    """Return the manifest's statement on the accuracy of a prefix of columns."""
-    error = typical_error(table, prefix)
-    return {
-        "statistic": prefix,
-        "typical_error": error,
-        "basis": "posterior",
-        "between_cells": between,
-        "beats_constant": beats_constant(error, between),
-        "graded_by": "bounds" if between is None else "map",
-        "grades": count_grades(table, prefix),
-        "assumption": describe_assumption("distribution"),
-    }
 
 
 def _moments(plan: DistributionComponent, outputs: Outputs) -> DecodedMoments | None:

@@ -295,7 +295,8 @@ def resolved(node: Any) -> Any:  # noqa: ANN401  JSON
     if not isinstance(node, dict):
         return node
     if "$ref" in node:
-        return resolved(manifest_schema()["$defs"][node["$ref"].rpartition("/")[2]])
+        own = {key: part for key, part in node.items() if key == "description"}
+        return resolved(manifest_schema()["$defs"][node["$ref"].rpartition("/")[2]]) | own
     return {key: resolved(entry) for key, entry in node.items()}
 
 

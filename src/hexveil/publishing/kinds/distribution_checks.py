@@ -207,8 +207,8 @@ def _check_numbers(table: pa.Table, manifest: Json) -> Iterator[str]:
     def between(stated: Json) -> float | None:
         name = stated["statistic"]
         half = statistic_terms.half_bin(lattice) if described[name] else 0.0
-        numbers = (numbers_of(table, f"{name}_{key}") for key in ("estimate", "error"))
-        return released.deviation_of_estimates(*numbers, half)
+        estimate, error = (numbers_of(table, f"{name}_{key}") for key in ("estimate", "error"))
+        return released.deviation_of_estimates(estimate, error, half)
 
     of_terms = {"accuracy": statements[len(own) :]}
     faults = [*moment_checks.check_accuracy(table, of_terms, [*described], between)]

@@ -252,8 +252,9 @@ def _interval(table: pa.Table, name: str) -> tuple[Floats, Floats]:
 
 def _between(table: pa.Table, stated: ReleaseStatements, statement: Json) -> float | None:
     """Return the deviation of a statistic between cells by its noisy numbers; as it is stated."""
+    stated_number: float | None = statement["between_cells"]
     if f"{statement['statistic']}_estimate" in table.column_names:
-        return statement["between_cells"]
+        return stated_number
     return accuracy.between_cells(table, statement["statistic"], None, stated.law)
 
 

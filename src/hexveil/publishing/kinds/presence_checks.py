@@ -185,9 +185,8 @@ def _check_decoded(
         ends = presence_decoding.weight_interval(weight, law, plan["bins"], plan["open_from"])
         expected |= presence_decoding.noisy_columns("weight", weight, ends, is_open)
     elif MEAN in statistics:
-        weight, balance = noisy["weight_noisy"], noisy["balance_noisy"]
         try:
-            decoded = _decode_means(numbers, weight, balance, is_open, manifest)
+            decoded = _decode_means(numbers, noisy, is_open, manifest)
         except InputError as error:
             yield str(error)
             return
@@ -216,8 +215,7 @@ def _law_of_counts(plan: Json) -> NoiseLaw | None:
 
 def _decode_means(
     numbers: dict[str, Floats],
-    weight: NDArray[np.int64],
-    balance: NDArray[np.int64],
+    noisy: dict[str, NDArray[np.int64]],
     is_open: NDArray[np.bool_],
     manifest: Json,
 ) -> presence_decoding.ReleasedMap:
@@ -225,10 +223,11 @@ def _decode_means(
     plan, lattice = manifest["plan"], lattice_of(manifest)
     lower, span = float(lattice.lower), float(lattice.span)
     window, centres, cut = stated_ranges(plan, numbers.__getitem__, is_open, (lower, lower + span))
-    upper = (weight + balance) // 2
-    noisy, law = np.concatenate([upper, weight - upper]), _published_law(plan)
+    weight, law = noisy["weight_noisy"], _published_law(plan)
+    upper = (weight + noisy["balance_noisy"]) // 2
+    halves = np.concatenate([upper, weight - upper])
     threshold = None if plan["open_from"] is None else round(plan["open_from"] * PARTS)
-    decoded = presence_decoding.decode_map(window, noisy, law, cut, centres, threshold)
+    decoded = presence_decoding.decode_map(window, halves, law, cut, centres, threshold)
     return decoded.in_units(lower, span)
 
 

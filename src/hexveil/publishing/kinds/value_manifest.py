@@ -165,7 +165,7 @@ def planned_cells(facts: PublicMetadata, plan: MomentComponent) -> list[dict[str
             **{key: getattr(errors, key).tolist() for key in ("scale", "bias", "bound95")},
             # Nothing where published means lie on a curve and on no grid.
             **{
-                f"grid_{key}": np.where(np.isfinite(column), column, None).tolist()
+                f"grid_{key}": [one if math.isfinite(one) else None for one in column.tolist()]
                 for key, column in (("start", grids[name].start), ("step", grids[name].step))
             },
         }

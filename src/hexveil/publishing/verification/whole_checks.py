@@ -99,8 +99,8 @@ def check_places(table: pa.Table, manifest: Json) -> Iterator[str]:
         return
     for name in places.added_columns(bare, manifest):
         if pa.types.is_floating(bare[name].type):
-            numbers = (numbers_of(one, name) for one in (bare, placed[0]))
-            is_same = bool(np.allclose(*numbers, atol=1e-5, rtol=0))
+            stated, expected = (numbers_of(one, name) for one in (bare, placed[0]))
+            is_same = bool(np.allclose(stated, expected, atol=1e-5, rtol=0))
         else:
             texts = [one[name].to_pylist() for one in (bare, *placed)]
             is_same = not known or texts[0] in texts[1:]

@@ -49,7 +49,7 @@ from hexveil.report.accuracy_text import (
 from hexveil.report.manifest_view import RANGE, numbers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyarrow import Table
 
@@ -58,7 +58,11 @@ if TYPE_CHECKING:
 
 
 def accuracy_statement(
-    plan: MomentComponent, table: Table, posterior: PosteriorEstimates | None
+    plan: MomentComponent,
+    table: Table,
+    posterior: PosteriorEstimates | None,
+    *,
+    remembers: bool = False,
 ) -> list[dict[str, Any]]:
     """Return the manifest's statement on accuracy, an entry for each published statistic.
 
@@ -69,21 +73,24 @@ def accuracy_statement(
         The released table.
     posterior : PosteriorEstimates or None
         Of the mean.
+    remembers : bool
+        Whether estimates of the mean rest on earlier releases.
     """
-    return [_statement(plan, table, name, posterior) for name in plan.statistics]
-
-
-def _statement(
-    plan: MomentComponent, table: Table, name: str, posterior: PosteriorEstimates | None
-) -> dict[str, Any]:
-    modelled = posterior if name == "mean" else None
-    basis = plan.allocation.clipping.basis if modelled is None else "posterior"
-    between = between_cells(table, name, modelled, plan.request.law)
-    # A root is graded as its square, which may be compared with the map though it is not published.
-    by_map = bool(plan.allocation.clipping.strategy) and (
-        between is not None or (name == "sd" and plan.occupancy.n_cells > 1)
-    )
-    return accuracy_entry(table, name, basis, between, by_map=by_map)
+    entries, clipping = [], plan.allocation.clipping
+    for name in plan.statistics:
+        modelled = posterior if name == "mean" else None
+        basis = clipping.basis if modelled is None else "posterior"
+        between = between_cells(table, name, modelled, plan.request.law)
+        # A root is graded as its square, which may be compared with the map though it is not
+        # published.
+        by_map = bool(clipping.strategy) and (
+            between is not None or (name == "sd" and plan.occupancy.n_cells > 1)
+        )
+        entry = accuracy_entry(table, name, basis, between, by_map=by_map)
+        if remembers and name == "mean":
+            entry["assumption"] += f" {describe_memory()}"
+        entries.append(entry)
+    return entries
 
 
 def accuracy_entry(
@@ -114,13 +121,6 @@ def accuracy_entry(
         "grades": count_grades(table, name),
         "assumption": describe_assumption("distribution" if is_shape else basis),
     }
-
-
-def with_memory(statement: dict[str, Any]) -> dict[str, Any]:
-    """Return the statement of a release that remembers earlier ones; only means do."""
-    if statement["statistic"] != "mean":
-        return statement
-    return statement | {"assumption": f"{statement['assumption']} {describe_memory()}"}
 
 
 def typical_error(table: Table, name: str) -> float | None:
@@ -158,9 +158,11 @@ borrow from all cells are never off by more than one number, so that only nearly
 
 def grade(bound: Floats, width: Floats | float, informative: Bools) -> list[str]:
     """Return each cell's quality, from its bound and the range of the statistic."""
-    flags = np.select(
-        [bound <= width / GOOD, bound <= width / CAUTION], ["good", "caution"], "noise"
-    )
+    return _grades(bound, (width / GOOD, width / CAUTION), informative)
+
+
+def _grades(half: Floats, limits: Sequence[Floats | float], informative: Bools) -> list[str]:
+    flags = np.select([half <= limit for limit in limits], ["good", "caution"], "noise")
     return [str(flag) for flag in np.where(informative, flags, "noise")]
 
 
@@ -184,9 +186,8 @@ def grade_against_map(
     >>> grade_against_map(ends, 2.0, np.full(3, True))
     ['good', 'caution', 'noise']
     """
-    half, limits = (interval[1] - interval[0]) / 2.0, (GOOD_DEVIATIONS, CAUTION_DEVIATIONS)
-    flags = np.select([half <= limit * deviation for limit in limits], ["good", "caution"], "noise")
-    return [str(flag) for flag in np.where(informative, flags, "noise")]
+    limits = GOOD_DEVIATIONS * deviation, CAUTION_DEVIATIONS * deviation
+    return _grades((interval[1] - interval[0]) / 2.0, limits, informative)
 
 
 def grade_intervals(
@@ -232,60 +233,41 @@ def beats_constant(typical_error: float | None, deviation: float | None) -> bool
     return typical_error < AS_WELL * MEAN_ABS_NORMAL * deviation
 
 
-def noise_variance(
-    statistic: str, scale: Floats, bias: Floats, bound95: Floats, law: NoiseLaw = LAPLACE
-) -> Floats:
-    """Return the variance of the noise of each cell, from its published columns.
-
-    That of a variance has the noise of the average in it, with as large a share as the bound has.
-    """
-    if statistic == "variance":
-        scale = (bound95 - bias) / law.paired_limit95
-    return np.asarray(law.variance * scale**2)
-
-
-def deviation_between_cells(number: Floats, variance: Floats) -> float | None:
-    """Return the standard deviation of true numbers between cells, by the method of moments.
-
-    See `variance_between` (Paule and Mandel 1982, J. Res. Natl. Bur. Stand. 87, 377-385).
-
-    Parameters
-    ----------
-    number, variance : ndarray of float, shape (n_cells,)
-        Noisy numbers and the variance of their noise; cells with variance 0 are constants, and do
-        not count.
-
-    Returns
-    -------
-    float or None
-        None where fewer than two cells count.
-
-    Examples
-    --------
-    >>> round(deviation_between_cells(np.array([1.0, 5.0, 9.0]), np.full(3, 7.0)), 6)
-    3.0
-    >>> deviation_between_cells(np.array([1.0, 1.1]), np.full(2, 7.0))
-    0.0
-    """
-    y, v = number[variance > 0], variance[variance > 0]
-    if y.size < 2:
-        return None
-    return float(np.sqrt(variance_between(y, v)))
-
-
 def deviation_of(
     name: str,
     columns: Mapping[str, Any],
     posterior: PosteriorEstimates | None,
     law: NoiseLaw = LAPLACE,
 ) -> float | None:
-    """Return the standard deviation of a statistic between cells; None for a map of one cell.
+    """Return the standard deviation of a statistic between cells, by the method of moments.
 
-    `columns` are those of the statistic, without its name; of means with a posterior it is that of
-    the posterior.
+    See `variance_between` (Paule and Mandel 1982, J. Res. Natl. Bur. Stand. 87, 377-385). Cells
+    without noise are constants, and do not count; None where fewer than two cells count. Of means
+    with a posterior it is that of the posterior.
+
+    Parameters
+    ----------
+    name : str
+    columns : mapping of str to ndarray of float, shape (n_cells,)
+        Of the statistic, without its name.
+    posterior : PosteriorEstimates or None
+    law : NoiseLaw
+
+    Examples
+    --------
+    >>> columns = {"noisy": [1.0, 5.0, 9.0], "scale": [1.87] * 3, "bias": [0] * 3, "bound95": 0}
+    >>> round(deviation_of("mean", columns, None), 2)
+    3.0
     """
     if name == "mean" and posterior is not None:
         return posterior.deviation
-    scale, bias, bound95 = (np.asarray(columns[key]) for key in ("scale", "bias", "bound95"))
-    noise = noise_variance(name, scale, bias, bound95, law)
-    return deviation_between_cells(np.asarray(columns["noisy"]), noise)
+    keys = ("noisy", "scale", "bias", "bound95")
+    number, scale, bias, bound95 = (np.asarray(columns[key], dtype=np.float64) for key in keys)
+    # That of a variance has the noise of the average in it, with as large a share as the bound has.
+    if name == "variance":
+        scale = (bound95 - bias) / law.paired_limit95
+    variance = law.variance * scale**2
+    counted = variance > 0
+    if counted.sum() < 2:
+        return None
+    return float(np.sqrt(variance_between(number[counted], variance[counted])))

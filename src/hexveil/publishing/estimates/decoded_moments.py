@@ -19,7 +19,7 @@ import pyarrow as pa
 from hexveil.accounting import privacy_loss as contributions
 from hexveil.accounting.error_model import WeightedMeanErrorModel
 from hexveil.planning.allocation import with_outputs
-from hexveil.publishing.estimates.accuracy import accuracy_statement, with_memory
+from hexveil.publishing.estimates.accuracy import accuracy_statement
 from hexveil.publishing.estimates.posterior_estimates import (
     adopt_intervals,
     best_estimates,
@@ -126,9 +126,7 @@ def decode_moments(
     today = None if memory is None else memory.today
     table = build_table(released, facts, values, smoothed, cut_off, posterior, today)
     # Counted in the table, so that manifest and table cannot differ.
-    accuracy = accuracy_statement(released, table, posterior)
-    if today:
-        accuracy = [with_memory(statement) for statement in accuracy]
+    accuracy = accuracy_statement(released, table, posterior, remembers=bool(today))
     return DecodedMoments(released, table, smoothed, accuracy, memory)
 
 

@@ -26,17 +26,11 @@ from hexveil.publishing.kinds import (
     distribution_checks,
     moment_checks,
     presence_checks,
+    presence_table,
     value_manifest,
 )
 from hexveil.publishing.kinds.distribution_table import decode_release, released_columns
 from hexveil.publishing.kinds.presence_manifest import presence_entry
-from hexveil.publishing.kinds.presence_table import (
-    TAKEN,
-    columns_of,
-    decode_outputs,
-    map_accuracy,
-    released_table,
-)
 from hexveil.publishing.kinds.value_manifest import distribution_entry, moment_entry
 
 if TYPE_CHECKING:
@@ -148,9 +142,9 @@ def _publish_presence(
     component: PresenceComponent, _facts: object, _stages: object, outputs: Outputs, *_: object
 ) -> Published:
     request, facts = component.request, component.facts
-    decoded = decode_outputs(request, outputs)
-    table = released_table(request, decoded, facts.value, facts.value_unit)
-    return table, presence_entry(component, outputs, map_accuracy(decoded)), None
+    decoded = presence_table.decode_outputs(request, outputs)
+    table = presence_table.released_table(request, decoded, facts.value, facts.value_unit)
+    return table, presence_entry(component, outputs, presence_table.map_accuracy(decoded)), None
 
 
 KINDS: dict[str, ComponentKind] = {
@@ -179,7 +173,7 @@ KINDS: dict[str, ComponentKind] = {
     PresenceComponent.kind: ComponentKind(
         "presence",
         _publish_presence,
-        lambda part: TAKEN.union(columns_of(part.statistics)),
+        lambda part: presence_table.TAKEN.union(presence_table.columns_of(part.statistics)),
         presence_checks.typed_columns,
         presence_checks.check_declared_cells,
         presence_checks.check_presence,

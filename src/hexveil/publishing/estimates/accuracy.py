@@ -38,14 +38,7 @@ import numpy as np
 from hexveil.accounting.noise_law import LAPLACE, NoiseLaw
 from hexveil.base.arrays import Bools, Floats
 from hexveil.mechanisms.presence.contribution import variance_between
-from hexveil.report.accuracy_text import (
-    CAUTION_DEVIATIONS,
-    GOOD_DEVIATIONS,
-    GRADES,
-    MEAN_ABS_NORMAL,
-    describe_assumption,
-    describe_memory,
-)
+from hexveil.report import accuracy_text
 from hexveil.report.manifest_view import RANGE, numbers_of
 
 if TYPE_CHECKING:
@@ -88,7 +81,7 @@ def accuracy_statement(
         )
         entry = accuracy_entry(table, name, basis, between, by_map=by_map)
         if remembers and name == "mean":
-            entry["assumption"] += f" {describe_memory()}"
+            entry["assumption"] += f" {accuracy_text.describe_memory()}"
         entries.append(entry)
     return entries
 
@@ -119,7 +112,7 @@ def accuracy_entry(
         "beats_constant": beats_constant(error, between),
         "graded_by": "map" if by_map else "bounds",
         "grades": count_grades(table, name),
-        "assumption": describe_assumption("distribution" if is_shape else basis),
+        "assumption": accuracy_text.describe_assumption("distribution" if is_shape else basis),
     }
 
 
@@ -135,7 +128,7 @@ def typical_error(table: Table, name: str) -> float | None:
 def count_grades(table: Table, name: str) -> dict[str, int]:
     """Return how many cells of a statistic have each grade."""
     grades = table[f"{name}_quality"].to_pylist()
-    return {key: grades.count(grade) for key, grade in GRADES.items()}
+    return {key: grades.count(grade) for key, grade in accuracy_text.GRADES.items()}
 
 
 def between_cells(
@@ -186,7 +179,7 @@ def grade_against_map(
     >>> grade_against_map(ends, 2.0, np.full(3, True))
     ['good', 'caution', 'noise']
     """
-    limits = GOOD_DEVIATIONS * deviation, CAUTION_DEVIATIONS * deviation
+    limits = accuracy_text.GOOD_DEVIATIONS * deviation, accuracy_text.CAUTION_DEVIATIONS * deviation
     return _grades((interval[1] - interval[0]) / 2.0, limits, informative)
 
 
@@ -230,7 +223,7 @@ def beats_constant(typical_error: float | None, deviation: float | None) -> bool
     """
     if typical_error is None or deviation is None:
         return None
-    return typical_error < AS_WELL * MEAN_ABS_NORMAL * deviation
+    return typical_error < AS_WELL * accuracy_text.MEAN_ABS_NORMAL * deviation
 
 
 def deviation_of(

@@ -115,11 +115,12 @@ class DecodedDistribution:
 def decode_release(plan: DistributionComponent, outputs: Outputs) -> DecodedDistribution:
     """Return the released numbers of stored outputs; post-processing, without sums."""
     facts, moments, scores, means = plan.facts, None, None, None
-    parts: dict[str, Any] = {
+    parts: dict[str, tuple[Any, Outputs]] = {
         one.name: (one.plan, one.outputs(outputs)) for one in plan.stages().components
     }
     if plan.moment_plan is not None:
-        moments = decode_moments(plan.moment_plan, *parts[MOMENTS], facts)
+        allocation, own = parts[MOMENTS]
+        moments = decode_moments(plan.moment_plan, allocation, own, facts)
         table, accuracy = moments.table, list(moments.accuracy)
         means = _means(table) if "mean" in plan.moments else None
     else:

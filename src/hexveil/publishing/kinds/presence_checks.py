@@ -289,15 +289,12 @@ def _check_opening(counted: Floats, is_open: NDArray[np.bool_], manifest: Json) 
         return
     if plan["open_from"] is None:
         return
-    expected: float
-    tail = min(plan["false_openings"] / n_cells, 0.5)
-    if has_shapes(plan["statistics"]):
-        expected = float(np.ceil(law.scale * law.total_quantile(plan["bins"], tail)))
-    elif "mean" in plan["statistics"]:
-        expected = law.opening_threshold(n_cells, plan["false_openings"])
-    else:
-        expected = law.quantile(tail)
-    if not math.isclose(plan["open_from"] * PARTS, expected, rel_tol=TOLERANCE, abs_tol=0.5):
+    statistics, tail = plan["statistics"], min(plan["false_openings"] / n_cells, 0.5)
+    # Numbers with noise that a weight, or a number of units, is the sum of.
+    terms = plan["bins"] if has_shapes(statistics) else 2 if MEAN in statistics else 1
+    expected = law.scale * law.total_quantile(terms, tail)
+    # Noise is of whole parts.
+    if not math.isclose(plan["open_from"] * PARTS, expected, rel_tol=1e-5, abs_tol=3.0):
         yield "open_from is not that of the noise and the number of cells."
     if (counted[is_open] < plan["open_from"] - TOLERANCE).any():
         yield "a cell is open below open_from."

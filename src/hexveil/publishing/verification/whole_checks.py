@@ -24,14 +24,7 @@ from hexveil.base import hexagons
 from hexveil.publishing.components import column_names
 from hexveil.publishing.estimates import places
 from hexveil.publishing.estimates.places import with_places
-from hexveil.publishing.kinds.guarantee import (
-    TOLERANCE,
-    check_guarantee,
-    check_losses,
-    delta_of,
-    epsilon_text,
-    is_private,
-)
+from hexveil.publishing.kinds import guarantee
 from hexveil.publishing.manifest import installed_version
 from hexveil.publishing.part_kinds import KINDS
 from hexveil.report.manifest_view import numbers_of
@@ -135,7 +128,7 @@ def check_together(manifest: Json) -> Iterator[str]:
     if len(set(names)) < len(names):
         yield "manifest.json names a value column twice."
     protects = {KINDS[component["kind"]].protect for component in components}
-    private = is_private(manifest)
+    private = guarantee.is_private(manifest)
     if protects != {manifest["guarantee"]["protect"]}:
         yield "a component is of another privacy model than guarantee/protect."
     elif ("losses" in manifest) == private or ("cells" in manifest["grid"]) != private:
@@ -152,23 +145,23 @@ def check_together(manifest: Json) -> Iterator[str]:
 
 def check_whole(manifest: Json, statements: Mapping[str, Json]) -> Iterator[str]:
     """Yield statements on the whole that those of the value columns exclude."""
-    yield from check_guarantee(manifest)
-    guarantee, (leading, *others) = manifest["guarantee"], manifest["components"]
-    free = not Fraction(guarantee["epsilon_spent"])
+    yield from guarantee.check_guarantee(manifest)
+    promise, (leading, *others) = manifest["guarantee"], manifest["components"]
+    free = not Fraction(promise["epsilon_spent"])
     if free != (manifest["ledger"] is None):
         yield "a release that cost nothing has no entry in a ledger, and every other one has."
     if not others:
         stated = ("epsilon_requested", "epsilon_spent")
-        if any(guarantee[key] != leading[key] for key in stated):
+        if any(promise[key] != leading[key] for key in stated):
             yield "guarantee/epsilon_requested or epsilon_spent is not that of the component."
         if manifest.get("losses") != leading.get("losses"):
             yield "losses are not those of the component."
-    elif is_private(manifest):
+    elif guarantee.is_private(manifest):
         spent = [Fraction(component["epsilon_spent"]) for component in manifest["components"]]
-        total = epsilon_text(summed(spent, delta_of(manifest)).epsilon)
-        if guarantee["epsilon_spent"] != total:
+        total = guarantee.epsilon_text(summed(spent, guarantee.delta_of(manifest)).epsilon)
+        if promise["epsilon_spent"] != total:
             yield "epsilon_spent is not the sum of the losses of the columns."
-        if Fraction(total) > Fraction(guarantee["epsilon_requested"]) + Fraction(1, 10**11):
+        if Fraction(total) > Fraction(promise["epsilon_requested"]) + Fraction(1, 10**11):
             yield "more was spent than asked for."
     else:
         yield from _check_public_losses(manifest, [own["losses"] for own in statements.values()])
@@ -176,10 +169,10 @@ def check_whole(manifest: Json, statements: Mapping[str, Json]) -> Iterator[str]
 
 def _check_public_losses(manifest: Json, columns: Sequence[Json]) -> Iterator[str]:
     """Yield losses of the whole that those of the columns exclude."""
-    yield from check_losses(manifest)
-    losses, name = manifest["losses"], "squared_mu" if delta_of(manifest) else "losses"
+    yield from guarantee.check_losses(manifest)
+    losses, name = manifest["losses"], "squared_mu" if guarantee.delta_of(manifest) else "losses"
     added, *own = (one.get("squared_mu", one) for one in (losses, *columns))
-    largest, room = [one["max"] for one in own], 1.0 + TOLERANCE
+    largest, room = [one["max"] for one in own], 1.0 + guarantee.TOLERANCE
     if not max(largest) <= added["max"] * room or not added["max"] <= sum(largest) * room:
         yield f"{name}/max is not between the largest of a column and the sum of these."
     units = [one["units"] for one in columns]

@@ -102,13 +102,9 @@ def group_cells(table: pa.Table, grid: Grid, request: CoarserGrid) -> tuple[Cell
         cells = CellTable(OneCell(), labels={"cell": (ALL_RECORDS,)})
         one = {"kind": "labels", "columns": ["cell"]}
         return cells, np.zeros(table.num_rows, dtype=np.int64), one
-    keys = np.zeros((table.num_rows, 2), dtype=np.uint64)
-    if place is not None:
-        keys[:, 0] = place
-    if slot is not None:
-        # Seconds may be negative before 1970; equal keys stay equal, and order is that of time.
-        keys[:, 1] = (slot - np.iinfo(np.int64).min).astype(np.uint64)
-    _, row, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    none = np.zeros(table.num_rows, dtype=np.int64)
+    keys = np.rec.fromarrays([none if one is None else one for one in (place, slot)])
+    _, row, group = np.unique(keys, return_index=True, return_inverse=True)
     resolution = grid["resolution"] if request.resolution is None else request.resolution
     finest = grid["resolution"] if place is None else resolution
     coarse = Cells(int(finest), timeslot, grid["timezone"], grid["slot"])

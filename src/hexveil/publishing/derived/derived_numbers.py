@@ -219,6 +219,11 @@ class DerivedTable:
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
+    def __repr__(self) -> str:
+        # Of the release, or of the first of two.
+        source = self.statement.get("source") or self.statement["before"]
+        return f"{type(self).__name__}({source['dataset']!r}, n_cells={len(self)})"
+
     def texts(self) -> dict[str, Any]:
         """Return the sentences that page, README.txt and command have in common."""
         return template_values(self.table, self.statement)

@@ -74,9 +74,6 @@ class RolledUpRelease(DerivedTable):
 
     source: ReleaseSource
 
-    def __repr__(self) -> str:
-        return f"RolledUpRelease({self.statement['source']['dataset']!r}, n_cells={len(self)})"
-
 
 def roll_up(  # noqa: PLR0913  keyword-only, an option of the command per argument
     release: Release | str | Path | Sequence[Release | str | Path],

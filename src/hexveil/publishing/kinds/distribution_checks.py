@@ -91,15 +91,15 @@ def check_statements(manifest: Json) -> Iterator[str]:
         yield "manifest.json does not name its statistics as a release does."
     elif sorted(component["name"] for component in plan["components"]) != sorted(needed):
         yield "manifest.json does not name the components of its plan."
-    elif {name: own["statistics"] for name, own in stated.items()} != sections or any(
-        set(row) != keys for row in manifest["cells"]
-    ):
-        yield "a component of the plan, or a cell, lacks what its loss follows from."
     elif any(
         ("squared_mu" in entry) != bool(delta)
         for entry in (manifest["losses"], *plan["components"])
     ):
         yield "squares of mu are stated without a delta, or a delta without them."
+    elif {name: own["statistics"] for name, own in stated.items()} != sections or any(
+        set(row) != keys for row in manifest["cells"]
+    ):
+        yield "a component of the plan, or a cell, lacks what its loss follows from."
 
 
 def typed_columns(manifest: Json) -> dict[str, pa.DataType]:

@@ -120,14 +120,14 @@ def _check_steps(stated: ReleaseStatements) -> Iterator[str]:
         yield "a privacy step's share is not its share of what was spent."
     if not math.isclose(sum(costs), spent, rel_tol=TOLERANCE, abs_tol=10 * room):
         yield "privacy steps do not add up to what was spent."
-    losses = [
-        float(Fraction(stage["epsilon"]))
-        for stage in stated.steps.get("cell_stages", {"stages": ()})["stages"]
-    ]
+    stages = stated.steps.get("cell_stages", {"stages": []})["stages"]
+    losses = [float(Fraction(stage["epsilon"])) for stage in stages]
     # Stages may cost different units most: each costs at most the total, together no less.
     slack = EPSILON_TOLERANCE * (1 + len(losses))
-    if losses and not max(losses) - slack <= spent <= sum(losses) + slack:
+    if stages and not max(losses) - slack <= spent <= sum(losses) + slack:
         yield "the stages of cells do not fit the epsilon spent."
+    if any(stage["cells"] > stated.users.size for stage in stages):
+        yield "a stage of cells is that of more cells than there are."
 
 
 def _check_errors(stated: ReleaseStatements) -> Iterator[str]:

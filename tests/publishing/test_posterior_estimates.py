@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from hexveil.mechanisms.pooled_law import MeanView
-from hexveil.publishing.estimates.posterior_estimates import (
-    estimate_view,
-)
+from hexveil.publishing.estimates.accuracy import deviation_of
+from hexveil.publishing.estimates.posterior_estimates import estimate_view
 from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
 
 BOUNDS = 0.0, 100.0
@@ -55,6 +54,17 @@ def test_the_last_look_at_a_cell_decides():
     assert abs(made.estimate[0] - 70.0) < 1.0
     alone = made_of(first)
     assert made.expected_error[0] < alone.expected_error[0]
+
+
+def test_the_deviation_by_moments_solves_its_equation():
+    """Σ (y - m)² / (v + d²) is n - 1 with the weighted average m, for unequal noise."""
+    rng = np.random.default_rng(3)
+    variance = rng.uniform(0.5, 40.0, 60)
+    numbers = rng.normal(20.0, np.sqrt(variance + 25.0))
+    columns = {"noisy": numbers, "scale": np.sqrt(variance / 2.0), "bias": 0.0, "bound95": 0.0}
+    weight = 1.0 / (variance + deviation_of("mean", columns, None) ** 2)
+    centre = np.average(numbers, weights=weight)
+    assert np.sum(weight * (numbers - centre) ** 2) == pytest.approx(59.0)
 
 
 def test_one_outlying_cell_does_not_make_all_others_good():

@@ -24,7 +24,7 @@ from hexveil.accounting.gaussian_composition import calibrated_square
 from hexveil.base.arrays import Floats
 from hexveil.base.work_share import FOLDER_CHECK, tell_share
 from hexveil.publishing.estimates import accuracy
-from hexveil.publishing.estimates.table import cells_cut_off
+from hexveil.publishing.estimates.table import cells_cut_off, limits_of
 from hexveil.publishing.kinds import loss_checks
 from hexveil.publishing.kinds.guarantee import (
     TOLERANCE,
@@ -191,7 +191,7 @@ def _check_statistic(
 ) -> Iterator[str]:
     """Yield columns that do not follow from the noisy numbers and the manifest."""
     name, is_smoothed = statistic.name, f"{statistic.name}_smoothed" in table.column_names
-    low, high = _limits(stated, name)
+    low, high = limits_of(name, stated.lower, stated.upper)
     noisy, bound = numbers_of(table, f"{name}_noisy"), statistic.bound95
     if not is_on_grid(noisy, statistic):
         yield f"{name}_noisy has a number that is not on the grid of manifest.json."
@@ -237,13 +237,6 @@ def _check_roots(table: pa.Table, stated: ReleaseStatements) -> Iterator[str]:
         reaches = (low <= 0.0) | (high >= largest * (1.0 - TOLERANCE))
         if not is_close(np.where(reaches, np.minimum(bound, farthest), farthest), bound):
             yield "sd_bound95 is not the distance from sd_raw to its ends."
-
-
-def _limits(stated: ReleaseStatements, name: str) -> tuple[Floats, Floats]:
-    """Return the limits of a statistic."""
-    if name == "mean":
-        return stated.lower, stated.upper
-    return np.zeros_like(stated.span), stated.span**2 * RANGE["variance"]
 
 
 def _interval(table: pa.Table, name: str) -> tuple[Floats, Floats]:

@@ -9,6 +9,7 @@ import shutil
 from fractions import Fraction
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -203,6 +204,13 @@ def fill_gaps(place):
     seal(place)
 
 
+def open_cells_alone(place):
+    """Leave the closed cells out."""
+    table = pq.read_table(place / "cells.parquet")
+    pq.write_table(table.filter(pc.field("is_open")), place / "cells.parquet")
+    seal(place)
+
+
 def to_less(own):
     own["losses"]["mean"] /= 2
 
@@ -370,6 +378,15 @@ FORGED = [
      "plan/histogram is"),
     ("presence", without("plan", "histogram"), "plan/histogram does not belong"),
     ("presence", edited(lambda own: own.update(users=5)), "breaks its schema"),
+    ("presence", open_cells_alone, "as many rows as manifest.json"),
+    ("presence-shapes", stated("plan", "statistics", to=["mean", "users"]), "does not belong"),
+    ("presence-shapes", without("plan", "cell_cap"), "cell_cap does not belong"),
+    ("presence-shapes", stated("plan", "statistics", to=["p50", "p50.0", "users"]),
+     "that no release has"),
+    ("presence-shapes", stated("plan", "statistics", to=["share<900", "users"]),
+     "that no release has"),
+    ("presence-shapes", stated("plan", "statistics", to=["p50", "users"]),
+     "are not those of plan/statistics"),
     ("presence-delta", edited(half_of_any_unit), "more than guarantee/epsilon_spent"),
     ("presence-delta", stated("guarantee", "delta", to="0.0000001"), "guarantee/promise"),
     ("presence-delta", without("guarantee", "delta"), "Gaussian noise keeps no pure"),

@@ -185,13 +185,8 @@ def dataset_section(facts: PublicMetadata | DeclaredFacts) -> dict[str, Any]:
 def cell_grid(grid: Cells | Labels) -> dict[str, Any]:
     """Return the definition of a cell, as the manifest states it."""
     if isinstance(grid, Cells):
-        return {
-            "kind": "hexagons",
-            "resolution": grid.resolution,
-            "timeslot": grid.timeslot,
-            "timezone": grid.timezone,
-            "slot": grid.slot,
-        }
+        names = ("resolution", "timeslot", "timezone", "slot")
+        return {"kind": "hexagons"} | {name: getattr(grid, name) for name in names}
     return {"kind": "labels", "columns": list(grid.columns)}
 
 

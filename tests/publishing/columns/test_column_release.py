@@ -1,12 +1,14 @@
 """Several value columns in one release: read once, one loss of each unit, one folder."""
 
 import itertools
+import shutil
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
@@ -374,6 +376,19 @@ def test_each_column_is_compared_and_rolled_up_by_its_name(dataset, made, folder
     for value in (None, "so2"):
         with pytest.raises(InputError, match=r"value columns pm25, no2\.air; name one"):
             hv.compare_releases(folder, later, value=value)
+
+
+@pytest.mark.slow
+def test_a_number_of_a_cell_that_a_column_has_not_is_found(folder, tmp_path):
+    """Where the second column has no such cell its numbers are missing."""
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    table = pq.read_table(copy / "cells.parquet")
+    at = table.column_names.index("no2_air_mean_raw")
+    numbers = [7.0 if x is None else x for x in table["no2_air_mean_raw"].to_pylist()]
+    table = table.set_column(at, table.schema.field(at), pa.array(numbers))
+    pq.write_table(table, copy / "cells.parquet")
+    changed_manifest(copy, lambda _: None)
+    assert "of a cell that a value column has not" in " ".join(find_problems(copy))
 
 
 def test_prefixes_differ_and_are_names():

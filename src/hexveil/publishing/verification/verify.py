@@ -186,6 +186,7 @@ class FolderCheck:
         self.signature = untrusted_files.NOT_SIGNED
         self.is_former = False
         self.stated: dict[str, Json] = {}
+        self.whole: Json = {}
         self.tables: dict[str, pa.Table] = {}
 
     @property
@@ -233,11 +234,11 @@ class FolderCheck:
     def _check_manifest(self) -> list[str]:
         """Return the places where the manifest breaks its schema, else impossible statements."""
         # What the schema does not promise to be there is not looked at.
-        issues = [*untrusted_files.check_schema(self.manifest)] or [
-            *whole_checks.check_together(self.manifest)
-        ]
+        issues = [*untrusted_files.check_schema(self.manifest)]
+        issues = issues or [*whole_checks.check_together(self.manifest)]
         if not issues:
             self.stated = components.statements(self.manifest)
+            self.whole = components.statements_of_whole(self.manifest)
         return issues + [
             issue for own in self.stated.values() for issue in kind_of(own).check_statements(own)
         ]
@@ -285,9 +286,7 @@ class FolderCheck:
         yield from whole_checks.check_whole(self.manifest, self.stated)
         memory = self.folder / stored_day.FILE
         content = untrusted_files.read_content(memory) if os.path.lexists(memory) else None
-        yield from stored_day.check_memory(
-            content, table, components.statements_of_whole(self.manifest)
-        )
+        yield from stored_day.check_memory(content, table, self.whole)
         spelled = (file_comparison.compare_csv, file_comparison.compare_geojson)
         for share, compared in zip((0.5, 0.6), spelled, strict=True):
             tell_share(FOLDER_CHECK, share)
@@ -314,18 +313,12 @@ class FolderCheck:
         for column, own in self.stated.items():
             issues += kind_of(own).check_cells(self.tables[column], own)
         if not issues and len(self.stated) > 1:
-            bare = whole_checks.without_geometry(table)
-            tables = {
-                column: whole_checks.without_geometry(own) for column, own in self.tables.items()
-            }
-            if (
-                components.join_tables(tables, own_columns(self.stated)).select(bare.column_names)
-                != bare
-            ):
+            bare, *parts = map(whole_checks.without_geometry, (table, *self.tables.values()))
+            tables = dict(zip(self.tables, parts, strict=True))
+            joined = components.join_tables(tables, own_columns(self.stated))
+            if joined.select(bare.column_names) != bare:
                 issues.append("cells.parquet has a number of a cell that a value column has not.")
-        yield from issues or whole_checks.check_places(
-            table, components.statements_of_whole(self.manifest)
-        )
+        yield from issues or whole_checks.check_places(table, self.whole)
 
     def _types(self) -> dict[str, pa.DataType]:
         """Return the types of the columns that the components state."""

@@ -43,7 +43,10 @@ def render_readme(
 
 
 def _values(
-    table: pa.Table, whole: Json, stated: Mapping[str, Json], names: Collection[str]
+    table: pa.Table,
+    whole: Mapping[str, Any],
+    stated: Mapping[str, Mapping[str, Any]],
+    names: Collection[str],
 ) -> tuple[str, Json]:
     """Return the template, and its values in the current language."""
     leading, private = next(iter(stated.values())), whole.get("model") == "presence"

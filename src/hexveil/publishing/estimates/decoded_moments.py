@@ -154,7 +154,9 @@ def smooth_release(
         # A number that is known without noise borrows from none.
         exact = error.informative & ~error.noised
         keys = ("estimate", "low", "high")
-        own = {key: np.where(exact, numbers, getattr(estimate, key)) for key in keys}
+        own: dict[str, Any] = {
+            key: np.where(exact, numbers, getattr(estimate, key)) for key in keys
+        }
         smoothed[name] = replace(estimate, **own)
     return smoothed
 

@@ -341,7 +341,7 @@ FORGED = [
     ("distribution", column("p50_estimate", 99.0), "no interval within its limits"),
     ("distribution", column("share_below_20_high", 1.5), "share_below_20"),
     ("distribution", column("histogram_03_estimate", plus(0.3)), "do not add up to 1"),
-    ("distribution", column("p50_quality", another), "p50_quality is not that of its interval"),
+    ("distribution", column("p50_quality", another), "accuracy of p50/grades"),
     ("distribution-delta", without("guarantee", "delta"), "stated without a delta"),
     ("distribution-delta", stated("guarantee", "delta", to="0.0000001"), "of mu at this delta"),
     ("distribution-delta", stated("guarantee", "delta", to="0.5"), "one over the number"),

@@ -508,7 +508,7 @@ def test_a_value_column_is_chosen(show, city, two_columns):
     assert "statistic=Average+delay" in page.url
     assert set(texts(page, "quality")[:3]) == {"not published"}
     assert texts(page, "users")[0] == "\u2013"
-    page.goto(f"{page.url.partition('#')[0]}#statistic=Average+delay%2C+km%2Fh&cell="
+    page.goto(f"{page.url.partition('#')[0]}#statistic=Average+delay+%28km%2Fh%29&cell="
               f"{rows[0]['hexagon']}&slot={rows[0]['slot']}")  # fmt: skip
     card = page.locator("#readout")
     assert card.locator(".value").inner_text() == f"{rows[0]['mean_raw'] / 2:.1f}\u00a0km/h"

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from hexveil.report.figure_style import colours_of, palette
 from hexveil.report.geography import background as module
-from hexveil.report.manifest_view import ManifestView
-from hexveil.report.payload import colour_ends, interval_chart, slot_text, ticks
+from hexveil.report.payload import colour_ends, slot_text, ticks
 from hexveil.report.templates import format_rounded_up
 
 
@@ -149,19 +148,6 @@ def test_a_number_has_the_colour_of_its_class(mode):
     assert set(colours_of(values, ["noise"] * 7, (0.0, 10.0), mode)) == set(colours["noise"])
 
 
-# ---- The dots and intervals that stand in the map's place for labels ----
-
-
-def test_bars_are_sorted_and_within_the_axis(wards):
-    """The largest value comes first; each dot lies in its bar, each bar on the axis."""
-    chart = interval_chart(wards.table, ManifestView.from_manifest(wards.manifest))
-    dots = [bar["dot"] for bar in chart["bars"]]
-    assert dots == sorted(dots, reverse=True)
-    for bar in chart["bars"]:
-        assert 0 <= bar["start"] <= bar["dot"] <= bar["start"] + bar["width"] + 0.01 <= 100.03
-    assert chart["bars"][0]["name"].endswith(" · 7")
-
-
 # ---- Numbers as the page writes them ----
 
 
@@ -180,11 +166,3 @@ def test_bars_are_sorted_and_within_the_axis(wards):
 def test_digits_are_rounded_up(number, text):
     """Three digits, never below the number."""
     assert format_rounded_up(number) == text
-
-
-def test_intervals_are_rounded_outwards(city):
-    """An interval as text is never narrower than the interval."""
-    facts = ManifestView.from_manifest(city.manifest)
-    assert facts.decimals == 1
-    assert facts.interval(1.29, 3.01) == ("1.2", "3.1\u00a0km/h")
-    assert facts.amount_up(0.3) == "0.3\u00a0km/h"

@@ -135,33 +135,6 @@ def _describe_step(step: Step, strategy: str, amount: FormatNumber) -> str:
     )
 
 
-def describe_known_end(
-    number: str, interval: tuple[str, str], unknown: tuple[bool, bool] = (False, False)
-) -> str:
-    """Return the words for a number with its interval; without it where a range cut it off.
-
-    Parameters
-    ----------
-    number : str
-    interval : pair of str
-        Its ends; the upper one with the unit of measure.
-    unknown : pair of bool
-        Whether the lower and the upper end are unknown.
-
-    Examples
-    --------
-    >>> describe_known_end("43.0 km/h", ("22.0", f"65.0{chr(160)}km/h"), (False, True))
-    'at least 22.0 km/h; the upper end is unknown'
-    """
-    facts: dict[str, Any] = {"low": interval[0], "high": interval[1]}
-    if not any(unknown):
-        return render_sentence("page/known_end.txt", "known_interval", number=number, **facts)
-    facts["low"] = f"{interval[0]} {interval[1].partition(chr(160))[2]}".strip()
-    facts["high"] = interval[1].replace("\u00a0", " ")
-    facts |= {"lower_unknown": unknown[0], "upper_unknown": unknown[1]}
-    return render_sentence("page/known_end.txt", "known_end", **facts)
-
-
 def describe_cut_off(counts: Sequence[Step], cells: int) -> list[str]:
     """Return the number of cells cut off, by statistic, a text each.
 

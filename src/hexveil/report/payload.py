@@ -16,22 +16,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hexveil.report.accuracy_text import CUT_OFF, describe_known_end
-from hexveil.report.cell_differences import unknown_ends
-from hexveil.report.figure_style import palette
-from hexveil.report.geography.background import draw_map
+from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.report.manifest_view import ManifestView
 from hexveil.report.templates import render_sentence
 
 Timeslots = tuple[list[str], list[str], list[int] | None]
 """Start and text of each timeslot, and the timeslot of each cell."""
-MAX_BARS = 40
-"""Cells of a chart: the table has more of them."""
 QUALITIES = ("good", "caution", CUT_OFF, "noise")
 ABSENT = "not published"
 """Of a cell that another value column of the page has."""
 GRADES = (*QUALITIES, "closed", "higher", "lower", "cannot be told", ABSENT)
 """All that a cell of some page can be, in the order in which the scripts number it."""
+UNSURE = ("noise", "cannot be told")
 
 
 def script_json(value: object) -> str:
@@ -41,34 +37,6 @@ def script_json(value: object) -> str:
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
-
-
-def frame_data(
-    table: pa.Table,
-    timeslots: Timeslots,
-    labels: Sequence[str],
-    quality: Sequence[int],
-    unit: str,
-    context: dict[str, Any] | None,
-    *,
-    geography: bool,
-) -> dict[str, Any]:
-    """Return everything that the page's scripts need beside released numbers: places and slots."""
-    places, place = code_texts(column_texts(table, "hexagon"))
-    starts, texts, slot = timeslots
-    drawn = draw_map(places, context, geography=geography)
-    return {
-        "hexagon": place,
-        "slot": slot,
-        "slots": texts,
-        "slot_starts": starts,
-        "start": opening_slot(slot, quality),
-        "map": drawn,
-        "names": places,
-        "labels": list(labels),
-        "unit": unit,
-        "palette": {mode: palette(mode) for mode in ("light", "dark")} if drawn else {},
-    }
 
 
 def timeslots_of(table: pa.Table) -> Timeslots:
@@ -93,9 +61,10 @@ def opening_slot(slot: Sequence[int] | None, quality: Sequence[int]) -> int:
         return 0
     merits = [[0, 0, 0] for _ in range(max(slot) + 1)]
     for number, grade in zip(slot, quality, strict=True):
-        merits[number][0] += GRADES[grade] == "good"
-        merits[number][1] += GRADES[grade] not in ("noise", "closed", ABSENT)
-        merits[number][2] += GRADES[grade] not in ("closed", ABSENT)
+        name = GRADES[grade]
+        merits[number][0] += name in ("good", "higher", "lower")
+        merits[number][1] += name not in ("closed", ABSENT, *UNSURE)
+        merits[number][2] += name not in ("closed", ABSENT)
     return merits.index(max(merits))
 
 
@@ -103,7 +72,7 @@ def colour_ends(value: NDArray[np.float64], grades: Sequence[str]) -> tuple[floa
     """Return the ends of the colour scale: of the values that are not noise."""
     usable = np.isfinite(value)
     # Noise is drawn faintly and would stretch the scale; with nothing but noise, all cells count.
-    is_shown = usable & (np.array(grades) != "noise")
+    is_shown = usable & ~np.isin(grades, UNSURE)
     return round_ends(value[is_shown if is_shown.any() else usable])
 
 
@@ -188,6 +157,17 @@ def code_texts(
     return distinct, [index[text] for text in texts]
 
 
+def label_columns(table: pa.Table, view: ManifestView) -> dict[str, list[str]]:
+    """Return the columns that name a cell without a hexagon; none where slots alone do."""
+    columns = table.column_names
+    if "hexagon" in columns:
+        return {}
+    names = [name for name in view.label_columns if name in columns]
+    if not names and "slot" not in columns and "slot_before" not in columns:
+        names = ["cell"] if "cell" in columns else []
+    return {f"label:{name}": column_texts(table, name) or [] for name in names}
+
+
 def extra_column(
     key: str, name: str, decimals: int | None = 0, *, spare: bool = False
 ) -> dict[str, Any]:
@@ -218,41 +198,3 @@ def round_numbers(
         round(float(w) / 10.0**decimals, decimals) + 0.0 if math.isfinite(w) else None
         for w in rounded
     ]
-
-
-Chart = dict[str, Any]
-"""In place of the map, for labels: `bars`, largest value first, and `low` and `high`, both ends of
-their axis. A bar has name, number and interval in words, quality, and positions in per cent."""
-
-
-def interval_chart(table: pa.Table, view: ManifestView) -> Chart | None:
-    """Return the chart of cells with a number; None for hexagons, none, or too many to draw."""
-    value, (low, high) = view.shown_numbers(table), view.shown_limits(table)
-    rows = np.flatnonzero(np.isfinite(value))
-    if "hexagon" in table.column_names or not 1 <= rows.size <= MAX_BARS:
-        return None
-    names, grades, unknown = view.cell_names(table), view.grades(table), unknown_ends(table, view)
-    start = float(min(low[rows].min(), value[rows].min()))
-    end = float(max(high[rows].max(), value[rows].max()))
-
-    def percent(length: float) -> float:
-        # A single constant has an axis without length.
-        return round(100.0 * float(length) / ((end - start) or 1.0), 2)
-
-    bars = [
-        {
-            "name": names[row],
-            "said": describe_known_end(
-                view.amount(float(value[row])),
-                view.interval(float(low[row]), float(high[row])),
-                (bool(unknown[0][row]), bool(unknown[1][row])),
-            ),
-            "quality": grades[row],
-            "dot": percent(value[row] - start),
-            "start": percent(low[row] - start),
-            "width": percent(high[row] - low[row]),
-        }
-        # Stable, so that equal input gives an equal page.
-        for row in rows[np.argsort(-value[rows], kind="stable")].tolist()
-    ]
-    return {"bars": bars, "low": view.amount(start), "high": view.amount(end)}

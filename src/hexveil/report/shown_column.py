@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -64,6 +64,8 @@ class ShownColumn:
     bins_from: int | None
     has_all: bool
     rows: Ints
+    compares: ClassVar[bool] = True
+    """Whether two cells can be compared, if the page has a map."""
 
     @classmethod
     def of(
@@ -87,23 +89,19 @@ class ShownColumn:
         """Whether presence is protected: cells are declared, and may be closed."""
         return self.manifest.get("model") == "presence"
 
-    def describe(self, view: ManifestView, *, compares: bool = True) -> Json:
-        """Return everything that the page's scripts need of the statistic of a view.
-
-        Parameters
-        ----------
-        view : ManifestView
-        compares : bool
-            Whether two cells can be compared, if the page has a map.
-        """
+    def describe(self, view: ManifestView) -> Json:
+        """Return everything that the page's scripts need of the statistic of a view."""
         table, decimals = self.table, view.decimals
         compared = None
-        if compares and "hexagon" in table.column_names:
+        if self.compares and "hexagon" in table.column_names:
             compared = ComparableNumbers.of(table, view).at_rows(self.rows)
         value, half, low, high = self.numbers(view)
         grades = self.grades(view)
         ends = colour_ends(value, grades)
-        largest = None if view.statistic == "users" else view.range
+        if view.is_change:
+            # 0 is the middle of the scale, and a release that changed nowhere still has one.
+            largest = max(-ends[0], ends[1], 10.0**-decimals)
+            ends = -largest, largest
         return {
             "columns": {
                 "value": round_numbers(value, decimals, np.rint),
@@ -118,9 +116,13 @@ class ShownColumn:
                 "unit": view.unit_text,
                 "decimals": decimals,
                 "limits": [limit if math.isfinite(limit) else None for limit in view.limits],
-                **({} if compared is None else {"largest": largest}),
+                "signed": view.is_change,
+                "largest": None if view.statistic == "users" else view.range,
             },
             "colour": {"low": ends[0], "high": ends[1]},
+            "heading": heading_of(view),
+            "marks": scale_marks(*ends, signed=view.is_change),
+            "grades": [grades.count(name) for name in QUALITIES],
         }
 
     def numbers(self, view: ManifestView) -> tuple[Floats, ...]:
@@ -164,17 +166,6 @@ class ShownColumn:
         extras = [extra_column(key, count_heading(key, "")) for key in _WEIGHTS if has_weight]
         return {"extras": extras, "lines": ["weight_line"] * has_weight}
 
-    def choices(self) -> list[Json]:
-        """Return the data that the page's scripts need to show another statistic."""
-        choices = []
-        for view in self.views:
-            numbers, grades = self.describe(view), self.grades(view)
-            marks = scale_marks(numbers["colour"]["low"], numbers["colour"]["high"])
-            counted = [grades.count(name) for name in QUALITIES]
-            heading = {"heading": heading_of(view), "marks": marks, "grades": counted}
-            choices.append(numbers | heading)
-        return choices
-
     def bins(self, offset: int) -> Json | None:
         """Return which choices are bins, after so many of other columns, and their ends."""
         if self.bins_from is None:
@@ -189,4 +180,4 @@ class ShownColumn:
 
 def heading_of(view: ManifestView) -> str:
     """Return the statistic of a view with the value and its unit of measure."""
-    return f"{view.heading}{f', {view.unit_text}' if view.unit_text else ''}"
+    return f"{view.heading}{f' ({view.unit_text})' if view.unit_text else ''}"

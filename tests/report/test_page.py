@@ -27,7 +27,7 @@ def without_scripts(html: str) -> str:
 
 
 def data_of(html: str) -> dict:
-    """Return the data of a page, with all columns of its first statistic as its scripts have them."""
+    """Return the data of a page, with the columns that its scripts begin with."""
     data = json.loads(re.search(r'id="data">(.*?)</script>', html, re.DOTALL)[1])
     data["columns"] |= data["value_columns"][0]["counts"] | data["choices"][0]["columns"]
     return data

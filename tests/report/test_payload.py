@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from hexveil.report.figure_style import colours_of, palette
 from hexveil.report.geography import background as module
+from hexveil.report.geography.context import Layer, Shape
 from hexveil.report.payload import colour_ends, slot_text, ticks
 from hexveil.report.templates import format_rounded_up
 
@@ -54,8 +55,7 @@ def test_the_colour_scale_holds_every_value(values):
 
 
 def context_of(city, lines) -> list:
-    geometry = {"type": "MultiLineString", "coordinates": lines}
-    context = {"features": [{"properties": {}, "geometry": geometry}]}
+    context = Layer([Shape("", is_line=True, lines=lines)])
     hexagons = list(dict.fromkeys(city.table["hexagon"].to_pylist()))
     return module.draw_map(hexagons, context, geography=False)["context"]
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from hexveil.base import hexagons
 from hexveil.model.cells import slot_seconds
+from hexveil.report.geography.context import Layer
 from hexveil.report.manifest_view import (
     ManifestView,
     noun,
@@ -149,7 +150,7 @@ def render_derived(
     table: pa.Table,
     statement: Mapping[str, Any],
     *,
-    context: Json | None = None,
+    context: Layer | None = None,
     files: Sequence[str] = (),
 ) -> str:
     """Return the page as the text of one HTML file.
@@ -160,7 +161,7 @@ def render_derived(
         Of a roll-up or a comparison.
     statement : mapping
         Its statement.
-    context : dict, optional
+    context : Layer, optional
         Public lines and names for the map, as `read_context` returns them.
     files : sequence of str
         Names of files beside the page, which it offers.
@@ -187,7 +188,7 @@ def render_derived(
     values = texts | {
         "view": view,
         "words": "derived",
-        "context": context or {},
+        "context": context,
         "estimator": "raw",
         "one_number": [],
         "hexagons": len(data["names"]),

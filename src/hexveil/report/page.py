@@ -21,6 +21,7 @@ from hexveil.report import page_text
 from hexveil.report.accuracy_text import describe_one_number, translate_statements
 from hexveil.report.figure_style import colour_rules, palette
 from hexveil.report.geography.background import draw_map
+from hexveil.report.geography.context import Layer
 from hexveil.report.manifest_view import format_heading
 from hexveil.report.origin import describe_origin
 from hexveil.report.payload import (
@@ -51,7 +52,7 @@ def render(
     manifest: Mapping[str, Any],
     *,
     columns: ColumnTables | None = None,
-    context: Json | None = None,
+    context: Layer | None = None,
     geography: bool = True,
     description: Mapping[str, Any] | None = None,
     files: Sequence[str] = (),
@@ -67,8 +68,8 @@ def render(
         The manifest of the same release, which may have a title and a subtitle for the page.
     columns : mapping of str to (pyarrow.Table, mapping), optional
         Released table and manifest of each of several value columns.
-    context : dict, optional
-        Public GeoJSON to draw in thin lines beneath the map, as `read_context` returns it.
+    context : Layer, optional
+        Public lines to draw beneath the map, as `read_context` returns them.
     geography : bool
         Whether to draw coast, rivers and borders, and to name places, from the package's own data.
     description : mapping, optional
@@ -101,7 +102,7 @@ def render(
             labels["absent_cell"] = labels["closed_cell"]
         values = page_text.template_values(table, manifest, page_columns) | {
             "words": words,
-            "context": context or {},
+            "context": context,
             "origin": describe_origin(table, manifest),
             "estimator": estimator,
             "one_number": [
@@ -139,7 +140,7 @@ def page_data(
     table: pa.Table,
     page_columns: Sequence[ShownColumn],
     timeslots: Timeslots,
-    context: Json | None,
+    context: Layer | None,
     *,
     geography: bool = True,
 ) -> Json:

@@ -34,7 +34,7 @@ from hexveil.report.geography.atlas import (
     outlines_in,
     world_places,
 )
-from hexveil.report.geography.context import lines_of, named_positions
+from hexveil.report.geography.context import Layer
 
 MAX_GEOGRAPHY_BYTES = 90_000
 """Of the lines of the package in a page; they are thinned until they fit."""
@@ -172,7 +172,7 @@ def _move_east_of(ring: Ring, west: float) -> Ring:
 
 
 def draw_map(
-    names: Sequence[str], context: dict[str, Any] | None, *, geography: bool
+    names: Sequence[str], context: Layer | None, *, geography: bool
 ) -> dict[str, Any] | None:
     """Return the outlines, lines, labels and words of a map, as plain JSON values.
 
@@ -182,7 +182,7 @@ def draw_map(
     ----------
     names : sequence of str
         H3 indexes of the hexagons.
-    context : dict or None
+    context : Layer or None
         As `read_context` returns it.
     geography : bool
         Whether to use the lines and names of the package.
@@ -204,7 +204,7 @@ def draw_map(
         "layers": _layers(projection, box, width) if geography and width >= LEAST_WIDTH else {},
         "labels": _placed(labels, projection),
         "streets": _placed(_labels(streets.within(box), 0.0, MAX_STREETS), projection),
-        "context": _context(projection, rings, context) if context else [],
+        "context": [] if context is None else _context(projection, rings, context),
         "words": describe_places(names, places),
         "attribution": ATTRIBUTION if geography else "",
     }
@@ -285,15 +285,16 @@ def _fitted(
     return {kind: [] for kind in lines}
 
 
-def _context_places(
-    context: dict[str, Any] | None, projection: Projection
-) -> tuple[Places, Places]:
+def _context_places(context: Layer | None, projection: Projection) -> tuple[Places, Places]:
     """Return the named points and areas of the context, and its named lines."""
-    result = named_positions(context) if context else []
     groups: list[Places] = []
     for wanted in (False, True):
         # A street in many pieces is named once.
-        group = {name: place for name, place, is_line in result if is_line is wanted}
+        group = {
+            shape.name: shape.middle
+            for shape in (context.shapes if context is not None else ())
+            if shape.name and shape.is_line is wanted
+        }
         turned = align_with([[place] for place in group.values()], projection.lon)
         groups.append(
             Places(
@@ -338,9 +339,7 @@ def _placed(places: Places, projection: Projection) -> list[list[Any]]:
     return [[int(x), int(y), name] for (x, y), name in zip(steps, places.names, strict=True)]
 
 
-def _context(
-    projection: Projection, rings: Sequence[Ints], context: dict[str, Any]
-) -> list[list[int]]:
+def _context(projection: Projection, rings: Sequence[Ints], context: Layer) -> list[list[int]]:
     """Return the public lines near the map, thinned until the page can carry them."""
     # Lines far from the map are left out: a country of streets would not fit into the page.
     corners = np.concatenate(rings)
@@ -348,7 +347,9 @@ def _context(
     margin = np.maximum(high - low, np.max(high - low) / 4)
     lines = [
         projection.steps(*np.array(line, dtype=np.float64).T)
-        for line in align_with(lines_of(context), projection.lon)
+        for line in align_with(
+            (line for shape in context.shapes for line in shape.lines), projection.lon
+        )
     ]
     stretches = [
         stretch for line in lines for stretch in _inside(line, low - margin, high + margin)

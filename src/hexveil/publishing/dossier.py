@@ -33,9 +33,8 @@ from hexveil.report.origin import describe_manifest
 from hexveil.report.promise_wording import (
     PURE,
     delta_in_words,
-    exact_counts,
     factor_words,
-    in_common,
+    limits_of_promise,
     probability_factor,
 )
 from hexveil.report.templates import with_unit
@@ -141,7 +140,7 @@ def _common(manifest: Json, checksum: str) -> Json:
         # A month, or a quarter of a year of weeks: the span that the public notice names.
         "longest": repeated[2] if loss else {},
         "nothing_read": not loss,
-        "in_common": in_common(),
+        **limits_of_promise(),
     }
 
 
@@ -149,7 +148,6 @@ def _public_presence(manifest: Json) -> Json:
     """Return the values of every release under public presence."""
     unit = manifest["dataset"]["value_unit"]
     return {
-        "exact_counts": exact_counts(),
         "bounds": manifest["bounds"] | {"upper": with_unit(manifest["bounds"]["upper"], unit)},
         "accuracy": accuracy_text.describe_accuracy(
             manifest["accuracy"], unit, lambda n, one: with_unit(f"{n:.3g}", one)

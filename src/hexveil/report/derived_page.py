@@ -278,27 +278,27 @@ def _slot_end(start: str, seconds: int) -> str:
 def template_values(table: pa.Table, statement: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of the sentences about a table and its statement."""
     kind, dataset, statistic = statement["kind"], statement["dataset"], statement["statistic"]
-    roles = (
-        {"First": "before", "Second": "after"} if kind == "comparison" else {"Release": "source"}
-    )
-    releases = [statement[name] for name in roles.values()]
+    is_change = kind == "comparison"
+    roles = {"First": "before", "Second": "after"} if is_change else {"Release": "source"}
+    releases = {role: statement[name] for role, name in roles.items()}
     periods = [
-        f"{role}: {release['period']}" if len(roles) > 1 else release["period"]
-        for role, release in zip(roles, releases, strict=True)
+        f"{role}: {release['period']}" if is_change else release["period"]
+        for role, release in releases.items()
     ]
-    publishers = dict.fromkeys(name for release in releases if (name := release["publisher"]))
-    names = _release_names(releases)
+    publishers = dict.fromkeys(one["publisher"] for one in releases.values() if one["publisher"])
+    names = _release_names([*releases.values()])
+    heading = render_sentence(
+        TEXTS,
+        "heading",
+        kind=kind,
+        statistic=noun(statistic),
+        value=spoken_value(dataset),
+        of_units=statistic == "users",
+        days=len(statement.get("releases", ())),
+        by=statement.get("by", ""),
+    )
     values = {
-        "heading": render_sentence(
-            TEXTS,
-            "heading",
-            kind=kind,
-            statistic=noun(statistic),
-            value=spoken_value(dataset),
-            of_units=statistic == "users",
-            days=len(statement.get("releases", ())),
-            by=statement.get("by", ""),
-        ),
+        "heading": heading,
         "releases": " \u2192 ".join(names),
         "first": names[0],
         "second": names[-1],
@@ -309,7 +309,7 @@ def template_values(table: pa.Table, statement: Mapping[str, Any]) -> dict[str, 
         "not_covered": statement.get("not_covered", ""),
         "sources": [
             render_sentence(TEXTS, "source", role=role, identity=release)
-            for role, release in zip(roles, releases, strict=True)
+            for role, release in releases.items()
         ],
         # Periods and publishers, under the title.
         "origin": {
@@ -317,11 +317,10 @@ def template_values(table: pa.Table, statement: Mapping[str, Any]) -> dict[str, 
             "brief_period": "",
             "publisher": "; ".join(publishers),
         },
-        "verdicts": "",
-        "discoveries": "",
-        "pairing": "",
     }
-    return values | (_comparison_values(statement) if kind == "comparison" else {})
+    for name in ("verdicts", "discoveries", "pairing"):
+        values[name] = render_sentence(TEXTS, name, statement=statement) if is_change else ""
+    return values
 
 
 def _release_names(releases: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -332,21 +331,3 @@ def _release_names(releases: Sequence[Mapping[str, Any]]) -> list[str]:
     if len({*names}) < len(names) or any(name.endswith(", ") for name in names):
         return [f"{entry['dataset']}, request {entry['request'][:8]}" for entry in releases]
     return names
-
-
-def _comparison_values(statement: Mapping[str, Any]) -> dict[str, str]:
-    counts, cells = statement["verdicts"], statement["cells"]
-    changes = {
-        "higher": counts["higher"],
-        "lower": counts["lower"],
-        "unclear": counts["cannot be told"],
-    }
-    rate = f"{100 * statement['false_discovery_rate']:.3g} percent"
-    facts = {"procedure": statement["procedure"], "rate": rate}
-    pairs = {name: cells[name] for name in ("only_before", "only_after")}
-    pairs |= {"days": statement["days_between"], "of_maps": "model" in statement}
-    return {
-        "verdicts": render_sentence(TEXTS, "verdict_counts", **changes),
-        "discoveries": render_sentence(TEXTS, "discoveries", **facts),
-        "pairing": render_sentence(TEXTS, "pairing", **pairs),
-    }

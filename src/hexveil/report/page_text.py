@@ -17,7 +17,7 @@ from hexveil.report import accuracy_text
 from hexveil.report.accuracy_text import CAUTION_DEVIATIONS, GOOD_DEVIATIONS
 from hexveil.report.manifest_view import ManifestView, describe_repeats, noun, numbers_of
 from hexveil.report.payload import QUALITIES
-from hexveil.report.promise_wording import delta_in_words, exact_counts, in_common, presence
+from hexveil.report.promise_wording import delta_in_words, limits_of_promise
 from hexveil.report.shown_column import ShownColumn
 from hexveil.report.templates import with_unit
 
@@ -52,9 +52,7 @@ def template_values(
         "grid": leading.manifest["grid"],
         "software": stated.get("software") or {},
         "statistics": list(map(noun, view.statistics)),
-        "presence": presence(),
-        "exact_counts": exact_counts(),
-        "in_common": in_common(),
+        **limits_of_promise(),
         "meaning_of_delta": delta_in_words(leading.manifest),
         "is_private": leading.is_private,
         "has_weights": "weight" in leading.table.column_names,

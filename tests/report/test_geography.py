@@ -127,9 +127,9 @@ def test_what_is_cut_lies_in_the_box(west, south, width, height, kind):
 
 
 def test_the_data_are_small_and_name_their_sources():
-    """Every installation carries less than 3 MB of them, and says whose they are."""
+    """Every installation carries less than 1.4 MB of them, and says whose they are."""
     folder = Path(geography.__file__).parents[1] / "assets" / "geography"
-    assert sum(file.stat().st_size for file in folder.iterdir()) < 3_000_000
+    assert sum(file.stat().st_size for file in folder.iterdir()) < 1_400_000
     said = (folder / "ATTRIBUTION.txt").read_text("utf-8")
     assert "public domain" in said
     assert "Creative Commons Attribution 4.0" in said

@@ -23,7 +23,6 @@ from hexveil.report.geography.context import Layer
 from hexveil.report.manifest_view import (
     ManifestView,
     noun,
-    numbers_of,
     spoken_value,
     unit_of_statistic,
 )
@@ -33,7 +32,6 @@ from hexveil.report.payload import (
     code_texts,
     column_texts,
     extra_column,
-    round_numbers,
     slot_text,
 )
 from hexveil.report.shown_column import ShownColumn
@@ -107,17 +105,9 @@ class DerivedColumn(ShownColumn):
 
     compares = False
 
-    def counts(self) -> Json:
-        """Return the further columns with their digits."""
-        columns = {}
-        for extra in self._extras():
-            numbers = numbers_of(self.table, extra["key"])
-            columns[extra["key"]] = (
-                [float(f"{number:.2g}") for number in numbers]
-                if extra["decimals"] is None
-                else round_numbers(numbers, extra["decimals"], np.rint)
-            )
-        return columns
+    def counted(self) -> list[tuple[str, int | None, np.ufunc]]:
+        """Return the further columns and their digits."""
+        return [(extra["key"], extra["decimals"], np.rint) for extra in self._extras()]
 
     def count_words(self) -> Json:
         """Return the further columns of the table, and the lines that the card has of them."""

@@ -119,8 +119,6 @@ def moment_values(table: pa.Table, view: ManifestView) -> dict[str, Any]:
         "quarter_of_range": with_unit(f"{view.range / 4:g}", view.unit_text),
         "lower_bound_text": f"{view.lower:g}",
         "upper_bound_text": with_unit(f"{view.upper:g}", view.value_unit),
-        "noise_scale": _quantiles(table, view, "scale"),
-        "worst_case_bias": _quantiles(table, view, "bias"),
         "has_posterior": view.has_posterior(table),
         "between_cells": "" if between is None else short(between),
         "graded_by": accuracy.get("graded_by", "bounds"),
@@ -128,13 +126,3 @@ def moment_values(table: pa.Table, view: ManifestView) -> dict[str, Any]:
         "caution_within": short(CAUTION_DEVIATIONS * (between or 0.0)),
         "assumption": accuracy.get("assumption", ""),
     }
-
-
-def _quantiles(table: pa.Table, view: ManifestView, key: str) -> dict[str, str]:
-    """Return least, middle and largest number of a column; a root has no noise of its own."""
-    if view.statistic == "sd":
-        return {}
-    numbers = numbers_of(table, f"{view.statistic}_{key}")
-    # Rounded up, because they are limits: a smaller scale would understate the noise.
-    low, middle, high = (view.amount_up(float(np.quantile(numbers, q))) for q in (0, 0.5, 1))
-    return {"low": low, "median": middle, "high": high}

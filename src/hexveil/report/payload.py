@@ -188,12 +188,19 @@ def extra_column(
 
 
 def round_numbers(
-    numbers: NDArray[np.float64], decimals: int, rule: np.ufunc
+    numbers: NDArray[np.float64], decimals: int | None, rule: np.ufunc
 ) -> list[float | None]:
-    """Return numbers rounded by a rule to so many digits; None where they are not finite."""
+    """Return numbers rounded by a rule to so many digits; None where they are not finite.
+
+    Without a number of digits they have two significant ones.
+    """
+    if decimals is None:
+        return [float(f"{number:.2g}") if math.isfinite(number) else None for number in numbers]
     # A hair's tolerance, or 0.3 * 10 = 3.0000000000000004 would be shown as 0.4.
     steps = numbers * 10.0**decimals
     rounded = np.where(np.abs(steps - np.rint(steps)) < 1e-6, np.rint(steps), rule(steps))
+    if not decimals:
+        return [int(number) if math.isfinite(number) else None for number in rounded]
     return [
         round(float(w) / 10.0**decimals, decimals) + 0.0 if math.isfinite(w) else None
         for w in rounded

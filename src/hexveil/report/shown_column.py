@@ -20,7 +20,12 @@ import pyarrow as pa
 from hexveil.base.arrays import Floats, Ints
 from hexveil.model.statistic_terms import Histogram, term_of
 from hexveil.report.cell_differences import ComparableNumbers
-from hexveil.report.manifest_view import ManifestView, column_prefixes, count_heading
+from hexveil.report.manifest_view import (
+    ManifestView,
+    column_prefixes,
+    count_heading,
+    numbers_of,
+)
 from hexveil.report.payload import (
     ABSENT,
     GRADES,
@@ -140,31 +145,27 @@ class ShownColumn:
 
     def counts(self) -> Json:
         """Return the exact counts of each cell, or its noisy weights; None where it has none."""
+        columns = {}
+        for key, decimals, rule in self.counted():
+            numbers = np.append(numbers_of(self.table, key), np.nan)[self.rows]
+            columns[key] = round_numbers(numbers, decimals, rule)
+        return columns
+
+    def counted(self) -> list[tuple[str, int | None, np.ufunc]]:
+        """Return the columns of counts or weights, their digits and how they are rounded."""
         names = self.table.column_names
         if "records" in names:
-            counts = {name: self.table[name].to_pylist() for name in ("users", "records")}
-        else:
-            counts = {
-                name: round_numbers(np.asarray(self.table[name].to_numpy(), float), 0, rule)
-                for name, rule in _WEIGHTS.items()
-                if name in names
-            }
-        return {
-            name: [[*column, None][row] for row in self.rows] if (self.rows < 0).any() else column
-            for name, column in counts.items()
-        }
+            return [("users", 0, np.rint), ("records", 0, np.rint)]
+        return [(name, 0, rule) for name, rule in _WEIGHTS.items() if name in names]
 
     def count_words(self) -> Json:
         """Return the columns of these counts, and the line of the card that names them."""
-        names = self.table.column_names
-        if "records" in names:
-            unit = self.views[0].unit
-            users = extra_column("users", count_heading("users", unit))
-            records = extra_column("records", count_heading("records", unit), spare=True)
-            return {"extras": [users, records], "lines": ["counts"]}
-        has_weight = "weight" in names
-        extras = [extra_column(key, count_heading(key, "")) for key in _WEIGHTS if has_weight]
-        return {"extras": extras, "lines": ["weight_line"] * has_weight}
+        unit, names = self.views[0].unit, [key for key, *_ in self.counted()]
+        extras = [
+            extra_column(key, count_heading(key, unit), spare=key == "records") for key in names
+        ]
+        line = "counts" if "records" in names else "weight_line"
+        return {"extras": extras, "lines": [line] if names else []}
 
     def bins(self, offset: int) -> Json | None:
         """Return which choices are bins, after so many of other columns, and their ends."""

@@ -9,7 +9,7 @@ import hexveil as hv
 from hexveil.mechanisms.presence.presence_decoding import ReleasedMap, noisy_columns
 from hexveil.publishing.kinds.presence_table import released_table
 from hexveil.publishing.manifest import grid_section, selection_section
-from hexveil.report import render, shown_column
+from hexveil.report import payload, render
 from hexveil.report.promise_wording import guarantee_sentences
 from report.test_page import data_of
 
@@ -187,7 +187,7 @@ def test_every_statistic_can_be_chosen(show):
 
 def test_a_large_page_leaves_the_histogram_to_the_tables(monkeypatch):
     """Bins would make it too large for a browser; it says where they are."""
-    monkeypatch.setattr(shown_column, "MAX_NUMBERS", 50)
+    monkeypatch.setattr(payload, "MAX_NUMBERS", 50)
     html, _, data = page_of(hv.Labels("road", values=["A4", "A8", "B10"]), 1, SHAPES)
     assert (len(data["choices"]), data["value_columns"][0]["bins"]) == (3, None)
     assert "cells.csv has the histogram" in html

@@ -28,13 +28,13 @@ from hexveil.report.manifest_view import (
 )
 from hexveil.report.page import fill_page, page_data
 from hexveil.report.payload import (
+    ShownColumn,
     Timeslots,
     code_texts,
     column_texts,
     extra_column,
     slot_text,
 )
-from hexveil.report.shown_column import ShownColumn
 from hexveil.report.templates import render_sentence, with_unit
 
 Json = dict[str, Any]

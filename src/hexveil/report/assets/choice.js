@@ -10,7 +10,7 @@ function chooseStatistic(index) {
   if (byId("statistic")) byId("statistic").value = String(index % statistics);
   for (const place of document.querySelectorAll(".chosen-statistic")) place.textContent = chosen.heading;
   for (const place of document.querySelectorAll(".graded-cells")) place.textContent = count(chosen.grades[Number(place.dataset.grade)]);
-  byId("cells").tHead.querySelector('[data-column="value"] button').textContent = `${data.value.name} ${data.value.unit}`.trim();
+  byId("cells").tHead.querySelector('[data-column="value"] button').textContent = valueHeading();
   drawMarks(chosen);
   for (const place of document.querySelectorAll(".chosen-unit")) place.textContent = data.value.unit ? `, ${data.value.unit}` : "";
   change({ statistic: index });

@@ -37,6 +37,7 @@ const published = (value) => (data.value.signed ? signed(value) : number(value))
 const label = (name, values = {}) => data.text[name].replace(/\{(\w+)\}/g, (_, key) => values[key]);
 const count = (value) => value.toLocaleString(locale);
 const withUnit = (text) => (data.value.unit ? text + "\u00a0" + data.value.unit : text);
+const valueHeading = () => (data.value.unit ? `${data.value.name} (${data.value.unit})` : data.value.name);
 const slotOf = (row) => (data.slot ? data.slot[row] : 0);
 const nameOf = (row) => (data.hexagon ? data.names[data.hexagon[row]] : "");
 const wordsOf = (place) => data.map.words[place] ?? data.names[place];

@@ -199,24 +199,6 @@ def test_every_cell_can_be_reached(show, city_page, city):
     assert name in page.locator("#tip").inner_text()
 
 
-def test_each_grade_looks_different(show, make):
-    """The same value drawn in each of the four grades gives four different drawings."""
-    base = make.table([h3.latlng_to_cell(52.2, 21.0, 9)], [], [])
-    index = base.column_names.index("mean_quality")
-    seen = {}
-    words = {"good": "", "caution": "Caution", "cut off": "both ends are", "noise": "Noise"}
-    for flag in words:
-        table = base.set_column(index, "mean_quality", [[flag]])
-        page = show(render(table, make.manifest(table)), PHONE)
-        seen[flag] = page.locator("#map-frame").screenshot()
-        page.mouse.move(*middle_of_map(page))
-        said = page.locator("#tip").inner_text()
-        assert [name for name, word in words.items() if word and word in said] == [
-            name for name in (flag,) if name != "good"
-        ]
-    assert len(set(seen.values())) == 4
-
-
 @WIDTHS
 def test_labels_have_a_table_that_fits(show, wards, width):
     """With labels the page has no map; markup in a label stays text; the table sorts."""
@@ -309,27 +291,6 @@ def test_a_second_hexagon_is_compared_as_python_compares_it(show, city_page, cit
     assert "&second=" not in page.url
     fits(page)
     quiet(page)
-
-
-def test_a_cell_that_is_cut_off_is_said_in_words(show, city):
-    """The card and the table say "at least", and no number with half of an unknown interval."""
-    quality, high = city.table["mean_quality"].to_pylist(), city.table["mean_high"].to_pylist()
-    row = city.table["slot"].to_pylist().index("2024-02-19T07:00")
-    quality[row], high[row] = "cut off", 65.0
-    table = city.table
-    for name, values in (("mean_quality", quality), ("mean_high", high)):
-        table = table.set_column(table.column_names.index(name), name, [values])
-    low = table["mean_low"][row].as_py()
-    cell = table["hexagon"][row].as_py()
-    page = show(render(table, city.manifest), DESK, at=f"{SEVEN}&cell={cell}")
-    card = page.locator("#readout").inner_text()
-    words = f"at least {np.floor(low * 10) / 10:.1f}"
-    assert f"{words}\u00a0km/h" in card
-    assert "the upper end is unknown" in card
-    assert "\u00b1" not in card
-    page.locator("#find").fill(cell)
-    assert words in texts(page, "bound")
-    assert "unknown" in texts(page, "high")
 
 
 @pytest.mark.parametrize(("kind", "scheme"), [("city", "light"), ("wards", "dark")])

@@ -174,17 +174,3 @@ def test_the_page_holds_its_description_for_search_engines(city):
     assert json.loads(text) == described
     assert "<img" not in html
     assert "ld+json" not in render(city.table, city.manifest)
-
-
-def test_the_page_opens_on_the_slot_with_most_good_cells(page, city):
-    """The slider starts there, and the slot is named before any script runs."""
-    slots = city.table["slot"].to_pylist()
-    good = [
-        slot
-        for slot, grade in zip(slots, city.table["mean_quality"].to_pylist(), strict=True)
-        if grade == "good"
-    ]
-    best = max(sorted(set(slots)), key=good.count)
-    data = data_of(page)
-    assert data["slot_starts"][data["start"]] == best
-    assert f'value="{data["start"]}"' in page

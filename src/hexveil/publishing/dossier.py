@@ -29,7 +29,7 @@ from hexveil.publishing.part_kinds import kind_of
 from hexveil.publishing.verification.verify import read_folder
 from hexveil.report import accuracy_text
 from hexveil.report.manifest_view import format_heading, noun, spoken_value, unit_of_statistic
-from hexveil.report.origin import describe_manifest
+from hexveil.report.origin import describe_origin
 from hexveil.report.promise_wording import (
     PURE,
     delta_in_words,
@@ -84,7 +84,7 @@ def describe(stated: Json, table: pa.Table, checksum: str) -> DocumentSection:
     checksum : str
         SHA-256 of the manifest's file.
     """
-    common = _common(stated, checksum)
+    common = _common(stated, table, checksum)
     if is_private(stated):
         specific = {"open_cells": sum(table["is_open"].to_pylist())}
     else:
@@ -117,7 +117,7 @@ def _checksum(folder: Path) -> str:
 # ---- values of the templates ----
 
 
-def _common(manifest: Json, checksum: str) -> Json:
+def _common(manifest: Json, table: pa.Table, checksum: str) -> Json:
     """Return the values of every release: its promise, also over time, and its data set."""
     guarantee, dataset = manifest["guarantee"], manifest["dataset"]
     statistics = manifest["plan"]["statistics"]
@@ -130,7 +130,7 @@ def _common(manifest: Json, checksum: str) -> Json:
         "manifest": manifest,
         "checksum": checksum,
         "unit": unit,
-        "origin": describe_manifest(manifest),
+        "origin": describe_origin(table, manifest),
         "published": f"{heading} ({value_unit})" if value_unit else heading,
         "promise": guarantee["promise"],
         "epsilon": decimal_text(loss),

@@ -152,11 +152,25 @@ def describe_accuracy(
     amount : callable
         Formats a number with a unit.
     """
-    return [
-        _describe(statement, value_unit, amount)
-        for statement in statements
-        if not statement["statistic"].startswith("histogram_")
-    ]
+    texts = []
+    for statement in statements:
+        name = statement["statistic"]
+        if name.startswith("histogram_"):
+            continue
+        unit = unit_of_statistic(name, value_unit)
+        errors = {
+            key: "" if number is None else amount(number, unit)
+            for key, number in (
+                ("typical_error", statement["typical_error"]),
+                ("between_cells", statement["between_cells"] or None),
+            )
+        }
+        grades = {key: f"{count:,}" for key, count in statement["grades"].items()}
+        stated = {key: statement[key] for key in ("basis", "graded_by", "assumption")}
+        alike = statement["between_cells"] == 0
+        facts: dict[str, Any] = stated | errors | {"grades": grades, "alike": alike}
+        texts.append(render_sentence(_TEMPLATE, "accuracy", statistic=noun(name), **facts))
+    return texts
 
 
 def describe_one_number(manifest: Mapping[str, Any]) -> list[str]:
@@ -189,27 +203,6 @@ def describe_one_number(manifest: Mapping[str, Any]) -> list[str]:
     if bins := len(of_map) - len(texts):
         texts.append(render_sentence(_TEMPLATE, "one_histogram", bins=bins))
     return texts
-
-
-def _describe(statement: Statement, value_unit: str, amount: FormatAmount) -> str:
-    name = statement["statistic"]
-    unit = unit_of_statistic(name, value_unit)
-
-    def formatted(number: float | None) -> str:
-        return "" if number is None else amount(number, unit)
-
-    return render_sentence(
-        _TEMPLATE,
-        "accuracy",
-        statistic=noun(name),
-        basis=statement["basis"],
-        typical_error=formatted(statement["typical_error"]),
-        between_cells=formatted(statement["between_cells"] or None),
-        alike=statement["between_cells"] == 0,
-        graded_by=statement["graded_by"],
-        grades={key: f"{count:,}" for key, count in statement["grades"].items()},
-        assumption=statement["assumption"],
-    )
 
 
 def translate_statements(manifest: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -165,15 +165,10 @@ def schema_org_dataset(description: ReleaseDescription) -> Node:
 
 def _organisation(description: ReleaseDescription) -> Node | None:
     """Return the publisher; None where none is stated."""
-    stated, email = description.stated, description.email
+    stated = description.stated
     if "publisher" not in stated:
         return None
-    page = "" if email else stated.get("contact")
-    facts = {
-        "url": stated.get("publisher_url"),
-        "email": email,
-        "contactPoint": {"@type": "ContactPoint", "url": page} if page else None,
-    }
+    facts = {"url": stated.get("publisher_url"), "email": description.email}
     return {"@type": "Organization", "name": stated["publisher"], **stated_facts(facts)}
 
 

@@ -162,28 +162,6 @@ def test_a_process_of_its_own_exits_with_its_code(here, moment, number):
     assert (here / "map").exists() == finished
 
 
-@pytest.mark.slow
-def test_a_scratch_folder_goes_when_the_command_is_stopped(here, tmp_path, monkeypatch):
-    """A stop by a scheduler in the midst of a query leaves no private file."""
-    place = tmp_path / "scratch"
-    monkeypatch.setenv("HEXVEIL_SCRATCH", str(place))
-    setting = (
-        "from hexveil.records.duckdb.session import Session\n"
-        "def arrow(self, query):\n"
-        "    import threading\n"
-        f"    (open({str(tmp_path / 'seen')!r}, 'w')\n"
-        f"        .write(str(len(os.listdir({str(place)!r})))))\n"
-        "    threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()\n"
-        "    self.run('SELECT sum(sin(a.range * b.range)) '\n"
-        "             'FROM range(10000000) a, range(100000) b')\n"
-        "Session.arrow = arrow"
-    )
-    done = child(setting, "plan", "run.toml")
-    assert (done.returncode, done.stderr) == (130, "hexveil: interrupted.\n")
-    assert (tmp_path / "seen").read_text() == "2"
-    assert [path.name for path in place.iterdir()] == ["README.txt"]
-
-
 UNWINDING = """\
 import time
 from hexveil.cli import endings

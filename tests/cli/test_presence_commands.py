@@ -303,6 +303,34 @@ def test_an_id_leaves_no_trace(here, call):
     assert len(texts) > 10
 
 
+@pytest.mark.slow
+def test_broken_twins_are_found(tmp_path, call, monkeypatch):
+    """The comparison sees a plan whose fleet is counted, and a folder without its missing cells."""
+    from hexveil.cli import planned_release  # noqa: PLC0415  replaced below
+
+    monkeypatch.setattr(pipeline, "VettedNoise", DeafNoise)
+    monkeypatch.setenv("COLUMNS", "100")
+    true_release = planned_release.publish_numbers
+
+    def without_empty_cells(dataset, plan, **options):
+        made = true_release(dataset, plan, **options)
+        used = np.isin(np.arange(made.table.num_rows), dataset.pairs.cell)
+        return hv.Release(made.table.filter(used), made.manifest, made.epsilon, made.replayed)
+
+    def with_counted_fleet(dataset, plan, **options):
+        counted = hv.plan(plan.facts, epsilon=2, fleet=max(dataset.pairs.begin.size, 300) + 1)
+        return true_release(dataset, counted, **options)
+
+    for number, twin in enumerate((without_empty_cells, with_counted_fleet)):
+        monkeypatch.setattr(planned_release, "publish_numbers", twin)
+        one_road = records().replace("A8", "A4").replace("B10", "A4")
+        sets = (one_road, one_road + f"{CANARY},A8,50\n")
+        base, other = (
+            left_behind(tmp_path / f"{'ab'[k]}{number}", call, text) for k, text in enumerate(sets)
+        )
+        assert base[1:] != other[1:]
+
+
 def test_counts_of_records_are_for_a_terminal_and_marked(call, okay, monkeypatch, here):
     """On a terminal every line with a count of records is marked; quiet_records withholds it."""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)

@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 
 
 class CommandGroup(click.Group):
-    """A group of commands, which are built on request; without a command it shows its help."""
+    """A group of commands, which are built on request; without a command it shows its help.
+
+    A command `roll-up` is declared by `RollUpOptions`, one of the ledger by `LedgerShowOptions`.
+    """
 
     def __init__(self, name: str, help: str, example: str, panels: Panels, **settings: Any) -> None:  # noqa: A002, ANN401  the parser's
         super().__init__(
@@ -56,29 +59,41 @@ class CommandGroup(click.Group):
 
     def list_commands(self, _: click.Context) -> list[str]:
         """Return the names of the commands, in their order."""
-        return [name for commands in self.panels.values() for name in commands]
+        return [name for names in self.panels.values() for name in names]
 
-    def get_command(self, _: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command, or None if there is none of this name."""
-        for commands in self.panels.values():
-            if cmd_name in commands and cmd_name not in self.commands:
-                self.commands[cmd_name] = _built(cmd_name, commands[cmd_name])
+        if cmd_name in self.list_commands(ctx) and cmd_name not in self.commands:
+            declared = self._declaration(cmd_name)
+            if declared is None:
+                from importlib.metadata import entry_points  # noqa: PLC0415  takes a moment
+
+                (point,) = entry_points(group="hexveil.commands", name=cmd_name)
+                # By entry point: this package imports nothing of research.
+                declared = cast("type[Declaration]", import_module(point.module).DECLARED)
+            self.commands[cmd_name] = command_of(cmd_name, declared)
         return self.commands.get(cmd_name)
 
-    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
+    def _declaration(self, name: str) -> type[Declaration] | None:
+        """Return the declaration of a command; None if another package has it."""
+        words = f"{name} options" if self.name == "hexveil" else f"{self.name} {name} options"
+        return getattr(declarations, words.replace("-", " ").title().replace(" ", ""), None)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write name and purpose of each command, by purpose."""
+        purposes = OF_OTHERS | {name: command.help for name, command in self.commands.items()}
+        for name in self.list_commands(ctx):
+            if declared := self._declaration(name):
+                purposes[name] = declared.__doc__
         panels = {
-            panel: [(name, _purpose_of(command)) for name, command in commands.items()]
-            for panel, commands in self.panels.items()
+            panel: [(name, str(purposes[name]).split("\n")[0]) for name in names]
+            for panel, names in self.panels.items()
         }
         write_sections(formatter, panels)
 
 
-AnyCommand: TypeAlias = type[Declaration] | str | CommandGroup
-"""A declaration, a group, or the purpose of another package's command: an entry point names its
-declaration."""
-Panels: TypeAlias = "Mapping[str, Mapping[str, AnyCommand]]"
-"""Commands by purpose and name."""
+Panels: TypeAlias = "Mapping[str, Sequence[str]]"
+"""Names of commands by purpose."""
 
 
 def _show_help(context: click.Context) -> None:
@@ -86,68 +101,22 @@ def _show_help(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-def _purpose_of(command: AnyCommand) -> str:
-    """Return the purpose of a command: the first line of its documentation."""
-    if isinstance(command, str):
-        return command
-    text = command.help if isinstance(command, CommandGroup) else command.__doc__
-    return (text or "").split("\n")[0]
-
-
-def _built(name: str, command: AnyCommand) -> click.Command:
-    """Build a command."""
-    if isinstance(command, CommandGroup):
-        return command
-    if isinstance(command, str):
-        from importlib.metadata import entry_points  # noqa: PLC0415  loading takes a moment
-
-        (point,) = entry_points(group="hexveil.commands", name=name)
-        # By entry point: this package imports nothing of research.
-        command = cast("type[Declaration]", import_module(point.module).DECLARED)
-    return command_of(name, command)
-
-
+PANELS = {
+    "Publish": ("demo", "map", "inspect", "plan", "release", "publish", "studio"),
+    "Check releases": ("verify", "dossier", "compare", "roll-up"),
+    "Study": ("evaluate", "reproduce", "simulate"),
+    "Ledger": ("ledger",),
+    "Help": ("help",),
+}
+"""Every command, by purpose."""
+OF_OTHERS: dict[str, str | None] = {"reproduce": "Reproduce the papers' figures and claims."}
+"""Purposes of commands of other packages, whose entry points name their declarations."""
 LEDGER = CommandGroup(
     "ledger",
     "Manage the privacy ledger: create, show, verify.",
     "hexveil ledger show buses.toml",
-    {
-        "Commands": {
-            "init": declarations.LedgerInitOptions,
-            "show": declarations.LedgerShowOptions,
-            "history": declarations.LedgerHistoryOptions,
-            "set-budget": declarations.LedgerSetBudgetOptions,
-            "verify": declarations.LedgerVerifyOptions,
-            "resolve": declarations.LedgerResolveOptions,
-            "keygen": declarations.LedgerKeygenOptions,
-        }
-    },
+    {"Commands": ("init", "show", "history", "set-budget", "verify", "resolve", "keygen")},
 )
-PANELS: dict[str, dict[str, AnyCommand]] = {
-    "Publish": {
-        "demo": declarations.DemoOptions,
-        "map": declarations.MapOptions,
-        "inspect": declarations.InspectOptions,
-        "plan": declarations.PlanOptions,
-        "release": declarations.ReleaseOptions,
-        "publish": declarations.PublishOptions,
-        "studio": declarations.StudioOptions,
-    },
-    "Check releases": {
-        "verify": declarations.VerifyOptions,
-        "dossier": declarations.DossierOptions,
-        "compare": declarations.CompareOptions,
-        "roll-up": declarations.RollUpOptions,
-    },
-    "Study": {
-        "evaluate": declarations.EvaluateOptions,
-        "reproduce": "Reproduce the papers' figures and claims.",
-        "simulate": declarations.SimulateOptions,
-    },
-    "Ledger": {"ledger": LEDGER},
-    "Help": {"help": declarations.HelpOptions},
-}
-"""Every command, by purpose."""
 
 
 def _show_version(context: click.Context, _: object, requested: bool) -> None:
@@ -161,6 +130,7 @@ app = CommandGroup(
     "Publish averages of sensor records per hexagon and hour, with a proof of privacy.",
     "hexveil demo",
     PANELS,
+    commands={"ledger": LEDGER},
     params=[
         click.Option(
             ["--version"],

@@ -202,15 +202,9 @@ def _booking_text(
         return "would book nothing, because no reading is used."
     remainder = formatting.at_least(float(remaining))
     source = "in a new ledger with a budget of" if is_new else "of the remaining"
-    booked = (
-        f"would book {formatting.price(float(price))} for {planned.whose}, {source} {remainder}"
-    )
-    if price <= remaining:
-        return f"{booked}."
-    if arguments.is_presence_private(planned.run):
-        return f"{booked}, which is too little."
-    # Without "of the remaining": each unit has its own.
     booked = f"would book {formatting.price(float(price))} for {planned.whose}"
+    if price <= remaining:
+        return f"{booked}, {source} {remainder}."
     return (
         f"{booked}; every unit has {remainder} left, so the release is refused if one of its units "
         "has no more than that."

@@ -86,21 +86,17 @@ def check_streets(path: Path, out: Path, *, are_there: bool) -> None:
 def summary_rows(summary: dict[str, Any]) -> list[Row]:
     """Return the summary as text, of buses with the next command."""
     days = "1 day" if summary["days"] == 1 else f"{summary['days']} days"
-    period, files = f"{days} from {summary['start']}", summary["files"]
-    if summary["vehicles"] == "buses":
-        size = (
-            f"{summary['records']:,} records of {summary['users']:,} buses, {period}, a fix every "
-            f"{summary['interval_seconds']} seconds; some fixes are missing."
-        )
-        following = f"hexveil inspect {files[0]} {READ} {GRID}"
-        return [
-            ("Invented", INVENTED),
-            ("Size", size),
-            ("Written", ", ".join(files)),
-            ("Next", following),
-        ]
-    size = (
-        f"{summary['records']:,} records of {summary['users']:,} cars, {period}, a record each "
-        "250 m; some cars stand still."
+    vehicles, files, interval = (
+        summary["vehicles"],
+        summary["files"],
+        summary.get("interval_seconds"),
     )
-    return [("Invented", CARS), ("Size", size), ("Written", ", ".join(files))]
+    how = f"a fix every {interval} seconds; some fixes are missing"
+    how = how if interval else "a record each 250 m; some cars stand still"
+    size = f"{summary['records']:,} records of {summary['users']:,} {vehicles}, {days}"
+    return [
+        ("Invented", INVENTED if interval else CARS),
+        ("Size", f"{size} from {summary['start']}, {how}."),
+        ("Written", ", ".join(files)),
+        ("Next", f"hexveil inspect {files[0]} {READ} {GRID}" if interval else None),
+    ]

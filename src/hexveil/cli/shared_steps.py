@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import PLANNING, SEARCH
 from hexveil.config import arguments
+from hexveil.mechanisms import parse
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.model.statistic_terms import has_distribution
 from hexveil.planning.api import plan as make_plan
@@ -205,6 +206,6 @@ def _comparable_plan(run: Run, facts: PublicMetadata, epsilon: str) -> MomentCom
         name: value for name, value in run.plan.explicit_fields().items() if name in names
     }
     if "mechanism" in options:
-        options["mechanism"] = arguments.mechanism(options["mechanism"])
+        options["mechanism"] = parse(options["mechanism"])
     plan: MomentComponent = make_plan(facts, epsilon=epsilon, **options, advise=False).single
     return plan

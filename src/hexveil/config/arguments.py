@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from hexveil.base.errors import InputError
 from hexveil.config.fields import OPTIONS, SECTIONS, option, section_of
 from hexveil.config.run_file import Run, is_area_file
-from hexveil.mechanisms import CellMechanism, parse
+from hexveil.mechanisms import parse
 from hexveil.model.areas import Area, area_of
 from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.model.statistic_terms import has_distribution
@@ -231,7 +231,7 @@ def plan_arguments(run: Run, outputs: Sequence[str] = ()) -> Arguments:
         )
     # Names in a file become objects of the library.
     if "mechanism" in fields:
-        fields["mechanism"] = mechanism(fields["mechanism"])
+        fields["mechanism"] = parse(fields["mechanism"])
     PlanArguments(**fields).check([*about(run), *outputs], _placed)
     return fields
 
@@ -241,14 +241,6 @@ def _placed(name: str) -> str:
     section = "privacy" if name in SECTIONS["privacy"] else "plan"
     typed = f", or {option(section, name)}" if (section, name) in OPTIONS else ""
     return f"{name} (in [{section}]{typed})"
-
-
-def mechanism(text: str) -> CellMechanism:
-    """Return the mechanism of a text like "Levy(gamma=0.2)"; a name alone has its defaults."""
-    try:
-        return parse(text)
-    except InputError as error:
-        raise InputError(f"mechanism: {error}") from None
 
 
 def ledger_arguments(run: Run, function: Callable[..., object]) -> Arguments:

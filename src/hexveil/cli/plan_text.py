@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.accounting.error_model import CellMechanismErrorModel
-from hexveil.cli import shared_steps
 from hexveil.cli.formatting import compared_errors, measured, price
 from hexveil.cli.price_text import month_row
 from hexveil.report.manifest_view import noun, unit_of_statistic
@@ -29,7 +28,6 @@ FORMS = {
     "bins": "a few bins of every cell",
 }
 """How a distribution is measured, by estimator."""
-BOUNDED = {"loss": "privacy cost", "max error": "largest error", "mean error": "average error"}
 """What a lower bound is of."""
 
 
@@ -202,13 +200,9 @@ def _epsilon_share(plan: MomentComponent, epsilon: Fraction) -> str:
 
 def _certificate_row(plan: MomentComponent) -> Row:
     """Return the optimality gap of the plan within its class, if known."""
-    gap = shared_steps.certified(plan).gap
-    if gap is None:
-        return ("Optimal", None)
-    figure = BOUNDED[str(plan.bound_kind)]
+    gap = plan.gap
     lower = f"more than {price(100 * gap)}% lower" if gap else "lower"
-    article = "an" if figure.startswith("a") else "a"
-    text = f"no plan of this class has {article} {figure} that is {lower}."
+    text = None if gap is None else f"no plan of this class has a privacy cost that is {lower}."
     return ("Near-optimal" if gap else "Optimal", text)
 
 

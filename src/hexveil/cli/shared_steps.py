@@ -190,18 +190,6 @@ def describe_infeasibility(plan: Plan) -> str | None:
         return ways_out(plan, search=True)
 
 
-def certified(plan: MomentComponent) -> MomentComponent:
-    """Return the plan with its lower bound, which can take longer than the plan."""
-    with show_progress("Computing the lower bound", SEARCH):
-        return plan.with_lower_bound()
-
-
-def plan_json(plan: Plan) -> dict[str, Any]:
-    """Return the figures of a plan as JSON data; all of it is public."""
-    with show_progress("Computing the lower bound", SEARCH):
-        return plan.to_json()
-
-
 def proposed_runs(
     run: Run, facts: PublicMetadata, epsilon: str
 ) -> tuple[MomentComponent, RunAdvice]:
@@ -230,7 +218,7 @@ def _comparable_plan(run: Run, facts: PublicMetadata, epsilon: str) -> MomentCom
     """Return the plan at an ε with which other grids are compared."""
     # Targets and splits are of one grid; grids are compared at one epsilon, with the range that is
     # predicted to be best, unless the run file decides.
-    names = ("method", "objective", "baseline_error", "clipping_range", "range_share", "mechanism")
+    names = ("method", "baseline_error", "clipping_range", "range_share", "mechanism")
     options = {"clipping_range": "auto"} | {
         name: value for name, value in run.plan.explicit_fields().items() if name in names
     }

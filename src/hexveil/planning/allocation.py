@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 PlanT = TypeVar("PlanT")
 ClippingKind: TypeAlias = Any
 """One of the registered kinds of clipping."""
-BOUND_KINDS = (None, "loss", "max error", "mean error")
 MAX_ERROR = 1e6
 """Predicted errors are below this, in spans."""
 
@@ -105,8 +104,8 @@ class PlanningProblem(ReadOnlyArrays):
     def objective_errors(self, models: Mapping[str, ErrorModel]) -> Floats:
         """Return the error of each cell that the objective is about.
 
-        The planning error of the one statistic; of both the largest (for objective "mean" the
-        average), as shares of the error of a constant.
+        The planning error of the one statistic; of both the average (with targets, or of cells
+        apart, the largest), as shares of the error of a constant.
         """
         request = self.request
         if len(models) == 1:
@@ -141,9 +140,7 @@ class PlanAllocation(ReadOnlyArrays):
     cell_epsilon : Fraction or None
         The loss of one cell, where every cell has the same.
     lower_bound : float or None
-        What no plan of the class can go below, rounded down.
-    bound_kind : str or None
-        What `lower_bound` is about: "loss", "max error" or "mean error".
+        Loss that no plan of the class goes below and meets the targets, rounded down.
     clipping : ClippingKind
         Kind of the plan (mechanisms/looks/__init__.py). Under a private range the mean's
         Laplace scale is the range's width times r / N; the noise of a cell with a range of its own
@@ -160,7 +157,6 @@ class PlanAllocation(ReadOnlyArrays):
     suppressed_pairs: SuppressedPairs | None = None
     cell_epsilon: Fraction | None = None
     lower_bound: float | None = None
-    bound_kind: str | None = None
 
     def mean_noise(self, problem: PlanningProblem) -> Floats:
         """Return the Laplace scale of each cell's mean, for bounds or a range of width 1."""
@@ -215,8 +211,6 @@ class PlanAllocation(ReadOnlyArrays):
         refuse_rows(~((factor >= 0) & (factor <= 1)), "a user's factor is not from 0 to 1")
         if self.cell_epsilon is not None and self.cell_epsilon <= 0:
             raise InputError("allocation.cell_epsilon must be above 0.")
-        if self.bound_kind not in BOUND_KINDS:
-            raise InputError(f"allocation.bound_kind {self.bound_kind!r} is the kind of no bound.")
         self.clipping.check_plan(self, occupancy, request)
 
     def _check_sizes(self, occupancy: Occupancy) -> None:
@@ -298,9 +292,8 @@ def restored(
         raise InputError("it was made for other cells: bounds or targets have another length.")
     rise = np.isfinite(lower) & np.isfinite(upper) & (lower < upper)
     refuse_rows(~rise, "bounds do not rise")
-    if request.delta:
-        # What a δ goes with may be less than what the words of a plan say.
-        request.check_delta()
+    # What a δ or a target goes with may be less than what the words of a plan say.
+    request.check_together()
     resolved: PlanAllocation = allocation.clipping.restored(problem, allocation)
     asked, kind = request.clipping_range, resolved.clipping
     # The variance of one record is known, so that such a map needs no range.

@@ -194,11 +194,7 @@ def moment_json(plan: Any) -> dict[str, Any]:  # noqa: ANN401  as above
         "statistics": list(plan.statistics),
         "mean_error": plan.expected_error,
         "max_error": plan.worst_case_error,
-        "certificate": {
-            "about": plan.bound_kind,
-            "gap": plan.gap,
-            "lower_bound": plan.lower_bound,
-        },
+        "certificate": {"gap": plan.gap, "lower_bound": plan.lower_bound},
         "baseline_error": support.baseline_error,
         "floor": support.floor,
         "better": support.better,
@@ -235,7 +231,7 @@ def moment_goal(plan: Any) -> dict[str, str]:  # noqa: ANN401  a MomentComponent
     """Return the request of means and variances as text by field."""
     requested = plan.request
     plain = ("method", "objective", "clipping_range")
-    numbers = ("split", "epsilon", "range_share")
+    numbers = ("epsilon", "range_share")
     is_joint = requested.method == "joint"
     # Arrays by digest: a target per cell would make the text as long as the map.
     targets = {name: _digest(one) for name, one in (requested.target or {}).items()}
@@ -244,6 +240,8 @@ def moment_goal(plan: Any) -> dict[str, str]:  # noqa: ANN401  a MomentComponent
         # The joint plan ignores the mechanism: two spellings of one goal must not be paid twice.
         "mechanism": "joint" if is_joint else mechanism_text(requested.mechanism),
         **{name: getattr(requested, name) for name in plain},
+        # As in earlier versions, whose requests could name one: they stay what they were.
+        "split": "none",
         **{name: _exact(getattr(requested, name)) for name in numbers},
         **delta_text(requested.delta),
         **({"history": json.dumps(requested.history)} if requested.history else {}),

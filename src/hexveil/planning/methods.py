@@ -7,9 +7,7 @@ states it, and where it is above the request, all noise is scaled up by that rat
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -32,7 +30,7 @@ from hexveil.planning.allocation import PlanAllocation, PlanningProblem
 from hexveil.planning.feasibility.utility_test import default_baseline_error
 from hexveil.planning.moment_component import MomentComponent
 from hexveil.planning.optimizers import cell_mechanisms, joint, per_cell
-from hexveil.planning.optimizers.calibration import fit_noise, least_allocation
+from hexveil.planning.optimizers.calibration import fit_noise
 from hexveil.planning.optimizers.per_cell import allocate_independently
 from hexveil.planning.plan_arguments import PlanArguments
 
@@ -100,20 +98,7 @@ def allocate(problem: PlanningProblem) -> PlanAllocation:
             "remembered" if problem.forecast else request.resolve_range(occupancy, request.epsilon)
         )
         return _BY_RANGE[kind](problem, promised(request.epsilon, request.delta))
-    targets = request.target or {}
-    if request.method == "joint":
-        return joint.allocate_within_errors(problem, targets)
-    bare = problem.without_metadata()
-    return least_allocation(bare, targets, lambda epsilon: allocate(bare.within(epsilon)))[1]
-
-
-def alternative(component: MomentComponent, **changes: Any) -> MomentComponent:  # noqa: ANN401  of a request
-    """Return the component of the same request with some of its fields changed."""
-    request = replace(component.request, **changes)
-    if request.delta:
-        request.check_delta()
-    allocation = allocate(replace(component.problem, request=request))
-    return replace(component, allocation=allocation, request=request)
+    return joint.allocate_within_errors(problem, request.target or {})
 
 
 def _within_bounds(problem: PlanningProblem, promise: Promise) -> PlanAllocation:

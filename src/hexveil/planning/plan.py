@@ -127,14 +127,6 @@ class Plan(BookedStages):
         """Return the same plan with all figures computed again from its decisions."""
         return Plan.of(replace(self.single)) if self.is_single else replace(self)
 
-    def with_lower_bound(self) -> Plan:
-        """Return the plan with the lower bound of its error or loss computed and stored.
-
-        The bound of a mean error is a search of its own, longer than that of the plan. Means and
-        variances of one value column have one.
-        """
-        return Plan.of(self.single.with_lower_bound())
-
     # ---- the promise ----
 
     @property

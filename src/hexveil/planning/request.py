@@ -20,7 +20,7 @@ import numpy as np
 
 from hexveil.accounting.noise_law import NoiseLaw, law_at
 from hexveil.base.errors import InputError
-from hexveil.base.rational import Number, items_of, to_fraction
+from hexveil.base.rational import items_of, to_fraction
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms import ThresholdMechanism
 
@@ -36,7 +36,6 @@ LEAST_USERS, MOST_USERS = 25, 1000
 """Users times epsilon of a map, or of a cell, that find its range; and of a cell above which the
 bounds are no worse. Measured: docs/understand/clipping-range.md."""
 Method = Literal["joint", "per-cell", "equal-split", "clip-user"]
-Objective = Literal["max", "mean"]
 ClippingRangeMode = Literal["bounds", "private", "per-cell", "auto"]
 
 PURE = Fraction(0)
@@ -57,10 +56,6 @@ class Request(ReadOnlyArrays):
         How one cell is planned; the joint plan does not use it. One that is no threshold mechanism
         publishes each cell in stages of its own.
     statistics : tuple of str
-    objective : "max" or "mean"
-        Over cells; the methods that plan cells apart look at it for targets only.
-    split : Fraction or None
-        The mean's part of a cell's loss; None chooses it.
     epsilon : Fraction or None
     target : mapping of statistic to ndarray of float, shape (n_cells,), or None
         In value units (squared for the variance); infinity where nothing is asked.
@@ -79,8 +74,6 @@ class Request(ReadOnlyArrays):
     method: Method
     mechanism: ThresholdMechanism | CellMechanism
     statistics: tuple[str, ...]
-    objective: Objective = "max"
-    split: Fraction | None = None
     epsilon: Fraction | None = None
     target: Mapping[str, Floats] | None = None
     clipping_range: ClippingRangeMode = "bounds"
@@ -99,7 +92,7 @@ class Request(ReadOnlyArrays):
         """
         if statistics(self.statistics) != self.statistics:
             raise InputError("request.statistics are not in the order of a plan.")
-        for name in ("split", "epsilon", "range_share"):
+        for name in ("epsilon", "range_share"):
             number = getattr(self, name)
             if number is not None and number <= 0:
                 raise InputError(f"request.{name} must be above 0.")
@@ -115,6 +108,11 @@ class Request(ReadOnlyArrays):
     def law(self) -> NoiseLaw:
         """Law of the noise of the cells."""
         return law_at(self.delta)
+
+    @property
+    def objective(self) -> str:
+        """What is small: the average error ("mean"), or with targets and of cells apart each."""
+        return "mean" if self.method == "joint" and self.target is None else "max"
 
     @property
     def noised(self) -> tuple[str, ...]:
@@ -152,15 +150,13 @@ class Request(ReadOnlyArrays):
         limits = ("epsilon", "delta")
         terms = {name for name in limits if getattr(self, name)}
         terms |= {"target_error"} if self.target is not None else set()
-        terms |= {DELTA_WITHIN} if {"delta", "epsilon"} <= terms else set()
         return terms | request_words(
-            self.noised, self.mechanism, method=self.method, objective=self.objective,
-            clipping_range=self.clipping_range,
-        )  # fmt: skip
+            self.noised, self.mechanism, method=self.method, clipping_range=self.clipping_range
+        )
 
-    def check_delta(self) -> None:
-        """Refuse options for which Gaussian noise is not proved or built."""
-        refuse(self.terms, only=("delta", DELTA_WITHIN))
+    def check_together(self) -> None:
+        """Refuse options for which targets or Gaussian noise are not proved or built."""
+        refuse(self.terms, only=("delta", "target_error"))
 
     def range_needs(self, kind: str) -> str | None:
         """Return the option that a clipping range requires and this request lacks, if any."""
@@ -173,7 +169,6 @@ def request_words(
     """Return statistics, mechanism and options in the words of the rules."""
     words = {f'{name}="{word}"' for name, word in options.items()}
     words |= {VARIANCES} if "variance" in noised else set()
-    words |= {BOTH} if len(noised) > 1 else set()
     return words | (set() if isinstance(mechanism, ThresholdMechanism) else {STAGED})
 
 
@@ -195,19 +190,6 @@ def statistics(requested: Sequence[str] | str | None) -> tuple[str, ...]:
             'quantiles, shares and histograms, like "p50" (the median), "share<10" and "histogram".'
         )
     return tuple(name for name in STATISTICS if name in names)
-
-
-def split_of(split: Number | None) -> Fraction | None:
-    """Return the mean's part of a cell's loss; InputError if it is not between 0 and 1."""
-    if split is None:
-        return None
-    share = to_fraction(split, "split")
-    if not 0 < share < 1:
-        raise InputError(
-            f"split is the mean's part of a cell's loss, between 0 and 1 (the variance takes the "
-            f"rest), got {split}."
-        )
-    return share
 
 
 def target_of(stated: object, noised: tuple[str, ...], span: Floats) -> dict[str, Floats]:
@@ -264,9 +246,8 @@ PRESENCE = 'protect="presence"'
 SEVERAL = "several value columns"
 SHAPES = "quantiles, shares or histograms"
 UNITS, UNITS_ALONE = "numbers of units beside others", "numbers of units alone"
-VARIANCES, BOTH = "variances", "means and variances"
+VARIANCES = "variances"
 STAGED = "a mechanism with stages of its own"
-DELTA_WITHIN = "delta within epsilon"
 RANGES = ('clipping_range="private"', 'clipping_range="per-cell"')
 
 

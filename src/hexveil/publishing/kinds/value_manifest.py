@@ -76,7 +76,7 @@ def moment_entry(
     return {
         "l0_epsilon": epsilon_text(plan.l0_epsilon),
         "rules": dict(facts.rules),
-        "plan": plan_section(plan, plan.with_lower_bound()),
+        "plan": plan_section(plan),
         "losses": loss_section(plan),
         "cells": planned_cells(facts, plan),
         "accuracy": [dict(statement) for statement in accuracy],
@@ -90,15 +90,8 @@ def moment_entry(
     }
 
 
-def plan_section(plan: MomentComponent, bounded: MomentComponent) -> dict[str, Any]:
-    """Return the section of a manifest about a plan.
-
-    Parameters
-    ----------
-    plan : MomentComponent
-    bounded : MomentComponent
-        The same with the lower bound that is stated.
-    """
+def plan_section(plan: MomentComponent) -> dict[str, Any]:
+    """Return the section of a manifest about a plan."""
     support = plan.support
     return {
         "method": plan.method,
@@ -107,9 +100,9 @@ def plan_section(plan: MomentComponent, bounded: MomentComponent) -> dict[str, A
         "request": _request(plan.request),
         "mean_error": plan.expected_error,
         "max_error": plan.worst_case_error,
-        "certifies": plan.bound_kind,
-        "lower_bound": bounded.lower_bound,
-        "gap": bounded.gap,
+        "certifies": None if plan.lower_bound is None else "loss",
+        "lower_bound": plan.lower_bound,
+        "gap": plan.gap,
         "baseline_error": support.baseline_error,
         "noise_floor": support.floor,
         "cells_better_than_constant": support.better,
@@ -124,7 +117,6 @@ def _request(request: Request) -> dict[str, Any]:
         "epsilon": None if request.epsilon is None else decimal_text(request.epsilon),
         "targets": request.target_ranges,
         "objective": request.objective,
-        "split": None if request.split is None else decimal_text(request.split),
         **({"history": list(request.history)} if request.history else {}),
     }
 
@@ -290,8 +282,7 @@ def moment_section(plan: MomentComponent, accuracy: list[Json]) -> Json:
         "epsilon_requested": decimal_text(plan.requested_epsilon),
         "epsilon_spent": epsilon_text(plan.epsilon),
         "l0_epsilon": epsilon_text(plan.l0_epsilon),
-        # Without a lower bound: it takes longer than the plan, and is of one component alone.
-        "plan": plan_section(plan, plan) | {"lower_bound": None, "gap": None, "certifies": None},
+        "plan": plan_section(plan),
         "losses": loss_section(plan),
         "accuracy": accuracy,
         "cut_off": cut_off_section(plan, accuracy) if accuracy else [],

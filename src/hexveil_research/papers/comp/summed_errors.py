@@ -33,11 +33,13 @@ from hexveil.planning.optimizers.joint import (
     in_quanta,
 )
 from hexveil.planning.optimizers.user_factors import (
+    SEARCH_TOLERANCE,
     ClippingProblem,
     InverseScales,
+    JointSolution,
     RatesAt,
     minimize_loss,
-    minimize_max_error,
+    minimize_noise,
 )
 from hexveil.planning.request import Request
 
@@ -103,8 +105,16 @@ def least_error(occupancy: Occupancy, span: float, loss: float) -> float:
     """Return the joint plan's largest error over cells within a loss."""
     problem, target_at, largest = _setting(occupancy, span)
     promise, exposure = Pure(to_positive_fraction(loss, "loss")), ClippingProblem(occupancy)
-    search = minimize_max_error(exposure, target_at, loss * SAFETY_MARGIN, largest)
-    joint = in_few_scales(exposure, search.solution, loss * SAFETY_MARGIN)
+    aimed, nothing = loss * SAFETY_MARGIN, np.zeros(occupancy.n_cells)
+    # Constants meet the largest error; rates of a plan are a valid start at every smaller one.
+    solution = JointSolution(InverseScales(nothing, nothing), np.ones(occupancy.n_users))
+    low, error = 0.0, largest
+    while error - low > SEARCH_TOLERANCE * error:
+        middle = (low + error) / 2.0
+        found = minimize_noise(exposure, target_at(middle), aimed, solution.rates)
+        low, error = (middle, error) if found is None else (low, middle)
+        solution = found or solution
+    joint = in_few_scales(exposure, solution, aimed)
     rows = fit_noise(problem, promise, bounded_rows(occupancy, joint))
     return float(summed_errors(problem, rows).max())
 

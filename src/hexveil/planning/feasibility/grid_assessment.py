@@ -3,12 +3,6 @@
 A grid whose error is certainly no smaller than one constant's is not predicted at all: its error
 and its ε are then said to be above something (planning/feasibility/prediction.py). A declared grid
 is judged on paper, by the plan of its declarations.
-
-Smoothed estimates. By the prior, cells lie around one number with a standard deviation t, and a raw
-estimate around its cell with a standard deviation s. Where both are normal, the posterior mean
-misses sqrt(2/pi) / sqrt(1/t^2 + 1/s^2) on average: less than either. Laplace noise of scale b has
-the variance 2 b^2, and bias counts as it is; the raw error is a limit, as the normal formula
-exceeds it where noise is small.
 """
 
 from __future__ import annotations
@@ -17,8 +11,6 @@ import math
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.base.hexagons import across
@@ -47,8 +39,6 @@ if TYPE_CHECKING:
     from hexveil.planning.presence.presence_plan import PresenceComponent
 
 
-MEAN_ABS_NORMAL = math.sqrt(2.0 / math.pi)
-"""Expected |x| of a standard normal x."""
 MAX_EPSILON_RATIO = 10.0
 """Where more than this many times the asked loss is needed at least, no more is said."""
 
@@ -65,8 +55,6 @@ class GridAssessment:
         0 cells: none is left after selection.
     floor, predicted_error, baseline_error : float
         Noise no unclipped plan can beat; the average error to expect; what one constant misses.
-    smoothed_error : float
-        Average error to expect of smoothed estimates; infinite where the grid was not planned.
     better : int or None
         Cells that say more than one constant; None where the grid was not planned.
     planned : bool
@@ -76,8 +64,6 @@ class GridAssessment:
         Where the error is not below what one constant misses: the loss at which it would be. None
         also where that is above 100, or above ten times the loss that was asked, and where it was
         not looked for.
-    epsilon_least : float
-        A loss below which the error is certainly above one constant's; 0 if none is known.
     hexagons : int or None
         Different places of the cells; None for labels. One: a single number for the whole area.
     min_users : int
@@ -93,11 +79,9 @@ class GridAssessment:
     floor: float = math.nan
     predicted_error: float = math.nan
     baseline_error: float = math.nan
-    smoothed_error: float = math.inf
     better: int | None = None
     planned: bool = False
     epsilon_needed: float | None = None
-    epsilon_least: float = 0.0
     hexagons: int | None = None
     min_users: int = 1
     declared: PresenceComponent | None = None
@@ -286,7 +270,6 @@ def assess(predictor: ErrorPredictor, min_users: int = 1) -> GridAssessment:
         floor=noise_floor(predictor.span, *sizes, float(requested)),
         predicted_error=predictor.error_lower_bound(float(requested)),
         baseline_error=predictor.baseline_error,
-        epsilon_least=predictor.epsilon_lower_bound(predictor.baseline_error),
         hexagons=facts.cells.n_places,
         min_users=min_users,
     )
@@ -302,7 +285,6 @@ def with_prediction(offer: GridAssessment, prediction: ErrorPrediction) -> GridA
     return replace(
         offer,
         predicted_error=prediction.mean_error,
-        smoothed_error=smoothed_error(prediction, offer.baseline_error),
         better=int((prediction.error < offer.baseline_error).sum()),
         planned=True,
     )
@@ -312,34 +294,10 @@ def _epsilon_needed(predictor: ErrorPredictor, offer: GridAssessment) -> float |
     """Return the loss at which a grid would do; None if it does, and beyond ten times the asked."""
     maximum = MAX_EPSILON_RATIO * float(predictor.plan.requested_epsilon)
     # Nobody pays ten times the loss: the search would be for nothing.
-    if offer.beats_constant or offer.epsilon_least > maximum:
+    if offer.beats_constant or predictor.error_lower_bound(maximum) >= offer.baseline_error:
         return None
     if not predictor.is_planned:
         return predictor.epsilon_needed(offer.baseline_error)
     # What the plan itself names, not another search with another last digit.
     needed = epsilon_needed(predictor.plan)
     return None if needed is None or needed > maximum else needed
-
-
-def smoothed_error(prediction: ErrorPrediction, baseline_error: float) -> float:
-    """Return the expected average error of smoothed estimates, by the formula of this module.
-
-    Parameters
-    ----------
-    prediction : ErrorPrediction
-        Of raw estimates, in value units.
-    baseline_error : float
-        Assumed average error of one number for all cells, in value units.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from hexveil.mechanisms.looks.range_search import ErrorPrediction
-    >>> round(smoothed_error(ErrorPrediction(np.array([2.0]), np.zeros(1)), 3.0), 3)
-    1.803
-    """
-    variance = 2.0 * prediction.noise**2 + prediction.bias**2
-    between = (baseline_error / MEAN_ABS_NORMAL) ** 2
-    error = MEAN_ABS_NORMAL * np.sqrt(variance * between / (variance + between))
-    # Laplace noise far below the differences of cells: smoothing leaves the raw estimate as it is.
-    return float(np.minimum(error, prediction.error).mean())

@@ -13,7 +13,7 @@ elsewhere have no records, so that their own cells alone are looked at.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import combinations, islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from hexveil.base.arrays import Bools
-    from hexveil.model.public_metadata import PublicMetadata, Recount, Unit
+    from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.moment_component import MomentComponent
 
 T = TypeVar("T")
@@ -272,49 +272,3 @@ def of_pairs(metadata: PublicMetadata, kept: Bools) -> PublicMetadata:
     user = np.unique(occupancy.user[kept], return_inverse=True)[1]
     smaller = LocalOccupancy.from_coo(cell, user, occupancy.n[kept])
     return replace(metadata, occupancy=smaller, cells=metadata.cells.take(rows), recount=None)
-
-
-# ---- counts on other grids that are kept ----
-
-MOST_KEPT_PAIRS = 1 << 23
-"""Pairs of all grids together that are kept in memory: 200 MB."""
-
-
-@dataclass(frozen=True, eq=False)
-class KeptCounts:
-    """Counts on other grids that are kept while memory has room for them.
-
-    Attributes
-    ----------
-    recount : Recount
-        Counts the records.
-    """
-
-    recount: Recount
-    _kept: dict[tuple[Cells | Labels, Unit], PublicMetadata | None] = field(
-        default_factory=dict, repr=False
-    )
-
-    def __call__(
-        self, grids: tuple[Cells | Labels, ...], privacy_unit: Unit
-    ) -> Iterator[PublicMetadata | None]:
-        """Yield the public facts on each grid, which is named once: see `Recount`."""
-        counts = {grid: self._kept[grid, privacy_unit] for grid in grids
-                 if (grid, privacy_unit) in self._kept}  # fmt: skip
-        missing = tuple(grid for grid in grids if grid not in counts)
-        counted = iter(self.recount(missing, privacy_unit) if missing else ())
-        for grid in grids:
-            if grid not in counts:
-                counts[grid] = next(counted)
-                if self._has_room(counts[grid]):
-                    self._kept[grid, privacy_unit] = counts[grid]
-            yield counts.pop(grid)
-
-    def _has_room(self, facts: PublicMetadata | None) -> bool:
-        # Pairs that stay elsewhere take no memory here.
-        sizes = (
-            item.occupancy.n_pairs
-            for item in (facts, *self._kept.values())
-            if item is not None and item.occupancy.is_local
-        )
-        return sum(sizes) <= MOST_KEPT_PAIRS

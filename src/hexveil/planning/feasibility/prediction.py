@@ -33,7 +33,6 @@ from hexveil.planning.feasibility.utility_test import is_assumed, small_map_fact
 from hexveil.planning.methods import allocate
 from hexveil.planning.optimizers.calibration import (
     LARGEST,
-    SMALLEST,
     Trial,
     least_epsilon,
     two_figures_up,
@@ -199,25 +198,10 @@ class ErrorPredictor:
         What every table, proposal and sentence names for a grid that was not planned itself. None
         if 100 is not enough.
         """
-        begin = Fraction(max(self.epsilon_lower_bound(error) * 1.5, SMALLEST))
         # Where the plan's loss was looked at, the search begins with what is known there.
-        requested = self.plan.requested_epsilon
-        if self.error_lower_bound(float(requested)) < self.baseline_error:
-            begin = requested
-        return epsilon_for_error(self.predict, error * UNDER, begin)
+        return epsilon_for_error(self.predict, error * UNDER, self.plan.requested_epsilon)
 
     # ---- what no plan is below ----
-
-    def epsilon_lower_bound(self, error: float) -> float:
-        """Return a loss below which the average error is above this one; 0 if none is known."""
-        if not self._ranges or (self._may_clip_to_bounds and error >= self.span / 4.0):
-            return 0.0
-        losses = (
-            self._noise * width / (error - clipped)
-            for width, clipped in self._ranges
-            if clipped < error
-        )
-        return min(losses, default=np.inf)
 
     def error_lower_bound(self, epsilon: float) -> float:
         """Return a lower bound on the average error at an epsilon; 0 if none is known."""

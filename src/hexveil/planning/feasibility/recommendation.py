@@ -22,7 +22,6 @@ from hexveil.model.cells import Cells
 from hexveil.model.declared_grid import ColumnFacts
 from hexveil.model.public_metadata import PublicMetadata, many_repeats
 from hexveil.planning.feasibility.grid_assessment import (
-    MAX_EPSILON_RATIO,
     GridAssessment,
     fineness,
     printed,
@@ -85,31 +84,28 @@ def distinct(proposals: Mapping[Any, JudgedT]) -> Iterator[tuple[str, JudgedT]]:
         yield ", ".join(choice for choice, one in proposals.items() if one == run), run
 
 
-def recommendation_text(offers: Sequence[GridAssessment], unit: Unit, epsilon: float) -> str:
-    """Return the recommendation in words, or the grid and the loss that would do."""
-    recommended = choose(offers).get("balanced")
-    if recommended is not None:
+def recommendation_text(
+    proposed: GridAssessment | None, offers: Sequence[GridAssessment], unit: Unit, epsilon: float
+) -> str:
+    """Return the proposed run in words, or the grid and the loss that would do."""
+    if proposed is not None:
         return (
-            f"proposed: {recommended.description}, unit {unit}: {recommended.cells:,} cells, error "
-            f"{recommended.predicted_error:.2g}, baseline error {recommended.baseline_error:.2g}."
+            f"proposed: {proposed.description}, unit {unit}: {proposed.cells:,} cells, error "
+            f"{proposed.predicted_error:.2g}, baseline error {proposed.baseline_error:.2g}."
         )
     maps = [offer for offer in offers if offer.is_map]
     if not maps:
         return "no grid tried leaves a map of three cells, or of three hexagons."
     sentence = f"no grid has an error below the baseline at epsilon {epsilon:g}"
     needing = [one for one in maps if one.epsilon_needed is not None]
-    least_loss = min(offer.epsilon_least for offer in maps)
-    if needing:
-        # At equal loss the finer grid says more.
-        would = min(
-            needing,
-            key=lambda one: (one.epsilon_needed or 0, -one.cells, *(-f for f in one.fineness)),
-        )
-        needed = f"needs epsilon {would.epsilon_needed:g}"
-        return f"{sentence}; {would.description} ({would.cells:,} cells) {needed}."
-    if epsilon < least_loss <= MAX_EPSILON_RATIO * epsilon:
-        return f"{sentence}; each needs more than epsilon {least_loss:.2g}."
-    return f"{sentence}, nor at ten times that."
+    if not needing:
+        return f"{sentence}, nor at ten times that."
+    # At equal loss the finer grid says more.
+    would = min(
+        needing, key=lambda one: (one.epsilon_needed or 0, -one.cells, *(-f for f in one.fineness))
+    )
+    needed = f"needs epsilon {would.epsilon_needed:g}"
+    return f"{sentence}; {would.description} ({would.cells:,} cells) {needed}."
 
 
 # ---- one grid for several value columns ----

@@ -201,16 +201,9 @@ def smoothing_statement(
             "deviations": dict(estimate.deviations),
             "signal_share": estimate.signal_share,
             "distinguishable": estimate.distinguishable,
-            "epsilon_half_distinguishable": _epsilon_for_half(plan, estimate),
         }
         for name, estimate in smoothed.items()
     ]
-
-
-def _epsilon_for_half(plan: MomentComponent, estimate: Smoothed) -> float | None:
-    """Return the predicted ε at which half of the cells are distinguishable from the mean."""
-    factor = estimate.half_distinguishable_factor
-    return None if factor is None else float(plan.requested_epsilon) * factor
 
 
 def _smooth_statistic(

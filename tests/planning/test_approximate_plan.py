@@ -155,12 +155,11 @@ def test_no_plan_of_less_loss_meets_the_targets(rows):
         assert (errors(rates, factor) > targets.mean).any()
 
 
-@pytest.mark.parametrize("objective", ["max", "mean"])
-def test_targets_of_users_alike_cost_the_square_of_the_root(objective):
+def test_targets_of_users_alike_cost_the_square_of_the_root():
     """Where all are alike deviations of e / κ are enough: μ² is k (κ / (n e))²."""
     users, cells, target = 200, 3, 0.02
     occupancy = Occupancy.from_dense([[2] * cells] * users)
-    options = {"bounds": (0, 1), "delta": "1e-6", "objective": objective, "advise": False}
+    options = {"bounds": (0, 1), "delta": "1e-6", "advise": False}
     plan = hv.plan(occupancy, target_error=target, **options)
     square = cells * (GAUSSIAN.mean_absolute / (users * target)) ** 2
     exact = square_epsilon(Fraction(square), Fraction("1e-6"))
@@ -495,9 +494,6 @@ def test_looks_at_all_of_the_square_each_are_refused(monkeypatch):
 
     with pytest.raises(HexveilError, match="more than was booked"):
         spend()
-
-
-# ---- requests ----
 
 
 # ---- releases ----

@@ -38,7 +38,6 @@ def test_equal_goals_are_equal_text():
         {"statistics": ("variance",)},
         {"method": "per-cell"},
         {"method": "equal-split"},
-        {"objective": "max"},
         {"clipping_range": "private"},
         {"clipping_range": "private", "range_share": "0.1"},
         {"clipping_range": "per-cell"},

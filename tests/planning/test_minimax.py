@@ -53,23 +53,6 @@ def test_no_factors_reach_targets_at_less_loss(dense, targets):
         assert 0 <= plan.gap <= CLOSE
 
 
-@pytest.mark.parametrize("dense", TINY)
-@pytest.mark.parametrize("epsilon", [0.3, 1, 4, 20])
-@pytest.mark.parametrize("statistics", [("mean",), ("variance",), BOTH])
-def test_no_factors_reach_less_error_within_a_loss(dense, epsilon, statistics):
-    """Below the error that is proved impossible, all factors on a grid lose more than asked."""
-    plan = planned(dense, epsilon=epsilon, objective="max", statistics=statistics)
-    below, grid = plan.lower_bound, plan_grid.factor_grid(len(dense), 21)
-    if len(statistics) == 2:
-        least = plan_grid.least_loss(dense, grid, below / 2, below / 8)
-    elif statistics == ("mean",):
-        least = plan_grid.least_loss(dense, grid, mean=below)
-        assert plan.gap <= CLOSE
-    else:
-        least = plan_grid.least_loss(dense, grid, variance=below)
-    assert least >= epsilon * (1 - 1e-12)
-
-
 @examples(40)
 @given(occupancies(), st.floats(0.01, 0.6), st.floats(0.001, 0.15), st.sampled_from([1, 65]))
 def test_targets_are_met_in_every_cell(occupancy, mean, variance, span):
@@ -85,16 +68,13 @@ def test_targets_are_met_in_every_cell(occupancy, mean, variance, span):
 
 
 @examples(40)
-@given(
-    occupancies(), st.sampled_from([0.05, 0.5, 3, 50, "1000000"]), st.sampled_from(["max", "mean"])
-)
-def test_nobody_loses_more_than_asked(occupancy, epsilon, objective):
-    """Nor less, unless all cells are constants; the error is not below the bound."""
-    plan = planned(occupancy, epsilon=epsilon, objective=objective)
+@given(occupancies(), st.sampled_from([0.05, 0.5, 3, 50, "1000000"]))
+def test_nobody_loses_more_than_asked(occupancy, epsilon):
+    """Nor less, unless all cells are constants."""
+    plan = planned(occupancy, epsilon=epsilon)
     assert plan.epsilon <= plan.requested_epsilon
     used_up = plan.requested_epsilon * Fraction(999_999_999, 10**9)
     assert plan.epsilon >= (used_up if plan.contribution_cap.any() else 0)
-    assert plan.with_lower_bound().gap >= 0
 
 
 @examples(40)
@@ -107,18 +87,6 @@ def test_one_cell_is_optimal_clipping(occupancy, target):
     assert target <= best.worst_case_error * (1 + 1e-6)
     least = theory.optimal_clipping(occupancy.n, 1.0, plan.epsilon)
     assert least.worst_case_error <= plan.worst_case_error * (1 + 1e-9)
-
-
-@examples(40)
-@given(occupancies(users=8, cells=1), st.sampled_from([0.3, 1, 2.5, 7]))
-def test_one_cell_within_a_loss_is_optimal_clipping(occupancy, epsilon):
-    """For one cell the least error within a loss is optimal clipping's, within the gap."""
-    best = theory.optimal_clipping(occupancy.n, 1.0, epsilon).worst_case_error
-    plan = planned(occupancy, epsilon=epsilon, objective="max")
-    assert plan.worst_case_error <= best * (1 + CLOSE)
-    assert plan.lower_bound <= best
-    average = planned(occupancy, epsilon=epsilon, objective="mean")
-    assert best * (1 - 1e-9) <= average.worst_case_error
 
 
 @examples(40)

@@ -10,7 +10,6 @@ from hexveil.config.field_types import CHOICES
 from hexveil.config.fields import SECTIONS
 from hexveil.planning.plan_arguments import WORDS, PlanArguments
 from hexveil.planning.request import (
-    DELTA_WITHIN,
     RULES,
     SEVERAL,
     UNITS_ALONE,
@@ -56,8 +55,8 @@ def test_a_rule_is_about_words_that_are_asked_for():
     named = {f'{name}="{word}"' for name in WORDS for word in WORDS[name]} | set(OPTIONS)
     others = {word for word in words - named if not word.startswith("--")}
     assert others == {
-        'protect="presence"', SEVERAL, UNITS_ALONE, DELTA_WITHIN, "numbers of units beside others",
-        "quantiles, shares or histograms", "variances", "means and variances",
+        'protect="presence"', SEVERAL, UNITS_ALONE, "numbers of units beside others",
+        "quantiles, shares or histograms", "variances",
         "a mechanism with stages of its own", f"{SEVERAL} of quantiles, shares or histograms",
         f'{SEVERAL} with protect="presence"',
     }  # fmt: skip

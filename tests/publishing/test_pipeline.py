@@ -235,7 +235,7 @@ def standard_noise(book):
     plan = plan_of(dataset, 1, 2.5)
     table = hv.release(dataset, plan, ledger=book, accept_noise=True).table
     true = np.add.reduceat(dataset.sums.total, dataset.occupancy.start[:-1]) * 0.1 / 3
-    return (table["mean_noisy"].to_numpy() - true) / plan.scale
+    return (table["mean_noisy"].to_numpy() - true) / plan.primary_statistic.scale
 
 
 @pytest.mark.slow

@@ -230,6 +230,11 @@ class PlanAllocation(ReadOnlyArrays):
         booked: Floats = self.clipping.losses(problem, self).per_user()
         return booked
 
+    def pair_losses(self, problem: PlanningProblem) -> Floats:
+        """Return the privacy loss of each (cell, user) pair, not yet rounded up."""
+        losses: Floats = self.clipping.losses(problem, self).per_pair()
+        return losses
+
     def most_booked(self, problem: PlanningProblem) -> Fraction:
         """Return the booking of the most exposed user, rounded up."""
         return Fraction(float(self.booked(problem).max(initial=0.0)))

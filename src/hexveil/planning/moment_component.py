@@ -193,29 +193,9 @@ class MomentComponent(ReadOnlyArrays, PlanComponent):
         return next(iter(self.error_models.values()))
 
     @property
-    def scale(self) -> Floats:
-        """Laplace scale of each cell's first statistic; 0: a constant."""
-        return self.primary_statistic.scale
-
-    @property
-    def bias(self) -> Floats:
-        """Worst-case bias of each cell's first statistic."""
-        return self.primary_statistic.bias
-
-    @property
     def error(self) -> Floats:
         """Planning error of each cell's first statistic: worst-case bias plus expected |noise|."""
         return self.primary_statistic.error
-
-    @property
-    def bound95(self) -> Floats:
-        """Error of the first statistic not exceeded with probability 95 percent."""
-        return self.primary_statistic.bound95
-
-    def pair_losses(self) -> Floats:
-        """Return the privacy loss of each (cell, user) pair, not yet rounded up."""
-        losses: Floats = self.allocation.clipping.losses(self.problem, self.allocation).per_pair()
-        return losses
 
     @property
     def worst_case_error(self) -> float | dict[str, float]:

@@ -179,15 +179,6 @@ class PresenceComponent(PlanComponent):
             "refusal": self.refusal,
         }
 
-    def alternative(self, **changes: Any) -> PresenceComponent:  # noqa: ANN401  fields of a request
-        """Return the part of the same request with some of its fields changed."""
-        request = replace(self.request, **changes)
-        # Its loss is divided anew.
-        if request.has_map and request.count_share:
-            whole = replace(request, count_share=PURE)
-            request = divided(whole, request.weights, self.baseline_error)
-        return replace(self, request=request)
-
     def column_json(self) -> dict[str, Any]:
         """Return the figures of one value column among several."""
         return self.to_json()

@@ -2,7 +2,6 @@
 
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 import hexveil as hv
@@ -47,32 +46,6 @@ def test_a_method_that_cannot_says_why():
     assert "in one machine's memory" in rows["clip-user"].trouble
     assert not rows["clip-user"].figures
     assert (rows["joint"].trouble, rows["joint"].is_planned) == (None, True)
-
-
-@pytest.mark.slow
-def test_clipping_ranges_are_compared():
-    """A row for each range at one price; a plan stands in its own row as it is."""
-    crowd = hv.Occupancy.from_dense(1 + np.random.default_rng(3).poisson(1.0, (400, 6)))
-
-    def ranges(**options):
-        usual = {"epsilon": 1, "bounds": (0, 60), "advise": False}
-        made = hv.plan(crowd, **usual | options)
-        rows = {row.name: row for row in hv.compare(made).clipping_ranges}
-        assert all(row.is_planned == (name == options["clipping_range"])
-                   for name, row in rows.items())  # fmt: skip
-        return made, rows
-
-    plan, rows = ranges(clipping_range="per-cell")
-    private, _ = ranges(clipping_range="private")
-    assert list(rows) == ["bounds", "private", "per-cell"]
-    found = figures(rows.values())
-    assert all(one.epsilon <= 1 for one in found.values())
-    assert found["per-cell"].average == pytest.approx(plan.expected_error)
-    assert found["private"].average == pytest.approx(private.expected_error)
-    _, rows = ranges(clipping_range="private", statistics=("mean", "sd"))
-    assert "the mean alone" in rows["per-cell"].trouble
-    assert rows["bounds"].trouble is None
-    assert ranges(clipping_range="bounds", method="per-cell")[1] == {}
 
 
 def test_what_is_no_plan_of_one_column_is_refused():

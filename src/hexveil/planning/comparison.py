@@ -1,9 +1,8 @@
 """Other ways to answer the request of a plan, with the cost and the errors of each.
 
-Methods and clipping ranges for means and variances; ways to measure a distribution. One loop: the
-same request with some of its fields changed, and figures of what is then planned. Public facts
-only; nothing is spent. A way that cannot do what is asked says why. Mechanisms of one cell are
-compared by `hexveil.evaluate`.
+Methods for means and variances; ways to measure a distribution. Public facts only; nothing is
+spent. A method that cannot do what is asked says why. Mechanisms of one cell are compared by
+`hexveil.evaluation.evaluate`.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.base.work_share import parts_of_work, share_of_work
+from hexveil.base.work_share import parts_of_work
 from hexveil.mechanisms import OptimalClipping
 from hexveil.model.statistic_terms import Share
 from hexveil.planning.methods import METHODS, allocate
@@ -32,8 +31,6 @@ COMPARING = "Comparing methods"
 """Name of this work, of which parts are told."""
 APART = ("per-cell", "equal-split")
 """Methods of which the request names the mechanism."""
-RANGES = ("bounds", "private", "per-cell")
-"""Clipping ranges that are compared."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +40,11 @@ class ComparisonRow:
     Attributes
     ----------
     name : str
-        Method, clipping range or estimator.
+        Method or estimator.
     is_planned : bool
         Whether it is that of the plan that is compared.
     figures : dict of str to number
-        Of all: `epsilon`, what the most exposed unit loses. Of methods and ranges `claimed` (what
+        Of all: `epsilon`, what the most exposed unit loses. Of methods `claimed` (what
         has to be paid if cells are counted), `worst`, `average` and `median` (planning errors over
         cells, as the compared plan judges them) and `better` (cells that say more than one
         constant). Of estimators the average error of a `share`, and of means and variances by
@@ -75,28 +72,24 @@ class Comparison:
     ----------
     methods : list of ComparisonRow
         How cells are planned together.
-    clipping_ranges : list of ComparisonRow
-        What values are clipped to, by the plan's own method; errors under a private range are
-        predictions. Empty for a request that no private range goes with.
     estimators : list of ComparisonRow
         How a distribution is measured, the most accurate share first.
     """
 
     methods: list[ComparisonRow] = field(default_factory=list)
-    clipping_ranges: list[ComparisonRow] = field(default_factory=list)
     estimators: list[ComparisonRow] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         """Return all rows as JSON data."""
-        kinds = ("estimators",) if self.estimators else ("methods", "clipping_ranges")
-        return {kind: [row.to_json() for row in getattr(self, kind)] for kind in kinds}
+        kind = "estimators" if self.estimators else "methods"
+        return {kind: [row.to_json() for row in getattr(self, kind)]}
 
 
 def compare(plan: Plan) -> Comparison:
     """Return other ways to answer the request of a plan, with the cost and the errors of each.
 
-    Of means and variances every method and clipping range; of quantiles, shares and histograms
-    every way to measure a distribution. Public facts only; nothing is spent.
+    Of means and variances every method; of quantiles, shares and histograms every way to measure a
+    distribution. Public facts only; nothing is spent.
 
     Parameters
     ----------
@@ -136,10 +129,7 @@ def compare(plan: Plan) -> Comparison:
 
 
 def _compare_moments(plan: MomentComponent) -> Comparison:
-    with share_of_work(COMPARING, 0.0, 0.6):
-        methods = _rows(plan, _methods(plan))
-    with share_of_work(COMPARING, 0.6, 1.0):
-        return Comparison(methods, _rows(plan, _ranges(plan)))
+    return Comparison(_rows(plan, _methods(plan)))
 
 
 def _compare_estimators(plan: DistributionComponent) -> Comparison:
@@ -170,9 +160,6 @@ def _rows(plan: MomentComponent, candidates: Ways) -> list[ComparisonRow]:
     rows = []
     for name, changes in parts_of_work(COMPARING, list(candidates)):
         try:
-            trouble = changes.get("trouble")
-            if trouble is not None:
-                raise InputError(trouble)
             result = _changed(plan, **changes) if changes else plan
             rows.append(ComparisonRow(name, not changes, _figures(plan, result)))
         except InputError as error:
@@ -203,20 +190,6 @@ def _methods(plan: MomentComponent) -> Ways:
             "range_share": None,
         }
         yield method, {} if method == plan.method else changes
-
-
-def _ranges(plan: MomentComponent) -> Ways:
-    """Yield each clipping range with its changes; none if no private range goes with the plan."""
-    request = plan.request
-    if request.range_needs("private") is not None:
-        return
-    for mode in RANGES:
-        is_planned = mode in {request.clipping_range, plan.allocation.clipping.mode}
-        needs = None if is_planned else request.range_needs(mode)
-        share = None if mode == "bounds" else request.range_share
-        changes = {"clipping_range": mode, "range_share": share}
-        lacking = {"trouble": f"it needs {needs}."}
-        yield mode, {} if is_planned else lacking if needs else changes
 
 
 def _figures(plan: MomentComponent, result: MomentComponent) -> dict[str, Any]:

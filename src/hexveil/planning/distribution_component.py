@@ -81,7 +81,7 @@ class DistributionComponent(PlanComponent):
     terms : tuple of Quantile, Share and Histogram
     requested_epsilon : Fraction
     moment_plan : Plan or None
-    component : IndicatorPlan, RankPlan or BinPlan
+    component : ScorePlan or BinPlan
     weights : mapping of str to Fraction
         Importance of "moments" and "distribution" in the split of ε.
     edition : str or None

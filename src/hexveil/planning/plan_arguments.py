@@ -29,7 +29,7 @@ from hexveil.planning.request import (
     range_needs,
     refuse,
     request_words,
-    target_of,
+    targets_of,
 )
 from hexveil.planning.request import statistics as moments_of
 
@@ -265,8 +265,9 @@ class PlanArguments:
             delta=to_delta(self.delta),
         )
         if self.target_error is not None:
-            goals = target_of(self.target_error, request.noised, span)
-            request = replace(request, target=goals)
+            targets = targets_of(self.target_error, request.noised, float(span.max()))
+            per_cell = {name: np.full(span.size, target) for name, target in targets.items()}
+            request = replace(request, target=per_cell)
         within_bounds = 'clipping_range="bounds"' in self.terms()
         return replace(request, clipping_range="bounds") if within_bounds else request
 

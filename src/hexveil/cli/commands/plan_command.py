@@ -37,10 +37,6 @@ _METHODS = (
     "Naive: the privacy cost of the same noise if cells are counted. Worst, average, median over "
     "cells: {}. Useful: cells expected to beat a single number for all."
 )
-_RANGES = (
-    "Errors in private ranges are predictions from counts and a stated prior; those in the bounds "
-    "are worst cases."
-)
 _REPEATS = (
     "Of several records of one user at one time one place counts, with its average; how many that "
     "leaves out is private, and nothing warns of it. Declare it in [read]: "
@@ -119,17 +115,14 @@ def _show_comparison(plan: Any, comparison: Comparison, unit: str) -> None:  # n
         formatting.print_rows(estimator_rows(comparison.estimators, unit))
         return
     show_methods(comparison.methods, _METHODS.format(_measure(plan, unit)))
-    if comparison.clipping_ranges:
-        show_methods(comparison.clipping_ranges, _RANGES, "Clipping range")
 
 
-def show_methods(lines: Sequence[ComparisonRow], legend: str, head: str = "Method") -> None:
-    """Print a line per method, or per clipping range, why some are not possible, and the legend."""
-    title = f"This request {'by every method' if head == 'Method' else 'in every clipping range'}:"
-    typer.echo(f"\n{title}")
+def show_methods(lines: Sequence[ComparisonRow], legend: str) -> None:
+    """Print a line per method, why some are not possible, and the legend."""
+    typer.echo("\nThis request by every method:")
     none = [*["-"] * (len(_METHOD_HEADS) - 1), "not possible"]
     cells = [[line.name, *(_method_figures(line.figures) or none)] for line in lines]
-    formatting.print_table((head, *_METHOD_HEADS), cells, (head,))
+    formatting.print_table(("Method", *_METHOD_HEADS), cells, ("Method",))
     troubles = [f"{one.name} is not possible: {one.trouble}" for one in lines if one.trouble]
     formatting.print_rows([("", text) for text in (*troubles, legend)])
 

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
 from hexveil.base.hexagons import across
+from hexveil.base.work_share import COUNTING, share_of_work
 from hexveil.model.cells import Cells, Labels, slot_seconds
 from hexveil.planning.feasibility.grids import (
     MIN_CELLS,
     MIN_HEXAGONS,
+    OTHER_GRIDS,
+    counted,
     grids_to_try,
+    map_of,
     most_cells_of,
-    on_each_grid,
     with_min_users,
 )
 from hexveil.planning.feasibility.prediction import (
@@ -33,7 +35,6 @@ from hexveil.theory import noise_floor
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hexveil.mechanisms.looks.range_search import ErrorPrediction
     from hexveil.model.public_metadata import PublicMetadata, Unit
     from hexveil.planning.moment_component import MomentComponent
     from hexveil.planning.presence.presence_plan import PresenceComponent
@@ -210,7 +211,9 @@ def survey(
     min_users: Sequence[int] = (1,),
     search: bool = False,
 ) -> list[GridAssessment]:
-    """Return the assessment of each grid and smallest number of users.
+    """Return the assessment of each grid and smallest number of users: the one loop over grids.
+
+    With the first grid the records are read again. Pairs of a grid are freed before the next.
 
     Parameters
     ----------
@@ -218,7 +221,7 @@ def survey(
         Of a data set, within a loss.
     grids : tuple of Cells or Labels, optional
         Default: those that fit the records and the fleet; then what is the same map as another is
-        left out.
+        left out: places far apart have as many hexagons at several resolutions.
     min_users : sequence of int
         Smallest numbers of users of a cell: for the first one losses are searched; others are
         assessed where they leave other cells.
@@ -232,16 +235,26 @@ def survey(
     """
     facts = facts_of(plan)
     tried = grids_to_try(facts, most_cells_of(plan)) if grids is None else grids
-    work = partial(_on_grid, plan, min_users, search)
-    return [one for of in on_each_grid(facts, tried, work, every=grids is not None) for one in of]
+    maps, offers, one_by_one = {map_of(facts)}, [], counted(facts, tried)
+    for number, grid in enumerate(tried):
+        share = number / len(tried), (number + 1) / len(tried)
+        with share_of_work(OTHER_GRIDS, *share, COUNTING):
+            on_grid = next(one_by_one)
+            name = None if on_grid is None or grids is not None else map_of(on_grid)
+            if name is None or grid == facts.cells.grid or name not in maps:
+                offers += _on_grid(plan, grid, on_grid, min_users, search=search)
+            maps.add(name)
+            del on_grid
+    return offers
 
 
 def _on_grid(
     plan: MomentComponent,
-    min_users: Sequence[int],
-    search: bool,
     grid: Cells | Labels,
     facts: PublicMetadata | None,
+    min_users: Sequence[int],
+    *,
+    search: bool,
 ) -> list[GridAssessment]:
     """Return the assessments of one grid, which may have no cell left."""
     if facts is None:
@@ -253,9 +266,9 @@ def _on_grid(
         if remaining is not None and remaining.occupancy.n_cells not in {o.cells for o in assessed}:
             predictor = ErrorPredictor(plan, remaining)
             offer = assess(predictor, minimum)
-            is_searched = search and not assessed and offer.planned
-            needed = _epsilon_needed(predictor, offer) if is_searched else None
-            assessed.append(replace(offer, epsilon_needed=needed))
+            if search and not assessed and offer.planned:
+                offer = replace(offer, epsilon_needed=_epsilon_needed(predictor, offer))
+            assessed.append(offer)
     return assessed
 
 
@@ -273,15 +286,14 @@ def assess(predictor: ErrorPredictor, min_users: int = 1) -> GridAssessment:
         hexagons=facts.cells.n_places,
         min_users=min_users,
     )
-    if predictor.is_planned:
-        return with_prediction(offer, prediction_of(plan.primary_statistic))
     # Above the constant already by the bound: planning could only confirm it.
-    is_too_fine = not offer.predicted_error < offer.baseline_error
-    return offer if is_too_fine else with_prediction(offer, predictor.predict(requested))
-
-
-def with_prediction(offer: GridAssessment, prediction: ErrorPrediction) -> GridAssessment:
-    """Return an assessment with the errors that are predicted."""
+    if not predictor.is_planned and offer.predicted_error >= offer.baseline_error:
+        return offer
+    prediction = (
+        prediction_of(plan.primary_statistic)
+        if predictor.is_planned
+        else predictor.predict(requested)
+    )
     return replace(
         offer,
         predicted_error=prediction.mean_error,

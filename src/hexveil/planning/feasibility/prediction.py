@@ -114,11 +114,8 @@ def epsilon_needed(plan: MomentComponent) -> float | None:
             square = calibrated_square(requested, plan.delta) * times**2
             scaled = square_epsilon(square, plan.delta)
         return two_figures_up(scaled) if scaled <= LARGEST else None
-    if plan.facts is not None and plan.request.clipping_range != "bounds":
-        predictor = ErrorPredictor(plan, plan.facts)
-        # A plan under an interval takes too long to make a dozen of them.
-        if predictor.is_fast:
-            return predictor.epsilon_needed(miss)
+    if plan.facts is not None:
+        return ErrorPredictor(plan, plan.facts).epsilon_needed(miss)
     return epsilon_for_error(
         lambda loss: predict_in_full(plan.problem.within(loss)), miss * UNDER, requested
     )
@@ -143,8 +140,7 @@ class ErrorPredictor:
     def is_fast(self) -> bool:
         """Whether the request can be predicted quickly, not only planned in full."""
         requested = self.plan.request
-        options = requested.method, requested.statistics, requested.objective
-        return requested.target is None and options == ("joint", ("mean",), "mean")
+        return requested.objective == "mean" and requested.statistics == ("mean",)
 
     @property
     def span(self) -> float:

@@ -164,7 +164,6 @@ def _moment_rows(plan: MomentComponent) -> list[Row]:
         # Price and assumptions of a private clipping range.
         ("Clipping range", f"{words} {_PROPORTION}" if words else None),
         ("Mechanism", _mechanism(plan)),
-        _certificate_row(plan),
         ("Useful cells" if plan.occupancy.n_cells > 1 else "Useful", _useful_cells(plan, unit)),
         month_row(plan, facts),
     ]
@@ -196,14 +195,6 @@ def _epsilon_share(plan: MomentComponent, epsilon: Fraction) -> str:
     """Return the epsilon of a step and its share of the total."""
     percent = 100 * float(epsilon / plan.requested_epsilon)
     return f"epsilon {price(float(epsilon))} ({percent:.3g}%)"
-
-
-def _certificate_row(plan: MomentComponent) -> Row:
-    """Return the optimality gap of the plan within its class, if known."""
-    gap = plan.gap
-    lower = f"more than {price(100 * gap)}% lower" if gap else "lower"
-    text = None if gap is None else f"no plan of this class has a privacy cost that is {lower}."
-    return ("Near-optimal" if gap else "Optimal", text)
 
 
 def _useful_cells(plan: MomentComponent, unit: str) -> str:

@@ -139,8 +139,6 @@ class PlanAllocation(ReadOnlyArrays):
         Pairs of which nothing is kept.
     cell_epsilon : Fraction or None
         The loss of one cell, where every cell has the same.
-    lower_bound : float or None
-        Loss that no plan of the class goes below and meets the targets, rounded down.
     clipping : ClippingKind
         Kind of the plan (mechanisms/looks/__init__.py). Under a private range the mean's
         Laplace scale is the range's width times r / N; the noise of a cell with a range of its own
@@ -156,7 +154,6 @@ class PlanAllocation(ReadOnlyArrays):
     clipping: ClippingKind
     suppressed_pairs: SuppressedPairs | None = None
     cell_epsilon: Fraction | None = None
-    lower_bound: float | None = None
 
     def mean_noise(self, problem: PlanningProblem) -> Floats:
         """Return the Laplace scale of each cell's mean, for bounds or a range of width 1."""

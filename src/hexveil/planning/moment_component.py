@@ -23,7 +23,6 @@ import numpy as np
 
 from hexveil.accounting.promise import of_amount, promised
 from hexveil.base.errors import InputError
-from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays, read_only
 from hexveil.planning import component
 from hexveil.planning.allocation import PlanningProblem, allocation_of, cell_names, restored
@@ -151,20 +150,6 @@ class MomentComponent(ReadOnlyArrays, PlanComponent):
     def cell_epsilon(self) -> Fraction | None:
         """The loss of one cell, where every cell has the same."""
         return self.allocation.cell_epsilon
-
-    @property
-    def lower_bound(self) -> float | None:
-        """Loss that no plan of the joint plan's class goes below and meets the targets."""
-        return self.allocation.lower_bound
-
-    @property
-    def gap(self) -> float | None:
-        """(ε - lower_bound) / ε, 0 where both are 0; None without a bound."""
-        if self.lower_bound is None:
-            return None
-        loss = round_up(self.epsilon)
-        # Constants alone cost nothing: the bound is the value.
-        return (loss - self.lower_bound) / loss if loss else 0.0
 
     def objective_errors(self) -> Floats:
         """Return the error of each cell that the objective is about.

@@ -39,7 +39,7 @@ class Plan(BookedStages):
     """Plan of a release. Public; nothing is spent.
 
     A plan of one value column has the figures of its component, too: of means and variances
-    `method`, `mechanism`, `table`, `users`, `error_models`, `support`, `lower_bound`, `gap`,
+    `method`, `mechanism`, `table`, `users`, `error_models`, `support`,
     `l0_epsilon`; of quantiles, shares and histograms `estimator`, `table`,
     `component_epsilons()`; under private presence `prediction`; of all `request`, `expected_error`,
     `statistic_errors`.

@@ -21,7 +21,6 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import items_of, to_positive_fraction
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms import ThresholdMechanism
-from hexveil.model.statistic_terms import MOMENTS, Quantile, term_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -197,7 +196,7 @@ def targets_of(stated: object, names: tuple[str, ...], span: float) -> dict[str,
     Parameters
     ----------
     stated : number, text like "10%", or mapping of statistic to these
-        A percentage is of the span (of its square for a variance), and of records for a share.
+        A percentage is of the span, of its square for a variance.
     names : tuple of str
         Statistics that need a target.
     span : float
@@ -209,8 +208,8 @@ def targets_of(stated: object, names: tuple[str, ...], span: float) -> dict[str,
 
     Examples
     --------
-    >>> targets_of({"p50": "5%", "share<10": "2%"}, ("p50", "share<10"), 60.0)
-    {'p50': 3.0, 'share<10': 0.02}
+    >>> targets_of({"mean": "5%", "variance": 9}, ("mean", "variance"), 60.0)
+    {'mean': 3.0, 'variance': 9.0}
     """
     if isinstance(stated, Mapping):
         text = dict(stated)
@@ -232,12 +231,8 @@ def targets_of(stated: object, names: tuple[str, ...], span: float) -> dict[str,
 def _target(stated: Any, name: str, span: float) -> float:  # noqa: ANN401  a number or text
     if not (isinstance(stated, str) and stated.strip().endswith("%")):
         return float(to_positive_fraction(stated, "target_error"))
-    if name == "users":
-        raise InputError("target_error of users must be a number of units, not a percentage.")
     portion = float(to_positive_fraction(stated.strip().removesuffix("%"), "target_error")) / 100.0
-    if name == "variance":
-        return portion * span**2
-    return portion * span if name in MOMENTS or isinstance(term_of(name), Quantile) else portion
+    return portion * (span**2 if name == "variance" else span)
 
 
 # ---- rules of options ----

@@ -17,9 +17,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -38,11 +37,6 @@ from hexveil.base.work_share import SEARCH, part_of_work
 from hexveil.model.occupancy import Occupancy
 from hexveil.planning.allocation import PlanAllocation, PlanningProblem
 from hexveil.planning.optimizers.user_factors import InverseScales
-from hexveil.planning.request import targets_of
-
-if TYPE_CHECKING:
-    from hexveil.model.public_metadata import ValueLattice
-    from hexveil.planning.plan_arguments import PlanArguments
 
 MARGINS = tuple(2.0**power for power in range(-40, 1, 5))
 """Parts by which noise is larger than a ratio of losses asks for: the first is more than its
@@ -145,8 +139,6 @@ class ErrorTargets:
 SMALLEST, LARGEST = 1e-6, 100.0
 """No loss beyond these is looked at, unless it is asked for."""
 USUAL_LOOKS, MOST_LOOKS = 8, 200
-USERS = "users"
-ComponentT = TypeVar("ComponentT")
 
 
 @dataclass(frozen=True)
@@ -230,60 +222,3 @@ def loss_at(place: int) -> Fraction:
 def two_figures_up(loss: float) -> float:
     """Return a loss rounded up to two figures."""
     return float(loss_at(place_of(loss))) if loss > 0 else 0.0
-
-
-# ---- targets of predicted errors ----
-
-
-def within_predictions(
-    planned_at: Callable[[PlanArguments], ComponentT], options: PlanArguments, lattice: ValueLattice
-) -> tuple[ComponentT, dict[str, str]]:
-    """Return the component at the least ε of two figures predicted to meet targets, and these.
-
-    Targets are exact text, by statistic: a request is identified by them, and not by what a search
-    found.
-
-    The errors of distributions, and under private presence, depend on the values and are predicted
-    by stated priors: other than those of means and variances within the bounds, which hold for all
-    values.
-
-    Parameters
-    ----------
-    planned_at : callable
-        The component of options with an ε.
-    options : PlanArguments
-        With target errors.
-    lattice : ValueLattice
-        Bounds of the values.
-
-    Raises
-    ------
-    InputError
-        If a target names no statistic of the plan, or is out of reach.
-    """
-    within: list[ComponentT] = []
-    targets: dict[str, float] = {}
-
-    def look(epsilon: Fraction) -> Trial:
-        built = planned_at(replace(options, epsilon=epsilon, target_error=None))
-        errors = predicted_errors(built)
-        targets.update(targets_of(options.target_error, tuple(errors), float(lattice.span)))
-        meets = all(errors[name] <= target for name, target in targets.items())
-        within[:] = [built] if meets else within
-        return Trial(meets)
-
-    if least_epsilon(look, 1) is None:
-        raise InputError(
-            f"no epsilon up to {LARGEST:g} is predicted to meet target_error; ask for larger "
-            "errors, or for larger cells."
-        )
-    return within[0], {name: repr(target) for name, target in sorted(targets.items())}
-
-
-def predicted_errors(plan: Any) -> dict[str, float]:  # noqa: ANN401  as above
-    """Return the predicted error of each statistic of a plan, on average over cells."""
-    errors = {item.statistic: item.error for item in plan.statistic_errors}
-    errors |= {name: error for name, error in getattr(plan, "expected_error", {}).items()
-               if name != "share"}  # fmt: skip
-    counts = getattr(getattr(plan, "prediction", None), "counts", None)
-    return errors if counts is None else errors | {USERS: counts.count_error}

@@ -75,13 +75,12 @@ def allocate_within_errors(
         )
     exposure, delta = _clipping(problem), problem.request.delta
     targeted = partial(ErrorTargets.of, targets, problem.span, problem.occupancy, exposure.law)
-    asked, aim = (targeted(times).rates for times in (1.0, SAFETY_MARGIN))
-    search = minimize_loss(exposure, aim, asked)
+    aim = targeted(SAFETY_MARGIN).rates
+    solution, _ = minimize_loss(exposure, aim)
     # Once the factors have few digits the noise is set anew, from what they keep.
-    joint = in_quanta(exposure, aim, search.solution.factor)
+    joint = in_quanta(exposure, aim, solution.factor)
     # Targets allow less noise but no more: rounding down keeps them.
-    bound = None if delta else search.bound
-    rows = bounded_rows(problem.occupancy, joint, bound, np.floor)
+    rows = bounded_rows(problem.occupancy, joint, np.floor)
     if delta and square_epsilon(rows.most_booked(problem), delta) > LARGEST_EPSILON:
         raise InputError(
             "no noise of a loss that can be told meets target_error in every cell; ask for a "
@@ -155,7 +154,6 @@ def quantize_noise_scales(noise: Floats, rounding: np.ufunc = np.rint) -> Floats
 def bounded_rows(
     occupancy: Occupancy,
     joint: JointSolution,
-    bound: float | None = None,
     rounding: np.ufunc = np.rint,
 ) -> PlanAllocation:
     """Return rows within bounds from rates and factors; a cell without noise keeps nothing.
@@ -180,5 +178,4 @@ def bounded_rows(
         variance_noise=scale(rates.variance),
         contribution_factor=_few_digits(joint.factor),
         clipping=WithinBounds(),
-        lower_bound=bound,
     )

@@ -15,9 +15,6 @@ rates r(d) that meet a target of each statistic grow with d; the largest factor 
 falls with the rates; d falls with the factors. So r -> factors -> d -> r is monotone: from r(0) the
 steps converge, to the plan with the least noise in every cell at once, or a target is left no room.
 A search over L ends with a plan and, just below it, a loss at which none was found.
-Certificate (`is_infeasible`). By induction no plan of the class has larger factors than the steps',
-if users are charged the least that any plan may charge them: so where a target is left no room, no
-plan of the class has loss L. The bound is lowered until this is proved.
 """
 
 from __future__ import annotations
@@ -158,12 +155,11 @@ class ClippingProblem:
         large = np.bincount(user, weights=margin, minlength=flat.size)
         return np.asarray(flat - 2.0 * factor * self.shares.per_user(rates.variance, 2) + large)
 
-    def largest_factors(self, rates: InverseScales, loss: float, *, least: bool = False) -> Floats:
+    def largest_factors(self, rates: InverseScales, loss: float) -> Floats:
         """Return each user's largest factor, at most 1, with a loss of at most `loss`.
 
         Under Laplace noise, for x <= 1/2 in all its cells, the loss is A f - B f², solved exactly;
-        the few users who hold more of a cell whose variance is published are bisected. With `least`
-        those are charged the least that a plan may charge them, for lower bounds.
+        the few users who hold more of a cell whose variance is published are bisected.
         """
         if self.is_gaussian:
             norms, limit = np.sqrt(self._squares(rates)), math.sqrt(loss)
@@ -182,7 +178,7 @@ class ClippingProblem:
         # Only a majority user leaves the parabola, and only where a variance is published.
         if not (rates.variance[self._large[0]] > 0).any():
             return factor
-        halved = partial(contributions.bisect_factors, loss=loss, lower_bound=least)
+        halved = partial(contributions.bisect_factors, loss=loss)
         return self.occupancy.map_users(self._at(halved, rates, factor))
 
     @cached_property
@@ -210,11 +206,7 @@ MAX_ITERATIONS = 20_000
 CONVERGENCE_TOLERANCE = 1e-9
 """Relative growth of the rates at which they count as converged."""
 SEARCH_TOLERANCE = 2e-3
-"""Relative width at which a search ends: the certificate's gap."""
-PROOF_BISECTIONS = 12
-"""Halvings for a proof, where a loss was only found hard and could not be proved so."""
-PROOF_MARGIN = 1.0 - 1e-9
-"""What the rounding of a proof's steps may have cost."""
+"""Relative width at which a search ends."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,29 +223,10 @@ class JointSolution:
     factor: Floats
 
 
-@dataclass(frozen=True, eq=False)
-class SearchResult:
-    """The end of a search.
+def minimize_loss(exposure: ClippingProblem, targets: RatesAt) -> tuple[JointSolution, float]:
+    """Return the plan that meets the targets at the least loss of the most exposed user, and it.
 
-    Attributes
-    ----------
-    solution : JointSolution
-    value : float
-        The loss at which it was found.
-    bound : float
-        No plan of the class is below it.
-    """
-
-    solution: JointSolution
-    value: float
-    bound: float
-
-
-def minimize_loss(exposure: ClippingProblem, targets: RatesAt, asked: RatesAt) -> SearchResult:
-    """Return the plan that meets the targets at the least loss of the most exposed user.
-
-    The loss is found to `SEARCH_TOLERANCE`. `asked` are the targets that the bound is about; those
-    aimed at may be a little smaller.
+    The loss is found to `SEARCH_TOLERANCE`.
     """
     nobody = np.ones(exposure.occupancy.n_users)
     rates = targets(np.zeros(exposure.occupancy.n_cells))
@@ -276,13 +249,7 @@ def minimize_loss(exposure: ClippingProblem, targets: RatesAt, asked: RatesAt) -
             solution, value = found, middle
         # Until one loss fails, the least one may be of any size: halve.
         middle = (low + value) / 2.0
-    # Usually the search has come down to what can be proved.
-    bound, high = (low, low) if is_infeasible(exposure, asked, low) else (0.0, low)
-    for _ in range(PROOF_BISECTIONS if bound < high else 0):
-        middle = (bound + high) / 2.0
-        is_proved = is_infeasible(exposure, asked, middle)
-        bound, high = (middle, high) if is_proved else (bound, middle)
-    return SearchResult(solution, value, bound * PROOF_MARGIN)
+    return solution, value
 
 
 def minimize_noise(
@@ -307,25 +274,4 @@ def minimize_noise(
         rates = InverseScales(
             np.maximum(rates.mean, new.mean), np.maximum(rates.variance, new.variance)
         )
-    # Slow convergence is no proof: the search goes on above, the certificate does not count it.
     return None
-
-
-def is_infeasible(exposure: ClippingProblem, targets: RatesAt, loss: float) -> bool:
-    """Return whether it is proved that no plan of the class has this loss.
-
-    The factors never grow: each step's is an upper bound for the factors of every such plan, by
-    the rates that its own bias leaves room for. Steps are taken at a slightly larger loss, which
-    covers their rounding.
-    """
-    factor = np.ones(exposure.occupancy.n_users)
-    for _ in range(MAX_ITERATIONS):
-        rates = targets(exposure.clipped_share(factor))
-        if rates is None:
-            return True
-        # A larger loss makes the factors larger, hence still upper bounds after rounding.
-        new = np.minimum(factor, exposure.largest_factors(rates, loss / PROOF_MARGIN, least=True))
-        if (new >= factor * (1 - CONVERGENCE_TOLERANCE)).all():
-            return False
-        factor = new
-    return False

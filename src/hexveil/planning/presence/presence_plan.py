@@ -202,7 +202,7 @@ def plan_presence(facts: DeclaredFacts, options: PlanArguments) -> PresenceCompo
             'weights go with "users" beside other statistics under private presence: the others '
             "come from one map at one loss; leave weights out."
         )
-    assert options.epsilon is not None  # noqa: S101  targets were searched for
+    assert options.epsilon is not None  # noqa: S101  no targets go with it
     moments, terms = parse_statistics([name for name in names if name != USERS] or [MEAN])
     request = PresenceRequest(
         facts.grid,

@@ -96,8 +96,7 @@ def least_loss(occupancy: Occupancy, span: float, error: float) -> float:
     # A target that constants meet stays as it is.
     aimed = error if error >= largest else error * SAFETY_MARGIN
     exposure, aim = ClippingProblem(occupancy), target_at(aimed)
-    search = minimize_loss(exposure, aim, target_at(error))
-    joint = in_quanta(exposure, aim, search.solution.factor)
+    joint = in_quanta(exposure, aim, minimize_loss(exposure, aim)[0].factor)
     return float(bounded_rows(occupancy, joint, rounding=np.floor).most_booked(problem))
 
 

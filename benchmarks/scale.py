@@ -170,6 +170,7 @@ PARTS: dict[str, tuple[Callable[[Path, Path], dict[str, float]], float]] = {
     "per cell": (lambda *where: planning(*where, method="per-cell"), SHARES),
     "equal-split": (lambda *where: planning(*where, method="equal-split"), SHARES),
     "joint, mean": (planning, JOINT_SHARES),
+    "joint, max": (lambda *where: planning(*where, objective="max"), JOINT_SHARES),
     "exact loss": (losing, SHARES),
     "release": (lambda *where: publishing(*where, write=False), SHARES),
     "output": (lambda *where: publishing(*where, write=True), SHARES),

@@ -26,7 +26,9 @@ FACTORS = ((1.0, 1.0, 1.0), (0.5, 1.0, 0.25), (1.0, 0.0, 0.5), (0.125, 0.5, 0.5)
 def with_factors(dense, factor, statistics, noise=(0.4, 0.15)):
     """Return a plan of these factors, with noise that differs by cell."""
     occupancy = hv.Occupancy.from_dense(dense)
-    plan = hv.plan(occupancy, bounds=(0, SPAN), epsilon=1, statistics=statistics, advise=False)
+    plan = hv.plan(
+        occupancy, bounds=(0, SPAN), epsilon=1, statistics=statistics, objective="max", advise=False
+    )
     most, total = occupancy.kth_largest(1), occupancy.records_per_cell
     wide = 1.0 + np.arange(occupancy.n_cells)
     mean, variance = ("mean" in statistics), ("variance" in statistics)

@@ -170,11 +170,36 @@ def test_a_factor_found_by_halving_uses_up_the_loss(loss):
         variance=variance,
         factor=FACTOR,
         loss=loss,
+        lower_bound=False,
     )
     assert found[1:].tolist() == FACTOR[1:].tolist()
     used = loss_at(PAIRS, total=TOTAL, mean=mean, variance=variance, factor=found)[0]
     assert used <= loss
     assert used == pytest.approx(min(loss, 0.75 + 0.5 + 0.5 * (0.25 + 0.25)), rel=1e-12)
+
+
+def test_the_least_charge_counts_cells_without_a_variance():
+    """There a share costs its rate of the mean: a half at rate 2 adds the factor itself."""
+    two = Partition("cells", 0, *(np.array(x) for x in ([0, 1], [0, 0], [3, 2])), 2, 1)
+    rates = {"mean": np.array([1.0, 2.0]), "variance": np.array([2.0, 0.0])}
+    found = bisect_factors(
+        two, total=np.array([4, 4]), **rates, factor=np.ones(1), loss=5 / 3, lower_bound=True
+    )
+    assert found.tolist() == pytest.approx([2 / 3], rel=1e-12)
+
+
+def test_the_least_charge_is_that_of_plain_data():
+    """Two of three records move a variance by 2/9, less than the bound of any share."""
+    one = Partition("cells", 0, *(np.array([x]) for x in (0, 0, 2)), 1, 1)
+    rates = {"mean": np.array([0.1]), "variance": np.array([2.0])}
+    found = bisect_factors(
+        one, total=np.array([3]), **rates, factor=np.ones(1), loss=0.52, lower_bound=True
+    )
+    assert found.tolist() == [1.0]
+    fewer = bisect_factors(
+        one, total=np.array([3]), **rates, factor=np.ones(1), loss=0.51, lower_bound=True
+    )
+    assert fewer[0] < 1.0
 
 
 def test_the_user_of_more_than_half_of_a_cell():

@@ -33,7 +33,9 @@ SETTINGS = {
         {"epsilon": 2, "clipping_range": "bounds"},
         {"bounds": (-20, 60), "quantum": "0.1"},
     ),
-    "factors, both": Setting(COUNTS, {"epsilon": 3, "statistics": EVERY}, {"quantum": "0.001"}),
+    "factors, both": Setting(
+        COUNTS, {"epsilon": 3, "statistics": EVERY, "objective": "max"}, {"quantum": "0.001"}
+    ),
     "suppression": Setting(COUNTS, {"method": "clip-user", "epsilon": 2, "statistics": EVERY}),
     "a constant beside others": Setting(
         COUNTS | {"lonely": [1]}, {"method": "per-cell", "epsilon": 1, "statistics": EVERY}

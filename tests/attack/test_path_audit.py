@@ -46,7 +46,9 @@ CASES = {
     "each cell alone, every statistic": Setting(
         CROWD, {"method": "per-cell", "epsilon": 2, "statistics": ("mean", "variance", "sd")}
     ),
-    "factors, both": Setting(CROWD, {"epsilon": 2, "statistics": BOTH}),
+    "factors, least largest error, both": Setting(
+        CROWD, {"epsilon": 2, "statistics": BOTH, "objective": "max"}
+    ),
     "suppression, both": Setting(CROWD, {"method": "clip-user", "epsilon": 2, "statistics": BOTH}),
     "composition, pooled hours": Setting(
         CITY,

@@ -77,9 +77,9 @@ def test_an_option_turns_the_question_round(file, tmp_path):
     [
         (("plan", "target_error"), "median=3", "^--set plan.target_error must be for mean, "),
         (
-            ("plan", "method"),
+            ("plan", "objective"),
             "least",
-            "^--set plan.method must be one of joint, .*, got 'least'",
+            "^--set plan.objective must be one of max, mean, got 'least'",
         ),
         (("ledger", "url"), 7, "^--ledger "),
     ],
@@ -91,7 +91,7 @@ def test_a_wrong_option_is_not_blamed_on_the_file(file, place, value, sentence):
             load(source, {place: value})
     file.write_text(BUSES.replace("resolution = 5", 'resolution = "five"'))
     with pytest.raises(InputError, match=r"^buses.toml: \[cells\] resolution "):
-        load(str(file), {("plan", "method"): "joint"})
+        load(str(file), {("plan", "objective"): "max"})
 
 
 @pytest.mark.parametrize(

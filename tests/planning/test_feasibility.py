@@ -342,7 +342,7 @@ def test_the_loss_that_is_named_is_enough(kind):
 @given(
     st.integers(0, 1000),
     st.sampled_from([{"clipping_range": kind} for kind in RANGES]
-                    + [{"method": "per-cell"}, {"method": "equal-split"}]),
+                    + [{"method": "per-cell"}, {"method": "equal-split"}, {"objective": "max"}]),
     st.sampled_from([0.2, 1.0, 4.0]),
 )  # fmt: skip
 def test_no_plan_is_below_the_floor(seed, options, epsilon):
@@ -359,7 +359,7 @@ def test_no_plan_is_below_the_floor(seed, options, epsilon):
 def test_other_requests_are_planned_in_full():
     """Of what has no quick way the plan itself is the prediction; nothing is certain of it."""
     known = crowd(4, users=60, cells=4)
-    for asked in ({"method": "per-cell"}, {"statistics": ("mean", "sd")}):
+    for asked in ({"method": "per-cell"}, {"objective": "max"}, {"statistics": ("mean", "sd")}):
         plan = hv.plan(known, epsilon=2, advise=False, **asked)
         predictor = ErrorPredictor(plan, known)
         assert not predictor.is_fast

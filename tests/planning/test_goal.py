@@ -8,6 +8,8 @@ import pytest
 
 import hexveil as hv
 from hexveil.planning.component import goal, mechanism_text
+from hexveil.planning.saved_plans import decode, encode
+from planning.kinds_of_plans import records_of
 
 COUNTS = [[2, 1], [1, 1], [1, 3]]
 ASKED = {"bounds": (0, 10), "epsilon": 1, "advise": False}
@@ -36,6 +38,7 @@ def test_equal_goals_are_equal_text():
         {"statistics": ("variance",)},
         {"method": "per-cell"},
         {"method": "equal-split"},
+        {"objective": "max"},
         {"clipping_range": "private"},
         {"clipping_range": "private", "range_share": "0.1"},
         {"clipping_range": "per-cell"},
@@ -85,3 +88,17 @@ def test_fields_of_a_mechanism_are_part_of_it():
     assert mechanism_text(hv.mechanisms.Baseline()) != mechanism_text(
         hv.mechanisms.OptimalClipping()
     )
+
+
+def test_targets_that_predictions_meet_are_the_request_and_not_the_epsilon_found():
+    """The ε of a search may differ in a late digit; the plan booked first is then the plan."""
+    records = records_of("ranks")
+    asked = {"statistics": ("p50",), "estimator": "ranks", "advise": False}
+    plan = hv.plan(records, target_error="10%", **asked)
+    elsewhere = hv.plan(records, epsilon=plan.requested_epsilon + Fraction(1, 100), **asked)
+    elsewhere = elsewhere.changed(target_errors=plan.target_errors)
+    assert goal(elsewhere) == goal(plan) == goal(hv.plan(records, target_error=8, **asked))
+    booked = decode(encode(plan), elsewhere)
+    assert booked.requested_epsilon == plan.requested_epsilon < elsewhere.requested_epsilon
+    assert goal(hv.plan(records, target_error=9, **asked)) != goal(plan)
+    assert goal(hv.plan(records, epsilon=plan.requested_epsilon, **asked)) != goal(plan)

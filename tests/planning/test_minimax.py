@@ -1,5 +1,6 @@
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -8,6 +9,9 @@ import hexveil as hv
 import plan_grid
 from examples import examples
 from hexveil import theory
+from hexveil.planning.optimizers.calibration import ErrorTargets
+from hexveil.planning.optimizers.user_factors import ClippingProblem, is_infeasible
+from hexveil_research.papers.comp_setting import comp_setting
 from strategies import occupancies
 
 BOTH = ("mean", "variance")
@@ -39,17 +43,37 @@ TARGETS = (
 @pytest.mark.parametrize("dense", TINY)
 @pytest.mark.parametrize("targets", TARGETS, ids=str)
 def test_no_factors_reach_targets_at_less_loss(dense, targets):
-    """Of all factors on a grid none loses less than the plan, but for the search's end."""
+    """Of all factors on a grid none loses less than the bound, or than the plan less its gap."""
     plan = planned(dense, target_error=targets, statistics=tuple(targets))
     least = plan_grid.least_loss(dense, plan_grid.factor_grid(len(dense), 21), **targets)
-    # A grid keeps whole the variance of cells that nobody is reduced in, at a smaller charge.
-    assert float(plan.epsilon) <= least * (1 + CLOSE if set(targets) == {"mean"} else 1.5)
+    assert plan.lower_bound <= least * (1 + 1e-12)
+    assert float(plan.epsilon) * (1 - plan.gap) <= least * (1 + 1e-12)
+    if set(targets) == {"mean"}:
+        assert float(plan.epsilon) <= least * (1 + CLOSE)
+        assert 0 <= plan.gap <= CLOSE
+
+
+@pytest.mark.parametrize("dense", TINY)
+@pytest.mark.parametrize("epsilon", [0.3, 1, 4, 20])
+@pytest.mark.parametrize("statistics", [("mean",), ("variance",), BOTH])
+def test_no_factors_reach_less_error_within_a_loss(dense, epsilon, statistics):
+    """Below the error that is proved impossible, all factors on a grid lose more than asked."""
+    plan = planned(dense, epsilon=epsilon, objective="max", statistics=statistics)
+    below, grid = plan.lower_bound, plan_grid.factor_grid(len(dense), 21)
+    if len(statistics) == 2:
+        least = plan_grid.least_loss(dense, grid, below / 2, below / 8)
+    elif statistics == ("mean",):
+        least = plan_grid.least_loss(dense, grid, mean=below)
+        assert plan.gap <= CLOSE
+    else:
+        least = plan_grid.least_loss(dense, grid, variance=below)
+    assert least >= epsilon * (1 - 1e-12)
 
 
 @examples(40)
 @given(occupancies(), st.floats(0.01, 0.6), st.floats(0.001, 0.15), st.sampled_from([1, 65]))
 def test_targets_are_met_in_every_cell(occupancy, mean, variance, span):
-    """No cell's error is above its target."""
+    """No cell's error is above its target, and the loss is never below its own bound."""
     targets = {"mean": mean * span, "variance": variance * span**2}
     plan = planned(occupancy, target_error=targets, statistics=BOTH, bounds=(0, span))
     for name, target in targets.items():
@@ -57,16 +81,20 @@ def test_targets_are_met_in_every_cell(occupancy, mean, variance, span):
             "mean": span / 2,
             "variance": span**2 / 8,
         }[name]
+    assert plan.epsilon >= plan.lower_bound
 
 
 @examples(40)
-@given(occupancies(), st.sampled_from([0.05, 0.5, 3, 50, "1000000"]))
-def test_nobody_loses_more_than_asked(occupancy, epsilon):
-    """Nor less, unless all cells are constants."""
-    plan = planned(occupancy, epsilon=epsilon)
+@given(
+    occupancies(), st.sampled_from([0.05, 0.5, 3, 50, "1000000"]), st.sampled_from(["max", "mean"])
+)
+def test_nobody_loses_more_than_asked(occupancy, epsilon, objective):
+    """Nor less, unless all cells are constants; the error is not below the bound."""
+    plan = planned(occupancy, epsilon=epsilon, objective=objective)
     assert plan.epsilon <= plan.requested_epsilon
     used_up = plan.requested_epsilon * Fraction(999_999_999, 10**9)
     assert plan.epsilon >= (used_up if plan.contribution_cap.any() else 0)
+    assert plan.with_lower_bound().gap >= 0
 
 
 @examples(40)
@@ -82,9 +110,35 @@ def test_one_cell_is_optimal_clipping(occupancy, target):
 
 
 @examples(40)
+@given(occupancies(users=8, cells=1), st.sampled_from([0.3, 1, 2.5, 7]))
+def test_one_cell_within_a_loss_is_optimal_clipping(occupancy, epsilon):
+    """For one cell the least error within a loss is optimal clipping's, within the gap."""
+    best = theory.optimal_clipping(occupancy.n, 1.0, epsilon).worst_case_error
+    plan = planned(occupancy, epsilon=epsilon, objective="max")
+    assert plan.worst_case_error <= best * (1 + CLOSE)
+    assert plan.lower_bound <= best
+    average = planned(occupancy, epsilon=epsilon, objective="mean")
+    assert best * (1 - 1e-9) <= average.worst_case_error
+
+
+@examples(40)
 @given(occupancies(), st.floats(0.03, 0.5), st.integers(2, 1000))
 def test_only_shares_matter(occupancy, target, times):
     """Each count times the same number leaves the loss as it is."""
     more = hv.Occupancy.from_coo(occupancy.cell, occupancy.user, occupancy.n * times)
     one, other = planned(occupancy, target_error=target), planned(more, target_error=target)
     assert float(other.epsilon) == pytest.approx(float(one.epsilon), rel=1e-6)
+
+
+def test_a_proof_needs_no_slack():
+    """A loss well above what a plan needs is never refuted, one well below is."""
+    occupancy = comp_setting(6, 3, cells=6)
+    plan = planned(occupancy, target_error=0.1)
+    problem = ClippingProblem(occupancy)
+    goal = ErrorTargets(np.full(6, 0.1), np.full(6, np.inf))
+
+    def impossible(loss):
+        return is_infeasible(problem, goal.rates, loss)
+
+    assert impossible(float(plan.epsilon) * 0.99)
+    assert not impossible(float(plan.epsilon) * 1.0001)

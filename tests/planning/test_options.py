@@ -10,6 +10,7 @@ from hexveil.config.field_types import CHOICES
 from hexveil.config.fields import SECTIONS
 from hexveil.planning.plan_arguments import WORDS, PlanArguments
 from hexveil.planning.request import (
+    DELTA_WITHIN,
     RULES,
     SEVERAL,
     UNITS_ALONE,
@@ -55,7 +56,7 @@ def test_a_rule_is_about_words_that_are_asked_for():
     named = {f'{name}="{word}"' for name in WORDS for word in WORDS[name]} | set(OPTIONS)
     others = {word for word in words - named if not word.startswith("--")}
     assert others == {
-        'protect="presence"', SEVERAL, UNITS_ALONE, "numbers of units beside others",
+        'protect="presence"', SEVERAL, UNITS_ALONE, DELTA_WITHIN, "numbers of units beside others",
         "quantiles, shares or histograms", "variances",
         "a mechanism with stages of its own", f"{SEVERAL} of quantiles, shares or histograms",
         f'{SEVERAL} with protect="presence"',
@@ -68,3 +69,56 @@ def test_defaults_break_no_rule():
         assert [*broken_rules(PlanArguments(epsilon=1, statistics=statistics).terms())] == []
     private = PlanArguments(epsilon=1, fleet=9, statistics=("mean", "users"), weights={"users": 2})
     assert [*broken_rules(private.terms(['protect="presence"']))] == []
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    """Return records of 60 users in three wards, counted by bin."""
+    file = tmp_path_factory.mktemp("records") / "records.csv"
+    rows = [f"{user},{ward},{30 + user % 7}" for user in range(60) for ward in "abc"]
+    file.write_text("\n".join(["user,ward,speed", *rows]))
+    return hv.read(
+        file, user="user", value="speed", bounds=(0, 60), cells=hv.Labels("ward"),
+        statistics=("p50", "share<30"), max_bad_rows=0.1, repeats="keep",
+        accept_single_records=True, select=hv.Select(min_users=1),
+    )  # fmt: skip
+
+
+def test_distributions_are_planned_within_target_errors(dataset):
+    """The least ε of two figures is taken: a little less, and a prediction is above its target."""
+    goals = {"p50": 4, "share<30": "5%"}
+    plan = hv.plan(dataset, statistics=("p50", "share<30"), target_error=goals, advise=False)
+    epsilon = float(plan.requested_epsilon)
+    assert epsilon == float(f"{epsilon:.1e}")
+
+    def errors(asked):
+        at = hv.plan(dataset, statistics=plan.statistics, epsilon=asked, advise=False)
+        return [error.error for error in at.statistic_errors]
+
+    within = lambda found: found[0] <= 4 and found[1] <= 0.05  # noqa: E731
+    assert within(errors(epsilon))
+    step = 10.0 ** (int(f"{epsilon:.1e}".split("e")[1]) - 1)
+    assert not within(errors(round(epsilon - step, 6)))
+    with pytest.raises(hv.InputError, match="must name p50 and share<30, got p50"):
+        hv.plan(dataset, statistics=("p50", "share<30"), target_error={"p50": 2})
+    with pytest.raises(hv.InputError, match="no epsilon up to 100 is predicted to meet"):
+        hv.plan(dataset, statistics="p50", target_error="0.0001%")
+
+
+@pytest.mark.parametrize(
+    ("statistics", "goals"), [(None, 3), (("mean", "users"), {"mean": "5%", "users": 40})]
+)
+def test_private_presence_is_planned_within_target_errors(statistics, goals):
+    """As for an ε that is named: the expected errors are within the targets."""
+    facts = hv.declare(
+        user="user", value="speed", bounds=(0, 60), cells=MAPS, protect="presence",
+        statistics=statistics or (),
+    )  # fmt: skip
+    options = {"fleet": 4000, "statistics": statistics, "advise": False}
+    plan = hv.plan(facts, target_error=goals, **options)
+    assert plan.expected[0] <= 3
+    named = hv.plan(facts, epsilon=plan.epsilon, **options)
+    assert named.figures() == plan.figures()
+    less = hv.plan(facts, epsilon=float(plan.epsilon) * 0.89, **options)
+    counts = less.prediction.counts
+    assert less.expected[0] > 3 or (counts is not None and counts.count_error > 40)

@@ -78,9 +78,12 @@ def test_few_users_pay_a_larger_share():
 
 
 def test_auto_is_none_where_an_interval_cannot_be():
-    """With other methods or bounds there is no clipping range, and no complaint."""
+    """With other errors, methods or bounds there is no clipping range, and no complaint."""
     facts = dataset_of(np.ones((900, 3), dtype=int)).public
-    for options in ({"method": "per-cell"}, {"bounds": (0, 50)}):
+    for options in (
+        {"method": "per-cell"}, {"bounds": (0, 50)},
+        {"objective": "max"},
+    ):  # fmt: skip
         plan = hv.plan(facts, epsilon=3, clipping_range="auto", advise=False, **options)
         assert isinstance(plan.allocation.clipping, WithinBounds)
         assert plan.request.clipping_range == "bounds"

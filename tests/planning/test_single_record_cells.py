@@ -4,15 +4,32 @@ import numpy as np
 import pytest
 
 import hexveil as hv
+from hexveil.accounting.error_model import MAX_CONSTANT_ERROR
 
 COUNTS = np.vstack([np.tile([4, 0], (40, 1)), [[0, 1]]])
 """A cell of forty users, and a cell of one record."""
 METHODS = {
-    "joint": {"method": "joint", "epsilon": 1},
+    "joint": {"method": "joint", "objective": "mean", "epsilon": 1},
     "per-cell": {"method": "per-cell", "epsilon": 1},
     "equal-split": {"method": "equal-split", "epsilon": 1},
     "clip-user": {"method": "clip-user", "epsilon": 1},
 }
+
+
+LOSSES = np.geomspace(1 / 30, 30, 9).round(6).tolist()
+
+
+def curve(counts, statistics, **options):
+    """Return the error under the plan's objective at each of some losses."""
+    occupancy, over = hv.Occupancy.from_dense(counts), options.get("objective", "mean")
+    plans = [
+        hv.plan(
+            occupancy, bounds=(0, 1), statistics=statistics, advise=False,
+            **options | {"epsilon": loss},
+        )
+        for loss in LOSSES
+    ]  # fmt: skip
+    return np.array([getattr(plan.single.objective_errors(), over)() for plan in plans])
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -25,3 +42,19 @@ def test_a_variance_of_one_record_has_neither_noise_nor_error(method):
     variance = plan.error_models["variance"]
     assert variance.scale[1] == variance.error[1] == 0
     assert variance.scale[0] > 0
+
+
+@pytest.mark.parametrize("statistics", [("variance",), ("mean", "variance")])
+def test_a_known_variance_leaves_the_joint_curve_of_the_largest_error_as_it_is(statistics):
+    """With the cell of one record the curve of variances is that of the others.
+
+    With means it is that of means alone: the mean of one record is not known, and costs.
+    """
+    both = curve(COUNTS, statistics, method="joint", objective="max")
+    if statistics == ("variance",):
+        alone = curve(COUNTS[:40, :1], statistics, method="joint", objective="max")
+        assert both == pytest.approx(alone, rel=1e-6)
+    else:
+        alone = curve(COUNTS, ("mean",), method="joint", objective="max")
+        constant = MAX_CONSTANT_ERROR["mean"]  # errors of both are shares of a constant's
+        assert both == pytest.approx(alone / constant, rel=1e-6)

@@ -30,7 +30,7 @@ RANGE, RANGES = {"clipping_range": "private"}, {"clipping_range": "per-cell"}
 DELTA = {"delta": "0.001"}
 ASKED = {
     "joint": {"epsilon": 2},
-    "target": {"target_error": 12},
+    "largest": {"epsilon": 2, "objective": "max"},
     "per-cell": {"epsilon": 2, "method": "per-cell"},
     "both": {"statistics": BOTH},
     "both, composed": {"statistics": BOTH, "method": "equal-split"},

@@ -172,8 +172,13 @@ def bisect_factors(
     variance: Floats,
     factor: Floats,
     loss: float,
+    lower_bound: bool,
 ) -> Floats:
-    """Return the largest factors within a loss of users of more than half a cell; others stay."""
+    """Return the largest factors within a loss of users of more than half a cell; others stay.
+
+    With `lower_bound` users are charged the least that a plan may charge them (`_min_charge`), and
+    the factor returned is one too large by a halving: what follows from it is a lower bound.
+    """
     x = record_shares(pairs, total)
     who = np.unique(pairs.user[(x > 0.5) & (variance[pairs.cell] > 0)])
     factors = pairs.own_users(factor)
@@ -182,16 +187,27 @@ def bisect_factors(
     rows = np.flatnonzero(np.isin(pairs.user, who))
     x, cell, position = x[rows], pairs.cell[rows], np.searchsorted(who, pairs.user[rows])
     rates = mean[cell], variance[cell]
+    largest = variance_share(pairs.n[rows], total[cell])
     low, high = np.zeros(who.size), np.ones(who.size)
     for step in range(HALVINGS):
         midpoint = (low + high) / 2.0 if step else high
         contribution = x * midpoint[position]
         terms = rates[0] * contribution + rates[1] * variance_sensitivity_bound(contribution)
+        if lower_bound:
+            terms = _min_charge(contribution, largest, *rates)
         cost = np.bincount(position, weights=terms, minlength=who.size)
         low, high = (np.where(cost <= loss, midpoint, low), np.where(cost <= loss, high, midpoint))
     factors = factors.copy()
-    factors[who if pairs.has_whole_cells else who - pairs.first] = low
+    factors[who if pairs.has_whole_cells else who - pairs.first] = high if lower_bound else low
     return factors
+
+
+def _min_charge(x: Floats, maximum: Floats, mean: Floats, variance: Floats) -> Floats:
+    """Return a lower bound on a pair's charge, whether or not its cell is reduced.
+
+    Where nothing of a cell is put at the middle that is COMP Proposition III.1 (`maximum`).
+    """
+    return np.asarray(mean * x + variance * np.minimum(variance_sensitivity_bound(x), maximum))
 
 
 N = TypeVar("N", bound=np.generic)

@@ -28,6 +28,7 @@ FORMS = {
     "bins": "a few bins of every cell",
 }
 """How a distribution is measured, by estimator."""
+BOUNDED = {"loss": "privacy cost", "max error": "largest error", "mean error": "average error"}
 """What a lower bound is of."""
 
 
@@ -164,6 +165,7 @@ def _moment_rows(plan: MomentComponent) -> list[Row]:
         # Price and assumptions of a private clipping range.
         ("Clipping range", f"{words} {_PROPORTION}" if words else None),
         ("Mechanism", _mechanism(plan)),
+        _certificate_row(plan),
         ("Useful cells" if plan.occupancy.n_cells > 1 else "Useful", _useful_cells(plan, unit)),
         month_row(plan, facts),
     ]
@@ -195,6 +197,18 @@ def _epsilon_share(plan: MomentComponent, epsilon: Fraction) -> str:
     """Return the epsilon of a step and its share of the total."""
     percent = 100 * float(epsilon / plan.requested_epsilon)
     return f"epsilon {price(float(epsilon))} ({percent:.3g}%)"
+
+
+def _certificate_row(plan: MomentComponent) -> Row:
+    """Return the optimality gap of the plan within its class, if known."""
+    gap = plan.with_lower_bound().gap
+    if gap is None:
+        return ("Optimal", None)
+    figure = BOUNDED[str(plan.bound_kind)]
+    lower = f"more than {price(100 * gap)}% lower" if gap else "lower"
+    article = "an" if figure.startswith("a") else "a"
+    text = f"no plan of this class has {article} {figure} that is {lower}."
+    return ("Near-optimal" if gap else "Optimal", text)
 
 
 def _useful_cells(plan: MomentComponent, unit: str) -> str:

@@ -206,7 +206,7 @@ def _comparable_plan(run: Run, facts: PublicMetadata, epsilon: str) -> MomentCom
     """Return the plan at an ε with which other grids are compared."""
     # Targets and splits are of one grid; grids are compared at one epsilon, with the range that is
     # predicted to be best, unless the run file decides.
-    names = ("method", "baseline_error", "clipping_range", "range_share", "mechanism")
+    names = ("method", "objective", "baseline_error", "clipping_range", "range_share", "mechanism")
     options = {"clipping_range": "auto"} | {
         name: value for name, value in run.plan.explicit_fields().items() if name in names
     }

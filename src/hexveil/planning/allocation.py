@@ -30,12 +30,13 @@ from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.request import Request
 
 if TYPE_CHECKING:
-    from hexveil.mechanisms.stage_data import EstimateGrid, Outputs
+    from hexveil.mechanisms.stage_data import Outputs
     from hexveil.model.public_metadata import ValueLattice
 
 PlanT = TypeVar("PlanT")
 ClippingKind: TypeAlias = Any
 """One of the registered kinds of clipping."""
+BOUND_KINDS = (None, "loss", "max error", "mean error")
 MAX_ERROR = 1e6
 """Predicted errors are below this, in spans."""
 
@@ -104,8 +105,8 @@ class PlanningProblem(ReadOnlyArrays):
     def objective_errors(self, models: Mapping[str, ErrorModel]) -> Floats:
         """Return the error of each cell that the objective is about.
 
-        The planning error of the one statistic; of both the average (with targets, or of cells
-        apart, the largest), as shares of the error of a constant.
+        The planning error of the one statistic; of both the largest (for objective "mean" the
+        average), as shares of the error of a constant.
         """
         request = self.request
         if len(models) == 1:
@@ -139,6 +140,10 @@ class PlanAllocation(ReadOnlyArrays):
         Pairs of which nothing is kept.
     cell_epsilon : Fraction or None
         The loss of one cell, where every cell has the same.
+    lower_bound : float or None
+        What no plan of the class can go below, rounded down.
+    bound_kind : str or None
+        What `lower_bound` is about: "loss", "max error" or "mean error".
     clipping : ClippingKind
         Kind of the plan (mechanisms/looks/__init__.py). Under a private range the mean's
         Laplace scale is the range's width times r / N; the noise of a cell with a range of its own
@@ -154,6 +159,8 @@ class PlanAllocation(ReadOnlyArrays):
     clipping: ClippingKind
     suppressed_pairs: SuppressedPairs | None = None
     cell_epsilon: Fraction | None = None
+    lower_bound: float | None = None
+    bound_kind: str | None = None
 
     def mean_noise(self, problem: PlanningProblem) -> Floats:
         """Return the Laplace scale of each cell's mean, for bounds or a range of width 1."""
@@ -208,6 +215,8 @@ class PlanAllocation(ReadOnlyArrays):
         refuse_rows(~((factor >= 0) & (factor <= 1)), "a user's factor is not from 0 to 1")
         if self.cell_epsilon is not None and self.cell_epsilon <= 0:
             raise InputError("allocation.cell_epsilon must be above 0.")
+        if self.bound_kind not in BOUND_KINDS:
+            raise InputError(f"allocation.bound_kind {self.bound_kind!r} is the kind of no bound.")
         self.clipping.check_plan(self, occupancy, request)
 
     def _check_sizes(self, occupancy: Occupancy) -> None:
@@ -294,8 +303,9 @@ def restored(
         raise InputError("it was made for other cells: bounds or targets have another length.")
     rise = np.isfinite(lower) & np.isfinite(upper) & (lower < upper)
     refuse_rows(~rise, "bounds do not rise")
-    # What a δ or a target goes with may be less than what the words of a plan say.
-    request.check_together()
+    if request.delta:
+        # What a δ goes with may be less than what the words of a plan say.
+        request.check_delta()
     resolved: PlanAllocation = allocation.clipping.restored(problem, allocation)
     asked, kind = request.clipping_range, resolved.clipping
     # The variance of one record is known, so that such a map needs no range.
@@ -350,10 +360,3 @@ def with_outputs(plan: PlanT, allocation: Any, outputs: Outputs) -> PlanT:  # no
         return plan
     changed: PlanT = replace(planned, allocation=replace(planned.allocation, clipping=released))
     return changed
-
-
-def grids_of(plan: Any, scale: ValueLattice) -> dict[str, EstimateGrid]:  # noqa: ANN401  a MomentComponent
-    """Return where published numbers can lie, by statistic; of a plan with its released ranges."""
-    # Built anew from the released ranges: a grid read off the plan could differ from the draw.
-    grids: dict[str, EstimateGrid] = allocation_of(plan, scale).grids(plan.error_models)
-    return grids

@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, Concatenate, ParamSpec
 
 import numpy as np
@@ -34,6 +35,7 @@ from hexveil.planning.feasibility.recommendation import (
 )
 from hexveil.planning.feasibility.utility_test import default_baseline_error
 from hexveil.planning.methods import plan_moments
+from hexveil.planning.optimizers.calibration import within_predictions
 from hexveil.planning.plan import Plan
 from hexveil.planning.plan_arguments import PlanArguments
 from hexveil.planning.presence import presence_plan
@@ -126,6 +128,12 @@ def plan(source: Any, **options: Any) -> Plan:  # noqa: ANN401  of `PlanArgument
 def _component_of(facts: Any, options: PlanArguments) -> Any:  # noqa: ANN401  of one value column
     """Return the component of a plan for the statistics of one value column."""
     is_private = isinstance(facts, DeclaredFacts)
+    if options.target_error is not None and (is_private or options.has_distribution):
+        component, targets = within_predictions(
+            partial(_component_of, facts), options, facts.lattice
+        )
+        # Under private presence a plan is made again for each release: its stages are its request.
+        return component if is_private else replace(component, target_errors=targets)
     if is_private:
         if isinstance(options.fleet, Mapping):
             raise InputError("fleet states one number, since there is one value column.")

@@ -17,7 +17,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.work_share import parts_of_work
 from hexveil.mechanisms import OptimalClipping
 from hexveil.model.statistic_terms import Share
-from hexveil.planning.methods import METHODS, allocate
+from hexveil.planning.methods import allocate
 from hexveil.planning.plan import Plan
 
 if TYPE_CHECKING:
@@ -29,6 +29,14 @@ if TYPE_CHECKING:
 
 COMPARING = "Comparing methods"
 """Name of this work, of which parts are told."""
+METHODS = (
+    ("joint", "mean"),
+    ("joint", "max"),
+    ("per-cell", "max"),
+    ("clip-user", "max"),
+    ("equal-split", "max"),
+)
+"""Methods and objectives that are compared."""
 APART = ("per-cell", "equal-split")
 """Methods of which the request names the mechanism."""
 
@@ -46,9 +54,10 @@ class ComparisonRow:
     figures : dict of str to number
         Of all: `epsilon`, what the most exposed unit loses. Of methods `claimed` (what
         has to be paid if cells are counted), `worst`, `average` and `median` (planning errors over
-        cells, as the compared plan judges them) and `better` (cells that say more than one
-        constant). Of estimators the average error of a `share`, and of means and variances by
-        their names.
+        cells, as the compared plan judges them), `better` (cells that say more than one
+        constant), and of the certificate `certifies` ("loss", "max error" or "mean error"),
+        `lower_bound` and `gap`. Of estimators the average error of a `share`, and of means and
+        variances by their names.
     trouble : str or None
         Why there is no plan; figures are empty then.
     """
@@ -107,7 +116,7 @@ def compare(plan: Plan) -> Comparison:
     >>> hat = Occupancy.from_dense([[3]] * 50)
     >>> table = compare(plan(hat, bounds=(0, 10), epsilon=2, advise=False))
     >>> [row.name for row in table.methods]
-    ['joint', 'per-cell', 'equal-split', 'clip-user']
+    ['joint, mean', 'joint, max', 'per-cell', 'clip-user', 'equal-split']
     """
     if not isinstance(plan, Plan):
         raise InputError(
@@ -170,31 +179,45 @@ def _rows(plan: MomentComponent, candidates: Ways) -> list[ComparisonRow]:
 def _changed(plan: MomentComponent, **changes: Any) -> MomentComponent:  # noqa: ANN401  of a request
     """Return the component of the same request with some of its fields changed."""
     request = replace(plan.request, **changes)
-    request.check_together()
+    if request.delta:
+        request.check_delta()
     return replace(
         plan, allocation=allocate(replace(plan.problem, request=request)), request=request
     )
 
 
 def _methods(plan: MomentComponent) -> Ways:
-    """Yield each method with its changes.
+    """Yield each method with its changes; with targets, by the plan's own objective alone.
 
-    A private interval goes with the plan's own method alone: others are planned within the bounds.
+    A private interval goes with the plan's own method and objective alone: others are planned
+    within the bounds.
     """
     request = plan.request
-    for method in METHODS:
+    candidates: dict[tuple[str, str], None] = dict.fromkeys(METHODS)
+    if request.target is not None:
+        # A target fixes the objective, so that each method appears once.
+        candidates = dict.fromkeys((method, request.objective) for method, _ in METHODS)
+    for method, objective in candidates:
         changes = {
             "method": method,
+            "objective": objective,
             "mechanism": request.mechanism if method in APART else OptimalClipping(),
             "clipping_range": "bounds",
             "range_share": None,
         }
-        yield method, {} if method == plan.method else changes
+        is_planned = (method, objective) == (plan.method, request.objective)
+        name = f"{method}, {objective}" if method == "joint" else method
+        yield name, {} if is_planned else changes
 
 
-def _figures(plan: MomentComponent, result: MomentComponent) -> dict[str, Any]:
+def _figures(plan: MomentComponent, changed: MomentComponent) -> dict[str, Any]:
     """Return the figures of a changed request, judged as the compared plan is."""
+    result = changed.with_lower_bound()
     errors = plan.problem.objective_errors(result.error_models)
+    # What is certified of two statistics is of the row's objective, which adds them up otherwise.
+    is_certified = len(result.error_models) == 1 or result.request.objective == (
+        plan.request.objective
+    )
     return {
         "epsilon": float(result.epsilon),
         "claimed": float(result.l0_epsilon),
@@ -202,4 +225,7 @@ def _figures(plan: MomentComponent, result: MomentComponent) -> dict[str, Any]:
         "average": float(errors.mean()),
         "median": float(np.median(errors)),
         "better": result.support.better,
+        "certifies": result.bound_kind if is_certified else None,
+        "lower_bound": result.lower_bound if is_certified else None,
+        "gap": result.gap if is_certified else None,
     }

@@ -194,6 +194,11 @@ def moment_json(plan: Any) -> dict[str, Any]:  # noqa: ANN401  as above
         "statistics": list(plan.statistics),
         "mean_error": plan.expected_error,
         "max_error": plan.worst_case_error,
+        "certificate": {
+            "about": plan.bound_kind,
+            "gap": plan.gap,
+            "lower_bound": plan.lower_bound,
+        },
         "baseline_error": support.baseline_error,
         "floor": support.floor,
         "better": support.better,

@@ -90,6 +90,8 @@ class DistributionComponent(PlanComponent):
         0 of a pure promise; that of every part.
     baseline_error : float or None
         Declared error of one median for all cells, in value units.
+    target_errors : mapping of str to str
+        Stated targets for which the requested ε was found, by statistic; empty where ε was given.
     """
 
     facts: PublicMetadata
@@ -103,6 +105,7 @@ class DistributionComponent(PlanComponent):
     requested_estimator: Estimator = "auto"
     delta: Fraction = Fraction(0)
     baseline_error: float | None = None
+    target_errors: Mapping[str, str] = field(default_factory=dict)
     kind: ClassVar[str] = "distributions"
     reads_bins: ClassVar[bool] = True
     saved_as: ClassVar[str] = "DistributionPlan"
@@ -160,10 +163,13 @@ class DistributionComponent(PlanComponent):
         )
 
     def goal(self) -> dict[str, str]:
-        """Return the request as text by field."""
+        """Return the request as text by field: with targets these, and not the ε that was found."""
+        limit = {"epsilon": decimal_text(self.requested_epsilon)}
+        if self.target_errors:
+            limit = {"targets": json.dumps(self.target_errors, sort_keys=True)}
         return {
             "statistics": json.dumps(self.statistics),
-            "epsilon": decimal_text(self.requested_epsilon),
+            **limit,
             "weights": weights_text(self.weights),
             "estimator": self.requested_estimator,
             **delta_text(self.delta),
@@ -356,7 +362,7 @@ def plan_distribution(
     if declared is not None:
         lower, upper = (np.array([float(bound)]) for bound in (lattice.lower, lattice.upper))
         miss = default_baseline_error(lower, upper, declared)
-    assert options.epsilon is not None  # noqa: S101  no targets go with it
+    assert options.epsilon is not None  # noqa: S101  targets were searched for
     epsilon = to_positive_fraction(options.epsilon, "epsilon")
     delta, estimator = to_delta(options.delta), options.estimator or "auto"
     _check_bins(facts, terms)

@@ -30,7 +30,7 @@ from hexveil.planning.allocation import PlanAllocation, PlanningProblem
 from hexveil.planning.feasibility.utility_test import default_baseline_error
 from hexveil.planning.moment_component import MomentComponent
 from hexveil.planning.optimizers import cell_mechanisms, joint, per_cell
-from hexveil.planning.optimizers.calibration import fit_noise
+from hexveil.planning.optimizers.calibration import fit_noise, least_allocation
 from hexveil.planning.optimizers.per_cell import allocate_independently
 from hexveil.planning.plan_arguments import PlanArguments
 
@@ -98,7 +98,11 @@ def allocate(problem: PlanningProblem) -> PlanAllocation:
             "remembered" if problem.forecast else request.resolve_range(occupancy, request.epsilon)
         )
         return _BY_RANGE[kind](problem, promised(request.epsilon, request.delta))
-    return joint.allocate_within_errors(problem, request.target or {})
+    targets = request.target or {}
+    if request.method == "joint":
+        return joint.allocate_within_errors(problem, targets)
+    bare = problem.without_metadata()
+    return least_allocation(bare, targets, lambda epsilon: allocate(bare.within(epsilon)))[1]
 
 
 def _within_bounds(problem: PlanningProblem, promise: Promise) -> PlanAllocation:

@@ -13,7 +13,7 @@ each of its cells as well (mechanisms/looks/clipped_variance.py).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
 from types import MappingProxyType
@@ -23,11 +23,13 @@ import numpy as np
 
 from hexveil.accounting.promise import of_amount, promised
 from hexveil.base.errors import InputError
+from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays, read_only
 from hexveil.planning import component
 from hexveil.planning.allocation import PlanningProblem, allocation_of, cell_names, restored
 from hexveil.planning.component import PlanComponent, moment_goal
 from hexveil.planning.feasibility.utility_test import UtilityAssessment, assess_utility
+from hexveil.planning.optimizers.mean_error_bound import compute_mean_error_bound
 from hexveil.planning.request import Request
 
 if TYPE_CHECKING:
@@ -151,10 +153,34 @@ class MomentComponent(ReadOnlyArrays, PlanComponent):
         """The loss of one cell, where every cell has the same."""
         return self.allocation.cell_epsilon
 
+    @property
+    def lower_bound(self) -> float | None:
+        """Stored lower bound of every plan of the joint plan's class; see `with_lower_bound`."""
+        return self.allocation.lower_bound
+
+    @property
+    def bound_kind(self) -> str | None:
+        """Subject of `lower_bound`: the "loss", the "max error", the "mean error", or none."""
+        # The bound of a mean error looks at each pair, which stays elsewhere if distributed.
+        kind = self.allocation.bound_kind
+        return kind if self.occupancy.is_local or kind != "mean error" else None
+
+    @property
+    def gap(self) -> float | None:
+        """(value - lower_bound) / value, 0 where both are 0; None without a bound."""
+        if self.lower_bound is None:
+            return None
+        errors = self.objective_errors()
+        certified = {"loss": round_up(self.epsilon), "max error": float(errors.max())}
+        value = certified.get(str(self.bound_kind), float(errors.mean()))
+        # Constants alone cost and miss nothing: the bound is the value.
+        return (value - self.lower_bound) / value if value else 0.0
+
     def objective_errors(self) -> Floats:
         """Return the error of each cell that the objective is about.
 
-        See `PlanningProblem.objective_errors`.
+        The planning error of the one statistic; of both the largest (for objective "mean" the
+        average), as shares of what a constant can miss.
         """
         return self.problem.objective_errors(self.error_models)
 
@@ -319,7 +345,7 @@ class MomentComponent(ReadOnlyArrays, PlanComponent):
 
     def to_json(self) -> dict[str, Any]:
         """Return the figures as JSON data; all of it is public."""
-        return component.moment_json(self)
+        return component.moment_json(self.with_lower_bound())
 
     # ---- saved ----
 
@@ -344,3 +370,15 @@ class MomentComponent(ReadOnlyArrays, PlanComponent):
         # Of a component of a plan ε is a number that a prediction found.
         requested_names = (field.name for field in fields(self.request) if field.name != "epsilon")
         return fixed | {("request", name): getattr(self.request, name) for name in requested_names}
+
+    def with_lower_bound(self) -> MomentComponent:
+        """Return the component with the lower bound of its error or loss computed and stored.
+
+        The bound of a mean error is a search of its own, longer than that of the plan.
+        """
+        # The searches of minimax plans end with a bound; that for a mean error has none at hand.
+        if self.bound_kind != "mean error" or self.lower_bound is not None:
+            return self
+        loss = float(self.requested_epsilon)
+        bound = compute_mean_error_bound(self.problem, self.allocation, loss)
+        return replace(self, allocation=replace(self.allocation, lower_bound=bound))

@@ -39,7 +39,7 @@ class Plan(BookedStages):
     """Plan of a release. Public; nothing is spent.
 
     A plan of one value column has the figures of its component, too: of means and variances
-    `method`, `mechanism`, `table`, `users`, `error_models`, `support`,
+    `method`, `mechanism`, `table`, `users`, `error_models`, `support`, `lower_bound`, `gap`,
     `l0_epsilon`; of quantiles, shares and histograms `estimator`, `table`,
     `component_epsilons()`; under private presence `prediction`; of all `request`, `expected_error`,
     `statistic_errors`.
@@ -126,6 +126,14 @@ class Plan(BookedStages):
     def anew(self) -> Plan:
         """Return the same plan with all figures computed again from its decisions."""
         return Plan.of(replace(self.single)) if self.is_single else replace(self)
+
+    def with_lower_bound(self) -> Plan:
+        """Return the plan with the lower bound of its error or loss computed and stored.
+
+        The bound of a mean error is a search of its own, longer than that of the plan. Means and
+        variances of one value column have one.
+        """
+        return Plan.of(self.single.with_lower_bound())
 
     # ---- the promise ----
 

@@ -16,6 +16,7 @@ from hexveil.base.rational import Number, items_of, to_fraction, to_positive_fra
 from hexveil.mechanisms import CellMechanism, OptimalClipping, ThresholdMechanism, parse
 from hexveil.model.statistic_terms import Estimator, has_distribution, parse_statistics
 from hexveil.planning.request import (
+    DELTA_WITHIN,
     PRESENCE,
     RANGES,
     SEVERAL,
@@ -25,6 +26,7 @@ from hexveil.planning.request import (
     UNITS_ALONE,
     ClippingRangeMode,
     Method,
+    Objective,
     Request,
     range_needs,
     refuse,
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 WORDS: dict[str, tuple[str, ...]] = {
     "estimator": get_args(Estimator),
     "method": get_args(Method),
+    "objective": get_args(Objective),
     "clipping_range": get_args(ClippingRangeMode),
 }
 """Options that take one of a few words."""
@@ -59,9 +62,9 @@ class PlanArguments:
     epsilon : int, str, Decimal, Fraction or float
         Largest loss of any privacy unit, over all its cells. Either this or `target_error`.
     target_error : number, text like "10%", or mapping
-        Planning errors that every cell stays within at the least loss: in value units (squared ones
-        for the variance), or a percentage of the span (of its square); a mapping of statistic to
-        these; of several value columns any of these, or a mapping of column to any of these.
+        Planning errors to stay within at the least loss: in value units (squared ones for the
+        variance), or a percentage of the span (of its square); a mapping of statistic to these; of
+        several value columns any of these, or a mapping of column to any of these.
     bounds : pair of numbers, optional
         Default: those the records were read with.
     statistics : tuple of str, optional
@@ -86,6 +89,11 @@ class PlanArguments:
         How one cell is planned, for "per-cell" and "equal-split"; default OptimalClipping(). With
         others than OptimalClipping and Baseline: the mean alone, within `epsilon`, in the bounds
         that the records were read with.
+    objective : "max" or "mean"
+        Whether the largest or the average planning error over cells is made small, or kept
+        within the targets. Default: the average within `epsilon`, the largest with targets, so that
+        every cell meets its own. With both statistics, errors are judged as shares of what a
+        constant can miss.
     clipping_range : "auto", "per-cell", "bounds" or "private"
         "bounds" clips to the public bounds alone. "private" finds one interval for user means
         privately, from a small share of ε, projects user means to it, and weighs users so that the
@@ -93,7 +101,7 @@ class PlanArguments:
         method. "per-cell" gives each cell a range by a first noisy look at it, for means. "auto"
         is "private" from 25 users times ε on, "per-cell" for means of several cells from 25 for
         each on, and "bounds" below and above 1,000 for each; with targets, bounds of the caller's
-        own or another method it is "bounds".
+        own or another method or objective it is "bounds".
     range_share : number, optional
         Part of ε that finds the interval; default from the number of users.
     edition : str, optional
@@ -130,6 +138,7 @@ class PlanArguments:
     estimator: Estimator | None = None
     method: Method = "joint"
     mechanism: ThresholdMechanism | CellMechanism | str | None = None
+    objective: Objective | None = None
     clipping_range: ClippingRangeMode = "auto"
     range_share: Number | None = None
     edition: str | None = None
@@ -161,6 +170,13 @@ class PlanArguments:
             )
         return made
 
+    @property
+    def usual_objective(self) -> Objective:
+        """The objective, or the usual one of the method."""
+        # A target holds for every cell unless the caller says otherwise.
+        is_average = self.method == "joint" and self.target_error is None
+        return self.objective or ("mean" if is_average else "max")
+
     def terms(self, about: Collection[str] = ()) -> set[str]:
         """Return the request in the words of `hexveil.planning.request`.
 
@@ -178,13 +194,18 @@ class PlanArguments:
             # Arrays have no single truth of equality: words alone are compared.
             and not (isinstance(value, str) and value == default[name])
         }
+        if {"delta", "epsilon"} <= terms:
+            terms.add(DELTA_WITHIN)
         names = items_of(self.statistics) if self.statistics is not None else ["mean"]
         is_private = PRESENCE in terms
         if self.has_distribution:
             terms.add(SHAPES)
         elif not is_private:
             noised = Request("joint", OptimalClipping(), moments_of(self.statistics)).noised
-            terms |= request_words(noised, self.single_mechanism, method=self.method)
+            terms |= request_words(
+                noised, self.single_mechanism,
+                method=self.method, objective=self.usual_objective,
+            )  # fmt: skip
             terms.add(f'clipping_range="{self._possible_range(terms)}"')
         if is_private and USERS in names:
             units = UNITS_ALONE if len(names) == 1 else UNITS
@@ -258,6 +279,7 @@ class PlanArguments:
             method=self.method,
             mechanism=self.single_mechanism,
             statistics=moments_of(self.statistics),
+            objective=self.usual_objective,
             epsilon=_positive(self.epsilon, "epsilon"),
             clipping_range=self.clipping_range,
             range_share=_positive(self.range_share, "range_share"),

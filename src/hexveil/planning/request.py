@@ -21,6 +21,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import items_of, to_positive_fraction
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms import ThresholdMechanism
+from hexveil.model.statistic_terms import MOMENTS, Quantile, term_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -34,6 +35,7 @@ LEAST_USERS, MOST_USERS = 25, 1000
 """Users times epsilon of a map, or of a cell, that find its range; and of a cell above which the
 bounds are no worse. Measured: docs/understand/clipping-range.md."""
 Method = Literal["joint", "per-cell", "equal-split", "clip-user"]
+Objective = Literal["max", "mean"]
 ClippingRangeMode = Literal["bounds", "private", "per-cell", "auto"]
 
 PURE = Fraction(0)
@@ -54,6 +56,8 @@ class Request(ReadOnlyArrays):
         How one cell is planned; the joint plan does not use it. One that is no threshold mechanism
         publishes each cell in stages of its own.
     statistics : tuple of str
+    objective : "max" or "mean"
+        Over cells; the methods that plan cells apart look at it for targets only.
     epsilon : Fraction or None
     target : mapping of statistic to ndarray of float, shape (n_cells,), or None
         In value units (squared for the variance); infinity where nothing is asked.
@@ -72,6 +76,7 @@ class Request(ReadOnlyArrays):
     method: Method
     mechanism: ThresholdMechanism | CellMechanism
     statistics: tuple[str, ...]
+    objective: Objective = "max"
     epsilon: Fraction | None = None
     target: Mapping[str, Floats] | None = None
     clipping_range: ClippingRangeMode = "bounds"
@@ -106,11 +111,6 @@ class Request(ReadOnlyArrays):
     def law(self) -> NoiseLaw:
         """Law of the noise of the cells."""
         return law_at(self.delta)
-
-    @property
-    def objective(self) -> str:
-        """What is small: the average error ("mean"), or with targets and of cells apart each."""
-        return "mean" if self.method == "joint" and self.target is None else "max"
 
     @property
     def noised(self) -> tuple[str, ...]:
@@ -148,13 +148,15 @@ class Request(ReadOnlyArrays):
         limits = ("epsilon", "delta")
         terms = {name for name in limits if getattr(self, name)}
         terms |= {"target_error"} if self.target is not None else set()
+        terms |= {DELTA_WITHIN} if {"delta", "epsilon"} <= terms else set()
         return terms | request_words(
-            self.noised, self.mechanism, method=self.method, clipping_range=self.clipping_range
-        )
+            self.noised, self.mechanism, method=self.method, objective=self.objective,
+            clipping_range=self.clipping_range,
+        )  # fmt: skip
 
-    def check_together(self) -> None:
-        """Refuse options for which targets or Gaussian noise are not proved or built."""
-        refuse(self.terms, only=("delta", "target_error"))
+    def check_delta(self) -> None:
+        """Refuse options for which Gaussian noise is not proved or built."""
+        refuse(self.terms, only=("delta", DELTA_WITHIN))
 
     def range_needs(self, kind: str) -> str | None:
         """Return the option that a clipping range requires and this request lacks, if any."""
@@ -196,7 +198,7 @@ def targets_of(stated: object, names: tuple[str, ...], span: float) -> dict[str,
     Parameters
     ----------
     stated : number, text like "10%", or mapping of statistic to these
-        A percentage is of the span, of its square for a variance.
+        A percentage is of the span (of its square for a variance), and of records for a share.
     names : tuple of str
         Statistics that need a target.
     span : float
@@ -208,8 +210,8 @@ def targets_of(stated: object, names: tuple[str, ...], span: float) -> dict[str,
 
     Examples
     --------
-    >>> targets_of({"mean": "5%", "variance": 9}, ("mean", "variance"), 60.0)
-    {'mean': 3.0, 'variance': 9.0}
+    >>> targets_of({"p50": "5%", "share<10": "2%"}, ("p50", "share<10"), 60.0)
+    {'p50': 3.0, 'share<10': 0.02}
     """
     if isinstance(stated, Mapping):
         text = dict(stated)
@@ -231,8 +233,12 @@ def targets_of(stated: object, names: tuple[str, ...], span: float) -> dict[str,
 def _target(stated: Any, name: str, span: float) -> float:  # noqa: ANN401  a number or text
     if not (isinstance(stated, str) and stated.strip().endswith("%")):
         return float(to_positive_fraction(stated, "target_error"))
+    if name == "users":
+        raise InputError("target_error of users must be a number of units, not a percentage.")
     portion = float(to_positive_fraction(stated.strip().removesuffix("%"), "target_error")) / 100.0
-    return portion * (span**2 if name == "variance" else span)
+    if name == "variance":
+        return portion * span**2
+    return portion * span if name in MOMENTS or isinstance(term_of(name), Quantile) else portion
 
 
 # ---- rules of options ----
@@ -243,6 +249,7 @@ SHAPES = "quantiles, shares or histograms"
 UNITS, UNITS_ALONE = "numbers of units beside others", "numbers of units alone"
 VARIANCES = "variances"
 STAGED = "a mechanism with stages of its own"
+DELTA_WITHIN = "delta within epsilon"
 RANGES = ('clipping_range="private"', 'clipping_range="per-cell"')
 
 

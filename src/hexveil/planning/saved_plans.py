@@ -222,6 +222,7 @@ def save(plan: Plan, folder: str | Path) -> Path:
 def _write(saved: Any, folder: Path) -> None:  # noqa: ANN401  one of KINDS
     """Write a component, or a plan of several columns, into an empty folder."""
     arrays: Arrays = {}
+    saved = saved.with_lower_bound() if type(saved) is MomentComponent else saved
     words: Words = {
         "format": FORMAT,
         "hexveil": importlib.metadata.version("hexveil"),

@@ -32,10 +32,12 @@ if TYPE_CHECKING:
 
 _MOST_DAYS = 366
 _SHOWN_DAYS = (1, 2, 3, 7, 14, 21, 30, 60, 90, 180, 366)
-_METHOD_HEADS = ("Cost", "Naive", "Worst", "Average", "Median", "Useful")
+_METHOD_HEADS = ("Cost", "Naive", "Worst", "Average", "Median", "Useful", "Lower bound")
+_CERTIFIED = {"loss": "cost", "max error": "worst", "mean error": "average"}
 _METHODS = (
     "Naive: the privacy cost of the same noise if cells are counted. Worst, average, median over "
-    "cells: {}. Useful: cells expected to beat a single number for all."
+    "cells: {}. Useful: cells expected to beat a single number for all. Lower bound: no plan of "
+    "the joint plan's class goes below it; with the gap to this plan."
 )
 _REPEATS = (
     "Of several records of one user at one time one place counts, with its average; how many that "
@@ -122,7 +124,7 @@ def show_methods(lines: Sequence[ComparisonRow], legend: str) -> None:
     typer.echo("\nThis request by every method:")
     none = [*["-"] * (len(_METHOD_HEADS) - 1), "not possible"]
     cells = [[line.name, *(_method_figures(line.figures) or none)] for line in lines]
-    formatting.print_table(("Method", *_METHOD_HEADS), cells, ("Method",))
+    formatting.print_table(("Method", *_METHOD_HEADS), cells, ("Method", "Lower bound"))
     troubles = [f"{one.name} is not possible: {one.trouble}" for one in lines if one.trouble]
     formatting.print_rows([("", text) for text in (*troubles, legend)])
 
@@ -143,10 +145,16 @@ def _measure(plan: MomentComponent, unit: str) -> str:
 def _method_figures(figures: Mapping[str, Any]) -> list[str]:
     if not figures:
         return []
+    bound = "-"
+    if figures["gap"] is not None:
+        lower = formatting.at_least(figures["lower_bound"])
+        gap = formatting.price(100 * figures["gap"])
+        bound = f"{_CERTIFIED[figures['certifies']]} {lower} (gap {gap}%)"
     return [
         *(formatting.price(figures[name]) for name in ("epsilon", "claimed")),
         *(formatting.number_text(figures[name]) for name in ("worst", "average", "median")),
         f"{figures['better']:,}",
+        bound,
     ]
 
 

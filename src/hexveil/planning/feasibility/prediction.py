@@ -140,7 +140,8 @@ class ErrorPredictor:
     def is_fast(self) -> bool:
         """Whether the request can be predicted quickly, not only planned in full."""
         requested = self.plan.request
-        return requested.objective == "mean" and requested.statistics == ("mean",)
+        options = requested.method, requested.statistics, requested.objective
+        return requested.target is None and options == ("joint", ("mean",), "mean")
 
     @property
     def span(self) -> float:

@@ -17,14 +17,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from hexveil.accounting.error_model import (
     MAX_CONSTANT_ERROR,
     WORST_CASE_BIAS,
+    ErrorModel,
     has_single_record,
 )
 from hexveil.accounting.noise_law import LAPLACE, NoiseLaw
@@ -37,12 +39,19 @@ from hexveil.base.work_share import SEARCH, part_of_work
 from hexveil.model.occupancy import Occupancy
 from hexveil.planning.allocation import PlanAllocation, PlanningProblem
 from hexveil.planning.optimizers.user_factors import InverseScales
+from hexveil.planning.request import targets_of
 
+if TYPE_CHECKING:
+    from hexveil.model.public_metadata import ValueLattice
+    from hexveil.planning.plan_arguments import PlanArguments
+
+FIGURES = 4
+"""Of the least loss that meets targets."""
 MARGINS = tuple(2.0**power for power in range(-40, 1, 5))
 """Parts by which noise is larger than a ratio of losses asks for: the first is more than its
 rounding, so that once is enough where losses have no steps."""
-LARGEST_EPSILON = 2.0**40
-"""Largest loss at which targets may be met."""
+SMALLEST_EPSILON, LARGEST_EPSILON = 2.0**-20, 2.0**40
+"""Range of the search for the least loss that meets targets."""
 
 
 def fit_noise(
@@ -79,6 +88,54 @@ def fit_noise(
     )
 
 
+def least_allocation(
+    problem: PlanningProblem,
+    targets: Mapping[str, Floats],
+    at: Callable[[Fraction], PlanAllocation],
+) -> tuple[Fraction, PlanAllocation]:
+    """Return the smallest ε of four figures that meets the targets, and its allocation.
+
+    Parameters
+    ----------
+    problem : PlanningProblem
+    targets : mapping of statistic to ndarray of float, shape (n_cells,)
+    at : callable
+        The allocation at an ε.
+
+    Raises
+    ------
+    InputError
+        If none is found at any ε.
+    """
+    allocations: list[PlanAllocation] = []
+
+    def look(epsilon: Fraction) -> Trial:
+        allocation = at(epsilon)
+        meets = target_ratio(problem, targets, allocation.error_models(problem)) <= 1.0
+        # The last one that meets them is the one of the least loss.
+        allocations[:] = [allocation] if meets else allocations
+        return Trial(meets)
+
+    epsilon = least_epsilon(
+        look, 1, figures=FIGURES, smallest=SMALLEST_EPSILON, largest=LARGEST_EPSILON
+    )
+    if epsilon is None:
+        raise InputError(
+            f"no plan by method {problem.request.method!r} meets target_error at any loss; "
+            'ask for a larger error, or use method "joint" with objective "max".'
+        )
+    return epsilon, allocations[0]
+
+
+def target_ratio(
+    problem: PlanningProblem, targets: Mapping[str, Floats], models: Mapping[str, ErrorModel]
+) -> float:
+    """Return the largest ratio of an error to its target; with objective "mean" the average one."""
+    ratios = [models[name].error / target for name, target in targets.items()]
+    worst = np.max(ratios, axis=0)
+    return float(worst.max() if problem.request.objective == "max" else worst.mean())
+
+
 @dataclass(frozen=True, eq=False)
 class ErrorTargets:
     """A target for each statistic.
@@ -97,24 +154,22 @@ class ErrorTargets:
     @classmethod
     def of(
         cls,
-        targets: Mapping[str, Floats],
-        span: Floats,
+        shares: Mapping[str, Floats | float],
         occupancy: Occupancy,
         law: NoiseLaw,
         times: float = 1.0,
     ) -> ErrorTargets:
-        """Return targets in value units, times a number near 1, for bounds of width 1.
+        """Return targets that are shares of a constant's errors, times a number near 1.
 
         Those that a constant meets stay as they are; any is met by the variance of one record.
         """
-        aims = {name: np.full(occupancy.n_cells, np.inf) for name in MAX_CONSTANT_ERROR}
-        for name, target in targets.items():
-            constant = MAX_CONSTANT_ERROR[name]
-            share = target / ((span if name == "mean" else span**2) * constant)
-            met = share >= 1.0 - 2.0**-48  # a constant's error, as rounded
-            aims[name] = np.where(met, np.maximum(share, 1.0), share * times) * constant
-        variance = np.where(has_single_record(occupancy), np.inf, aims["variance"])
-        return cls(aims["mean"], variance, law)
+        targets = {name: np.full(occupancy.n_cells, np.inf) for name in MAX_CONSTANT_ERROR}
+        for name, share in shares.items():
+            met = np.greater_equal(share, 1.0 - 2.0**-48)  # a constant's error, as rounded
+            aimed = np.where(met, np.maximum(share, 1.0), np.multiply(share, times))
+            targets[name] = np.broadcast_to(aimed * MAX_CONSTANT_ERROR[name], occupancy.n_cells)
+        variance = np.where(has_single_record(occupancy), np.inf, targets["variance"])
+        return cls(targets["mean"], variance, law)
 
     def rates(self, remote: Floats) -> InverseScales | None:
         """Return the least rates that meet the targets; None if none do.
@@ -139,6 +194,8 @@ class ErrorTargets:
 SMALLEST, LARGEST = 1e-6, 100.0
 """No loss beyond these is looked at, unless it is asked for."""
 USUAL_LOOKS, MOST_LOOKS = 8, 200
+USERS = "users"
+ComponentT = TypeVar("ComponentT")
 
 
 @dataclass(frozen=True)
@@ -158,8 +215,15 @@ class Trial:
     crossing: float | None = None
 
 
-def least_epsilon(look: Callable[[Fraction], Trial], begin: float | Fraction) -> Fraction | None:
-    """Return the least loss of two figures at which the error is small enough; None without one.
+def least_epsilon(
+    look: Callable[[Fraction], Trial],
+    begin: float | Fraction,
+    *,
+    figures: int = 2,
+    smallest: float = SMALLEST,
+    largest: float = LARGEST,
+) -> Fraction | None:
+    """Return the least loss of a few figures at which the error is small enough; None without one.
 
     Parameters
     ----------
@@ -167,25 +231,30 @@ def least_epsilon(look: Callable[[Fraction], Trial], begin: float | Fraction) ->
         What is found at a loss.
     begin : number
         The loss that is looked at first, rounded up.
+    figures : int
+        Decimal figures of losses.
+    smallest, largest : float
+        Losses that are looked at.
 
     Examples
     --------
     >>> str(least_epsilon(lambda epsilon: Trial(epsilon >= 0.314), 1))
     '8/25'
     """
-    low, high = place_of(SMALLEST) - 1, None
-    final = place_of(LARGEST)
-    place, stride = min(max(place_of(begin), low + 1), final), 45
+    per_decade = 9 * 10 ** (figures - 1)
+    low, high = place_of(smallest, figures) - 1, None
+    final = place_of(largest, figures)
+    place, stride = min(max(place_of(begin, figures), low + 1), final), per_decade // 2
     for number in range(MOST_LOOKS):
         with part_of_work(SEARCH, min(number, USUAL_LOOKS - 1), USUAL_LOOKS):
-            result = look(loss_at(place))
+            result = look(loss_at(place, figures))
         low, high = (low, place) if result.meets else (place, high)
         if low >= final or (high is not None and high - low <= 1):
             break
         crossing = result.crossing
         nearest = None
         if crossing is not None and math.isfinite(crossing):
-            nearest = place_of(max(crossing, SMALLEST))
+            nearest = place_of(max(crossing, smallest), figures)
             if result.meets and nearest >= place:
                 break  # less noise than this is not enough, by the line
         if nearest is not None and low < nearest < (final + 1 if high is None else high):
@@ -196,29 +265,88 @@ def least_epsilon(look: Callable[[Fraction], Trial], begin: float | Fraction) ->
             # Where nothing failed yet, the lowest loss is far away.
             place = max((low + high) // 2, high - stride)
             stride *= 2
-    return None if high is None else loss_at(high)
+    return None if high is None else loss_at(high, figures)
 
 
-def place_of(loss: float | Fraction) -> int:
-    """Return the place of the least loss of two figures that is not below a number."""
-    exponent = math.floor(math.log10(loss)) - 1
+def place_of(loss: float | Fraction, figures: int) -> int:
+    """Return the place of the least loss of some figures that is not below a number."""
+    item: int = 10 ** (figures - 1)
+    exponent = math.floor(math.log10(loss)) - figures + 1
     scaled = float(loss) / 10.0**exponent
     # Rounding must not lift 2.3 to 2.4.
-    return 90 * exponent + max(math.ceil(scaled - 1e-9 * scaled), 10) - 10
+    return 9 * item * exponent + max(math.ceil(scaled - 1e-9 * scaled), item) - item
 
 
-def loss_at(place: int) -> Fraction:
+def loss_at(place: int, figures: int) -> Fraction:
     """Return the loss at a place.
 
     Examples
     --------
-    >>> [float(loss_at(place_of(loss))) for loss in (2.31, 0.0041, 9.95, 100)]
+    >>> [float(loss_at(place_of(loss, 2), 2)) for loss in (2.31, 0.0041, 9.95, 100)]
     [2.4, 0.0041, 10.0, 100.0]
     """
-    exponent, remainder = divmod(place, 90)
-    return Fraction(10 + remainder) * Fraction(10 ** abs(exponent)) ** (1 if exponent > 0 else -1)
+    item: int = 10 ** (figures - 1)
+    exponent, remainder = divmod(place, 9 * item)
+    return Fraction(item + remainder) * Fraction(10 ** abs(exponent)) ** (1 if exponent > 0 else -1)
 
 
 def two_figures_up(loss: float) -> float:
     """Return a loss rounded up to two figures."""
-    return float(loss_at(place_of(loss))) if loss > 0 else 0.0
+    return float(loss_at(place_of(loss, 2), 2)) if loss > 0 else 0.0
+
+
+# ---- targets of predicted errors ----
+
+
+def within_predictions(
+    planned_at: Callable[[PlanArguments], ComponentT], options: PlanArguments, lattice: ValueLattice
+) -> tuple[ComponentT, dict[str, str]]:
+    """Return the component at the least ε of two figures predicted to meet targets, and these.
+
+    Targets are exact text, by statistic: a request is identified by them, and not by what a search
+    found.
+
+    The errors of distributions, and under private presence, depend on the values and are predicted
+    by stated priors: other than those of means and variances within the bounds, which hold for all
+    values.
+
+    Parameters
+    ----------
+    planned_at : callable
+        The component of options with an ε.
+    options : PlanArguments
+        With target errors.
+    lattice : ValueLattice
+        Bounds of the values.
+
+    Raises
+    ------
+    InputError
+        If a target names no statistic of the plan, or is out of reach.
+    """
+    within: list[ComponentT] = []
+    targets: dict[str, float] = {}
+
+    def look(epsilon: Fraction) -> Trial:
+        built = planned_at(replace(options, epsilon=epsilon, target_error=None))
+        errors = predicted_errors(built)
+        targets.update(targets_of(options.target_error, tuple(errors), float(lattice.span)))
+        meets = all(errors[name] <= target for name, target in targets.items())
+        within[:] = [built] if meets else within
+        return Trial(meets)
+
+    if least_epsilon(look, 1) is None:
+        raise InputError(
+            f"no epsilon up to {LARGEST:g} is predicted to meet target_error; ask for larger "
+            "errors, or for larger cells."
+        )
+    return within[0], {name: repr(target) for name, target in sorted(targets.items())}
+
+
+def predicted_errors(plan: Any) -> dict[str, float]:  # noqa: ANN401  as above
+    """Return the predicted error of each statistic of a plan, on average over cells."""
+    errors = {item.statistic: item.error for item in plan.statistic_errors}
+    errors |= {name: error for name, error in getattr(plan, "expected_error", {}).items()
+               if name != "share"}  # fmt: skip
+    counts = getattr(getattr(plan, "prediction", None), "counts", None)
+    return errors if counts is None else errors | {USERS: counts.count_error}

@@ -17,13 +17,14 @@ the noise (accounting/moves.py).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
 
-from hexveil.accounting.error_model import span_in_quanta
+from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, has_single_record, span_in_quanta
 from hexveil.accounting.gaussian_composition import square_epsilon
-from hexveil.accounting.promise import Promise
+from hexveil.accounting.promise import Promise, promised
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.looks.bounds import WithinBounds
@@ -33,6 +34,7 @@ from hexveil.planning.optimizers.calibration import (
     LARGEST_EPSILON,
     ErrorTargets,
     fit_noise,
+    least_allocation,
 )
 from hexveil.planning.optimizers.mean_error import ObjectiveWeights, minimize_mean_error
 from hexveil.planning.optimizers.user_factors import (
@@ -40,7 +42,9 @@ from hexveil.planning.optimizers.user_factors import (
     InverseScales,
     JointSolution,
     RatesAt,
+    SearchResult,
     minimize_loss,
+    minimize_max_error,
 )
 
 FACTOR_RESOLUTION = 2.0**30
@@ -54,39 +58,95 @@ SIGNIFICANT_BITS = 8
 
 
 def allocate_within(problem: PlanningProblem, promise: Promise) -> PlanAllocation:
-    """Return the allocation of least average error within a promise."""
+    """Return the allocation of least error, largest or average, within a promise."""
     exposure, loss = _clipping(problem), float(promise.amount) * SAFETY_MARGIN
-    weights = ObjectiveWeights.of(problem.request, problem.span, problem.occupancy)
-    solution = in_few_scales(exposure, minimize_mean_error(exposure, weights, loss), loss)
-    rows = bounded_rows(problem.occupancy, solution)
+    bound = None
+    if problem.request.objective == "mean":
+        weights = ObjectiveWeights.of(problem.request, problem.span, problem.occupancy)
+        solution = minimize_mean_error(exposure, weights, loss)
+    else:
+        result = _minimize_max_error(exposure, problem, loss)
+        solution, bound = result.solution, result.bound
+    certifies = None if promise.delta else f"{problem.request.objective} error"
+    solution = in_few_scales(exposure, solution, loss)
+    rows = bounded_rows(problem.occupancy, solution, bound, certifies)
     # A loss in ε that holds for fractions of quanta holds for whole ones, so that such a plan does
     # not depend on the lattice.
     return fit_noise(problem if promise.delta else problem.without_metadata(), promise, rows)
 
 
+def _minimize_max_error(
+    exposure: ClippingProblem, problem: PlanningProblem, loss: float
+) -> SearchResult:
+    """Minimize the largest of `Plan.objective_errors`: in units, or as a share of a constant's."""
+    noised, occupancy = problem.request.noised, problem.occupancy
+    one = np.ones(problem.span.size)
+    unit = _constant_errors(problem) if len(noised) == 1 else dict.fromkeys(noised, one)
+    largest = 0.0
+    for name in noised:
+        # The variance of one record is known.
+        varies = True if name == "mean" else ~has_single_record(occupancy)
+        largest = max(largest, float(np.max(unit[name] * varies)))
+
+    def targets_at(error: float) -> RatesAt:
+        shares = {name: error / unit[name] for name in noised}
+        return ErrorTargets.of(shares, occupancy, exposure.law).rates
+
+    return minimize_max_error(exposure, targets_at, loss, largest)
+
+
+def _constant_errors(problem: PlanningProblem) -> dict[str, Floats]:
+    """Return the error of constants in each cell, by statistic."""
+    spans = {"mean": problem.span, "variance": problem.span**2}
+    return {name: spans[name] * MAX_CONSTANT_ERROR[name] for name in problem.request.noised}
+
+
 def allocate_within_errors(
     problem: PlanningProblem, targets: Mapping[str, Floats]
 ) -> PlanAllocation:
-    """Return the allocation of the least ε at which each cell meets its targets."""
+    """Return the allocation of the least ε that meets the targets.
+
+    Each cell its own; with objective "mean" all of them on average.
+    """
     if problem.request.delta and not problem.occupancy.is_local:
         raise InputError(
             "target_error with a delta needs all pairs in one machine's memory: its search takes "
             "hundreds of sums over them; name epsilon, or leave delta out."
         )
     exposure, delta = _clipping(problem), problem.request.delta
-    targeted = partial(ErrorTargets.of, targets, problem.span, problem.occupancy, exposure.law)
-    aim = targeted(SAFETY_MARGIN).rates
-    solution, _ = minimize_loss(exposure, aim)
+    if problem.request.objective == "mean":
+        return least_allocation(problem, targets, partial(_within, problem))[1]
+    asked, aim = (_aim(problem, targets, times) for times in (1.0, SAFETY_MARGIN))
+    search = minimize_loss(exposure, aim, asked)
     # Once the factors have few digits the noise is set anew, from what they keep.
-    joint = in_quanta(exposure, aim, solution.factor)
+    joint = in_quanta(exposure, aim, search.solution.factor)
+    bound, kind = (None, None) if delta else (search.bound, "loss")
     # Targets allow less noise but no more: rounding down keeps them.
-    rows = bounded_rows(problem.occupancy, joint, np.floor)
+    rows = bounded_rows(problem.occupancy, joint, bound, kind, np.floor)
     if delta and square_epsilon(rows.most_booked(problem), delta) > LARGEST_EPSILON:
         raise InputError(
             "no noise of a loss that can be told meets target_error in every cell; ask for a "
-            "larger error."
+            'larger error, or for objective "mean".'
         )
     return rows
+
+
+def _within(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
+    """Return the allocation of least error within an ε; constants where it is too small."""
+    try:
+        promise = promised(epsilon, problem.request.delta)
+    except InputError:  # so small an ε leaves nothing to measure with
+        zeros = np.zeros(problem.occupancy.n_cells)
+        constants = JointSolution(InverseScales(zeros, zeros), np.ones(problem.occupancy.n_users))
+        return bounded_rows(problem.occupancy, constants)
+    return allocate_within(problem.within(epsilon), promise)
+
+
+def _aim(problem: PlanningProblem, targets: Mapping[str, Floats], times: float) -> RatesAt:
+    """Return the rates that meet the targets, times a number near 1."""
+    constant = _constant_errors(problem)
+    shares = {name: target / constant[name] for name, target in targets.items()}
+    return ErrorTargets.of(shares, problem.occupancy, problem.request.law, times).rates
 
 
 def _clipping(problem: PlanningProblem) -> ClippingProblem:
@@ -154,6 +214,8 @@ def quantize_noise_scales(noise: Floats, rounding: np.ufunc = np.rint) -> Floats
 def bounded_rows(
     occupancy: Occupancy,
     joint: JointSolution,
+    bound: float | None = None,
+    certifies: str | None = None,
     rounding: np.ufunc = np.rint,
 ) -> PlanAllocation:
     """Return rows within bounds from rates and factors; a cell without noise keeps nothing.
@@ -178,4 +240,6 @@ def bounded_rows(
         variance_noise=scale(rates.variance),
         contribution_factor=_few_digits(joint.factor),
         clipping=WithinBounds(),
+        lower_bound=bound,
+        bound_kind=certifies,
     )

@@ -14,7 +14,11 @@ Feasibility. Given a loss L and targets, let d_g be the share that cell g puts a
 rates r(d) that meet a target of each statistic grow with d; the largest factor of a user within L
 falls with the rates; d falls with the factors. So r -> factors -> d -> r is monotone: from r(0) the
 steps converge, to the plan with the least noise in every cell at once, or a target is left no room.
-A search over L ends with a plan and, just below it, a loss at which none was found.
+A search over L (targets given) or over the error (L given) ends with a plan and, just below it, a
+value at which none was found.
+Certificate (`is_infeasible`). By induction no plan of the class has larger factors than the steps',
+if users are charged the least that any plan may charge them: so where a target is left no room, no
+plan of the class has loss L. The bound is lowered until this is proved.
 """
 
 from __future__ import annotations
@@ -155,11 +159,12 @@ class ClippingProblem:
         large = np.bincount(user, weights=margin, minlength=flat.size)
         return np.asarray(flat - 2.0 * factor * self.shares.per_user(rates.variance, 2) + large)
 
-    def largest_factors(self, rates: InverseScales, loss: float) -> Floats:
+    def largest_factors(self, rates: InverseScales, loss: float, *, least: bool = False) -> Floats:
         """Return each user's largest factor, at most 1, with a loss of at most `loss`.
 
         Under Laplace noise, for x <= 1/2 in all its cells, the loss is A f - B f², solved exactly;
-        the few users who hold more of a cell whose variance is published are bisected.
+        the few users who hold more of a cell whose variance is published are bisected. With `least`
+        those are charged the least that a plan may charge them, for lower bounds.
         """
         if self.is_gaussian:
             norms, limit = np.sqrt(self._squares(rates)), math.sqrt(loss)
@@ -178,7 +183,7 @@ class ClippingProblem:
         # Only a majority user leaves the parabola, and only where a variance is published.
         if not (rates.variance[self._large[0]] > 0).any():
             return factor
-        halved = partial(contributions.bisect_factors, loss=loss)
+        halved = partial(contributions.bisect_factors, loss=loss, lower_bound=least)
         return self.occupancy.map_users(self._at(halved, rates, factor))
 
     @cached_property
@@ -196,7 +201,7 @@ class ClippingProblem:
         return cell, user, np.maximum(share * factor[user], 0.5)
 
 
-# ---- least noise, least loss ----
+# ---- least noise, least loss, least error ----
 
 RatesAt: TypeAlias = Callable[[Floats], InverseScales | None]
 """The least rates that meet some targets, by the share of each cell at the middle; None if none do.
@@ -206,7 +211,11 @@ MAX_ITERATIONS = 20_000
 CONVERGENCE_TOLERANCE = 1e-9
 """Relative growth of the rates at which they count as converged."""
 SEARCH_TOLERANCE = 2e-3
-"""Relative width at which a search ends."""
+"""Relative width at which a search ends: the certificate's gap."""
+PROOF_BISECTIONS = 12
+"""Halvings for a proof, where a loss or error was only found hard and could not be proved so."""
+PROOF_MARGIN = 1.0 - 1e-9
+"""What the rounding of a proof's steps may have cost."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,33 +232,100 @@ class JointSolution:
     factor: Floats
 
 
-def minimize_loss(exposure: ClippingProblem, targets: RatesAt) -> tuple[JointSolution, float]:
-    """Return the plan that meets the targets at the least loss of the most exposed user, and it.
+@dataclass(frozen=True, eq=False)
+class SearchResult:
+    """The end of a search.
 
-    The loss is found to `SEARCH_TOLERANCE`.
+    Attributes
+    ----------
+    solution : JointSolution
+    value : float
+        The loss, or the error, at which it was found.
+    bound : float
+        No plan of the class is below it.
+    """
+
+    solution: JointSolution
+    value: float
+    bound: float
+
+
+def minimize_loss(exposure: ClippingProblem, targets: RatesAt, asked: RatesAt) -> SearchResult:
+    """Return the plan that meets the targets at the least loss of the most exposed user.
+
+    `asked` are the targets that the bound is about; those aimed at may be a little smaller.
     """
     nobody = np.ones(exposure.occupancy.n_users)
     rates = targets(np.zeros(exposure.occupancy.n_cells))
     if rates is None:
         raise ValueError("no noise at all is left by these targets")
     # At this loss nobody is clipped, so that it works.
-    solution, value = JointSolution(rates, nobody), float(exposure.losses(rates, nobody).max())
+    largest = float(exposure.losses(rates, nobody).max())
+    return _minimized(
+        JointSolution(rates, nobody),
+        largest,
+        lambda loss, start: minimize_noise(exposure, targets, loss, start),
+        lambda loss: is_infeasible(exposure, asked, loss),
+    )
+
+
+def minimize_max_error(
+    exposure: ClippingProblem,
+    targets_at: Callable[[float], RatesAt],
+    loss: float,
+    largest: float,
+) -> SearchResult:
+    """Minimize a single number that determines all errors, within a loss.
+
+    Parameters
+    ----------
+    targets_at : callable
+        The targets for a number from 0 (none can be met) to `largest` (constants meet them).
+    loss : float
+    largest : float
+    """
+    rates = targets_at(largest)(np.zeros(exposure.occupancy.n_cells))
+    if rates is None or rates.total.any():
+        raise ValueError("constants must meet the largest targets")
+    return _minimized(
+        JointSolution(rates, np.ones(exposure.occupancy.n_users)),
+        largest,
+        lambda value, start: minimize_noise(exposure, targets_at(value), loss, start),
+        lambda value: is_infeasible(exposure, targets_at(value), loss),
+    )
+
+
+def _minimized(
+    solution: JointSolution,
+    value: float,
+    tried: Callable[[float, InverseScales], JointSolution | None],
+    impossible: Callable[[float], bool],
+) -> SearchResult:
+    """Return the smallest value that works, to `SEARCH_TOLERANCE`, and one that is impossible.
+
+    The solution works at the value. Its rates are a valid start at every smaller value, where no
+    plan has smaller ones.
+    """
     low, middle = 0.0, value / 2.0
     for step in count():
         if not value - low > SEARCH_TOLERANCE * value:
             break
-        # Halvings that are left, once a loss has failed.
+        # Halvings that are left, once a value has failed.
         left = np.log2((value - low) / (SEARCH_TOLERANCE * value))
         tell_share(SEARCH, step / (step + 1.0 + float(left)))
-        # The rates of a larger loss are a valid start: no plan here has smaller ones.
-        found = minimize_noise(exposure, targets, middle, solution.rates)
+        found = tried(middle, solution.rates)
         if found is None:
             low = middle
         else:
             solution, value = found, middle
-        # Until one loss fails, the least one may be of any size: halve.
+        # Until one value fails, the least one may be of any size: halve.
         middle = (low + value) / 2.0
-    return solution, value
+    # Usually the search has come down to what can be proved.
+    bound, high = (low, low) if impossible(low) else (0.0, low)
+    for _ in range(PROOF_BISECTIONS if bound < high else 0):
+        middle = (bound + high) / 2.0
+        bound, high = (middle, high) if impossible(middle) else (bound, middle)
+    return SearchResult(solution, value, bound * PROOF_MARGIN)
 
 
 def minimize_noise(
@@ -274,4 +350,25 @@ def minimize_noise(
         rates = InverseScales(
             np.maximum(rates.mean, new.mean), np.maximum(rates.variance, new.variance)
         )
+    # Slow convergence is no proof: the search goes on above, the certificate does not count it.
     return None
+
+
+def is_infeasible(exposure: ClippingProblem, targets: RatesAt, loss: float) -> bool:
+    """Return whether it is proved that no plan of the class has this loss.
+
+    The factors never grow: each step's is an upper bound for the factors of every such plan, by
+    the rates that its own bias leaves room for. Steps are taken at a slightly larger loss, which
+    covers their rounding.
+    """
+    factor = np.ones(exposure.occupancy.n_users)
+    for _ in range(MAX_ITERATIONS):
+        rates = targets(exposure.clipped_share(factor))
+        if rates is None:
+            return True
+        # A larger loss makes the factors larger, hence still upper bounds after rounding.
+        new = np.minimum(factor, exposure.largest_factors(rates, loss / PROOF_MARGIN, least=True))
+        if (new >= factor * (1 - CONVERGENCE_TOLERANCE)).all():
+            return False
+        factor = new
+    return False

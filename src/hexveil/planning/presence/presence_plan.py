@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
     from hexveil.accounting.promise import Promise
     from hexveil.model.declared_grid import DeclaredFacts
-    from hexveil.model.public_metadata import FineBins
     from hexveil.planning.feasibility.utility_test import StatisticError
 
 KINDS = ("moments", "distribution", USERS)
@@ -212,7 +211,7 @@ def plan_presence(facts: DeclaredFacts, options: PlanArguments) -> PresenceCompo
         0 if options.user_cap is None else cap_of(options.user_cap),
         to_delta(options.delta),
         on_lattice(terms, facts.lattice),
-        _bins(facts) if terms else None,
+        facts.bins if terms else None,
         bool(moments),
     )
     if names == (USERS,):
@@ -244,13 +243,3 @@ def divided(
     ]
     share = request.promise.divide(importance, errors)[1]
     return replace(request, count_share=share, weights=weights)
-
-
-def _bins(facts: DeclaredFacts) -> FineBins:
-    """Return the bins in which records are counted; refuse a reading without."""
-    if facts.bins is None:
-        raise InputError(
-            "quantiles, shares and histograms need records counted by bin; name the same "
-            "statistics where the records are read and declared (statistics=)."
-        )
-    return facts.bins

@@ -28,7 +28,7 @@ from hexveil.mechanisms.contract import DONE, NoisyTotals
 from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS, BinnedMap
 from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.public_metadata import PublicMetadata
-from hexveil.planning.allocation import grids_of
+from hexveil.planning.allocation import allocation_of
 from hexveil.planning.distribution_component import DistributionComponent
 from hexveil.planning.distribution_measures import (
     MOMENTS,
@@ -76,7 +76,7 @@ def moment_entry(
     return {
         "l0_epsilon": epsilon_text(plan.l0_epsilon),
         "rules": dict(facts.rules),
-        "plan": plan_section(plan),
+        "plan": plan_section(plan.with_lower_bound()),
         "losses": loss_section(plan),
         "cells": planned_cells(facts, plan),
         "accuracy": [dict(statement) for statement in accuracy],
@@ -100,6 +100,9 @@ def plan_section(plan: MomentComponent) -> dict[str, Any]:
         "request": _request(plan.request),
         "mean_error": plan.expected_error,
         "max_error": plan.worst_case_error,
+        "certifies": plan.bound_kind,
+        "lower_bound": plan.lower_bound,
+        "gap": plan.gap,
         "baseline_error": support.baseline_error,
         "noise_floor": support.floor,
         "cells_better_than_constant": support.better,
@@ -152,7 +155,8 @@ def _numbers_or_none(numbers: NDArray[np.float64]) -> list[float | None]:
 def planned_cells(facts: PublicMetadata, plan: MomentComponent) -> list[dict[str, Any]]:
     """Return the plan of each cell, with an entry for each noised statistic."""
     thresholds = {"mean": plan.contribution_cap, "variance": plan.allocation.variance_cap}
-    grids = grids_of(plan, facts.lattice)
+    # Built anew from the released ranges: a grid read off the plan could differ from the draw.
+    grids = allocation_of(plan, facts.lattice).grids(plan.error_models)
     own = plan.allocation.clipping.cell_entries(plan)
     columns_by_statistic = [
         own
@@ -279,7 +283,8 @@ def moment_section(plan: MomentComponent, accuracy: list[Json]) -> Json:
         "epsilon_requested": decimal_text(plan.requested_epsilon),
         "epsilon_spent": epsilon_text(plan.epsilon),
         "l0_epsilon": epsilon_text(plan.l0_epsilon),
-        "plan": plan_section(plan),
+        # Without a lower bound: it takes longer than the plan, and is of one component alone.
+        "plan": plan_section(plan) | {"lower_bound": None, "gap": None, "certifies": None},
         "losses": loss_section(plan),
         "accuracy": accuracy,
         "cut_off": cut_off_section(plan, accuracy) if accuracy else [],

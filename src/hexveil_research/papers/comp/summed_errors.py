@@ -33,13 +33,11 @@ from hexveil.planning.optimizers.joint import (
     in_quanta,
 )
 from hexveil.planning.optimizers.user_factors import (
-    SEARCH_TOLERANCE,
     ClippingProblem,
     InverseScales,
-    JointSolution,
     RatesAt,
     minimize_loss,
-    minimize_noise,
+    minimize_max_error,
 )
 from hexveil.planning.request import Request
 
@@ -96,7 +94,8 @@ def least_loss(occupancy: Occupancy, span: float, error: float) -> float:
     # A target that constants meet stays as it is.
     aimed = error if error >= largest else error * SAFETY_MARGIN
     exposure, aim = ClippingProblem(occupancy), target_at(aimed)
-    joint = in_quanta(exposure, aim, minimize_loss(exposure, aim)[0].factor)
+    search = minimize_loss(exposure, aim, target_at(error))
+    joint = in_quanta(exposure, aim, search.solution.factor)
     return float(bounded_rows(occupancy, joint, rounding=np.floor).most_booked(problem))
 
 
@@ -104,16 +103,8 @@ def least_error(occupancy: Occupancy, span: float, loss: float) -> float:
     """Return the joint plan's largest error over cells within a loss."""
     problem, target_at, largest = _setting(occupancy, span)
     promise, exposure = Pure(to_positive_fraction(loss, "loss")), ClippingProblem(occupancy)
-    aimed, nothing = loss * SAFETY_MARGIN, np.zeros(occupancy.n_cells)
-    # Constants meet the largest error; rates of a plan are a valid start at every smaller one.
-    solution = JointSolution(InverseScales(nothing, nothing), np.ones(occupancy.n_users))
-    low, error = 0.0, largest
-    while error - low > SEARCH_TOLERANCE * error:
-        middle = (low + error) / 2.0
-        found = minimize_noise(exposure, target_at(middle), aimed, solution.rates)
-        low, error = (middle, error) if found is None else (low, middle)
-        solution = found or solution
-    joint = in_few_scales(exposure, solution, aimed)
+    search = minimize_max_error(exposure, target_at, loss * SAFETY_MARGIN, largest)
+    joint = in_few_scales(exposure, search.solution, loss * SAFETY_MARGIN)
     rows = fit_noise(problem, promise, bounded_rows(occupancy, joint))
     return float(summed_errors(problem, rows).max())
 

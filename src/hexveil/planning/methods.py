@@ -57,7 +57,8 @@ def plan_moments(source: Occupancy | PublicMetadata, options: PlanArguments) -> 
         raise InputError("there is no cell to plan.")
     lower, upper = _bounds_of_cells(options.bounds, facts, occupancy)
     # Checked before planning: a bad argument must not cost minutes first.
-    miss = default_baseline_error(lower, upper, options.baseline_error)  # type: ignore[arg-type]
+    ends, declared = (float(lower.min()), float(upper.max())), options.baseline_error
+    miss = default_baseline_error(*ends, declared)  # type: ignore[arg-type]
     request = options.request(upper - lower)
     problem = PlanningProblem(occupancy, upper - lower, request, facts)
     if options.history is not None:

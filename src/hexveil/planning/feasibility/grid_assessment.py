@@ -161,11 +161,6 @@ class GridAssessment:
             return self.declared.prediction.relative_error
         return self.predicted_error / self.baseline_error
 
-    @property
-    def fineness(self) -> tuple[float, ...]:
-        """Order of grids with equally many cells: see `fineness`."""
-        return fineness(self.grid)
-
 
 def grid_in_words(grid: Cells | Labels) -> str:
     """Return a grid in words."""

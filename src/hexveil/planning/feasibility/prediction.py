@@ -29,7 +29,7 @@ from hexveil.base.blas_threads import single_blas_thread
 from hexveil.mechanisms.looks import range_search
 from hexveil.mechanisms.looks.range_search import ErrorPrediction
 from hexveil.planning.allocation import PlanningProblem
-from hexveil.planning.feasibility.utility_test import is_assumed, small_map_factor
+from hexveil.planning.feasibility.utility_test import default_baseline_error, small_map_factor
 from hexveil.planning.methods import allocate
 from hexveil.planning.optimizers.calibration import (
     LARGEST,
@@ -159,7 +159,8 @@ class ErrorPredictor:
         """Error of one constant on these cells by the prior: smaller on a map of few cells."""
         plan, miss = self.plan, self.plan.support.baseline_error
         # A number from outside is about the caller's own map, and stays as it is given.
-        assumed = is_assumed(plan.lower, plan.upper, plan.baseline_error)
+        ends = float(plan.lower.min()), float(plan.upper.max())
+        assumed = plan.baseline_error == default_baseline_error(*ends, None)
         return miss * small_map_factor(self.facts.occupancy.n_cells) if assumed else miss
 
     def predict(self, epsilon: Fraction) -> ErrorPrediction:

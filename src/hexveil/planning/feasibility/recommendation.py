@@ -53,14 +53,16 @@ def choose(runs: Iterable[JudgedT]) -> dict[Choice, JudgedT]:
     usable = [run for run in runs if run.is_usable]
     if not usable:
         return {}
-    finest = max(usable, key=lambda one: (one.cells, one.fineness, -printed(one.predicted_error)))
+    finest = max(
+        usable, key=lambda one: (one.cells, fineness(one.grid), -printed(one.predicted_error))
+    )
     accurate = min(
         usable,
         key=lambda one: (
             math.ceil(10.0 * one.relative_error),
             -one.cells,
             printed(one.predicted_error),
-            *(-f for f in one.fineness),
+            *(-f for f in fineness(one.grid)),
         ),
     )
     between = [
@@ -69,13 +71,12 @@ def choose(runs: Iterable[JudgedT]) -> dict[Choice, JudgedT]:
         if accurate.cells < one.cells < finest.cells
         and one.predicted_error < finest.predicted_error
     ]
-    balanced = max(between or usable, key=lambda one: (removed_error(one), one.fineness))
+    # The part of the baseline error that a map removes, summed over its cells.
+    balanced = max(
+        between or usable,
+        key=lambda one: (one.cells * (1.0 - one.relative_error), fineness(one.grid)),
+    )
     return {"finest": finest, "balanced": balanced, "accurate": accurate}
-
-
-def removed_error(run: GridAssessment | CommonGrid) -> float:
-    """Return the sum over cells of the part of the baseline error that a map removes."""
-    return run.cells * (1.0 - run.relative_error)
 
 
 def distinct(proposals: Mapping[Any, JudgedT]) -> Iterator[tuple[str, JudgedT]]:
@@ -102,7 +103,8 @@ def recommendation_text(
         return f"{sentence}, nor at ten times that."
     # At equal loss the finer grid says more.
     would = min(
-        needing, key=lambda one: (one.epsilon_needed or 0, -one.cells, *(-f for f in one.fineness))
+        needing,
+        key=lambda one: (one.epsilon_needed or 0, -one.cells, *(-f for f in fineness(one.grid))),
     )
     needed = f"needs epsilon {would.epsilon_needed:g}"
     return f"{sentence}; {would.description} ({would.cells:,} cells) {needed}."
@@ -137,11 +139,6 @@ class CommonGrid:
     def cells(self) -> int:
         """Cells of the column with the fewest."""
         return min(offer.cells for offer in self.assessments.values())
-
-    @property
-    def fineness(self) -> tuple[float, ...]:
-        """Order of grids with equally many cells: see `fineness`."""
-        return fineness(self.grid)
 
     @property
     def relative_error(self) -> float:

@@ -197,7 +197,8 @@ class ErrorPredictor:
         if 100 is not enough.
         """
         # Where the plan's loss was looked at, the search begins with what is known there.
-        return epsilon_for_error(self.predict, error * UNDER, self.plan.requested_epsilon)
+        begin = self.plan.requested_epsilon or Fraction(1)
+        return epsilon_for_error(self.predict, error * UNDER, begin)
 
     # ---- what no plan is below ----
 

@@ -195,7 +195,10 @@ def test_a_folder_that_is_not_ours_is_refused(place, make, said):
 
 @pytest.mark.parametrize(
     ("name", "found", "said"),
-    [("geteuid", 12_345, "belongs to another user"), ("access", False, "cannot be written")],
+    [
+        ("geteuid", 12_345, "belongs to another user"),
+        ("access", False, "cannot be used .Permission denied"),
+    ],
 )
 def test_rights_are_looked_at_before_anything_private_is_written(
     place, monkeypatch, name, found, said

@@ -24,15 +24,15 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from hexveil.base.errors import StorageError
 
-if sys.platform != "win32":
+if sys.platform != "win32":  # where releases are read, and none is written
     import fcntl
 
 _TEMPORARY = re.compile(r"\.(?P<name>.+)\.partial-[0-9a-f]{8}", re.DOTALL)
 _DEFERRED = ("SIGINT", "SIGTERM", "SIGHUP")
+"""Signals that are deferred; the first is restored last, for its handler raises."""
 _ATTEMPTS = 100
 """Attempts to create a temporary name; another run can remove one only before it is locked."""
 _OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -148,9 +148,6 @@ def remove_stale(place: Path, name: str | None = None) -> None:
 @contextlib.contextmanager
 def exclusive_lock(place: Path) -> Iterator[None]:
     """Hold the exclusive lock of a folder; on a disk without locks do not wait."""
-    if sys.platform == "win32":
-        yield
-        return
     handle = os.open(place, os.O_RDONLY)
     try:
         with contextlib.suppress(OSError):
@@ -165,17 +162,10 @@ def _remove_if_stale(entry: Path) -> None:
     with contextlib.suppress(OSError):
         handle = os.open(entry, _OPEN_FLAGS)
         try:
+            is_own = os.fstat(handle).st_uid == os.geteuid()
             # Renamed or replaced since it was listed: then the lock is on another entry.
-            if (
-                not _owned_by_user(handle)
-                or _try_lock(handle) is not True
-                or not _is_same(entry, handle)
-            ):
-                return
-            if entry.is_dir():
-                shutil.rmtree(entry)
-            else:
-                entry.unlink()
+            if is_own and _try_lock(handle) and _is_same(entry, handle):
+                _remove(entry)
         finally:
             os.close(handle)
 
@@ -214,13 +204,18 @@ def _finish(discard: Callable[[], object]) -> None:
 
 def _discard(temporary: Path, creator: int) -> None:
     """Remove a temporary entry that this process created, if it exists."""
-    if os.getpid() != creator:
-        return  # a forked child inherits the finalizer, but its parent still writes there
-    if temporary.is_dir():
-        shutil.rmtree(temporary, ignore_errors=True)
-        return
-    with contextlib.suppress(OSError):
-        temporary.unlink()
+    # A forked child inherits the finalizer, but its parent still writes there.
+    if os.getpid() == creator:
+        _remove(temporary)
+
+
+def _remove(entry: Path) -> None:
+    """Remove a file or folder as far as possible."""
+    if entry.is_dir():
+        shutil.rmtree(entry, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            entry.unlink()
 
 
 def _lock_new_entry(temporary: Path) -> int | None:
@@ -237,8 +232,6 @@ def _lock_new_entry(temporary: Path) -> int | None:
 
 def _try_lock(handle: int) -> bool | None:
     """Return whether this process got the lock; None where the disk has no locks."""
-    if sys.platform == "win32":
-        return None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -246,11 +239,6 @@ def _try_lock(handle: int) -> bool | None:
     except OSError:
         return None
     return True
-
-
-def _owned_by_user(handle: int) -> bool:
-    """Return whether the opened entry belongs to this user."""
-    return not hasattr(os, "geteuid") or os.fstat(handle).st_uid == os.geteuid()
 
 
 def _is_same(path: Path, handle: int) -> bool:
@@ -283,43 +271,22 @@ def reason(error: OSError) -> str:
 
 @contextlib.contextmanager
 def defer_interrupts() -> Iterator[None]:
-    """Defer interrupts until the body is done; deliver them then."""
-    # Python runs signal handlers in the main thread alone.
-    if threading.current_thread() is not threading.main_thread():
-        yield
-    else:
-        with _handlers_replaced():
-            yield
-
-
-@contextlib.contextmanager
-def _handlers_replaced() -> Iterator[None]:
-    """Replace the handlers of signals by one that notes them; put them back and deliver those."""
+    """Defer interrupts until the body is done; deliver each once then."""
     waiting: list[int] = []
-    handlers: dict[int, Any] = {}
-    try:
-        for number in _deferrable():
-            # Noted first: an interrupt between these two lines restores the handler all the same.
-            handlers[number] = signal.getsignal(number)
-            signal.signal(number, lambda n, _: waiting.append(n))
+
+    def restore(number: int, handler: object) -> None:
+        signal.signal(number, handler)  # type: ignore[arg-type]
+        if number in waiting:
+            signal.raise_signal(number)
+
+    # Python runs signal handlers in the main thread alone.
+    is_main = threading.current_thread() is threading.main_thread()
+    numbers = [getattr(signal, name) for name in _DEFERRED if is_main and hasattr(signal, name)]
+    with contextlib.ExitStack() as restored:
+        for number in numbers:
+            # A handler from outside of Python could not be restored.
+            if (handler := signal.getsignal(number)) is not None:
+                # Noted first: an interrupt between these two lines restores it all the same.
+                restored.callback(restore, number, handler)
+                signal.signal(number, lambda n, _: waiting.append(n))
         yield
-    finally:
-        _restore_handlers(list(handlers.items()), waiting)
-
-
-def _deferrable() -> list[int]:
-    """Return the signals to defer, without those that are handled outside of Python."""
-    numbers = [getattr(signal, name) for name in _DEFERRED if hasattr(signal, name)]
-    return [number for number in numbers if signal.getsignal(number) is not None]
-
-
-def _restore_handlers(handlers: list[tuple[int, Any]], waiting: list[int]) -> None:
-    """Restore signal handlers and deliver each deferred signal once, even if a handler raises."""
-    if handlers:
-        number, handler = handlers.pop()
-        try:
-            signal.signal(number, handler)
-            if number in waiting:
-                signal.raise_signal(number)
-        finally:
-            _restore_handlers(handlers, waiting)

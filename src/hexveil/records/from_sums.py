@@ -24,8 +24,8 @@ from hexveil.records.feasible_sums import (
     refuse_overflow,
     squares_fit,
 )
-from hexveil.records.read_request import SUMS_USER, Rules
-from hexveil.records.reading_arguments import check_protect, terms_of
+from hexveil.records.read_request import Rules, check_arguments
+from hexveil.records.reading_arguments import refuse_declared, terms_of
 from hexveil.records.select import Select, selection_counts
 from hexveil.records.sources.record_format import NOT_DECLARED, join_names, quoted
 from hexveil.records.sources.source_files import resolve_source
@@ -136,7 +136,8 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
     Dataset('value', privacy_unit='user', n_cells=1, n_users=2, n_pairs=2)
     """
     grid = Labels("cell") if cells is None else cells
-    check_protect("values", grid)
+    check_arguments(locals() | {"cells": grid})
+    refuse_declared(grid)
     select = Select(min_users=min_users, top=top)
     scale = ValueLattice.of(bounds, quantum)
     rules = Rules(
@@ -180,7 +181,7 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
             "timezone": rules.clock or "none",
         },
         bins=rules.bins,
-        id_space=rules.id_space or SUMS_USER,
+        id_space=rules.id_space or "user",
     )
     return Dataset(facts, sums, split_unit_ids(ids, privacy_unit))
 
@@ -189,7 +190,7 @@ def _check_ids(rows: pa.Table, rules: Rules) -> None:
     """Warn of ids that are much alike; refuse sums of single records, unless accepted."""
     of_ids = rows.select(["user_id", "n"]).group_by("user_id").aggregate([("n", "sum")])
     units = split_unit_ids(of_ids["user_id"].combine_chunks(), rules.privacy_unit)
-    warn_of_similar_ids(units.users, SUMS_USER)
+    warn_of_similar_ids(units.users, "user")
     if rules.accept_single_records or (rules.privacy_unit != "user" and units.days is None):
         return  # the users behind the units are not known
     user = np.asarray(units.users.dictionary_encode().indices)

@@ -20,10 +20,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hexveil.base.arrow_tables import to_arrow, to_numpy, to_table
+from hexveil.base.arrow_tables import to_numpy, to_table
 from hexveil.model.cells import DAY, Cells, CellTable, Labels
-from hexveil.model.occupancy import LocalOccupancy, sorted_by_cell
-from hexveil.model.pair_bins import PairBins, sort_numbers
+from hexveil.model.occupancy import LocalOccupancy
+from hexveil.model.pair_bins import PairBins
 from hexveil.model.public_metadata import FineBins, Unit
 from hexveil.records.dataset import Sums
 from hexveil.records.duckdb.session import Session
@@ -255,15 +255,6 @@ def to_units(table: pa.Table, unit: Unit) -> Units:
     return Units(table["user_id"].combine_chunks(), days)
 
 
-def in_order(pairs: pa.Table) -> pa.Table:
-    """Return pairs in the order of their cells, then of their units."""
-    cell, unit = (to_numpy(pairs[name]) for name in ("cell", "unit"))
-    if sorted_by_cell(cell, unit):
-        return pairs
-    order, _ = sort_numbers(cell.astype(np.int64) * (int(unit.max()) + 1) + unit)
-    return pairs.take(to_arrow(order))
-
-
 def to_occupancy(pairs: pa.Table) -> tuple[LocalOccupancy, NDArray[np.int64]]:
     """Return the occupancy of pairs in order, and the numbers of its users among all units.
 
@@ -332,7 +323,7 @@ class PairStore:
         Units without a selected cell are numbered too.
         """
         if self.columns is None:
-            return in_order(self.session.arrow(self._numbered(PAIRS, sums)))
+            return self.session.arrow(f"{self._numbered(PAIRS, sums)} ORDER BY cell, unit")
         columns = {name: self.columns[name] for name in ("n", *sums, "unit")}
         chosen = to_numpy(self.session.arrow(f"{self._chosen} ORDER BY cell")["place"])
         cell, n_cells = self.columns["place"], int(self.columns["place"][-1]) + 1

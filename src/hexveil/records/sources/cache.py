@@ -260,10 +260,10 @@ class CacheFolder:
         """Remove entries that used ones replace, and tables without an entry."""
         # Under the lock no other process is between a table and its head.
         with _translate_errors("written"), atomic_files.exclusive_lock(self._folder):
-            used, tables = list(used), set()
+            by_name, tables = {one.key + HEAD: one for one in used}, set()
             for path in list(self._folder.glob(f"*{HEAD}")):
                 head = _read_head(path)
-                others = (one for one in used if one.key + HEAD != path.name)
+                others = (one for name, one in by_name.items() if name != path.name)
                 if head is None or any(one.replaces(head) for one in others):
                     path.unlink(missing_ok=True)
                 else:

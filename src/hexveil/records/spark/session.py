@@ -24,7 +24,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from pyspark.storagelevel import StorageLevel
 
 from hexveil.base.errors import HexveilError, InputError, StorageError
-from hexveil.records.read_request import check_memory
+from hexveil.records.read_request import check_arguments
 from hexveil.records.sources.source_files import is_spark
 from hexveil.records.spark.tasks import Work
 
@@ -98,7 +98,9 @@ TASK_MEMORY = "spark.hexveil.taskMemory"
 def task_memory(engine: SparkSession) -> str:
     """Return DuckDB's memory limit per task."""
     # An empty setting counts as none.
-    return check_memory(engine.conf.get(TASK_MEMORY, "256MB") or "256MB")
+    memory = engine.conf.get(TASK_MEMORY, "256MB") or "256MB"
+    check_arguments({"memory": memory})
+    return memory
 
 
 def translate_errors(work: Callable[[], T]) -> T:

@@ -109,13 +109,12 @@ def _fetch_columns(
 ) -> tuple[pa.Table, int]:
     """Return the columns as text and numbers, and how many malformed lines were skipped."""
     from hexveil.records.duckdb import expressions  # noqa: PLC0415  the engine
-    from hexveil.records.duckdb.formats.json_documents import DOCUMENT  # noqa: PLC0415
     from hexveil.records.duckdb.session import Session  # noqa: PLC0415
     from hexveil.records.duckdb.source import open_source  # noqa: PLC0415
 
     with Session(_MEMORY) as session:
         relation = open_source(session, source, (*cell, *SUMS_COLUMNS, *[BIN] * by_bin))
-        document = expressions.JsonColumn(DOCUMENT) if relation.documents else None
+        document = relation.document
 
         def number_of(name: str) -> str:
             return expressions.number(relation.find(session, name, name), name, document)

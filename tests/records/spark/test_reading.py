@@ -11,6 +11,7 @@ import pytest
 import hexveil as hv
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.model.cells import Cells, Labels
+from hexveil.records.duckdb.relation import RECORDS
 from hexveil.records.read import read
 from hexveil.records.select import Select
 from records.engines import PANDAS, agree, outcome, told
@@ -92,7 +93,7 @@ def test_an_error_in_a_task_shows_no_value(spark, capfd):
     from hexveil.records.spark import tasks  # noqa: PLC0415  needs no Spark
 
     shape = pa.schema([("n", pa.int64())])
-    query = f'SELECT CAST("user" AS BIGINT) AS n FROM {tasks.RECORDS}'
+    query = f'SELECT CAST("user" AS BIGINT) AS n FROM {RECORDS}'
     guarded = tasks.query_task(tasks.TaskInput("100MB"), lambda _: query, shape)
     from hexveil.records.spark.session import collect, map_batches  # noqa: PLC0415
 

@@ -11,7 +11,7 @@ other text stays byte for byte. Units that are merged are charged as one: no pro
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hexveil.base.errors import InputError
@@ -164,12 +164,6 @@ def _json_path(path: Path) -> str:
         for s in path
     )
     return literal("$" + "".join(steps))
-
-
-def select_without(excluded: Collection[str]) -> str:
-    """Return the beginning of a query of all columns but some."""
-    names = ", ".join(map(identifier, sorted(excluded)))
-    return f"SELECT * EXCLUDE ({names})" if names else "SELECT *"
 
 
 def is_text(ref: ColumnRef, document: JsonColumn | None) -> bool:

@@ -27,7 +27,7 @@ from hexveil.model.private_pairs import PrivatePairs
 from hexveil.model.public_metadata import REPEATS, PublicMetadata
 from hexveil.records.column_datasets import PrivateDataset, ReadingCounts
 from hexveil.records.dataset import Dataset, Sums
-from hexveil.records.duckdb import aggregation, refusals
+from hexveil.records.duckdb import aggregation, refusals, validation
 from hexveil.records.duckdb.aggregation import PairStore
 from hexveil.records.duckdb.cached_reading import CachedReading
 from hexveil.records.duckdb.counting import CountResult, check_offsets, count_source
@@ -35,15 +35,6 @@ from hexveil.records.duckdb.regrid import DuckDBRegridder
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.source import engine_threads, open_source
 from hexveil.records.duckdb.spilled_pairs import spill_pairs
-from hexveil.records.duckdb.validation import (
-    BOX,
-    DATES,
-    DROPPED,
-    HOURS,
-    REASONS,
-    UNUSABLE,
-    scan_once,
-)
 from hexveil.records.feasible_sums import LARGEST_SUM, squares_fit
 from hexveil.records.progress import show_progress
 from hexveil.records.read_request import ReadRequest, Rules
@@ -82,7 +73,7 @@ def read_datasets(
         names = frozenset().union(*(request.column_names for request in requests))
         relation = open_source(session, source, names, leading.format)
         if len(requests) > 1 and leading.cache is None:
-            relation = scan_once(session, relation, requests)
+            relation = validation.scan_once(session, relation, requests)
         datasets: list[Dataset | PrivateDataset] = []
         for request, facts in readings:
             if request.cache is None or isinstance(source, MemoryTable):
@@ -260,14 +251,14 @@ def _rule_counts(request: ReadRequest, left_out: Mapping[int, int], repeats: int
     """Return how many records each public rule left out, in the order of the rules."""
     select = request.rules.select
     is_used = {
-        DROPPED: bool(select.drop_values),
-        HOURS: select.hours is not None,
-        DATES: select.dates is not None,
-        BOX: select.box is not None,
+        validation.DROPPED: bool(select.drop_values),
+        validation.HOURS: select.hours is not None,
+        validation.DATES: select.dates is not None,
+        validation.BOX: select.box is not None,
     }
     counts = {"records read": sum(left_out.values())}
-    for reason in (*UNUSABLE, *(reason for reason, used in is_used.items() if used)):
-        counts[REASONS[reason]] = left_out.get(reason, 0)
+    for reason in (*validation.UNUSABLE, *(reason for reason, used in is_used.items() if used)):
+        counts[validation.REASONS[reason]] = left_out.get(reason, 0)
     if request.drops_repeats:
         counts[REPEATS] = repeats
     return counts

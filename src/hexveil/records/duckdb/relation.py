@@ -14,8 +14,9 @@ from typing import TypeVar
 from duckdb.sqltypes import DuckDBPyType
 
 from hexveil.base.errors import MAX_LISTED, ColumnError, InputError
+from hexveil.records.duckdb.expressions import JsonColumn
 from hexveil.records.duckdb.formats.delimited_text import TextSource
-from hexveil.records.duckdb.formats.json_documents import document_schema
+from hexveil.records.duckdb.formats.json_documents import DOCUMENT, document_schema
 from hexveil.records.duckdb.session import Session
 from hexveil.records.sources.columns import (
     ColumnRef,
@@ -32,6 +33,8 @@ from hexveil.records.sources.headers import MARKS, is_confirmed
 from hexveil.records.sources.source_files import Files, safe_path
 from hexveil.records.sources.vocabulary import is_envelope
 
+RECORDS = "records_in_memory"
+"""The relation that queries read where what feeds it changes: a table, or some of the files."""
 Columns = Mapping[str, str]
 """Type of each column, by name."""
 
@@ -83,6 +86,11 @@ class Relation:
     configured: Collection[str] = ()
     one_schema: bool = False
     check_files: Callable[[Collection[str]], None] = lambda _: None
+
+    @property
+    def document(self) -> JsonColumn | None:
+        """The column of JSON documents, if records are such."""
+        return JsonColumn(DOCUMENT) if self.documents else None
 
     def skipped(self, paths: Sequence[str] | None = None) -> int:
         """Return how many malformed lines the last scans skipped, of all files or of some."""
@@ -242,44 +250,29 @@ def _kind(duckdb_type: DuckDBPyType) -> ColumnType:
     return ColumnType(_KINDS.get(name, "other"))
 
 
-def uncommon_columns(
+def refuse_different_columns(
     source: Files, columns: Sequence[Columns], configured: Collection[str] = ()
-) -> frozenset[str]:
-    """Return the columns to leave out: all that not every file has with one type.
-
-    None is left out of files with equal columns, nor of files that the caller listed one by one.
+) -> None:
+    """Raise InputError if files of a folder differ in a column that is used.
 
     Parameters
     ----------
     source : Files
+        Files that the caller listed one by one may differ.
     columns : sequence of mapping of str to str
         Of each file, the type of each column.
     configured : collection of str
         Names of the configured columns.
-
-    Raises
-    ------
-    InputError
-        If files of a folder differ in a column that is used.
     """
     if source.enumerated or all(file_columns == columns[0] for file_columns in columns):
-        return frozenset()
-    used = [_used(file_columns, configured) for file_columns in columns]
+        return
+    used = [
+        {name: file_columns[name] for name in used_names(file_columns, configured)}
+        for file_columns in columns
+    ]
     odd = next((n for n, file_used in enumerate(used) if file_used != used[0]), None)
     if odd is not None:
         raise _different(source, columns, odd, configured)
-    names = {name for file_columns in columns for name in file_columns}
-    return frozenset(
-        name
-        for name in names
-        if any(file_columns.get(name) != columns[0].get(name) for file_columns in columns)
-    )
-
-
-def _used(columns: Columns, configured: Collection[str]) -> Columns:
-    """Return the columns of a file that are used."""
-    used = used_names(columns, configured)
-    return {column: kind for column, kind in columns.items() if column in used}
 
 
 def used_names(columns: Iterable[str], configured: Collection[str]) -> list[str]:
@@ -312,17 +305,14 @@ def _different(
     )
     paths = (source.paths[0], source.paths[number])
     files = " and ".join(safe_path(name, source.paths) for name in paths)
+    differing = sorted(set.symmetric_difference(*pair))
+    difference = f"only one of them has {', '.join(differing)}"
+    if not differing:
+        difference = "their types differ"
+    # Names can be data.
+    elif not show_names or len(differing) > MAX_LISTED:
+        difference = f"{len(differing)} are only in one of them"
     return InputError(
-        f"source: {files} have different columns ({_difference(*pair, show_names=show_names)}); "
+        f"source: {files} have different columns ({difference}); "
         "list the files by name to read them together."
     )
-
-
-def _difference(names: set[str], other_names: set[str], *, show_names: bool) -> str:
-    """Return how the columns of two files differ, without names that can be data."""
-    differing = sorted(names ^ other_names)
-    if not differing:
-        return "their types differ"
-    if not show_names or len(differing) > MAX_LISTED:
-        return f"{len(differing)} are only in one of them"
-    return f"only one of them has {', '.join(differing)}"

@@ -168,8 +168,8 @@ class Session:
         return [tuple(row) for row in fetched]
 
     def numbers(self, query: str) -> list[int]:
-        """Return the whole numbers in the only row of a query, if there is one."""
-        return [int(str(number)) for row in self.rows(query) for number in row]
+        """Return the whole numbers in the only row of a query, if there is one; 0 for a null."""
+        return [int(str(number or 0)) for row in self.rows(query) for number in row]
 
     def types(self, query: str) -> Mapping[str, duckdb.sqltypes.DuckDBPyType]:
         """Return the type of each column of a query, which is not run."""

@@ -23,10 +23,11 @@ from hexveil.records.duckdb.formats.json_documents import (
 )
 from hexveil.records.duckdb.formats.parquet_files import open_parquet
 from hexveil.records.duckdb.relation import (
+    RECORDS,
     Relation,
     check_names,
+    refuse_different_columns,
     typed_schema,
-    uncommon_columns,
     used_names,
 )
 from hexveil.records.duckdb.session import Session
@@ -101,8 +102,8 @@ def open_source(
 
 def _open_table(session: Session, table: pa.Table) -> Relation:
     check_names(lambda: "the table in memory", table.column_names)
-    session.register("records_in_memory", table)
-    query = "SELECT * FROM records_in_memory"
+    session.register(RECORDS, table)
+    query = f"SELECT * FROM {RECORDS}"
     return Relation(query, typed_schema(session, query))
 
 
@@ -121,10 +122,8 @@ def _open_csv(
         for path in source.paths
     ]
     columns = [dict.fromkeys(sorted(file_names), "text") for file_names in names]
-    uncommon = uncommon_columns(source, columns, configured)
-    schema: Schema = {
-        name: ColumnType("text") for of_file in names for name in of_file if name not in uncommon
-    }
+    refuse_different_columns(source, columns, configured)
+    schema: Schema = {name: ColumnType("text") for of_file in names for name in of_file}
     for path in source.paths:
         used = used_names([name for name in headers[path].fields if name], configured)
         check_names(partial(safe_path, path, source.paths), used, show_names=False)
@@ -169,7 +168,8 @@ def _open_json(
 
     schemas = [document_schema(session, select([path])) for path in source.paths]
     # Documents are read whole: a key that is not used does no harm.
-    uncommon_columns(source, [dict.fromkeys(sorted(s), "json") for s in schemas], configured)
+    columns = [dict.fromkeys(sorted(keys), "json") for keys in schemas]
+    refuse_different_columns(source, columns, configured)
     session.run(f"CREATE OR REPLACE TEMP VIEW {VIEW} AS {select(source.paths)}")
     return Relation(
         f"SELECT * FROM {VIEW}",

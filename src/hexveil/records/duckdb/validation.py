@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from hexveil.model.cells import ALL_RECORDS, DAY, Cells, OneCell
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.duckdb.expressions import (
-    JsonColumn,
     canonical_id,
     declared_number,
     identifier,
@@ -191,7 +190,7 @@ class _RawColumns:
     """The columns of a record as read: malformed, value, user_id, time_us, lat, raw_label0, ..."""
 
     def __init__(self, session: Session, relation: Relation, request: ReadRequest) -> None:
-        self._document = JsonColumn(DOCUMENT) if relation.documents else None
+        self._document = relation.document
         self._session, self._relation, self._request = session, relation, request
         self._format = request.format
         self.labels: tuple[str, ...] = ()

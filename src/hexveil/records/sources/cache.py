@@ -36,7 +36,6 @@ FORMAT = 5
 """To be raised whenever equal queries make other tables, or a head has other fields."""
 HEAD, TABLE = ".entry", ".pairs"
 _OPEN = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-CACHE_CHANGED = "the cache folder was changed by somebody else while it was read; run again."
 _NOTE = (
     "PRIVATE. hexveil keeps sums of single users here, with their ids, so that records need not\n"
     "be read again. Nobody else may read this folder, and it is not to be shared or published.\n"

@@ -183,14 +183,6 @@ def collect(frame: DataFrame) -> pa.Table:
     return translate_errors(frame.toArrow)
 
 
-def from_arrow(spark: SparkSession, table: pa.Table) -> DataFrame:
-    """Return a small table as a frame."""
-    if not table.num_rows:
-        # A client of Spark Connect looks for types in rows, of which there are none.
-        return translate_errors(lambda: spark.createDataFrame([], from_arrow_schema(table.schema)))
-    return translate_errors(lambda: spark.createDataFrame(table))
-
-
 _ARROW_TYPES = frozenset(
     (
         *("boolean", "byte", "tinyint", "short", "smallint", "int", "integer", "long", "bigint"),

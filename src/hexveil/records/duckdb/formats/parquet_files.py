@@ -13,8 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hexveil.base.errors import InputError
-from hexveil.records.duckdb.expressions import file_list, select_without
-from hexveil.records.duckdb.relation import Relation, check_names, typed_schema, uncommon_columns
+from hexveil.records.duckdb.expressions import file_list
+from hexveil.records.duckdb.relation import (
+    Relation,
+    check_names,
+    refuse_different_columns,
+    typed_schema,
+)
 from hexveil.records.duckdb.session import Session
 from hexveil.records.sources.columns import Schema
 from hexveil.records.sources.memory_tables import calendar, readable_table
@@ -35,17 +40,11 @@ def open_parquet(session: Session, source: Files, configured: Collection[str]) -
     columns, timed = _declared_columns(source, configured)
     _check_times(columns, configured)
     one_schema = all(file_columns is columns[0] for file_columns in columns)
-    uncommon = uncommon_columns(source, columns, configured)
+    refuse_different_columns(source, columns, configured)
     # Decided over all files, not over those of one query: a column must not come and go.
     folders = _folder_columns(source.paths, {name for c in columns for name in c})
 
     near_copies = _near_copies(session, timed)
-
-    # One scan per set of columns where some are left out: their types may have no common one.
-    layouts: dict[frozenset[str], list[str]] = {}
-    for path, file_columns in zip(source.paths, columns, strict=True):
-        layouts.setdefault(uncommon.intersection(file_columns), []).append(path)
-
     # By name: by position, a file with columns in another order would mix user and value. Where
     # none is, the engine need not open every file before it knows the columns.
     options = folders if one_schema else f"union_by_name=true, {folders}"
@@ -53,27 +52,19 @@ def open_parquet(session: Session, source: Files, configured: Collection[str]) -
     options += ", utf8_validation='replace'"
 
     def select_files(paths: Sequence[str]) -> str:
-        wanted = frozenset(paths)
-        scans = [
-            f"{select_without(excluded)} FROM read_parquet("
-            f"{file_list([near_copies.get(p, p) for p in alike if p in wanted])}, {options})"
-            for excluded, alike in layouts.items()
-            if not wanted.isdisjoint(alike)
-        ]
-        return " UNION ALL BY NAME ".join(scans)
+        wanted = [near_copies.get(path, path) for path in source.paths if path in set(paths)]
+        return f"SELECT * FROM read_parquet({file_list(wanted)}, {options})"
 
     query = select_files(source.paths)
     typed = typed_schema(session, query)
     alike = all(types == columns[0] for types in columns)
-    file_schemas = (
-        () if alike else (typed_schema(session, select_files([path])) for path in source.paths)
-    )
-
+    file_schemas = (typed_schema(session, select_files([path])) for path in source.paths)
     return Relation(
         query,
         typed,
         select_files=select_files,
-        respelled=_respelled(typed, file_schemas),
+        respelled=frozenset() if alike else _respelled(typed, file_schemas),
+        configured=configured,
         one_schema=one_schema,
     )
 

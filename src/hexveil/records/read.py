@@ -146,8 +146,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         a folder in the machine's temporary folder. What killed runs left in it is removed.
         Spark's executors go by their own HEXVEIL_SCRATCH.
     format : RecordFormat
-        Decimal comma, format of times, unit after values, nested records, files with different
-        columns.
+        Decimal comma, format of times, nested records, encoding.
     statistics : sequence of str, optional
         Statistics that will be published, if there are quantiles, shares or histograms among them
         (`hexveil.plan`): records are then counted by bin of their value as well, with an edge at

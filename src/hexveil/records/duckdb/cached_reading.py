@@ -275,11 +275,11 @@ class CachedReading:
         if relation.one_schema or relation.select_files is None:
             return False
         columns = [self._session.types(relation.select_files([path])) for path in paths]
-        used = [
+        kinds = [
             {name: types[name] for name in used_names(types, relation.configured)}
             for types in columns
         ]
-        return any(types != used[0] for types in used)
+        return any(types != kinds[0] for types in kinds)
 
     def _date_sides(self, paths: Sequence[str]) -> tuple[bool, bool]:
         """Return whether records of files all lie within the dates, and whether all outside."""

@@ -172,46 +172,13 @@ def is_text(ref: ColumnRef, document: JsonColumn | None) -> bool:
 
 
 def declared_number(
-    ref: ColumnRef,
-    role: str,
-    document: JsonColumn | None,
-    record_format: RecordFormat,
-    suffix: str | None = None,
+    ref: ColumnRef, role: str, document: JsonColumn | None, record_format: RecordFormat
 ) -> str:
-    """Return the number in a field as a double, or null.
-
-    Parameters
-    ----------
-    ref, role, document
-        As for `number`.
-    record_format : RecordFormat
-    suffix : str, optional
-        Unit of measure that follows each number.
-
-    Raises
-    ------
-    InputError
-        If a suffix is declared for a column that holds no text.
-    """
-    has_text = is_text(ref, document)
-    if suffix is not None and not has_text:
-        raise InputError(
-            f"{role}: the column {ref.column!r} holds numbers, so that no unit can follow them; "
-            "remove unit_suffix (from [format])."
-        )
+    """Return the number in a field as a double, or null; a decimal comma only where declared."""
     # A point of GeoJSON is JSON, in which a number has a decimal point.
-    if ref.point is not None or not has_text or (suffix is None and record_format.decimal == "."):
+    if record_format.decimal == "." or ref.point is not None or not is_text(ref, document):
         return number(ref, role, document)
-    expression = text(ref, document)
-    if suffix is not None:
-        ending = literal(suffix.strip())
-        expression = (
-            f"CASE WHEN ends_with(trim({expression}), {ending}) "
-            f"THEN left(trim({expression}), -length({ending})) END"
-        )
-    if record_format.decimal == ",":
-        expression = _with_point(expression, ref, document)
-    return f"TRY_CAST(trim({expression}) AS DOUBLE)"
+    return f"TRY_CAST(trim({_with_point(text(ref, document), ref, document)}) AS DOUBLE)"
 
 
 def _with_point(expression: str, ref: ColumnRef, document: JsonColumn | None) -> str:

@@ -26,14 +26,14 @@ from hexveil.model.pair_bins import PairBins
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.model.public_metadata import REPEATS, PublicMetadata
 from hexveil.records.column_datasets import PrivateDataset, ReadingCounts
-from hexveil.records.dataset import Dataset, Sums
+from hexveil.records.dataset import Dataset, DistributedSums, Sums
 from hexveil.records.duckdb import aggregation, refusals, validation
 from hexveil.records.duckdb.aggregation import PairStore
 from hexveil.records.duckdb.cached_reading import CachedReading
 from hexveil.records.duckdb.counting import CountResult, check_offsets, count_source
 from hexveil.records.duckdb.regrid import DuckDBRegridder
 from hexveil.records.duckdb.session import Session
-from hexveil.records.duckdb.source import engine_threads, open_source
+from hexveil.records.duckdb.source import open_source
 from hexveil.records.duckdb.spilled_pairs import spill_pairs
 from hexveil.records.feasible_sums import LARGEST_SUM, squares_fit
 from hexveil.records.progress import show_progress
@@ -68,7 +68,7 @@ def read_datasets(
     leading, requests = readings[0][0], [request for request, _ in readings]
     with (
         show_progress(READING),
-        Session(leading.memory, engine_threads(source), leading.scratch) as session,
+        Session(leading.memory, scratch=leading.scratch) as session,
     ):
         names = frozenset().union(*(request.column_names for request in requests))
         relation = open_source(session, source, names, leading.format)
@@ -141,7 +141,7 @@ class _Chosen(NamedTuple):
     """PRIVATE. Pairs of the selected cells, these cells, and how many there were before."""
 
     occupancy: Occupancy
-    sums: Sums
+    sums: Sums | DistributedSums
     used: NDArray[np.int64]
     cells: CellTable
     everything: int
@@ -169,7 +169,9 @@ def _select_pairs(
     return _Chosen(*aggregation.to_sums(stored.fetch_pairs(sums), bins), cells, everything)
 
 
-def group_sums(rows: pa.Table, rules: Rules) -> tuple[Occupancy, Sums, pa.Array, CellTable, int]:
+def group_sums(
+    rows: pa.Table, rules: Rules
+) -> tuple[Occupancy, Sums | DistributedSums, pa.Array, CellTable, int]:
     """Return the selected pairs of rows of feasible sums, their ids and cells. PRIVATE.
 
     Parameters

@@ -143,13 +143,11 @@ def _counts(session: Session, source: ValidatedRecords, *tests: str) -> list[int
 
 def _value_hint(declared: RecordFormat) -> str:
     """Return the declaration that values may lack, or do not have."""
-    if declared.unit_suffix is not None:
-        return f"; each value must end in the declared unit_suffix {declared.unit_suffix!r}"
     if declared.decimal == ",":
         return '; with decimal = "," a text with a point is no number'
     return (
-        '; for numbers with a decimal comma add decimal = ",", with a unit behind them unit_suffix '
-        '= "km/h" (in [format], or --set format.decimal, format.unit_suffix)'
+        '; for numbers with a decimal comma add decimal = "," (in [format], or --set '
+        "format.decimal=,), and remove units behind them"
     )
 
 

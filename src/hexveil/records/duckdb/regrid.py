@@ -24,7 +24,7 @@ from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.counting import deduplicate
 from hexveil.records.duckdb.refusals import pairs_exceed
 from hexveil.records.duckdb.session import Session
-from hexveil.records.duckdb.source import engine_threads, open_source
+from hexveil.records.duckdb.source import open_source
 from hexveil.records.duckdb.spilled_pairs import spill_occupancy
 from hexveil.records.duckdb.times import local_second
 from hexveil.records.duckdb.validation import validate_records
@@ -73,8 +73,8 @@ class DuckDBRegridder:
         self, grids: tuple[Cells | Labels, ...], request: ReadRequest
     ) -> Iterator[PublicMetadata | None]:
         """Yield the metadata on each grid, one after another."""
-        memory, threads = _engine_memory(request.memory), engine_threads(self.source)
-        with Session(memory, threads, request.scratch) as session:
+        memory = _engine_memory(request.memory)
+        with Session(memory, scratch=request.scratch) as session:
             with show_progress(COUNTING), share_of_work(COUNTING, 0.0, KEEPING_SHARE, QUERY):
                 self._keep(session, request)
             for _, group in groupby(grids, _fine):

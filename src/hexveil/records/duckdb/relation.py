@@ -6,7 +6,6 @@ names that the engine confuses, and columns that the files of a source have in c
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -40,8 +39,6 @@ Columns = Mapping[str, str]
 
 T = TypeVar("T")
 
-_NEAR = 0.8
-"""Least similarity of a key of a JSON document that a message suggests: keys can be ids."""
 _KEYS = "check how the documents spell it; their keys are not listed, for keys can be data."
 _ENVELOPE = (
     "the documents hold lists of others, as answers of an exchange do; name the list that holds "
@@ -134,25 +131,22 @@ class Relation:
             except ColumnError as error:
                 missing = error
         # Not from within a handler: the error's context would hold the names that are left out.
-        hint = _list_hint(schema, missing.column)
-        raise self._careful(missing, tuple(all_names(schema)), hint or _KEYS)
+        raise self._careful(missing, schema)
 
-    def _careful(
-        self, missing: ColumnError, names: Sequence[str], document_hint: str
-    ) -> ColumnError:
+    def _careful(self, missing: ColumnError, schema: Schema) -> ColumnError:
         """Return the error with only those names that may be shown.
 
         A first line can be a record, and keys of JSON documents can be ids or values.
         """
-        role, column = missing.role, missing.column
-        confirmed = is_confirmed(names, self.configured)
-        if not self.documents:
+        names = tuple(all_names(schema))
+        if self.documents:
+            hint = _list_hint(schema, missing.column) or _KEYS
+        elif self.text is None or is_confirmed(names, self.configured):
             # Parquet and tables declare their columns: their names are never records.
-            typed = self.text is None
-            hint = None if typed or confirmed else _unconfirmed_hint(len(names))
-            return missing if hint is None else ColumnError(role, column, (), hint)
-        closest = _closest_key(column, names) if confirmed else ()
-        return ColumnError(role, column, closest, None if closest else document_hint)
+            return missing
+        else:
+            hint = _unconfirmed_hint(len(names))
+        return ColumnError(missing.role, missing.column, (), hint)
 
 
 def _list_hint(schema: Schema, column: str) -> str | None:
@@ -175,13 +169,6 @@ def _unconfirmed_hint(number: int) -> str:
         f"{count} found, whose names are not shown, for the first line may be a record; check that "
         f"it is a header, separated by one of {marks}."
     )
-
-
-def _closest_key(column: str, names: Sequence[str]) -> Sequence[str]:
-    """Return the closest key, if any; not one with digits of its own, which may be an id."""
-    digits = {letter for letter in column if letter.isdigit()}
-    candidates = [n for n in names if all(c in digits for c in n if c.isdigit())]
-    return difflib.get_close_matches(column, candidates, n=1, cutoff=_NEAR)
 
 
 def check_names(

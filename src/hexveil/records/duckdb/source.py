@@ -7,7 +7,6 @@ skipped or null, and counted, never quoted.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 from functools import partial
 
 import pyarrow as pa
@@ -40,26 +39,10 @@ from hexveil.records.sources.source_files import (
     check_compressed,
     is_collection,
     safe_path,
-    unpacked_size,
 )
 
 FEATURES = ("features",)
 """Where the records of a GeoJSON collection are."""
-SMALL_SOURCE = 4 * 2**20
-"""Bytes of a source, unpacked, that one thread reads: starting more takes longer than it saves."""
-
-
-def engine_threads(source: Files | MemoryTable) -> int | None:
-    """Return the threads that the engine needs for a source; None for all processors."""
-    if isinstance(source, MemoryTable):
-        return 1 if source.data.nbytes <= SMALL_SOURCE else None
-    size = 0
-    with suppress(OSError):  # a file that cannot be read is refused as it is opened
-        for path in source.paths:
-            size += unpacked_size(path)
-            if size > SMALL_SOURCE:
-                return None
-    return 1
 
 
 def open_source(

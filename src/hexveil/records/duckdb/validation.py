@@ -217,9 +217,7 @@ class _RawColumns:
             "malformed": f"json_type({DOCUMENT}) IS DISTINCT FROM 'OBJECT'"
             if self._document
             else "false",
-            "value": declared_number(
-                value, "value", self._document, self._format, self._format.unit_suffix
-            ),
+            "value": declared_number(value, "value", self._document, self._format),
             "user_id": expression.text,
             **({} if expression.inexact is None else {"inexact_user": expression.inexact}),
         }

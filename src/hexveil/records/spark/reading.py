@@ -11,6 +11,7 @@ reader.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -346,52 +347,26 @@ def _open_files(
     return TaskRecords(none, TaskInput(memory, files), records, relation).of(source.paths)
 
 
-_TEXT_FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson")
-
-
 def _remote_parquet(spark: SparkSession, source: Remote) -> DataFrame:
     """Return files that Spark finds by their addresses."""
     for path in source.paths:
-        if path.lower().removesuffix(".gz").removesuffix(".zst").endswith(_TEXT_FORMATS):
-            raise InputError(
-                f"source: {path!r} is text at a remote address; load it with Spark, all columns as "
-                "text, and pass the DataFrame."
-            )
         if _exists(spark, f"{path.rstrip('/')}/_delta_log"):
             raise InputError(
                 f"source: {path!r} is a Delta table; pass "
                 f'spark.read.format("delta").load({path!r}) instead.'
             )
-    return _read(spark, source.paths, source.label)
-
-
-def _read(spark: SparkSession, paths: Sequence[str], label: str) -> DataFrame:
     # CORRECTED: dates as they are written, whatever the session sets, never shifted to another
     # calendar.
     reader = spark.read.option("mergeSchema", "true").option("datetimeRebaseMode", "CORRECTED")
-    try:
-        frame = reader.parquet(*paths)
+    with contextlib.suppress(PySparkException, Py4JError):
+        frame = reader.parquet(*source.paths)
         # A client of Spark Connect looks for the files only when it is asked for their columns.
         _ = frame.schema
-    except (PySparkException, Py4JError) as error:
-        failure = _refused_parquet(str(error), label)
-    else:
         return frame
-    raise failure
-
-
-def _refused_parquet(text: str, label: str) -> InputError:
-    """Return the message on files that Spark does not read, by the words of its error."""
-    if "NANOS" in text:
-        return InputError(
-            f"source: {label!r} has times in nanoseconds, which Spark does not read; write them in "
-            'microseconds, or read with engine="duckdb".'
-        )
-    if "PATH_NOT_FOUND" in text:
-        return InputError(f"source: there is no file {label!r}; check the path.")
-    return InputError(
-        f"source: {label!r} cannot be read by Spark as Parquet; check the path, the rights to it, "
-        "and that all files have the same columns."
+    raise InputError(
+        f"source: {source.label!r} cannot be read by Spark as Parquet; check the path, the rights "
+        "to it, and that all files have the same columns, with times in microseconds. Load other "
+        "formats with Spark, text with all columns as text, and pass the DataFrame."
     )
 
 

@@ -19,10 +19,10 @@ from hexveil.base.errors import InputError
 from hexveil.records.duckdb.session import Session
 from hexveil.records.sources.headers import FIRST_BYTES, FirstLine
 from hexveil.records.sources.record_format import RecordFormat
-from hexveil.records.sources.source_files import unpacked_size
+from hexveil.records.sources.source_files import limited_blocks, unpacked_size
 from hexveil.records.sources.text_lines import (
     LONGEST_LINE,
-    decoded_text,
+    as_text,
     is_simple,
     sort_lines,
     whole_lines,
@@ -178,7 +178,9 @@ class TextStream:
         size = max(unpacked_size(file.path), 1)
         paths = [text_file.path for text_file in self._files]
         blocks = whole_lines(
-            decoded_text(file.path, paths, declared, self._block_size),
+            as_text(
+                limited_blocks(file.path, paths, declared.max_unpacking, self._block_size), declared
+            ),
             # The first line may be as long as a reader of headers takes it.
             max(LONGEST_LINE, FIRST_BYTES),
         )

@@ -165,18 +165,6 @@ def test_what_a_killed_run_left_goes_at_the_next_start(place, holder):
     assert runs(place) == []
 
 
-def test_a_link_inside_is_removed_and_not_what_it_names(place, tmp_path, holder):
-    """What a killed run's folder links to stays."""
-    (tmp_path / "album").write_text("mine")
-    child, own = holder()
-    (own / "link").symlink_to(tmp_path / "album")
-    child.kill()
-    child.wait()
-    with scratch.folder():
-        assert not own.exists()
-        assert (tmp_path / "album").read_text() == "mine"
-
-
 @pytest.mark.parametrize(
     ("make", "said"),
     [

@@ -65,19 +65,6 @@ def test_counts_are_those_of_a_loop(records, binned):
     assert binned.sums.bins.count.sum() == binned.occupancy.n_records
 
 
-def test_only_what_is_asked_for_is_counted(records, binned):
-    """Means need no bins, and the other sums are the same with and without them."""
-    plain = read(
-        records, **COLUMNS, select=Select(min_users=2), statistics=("mean",), max_bad_rows=0.5
-    )
-    assert plain.sums.bins is None
-    assert plain.public.bins is None
-    assert np.array_equal(plain.sums.total, binned.sums.total)
-    assert np.array_equal(plain.sums.total_sq, binned.sums.total_sq)
-    assert plain.public.identity == binned.public.identity
-    assert repr(binned.sums.bins) == "PairBins(private)"
-
-
 def test_no_bin_is_an_error():
     """A number of a bin that is none counts as the nearest, and drops no record."""
     odd = pa.table(
@@ -98,15 +85,6 @@ def test_no_bin_is_an_error():
             min_users=1,
             statistics="p50",
         )
-
-
-def test_a_label_may_be_called_bin_where_there_are_none():
-    """The column of that name is taken for bins where they are asked for alone."""
-    table = pa.table({"bin": ["x"], "user": ["a"], "n": [1], "sum": [1.0]})
-    options = {"bounds": (0, 10), "cells": Labels("bin"), "min_users": 1}
-    assert from_sums(table, **options, accept_single_records=True).occupancy.n_cells == 1
-    with pytest.raises(InputError, match="has the name of another column"):
-        from_sums(table, **options, statistics="p50")
 
 
 def test_mistakes_are_refused_before_reading(tmp_path):

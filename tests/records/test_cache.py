@@ -184,43 +184,6 @@ def test_cached_sums_are_those_of_reading_at_once(files, grid, rule, fewest):
             agree(source, Path(name) / "cache", **arguments)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("fewest", [SORTED, GROUPED])
-@pytest.mark.parametrize(
-    ("grid", "unit", "repeats"),
-    [
-        (HOURLY, "user", "drop"),
-        (HOURLY, "user-week", "keep"),
-        (Cells(8, None, "UTC"), "user-day", "keep"),
-        (Cells(8, None, "UTC"), "user", "drop"),
-        (Cells(7, "1h", "UTC", slot="pooled"), "user-week", "drop"),
-        (Cells(7, "1h", "UTC", slot="pooled"), "user", "keep"),
-        (Labels("ward"), "user-day", "drop"),
-        (Labels("ward", "bus"), "user", "keep"),
-    ],
-    ids=str,
-)
-def test_every_unit_grid_and_way_with_repeats_agrees(
-    days, place, monkeypatch, grid, unit, repeats, fewest
-):
-    """Units, hexagons with and without slots, labels; more cells and users than a day has."""
-    monkeypatch.setattr(fast_path, "MIN_RECORDS", fewest)
-    select = Select(min_users=5, top=6, box=(21.0, 52.1, 21.09, 52.3), hours="3-20")
-    labels = {"lat": None, "lon": None} if isinstance(grid, Labels) else {}
-    if labels:
-        select = Select(min_users=5, top=3)
-    agree(
-        days,
-        place,
-        cells=grid,
-        privacy_unit=unit,
-        repeats=repeats,
-        select=select,
-        timezone="UTC",
-        **labels,
-    )
-
-
 def write_csv(table, path):
     """Write rows as CSV, with lines that are none."""
     lines = [",".join(table.column_names)]
@@ -282,16 +245,6 @@ def test_dates_agree_wherever_a_file_lies(days, place, scans):
 
 
 @pytest.mark.slow
-def test_many_local_days_are_read_once(days, place, scans):
-    """Asking for one day after another reads each file a single time."""
-    for number in range(3):
-        date = f"2024-03-{18 + number}"
-        dataset = ask(days, cache=place, select=Select(min_users=1, dates=(date, date)))
-        assert dataset.public.rules["records read"] == 180
-    assert sorted(scans) == ["day0.parquet", "day1.parquet", "day2.parquet"]
-
-
-@pytest.mark.slow
 def test_a_new_day_costs_a_day(days, place, scans):
     """Only the file that came is read, and the second time none is."""
     ask(days, cache=place)
@@ -330,27 +283,6 @@ def test_a_repeat_in_two_files_of_one_instant_is_dropped(tmp_path, place):
         pq.write_table(table, source / f"{name}.parquet")
     agree(source, place)
     assert ask(source, cache=place).public.rules["repeats of a user and time"] == 1
-
-
-@examples(60)
-@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 6)) | st.none(), max_size=9))
-def test_groups_are_the_components_of_spans_that_meet(ends):
-    """Two files are in one group exactly if a chain of meeting spans joins them."""
-    spans = {
-        str(i): cached_files.TimeSpan(None if e is None else (e[0], e[0] + e[1]))
-        for i, e in enumerate(ends)
-    }
-    group = {name: {name} for name in spans}
-    for one, a in spans.items():
-        for other, b in spans.items():
-            ends = a.instants and b.instants
-            if ends and a.instants[0] <= b.instants[1] and b.instants[0] <= a.instants[1]:
-                joined = group[one] | group[other]
-                group |= dict.fromkeys(joined, joined)
-    expected = {frozenset(names) for names in group.values()}
-    found = cached_reading.group_overlapping(spans)
-    assert {frozenset(names) for names in found} == expected
-    assert sum(map(len, found)) == len(spans)
 
 
 @pytest.mark.slow
@@ -665,18 +597,6 @@ def test_two_processes_fill_one_cache(days, place, scans):
     assert len(list(place.glob("*.entry"))) == len(list(place.glob("*.pairs"))) == 3
 
 
-@pytest.mark.slow
-def test_sums_too_large_are_refused_alike(days, place, scans):
-    """A quantum too fine for the number of records is told with the number of all."""
-    fine = {"bounds": (0, 4503), "quantum": "0.000000000001", "repeats": "keep"}
-    for number, rows in enumerate((250, 250, 600)):
-        pq.write_table(day(number, rows=rows), days / f"day{number}.parquet")
-        agree(days, place, 1, version=f"{number} rows", **fine)
-    assert "1100 records" in outcome(days, cache=place, version="2 rows", **fine)
-    select = Select(min_users=1, dates=("2024-03-18", "2024-03-18"))
-    agree(days, place, version="2 rows", select=select, **fine)
-
-
 REFUSED = {
     "no version": ({"version": None}, "cache needs a version"),
     "empty version": ({"version": " "}, "version must be text"),
@@ -730,26 +650,6 @@ def test_a_cache_among_the_records_is_refused(tmp_path, days, source, inside, mo
         with pytest.raises(InputError, match="lie one within the other"):
             ask(source, cache=cache)
     assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_a_folder_that_is_not_safe_is_refused(days, tmp_path, place):
-    """A file, a folder others can read, one that holds other things, one in no folder."""
-    place.write_text("a file")
-    with pytest.raises(InputError, match="is a file"):
-        ask(days, cache=place)
-    shared = tmp_path / "shared"
-    shared.mkdir(mode=0o755)
-    with pytest.raises(InputError, match=r"chmod 700"):
-        ask(days, cache=shared)
-    full = tmp_path / "full"
-    full.mkdir(mode=0o700)
-    (full / "letter.txt").write_text("dear")
-    with pytest.raises(InputError, match="holds other files"):
-        ask(days, cache=full)
-    with pytest.raises(InputError, match=r"cannot be used \(No such file or directory\)"):
-        ask(days, cache=tmp_path / "no" / "cache")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "days", "full", "shared"]
-    assert not list(shared.iterdir())
 
 
 @pytest.mark.slow

@@ -202,14 +202,6 @@ def test_recount_agrees_with_reading_again(rows, grid, rule):
         assert facts.identity["privacy_unit"] == "user-day"
 
 
-def test_recount_says_none_where_no_cell_is_left():
-    """A grid on which no cell has enough users has no facts."""
-    rows = [(1.0, "a", TIMES[0], 52.1, 21.0), (1.0, "b", TIMES[4], 52.1, 21.0)]
-    found = read_table(arrow(rows), Cells(4, None), {"min_users": 2})
-    first, _ = found.public.recount((Cells(4, "1h", WARSAW), Cells(3, None)), "user")
-    assert first is None
-
-
 def test_without_a_time_column_repeats_are_kept():
     """Records that only look alike all count where there is no time."""
     rows = [(1.0, "a", TIMES[0], 52.1, 21.0)] * 3
@@ -520,39 +512,6 @@ def test_labels_are_recounted_as_reading_again_does(rows, min_users, top, unit):
         assert found.rules["records left"] == again.rules["records left"]
 
 
-def test_units_of_labels_need_a_time():
-    """Without a time labels are counted per user alone."""
-    found = read(labelled(), user="u", value="v", bounds=(0, 9), cells=Labels("route"),
-                 select=Select(min_users=1), max_bad_rows=1, max_repeats=1)  # fmt: skip
-    with pytest.raises(InputError, match="unit 'user-day' needs the local time of records"):
-        found.public.recount((Labels("route"),), "user-day")
-
-
-@pytest.mark.slow
-def test_input_larger_than_memory_reads_the_same(tmp_path):
-    """With little memory the engine spills, and the result does not change."""
-    rng = np.random.default_rng(3)
-    size = 400_000
-    table = pa.table(
-        {
-            "v": rng.uniform(0, 90, size),
-            "u": [
-                f"a long name for a bus so that ids take some room {i % 5000}" for i in range(size)
-            ],
-            "t": pa.array(1_708_300_800 + rng.integers(0, 604_800, size)),
-            "lat": rng.uniform(52, 52.3, size),
-            "lon": rng.uniform(20.8, 21.2, size),
-        }
-    )
-    pq.write_table(table, tmp_path / "r.parquet")
-    few, many = (
-        read_table(str(tmp_path / "r.parquet"), Cells(8, "1h", WARSAW), {"min_users": 1}, memory=m)
-        for m in ("100MB", "2GB")
-    )
-    assert few.occupancy.fingerprint == many.occupancy.fingerprint
-    assert rows_of(few) == rows_of(many)
-
-
 @pytest.mark.slow
 def test_reading_prints_nothing_and_leaves_nothing_behind(tmp_path):
     """No line on either stream, not even at exit, and no file but the scratch folder's note."""
@@ -578,19 +537,6 @@ def test_reading_prints_nothing_and_leaves_nothing_behind(tmp_path):
     assert (done.stdout, done.stderr) == ("", "")
     (root,) = spill.iterdir()
     assert [path.name for path in root.iterdir()] == ["README.txt"]
-
-
-def test_identity_is_public_text():
-    """The request is named by what the caller wrote, all of it text."""
-    found = read_table(
-        arrow(GOOD), ONE_SLOT, {"min_users": 1, "drop_values": (0, "-1.5")}, version="May"
-    )
-    identity = found.public.identity
-    assert identity["source"] == "in-memory table"
-    assert identity["version"] == "May"
-    assert identity["drop_values"] == "-1.5,0"
-    assert identity["columns"] == "user=u, value=v, lat=lat, lon=lon, time=t"
-    assert all(isinstance(text, str) for pair in identity.items() for text in pair)
 
 
 @pytest.mark.parametrize("kind", [pa.decimal256(50, 2), pa.float16(), pa.decimal128(10, 2)])
@@ -627,13 +573,6 @@ def test_squares_are_kept_to_the_last_that_fit():
     assert not too_many.has_squares
     assert too_many.sums.total_sq is None
     assert too_many.sums.total.tolist() == [4 * steps, 0]
-
-
-@pytest.mark.parametrize("steps", [2**31 - 1, 2**31, 2**32, 2**52])
-def test_steps_whose_square_is_too_large_leave_sums_alone(steps):
-    """Where a single square would be too large none is computed, and nothing fails."""
-    assert stacked(1, steps).has_squares == (steps < 2**31)
-    assert stacked(2, steps).sums.total.tolist() == [2 * steps, 0]
 
 
 def test_whether_squares_are_kept_does_not_depend_on_values():

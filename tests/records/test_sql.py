@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import tempfile
 from decimal import Decimal
-from fractions import Fraction
 
 import duckdb
 import pyarrow as pa
@@ -137,22 +136,6 @@ def made_into(made, arguments):
     return from_sums(made, **same, min_users=1, top=arguments["select"].top)
 
 
-@pytest.mark.slow
-@examples(25)
-@given(records, grids, options, selections)
-def test_duckdb_makes_the_sums_that_reading_makes(found, grid, given_options, given_select):
-    """The query run in DuckDB and handed to from_sums gives what reading the records gives."""
-    table = table_of(found)
-    arguments = asked(grid, given_options, given_select)
-    made = in_duckdb(sums_query(source="trips", dialect="duckdb", **arguments), table)
-    try:
-        known = read(table, **arguments, max_bad_rows=1, max_repeats=1)
-    except InputError:
-        assert made.num_rows == 0
-        return
-    assert facts_of(made_into(made, arguments)) == facts_of(known)
-
-
 def crowd():
     """Return many records that share users, times and places, most of them usable."""
     draw = random.Random(7).choices  # noqa: S311  a fixed table
@@ -204,27 +187,6 @@ def test_duckdb_reads_a_file_by_itself(tmp_path):
     assert made.to_pylist() == [
         {'w"ard': "x", "user": "a", "n": 1, "sum": 10.0, "sum_sq": Decimal("100.000000")}
     ]
-
-
-def far_from_zero(quantum):
-    """Return the query's sums and the reading of one user's many values far from zero."""
-    step, first = Fraction(quantum), 30_000_000
-    bounds = (first, first + 10 * step)
-    values = [float(first + k % 11 * step) for k in range(5_000)]
-    table = pa.table({"bus": ["a"] * len(values), "the speed": values, "w": ["x"] * len(values)})
-    shared = {"bounds": bounds, "quantum": quantum, "cells": Labels("w")}
-    known = read(table, user="bus", value="the speed", select=Select(min_users=1), **shared)
-    query = sums_query(source="trips", user="bus", value="the speed", **shared, dialect="duckdb")
-    return in_duckdb(query, table), known, shared
-
-
-@pytest.mark.parametrize("quantum", ["0.001", "0.5"])
-def test_squares_longer_than_a_double_come_back_as_possible_ones(quantum):
-    """Of many values far from zero squares have over 16 digits: near, and possible."""
-    made, known, shared = far_from_zero(quantum)
-    found = from_sums(made, **shared, min_users=1)
-    assert found.has_squares
-    assert found.sums.total.tolist() == known.sums.total.tolist()
 
 
 def test_no_squares_are_printed_where_none_could_be_kept():

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import hexveil as hv
 from hexveil.base.errors import HexveilError
 from hexveil.ledger import Key, hash_losses
-from hexveil.records.units import Units, first_days, split_unit_ids
+from hexveil.records.units import first_days, split_unit_ids
 
 KEY = Key(b"k" * 32)
 NEAR = [
@@ -167,9 +167,3 @@ def test_a_week_begins_on_a_monday():
     assert split_unit_ids(ids, "user-week").periods() is None
     assert split_unit_ids(ids, "user-day").periods() == ["2026-11-17"]
     assert split_unit_ids(ids, "user").ids() == [b"bus 2026-11-17"]
-
-
-def test_some_units_keep_their_days():
-    """Taking units takes their days with them."""
-    units = Units(pa.array(["a", "b", "c"]), np.array([0, 1, 2])).take(np.array([2, 0]))
-    assert (units.ids(), units.periods()) == ([b"c", b"a"], ["1970-01-03", "1970-01-01"])

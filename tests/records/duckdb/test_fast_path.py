@@ -239,19 +239,6 @@ def test_what_lies_beyond_what_was_looked_up_is_refused(name, unit, end, monkeyp
         read_table(given, Cells(7, "1h", WARSAW), rule)
 
 
-@pytest.mark.parametrize("size", [10**6, 3_000])
-def test_users_who_were_not_there_are_refused(size, monkeypatch):
-    """A user whom nobody knew when ids were looked up is no other user."""
-    run = session.Session.run
-
-    def forgetting(self, query):
-        run(self, query.replace("ORDER BY ALL)", "ORDER BY ALL LIMIT 39)"))
-
-    monkeypatch.setattr(session.Session, "run", forgetting)
-    with sorting(size), pytest.raises(InputError, match="changed while they were read"):
-        read_table(table(), Cells(7, None), {"repeats": "keep", "min_users": 1})
-
-
 def test_pairs_are_private():
     """Nothing of the pairs is in what is printed."""
     with sorting() as found:

@@ -55,7 +55,6 @@ def folder(path: Path) -> Iterator[Path]:
     OSError
         If it cannot be created or renamed, or if `path` is a folder that is not empty.
     """
-    remove_stale(path.parent, path.name)
     with _locked_temporary(path, os.mkdir) as temporary:
         yield temporary
         # Content first, then the names: after a power cut the renamed folder must not hold empty
@@ -73,7 +72,6 @@ def temporary_folder(path: Path) -> Iterator[Path]:
 
     Stale folders of killed processes are removed first.
     """
-    remove_stale(path.parent, path.name)
     with _locked_temporary(path, lambda name: name.mkdir(mode=0o700)) as temporary:
         yield temporary
 
@@ -88,7 +86,6 @@ def file(path: Path, *, mode: int = 0o666) -> Iterator[Path]:
     def create(name: Path) -> None:
         os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
 
-    remove_stale(path.parent, path.name)
     with _locked_temporary(path, create) as temporary:
         yield temporary
         fsync(temporary)
@@ -127,7 +124,6 @@ def write_named(path: Path, content: bytes) -> Path:
 
 def check_writable(path: Path) -> None:
     """Raise OSError if no folder can be created beside `path`; leave nothing behind."""
-    remove_stale(path.parent, path.name)
     with _locked_temporary(path, os.mkdir) as temporary:
         temporary.rmdir()
 
@@ -148,31 +144,38 @@ def remove_stale(place: Path, name: str | None = None) -> None:
 @contextlib.contextmanager
 def exclusive_lock(place: Path) -> Iterator[None]:
     """Hold the exclusive lock of a folder; on a disk without locks do not wait."""
-    handle = os.open(place, os.O_RDONLY)
-    try:
+    with _opened(place) as handle:
         with contextlib.suppress(OSError):
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
+
+
+@contextlib.contextmanager
+def _opened(path: Path, flags: int = os.O_RDONLY) -> Iterator[int]:
+    """Yield the handle of a file or folder."""
+    handle = os.open(path, flags)
+    try:
+        yield handle
     finally:
         os.close(handle)
 
 
 def _remove_if_stale(entry: Path) -> None:
     """Remove a temporary entry unless a process holds its lock or another user owns it."""
-    with contextlib.suppress(OSError):
-        handle = os.open(entry, _OPEN_FLAGS)
-        try:
-            is_own = os.fstat(handle).st_uid == os.geteuid()
-            # Renamed or replaced since it was listed: then the lock is on another entry.
-            if is_own and _try_lock(handle) and _is_same(entry, handle):
-                _remove(entry)
-        finally:
-            os.close(handle)
+    with contextlib.suppress(OSError), _opened(entry, _OPEN_FLAGS) as handle:
+        is_own = os.fstat(handle).st_uid == os.geteuid()
+        # Renamed or replaced since it was listed: then the lock is on another entry.
+        if is_own and _try_lock(handle) and _is_same(entry, handle):
+            _remove(entry)
 
 
 @contextlib.contextmanager
 def _locked_temporary(path: Path, create: Callable[[Path], object]) -> Iterator[Path]:
-    """Yield a new temporary entry beside `path`, created and locked; remove it afterwards."""
+    """Yield a new temporary entry beside `path`, created and locked; remove it afterwards.
+
+    Stale ones of killed writers of `path` are removed first.
+    """
+    remove_stale(path.parent, path.name)
     for _ in range(_ATTEMPTS):
         temporary = temporary_name(path)
         with contextlib.ExitStack() as cleanup:
@@ -220,14 +223,14 @@ def _remove(entry: Path) -> None:
 
 def _lock_new_entry(temporary: Path) -> int | None:
     """Return the handle that locks a new entry; None if another process removed it first."""
-    try:
+    handle = None
+    with contextlib.suppress(FileNotFoundError):
         handle = os.open(temporary, _OPEN_FLAGS)
-    except FileNotFoundError:
-        return None
-    if _try_lock(handle) is False or not _is_same(temporary, handle):
+        if _try_lock(handle) is not False and _is_same(temporary, handle):
+            return handle
+    if handle is not None:
         os.close(handle)
-        return None
-    return handle
+    return None
 
 
 def _try_lock(handle: int) -> bool | None:
@@ -243,19 +246,13 @@ def _try_lock(handle: int) -> bool | None:
 
 def _is_same(path: Path, handle: int) -> bool:
     """Return whether a path still names the entry that was opened by it."""
-    try:
-        return os.path.samestat(path.lstat(), os.fstat(handle))
-    except FileNotFoundError:
-        return False
+    return os.path.samestat(path.lstat(), os.fstat(handle))
 
 
 def fsync(path: Path) -> None:
     """Make the content of a file, or the entries of a folder, durable."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
+    with _opened(path) as handle:
         os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def reason(error: OSError) -> str:

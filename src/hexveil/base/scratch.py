@@ -79,9 +79,8 @@ def folder(scratch: str | os.PathLike[str] | None = None) -> Iterator[Path]:
             run = cleanup.enter_context(atomic_files.temporary_folder(root / _NAME))
         except OSError as error:
             raise StorageError(
-                f"scratch: no folder can be made in {str(root)!r} "
-                f"({atomic_files.reason(error)}); free "
-                "space, or name another folder (scratch in [read], --set read.scratch or "
+                f"scratch: no folder can be made in {str(root)!r} ({atomic_files.reason(error)}); "
+                "free space, or name another folder (scratch in [read], --set read.scratch or "
                 f"{VARIABLE})."
             ) from None
         yield run

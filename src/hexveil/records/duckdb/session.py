@@ -208,7 +208,7 @@ def _connection(memory: str, threads: int | None, folder: str) -> duckdb.DuckDBP
         config={
             "memory_limit": memory,
             "temp_directory": folder,
-            "threads": threads or _processors(),
+            **({} if threads is None else {"threads": threads}),
             # Order is never relied on; kept, it would hold back whole row groups in memory.
             "preserve_insertion_order": False,
             # A query must never fetch code from the network, nor load what is not checked.
@@ -226,12 +226,6 @@ def _connection(memory: str, threads: int | None, folder: str) -> duckdb.DuckDBP
     elif connection.sql("SELECT current_setting('enable_progress_bar')").fetchall()[0][0]:
         connection.execute("SET enable_progress_bar=false")
     return connection
-
-
-def _processors() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _translate_errors(work: Callable[[], T], advice: str = "") -> T:

@@ -12,14 +12,8 @@ from functools import partial
 import pyarrow as pa
 
 from hexveil.base.errors import InputError
+from hexveil.records.duckdb.formats import json_documents
 from hexveil.records.duckdb.formats.delimited_text import TextFile, TextSource
-from hexveil.records.duckdb.formats.json_documents import (
-    VIEW,
-    document_schema,
-    merge_schemas,
-    scan_documents,
-    unnest_records,
-)
 from hexveil.records.duckdb.formats.parquet_files import open_parquet
 from hexveil.records.duckdb.relation import (
     RECORDS,
@@ -137,11 +131,13 @@ def _open_json(
             "; a JSON document whose records are a list is read whole: write one record a line "
             f"instead, for example by jq -c '.{keys}[]' FILE > records.ndjson"
         )
-    scans = {path: scan_documents(path, nested=bool(steps)) for path in source.paths}
+    scans = {path: json_documents.scan_documents(path, nested=bool(steps)) for path in source.paths}
     checked: set[str] = set()
 
     def select(paths: Sequence[str]) -> str:
-        return unnest_records(" UNION ALL ".join(scans[path] for path in paths), steps)
+        return json_documents.unnest_records(
+            " UNION ALL ".join(scans[path] for path in paths), steps
+        )
 
     def check(paths: Collection[str]) -> None:
         # Before records are read, and once: packed files may be damaged or too large.
@@ -149,14 +145,15 @@ def _open_json(
             check_compressed(path, source.paths, declared.max_unpacking)
             checked.add(path)
 
-    schemas = [document_schema(session, select([path])) for path in source.paths]
+    schemas = [json_documents.document_schema(session, select([path])) for path in source.paths]
     # Documents are read whole: a key that is not used does no harm.
     columns = [dict.fromkeys(sorted(keys), "json") for keys in schemas]
     refuse_different_columns(source, columns, configured)
-    session.run(f"CREATE OR REPLACE TEMP VIEW {VIEW} AS {select(source.paths)}")
+    view, query = json_documents.VIEW, select(source.paths)
+    session.run(f"CREATE OR REPLACE TEMP VIEW {view} AS {query}")
     return Relation(
-        f"SELECT * FROM {VIEW}",
-        merge_schemas(schemas),
+        f"SELECT * FROM {view}",
+        json_documents.merge_schemas(schemas),
         documents=True,
         select_files=select,
         configured=configured,

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 
 from hexveil.model.cells import ALL_RECORDS, DAY, Cells, OneCell
 from hexveil.model.public_metadata import ValueLattice
+from hexveil.records.duckdb import times
 from hexveil.records.duckdb.expressions import (
     canonical_id,
     declared_number,
@@ -29,15 +30,6 @@ from hexveil.records.duckdb.formats.delimited_text import TextSource
 from hexveil.records.duckdb.formats.json_documents import DOCUMENT
 from hexveil.records.duckdb.relation import Relation
 from hexveil.records.duckdb.session import Session
-from hexveil.records.duckdb.times import (
-    END_OF_TIMES,
-    Instant,
-    day_and_time,
-    declared_instant,
-    from_wall,
-    instant_of_text,
-    local_second,
-)
 from hexveil.records.read_request import DAY_AND_TIME, ReadRequest
 from hexveil.records.sources.columns import ColumnRef
 
@@ -245,12 +237,12 @@ class _RawColumns:
         naive, document = self._request.rules.naive, self._document
         if len(names) == 1:
             time = self._find("time", names[0])
-            expression = declared_instant(time, naive, document, self._format)
+            expression = times.declared_instant(time, naive, document, self._format)
         else:
             day, clock = map(self._find, DAY_AND_TIME, names)
-            written = day_and_time(day, clock, document)
-            expression = instant_of_text(written, naive, self._format)
-        self._has_wall = expression.wall != Instant.wall
+            written = times.day_and_time(day, clock, document)
+            expression = times.instant_of_text(written, naive, self._format)
+        self._has_wall = expression.wall != times.Instant.wall
         return {"utc": expression.utc, "wall": expression.wall}
 
     def _labels(self) -> dict[str, str]:
@@ -272,7 +264,7 @@ class _RawColumns:
             return query
         # An offset in the text goes before the declared time zone.
         known = naive is None or not self._has_wall
-        wall = "utc" if known else f"coalesce(utc, {from_wall('wall', str(naive))})"
+        wall = "utc" if known else f"coalesce(utc, {times.from_wall('wall', str(naive))})"
         two = ", utc IS NULL AND wall IS NOT NULL AS naive" * self._request.rules.two_clocks
         return f"SELECT * EXCLUDE (utc, wall), {wall} AS time_us{two} FROM ({query})"
 
@@ -282,7 +274,7 @@ class _RawColumns:
         clock = self._request.rules.clock
         if self._request.columns.time is None or clock is None:
             return self.parsed
-        return f"SELECT *, {local_second('time_us', clock)} AS local_s FROM ({self.parsed})"
+        return f"SELECT *, {times.local_second('time_us', clock)} AS local_s FROM ({self.parsed})"
 
 
 def _reject_reason(request: ReadRequest, raw: _RawColumns) -> str:
@@ -297,7 +289,7 @@ def _reject_reason(request: ReadRequest, raw: _RawColumns) -> str:
     if request.columns.time is not None:
         # IS NOT TRUE, since NULL BETWEEN is null, which a CASE takes for false: the record would
         # stay.
-        usable = f"time_us BETWEEN 0 AND {END_OF_TIMES * 10**6 - 1}"
+        usable = f"time_us BETWEEN 0 AND {times.END_OF_TIMES * 10**6 - 1}"
         tests.append((NO_TIME, f"({usable}) IS NOT TRUE"))
     tests += _place_tests(request, raw) + _selection_tests(request)
     # The first rule that fires counts, so that each record has one reason.

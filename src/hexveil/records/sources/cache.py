@@ -359,17 +359,14 @@ def _read_head(path: Path) -> CacheEntry | None:
         if sealed["digest_of_head"] != hash_terms([fields]):
             return None
         spans = fields["spans"]
-        return CacheEntry(
-            query=fields["query"],
-            window=fields["window"],
-            maker=fields["maker"],
-            files=tuple(FileStamp(**file) for file in fields["files"]),
-            spans=None if spans is None else tuple(_span(**span) for span in spans),
-            reasons={int(reason): int(count) for reason, count in fields["reasons"].items()},
-            repeats=int(fields["repeats"]),
-            table=Path(fields["table"]).name,
-            digest=fields["digest"],
-        )
+        typed = {
+            "files": tuple(FileStamp(**file) for file in fields["files"]),
+            "spans": None if spans is None else tuple(_span(**span) for span in spans),
+            "reasons": {int(reason): int(count) for reason, count in fields["reasons"].items()},
+            "repeats": int(fields["repeats"]),
+            "table": Path(fields["table"]).name,
+        }
+        return CacheEntry(**fields | typed)
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 

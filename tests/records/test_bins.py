@@ -7,9 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hexveil.base.errors import HexveilError, InputError
+from hexveil.base.errors import InputError
 from hexveil.model.cells import Labels
-from hexveil.model.pair_bins import PairBins
 from hexveil.records import Select, from_sums, read
 from hexveil.records.feasible_sums import bin_number
 
@@ -100,21 +99,3 @@ def test_the_expression_finds_each_bin(edges):
     expression = bin_number("k", edges)
     found = duckdb.sql(f"SELECT k, {expression} FROM range(5) t(k)").fetchall()
     assert found == [(k, next(j for j, edge in enumerate(edges) if k <= edge)) for k in range(5)]
-
-
-@pytest.mark.parametrize(
-    "arrays",
-    [
-        ([0], [0], [2]),
-        ([0, 0], [0, 1], [1, 1]),
-        ([0, 1], [0, 9], [1, 2]),
-        ([0, 2], [0, 0], [1, 2]),
-        ([0, 1, 1], [0, 0, 8], [1, 2, 0]),
-    ],
-)
-def test_counts_that_do_not_add_up_are_refused(arrays):
-    """Each pair's counts add up to its records, in bins that there are."""
-    PairBins(*map(np.array, ([0, 1, 1], [0, 0, 8], [1, 1, 1]))).check(np.array([1, 2]), 9)
-    found = PairBins(*map(np.array, arrays))
-    with pytest.raises(HexveilError, match="do not belong together"):
-        found.check(np.array([1, 2]), 9)

@@ -4,7 +4,6 @@ import gzip
 import json
 import multiprocessing
 import os
-import shutil
 import stat
 import tempfile
 from pathlib import Path
@@ -21,7 +20,6 @@ from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
 from hexveil.model.cells import Cells, Labels
 from hexveil.records.duckdb import cached_reading, fast_path
-from hexveil.records.duckdb.formats import parquet_files
 from hexveil.records.read import read
 from hexveil.records.select import Select
 from hexveil.records.sources import cache as cached_files
@@ -310,20 +308,6 @@ def test_listed_files_of_other_columns_agree(tmp_path, place, scans):
     assert scans == ["a.parquet", "b.parquet", "c.csv", "d.csv"]
 
 
-def test_files_declare_alike_only_with_the_same_outer_names(tmp_path):
-    """Parquet's own comparison of schemas looks at the innermost fields alone."""
-    paths = [str(tmp_path / f"{name}.parquet") for name in ("a", "b", "a again")]
-    for path, name in zip(paths, "aba", strict=True):
-        pq.write_table(pa.table({name: pa.array([{"x": 1}])}), path)
-    first, fields = parquet_files._parquet_schema(paths[0], None)
-    assert fields.names == ["a"]
-    assert [parquet_files._parquet_schema(path, first)[1] is None for path in paths] == [
-        True,
-        False,
-        True,
-    ]
-
-
 @pytest.mark.slow
 def test_a_file_that_is_listed_twice_agrees(days, place):
     """It counts twice, as without a cache."""
@@ -603,7 +587,7 @@ REFUSED = {
     "no file named": ({"version": {"x.parquet": "1"}}, "none is declared for the file 'day0"),
     "no version at all": ({"version": {}}, "version must be text"),
     "a version that is none": ({"version": {"*": 1}}, "version must be text"),
-    "a name that is none": ({"version": {"": "1"}}, "needs the name or pattern"),
+    "a name that is none": ({"version": {"": "1"}}, "texts by the names of files"),
     "no folder": ({"cache": 3}, "cache must be the name of a folder, got int"),
 }
 
@@ -628,28 +612,6 @@ def test_versions_by_file_need_a_cache(days):
     """Without one there is no telling which files a version is of."""
     with pytest.raises(InputError, match="version by files is for a cache"):
         ask(days, version={"*": "1"})
-
-
-@pytest.mark.parametrize(
-    ("source", "inside"),
-    [
-        ("days", "days/cache"),
-        ("days", "days"),
-        ("days/**/*.parquet", "days/deep/cache"),
-        ("d*/*.parquet", "days"),
-        ("days/day0.parquet", "days"),
-    ],
-)
-def test_a_cache_among_the_records_is_refused(tmp_path, days, source, inside, monkeypatch):
-    """A folder where records are looked for is refused, and nothing is left there."""
-    (days / "deep").mkdir()
-    shutil.copy(days / "day0.parquet", days / "deep" / "day0.parquet")
-    monkeypatch.chdir(tmp_path)
-    before = sorted(tmp_path.rglob("*"))
-    for cache in (inside, tmp_path / inside):
-        with pytest.raises(InputError, match="lie one within the other"):
-            ask(source, cache=cache)
-    assert sorted(tmp_path.rglob("*")) == before
 
 
 @pytest.mark.slow

@@ -64,9 +64,6 @@ class Sums:
         sums = PairSums(self.total, self.total_sq)
         return occupancy.map_cells(lambda pairs: work(pairs, sums.of(pairs)))
 
-    def close(self) -> None:
-        """Do nothing: the sums are in memory."""
-
     def check(self, facts: PublicMetadata) -> None:
         """Raise HexveilError unless these are feasible sums of this occupancy."""
         n = facts.occupancy.local().n
@@ -101,10 +98,6 @@ class Dataset:
         # A loss booked to the wrong unit is a loss that its own unit never pays.
         if self.units is not None and len(self.units.users) != self.public.occupancy.n_users:
             raise HexveilError("ids and occupancy do not belong together.")
-
-    def close(self) -> None:
-        """Release pairs that are not in memory; without any, do nothing."""
-        self.sums.close()
 
     @property
     def has_squares(self) -> bool:
@@ -167,9 +160,6 @@ class SumsPartitionStore(Protocol):
         Those of partitions of whole users are over all cells: `PairBins.pair` is a user there.
         """
 
-    def close(self) -> None:
-        """Release the partitions."""
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DistributedSums:
@@ -211,10 +201,6 @@ class DistributedSums:
     def map_bins(self, whole: WholeGroup, work: Callable[[Pairs, PairBins], T]) -> T:
         """Map a function over pairs and their counts by bin: see `SumsPartitionStore.map_bins`."""
         return concatenate_columns(self.store.map_bins(whole, work))
-
-    def close(self) -> None:
-        """Release the partitions."""
-        self.store.close()
 
     def check(self, facts: PublicMetadata) -> None:
         """Raise HexveilError unless the occupancy is distributed too."""

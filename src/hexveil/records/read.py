@@ -18,9 +18,9 @@ from hexveil.base.rational import Number
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_grid import DeclaredColumns
 from hexveil.model.public_metadata import Unit
-from hexveil.records.column_datasets import ColumnDatasets, PrivateColumns
+from hexveil.records.column_datasets import combine_columns
 from hexveil.records.dataset import Dataset
-from hexveil.records.read_request import Protect, ReadRequest, Repeats
+from hexveil.records.read_request import Protect, Repeats
 from hexveil.records.reading_arguments import readings_of, refuse_documents
 from hexveil.records.select import Select
 from hexveil.records.sources.cache import resolve_cache
@@ -188,7 +188,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     records: Any = resolve_source(source) if spark is None else resolve_spark_source(source)
     if is_private:
         refuse_documents(records)
-    resolved = resolve_cache(cache, version, source, records)
+    resolved = resolve_cache(cache, version, records)
     readings = [
         (
             replace(request, cache=resolved),
@@ -207,21 +207,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     by_column = {dataset.public.value: dataset for dataset in datasets}
     if len(by_column) == 1:
         return datasets[0]
-    # With private presence clocks are not compared: whether times lack an offset would tell who is
-    # in the records.
-    return PrivateColumns(by_column) if is_private else _columns(readings[0][0], by_column)
-
-
-def _columns(request: ReadRequest, by_column: dict[str, Dataset]) -> ColumnDatasets:
-    """Return the data sets of value columns as one; refuse columns that differ in their clocks."""
-    identities = [dataset.public.identity for dataset in by_column.values()]
-    clocks = {identity.get("naive_times", "none") for identity in identities}
-    if request.rules.two_clocks and len(clocks) > 1:
-        raise InputError(
-            "times without an offset stand in records of some value columns only, so that their "
-            "days would follow different clocks; release these columns one by one."
-        )
-    return ColumnDatasets.of(by_column)
+    return combine_columns(by_column)
 
 
 def declare(source: object = "", **options: Any) -> Any:  # noqa: ANN401  facts, as of `read`

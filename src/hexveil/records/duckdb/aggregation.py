@@ -27,7 +27,6 @@ from hexveil.model.pair_bins import PairBins
 from hexveil.model.public_metadata import FineBins, Unit
 from hexveil.records.dataset import Sums
 from hexveil.records.duckdb.session import Session
-from hexveil.records.duckdb.validation import ValidatedRecords
 from hexveil.records.feasible_sums import bin_number
 from hexveil.records.select import Select
 from hexveil.records.units import Units, first_days
@@ -176,7 +175,10 @@ def number_pairs(
         f"CREATE OR REPLACE TEMP TABLE {_CELLS} AS SELECT {cells}, row_number() OVER (ORDER BY "
         f"{cells}) - 1 AS place FROM (SELECT DISTINCT {cells} FROM {rows})"
     )
-    number_units(session, f"SELECT DISTINCT {units} FROM {rows}", grouping)
+    session.run(
+        f"CREATE OR REPLACE TEMP TABLE {UNITS} AS SELECT *, row_number() OVER (ORDER BY {units}) "
+        f"- 1 AS unit FROM (SELECT DISTINCT {units} FROM {rows})"
+    )
     summed = "CAST(sum(n) AS BIGINT) AS n" + "".join(f", sum({name}) AS {name}" for name in sums)
     numbered = f"(SELECT * FROM {rows}) JOIN {_CELLS} USING ({cells}) JOIN {UNITS} USING ({units})"
     # By one number for both, which the engine groups in half of the time.
@@ -195,11 +197,6 @@ def number_pairs(
         "USING (place)"
     )
     return PairStore(session, grouping, left_out)
-
-
-def count_raw(session: Session, source: ValidatedRecords) -> int:
-    """Return the number of records before any check."""
-    return session.numbers(f"SELECT count(*) FROM ({source.raw})")[0]
 
 
 def select_cells(session: Session, grouping: GroupKeys, select: Select) -> tuple[int, int, int]:
@@ -237,15 +234,6 @@ def cell_table(session: Session, grid: Cells | Labels, grouping: GroupKeys) -> C
         return CellTable(grid, labels=labels)
     slots = None if grid.seconds is None else to_numpy(table["slot"]).astype(np.int64)
     return CellTable(grid, to_numpy(table["hexagon"]).astype(np.uint64), slots)
-
-
-def number_units(session: Session, query: str, grouping: GroupKeys) -> None:
-    """Create the table of units from a query of distinct units, numbered in their order."""
-    names = ", ".join(grouping.unit)
-    session.run(
-        f"CREATE OR REPLACE TEMP TABLE {UNITS} AS SELECT *, row_number() OVER (ORDER BY {names}) "
-        f"- 1 AS unit FROM ({query})"
-    )
 
 
 def to_units(table: pa.Table, unit: Unit) -> Units:

@@ -84,6 +84,7 @@ class CacheQuery:
         records = validate_records(session, viewed, undated)
         keys = aggregation.group_keys(session, rules.cells, rules.privacy_unit, records.places)
         shape = [
+            entries.FORMAT,
             maker(),
             CANONICAL_IDS,
             kind,
@@ -96,7 +97,7 @@ class CacheQuery:
             *([] if rules.bins is None else [rules.bins.identity()]),
         ]
         checked = validate_records(session, viewed, request)
-        return cls(request, records, checked, keys, entries.query_hash(shape))
+        return cls(request, records, checked, keys, entries.hash_terms(shape))
 
     @property
     def sums(self) -> list[str]:

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import READING
 from hexveil.model.cells import CellTable, Labels
@@ -30,7 +29,7 @@ from hexveil.records.dataset import Dataset, DistributedSums, Sums
 from hexveil.records.duckdb import aggregation, refusals, validation
 from hexveil.records.duckdb.aggregation import PairStore
 from hexveil.records.duckdb.cached_reading import CachedReading
-from hexveil.records.duckdb.counting import CountResult, check_offsets, count_source
+from hexveil.records.duckdb.counting import CountResult, PairCounts, check_offsets, count_source
 from hexveil.records.duckdb.regrid import DuckDBRegridder
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.source import open_source
@@ -46,7 +45,6 @@ DECLARED_CELLS = "declared_cells"
 """Table of the cells of the declared grid, with their numbers."""
 NUMBER = "declared_number"
 _MEMORY = "1GB"
-_NOTHING = (np.zeros(0, dtype=np.int64),) * 4
 
 
 def read_datasets(
@@ -203,21 +201,20 @@ def fetch_declared(session: Session, counted: CountResult, facts: DeclaredFacts)
 
     Of which value columns a record has a usable value is as private as the record.
     """
+    private = _declared_pairs(session, counted.counts, facts)
     counts = _rule_counts(counted.request, counted.counts.left_out, counted.counts.repeats)
-    columns: tuple[Ints, ...] = _NOTHING
-    by_bin = None if facts.bins is None else PairBins(*_NOTHING[:3])
-    # A cache without any kept record has no table of pairs.
-    if counted.counts.left_out.get(0, 0):
-        columns, by_bin = _declared_pairs(session, counted.counts.pairs, facts) or (columns, by_bin)
-    cell, unit, n, total = columns
-    private = PrivatePairs(cell, unit, n, total, by_bin=by_bin)
     return PrivateDataset(facts, private, ReadingCounts.of(counts, private))
 
 
-def _declared_pairs(
-    session: Session, stored: PairStore, facts: DeclaredFacts
-) -> tuple[tuple[Ints, ...], PairBins | None] | None:
-    """Return cell, unit, records and sum of the pairs on the declared grid; None without any."""
+def _declared_pairs(session: Session, counts: PairCounts, facts: DeclaredFacts) -> PrivatePairs:
+    """Return cell, unit, records and sum of the pairs on the declared grid."""
+    nothing = np.zeros(0, dtype=np.int64)
+    no_bins = None if facts.bins is None else PairBins(nothing, nothing, nothing)
+    none = PrivatePairs(nothing, nothing, nothing, nothing, by_bin=no_bins)
+    # A cache without any kept record has no table of pairs.
+    if not counts.left_out.get(0, 0):
+        return none
+    stored = counts.pairs
     keys = ", ".join(stored.keys.cell)
     session.register(DECLARED_CELLS, _declared_table(facts.cells))
     # Both stores number the selected cells from 0, in the order of this table.
@@ -229,12 +226,12 @@ def _declared_pairs(
     declared = session.arrow(f"SELECT {NUMBER} FROM {aggregation.SELECTED_CELLS} ORDER BY cell")
     number = declared[NUMBER].to_numpy().astype(np.int64)
     if not number.size:
-        return None
+        return none
     fetched = stored.fetch_pairs((aggregation.TOTAL,))
     names = ("cell", "unit", "n", aggregation.TOTAL)
-    cell, *others = (fetched[name].to_numpy().astype(np.int64) for name in names)
+    cell, unit, n, total = (fetched[name].to_numpy().astype(np.int64) for name in names)
     by_bin = None if facts.bins is None else stored.fetch_bins()
-    return (number[cell], *others), by_bin
+    return PrivatePairs(number[cell], unit, n, total, by_bin=by_bin)
 
 
 def _declared_table(cells: CellTable) -> pa.Table:

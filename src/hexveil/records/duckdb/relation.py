@@ -119,13 +119,8 @@ class Relation:
 
     def _search(self, session: Session, look: Callable[[Schema], T]) -> T:
         """Look in the schema; a key of JSON documents may first occur late, so look twice."""
-        schema = self.schema
-        try:
-            return look(schema)
-        except ColumnError as error:
-            missing = error
-        if self.documents:
-            schema = document_schema(session, self.query, limit=None)
+        for again in (False, True)[: 1 + self.documents]:
+            schema = document_schema(session, self.query, limit=None) if again else self.schema
             try:
                 return look(schema)
             except ColumnError as error:

@@ -147,20 +147,22 @@ class Session:
     @contextmanager
     def sharing(self) -> Iterator[None]:
         """Lower the engine's memory limit by half, for numbers that are sorted beside it."""
-        reserve = max(self.memory / 2, min(self.memory, ENGINE_RESERVE))
-        self.run(f"SET memory_limit='{int(reserve)}B'")
+        self._limit(max(self.memory / 2, min(self.memory, ENGINE_RESERVE)))
         yield
         # Not after a failure: the engine may be beyond use, and would hide what it was.
-        self.run(f"SET memory_limit='{int(self.memory)}B'")
+        self._limit(self.memory)
 
     @contextmanager
     def resting(self) -> Iterator[None]:
         """Have the engine's tables written to disk, while other work needs the memory."""
         # What cannot be written stays where it is.
         with suppress(StorageError):
-            self.run(f"SET memory_limit='{int(min(self.memory, RESTING_ENGINE))}B'")
+            self._limit(min(self.memory, RESTING_ENGINE))
         yield
-        self.run(f"SET memory_limit='{int(self.memory)}B'")
+        self._limit(self.memory)
+
+    def _limit(self, size: float) -> None:
+        self.run(f"SET memory_limit='{int(size)}B'")
 
     def rows(self, query: str) -> list[tuple[object, ...]]:
         """Return the rows of a small query."""

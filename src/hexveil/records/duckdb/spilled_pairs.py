@@ -46,7 +46,7 @@ class ColumnFile:
     def __init__(self, folder: Path) -> None:
         self._starts: list[tuple[int, int]] = []
         with _translate_errors():
-            # Open until `close`: a file without a name is gone once it is closed.
+            # Open as long as it is used: a file without a name is gone once it is closed.
             self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
         weakref.finalize(self, self._file.close)
 
@@ -70,10 +70,6 @@ class ColumnFile:
             return [np.load(self._file).astype(np.int64) for _ in range(n_columns)]
         except (EOFError, ValueError):
             raise StorageError("a temporary file of pairs was cut short; run again.") from None
-
-    def close(self) -> None:
-        """Close the file, which removes it."""
-        self._file.close()
 
 
 @contextlib.contextmanager
@@ -162,12 +158,6 @@ class FileStore:
         """Yield the answers of all blocks of a kind with their counts by bin. PRIVATE."""
         for number, block in enumerate(self.pairs[whole].blocks()):
             yield work(block, PairBins(*self.bins[whole].read(number)))
-
-    def close(self) -> None:
-        """Remove the files of sums and of counts by bin."""
-        for file in (self.sums, *self.bins.values()):
-            if file is not None:
-                file.close()
 
 
 def spill_pairs(

@@ -14,7 +14,6 @@ time of a file, so a time is no reason to refuse, and it would be no reason to t
 from __future__ import annotations
 
 import contextlib
-import fnmatch
 import hashlib
 import io
 import json
@@ -130,22 +129,13 @@ class Cache:
     versions: Versions
 
 
-def resolve_cache(
-    cache: object, version: object, given_source: object, source: object
-) -> Cache | None:
-    """Return the cache of a source; None without one.
-
-    Parameters
-    ----------
-    given_source : object
-        The source as the caller wrote it.
-    source : Files, or anything else
-        What was found of it.
+def resolve_cache(cache: object, version: object, source: object) -> Cache | None:
+    """Return the cache of a resolved source; None without one.
 
     Raises
     ------
     InputError
-        If the source or its version does not allow it, or the folder stands among the records.
+        If the source or its version does not allow it.
     """
     if cache is None:
         if isinstance(version, Mapping):
@@ -165,25 +155,7 @@ def resolve_cache(
             "cache needs a version: what is cached of a file holds as long as its holder declares "
             "the same version (version, or --set read.version)."
         )
-    folder = Path(cache)
-    # Links resolved: a cache among the records would be read as records.
-    place = Path(os.path.realpath(folder))
-    files = [Path(os.path.realpath(path)) for path in source.paths]
-    given = given_source if isinstance(given_source, (list, tuple)) else [given_source]
-    named = [Path(str(item)) for item in given]
-    # What does not exist by its name is a pattern, whose folder could be the cache's.
-    inside = any(
-        place.is_relative_to(os.path.realpath(path))
-        if path.is_dir()
-        else not path.exists() and fnmatch.fnmatchcase(str(place), os.path.realpath(path.parent))
-        for path in named
-    )
-    if inside or any(file.is_relative_to(place) for file in files):
-        raise InputError(
-            f"cache: {str(folder)!r} and the records lie one within the other; name a folder "
-            "elsewhere."
-        )
-    return Cache(folder, Versions.parse(version))
+    return Cache(Path(cache), Versions.parse(version))
 
 
 class CacheFolder:
@@ -335,11 +307,6 @@ def refuse_changed_while_read(
                 f"source: the file {Path(path).name!r} changed while it was read; run again "
                 "once it is written."
             )
-
-
-def query_hash(terms: Sequence[object]) -> str:
-    """Return the hash of all that shapes a table."""
-    return hash_terms([FORMAT, *terms])
 
 
 def _head_text(entry: CacheEntry) -> bytes:

@@ -188,14 +188,13 @@ class Versions:
     @classmethod
     def parse(cls, version: object) -> Versions:
         """Return the versions that a caller declared."""
+        by_file = isinstance(version, Mapping)
         pairs = list(version.items()) if isinstance(version, Mapping) else [("", version)]
-        if not pairs or not all(_is_text(text) for _, text in pairs):
+        if not pairs or not all(_is_text(t) and (_is_text(n) or not by_file) for n, t in pairs):
             raise InputError(
                 'version must be text, like "2026-11", or texts by the names of files, like '
                 '{"2026-11-*.parquet": "1"}.'
             )
-        if isinstance(version, Mapping) and not all(_is_text(name) for name, _ in pairs):
-            raise InputError("version by files needs the name or pattern of a file for each.")
         return cls(tuple((str(name), str(text)) for name, text in pairs))
 
     def number(self, path: str) -> int:

@@ -359,15 +359,9 @@ def limited_blocks(path: str, among: Sequence[str], times: int, size: int) -> It
 
 def read_bytes(path: str, among: Sequence[str], size: int) -> bytes:
     """Return at most so many first bytes of a file, unpacked; refuse one that is damaged."""
-    with contextlib.suppress(OSError):
-        return first_bytes(path, size)
-    raise _damaged(path, among)
-
-
-def first_bytes(path: str, size: int) -> bytes:
-    """Return the first bytes of a file, unpacked if its name says that it is packed."""
-    with open_file(path) as file:
+    with contextlib.suppress(OSError), open_file(path) as file:
         return file.read(size)
+    raise _damaged(path, among)
 
 
 def is_packed(path: str) -> bool:

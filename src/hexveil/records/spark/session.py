@@ -8,7 +8,6 @@ Between Arrow and Spark: schemas, columns whatever their names, frames that task
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -19,8 +18,8 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
-from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
+from pyspark.sql.types import DataType
 from pyspark.storagelevel import StorageLevel
 
 from hexveil.base.errors import HexveilError, InputError, StorageError
@@ -56,14 +55,6 @@ def session_of(engine: object, source: Any) -> SparkSession:  # noqa: ANN401  wh
     return cast("SparkSession", engine)
 
 
-_REMOTE = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
-"""Variables by which Spark's own launchers say that sessions are those of Spark Connect."""
-_CONNECT = (
-    "engine: the client of Spark Connect cannot be started here; it needs its packages (pip "
-    'install "pyspark[connect]"), and the server at SPARK_REMOTE must answer.'
-)
-
-
 def _started() -> SparkSession:
     handler = signal.getsignal(signal.SIGINT)
     try:
@@ -75,11 +66,10 @@ def _started() -> SparkSession:
         # with the process.
         if handler not in (None, signal.default_int_handler, signal.getsignal(signal.SIGINT)):
             signal.signal(signal.SIGINT, handler)
-    if any(os.environ.get(name) for name in _REMOTE):
-        raise InputError(_CONNECT)
     raise InputError(
         "engine: Spark cannot be started here; it needs Java 17 or newer (JAVA_HOME), and the "
-        "master of its settings must answer."
+        "master of its settings must answer; a client of Spark Connect needs its packages (pip "
+        'install "pyspark[connect]"), and the server at SPARK_REMOTE.'
     )
 
 
@@ -183,21 +173,10 @@ def collect(frame: DataFrame) -> pa.Table:
     return translate_errors(frame.toArrow)
 
 
-_ARROW_TYPES = frozenset(
-    (
-        *("boolean", "byte", "tinyint", "short", "smallint", "int", "integer", "long", "bigint"),
-        *("float", "double", "decimal", "string", "char", "varchar", "binary"),
-        *("date", "timestamp", "timestamp_ntz", "time", "daytimeinterval", "void"),
-    )
-)
-
-
 def _has_arrow(kind: DataType) -> bool:
     """Return whether all of a type reaches a task as itself."""
-    if isinstance(kind, StructType):
-        return all(_has_arrow(field.dataType) for field in kind.fields)
-    if isinstance(kind, ArrayType):
-        return _has_arrow(kind.elementType)
-    if isinstance(kind, MapType):
-        return _has_arrow(kind.keyType) and _has_arrow(kind.valueType)
-    return kind.typeName().partition("(")[0] in _ARROW_TYPES
+    try:
+        to_arrow_type(kind)
+    except PySparkException:
+        return False
+    return "variant" not in kind.simpleString()

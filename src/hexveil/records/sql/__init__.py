@@ -93,8 +93,8 @@ def sums_query(
     labels = () if isinstance(rules.cells, Cells) else rules.cells.columns
     lowest, highest = (int(bound / scale.quantum) for bound in (scale.lower, scale.upper))
     squares = squares_fit(1, scale)
-    # The last steps hold the rounded value, in quanta, beside the labels.
-    k = _unused_name("quanta", labels)
+    # The last steps hold the rounded value, in quanta, beside the labels: another name than theirs.
+    k = "hexveil_quanta"
     selects = select.hours is not None or select.dates is not None
     local = selects or rules.privacy_unit != "user" or (grid and grid.seconds) is not None
     return _templates().get_template("sums.sql").render(
@@ -205,13 +205,6 @@ def _from(source: str, user: str, dialect: str) -> str:
         types = f"{{{_literal(user, dialect)}: 'VARCHAR'}}"
         return f"read_csv({_literal(source, dialect)}, types={types})"
     return _literal(source, dialect)
-
-
-def _unused_name(name: str, used_names: Iterable[str]) -> str:
-    """Return a name that differs from all used ones, also without regard to case."""
-    while name in {used.lower() for used in used_names}:
-        name += "_"
-    return name
 
 
 def _python_cells(cells: Cells | Labels) -> str:

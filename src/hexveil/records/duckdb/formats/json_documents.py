@@ -12,7 +12,7 @@ import pyarrow as pa
 from hexveil.records.duckdb.expressions import file_list, literal
 from hexveil.records.duckdb.session import Session
 from hexveil.records.sources.columns import ColumnType, Schema
-from hexveil.records.sources.source_files import first_bytes, unpacked_size
+from hexveil.records.sources.source_files import read_bytes, unpacked_size
 
 DOCUMENT = "document"
 """The one column of a relation of JSON documents."""
@@ -74,7 +74,7 @@ def scan_documents(path: str, *, nested: bool) -> str:
     than 16 MB. With nested records one document may be large, and take many lines.
     """
     kind = _kind(path)
-    if nested and not (kind == LINES and _has_lines(first_bytes(path, _HEAD))):
+    if nested and not (kind == LINES and _has_lines(read_bytes(path, (), _HEAD))):
         # One document may be as large as the file.
         return _read(path, "unstructured" if kind == LINES else kind, _size_of(path))
     return _read(path, kind)
@@ -82,7 +82,7 @@ def scan_documents(path: str, *, nested: bool) -> str:
 
 def _kind(path: str) -> str:
     """Return the kind of a file of documents, by its first letters."""
-    head = first_bytes(path, _LETTERS).removeprefix(b"\xef\xbb\xbf")
+    head = read_bytes(path, (), _LETTERS).removeprefix(b"\xef\xbb\xbf")
     # Of records, not of numbers: a line may hold a list, too.
     return "array" if re.match(rb"\s*\[\s*([{\]]|$)", head) else LINES
 

@@ -39,7 +39,7 @@ def open_parquet(session: Session, source: Files, configured: Collection[str]) -
     """Return the records of Parquet files; see `open_source`."""
     columns, timed = _declared_columns(source, configured)
     _check_times(columns, configured)
-    one_schema = all(file_columns is columns[0] for file_columns in columns)
+    one_schema = all([*types.items()] == [*columns[0].items()] for types in columns)
     refuse_different_columns(source, columns, configured)
     # Decided over all files, not over those of one query: a column must not come and go.
     folders = _folder_columns(source.paths, {name for c in columns for name in c})
@@ -86,25 +86,20 @@ def _declared_columns(
     source: Files, configured: Collection[str]
 ) -> tuple[list[dict[str, str]], dict[str, dict[int, tuple[int, int]]]]:
     """Return columns that files declare, and which hold times; refuse an unreadable file."""
-    first_schema: pq.ParquetSchema | None = None
     columns: list[dict[str, str]] = []
     timed: dict[str, dict[int, tuple[int, int]]] = {}
     for path in source.paths:
-        read = _parquet_schema(path, first_schema)
-        if read is None:
+        schema = _parquet_schema(path)
+        if schema is None:
             raise InputError(
                 f"source: {safe_path(path, source.paths)} is not a readable Parquet file; it may "
                 "be truncated."
             )
-        schema, fields = read
-        first_schema = schema if first_schema is None else first_schema
+        fields = schema.to_arrow_schema()
+        check_names(partial(safe_path, path, source.paths), fields.names)
+        columns.append({field.name: str(field.type) for field in fields})
         if ends := _timed_columns(schema, configured):
             timed[path] = ends
-        if fields is None:
-            columns.append(columns[0])
-            continue
-        check_names(partial(safe_path, path, source.paths), fields.names)
-        columns.append({f.name: str(f.type) for f in fields})
     return columns, timed
 
 
@@ -184,22 +179,12 @@ def _respelled(schema: Schema, file_schemas: Iterable[Schema]) -> frozenset[str]
     return frozenset(respelled)
 
 
-def _parquet_schema(
-    path: str, first: pq.ParquetSchema | None
-) -> tuple[pq.ParquetSchema, pa.Schema | None] | None:
-    """Return the schema of a file and its fields; None for fields that are those of a first file.
-
-    None if it cannot be read, and its error is not kept.
-    """
+def _parquet_schema(path: str) -> pq.ParquetSchema | None:
+    """Return the schema of a file; None if it cannot be read, and its error is not kept."""
     with contextlib.suppress(pa.ArrowException, OSError, ValueError):  # names that are no text, too
         schema = pq.read_metadata(path).schema
-        # A year of days has one schema, which is taken apart once.
-        if first is not None and schema.equals(first):
-            # Only the innermost fields were compared: what is around them may have other names.
-            nested = any("." in schema.column(i).path for i in range(len(schema)))
-            if not nested or schema.to_arrow_schema().equals(first.to_arrow_schema()):
-                return schema, None
-        return schema, schema.to_arrow_schema()
+        schema.to_arrow_schema()
+        return schema
     return None
 
 

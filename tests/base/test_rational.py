@@ -158,8 +158,3 @@ def test_sums_of_many_terms_that_round_down():
     assert float(term) == 1.0
     total = sum_upper_bounds(np.zeros(10**6, dtype=int), np.ones(10**6), 1)[0]
     assert term * 10**6 <= Fraction(total) <= term * 10**6 * (1 + Fraction(1, 10**9))
-
-
-def test_empty_groups_sum_to_zero():
-    """A group without terms has the sum 0, and no terms are no error."""
-    assert sum_upper_bounds([], [], 3).tolist() == [0.0, 0.0, 0.0]

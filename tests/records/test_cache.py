@@ -1,7 +1,6 @@
 """Sums kept per file: the same data set as without, only new files read, and nothing told."""
 
 import gzip
-import json
 import multiprocessing
 import os
 import stat
@@ -22,7 +21,6 @@ from hexveil.model.cells import Cells, Labels
 from hexveil.records.duckdb import cached_reading, fast_path
 from hexveil.records.read import read
 from hexveil.records.select import Select
-from hexveil.records.sources import cache as cached_files
 from records.test_read import arrow, records, rules
 
 DAY = 86_400
@@ -191,35 +189,14 @@ def write_csv(table, path):
     path.write_bytes(gzip.compress(packed) if path.suffix == ".gz" else packed)
 
 
-def write_json(table, path):
-    """Write rows as documents, one a line or as an array, with some that are none."""
-    rows = [*table.to_pylist(), 7, {"bus": "no speed"}]
-    if path.suffix == ".json":
-        path.write_text(json.dumps(rows), "utf-8")
-    else:
-        text = "\n".join([*map(json.dumps, rows), "{", ""]).encode()
-        path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("suffix", "repeats"),
-    [
-        (".csv", "drop"),
-        (".csv", "keep"),
-        (".csv.gz", "drop"),
-        (".ndjson", "drop"),
-        (".json", "keep"),
-        (".jsonl.gz", "keep"),
-    ],
-)
+@pytest.mark.parametrize(("suffix", "repeats"), [(".csv", "drop"), (".csv.gz", "keep")])
 def test_text_with_bad_lines_agrees(tmp_path, place, suffix, repeats):
     """Malformed lines are counted once per file, whatever the files are called."""
     source = tmp_path / "it's a [folder] of 100%"
     source.mkdir()
     for number in range(3):
-        write = write_csv if suffix.startswith(".csv") else write_json
-        write(day(number), source / f"day {number}'*{suffix}")
+        write_csv(day(number), source / f"day {number}'*{suffix}")
     plain = ask(source)
     assert plain.public.rules["unparsable"] > 0
     agree(source, place, repeats=repeats)
@@ -443,24 +420,6 @@ def test_another_question_has_entries_of_its_own(days, place, other, scans):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"select": Select(min_users=3)},
-        {"select": Select(min_users=1, top=2)},
-        {"timezone": "Asia/Kolkata"},
-    ],
-    ids=str,
-)
-def test_what_shapes_no_sums_reads_nothing_again(days, place, other, scans):
-    """Cells are chosen after adding up, and a time with an offset needs no time zone."""
-    ask(days, cache=place)
-    scans.clear()
-    agree(days, place, **other)
-    assert scans == []
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("ending", [".pairs", ".entry"])
 @pytest.mark.parametrize("how", ["cut", "flipped", "gone", "open", "folder", "json"])
 def test_a_damaged_entry_is_made_anew(days, place, scans, ending, how):
@@ -612,22 +571,3 @@ def test_versions_by_file_need_a_cache(days):
     """Without one there is no telling which files a version is of."""
     with pytest.raises(InputError, match="version by files is for a cache"):
         ask(days, version={"*": "1"})
-
-
-@pytest.mark.slow
-def test_no_error_tells_a_record(days, place, capfd):
-    """Whatever goes wrong with the cache, no id and no value is told."""
-    ask(days, cache=place)
-    for path in place.glob("*.pairs"):
-        path.write_bytes(path.read_bytes()[:-40])
-    errors = [outcome(days, cache=place, bounds=(0, 1), version=v) for v in (None, {"x": "1"})]
-    errors.append(outcome(days, cache=place, user="bos"))
-    pq.write_table(day(1, rows=99), days / "day1.parquet")
-    errors.append(outcome(days, cache=place))
-    store = cached_files.CacheFolder.open(place)
-    said = "".join([*map(str, errors), repr(store), *capfd.readouterr()])
-    assert all(isinstance(error, str) for error in errors)
-    assert CANARY not in said
-    assert "432" not in said
-    heads = "".join(path.read_text() for path in place.glob("*.entry"))
-    assert CANARY not in heads

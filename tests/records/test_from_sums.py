@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from examples import examples
 from hexveil.base.errors import ColumnError, InputError
 from hexveil.model.cells import Cells, Labels
-from hexveil.records import from_sums, read
+from hexveil.records import from_sums
 from hexveil.records.feasible_sums import squares_range
-from hexveil.records.select import Select
 
 ODD = [0.0, -0.0, 1.0, 64.9995, 0.0005, -3.0, 1e9, -1e300, 1.7e308, math.nan, math.inf, -math.inf]
 sums = st.one_of(st.none(), st.sampled_from(ODD), st.floats(allow_nan=True))
@@ -120,18 +119,6 @@ def test_sums_of_values_on_the_lattice_come_back_exactly(values):
     dataset = from_sums(table, bounds=(-5, "2.5"), min_users=1)
     assert dataset.sums.total.tolist() == [sum(v + 5000 for v in values)]
     assert dataset.sums.total_sq.tolist() == [sum((v + 5000) ** 2 for v in values)]
-
-
-@pytest.mark.parametrize("value", [0.0005, -0.0005, 1.0015, -1.0015, 2.4995, 7.0, -9.0])
-def test_one_record_is_rounded_as_reading_rounds_it(value):
-    """The sum of a single record becomes what reading that record gives, halves included."""
-    bounds, select = (-5, "2.5"), Select(min_users=1)
-    records = pa.table({"cell": ["c"], "user": ["u"], "v": [value]})
-    known = read(
-        records, user="user", value="v", bounds=bounds, cells=Labels("cell"), select=select
-    )
-    table = pa.table({"cell": ["c"], "user": ["u"], "n": [1], "sum": [value]})
-    assert from_sums(table, bounds=bounds, min_users=1).sums.total == known.sums.total
 
 
 @pytest.mark.slow

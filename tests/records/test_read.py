@@ -7,7 +7,6 @@ import math
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
@@ -340,21 +339,6 @@ def test_naive_times_in_the_repeated_hour_mean_its_first_pass():
     assert found.public.cells.slot_names() == ("2024-10-27T06:00",)
 
 
-CITY = {"user": "user_id", "value": "value", "lat": "lat", "lon": "lon", "time": "timestamp"}
-
-
-def test_surat_has_its_noted_figures(shared):
-    """311 users and 29,467 rows; 9 cells and 306 users pooled by hour at resolution 5."""
-    path = shared / "data" / "surat_itms.parquet"
-    where = Cells(5, "1h", "Asia/Kolkata", "pooled")
-    found = read(path, bounds=(0, 65), cells=where, **CITY)
-    assert (found.occupancy.n_cells, found.occupancy.n_users) == (9, 306)
-    assert found.public.rules["records read"] == 29_467
-    everyone = read(path, bounds=(0, 65), cells=where, select=Select(min_users=1), **CITY)
-    assert everyone.occupancy.n_users == 311
-    assert everyone.occupancy.n.sum() == 29_467
-
-
 def labelled(**more):
     """Return a small table with labels."""
     columns = {
@@ -416,18 +400,6 @@ def test_one_cell_holds_all_records():
     assert found.public.identity == known.public.identity
 
 
-LABELLED = st.lists(
-    st.tuples(
-        st.sampled_from("uvwx"), st.sampled_from(["10", "9", "é"]), st.sampled_from(["7", "8"]),
-        st.sampled_from(["a", "b"]), st.integers(0, 3),
-    ),
-    min_size=1, max_size=30,
-)  # fmt: skip
-
-
-LEVELS = (("route",), ("hour", "side"), ("route", "side"), ("route", "hour", "side"))
-
-
 SPREAD, FEW = 300, 250
 """Records, and a number between those that are no repeats and their pairs on any of `GRIDS`."""
 GRIDS = tuple(
@@ -475,41 +447,16 @@ def test_counts_on_other_grids_go_to_blocks_one_grid_after_another(monkeypatch, 
         assert found.cells.names() == here.cells.names()
 
 
-@pytest.mark.slow
-@examples(4)
-@given(
-    LABELLED, st.integers(1, 3), st.sampled_from([None, 2]), st.sampled_from(["user", "user-day"])
-)
-def test_labels_are_recounted_as_reading_again_does(rows, min_users, top, unit):
+def test_labels_are_recounted_as_reading_again_does():
     """Some of the columns, for another unit too: the facts that reading by them gives."""
-    user, route, hour, side, day = zip(*rows, strict=True)
-    time = [f"2024-02-{19 + one}T12:{minute:02d}:00Z" for minute, one in enumerate(day)]
-    table = pa.table(
-        {"u": user, "route": route, "hour": hour, "side": side, "t": time, "v": [1.0] * len(rows)}
-    )
-
-    def by(columns, unit, *, least=min_users, most=top):
-        return read(
-            table, user="u", value="v", time="t", bounds=(0, 9), cells=Labels(*columns),
-            privacy_unit=unit,
-            timezone=WARSAW, select=Select(min_users=least, top=most),
-        ).public  # fmt: skip
-
-    facts = by(LEVELS[-1], "user", least=1, most=None)
-    request = facts.recount.request
-    rules = replace(request.rules, select=Select(min_users=min_users, top=top))
-    recount = replace(facts.recount, request=replace(request, rules=rules))
-    levels = tuple(Labels(*columns) for columns in LEVELS)
-    for level, found in zip(levels, recount(levels, unit), strict=True):
-        try:
-            again = by(level.columns, unit)
-        except InputError:
-            assert found is None
-            continue
+    levels = tuple(Labels(*columns) for columns in (("route",), ("side", "route"), ("side",)))
+    facts = spread(cells=Labels("route", "side"), select=Select(min_users=2, top=4)).public
+    for level, found in zip(levels, facts.recount(levels, "user-day"), strict=True):
+        again = spread(cells=level, privacy_unit="user-day", select=Select(min_users=2, top=4))
         assert found.occupancy.fingerprint == again.occupancy.fingerprint
-        assert found.cells.labels == again.cells.labels
-        assert (found.cells.grid, found.privacy_unit, found.recount) == (level, unit, None)
-        assert found.rules["records left"] == again.rules["records left"]
+        assert found.cells.labels == again.public.cells.labels
+        assert (found.cells.grid, found.privacy_unit) == (level, "user-day")
+        assert found.rules["records left"] == again.public.rules["records left"]
 
 
 @pytest.mark.slow

@@ -16,7 +16,6 @@ from hexveil.model.cells import Labels
 from hexveil.records import RecordFormat
 from hexveil.records.read import read
 from hexveil.records.select import Select
-from hexveil.records.sources.schema_preview import inspect_schema
 from records.engines import outcome
 
 RULES = {
@@ -261,12 +260,3 @@ def test_a_declared_format_is_part_of_the_request():
     assert "format" not in read(plain, **RULES).public.identity
     declared = read(plain, **RULES, format=RecordFormat(decimal=","))
     assert declared.public.identity["format"] == 'decimal=","'
-
-
-def test_a_draft_sees_the_columns_of_nested_records(tmp_path):
-    """`inspect --init` proposes columns from the records in the list."""
-    (tmp_path / "r.json").write_text(json.dumps({"results": [{"bus": "a", "speed": 1}]}))
-    seen = inspect_schema(
-        str(tmp_path / "r.json"), record_format=RecordFormat(record_path="results")
-    )
-    assert set(seen.schema) == {"bus", "speed"}

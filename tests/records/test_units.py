@@ -1,13 +1,11 @@
 """Who the units of a data set are: never shown, never confused, the same whatever the route."""
 
-import os
 import pickle
 from datetime import date, timedelta
 from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -81,30 +79,6 @@ def test_ids_that_differ_in_a_byte_are_different_units(unit):
     assert set(dataset.units.ids()) == {name.encode() for name in NEAR}
     found = hashed(dataset.units)
     assert len(set(found)) == len(found) == dataset.occupancy.n_users
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("unit", ["user", "user-day", "user-week"])
-def test_how_records_are_stored_does_not_change_who_is_charged(tmp_path, monkeypatch, unit):
-    """Row order, partitions, format and thread count change neither hashes nor losses."""
-    table, rng = records(), np.random.default_rng(2)
-    booked = []
-    for number, cuts in enumerate(([60], [7, 20, 33], [30, 30])):
-        monkeypatch.setattr(os, "sched_getaffinity", lambda _, n=number: set(range(n + 1)))
-        shuffled = table.take(pa.array(rng.permutation(table.num_rows)))
-        folder, start = tmp_path / f"parts {number}", 0
-        folder.mkdir()
-        for name, size in enumerate((*cuts, 60 - sum(cuts))):
-            pq.write_table(shuffled.slice(start, size), folder / f"{name}.parquet")
-            start += size
-        dataset = as_read(str(folder), unit)
-        plan = hv.plan(dataset, epsilon=1, advise=False)
-        units = dataset.units
-        losses = hash_losses(
-            units.ids(), plan.losses(), KEY, max_loss=plan.epsilon, periods=units.periods()
-        )
-        booked.append((losses.periods, losses.to_bytes()))
-    assert booked[0] == booked[1] == booked[2]
 
 
 @given(st.lists(days_of, min_size=1, max_size=5), st.sampled_from(["user-day", "user-week"]))

@@ -137,33 +137,6 @@ def test_sorted_labels_are_grouped(columns, rule, parts):
     assert int(found[0].columns["place"][-1]) + 1 >= grouped.occupancy.n_cells
 
 
-@pytest.mark.parametrize(
-    ("kind", "parts", "repeats"),
-    [
-        (pa.int8(), 1, "keep"), (pa.int8(), 3, "drop"), (pa.int64(), 1, "drop"),
-        (pa.int64(), 3, "keep"), (pa.uint64(), 1, "keep"), (pa.uint64(), 3, "drop"),
-    ],
-)  # fmt: skip
-def test_whole_numbers_are_what_their_text_is(kind, parts, repeats):
-    """Ids and labels that are whole numbers are the same as text, and none is none."""
-    rng = np.random.default_rng(6)
-    least = 0 if kind == pa.uint64() else -9
-    users, lines = (rng.integers(least, 31, 4_000), rng.integers(least, 4, 4_000))
-    odd = rng.uniform(size=(2, 4_000)) < 0.03
-    given = labelled().drop_columns(["u", "line"])
-    given = given.append_column("u", pa.array(users, kind, mask=odd[0]))
-    given = given.append_column("line", pa.array(lines, kind, mask=odd[1]))
-    texts = given
-    for name in ("u", "line"):
-        at = texts.column_names.index(name)
-        texts = texts.set_column(at, name, texts[name].cast(pa.string()))
-    rule, more = {"repeats": repeats, "min_users": 1}, {"lat": None, "lon": None}
-    expected = read_table(texts, Labels("ward", "line"), rule, **more)
-    with sorting(4_000 if parts == 1 else 1_700) as found:
-        same(read_table(given, Labels("ward", "line"), rule, **more), expected)
-    assert found[0] is not None
-
-
 def test_few_records_are_grouped():
     """Below the size where sorting pays."""
     with sorting(fewest=10**9) as found:

@@ -12,7 +12,6 @@ the same arithmetic everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, get_args

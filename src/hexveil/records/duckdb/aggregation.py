@@ -25,7 +25,6 @@ from hexveil.model.cells import DAY, Cells, CellTable, Labels
 from hexveil.model.occupancy import LocalOccupancy
 from hexveil.model.pair_bins import PairBins
 from hexveil.model.public_metadata import FineBins, Unit
-from hexveil.records.dataset import Sums
 from hexveil.records.duckdb.session import Session
 from hexveil.records.feasible_sums import bin_number
 from hexveil.records.select import Select
@@ -256,15 +255,6 @@ def to_occupancy(pairs: pa.Table) -> tuple[LocalOccupancy, NDArray[np.int64]]:
         user[used] = np.arange(used.size)
         unit = user[unit]
     return LocalOccupancy(cell, unit, n, int(cell[-1]) + 1, used.size), used
-
-
-def to_sums(
-    pairs: pa.Table, bins: PairBins | None
-) -> tuple[LocalOccupancy, Sums, NDArray[np.int64]]:
-    """Return the occupancy of pairs in order, their sums (private), and which units are used."""
-    occupancy, used = to_occupancy(pairs)
-    squares = to_numpy(pairs[SQUARES]) if SQUARES in pairs.column_names else None
-    return occupancy, Sums(to_numpy(pairs[TOTAL]), squares, bins), used
 
 
 @dataclass(frozen=True, eq=False, repr=False)

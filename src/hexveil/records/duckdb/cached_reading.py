@@ -20,7 +20,7 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property, partial
 
@@ -367,23 +367,15 @@ class CachedReading:
         """Return the pairs of all records as the sum of cached tables."""
         query = self._query
         tables = [self._store.table(entry) for entry in used if entry.table]
-        with _refuse_changes():
-            if not tables:
-                return PairStore(self._session, query.keys, left_out)
-            rows = f"read_parquet({file_list(tables)}, hive_partitioning=false)"
-            by_bin = query.request.rules.bins is not None
+        if not tables:
+            return PairStore(self._session, query.keys, left_out)
+        rows = f"read_parquet({file_list(tables)}, hive_partitioning=false)"
+        by_bin = query.request.rules.bins is not None
+        with contextlib.suppress(InputError):
             return aggregation.number_pairs(
                 self._session, rows, query.keys, query.sums, left_out, by_bin=by_bin
             )
-
-
-@contextlib.contextmanager
-def _refuse_changes() -> Iterator[None]:
-    """Raise StorageError where a table is gone that was whole when it was checked."""
-    with contextlib.suppress(InputError):
-        yield
-        return
-    # So another process, or its owner, has removed one since.
-    raise StorageError(
-        "the cache folder was changed by somebody else while it was read; run again."
-    )
+        # A table is gone that was whole: another process, or its owner, has removed one since.
+        raise StorageError(
+            "the cache folder was changed by somebody else while it was read; run again."
+        )

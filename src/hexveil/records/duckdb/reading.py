@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from hexveil.base.arrow_tables import to_numpy
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import READING
 from hexveil.model.cells import CellTable, Labels
@@ -107,7 +108,12 @@ def fetch_dataset(
     request, rules, stored = counted.request, counted.request.rules, counted.counts.pairs
     left_out, repeats = counted.counts.left_out, counted.counts.repeats
     refusals.refuse_unusable(records or session, counted.records, request, left_out)
-    _refuse_overflow(left_out.get(0, 0), request)
+    # By the number of records, whatever their values: a refusal must say nothing about a sum.
+    if left_out.get(0, 0) * rules.scale.span_quanta >= LARGEST_SUM:
+        raise InputError(
+            f"quantum: sums of {left_out[0]} records in steps this fine could overflow; use a "
+            "coarser quantum."
+        )
     refusals.refuse_repeats(request, left_out.get(0, 0), repeats)
     if not rules.accept_single_records:
         refuse_single_records(*stored.count_single_records(), request.columns.user)
@@ -164,7 +170,11 @@ def _select_pairs(
     if refusals.need_blocks(session, stored.keys, records):
         return _Chosen(*spill_pairs(session, stored, sums, rules, scratch), cells, everything)
     bins = None if rules.bins is None else stored.fetch_bins()
-    return _Chosen(*aggregation.to_sums(stored.fetch_pairs(sums), bins), cells, everything)
+    pairs = stored.fetch_pairs(sums)
+    occupancy, used = aggregation.to_occupancy(pairs)
+    total, *squared = (to_numpy(pairs[name]) for name in sums)
+    kept = Sums(total, squared[0] if squared else None, bins)
+    return _Chosen(occupancy, kept, used, cells, everything)
 
 
 def group_sums(
@@ -261,13 +271,3 @@ def _rule_counts(request: ReadRequest, left_out: Mapping[int, int], repeats: int
     if request.drops_repeats:
         counts[REPEATS] = repeats
     return counts
-
-
-def _refuse_overflow(records: int, request: ReadRequest) -> None:
-    """Raise InputError if sums of so many records could overflow."""
-    # By the number of records, whatever their values: a refusal must say nothing about a sum.
-    if records * request.rules.scale.span_quanta >= LARGEST_SUM:
-        raise InputError(
-            f"quantum: sums of {records} records in steps this fine could overflow; use a coarser "
-            "quantum."
-        )

@@ -18,7 +18,6 @@ from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.times import END_OF_TIMES
 from hexveil.records.duckdb.validation import ValidatedRecords
 from hexveil.records.read_request import ReadRequest
-from hexveil.records.sources.record_format import RecordFormat
 from hexveil.records.units import refuse_inexact_ids
 
 _SWAPPED = "latitude and longitude look swapped: "
@@ -127,7 +126,12 @@ def _hint(session: Session, source: ValidatedRecords, request: ReadRequest, wors
     if worst == validation.UNPARSABLE:
         return "" if source.text is None else source.text.hint()
     if worst == validation.NO_VALUE:
-        return _value_hint(request.format)
+        if request.format.decimal == ",":
+            return '; with decimal = "," a text with a point is no number'
+        return (
+            '; for numbers with a decimal comma add decimal = "," (in [format], or --set '
+            "format.decimal=,), and remove units behind them"
+        )
     if worst == validation.NO_TIME:
         return _time_hint(session, source, request)
     if worst == validation.NO_PLACE and request.columns.has_place:
@@ -139,16 +143,6 @@ def _counts(session: Session, source: ValidatedRecords, *tests: str) -> list[int
     """Return how many records pass each test. Public."""
     counted = ", ".join(f"count(*) FILTER (WHERE {test})" for test in tests)
     return session.numbers(f"SELECT {counted} FROM ({source.raw})")
-
-
-def _value_hint(declared: RecordFormat) -> str:
-    """Return the declaration that values may lack, or do not have."""
-    if declared.decimal == ",":
-        return '; with decimal = "," a text with a point is no number'
-    return (
-        '; for numbers with a decimal comma add decimal = "," (in [format], or --set '
-        "format.decimal=,), and remove units behind them"
-    )
 
 
 def _time_hint(session: Session, source: ValidatedRecords, request: ReadRequest) -> str:
@@ -212,19 +206,17 @@ def refuse_swapped(cells: CellTable, request: ReadRequest) -> None:
     # Eight to sixteen cells suffice to see on which continent they lie.
     sample = cells.hexagon[:: max(len(cells) // 8, 1)]
     places = [hexagons.outline(int(hexagon))[0] for hexagon in sample]
-    if all(_looks_swapped(lat, lon, city) for lon, lat in places):
+    # Far from the city, and near it exchanged, if that would be a latitude.
+    if all(
+        abs(lon) <= 90
+        and _degrees_apart((lat, lon), city) > 30
+        and _degrees_apart((lon, lat), city) < 20
+        for lon, lat in places
+    ):
         raise InputError(
             f"{_SWAPPED}the places are far from {request.rules.clock}, and exchanged they are "
             "near it; exchange them, or give the box they belong to."
         )
-
-
-def _looks_swapped(lat: float, lon: float, city: tuple[float, float]) -> bool:
-    """Return whether a place is far from a city, and near it with its degrees exchanged."""
-    # Exchanged, it would be no latitude.
-    if abs(lon) > 90:
-        return False
-    return _degrees_apart((lat, lon), city) > 30 and _degrees_apart((lon, lat), city) < 20
 
 
 def _degrees_apart(place: tuple[float, float], city: tuple[float, float]) -> float:

@@ -11,8 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
-from types import TracebackType
-from typing import Protocol, Self, TypeVar
+from typing import Protocol, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -45,7 +44,7 @@ class RecordStream(Protocol):
         """Return a new stream."""
 
 
-class Session:
+class Session(ExitStack[None]):
     """PRIVATE. A connection for one reading, to be used in a `with` statement.
 
     Parameters
@@ -64,6 +63,7 @@ class Session:
         threads: int | None = None,
         scratch: str | os.PathLike[str] | None = None,
     ) -> None:
+        super().__init__()
         self.memory = memory_size(memory)
         """Bytes that the engine may use."""
         with ExitStack() as opened:
@@ -73,24 +73,13 @@ class Session:
             self._tells_share = is_work_shown()
             opened.callback(self._connection.close)
             # Only now is the session responsible: a failure above closes what was opened.
-            self._close = opened.pop_all().close
+            self.callback(opened.pop_all().close)
         self._functions: set[str] = set()
         self._streams: list[RecordStream] = []
         self.advice = ""
         """What to do, beside raising memory, if the records need more than that."""
         self.sortable = int(self.memory * SORTABLE_PER_BYTE)
         """Integers that may be sorted in memory at once."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._close()
 
     def __repr__(self) -> str:
         return "Session(private)"

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import partial
 
-import pyarrow as pa
-
 from hexveil.base.errors import InputError
 from hexveil.records.duckdb.formats import json_documents
 from hexveil.records.duckdb.formats.delimited_text import TextFile, TextSource
@@ -69,19 +67,15 @@ def open_source(
             "record_path (from [format])."
         )
     if isinstance(source, MemoryTable):
-        return _open_table(session, source.data)
+        check_names(lambda: "the table in memory", source.data.column_names)
+        session.register(RECORDS, source.data)
+        query = f"SELECT * FROM {RECORDS}"
+        return Relation(query, typed_schema(session, query))
     if source.kind == "csv":
         return _open_csv(session, source, configured, record_format)
     if source.kind == "json":
         return _open_json(session, source, configured, record_format)
     return open_parquet(session, source, configured)
-
-
-def _open_table(session: Session, table: pa.Table) -> Relation:
-    check_names(lambda: "the table in memory", table.column_names)
-    session.register(RECORDS, table)
-    query = f"SELECT * FROM {RECORDS}"
-    return Relation(query, typed_schema(session, query))
 
 
 def _open_csv(

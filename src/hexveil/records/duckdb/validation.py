@@ -291,19 +291,15 @@ def _reject_reason(request: ReadRequest, raw: _RawColumns) -> str:
         # stay.
         usable = f"time_us BETWEEN 0 AND {times.END_OF_TIMES * 10**6 - 1}"
         tests.append((NO_TIME, f"({usable}) IS NOT TRUE"))
-    tests += _place_tests(request, raw) + _selection_tests(request)
-    # The first rule that fires counts, so that each record has one reason.
-    cases = " ".join(f"WHEN {test} THEN {reason}" for reason, test in tests)
-    return f"CAST(CASE {cases} ELSE 0 END AS TINYINT)"
-
-
-def _place_tests(request: ReadRequest, raw: _RawColumns) -> list[tuple[int, str]]:
-    tests = [(NO_PLACE, f"{label} IS NULL") for label in raw.labels]
+    tests += [(NO_PLACE, f"{label} IS NULL") for label in raw.labels]
     if not raw.labels or request.rules.select.box is not None:
         # The engine leaves out ranges that a file's statistics promise, and those know of no NaN.
         inside = "lat BETWEEN -90 AND 90 AND lon BETWEEN -180 AND 180"
         tests.append((NO_PLACE, f"(isfinite(lat) AND isfinite(lon) AND {inside}) IS NOT TRUE"))
-    return tests
+    tests += _selection_tests(request)
+    # The first rule that fires counts, so that each record has one reason.
+    cases = " ".join(f"WHEN {test} THEN {reason}" for reason, test in tests)
+    return f"CAST(CASE {cases} ELSE 0 END AS TINYINT)"
 
 
 def _selection_tests(request: ReadRequest) -> list[tuple[int, str]]:

@@ -40,8 +40,6 @@ _SUFFIXES: dict[str, FileKind] = {
 }
 _NOTES = (".txt", ".txt.gz", ".txt.zst")
 """Endings of delimited text that notes have, too: in a folder of other records these are none."""
-MEMORY_NAME = "in-memory table"
-FRAME_NAME = "Spark DataFrame"
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 """How a file's address begins, like `s3://`; one letter alone would be a drive."""
 _BLOCK = 1 << 20
@@ -83,7 +81,7 @@ class MemoryTable:
     """PRIVATE. A table in memory; its repr shows nothing of it."""
 
     data: pa.Table
-    label: str = MEMORY_NAME
+    label: str = "in-memory table"
 
     def __repr__(self) -> str:
         return f"MemoryTable(columns={self.data.num_columns}, private)"
@@ -94,7 +92,7 @@ class Frame:
     """PRIVATE. A Spark DataFrame that is not read yet; its repr shows nothing of it."""
 
     data: Any
-    label: str = FRAME_NAME
+    label: str = "Spark DataFrame"
 
     def __repr__(self) -> str:
         return "Frame(private)"

@@ -233,17 +233,5 @@ def test_only_a_name_is_taken(wrong):
         scratch.place(wrong)
 
 
-def test_a_machine_without_a_temporary_folder_is_a_sentence(monkeypatch):
-    """Where none can be found, the sentence says how to name one."""
-
-    def none():
-        raise FileNotFoundError
-
-    monkeypatch.delenv(scratch.VARIABLE, raising=False)
-    monkeypatch.setattr(tempfile, "gettempdir", none)
-    with pytest.raises(StorageError, match=r"no temporary folder.*HEXVEIL_SCRATCH"):
-        scratch.place()
-
-
 if __name__ == "__main__":
     print(interrupt_each_line())  # noqa: T201  read by the test above

@@ -40,8 +40,6 @@ def place(scratch: str | os.PathLike[str] | None = None) -> Path:
     ------
     InputError
         If it is not the name of a folder.
-    StorageError
-        If none is named and the machine has no writable temporary folder.
     """
     if scratch is not None and (not isinstance(scratch, (str, os.PathLike)) or not str(scratch)):
         raise InputError(f"scratch must be the name of a folder, got {type(scratch).__name__}.")
@@ -49,13 +47,7 @@ def place(scratch: str | os.PathLike[str] | None = None) -> Path:
     if configured:
         # The owner may have linked it to a larger disk; the check is of where the link leads.
         return Path(os.path.realpath(configured))
-    try:
-        return Path(tempfile.gettempdir()) / f"hexveil-{os.geteuid()}"
-    except FileNotFoundError:
-        raise StorageError(
-            "the machine has no temporary folder that can be written; name a folder for private "
-            f"temporary files (scratch in [read], --set read.scratch or {VARIABLE})."
-        ) from None
+    return Path(tempfile.gettempdir()) / f"hexveil-{os.geteuid()}"
 
 
 @contextlib.contextmanager
@@ -128,7 +120,12 @@ def prepare(folder: Path, *, option: str, content: str, note: str) -> None:
             )
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        _mark(folder, label, note)
+        if (folder / MARKER).is_file():
+            return
+        # Hidden names may be those of runs that were killed before they left the note.
+        if any(not path.name.startswith(".") for path in folder.iterdir()):
+            raise InputError(f"{label} holds other files; name a new folder.")
+        atomic_files.write(folder / MARKER, note.encode(), mode=0o600)
     except OSError as error:
         reason = atomic_files.reason(error)
         raise InputError(f"{label} cannot be used ({reason}); name another folder.") from None
@@ -137,13 +134,3 @@ def prepare(folder: Path, *, option: str, content: str, note: str) -> None:
 def is_private(status: os.stat_result) -> bool:
     """Return whether a file or folder belongs to this user, and nobody else may use it."""
     return status.st_uid == os.geteuid() and not status.st_mode & 0o077
-
-
-def _mark(folder: Path, label: str, note: str) -> None:
-    """Leave the marker note; refuse a folder that contains other files."""
-    if (folder / MARKER).is_file():
-        return
-    # Hidden names may be those of runs that were killed before they left the note.
-    if any(not path.name.startswith(".") for path in folder.iterdir()):
-        raise InputError(f"{label} holds other files; name a new folder.")
-    atomic_files.write(folder / MARKER, note.encode(), mode=0o600)

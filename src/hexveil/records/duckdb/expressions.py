@@ -190,16 +190,6 @@ def _with_point(expression: str, ref: ColumnRef, document: JsonColumn | None) ->
     return f"CASE WHEN {is_float} THEN {expression} ELSE {changed} END"
 
 
-JSON_FLOAT_BITS = 53
-"""Bits of the significand of a JSON number that is written with a point or an exponent."""
-
-_NO_IDS = {
-    "time": "times",
-    "naive time": "times",
-    "time of day": "times",
-}
-
-
 @dataclass(frozen=True)
 class CanonicalId:
     """Two expressions of a user id.
@@ -231,10 +221,10 @@ def canonical_id(ref: ColumnRef, document: JsonColumn | None) -> CanonicalId:
     kind = ref.kind
     if kind.name in ("struct", "list", "map"):
         raise InputError(f"user: the column {ref.column!r} is nested; name a field inside it.")
-    if kind.name in _NO_IDS:
+    if kind.name in ("time", "naive time", "time of day"):
         raise InputError(
-            f"user: the column {ref.column!r} holds {_NO_IDS[kind.name]}, which are no ids; name "
-            "the column that identifies the user of a record."
+            f"user: the column {ref.column!r} holds times, which are no ids; name the column that "
+            "identifies the user of a record."
         )
     if kind.name == "boolean":
         raise InputError(
@@ -271,7 +261,7 @@ def _json_id(document: JsonColumn, path: tuple[str | int, ...]) -> CanonicalId:
     # An object is no id: the metadata in it, such as a time, would make each record a user. Nor is
     # a boolean.
     value, is_float = document.scalar(path), document.written_as_float(path)
-    number = _float_id(f"TRY_CAST({value} AS DOUBLE)", JSON_FLOAT_BITS)
+    number = _float_id(f"TRY_CAST({value} AS DOUBLE)", 53)
     written = without_zeros(f"nullif({value}, '')")
     other_text = f"CASE WHEN {document.written_as_boolean(path)} THEN NULL ELSE {written} END"
     return CanonicalId(

@@ -73,7 +73,9 @@ class DuckDBRegridder:
         self, grids: tuple[Cells | Labels, ...], request: ReadRequest
     ) -> Iterator[PublicMetadata | None]:
         """Yield the metadata on each grid, one after another."""
-        memory = _engine_memory(request.memory)
+        size = memory_size(request.memory)
+        # The rest is for pairs beside the engine.
+        memory = f"{min(size, max(size / 4.0, LEAST_ENGINE)) / 1000.0:.0f}KB"
         with Session(memory, scratch=request.scratch) as session:
             with show_progress(COUNTING), share_of_work(COUNTING, 0.0, KEEPING_SHARE, QUERY):
                 self._keep(session, request)
@@ -111,12 +113,6 @@ class DuckDBRegridder:
             f"(SELECT {keys}, {', '.join(places)} FROM {_KEPT}) JOIN kept_units "
             f"USING ({', '.join(unit)})"
         )
-
-
-def _engine_memory(memory: str) -> str:
-    """Return the memory that the engine may use: the rest is for pairs beside it."""
-    size = memory_size(memory)
-    return f"{min(size, max(size / 4.0, LEAST_ENGINE)) / 1000.0:.0f}KB"
 
 
 def _facts_of_group(

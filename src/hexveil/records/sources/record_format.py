@@ -101,7 +101,7 @@ class RecordFormat:
     @property
     def has_offset(self) -> bool:
         """Whether the declared format of times contains an offset from UTC."""
-        return self.time_format in EPOCH_UNITS or "z" in _directives(self.time_format or "")
+        return self.time_format in EPOCH_UNITS or "z" in _DIRECTIVE.findall(self.time_format or "")
 
     def describe(self) -> str:
         """Return the declared fields as one line of text, injectively; "" where none is."""
@@ -130,13 +130,9 @@ def _encoding_name(encoding: object) -> str | None:
     )
 
 
-def _directives(time_format: str) -> list[str]:
-    return _DIRECTIVE.findall(time_format)
-
-
 def _check_time_format(time_format: str) -> None:
     """Refuse a format that the engine does not know, or that does not determine a day."""
-    directives = set(_directives(time_format))
+    directives = set(_DIRECTIVE.findall(time_format))
     unknown = sorted(directives - _DIRECTIVES)
     if unknown:
         raise InputError(

@@ -350,7 +350,10 @@ def _open_files(
 def _remote_parquet(spark: SparkSession, source: Remote) -> DataFrame:
     """Return files that Spark finds by their addresses."""
     for path in source.paths:
-        if _exists(spark, f"{path.rstrip('/')}/_delta_log"):
+        # Not there, or of a scheme that Spark does not know.
+        with contextlib.suppress(PySparkException, Py4JError):
+            # Nothing is read: Spark finds the files of a path before it says what they hold.
+            _ = spark.read.format("binaryFile").load(f"{path.rstrip('/')}/_delta_log").schema
             raise InputError(
                 f"source: {path!r} is a Delta table; pass "
                 f'spark.read.format("delta").load({path!r}) instead.'
@@ -368,13 +371,3 @@ def _remote_parquet(spark: SparkSession, source: Remote) -> DataFrame:
         "to it, and that all files have the same columns, with times in microseconds. Load other "
         "formats with Spark, text with all columns as text, and pass the DataFrame."
     )
-
-
-def _exists(spark: SparkSession, path: str) -> bool:
-    """Return whether a file or folder exists; False for a scheme that Spark does not know."""
-    try:
-        # Nothing is read: Spark finds the files of a path before it says what columns they have.
-        _ = spark.read.format("binaryFile").load(path).schema
-    except (PySparkException, Py4JError):
-        return False
-    return True

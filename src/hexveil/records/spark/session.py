@@ -47,7 +47,8 @@ def session_of(engine: object, source: Any) -> SparkSession:  # noqa: ANN401  wh
         engine = source.sparkSession
     elif engine == "spark":
         engine = _started()
-    if not is_remote(engine) and not isinstance(engine, SparkSession):
+    is_remote = type(engine).__module__.startswith("pyspark.sql.connect")
+    if not is_remote and not isinstance(engine, SparkSession):
         raise InputError(
             f"engine: a session of Spark is needed, got {type(engine).__name__}; pass the "
             '`spark` of your notebook or job, or "spark".'
@@ -74,11 +75,6 @@ def _started() -> SparkSession:
 
 
 T = TypeVar("T")
-
-
-def is_remote(engine: object) -> bool:
-    """Return whether a session, or a frame, is one of Spark Connect."""
-    return type(engine).__module__.startswith("pyspark.sql.connect")
 
 
 TASK_MEMORY = "spark.hexveil.taskMemory"

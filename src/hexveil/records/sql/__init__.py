@@ -35,16 +35,7 @@ _LARGEST_SQUARED = 10**9
 _FILES = (".parquet", ".pq", ".csv", ".tsv", ".gz", ".json", ".jsonl", ".ndjson")
 
 
-def sums_query(
-    *,
-    source: str,
-    user: str,
-    value: str,
-    bounds: object,
-    cells: Cells | Labels,
-    dialect: str,
-    **options: Any,  # noqa: ANN401  of `read`
-) -> str:
+def sums_query(*, source: str, dialect: str, **options: Any) -> str:  # noqa: ANN401  of `read`
     """Return the SQL that makes the table of `from_sums` from a table of records.
 
     Parameters
@@ -52,9 +43,6 @@ def sums_query(
     source : str
         A table's name, dots between its parts; or a file, which DuckDB reads by itself and other
         engines are assumed to have loaded into a table named like it.
-    user, value : str
-    bounds : pair of numbers
-    cells : Cells or Labels
     dialect : "duckdb", "postgres", "bigquery" or "spark"
     options : keyword arguments
         Those of `hexveil.records.read`, which mean the same. `min_users` and `top`, which act on
@@ -72,10 +60,9 @@ def sums_query(
     ...                  cells=Labels("ward"), dialect="duckdb").splitlines()[-1])
     GROUP BY "ward", "user";
     """
-    roles = {"user": user, "value": value, "bounds": bounds, "cells": cells}
     if options.get("protect") == "presence":
         raise InputError('a query makes sums for protect "values" alone; read the records.')
-    (request,) = requests_of(**roles, **options)
+    (request,) = requests_of(**options)
     if not isinstance(source, str) or not source:
         raise InputError(f"source must be the name of one table or file, got {source!r}.")
     columns, rules = request.columns, request.rules

@@ -75,8 +75,9 @@ def scan_documents(path: str, *, nested: bool) -> str:
     """
     kind = _kind(path)
     if nested and not (kind == LINES and _has_lines(read_bytes(path, (), _HEAD))):
-        # One document may be as large as the file.
-        return _read(path, "unstructured" if kind == LINES else kind, _size_of(path))
+        # One document may be as large as the file; the engine has a default, and a limit.
+        size = min(max(unpacked_size(path) + 1, _OBJECT_SIZE), _LARGEST_OBJECT)
+        return _read(path, "unstructured" if kind == LINES else kind, size)
     return _read(path, kind)
 
 
@@ -95,11 +96,6 @@ def _read(path: str, kind: str, size: int = _OBJECT_SIZE) -> str:
     return f"SELECT json AS {DOCUMENT} FROM read_json_objects({files}, {how})"
 
 
-def _size_of(path: str) -> int:
-    """Return the size of the largest object that a file could be; the engine has a default."""
-    return min(max(unpacked_size(path) + 1, _OBJECT_SIZE), _LARGEST_OBJECT)
-
-
 def _has_lines(head: bytes) -> bool:
     """Return whether a file begins with a line that is a document, and has a second one."""
     line, _, further = head.partition(b"\n")
@@ -111,7 +107,9 @@ def _has_lines(head: bytes) -> bool:
 
 def document_schema(session: Session, scan: str, limit: int | None = _LOOKED_AT) -> Schema:
     """Return the keys of JSON documents: of the first ones, or without a limit of all."""
-    session.add_test("is_shallow", _are_shallow)
+    session.add_test(
+        "is_shallow", lambda texts: pa.array(map(_is_shallow, texts.to_pylist()), pa.bool_())
+    )
     limit_clause = "" if limit is None else f" LIMIT {limit}"
     structure_text = session.rows(
         f"SELECT json_group_structure({DOCUMENT}) FROM (SELECT * FROM ({scan}) "
@@ -122,10 +120,6 @@ def document_schema(session: Session, scan: str, limit: int | None = _LOOKED_AT)
     if not isinstance(structure, dict):
         return {}
     return {name: _json_type(inside) for name, inside in structure.items()}
-
-
-def _are_shallow(documents: pa.Array) -> pa.Array:
-    return pa.array([_is_shallow(text) for text in documents.to_pylist()], pa.bool_())
 
 
 def _is_shallow(text: str) -> bool:

@@ -89,13 +89,16 @@ def _declared_columns(
     columns: list[dict[str, str]] = []
     timed: dict[str, dict[int, tuple[int, int]]] = {}
     for path in source.paths:
-        schema = _parquet_schema(path)
-        if schema is None:
+        fields = None
+        with contextlib.suppress(pa.ArrowException, OSError, ValueError):  # names that are no text
+            schema = pq.read_metadata(path).schema
+            fields = schema.to_arrow_schema()
+        # Outside, so that the error of the library is not the context of ours.
+        if fields is None:
             raise InputError(
                 f"source: {safe_path(path, source.paths)} is not a readable Parquet file; it may "
                 "be truncated."
             )
-        fields = schema.to_arrow_schema()
         check_names(partial(safe_path, path, source.paths), fields.names)
         columns.append({field.name: str(field.type) for field in fields})
         if ends := _timed_columns(schema, configured):
@@ -177,15 +180,6 @@ def _respelled(schema: Schema, file_schemas: Iterable[Schema]) -> frozenset[str]
             if spelled or (merged.name in ("struct", "list") and kind != merged):
                 respelled.add(name)
     return frozenset(respelled)
-
-
-def _parquet_schema(path: str) -> pq.ParquetSchema | None:
-    """Return the schema of a file; None if it cannot be read, and its error is not kept."""
-    with contextlib.suppress(pa.ArrowException, OSError, ValueError):  # names that are no text, too
-        schema = pq.read_metadata(path).schema
-        schema.to_arrow_schema()
-        return schema
-    return None
 
 
 def _folder_columns(paths: Sequence[str], file_columns: set[str]) -> str:

@@ -73,13 +73,6 @@ def test_fields_that_are_not_set_are_missing_and_never_zero(tmp_path):
     }
 
 
-def test_text_that_is_not_unicode_is_no_id(tmp_path):
-    """Bytes of another encoding are no user, and are not shown."""
-    data = snapshot([position("busX"), position("b")]).replace(b"busX", b"bu\xff\xfe")
-    (tmp_path / "one.pb").write_bytes(data)
-    assert reading(tmp_path / "one.pb").public.rules["without a user"] == 1
-
-
 def test_deleted_entities_and_other_kinds_are_no_records(tmp_path):
     """Trip updates stand in the same feed; a deleted entity is gone; files may be packed."""
     feed = pytest.importorskip("google.transit.gtfs_realtime_pb2").FeedMessage()

@@ -68,21 +68,6 @@ def test_one_odd_field_leaves_doubt(odd, at):
     assert not looks_like_header(names, [["kr7731", "31.5", "x", "y"]])
 
 
-@pytest.mark.parametrize(
-    "rows",
-    [
-        [],
-        [["a", "b", "c"]],
-        [["kr7731", "31.5"]],
-        [["", "", ""]],
-        [["a", "b", "31"], ["a", "b", "c"]],
-    ],
-)
-def test_rows_without_a_column_of_numbers_leave_doubt(rows):
-    """What stands below is no other kind of text, or there is nothing below."""
-    assert not looks_like_header(["bus", "line", "speed"], rows)
-
-
 @pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
 @pytest.mark.parametrize("line", ["\n", "\r\n"])
 @pytest.mark.parametrize("first", ["", "\ufeff"])

@@ -7,7 +7,6 @@ import math
 import os
 import subprocess
 import sys
-from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -329,16 +328,6 @@ def test_every_form_of_time_is_the_same_instant(times, zone):
     assert found.public.cells.slot_names() == ("2024-02-19T01:00",)
 
 
-def test_naive_times_in_the_repeated_hour_mean_its_first_pass():
-    """Of two readings of an ambiguous wall clock the first is meant; slots agree either way."""
-    table = pa.table(
-        {"v": [1.0], "u": ["a"], "lat": [52.1], "lon": [21.0], "t": ["2024-10-27T02:30:00"]}
-    )
-    # Kolkata is 5 1/2 hours ahead of UTC; the first pass of 02:30 in Warsaw is 00:30 UTC.
-    found = read_table(table, Cells(4, "1h", "Asia/Kolkata"), {"min_users": 1}, timezone=WARSAW)
-    assert found.public.cells.slot_names() == ("2024-10-27T06:00",)
-
-
 def labelled(**more):
     """Return a small table with labels."""
     columns = {
@@ -484,20 +473,6 @@ def test_reading_prints_nothing_and_leaves_nothing_behind(tmp_path):
     assert (done.stdout, done.stderr) == ("", "")
     (root,) = spill.iterdir()
     assert [path.name for path in root.iterdir()] == ["README.txt"]
-
-
-@pytest.mark.parametrize("kind", [pa.decimal256(50, 2), pa.float16(), pa.decimal128(10, 2)])
-def test_every_type_of_number_is_read(kind):
-    """Types of numbers that the engine does not know give the same sums as doubles."""
-    values = [1.0, 2.5, 60.0]
-    exact = pa.types.is_decimal(kind)
-    numbers = [Decimal(str(v)) for v in values] if exact else np.float16(values)
-    found = []
-    for column in (pa.array(numbers, type=kind), pa.array(values)):
-        table = pa.table({"u": ["a", "b", "c"], "w": ["x"] * 3, "v": column})
-        arguments = {"user": "u", "value": "v", "bounds": (0, 65), "cells": Labels("w")}
-        found.append(read(table, **arguments, select=Select(min_users=1)).sums.total.tolist())
-    assert found[0] == found[1]
 
 
 def stacked(n, steps, other=0.0):

@@ -282,17 +282,6 @@ def test_a_csv_header_must_name_every_column_once(tmp_path, header):
     refused(tmp_path / "r.csv", "column")
 
 
-def test_one_odd_value_changes_no_type(tmp_path):
-    """After thousands of digits a letter is one unusable record; ids keep their zeros."""
-    rows = "".join(f"00{i % 3},1,{NOON + i},52.2,21\n" for i in range(30_000))
-    (tmp_path / "r.csv").write_text(
-        "user,speed,time,lat,lon\n" + rows + f"A,x,{NOON},52.2,21\n0,2,{NOON},52.2,21\n"
-    )
-    found = reading(tmp_path / "r.csv")
-    assert found.public.rules["without a usable value"] == 1
-    assert found.occupancy.n_users == 4
-
-
 @pytest.mark.slow
 def test_a_key_that_first_occurs_late_in_json_is_found(tmp_path):
     """Keys are looked for in all documents before a column counts as missing."""

@@ -11,11 +11,9 @@ import random
 import shutil
 import subprocess
 import tempfile
-from decimal import Decimal
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -172,21 +170,6 @@ def test_duckdb_follows_every_rule(grid, odd_options, odd_select):
     made = in_duckdb(sums_query(source="trips", dialect="duckdb", **arguments), table)
     known = read(table, **arguments, max_bad_rows=1, max_repeats=1)
     assert facts_of(made_into(made, arguments)) == facts_of(known)
-
-
-def test_duckdb_reads_a_file_by_itself(tmp_path):
-    """A file named as source is read by the query itself, whatever its name."""
-    path = tmp_path / "it's here.parquet"
-    table = table_of([("a", 10.0, INSTANTS[2], 52.1, 21.0, "x")])
-    pq.write_table(table, path)
-    query = sums_query(
-        source=str(path), user="bus", value="the speed", bounds=(0, 65), cells=Labels('w"ard'),
-        dialect="duckdb",
-    )  # fmt: skip
-    made = in_duckdb(query, table)
-    assert made.to_pylist() == [
-        {'w"ard': "x", "user": "a", "n": 1, "sum": 10.0, "sum_sq": Decimal("100.000000")}
-    ]
 
 
 def test_no_squares_are_printed_where_none_could_be_kept():

@@ -144,19 +144,6 @@ def test_few_records_are_grouped():
     assert found == [None]
 
 
-def test_labels_of_many_bits_are_grouped(monkeypatch):
-    """A number below 0 says why a record is left out, so that labels have one bit less."""
-    rule, more = {"repeats": "keep", "min_users": 1}, {"lat": None, "lon": None}
-    monkeypatch.setattr(fast_path, "BITS", 27)  # 6 for users, 17 for values, 4 for lines
-    with sorting() as found:
-        read_table(labelled(), Labels("line"), rule, **more)
-    monkeypatch.setattr(fast_path, "BITS", 28)
-    with sorting() as fits:
-        read_table(labelled(), Labels("line"), rule, **more)
-    assert found == [None]
-    assert fits[0] is not None
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("why", ["pairs", "bits", "hexagons", "no time"])
 def test_what_does_not_fit_is_grouped(why, monkeypatch):

@@ -1,7 +1,6 @@
 """The engine's connection: its errors in our words, nothing left behind."""
 
 import re
-from pathlib import Path
 
 import duckdb
 import pytest
@@ -43,15 +42,6 @@ def test_a_failing_query_hides_its_cause():
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
     assert SENTINEL not in str(caught.value)
-
-
-def test_the_temporary_folder_is_private_and_removed():
-    """Only its owner can read it while it exists."""
-    with Session("100MB") as session:
-        ((folder,),) = session.rows("SELECT current_setting('temp_directory')")
-        assert Path(folder).stat().st_mode & 0o077 == 0
-        assert repr(session) == "Session(private)"
-    assert not Path(folder).exists()
 
 
 @pytest.mark.parametrize("memory", ["100MB", "1GB", "1.5 GiB", "2gb"])

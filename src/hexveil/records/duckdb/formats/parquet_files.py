@@ -52,8 +52,9 @@ def open_parquet(session: Session, source: Files, configured: Collection[str]) -
     options += ", utf8_validation='replace'"
 
     def select_files(paths: Sequence[str]) -> str:
-        wanted = [near_copies.get(path, path) for path in source.paths if path in set(paths)]
-        return f"SELECT * FROM read_parquet({file_list(wanted)}, {options})"
+        wanted = frozenset(paths)
+        files = file_list([near_copies.get(p, p) for p in source.paths if p in wanted])
+        return f"SELECT * FROM read_parquet({files}, {options})"
 
     query = select_files(source.paths)
     typed = typed_schema(session, query)

@@ -439,9 +439,10 @@ def test_counts_on_other_grids_go_to_blocks_one_grid_after_another(monkeypatch, 
 def test_labels_are_recounted_as_reading_again_does():
     """Some of the columns, for another unit too: the facts that reading by them gives."""
     levels = tuple(Labels(*columns) for columns in (("route",), ("side", "route"), ("side",)))
-    facts = spread(cells=Labels("route", "side"), select=Select(min_users=2, top=4)).public
+    asked = {"select": Select(min_users=2, top=4), "repeats": "keep"}
+    facts = spread(cells=Labels("route", "side"), **asked).public
     for level, found in zip(levels, facts.recount(levels, "user-day"), strict=True):
-        again = spread(cells=level, privacy_unit="user-day", select=Select(min_users=2, top=4))
+        again = spread(cells=level, privacy_unit="user-day", **asked)
         assert found.occupancy.fingerprint == again.occupancy.fingerprint
         assert found.cells.labels == again.public.cells.labels
         assert (found.cells.grid, found.privacy_unit) == (level, "user-day")

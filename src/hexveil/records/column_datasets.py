@@ -250,7 +250,7 @@ def _by_column(datasets: object) -> dict[str, Any]:
     for column, dataset in by_column.items():
         if not column or not isinstance(dataset, (Dataset, PrivateDataset)):
             raise InputError(
-                f"{column!r} must name a data set of one value, as hv.read or hv.from_sums returns "
+                f"{column!r} must be a data set of one value, as hv.read or hv.from_sums returns "
                 f"it, got {type(dataset).__name__}."
             )
     return by_column

@@ -18,8 +18,8 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
-from pyspark.sql.types import DataType
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from pyspark.storagelevel import StorageLevel
 
 from hexveil.base.errors import HexveilError, InputError, StorageError
@@ -169,10 +169,21 @@ def collect(frame: DataFrame) -> pa.Table:
     return translate_errors(frame.toArrow)
 
 
+_ARROW_TYPES = frozenset(
+    (
+        *("boolean", "byte", "tinyint", "short", "smallint", "int", "integer", "long", "bigint"),
+        *("float", "double", "decimal", "string", "char", "varchar", "binary"),
+        *("date", "timestamp", "timestamp_ntz", "time", "daytimeinterval", "void"),
+    )
+)
+
+
 def _has_arrow(kind: DataType) -> bool:
     """Return whether all of a type reaches a task as itself."""
-    try:
-        to_arrow_type(kind)
-    except PySparkException:
-        return False
-    return "variant" not in kind.simpleString()
+    if isinstance(kind, StructType):
+        return all(_has_arrow(field.dataType) for field in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _has_arrow(kind.elementType)
+    if isinstance(kind, MapType):
+        return _has_arrow(kind.keyType) and _has_arrow(kind.valueType)
+    return kind.typeName().partition("(")[0] in _ARROW_TYPES

@@ -68,12 +68,6 @@ def test_positive_refuses_zero_and_below(value):
         to_positive_fraction(value, "epsilon")
 
 
-def test_bounds_are_an_exact_pair():
-    """Any pair of numbers gives exact bounds."""
-    assert to_bounds((0, 65)) == (0, 65)
-    assert to_bounds(["-0.1", 0.2]) == (Fraction(-1, 10), Fraction(1, 5))
-
-
 @pytest.mark.parametrize(
     ("bounds", "message"),
     [

@@ -133,11 +133,3 @@ def test_an_id_that_does_not_say_its_day_leaves_all_unknown(name, unit):
     units = split_unit_ids(pa.array(["bus 2026-11-16", name]), unit)
     assert units.periods() is None
     assert units.ids() == [b"bus 2026-11-16", name.encode()]
-
-
-def test_a_week_begins_on_a_monday():
-    """A Tuesday is the day of a user-day and of no user-week."""
-    ids = pa.array(["bus 2026-11-17"])
-    assert split_unit_ids(ids, "user-week").periods() is None
-    assert split_unit_ids(ids, "user-day").periods() == ["2026-11-17"]
-    assert split_unit_ids(ids, "user").ids() == [b"bus 2026-11-17"]

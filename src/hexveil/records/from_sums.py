@@ -136,7 +136,6 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
         terms=terms_of(statistics, is_private=False),
         id_space=id_space,
     )
-    declared_version = quoted(version) if version else NOT_DECLARED
     sums_table.check_labels(grid, by_bin=bool(rules.terms))
     source = resolve_source(table)
     rows, counts = sums_table.read_rows(source, grid, by_bin=bool(rules.terms))
@@ -160,7 +159,7 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
         rules={**counts, **selection_counts(everything, len(used), occupancy.n_records)},
         identity={
             "source": source.label,
-            "version": declared_version,
+            "version": quoted(version) if version else NOT_DECLARED,
             "columns": join_names(columns),
             "value": value,
             "value_unit": value_unit or "",

@@ -27,8 +27,6 @@ from hexveil.records.sources.cache import resolve_cache
 from hexveil.records.sources.record_format import PLAIN, RecordFormat, Version
 from hexveil.records.sources.source_files import is_spark, resolve_source, resolve_spark_source
 
-_ALL = Select()
-
 
 def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     source: object,
@@ -44,7 +42,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     privacy_unit: Unit = "user",
     cells: Cells | Labels,
     quantum: Number | Mapping[str, Number] = "0.001",
-    select: Select = _ALL,
+    select: Select = Select(),  # noqa: B008  frozen
     repeats: Repeats = "drop",
     value_unit: str | Mapping[str, str] | None = None,
     max_bad_rows: float = 0.1,

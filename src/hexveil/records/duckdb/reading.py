@@ -167,7 +167,10 @@ def _select_pairs(
     # By the fullest pair of any cell, selected or not: the selection must not decide it.
     fit = squares and squares_fit(stored.largest_count(), rules.scale)
     sums = (aggregation.TOTAL, aggregation.SQUARES) if fit else (aggregation.TOTAL,)
-    if refusals.need_blocks(session, stored.keys, records):
+    # Cells are added up only where records, of which pairs are no more, are so many.
+    if refusals.pairs_exceed(session.memory, records) and refusals.pairs_exceed(
+        session.memory, aggregation.count_pairs(session, stored.keys)
+    ):
         return _Chosen(*spill_pairs(session, stored, sums, rules, scratch), cells, everything)
     bins = None if rules.bins is None else stored.fetch_bins()
     pairs = stored.fetch_pairs(sums)

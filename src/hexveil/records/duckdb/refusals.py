@@ -13,7 +13,6 @@ from hexveil.base import hexagons
 from hexveil.base.errors import InputError
 from hexveil.model.cells import CellTable, zone_place
 from hexveil.records.duckdb import validation
-from hexveil.records.duckdb.aggregation import GroupKeys, count_pairs
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.times import END_OF_TIMES
 from hexveil.records.duckdb.validation import ValidatedRecords
@@ -39,23 +38,6 @@ def pairs_exceed(memory: float, pairs: int, held: int = 0) -> bool:
     """
     room = max(memory, PAIRS_ALWAYS_HELD) - held * BYTES_OF_HELD_PAIR
     return pairs * BYTES_OF_PAIR > room
-
-
-def need_blocks(session: Session, keys: GroupKeys, records: int) -> bool:
-    """Return whether the pairs of the selected cells are too many for memory, and go to disk.
-
-    Parameters
-    ----------
-    session : Session
-        With the tables of all and of selected cells.
-    keys : GroupKeys
-    records : int
-        Records that are kept: pairs are no more.
-
-    """
-    # Cells are added up only where records are so many.
-    memory = session.memory
-    return pairs_exceed(memory, records) and pairs_exceed(memory, count_pairs(session, keys))
 
 
 def refuse_unusable(

@@ -4,7 +4,7 @@ import datetime as dt
 import zoneinfo
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hexveil.base.errors import InputError
@@ -26,6 +26,8 @@ def test_offsets_are_the_time_zone_s(name, second):
 
 
 @given(st.sampled_from(ZONES), st.integers(0, END_OF_TIMES - 1))
+@example("Europe/Warsaw", 1729996200)
+@example("Europe/Warsaw", 1711852200)
 def test_wall_offsets_mean_the_first_of_two(name, second):
     """At every wall-clock reading, also a skipped or repeated one, as fold=0 says."""
     wall = dt.datetime(1970, 1, 1) + dt.timedelta(seconds=second)  # noqa: DTZ001  a wall clock

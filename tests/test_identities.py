@@ -19,7 +19,7 @@ from hexveil.ledger.unit_losses import Key, _hash_units
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.read_request import ReadRequest, RecordColumns, Rules
-from hexveil.records.sources.cache import query_hash
+from hexveil.records.sources.cache import hash_terms
 from hexveil.records.sources.record_format import (
     NOT_DECLARED,
     Versions,
@@ -204,8 +204,8 @@ def test_two_events_have_two_links(one, other):
 @given(lists, lists)
 def test_two_questions_of_a_cache_have_two_hashes(one, other):
     """What shapes a cached table is told apart part by part."""
-    assert (query_hash(one) == query_hash(other)) == (one == other)
-    assert query_hash([one]) != query_hash(one)
+    assert (hash_terms(one) == hash_terms(other)) == (one == other)
+    assert hash_terms([one]) != hash_terms(one)
 
 
 counts = st.lists(

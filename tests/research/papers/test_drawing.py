@@ -57,10 +57,3 @@ def test_a_private_figure_says_so():
     private = drawing.images("x", outcome(lines(2)), private=True)
     assert b"PRIVATE" in private["svg"]
     assert b"PRIVATE" not in drawing.images("x", outcome(lines(2)))["svg"]
-
-
-RW = (
-    "BASELINE", "ARRAY-AVERAGING", "LEVY", "FIXEDQUANTILE", "ε-DEPENDENTQUANTILE",
-    "OPT-ARRAY-AVERAGING, eq. (4)", "OPT-ARRAY-AVERAGING, Lemma VI.2", "Foresight", "Auto",
-)  # fmt: skip
-CHOICES = ("LEVY, printed", "LEVY, permute-and-flip", "FIXEDQUANTILE, printed")

@@ -20,8 +20,6 @@ from hexveil_research.papers.comp.busiest_hour import Slot
 from hexveil_research.papers.comp_setting import SPAN, comp_setting
 from hexveil_research.papers.study import Setting
 
-STUDIES = {study.name: study for study in composition_figures.STUDIES}
-
 
 def run(**changed):
     """Return a run in which all claims of the figures hold."""

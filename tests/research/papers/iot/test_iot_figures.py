@@ -11,20 +11,9 @@ from hexveil_research.papers import itms
 from hexveil_research.papers.iot import (
     extremes,
     figure_claims,
-    iot_cells,
-    iot_figures,
     staircase,
 )
 from hexveil_research.papers.iot.iot_cells import Curve, X
-
-
-@pytest.fixture
-def small(monkeypatch):
-    """Three values of ε only, so that planning ours takes a moment."""
-    for module in (iot_cells, iot_figures):
-        monkeypatch.setattr(module, "EPSILONS", ("0.5", "1", "2"))
-    for module in (iot_cells, figure_claims):
-        monkeypatch.setattr(module, "X", np.array([0.5, 1.0, 2.0]))
 
 
 def curve(*levels, noise=0.0):

@@ -12,16 +12,12 @@ from hexveil_research.papers.wc import (
     curve_claims,
     linear_program,
     thresholds,
-    worst_case_figures,
 )
 from hexveil_research.papers.wc.count_collections import (
     ThresholdCurve,
     X,
 )
 from hexveil_research.papers.wc.linear_program import optimal_error
-
-STUDIES = {study.name: study for study in worst_case_figures.STUDIES}
-
 
 # ---- Claims about clipping in general: a wrong formula turns their verdicts ----
 
@@ -46,18 +42,6 @@ def test_another_optimum_is_found_wrong(factor):
 
 
 # ---- WC's collections and samples, and curves over ε ----
-
-
-def test_differences_count_beyond_noise_only():
-    """Two errors apart by two standard errors are alike; by four they are not."""
-    ten = np.full(3, 10.0)
-    low, high = ThresholdCurve(ten, ten / 10), ThresholdCurve(np.array([12.0, 14.0, 16.0]), 0 * ten)
-    assert low.below(high).positive.tolist() == [False, True, True]
-    assert high.below(low).negative.tolist() == [False, True, True]
-    assert not high.below(low).positive.any()
-    # Twice ten, with twice its noise, less 12, 14 and 16.
-    assert high.below(low, 2.0).estimate.tolist() == [8.0, 6.0, 4.0]
-    assert high.below(low, 2.0).noise.tolist() == [2.0, 2.0, 2.0]
 
 
 # ---- Claims of what the figures show: that they hold, and that other curves turn them ----

@@ -5,7 +5,7 @@ import itertools
 import re
 import subprocess
 import sys
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -55,37 +55,6 @@ def load():
 # ---- what is shared: measurements, series, the table ----
 
 
-@pytest.fixture
-def measuring(load):
-    """Return the module that all benchmarks share."""
-    return load("measuring")
-
-
-def made(measuring, rows=100, cpu=3.0, part="keep", **more):
-    """Return a measurement beside a floor of two CPU seconds."""
-    return measuring.Measured("reading", f"csv {part}", {"rows": rows}, cpu, 2.0, **more)
-
-
-def several(measuring, seconds, **more):
-    """Return one series of these CPU seconds at sizes that grow tenfold from 100."""
-    points = [made(measuring, 100 * 10**k, cpu, **more) for k, cpu in enumerate(seconds)]
-    (found,) = measuring.series(("rows", one) for one in reversed(points))
-    return found
-
-
-def test_table_has_ratios_exponents_and_limits(measuring):
-    """A row says sizes, ratios, how time and memory grow, and which limit is missed."""
-    limits = {"ratio": 5.0, "peak": 2**29}
-    one = several(measuring, [2.0, 20.0], peak=2**30, error=0.25, limits=limits)
-    head, rule, row = measuring.table([one]).splitlines()
-    assert head.count("|") == rule.count("|") == row.count("|")
-    assert "missed" not in measuring.table([one], judged=False)
-    assert row == (
-        "| reading: csv keep | 100 / 1 k rows | 1 / 10 | 1.00 | 0.00 | 20 | 1,024 | 0.25 "
-        "| 5 **missed**, 0.5 GiB **missed** |"
-    )
-
-
 # ---- sets of records: their division, and records that are the same each time ----
 
 
@@ -102,18 +71,6 @@ def test_the_division_is_the_one_that_was_written(load):
     assert len(sets.FINAL) >= 2
     assert set(sets.FINAL) | set(sets.JUDGING) == set(sets.SETS)
     assert not set(sets.FINAL) & set(sets.JUDGING)
-
-
-def test_final_sets_are_measured_on_request_alone(load, monkeypatch, capsys):
-    """A set that judges in the end cannot be looked at by the way."""
-    sets, intervals = load("interval_sets"), load("intervals")
-    for words, found in ([], sets.JUDGING), (["--final"], sets.FINAL):
-        monkeypatch.setattr(sys, "argv", ["intervals.py", *words])
-        assert intervals.arguments().sets == found
-    monkeypatch.setattr(sys, "argv", ["intervals.py", "--sets", sets.FINAL[0]])
-    with pytest.raises(SystemExit):
-        intervals.arguments()
-    assert "--final alone" in capsys.readouterr().err
 
 
 def test_made_sets_are_the_same_each_time(load, tmp_path):
@@ -220,45 +177,3 @@ def test_tables_of_reach_are_those_of_the_files(load):
     assert set(judged.at) == {(*place, kind) for place in places for kind in reach_page.RANGES}
     judging = [one.name for one in load("collection").selected("judging")]
     assert {(name, epsilon) for name in judging for epsilon in ("0.5", "1")} <= places
-
-
-def row_of(reach_page, **changes):
-    """Return a row of a judging set."""
-    usual = dict.fromkeys([field.name for field in fields(reach_page.Row)], 0.0)
-    usual |= {"label": "now", "set": "aircraft", "model": "values", "epsilon": "1", "delta": "0"}
-    usual |= {"releases": 8, "cells": 9, "constant": 4.0, "error": 2.0, "coverage": 0.95}
-    usual |= {"worst": 0.5, "stated": 2.0, "clipping_range": "auto", "taken": "bounds"}
-    return reach_page.Row(**usual | changes)
-
-
-def test_the_summary_counts_and_compares(load):
-    """Against the least error of the fixed ranges; limits belong to what they bound."""
-    reach_page = load("reach_page")
-    errors = {"bounds": 2.0, "private": 1.6, "per-cell": 3.2, "auto": 2.0}
-    made = [
-        row_of(reach_page, epsilon=epsilon, clipping_range=kind, taken=kind, error=error, **more)
-        for kind, error in errors.items()
-        for epsilon, more in (
-            ("1", {"coverage": 0.93, "stated": 1.3 * error}),
-            ("2", {"coverage": 0.899, "stated": 0.69 * error}),
-        )
-    ]
-    lines = {line.split(" | ")[0][2:]: line.split(" | ")[1:] for line in reach_page.summary(made)}
-    assert lines["error over the best in hindsight, average"][:2] == ["1.25", "1.25"]
-    assert lines["error over the best in hindsight, largest"][2] == "1.00"
-    assert lines["coverage from 93 to 98%"][0] == "1 of 2"
-    assert lines["coverage below 90%"][0] == "1 of 2"
-    assert lines["coverage, least"][0] == "89.9%"
-    assert lines["typical error within 30% of the true one"][0] == "1 of 2"
-    assert lines["typical error more than 30% too small"][0] == "1 of 2"
-
-
-def test_rows_measured_again_replace_those_of_the_file(load, tmp_path):
-    """Of each place the last row counts; rows of other sets and epsilons stay."""
-    reach_page, file = load("reach_page"), tmp_path / "rows.csv"
-    again = row_of(reach_page, set="ships", releases=50)
-    old = [row_of(reach_page, **more) for more in
-           ({}, {"set": "ships"}, {"set": "ships", "epsilon": "2"})]  # fmt: skip
-    for row in (*old, again):
-        load("intervals").add_row(file, row)
-    assert reach_page.load_rows(file) == [old[0], again, old[2]]

@@ -11,11 +11,9 @@ from hexveil_research.papers.claim_tally import (
 from hexveil_research.papers.simultaneous_tests import (
     LEVEL,
     POWER,
-    Evidence,
     Margins,
     at_least,
     everywhere,
-    judge,
     on_average,
 )
 from hexveil_research.papers.study import Claim
@@ -110,17 +108,3 @@ def test_the_stated_difference_is_seen(test):
     seen = verdicts(truth, test).count(True) / N_REPEATS
     assert seen >= POWER - 3 * (POWER * (1 - POWER) / N_REPEATS) ** 0.5
     assert not any(holds for holds in verdicts(np.zeros(N_POINTS), everywhere))
-
-
-def test_a_judged_claim_has_verdict_and_power():
-    """What noise leaves open is undecided, not untried."""
-    claim = Claim("WC", "", "", "measured", None)
-    for evidence, verdict in (
-        (Evidence(1e-6, 1.0, 0.02), "holds"),
-        (Evidence(1.0, 1e-6, 0.02), "fails"),
-        (Evidence(0.5, 0.5, 0.02), "undecided"),
-    ):
-        judged = judge(claim, evidence)
-        assert judged.verdict == verdict
-        assert judged.measured == "measured; differences from 2.0% would be seen (power 90%)"
-    assert claim.verdict == "not tried"

@@ -9,7 +9,6 @@ import hexveil as hv
 from hexveil import theory
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil_research.papers import itms
-from hexveil_research.papers.comp_setting import comp_setting
 from hexveil_research.papers.exponential_mechanism import (
     PrintedChoice,
     choose_exponential,
@@ -54,15 +53,6 @@ def test_mixed_speeds_have_the_published_mean_and_variance(share):
 
 
 # ---- The drawn setting of COMP; the law of its users' cells is tested beside CLIP-USER ----
-
-
-def test_heavy_hitters_alone_grow_with_gamma():
-    """One count of each cell is multiplied; the seed gives everything else."""
-    plain, heavy = comp_setting(0, 5), comp_setting(6, 5)
-    changed = plain.n != heavy.n
-    assert changed.sum() == plain.n_cells
-    assert (heavy.n[changed] == 7 * plain.n[changed]).all()
-    assert comp_setting(6, 5).fingerprint == heavy.fingerprint != comp_setting(6, 6).fingerprint
 
 
 # ---- The exponential mechanism of the figures: its law, and that choices follow it ----

@@ -80,7 +80,7 @@ def test_damaged_records_are_read_or_refused(tmp_path, name):
             if not isinstance(outcome, Exception):
                 read += 1
                 assert not name.endswith("gz") or fuzz_oracle.found(outcome) == whole, seed
-    assert read > 5 or name.endswith("gz")
+    assert read > 2 or name.endswith("gz")
 
 
 @pytest.fixture(scope="module")

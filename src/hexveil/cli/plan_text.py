@@ -231,8 +231,7 @@ def _mechanism(plan: MomentComponent) -> str | None:
     loss = f", each cell by itself at epsilon {cell_price}" if plan.occupancy.n_cells > 1 else ""
     return (
         f"{plan.mechanism}{loss}.{selected} The expected error is a prediction, for users whose "
-        "values are uniform over an unknown range within the bounds, not a bound; --compare shows "
-        "worst cases."
+        "values are uniform over an unknown range within the bounds, not a bound."
     )
 
 

@@ -51,13 +51,13 @@ def _print_draft(run: Run, options: declarations.InspectOptions) -> None:
 def _show_records(run: Run, epsilon: str, *, as_json: bool) -> None:
     """Print public metadata, grids and proposed runs."""
     facts = shared_steps.read_facts(run)
-    advice = shared_steps.proposed_runs(run, facts, epsilon)[1]
+    table = shared_steps.proposed_runs(run, facts, epsilon)[1]
     if not as_json:
-        grid_text.show_grids(advice.table, facts, epsilon)
-    rows = ["", *grid_text.advice_rows(advice, facts.value_unit, epsilon)]
-    content = {"epsilon": epsilon, "advice": grid_text.advice_json(advice)}
+        grid_text.show_grids(table, facts, epsilon)
+    rows = ["", *grid_text.advice_rows(table, facts.value_unit, epsilon)]
+    content = {"epsilon": epsilon, "advice": grid_text.advice_json(table)}
     formatting.show(
-        lambda: rows, lambda: grid_text.facts_json(facts, advice.table) | content, as_json=as_json
+        lambda: rows, lambda: grid_text.facts_json(facts, table) | content, as_json=as_json
     )
 
 

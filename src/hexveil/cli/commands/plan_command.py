@@ -19,7 +19,7 @@ from hexveil.records.progress import show_progress
 from hexveil.report.manifest_view import unit_of_statistic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from hexveil.cli import declarations
@@ -29,29 +29,14 @@ if TYPE_CHECKING:
     from hexveil.planning.plan import Plan
     from hexveil.publishing.memory.history import ExpectedErrors
 
-    Figures = Mapping[str, Any]
-    Column = Callable[[Figures], str]
-
 _MOST_DAYS = 366
 _SHOWN_DAYS = (1, 2, 3, 7, 14, 21, 30, 60, 90, 180, 366)
+_METHOD_HEADS = ("Cost", "Naive", "Worst", "Average", "Median", "Useful", "Lower bound")
+_CERTIFIED = {"loss": "cost", "max error": "worst", "mean error": "average"}
 _METHODS = (
     "Naive: the privacy cost of the same noise if cells are counted. Worst, average, median over "
     "cells: {}. Useful: cells expected to beat a single number for all. Lower bound: no plan of "
     "the joint plan's class goes below it; with the gap to this plan."
-)
-_RANGES = (
-    "Errors in private ranges are predictions from counts and a stated prior; those in the bounds "
-    "are worst cases."
-)
-_MECHANISMS = (
-    "Predicted: mean absolute error{}, on average over cells, if users' values are uniform over an "
-    "unknown range within the bounds. Worst case: bias plus expected noise whatever the values "
-    'are, proven; "-" where no bound below the width of the bounds is proven. Both read counts and '
-    "bounds alone, so a choice by them costs nothing."
-)
-_GAINS = (
-    "Gain: by how much exact accounting raises a cell's loss above an equal share of epsilon; none "
-    "for mechanisms that find a range privately, to which every user of a cell is exposed in full."
 )
 _REPEATS = (
     "Of several records of one user at one time one place counts, with its average; how many that "
@@ -80,7 +65,7 @@ def plan(run: Run, options: declarations.PlanOptions) -> None:
     compared = {column: _compare(item) for column, item in plan.plans.items() if options.compare}
     warning = shared_steps.describe_infeasibility(plan)
     if options.as_json:
-        content = shared_steps.plan_json(plan) | {
+        content = plan.to_json() | {
             "unit": facts.privacy_unit,
             "warning": warning,
             "repeats": describe_repeats(facts),
@@ -130,77 +115,15 @@ def _show_comparison(plan: Any, comparison: Comparison, unit: str) -> None:  # n
     if comparison.estimators:
         formatting.print_rows(estimator_rows(comparison.estimators, unit))
         return
-    title = "This request {}:"
-    legend = _METHODS.format(_measure(plan, unit))
-    _show_table(
-        title.format("by every method"), "Method", _METHOD_COLUMNS, comparison.methods, legend
-    )
-    if comparison.clipping_ranges:
-        title = title.format("in every clipping range")
-        _show_table(title, "Clipping range", _METHOD_COLUMNS, comparison.clipping_ranges, _RANGES)
-    if comparison.no_mechanisms:
-        formatting.print_rows([("", comparison.no_mechanisms)])
-        return
-    columns, legend = dict(_MECHANISM_COLUMNS), _MECHANISMS.format(f" in {unit}" if unit else "")
-    # Else no unit is in two cells, and every cell's loss is epsilon itself.
-    if int(plan.occupancy.cells_per_user.max()) > 1:
-        columns, legend = columns | _LOSS_COLUMNS, f"{legend} {_GAINS}"
-    title = 'Each cell by itself (method "per-cell") by every mechanism:'
-    _show_table(title, "Mechanism", columns, comparison.mechanisms, legend)
+    show_methods(comparison.methods, _METHODS.format(_measure(plan, unit)))
 
 
-def _bound(figures: Figures) -> str:
-    """Return the lower bound of what a plan minimises, and the gap to it."""
-    if figures["gap"] is None:
-        return "-"
-    name = {"loss": "cost", "max error": "worst", "mean error": "average"}[figures["certifies"]]
-    lower = formatting.at_least(figures["lower_bound"])
-    return f"{name} {lower} (gap {formatting.price(100 * figures['gap'])}%)"
-
-
-def _number(name: str) -> Column:
-    return lambda figures: "-" if figures[name] is None else formatting.number_text(figures[name])
-
-
-def _loss(name: str) -> Column:
-    return lambda figures: formatting.price(figures[name])
-
-
-_METHOD_COLUMNS: dict[str, Column] = {
-    "Cost": _loss("epsilon"),
-    "Naive": _loss("claimed"),
-    "Worst": _number("worst"),
-    "Average": _number("average"),
-    "Median": _number("median"),
-    "Useful": lambda figures: f"{figures['better']:,}",
-    "Lower bound": _bound,
-}
-_MECHANISM_COLUMNS = {
-    "Predicted": _number("predicted_error"),
-    "Worst case": _number("proven_error"),
-}
-_LOSS_COLUMNS: dict[str, Column] = {
-    "Cell loss": _loss("cell_epsilon"),
-    # Rounding must not show a loss where nothing is lost.
-    "Gain": lambda figures: f"{max(round(100 * (figures['gain'] - 1)), 0)}%",
-}
-
-
-def _show_table(
-    title: str,
-    head: str,
-    columns: Mapping[str, Column],
-    lines: Sequence[ComparisonRow],
-    legend: str,
-) -> None:
-    """Print a line of figures per name, then which are not possible and why, and the legend."""
-    click.echo(f"\n{title}")
-    none = [*["-"] * (len(columns) - 1), "not possible"]
-    cells = [
-        [line.name, *(none if line.trouble else (of(line.figures) for of in columns.values()))]
-        for line in lines
-    ]
-    formatting.print_table([head, *columns], cells, (head, "Lower bound"))
+def show_methods(lines: Sequence[ComparisonRow], legend: str) -> None:
+    """Print a line per method, why some are not possible, and the legend."""
+    click.echo("\nThis request by every method:")
+    none = [*["-"] * (len(_METHOD_HEADS) - 1), "not possible"]
+    cells = [[line.name, *(_method_figures(line.figures) or none)] for line in lines]
+    formatting.print_table(("Method", *_METHOD_HEADS), cells, ("Method", "Lower bound"))
     troubles = [f"{one.name} is not possible: {one.trouble}" for one in lines if one.trouble]
     formatting.print_rows([("", text) for text in (*troubles, legend)])
 
@@ -216,6 +139,22 @@ def _measure(plan: MomentComponent, unit: str) -> str:
         return error + (how if predicted else "")
     over = "larger" if plan.request.objective == "max" else "average"
     return f"the {over} of both planning errors, each relative to the largest error of a constant"
+
+
+def _method_figures(figures: Mapping[str, Any]) -> list[str]:
+    if not figures:
+        return []
+    bound = "-"
+    if figures["gap"] is not None:
+        lower = formatting.at_least(figures["lower_bound"])
+        gap = formatting.price(100 * figures["gap"])
+        bound = f"{_CERTIFIED[figures['certifies']]} {lower} (gap {gap}%)"
+    return [
+        *(formatting.price(figures[name]) for name in ("epsilon", "claimed")),
+        *(formatting.number_text(figures[name]) for name in ("worst", "average", "median")),
+        f"{figures['better']:,}",
+        bound,
+    ]
 
 
 # ---- days to come ----

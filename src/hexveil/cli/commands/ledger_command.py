@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
@@ -89,13 +90,19 @@ def echo(rows: Iterable[Row], content: object, options: Declaration) -> None:
     print_result(lambda: rows, lambda: content, as_json=options.as_json)
 
 
+def relative_path(path: object) -> str:
+    """Return a path relative to the current folder if it lies below it."""
+    current, text = Path.cwd(), str(path)
+    return str(Path(text).relative_to(current)) if Path(text).is_relative_to(current) else text
+
+
 def init(options: declarations.LedgerInitOptions) -> None:
     """Open the account of a data set; creates the ledger and its key if necessary."""
     run = run_for(options, "dataset", "budget", "window", "key", "account")
     with contextlib.chdir(run.folder):
         stated: dict[str, Any] = arguments.ledger_arguments(run, Ledger)
         book = Ledger(**stated | ({} if options.delta is None else {"delta": options.delta}))
-    account, address, key = book.account, book.address, str(book.key_file)
+    account, address, key = book.account, relative_path(book.address), relative_path(book.key_file)
     budget = budget_words(account)
     rows = [
         ("Ledger", address),
@@ -111,7 +118,7 @@ def show(options: declarations.LedgerShowOptions) -> None:
     run = run_for(options, "dataset")
     engine = engine_of(run)
     summary = inspection.overview(engine, run.ledger.dataset)
-    name = describe_address(engine)
+    name = relative_path(describe_address(engine))
     echo(overview_rows(summary, name), overview_json(summary, name), options)
 
 

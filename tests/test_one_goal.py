@@ -9,7 +9,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.config.arguments import plan_arguments, read_arguments
-from hexveil.config.loading import load
+from hexveil.config.run_file import load
 from hexveil.mechanisms import Levy
 from hexveil.planning.component import mechanism_text
 from hexveil.publishing.kinds.presence_manifest import presence_request, request_name

@@ -179,13 +179,12 @@ def flat(text):
 def test_columns_have_a_grid_in_common_on_paper(here, call):
     """Each grid is judged as its plan would be; the proposed one can be planned. No records."""
     (here / "cars.csv").unlink()
-    (here / "sub").mkdir()
     ring = [[20.8, 52.05], [21.3, 52.05], [21.3, 52.35], [20.8, 52.35], [20.8, 52.05]]
     (here / "area.geojson").write_text(json.dumps({"type": "Polygon", "coordinates": [ring]}))
     cells = 'resolution = 6\ntimezone = "Europe/Warsaw"\narea = ["area.geojson"]\n'
     (here / "run.toml").write_text(MAP.format(cells=cells + 'timeslot = "1d"\nslot = "pooled"\n'))
     asked = ("inspect run.toml", SEVERAL, "--set privacy.fleet=150")
-    found = json.loads(call(asked, "--json --propose sub/new.toml").out)
+    found = json.loads(call(asked, "--json").out)
     usable = [
         grid["cells"]
         for grid in found["grids"]
@@ -193,8 +192,9 @@ def test_columns_have_a_grid_in_common_on_paper(here, call):
     ]
     assert len(usable) < len(found["grids"])
     assert found["common"]["finest"]["cells"] == {"speed": max(usable), "load": max(usable)}
-    planned = json.loads(call("plan sub/new.toml --json").out)
-    assert planned["refusal"] is None
+    fields = [f"--set {k}={v}" for k, v in found["common"]["finest"]["fields"].items()]
+    planned = call("plan", asked[0].split()[1], asked[1:], "--epsilon 2 --json", fields)
+    assert json.loads(planned.out)["refusal"] is None
     said = call(asked).out
     assert "Grids for load on paper" in said
     assert said.count("one number for all cells") >= 2

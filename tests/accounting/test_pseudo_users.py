@@ -96,13 +96,11 @@ def test_best_fit_needs_at_least_the_arrays_of_wrap_around(counts, cap):
     cap = min(cap, max(counts))
     fit, wrap = theory.best_fit(counts, cap), theory.wrap_around(counts, cap)
     assert fit.n_arrays >= wrap.n_arrays
-    assert fit.most_arrays == 1
     assert fit.piece_user.tolist() == list(range(len(counts)))
-    assert wrap.most_arrays <= 2
+    most = np.bincount(wrap.piece_user).max()
+    assert most <= 2
     assert wrap.piece_size.min() > 0
-    assert wrap.user_sensitivity(1.0, 1e-9).max() == pytest.approx(
-        wrap.most_arrays * 1e-9 / wrap.n_arrays
-    )
+    assert wrap.user_sensitivity(1.0, 1e-9).max() == pytest.approx(most * 1e-9 / wrap.n_arrays)
 
 
 def test_the_published_cell_has_the_published_arrays(shared):

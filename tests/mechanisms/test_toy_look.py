@@ -48,8 +48,7 @@ class RecordWeights(ClippingKind):
         """Return the one stage."""
         weight = self.weight(plan.problem.occupancy)
         mean, error = WeightedMean(weight.occupancy, weight, plan.mean_noise), plan.error_models
-        given = lattice_of(plan, scale), scale.span_quanta, plan.booked_losses
-        return ToyStages(mean, *given, error["mean"])
+        return ToyStages(mean, lattice_of(plan, scale), plan.booked_losses, error["mean"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +64,7 @@ class ToyStages(WeightedStages):
 
     def next_stage(self, earlier):
         """Return the only stage."""
-        ends, scales = (0, self.lattice_steps), self.mean.scales(self.lattice_steps)
+        ends, scales = (0, self.lattice.steps), self.mean.scales(self.lattice.steps)
         return DONE if earlier else self.mean.stage(CELLS, self.law, ends, scales)
 
     def numbers(self, outputs):

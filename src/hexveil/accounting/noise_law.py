@@ -60,29 +60,12 @@ class _Law:
     """
 
     scale: float = 1.0
-    name: ClassVar[str]
-    power: ClassVar[Literal[1, 2]]
-    mean_absolute: ClassVar[float]
-    sum_absolute: ClassVar[float]
-    limit95: ClassVar[float]
     variance: ClassVar[float]
-    paired_limit95: ClassVar[float]
-    absolute_excess: ClassVar[float]
-
-    @property
-    def number_error(self) -> float:
-        """E|X|."""
-        return self.mean_absolute * self.scale
 
     @property
     def number_deviation(self) -> float:
         """Standard deviation of X."""
         return math.sqrt(self.variance) * self.scale
-
-    @property
-    def sum_error(self) -> float:
-        """E|X + Y|."""
-        return self.sum_absolute * self.scale
 
     @property
     def sum_deviation(self) -> float:

@@ -23,7 +23,7 @@ import numpy as np
 from hexveil.accounting.promise import PARTS, Promise, promised
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.distribution import BinScores, Component
+from hexveil.mechanisms.distribution import Component
 from hexveil.mechanisms.distribution.binned_stage import (
     SUBSTITUTED,
     PricedColumn,
@@ -34,7 +34,6 @@ from hexveil.mechanisms.distribution.pooled_shape import BinnedMap, PooledShape
 from hexveil.mechanisms.distribution.shape_statistics import (
     GRAIN,
     AskedPoints,
-    IndicatorScores,
     PooledRankScores,
 )
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
@@ -124,8 +123,8 @@ class IndicatorPlan:
     def stages(self, request: AskedDistribution) -> list[Component]:
         """Return the components of a release."""
         (above,) = request.edges > request.threshold_edges[:, None]
-        scores = IndicatorScores(above if self.share.is_above else ~above)
-        return [_scored(self.plan, scores)]
+        counted = GRAIN * (above if self.share.is_above else ~above).astype(np.int64)
+        return [Component(SCORES, self.plan.stages(), lambda _: counted)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +172,7 @@ class RankPlan:
         """Return the components of a release."""
         shape = Component(SHAPE, request.shape(self.shape_epsilon))
         points = AskedPoints(request.levels, request.edges > request.threshold_edges[:, None])
-        return [shape, _scored(self.plan, PooledRankScores(shape, points))]
+        return [shape, Component(SCORES, self.plan.stages(), PooledRankScores(shape, points))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,11 +218,6 @@ class BinPlan:
 
 
 DistributionMeasure: TypeAlias = IndicatorPlan | RankPlan | BinPlan
-
-
-def _scored(plan: MomentComponent, scores: BinScores) -> Component:
-    """Return the component of mean scores."""
-    return Component(SCORES, plan.stages(), scores)
 
 
 def plan_measure(

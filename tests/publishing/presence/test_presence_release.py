@@ -12,6 +12,7 @@ from hexveil.ledger import hash_losses
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.cells import Labels
 from hexveil.model.declared_grid import DeclaredGrid
+from hexveil.model.pair_bins import PairBins
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.model.statistic_terms import fine_bins, parse_statistics
@@ -53,7 +54,7 @@ def pairs_of(cell, unit, quanta):
     """Return the pairs of records, with their counts by bin."""
     ones = np.ones(cell.size, dtype=np.int64)
     place = np.searchsorted(fine_bins(LATTICE, TERMS).edges, quanta)
-    return PrivatePairs(cell, unit, ones, quanta, by_bin=(cell, unit, place, ones))
+    return PrivatePairs(cell, unit, ones, quanta, PairBins(np.arange(ones.size), place, ones))
 
 
 NOBODY = pairs_of(*np.zeros((3, 0), dtype=np.int64))

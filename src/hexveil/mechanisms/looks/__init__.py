@@ -26,7 +26,6 @@ from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms import CellMechanism, ThresholdMechanism
 from hexveil.mechanisms.contract import Stage
 from hexveil.mechanisms.looks.clipped_mean import CellLattice
 from hexveil.mechanisms.looks.weighted_mean import weighted_moves
@@ -70,7 +69,7 @@ class ReleaseAllocation(ReadOnlyArrays):
         """Return the stage after these outputs."""
         raise NotImplementedError
 
-    def check_release(self, scale: ValueLattice, epsilon: float, *, has_squares: bool) -> None:
+    def check_release(self, epsilon: float, *, has_squares: bool) -> None:
         """Refuse, from public facts, what cannot be computed or noised as stated.
 
         Raises
@@ -202,7 +201,7 @@ class ClippingKind(ReadOnlyArrays):
         """
         return ""
 
-    def names(self, mechanism: ThresholdMechanism | CellMechanism) -> list[str]:  # noqa: ARG002
+    def names(self) -> list[str]:
         """Return the name of the mechanism of each cell; none where all have the plan's."""
         return []
 
@@ -306,13 +305,8 @@ def lattice_of(plan: Planned, scale: ValueLattice) -> CellLattice:
             f"a cell of {most} records on a lattice of {scale.span_quanta} steps does not fit "
             "whole numbers of 64 bits; use a coarser quantum."
         )
-    # Exact fractions are slow, and most maps have one pair of bounds.
-    pairs, which = np.unique(np.stack([plan.lower, plan.upper], 1), axis=0, return_inverse=True)
-    ends = np.array(
-        [
-            [scale.to_quanta(low, "lower bound"), scale.to_quanta(high, "upper bound")]
-            for low, high in pairs.tolist()
-        ],
-        dtype=np.int64,
-    )[which.reshape(-1)]
-    return CellLattice(ends[:, 0], ends[:, 1] - ends[:, 0], plan.lower, float(scale.quantum))
+    lower, upper = float(plan.lower[0]), float(plan.upper[0])
+    if (plan.lower != lower).any() or (plan.upper != upper).any():
+        raise InputError("the plan has cells with bounds of their own; plan again.")
+    low, high = scale.to_quanta(lower, "lower bound"), scale.to_quanta(upper, "upper bound")
+    return CellLattice(low, high - low, scale.span_quanta, lower, float(scale.quantum))

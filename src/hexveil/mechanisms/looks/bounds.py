@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -35,16 +35,11 @@ from hexveil.mechanisms.looks.clipped_mean import CELLS, GRAIN, CellLattice, Cli
 from hexveil.mechanisms.looks.clipped_variance import ClippedVariance, variance_moves
 from hexveil.mechanisms.per_cell_allocation import PlannedCells
 from hexveil.mechanisms.sensitivity_report import MappedMoves
-from hexveil.mechanisms.single_cell import CellMechanism
-from hexveil.mechanisms.single_cell.clipped_user_sums import ThresholdMechanism
 from hexveil.mechanisms.stage_data import Decoded, EstimateGrid, Outputs, PrivateSums
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.allocation import MAX_ERROR, PlanAllocation, PlanningProblem, refuse_rows
 from hexveil.planning.request import Request
-
-ClippedStatistic: TypeAlias = ClippedMean | ClippedVariance
-"""One statistic of every cell."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +55,7 @@ class BoundedStages(ReleaseAllocation):
     booked : ndarray of float, shape (n_users,)
     """
 
-    statistics: tuple[ClippedStatistic, ...]
+    statistics: tuple[ClippedMean | ClippedVariance, ...]
     report: MappedMoves
     law: NoiseLaw
     booked: Floats
@@ -81,10 +76,10 @@ class BoundedStages(ReleaseAllocation):
         # Where every cell is a constant there is nothing to draw, and no value is read.
         return DONE if len(earlier) or not self.stage.entries else self.stage
 
-    def check_release(self, scale: ValueLattice, epsilon: float, *, has_squares: bool) -> None:
+    def check_release(self, epsilon: float, *, has_squares: bool) -> None:
         """Refuse variances without sums of squares, or that leave 64 bits."""
         for statistic in self.statistics:
-            statistic.check(scale.span_quanta, epsilon, has_squares=has_squares)
+            statistic.check(epsilon, has_squares=has_squares)
 
     def grids(self, models: Mapping[str, ErrorModel]) -> dict[str, EstimateGrid]:  # noqa: ARG002
         """Return where published numbers can lie, by statistic."""
@@ -147,11 +142,11 @@ class WithinBounds(ClippingKind):
         """Return the one stage of the plan on the lattice of the records."""
         _check_rows(plan)
         lattice, rows, models = lattice_of(plan, scale), plan.allocation, plan.error_models
-        statistics: list[ClippedStatistic] = []
+        statistics: list[ClippedMean | ClippedVariance] = []
         if "mean" in models:
             mean = self.mean(plan, lattice)
             # 64-bit overflow would wrap around silently, and with it the sensitivity.
-            mean.check(scale.span_quanta, float(plan.requested_epsilon), has_squares=False)
+            mean.check(float(plan.requested_epsilon), has_squares=False)
             statistics.append(mean)
         if "variance" in models:
             variance = ClippedVariance(
@@ -198,7 +193,7 @@ def _mean_moves(problem: PlanningProblem, rows: PlanAllocation) -> StatisticMove
     kept, noise = rows.kept(problem, "mean"), rows.noise_scale_records
     if problem.facts is None:
         return clipped_mean.unrounded_mean_moves(kept, noise)
-    width = np.maximum(kept.span_quanta, 1.0).astype(np.int64)
+    width = max(int(kept.span_quanta[0]), 1)
     return clipped_mean.mean_moves(width, kept, clipped_mean.laplace_scales(width, noise))
 
 
@@ -305,10 +300,9 @@ class CellMechanisms(ClippingKind):
         mechanism = {"mechanism": plan.request.mechanism.name}
         return [PrivateStep("cell_stages", total, mechanism | stated)]
 
-    def names(self, mechanism: ThresholdMechanism | CellMechanism) -> list[str]:
+    def names(self) -> list[str]:
         """Return the name of each cell's mechanism; of `Auto`, that of the one it selected."""
-        assert isinstance(mechanism, CellMechanism)  # noqa: S101  checked with the plan
-        return self.cells.names(mechanism)
+        return self.cells.names()
 
     def predictions(self) -> Floats:
         """Return each cell's error by the prior."""

@@ -81,11 +81,6 @@ def expected_width(half_width_sd: float) -> float:
     return 2.0 * half_width_sd * PRIOR_SD
 
 
-def total_votes(weight: Weights) -> Fraction:
-    """Return W: the votes of all users, at most one each."""
-    return Fraction(int(WeightedVotes(weight).user_votes.sum()), PARTS)
-
-
 def histogram_share(votes: Fraction, epsilon: Fraction) -> Fraction:
     """Return the share of ε that the pooled histogram takes.
 
@@ -136,7 +131,8 @@ def plan_cell_ranges(
     weights = find_user_weights(occupancy, expected, prior, iterations, law=law)
     if share is None:
         # Gaussian votes as precise as those of a pure plan of this ε, if they do not cost too much.
-        wanted = epsilon * histogram_share(total_votes(weights.weight), epsilon)
+        votes = int(WeightedVotes(weights.weight).user_votes.sum())
+        wanted = epsilon * histogram_share(Fraction(votes, PARTS), epsilon)
         most = promise.part(MAX_HISTOGRAM_SHARE).amount
         pooled = min(promise.laplace_amount(wanted, HISTOGRAM_WEIGHTS), most)
     else:
@@ -218,7 +214,7 @@ class PerCellRange(WeightedRanges):
     def stages(self, plan: Planned, scale: ValueLattice) -> CellRangeStages:
         """Return histogram and looks at cells, on the lattice of the records."""
         lattice, steps, delta = lattice_of(plan, scale), scale.span_quanta, plan.request.delta
-        lower, noise = float(lattice.lower_value[0]), plan.mean_noise
+        lower, noise = lattice.lower_value, plan.mean_noise
         selection = PosteriorRangeSelection(
             CellDesign.of(self.weight),
             noise,
@@ -233,7 +229,6 @@ class PerCellRange(WeightedRanges):
         return (GaussianCellStages if delta else CellRangeStages)(
             self.weighted_mean(plan),
             lattice,
-            steps,
             plan.booked_losses,
             self.shared(delta),
             self.first_share,

@@ -212,7 +212,6 @@ class PrivateRange(WeightedRanges):
         return OneRangeStages(
             mean,
             lattice_of(plan, scale),
-            steps,
             plan.booked_losses,
             self.shared(plan.request.delta),
             self.quantiles,
@@ -228,7 +227,7 @@ class PrivateRange(WeightedRanges):
 
     def with_outputs(self, stages: Any, outputs: Outputs) -> PrivateRange:  # noqa: ANN401  its own
         """Return the same with the range and the votes that were released."""
-        found = self.with_ends(stages.released_range(outputs), stages.lattice_steps)
+        found = self.with_ends(stages.released_range(outputs), stages.lattice.steps)
         votes = tuple(stages.votes(outputs).tolist())
         return replace(found, votes=votes, total=stages.pooled_means.total)
 

@@ -139,9 +139,8 @@ class RememberedRanges(WeightedRanges):
         """Return the one stage, on the lattice of the records."""
         if scale.span_quanta != self.span_quanta:
             raise InputError("the ranges of the plan are for other bounds; plan again.")
-        lattice, mean, errors = lattice_of(plan, scale), self.weighted_mean(plan), plan.error_models
-        booked = plan.booked_losses
-        return RememberedStages(mean, lattice, self.span_quanta, booked, self, errors["mean"])
+        given = self.weighted_mean(plan), lattice_of(plan, scale), plan.booked_losses
+        return RememberedStages(*given, self, plan.error_models["mean"])
 
     # ---- what a release states ----
 

@@ -58,7 +58,6 @@ from hexveil.mechanisms.stage_data import (
 )
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import Weights
-from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.allocation import PlanAllocation, PlanningProblem
 from hexveil.planning.request import Request
 from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
@@ -146,15 +145,12 @@ class WeightedStages(ReleaseAllocation):
         Its noise is that of cells with all of their loss for one number.
     lattice : CellLattice
         Of cells that all have the records' bounds.
-    lattice_steps : int
-        Width of the records' bounds in quanta.
     booked : ndarray of float, shape (n_users,)
         Loss of each user, rounded up.
     """
 
     mean: WeightedMean
     lattice: CellLattice
-    lattice_steps: int
     booked: Floats
 
     @property
@@ -165,21 +161,21 @@ class WeightedStages(ReleaseAllocation):
     @property
     def bounds(self) -> tuple[float, float]:
         """Bounds of the records, in value units."""
-        low = float(self.lattice.lower_value[0])
-        return low, low + self.lattice.quantum * self.lattice_steps
+        low = self.lattice.lower_value
+        return low, low + self.lattice.quantum * self.lattice.steps
 
     def grids(self, models: Mapping[str, ErrorModel]) -> dict[str, EstimateGrid]:  # noqa: ARG002
         """Return where published means can lie."""
         return {"mean": self.mean.grid(self.lattice)}
 
-    def check_release(self, scale: ValueLattice, epsilon: float, *, has_squares: bool) -> None:  # noqa: ARG002
+    def check_release(self, epsilon: float, *, has_squares: bool) -> None:  # noqa: ARG002
         """Refuse narrower bounds, and numbers that leave 64 bits."""
-        self.mean.check_bounds(self.lattice, scale)
+        self.mean.check_bounds(self.lattice)
         self.check_room(epsilon)
 
     def check_room(self, epsilon: float) -> None:
         """Refuse sums and noise that do not fit."""
-        self.mean.check_room(self.lattice_steps, epsilon)
+        self.mean.check_room(self.lattice.steps, epsilon)
 
     def means(self, outputs: Outputs) -> Floats:
         """Return the published means, with no clipping undone."""
@@ -243,7 +239,7 @@ class PooledStages(WeightedStages):
     @cached_property
     def pooled_means(self) -> PooledMeans:
         """The pooled histogram, with votes and bins."""
-        return PooledMeans.of(self.mean.weight, self.lattice_steps, self.histogram_promise)
+        return PooledMeans.of(self.mean.weight, self.lattice.steps, self.histogram_promise)
 
     @property
     def histogram(self) -> NoisyTotals:
@@ -298,9 +294,9 @@ class OneRangeStages(PooledStages):
     errors: Callable[[tuple[int, int]], Mapping[str, ErrorModel]]
     n_decided: ClassVar[int] = 4
 
-    def check_release(self, scale: ValueLattice, epsilon: float, *, has_squares: bool) -> None:
+    def check_release(self, epsilon: float, *, has_squares: bool) -> None:
         """Refuse the same, and missing sums of squares."""
-        super().check_release(scale, epsilon, has_squares=has_squares)
+        super().check_release(epsilon, has_squares=has_squares)
         for variance in self.variances:
             variance.check(epsilon, has_squares=has_squares)
 
@@ -323,7 +319,7 @@ class OneRangeStages(PooledStages):
 
         # Means first: the order of the stored row, which noise, sensitivity and measure share.
         def total(sums: PrivateSums) -> Ints:
-            squares = (one.measure(sums, ends, self.lattice_steps) for one in variances)
+            squares = (one.measure(sums, ends, self.lattice.steps) for one in variances)
             return np.concatenate([mean.measure(sums, ends), *squares], axis=1)
 
         scales = np.concatenate([mean.scales(width), *(one.scales for one in variances)])
@@ -342,25 +338,25 @@ class OneRangeStages(PooledStages):
     def looks(self, outputs: Outputs) -> tuple[ClippedLook, ...]:
         """Return the look at every cell."""
         number, lower = self.numbers(outputs)["mean"], self.bounds[0]
-        span = self.lattice.quantum * self.lattice_steps
+        span = self.lattice.quantum * self.lattice.steps
         low, high = (
-            np.full(number.size, to_value_units(end, self.lattice_steps, lower, span))
+            np.full(number.size, to_value_units(end, self.lattice.steps, lower, span))
             for end in self.released_range(outputs)
         )
         return (self.look(number, low, high, self.mean.noise * (high - low)),)
 
     def user_mean_spread(self, outputs: Outputs) -> UserMeanSpread:
         """Return the spread that the quantiles show, before the range was widened."""
-        lower, span = self.bounds[0], self.lattice.quantum * self.lattice_steps
+        lower, span = self.bounds[0], self.lattice.quantum * self.lattice.steps
         below, above, *_ = self.decided(outputs)
         deviations = STANDARD_NORMAL.inv_cdf(1.0 - float(self.quantiles[0]))
-        deviation = span * (above - below) / (2.0 * deviations * self.lattice_steps)
-        centre = lower + span * (below + above) / (2.0 * self.lattice_steps)
+        deviation = span * (above - below) / (2.0 * deviations * self.lattice.steps)
+        centre = lower + span * (below + above) / (2.0 * self.lattice.steps)
         return UserMeanSpread(centre, deviation, deviation)
 
     def decide(self, law: PooledLaw) -> Ints:
         """Return the quantiles, then the range."""
-        steps = self.lattice_steps
+        steps = self.lattice.steps
         low, high = (law.quantile(float(one)) for one in self.quantiles)
         first = min(max(math.floor(low), 0), steps - 1)
         found = first, max(min(math.ceil(high), steps), first + 1)
@@ -389,7 +385,7 @@ class OneRangeStages(PooledStages):
         for variance in self.variances:
             # A whole number of steps, so that the published variance lies on its grid.
             in_steps = variance.estimates(
-                numbers["variance"], numbers["mean"], ends, self.lattice_steps
+                numbers["variance"], numbers["mean"], ends, self.lattice.steps
             )
             decoded["variance"] = in_steps * grids["variance"].step
         return tuple(

@@ -67,7 +67,6 @@ from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import NoisyTotals
 from hexveil.mechanisms.presence import L1, AnyUnitPlan, Norm, any_unit_stage, norm_of
-from hexveil.mechanisms.private_quantile import ListedPoints
 from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.private_pairs import PrivatePairs
 
@@ -191,13 +190,12 @@ def value_votes(
 
     Votes are even; or, `around` centres of cells, at prices by which a unit votes as it weighs.
     """
-    points = ListedPoints(edges)
-    votes = partial(_votes, span_quanta=span_quanta, points=points, around=around)
-    return any_unit_stage(name, points.size + 1, law, votes)
+    votes = partial(_votes, span_quanta=span_quanta, edges=edges, around=around)
+    return any_unit_stage(name, edges.size + 1, law, votes)
 
 
 def _votes(
-    pairs: PrivatePairs, *, span_quanta: int, points: ListedPoints, around: tuple[Ints, Ints] | None
+    pairs: PrivatePairs, *, span_quanta: int, edges: Ints, around: tuple[Ints, Ints] | None
 ) -> Ints:
     """Return the votes of some units by place. PRIVATE."""
     values, votes = positions(pairs, span_quanta), _even_votes(pairs)
@@ -205,7 +203,8 @@ def _votes(
         centres, prices = around
         values, votes = values - centres[pairs.cell], unit_weights(pairs, prices, cap=0)
     # Exact: every partial sum is a whole number below 2^53.
-    return np.bincount(points.places(values), votes, points.size + 1).astype(np.int64)
+    places = np.searchsorted(edges, values)
+    return np.bincount(places, votes, edges.size + 1).astype(np.int64)
 
 
 def _even_votes(pairs: PrivatePairs) -> Ints:

@@ -278,7 +278,7 @@ class ShapeAllocation(CappedMap):
 
     def _in_cells(self, shares: Floats) -> Ints:
         edges = np.array(self.threshold_edges, dtype=np.int64)
-        return self.shape.density.quantile_place(shares, self.form.n_quantiles, edges)
+        return self.shape.quantile_place(shares, self.form.n_quantiles, edges)
 
     def _wide_bins(self) -> NoisyTotals:
         shape = self.shape

@@ -73,8 +73,7 @@ CapRule = Literal[
 
 GROUPINGS = {"best_fit": best_fit, "wrap_around": wrap_around}
 CAPS = get_args(CapRule)
-MAX_EXACT_CAP = 10_000
-"""The largest count up to which "exact" tries every cap; beyond it tries the counts only."""
+
 GRAIN = 2**10
 """G: parts of a quantum in which array means are counted."""
 
@@ -128,8 +127,7 @@ def group_users(
             counts, minimax_cap(counts, epsilon, "std" if cap == "minimax_std" else "mean")
         )
     if cap == "exact":
-        among: Literal["all", "counts"] = "all" if counts.max() <= MAX_EXACT_CAP else "counts"
-        return place(counts, exact_cap(counts, epsilon, among=among))
+        return place(counts, exact_cap(counts, epsilon))
     return place(counts, (median_cap if cap == "median" else sqrt_cap)(counts))
 
 

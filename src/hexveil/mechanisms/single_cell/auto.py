@@ -49,7 +49,7 @@ from hexveil.mechanisms.single_cell.private_ranges import (
     Levy,
     OptimizedQuantile,
 )
-from hexveil.mechanisms.stage_data import PrivateSums, ProvenError
+from hexveil.mechanisms.stage_data import PrivateSums
 
 PAPERS_MECHANISMS: tuple[CellMechanism, ...] = (
     Baseline(),
@@ -268,7 +268,7 @@ def _errors(
     plan: CellPlan, sums: PrivateSums, truth: Floats, generator: np.random.Generator
 ) -> Floats:
     """Return |estimate - truth| of each trial, over the noise where its mean is known."""
-    if not isinstance(plan.error, ProvenError):
+    if plan.worst_case_bias is None:
         from hexveil.mechanisms.simulated_noise import (  # noqa: PLC0415  a release never loads it
             SimulatedNoise,
         )

@@ -62,16 +62,8 @@ from hexveil.mechanisms.sensitivity_report import (
     NoiseRequest,
     Separate,
 )
-from hexveil.mechanisms.single_cell import CellAllocation, CellMechanism, CellProblem
-from hexveil.mechanisms.stage_data import (
-    ROOM,
-    TAIL,
-    EstimateGrid,
-    Outputs,
-    PrivateSums,
-    ProvenError,
-    Values,
-)
+from hexveil.mechanisms.single_cell import CellAllocation, CellError, CellMechanism, CellProblem
+from hexveil.mechanisms.stage_data import ROOM, TAIL, Outputs, PrivateSums, Values
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +96,7 @@ class LinearMean(CellAllocation):
             return float(self.groups.user_sensitivity(width).max())
         return width * self.contribution_cap / self.cell.total
 
-    def error(self, width: float) -> ProvenError:
+    def error(self, width: float) -> CellError:
         """Return the proven error: see `CellAllocation.error`."""
         if self.groups is not None:
             bias = linear_bias(self.groups.weights, self.cell.counts, width)
@@ -112,13 +104,11 @@ class LinearMean(CellAllocation):
             excess = float(np.maximum(self.cell.counts - self.contribution_cap, 0).sum())
             bias = width * excess / (2.0 * self.cell.total)
         scale = self.sensitivity(width) / float(self.epsilon)
-        return ProvenError(np.array([scale]), np.array([bias]), np.array([bias + scale * LN20]))
+        return CellError(scale, bias + scale * LN20, bias)
 
-    def grid(self) -> EstimateGrid:
+    def grid(self) -> tuple[float, float]:
         """Return multiples of a quantum over the divisor, or the constant."""
-        if not self.stages:
-            return EstimateGrid(np.array([self.cell.span / 2.0]), np.zeros(1))
-        return EstimateGrid(np.zeros(1), np.array([1.0 / self.divisor]))
+        return (0.0, 1.0 / self.divisor) if self.stages else (self.cell.span / 2.0, 0.0)
 
 
 class ThresholdMechanism(CellMechanism):

@@ -253,7 +253,7 @@ def predict_map(request: PresenceRequest, baseline_error: Number | None = None) 
         kind, noise, least, alike = "quantile", MEAN_ABS_NORMAL * deviation, SLOPE * rank, 0.0
         usual = least
     else:
-        kind, noise = MEAN, plan.law.sum_error / PARTS
+        kind, noise = MEAN, plan.law.sum_absolute * plan.law.scale / PARTS
         by_noise = np.minimum(noise / weight, NO_BETTER)
         by_weights = np.hypot(BIAS, MEAN_ABS_NORMAL / np.sqrt(np.maximum(n_units, 1.0)))
         least = float((over_open * by_noise).sum())
@@ -308,7 +308,7 @@ def predict_counts(request: PresenceRequest) -> CountPrediction:
     share = traffic_shares(request.grid.n_cells)
     counts = units_per_cell(request, share)
     law = request.count_allocation().law
-    return CountPrediction(law.number_error / PARTS, float((share * counts).sum()))
+    return CountPrediction(law.mean_absolute * law.scale / PARTS, float((share * counts).sum()))
 
 
 def units_per_cell(request: PresenceRequest, share: Floats) -> Floats:

@@ -22,8 +22,8 @@ from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED
 from hexveil.mechanisms.looks.clipped_variance import STEPS
 from hexveil.mechanisms.looks.pooled_means import (
     BINS,
+    PooledChoice,
     all_edges,
-    describe,
     inner_edges,
     usual_range,
 )
@@ -319,12 +319,12 @@ def _check_histogram(stated: ReleaseStatements, histogram: Json, look: Json) -> 
     # Whole quanta are stated: ranges rounded outward, deviations up; a range may be a wider one.
     off: list[float] = []
     if "centre" in histogram:
-        usual, found = usual_range(law, steps), describe(law, first, last, steps)
+        usual, found = usual_range(law, steps), PooledChoice.of(law, first, last, steps)
         unit = float(quantum)
         off = [
             (histogram["centre"] - float(lower)) / unit - found.centre,
-            histogram["below"] / unit - max(found.below, 1.0),
-            histogram["above"] / unit - max(found.above, 1.0),
+            histogram["below"] / unit - found.below,
+            histogram["above"] / unit - found.above,
         ]
     else:
         low, high = (law.quantile(float(Fraction(one))) for one in histogram["quantiles"])

@@ -30,7 +30,7 @@ def test_signature_and_run_file_have_the_options():
         assert f"    {name} : " in hv.plan.__doc__
     assert set(SECTIONS["plan"]) <= set(OPTIONS)
     assert set(OPTIONS) - set(SECTIONS["plan"]) == {
-        "bounds", "advise", "fleet", "user_cap", "delta", "history",
+        "bounds", "advise", "fleet", "delta", "history",
     }  # fmt: skip
     assert all(CHOICES[name] == words for name, words in WORDS.items())
 

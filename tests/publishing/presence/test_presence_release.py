@@ -1,6 +1,5 @@
 """Releases with private presence through a ledger: one balance for any unit, nothing else told."""
 
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -81,10 +80,8 @@ def simulated():
 def test_numbers_are_near_the_truth(tmp_path, monkeypatch):
     """Averages in value units lie near those of the records, inside the stated intervals."""
     monkeypatch.setattr(pipeline, "VettedNoise", simulated)
-    # Under a cap units may weigh less than one.
-    request = replace(REQUESTS["three stages"], cap=0)
     table = release_pairs(
-        records(), request, source="May", ledger=ledger_of(tmp_path)
+        records(), REQUESTS["three stages"], source="May", ledger=ledger_of(tmp_path)
     ).table.to_pydict()
     true = 10 + 10 * np.arange(3) + 2.45
     assert table["mean"][:3] == pytest.approx(true, abs=2)

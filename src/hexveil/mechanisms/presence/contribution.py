@@ -3,14 +3,14 @@
 From a unit's own records and released numbers alone, with P = 2^20 parts:
 
     x_c = min(n_c, N) p_c                 priced records in cell c; N, p_c <= 2^20
-    w_c = floor(P x_c / max(‖x‖, τ))      weight
+    w_c = floor(P x_c / ‖x‖)              weight
     v_c = position of the mean in [0, P], y_c = clip(v_c, l_c, h_c) - l_c
     A_c = floor((2 w_c y_c + h_c - l_c) / 2 (h_c - l_c)),   B_c = w_c - A_c
 
 n_c counts the unit's records in the cell. ‖x‖ is the sum of x under Laplace noise, and the root of
-the sum of squares under Gaussian noise. Prices p_c, the cap τ >= 0 and the ends l_c < h_c of each
-cell's range are whole numbers that were declared or released. A + B adds up to the weight of the
-units in a cell, and l + (h - l) A / (A + B) is the mean of their clipped positions.
+the sum of squares under Gaussian noise. Prices p_c and the ends l_c < h_c of each cell's range are
+whole numbers that were declared or released. A + B adds up to the weight of the units in a cell,
+and l + (h - l) A / (A + B) is the mean of their clipped positions.
 
 Neighbours: all records of one privacy unit are added or removed.
 Sensitivity: w_c >= 0 and Σ_c w_c <= P Σ_c x_c / Σ_c x_c = P. As 0 <= y_c <= h_c - l_c, A_c rises
@@ -27,8 +27,8 @@ Source: weights as in user-level bounds on contributions (Amin, Kulesza, Munoz a
 2019), sums of both signs in place of a count and a sum; the proof is above.
 
 The stages that release a map (`weight_map`) have these sums: every cell of the declared grid gets
-noise, whether records lie in it or not. Prices, centres, ranges and cap were declared or released
-before, so stages compose adaptively: their losses add up (`mechanisms.contract`).
+noise, whether records lie in it or not. Prices, centres and ranges were released before, so stages
+compose adaptively: their losses add up (`mechanisms.contract`).
 
 **Votes** for where values lie. A unit votes with its positions relative
 to public centres: evenly over its pairs, or by its weights at public prices.
@@ -63,11 +63,9 @@ from numpy.typing import NDArray
 from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS
 from hexveil.base.arrays import Floats, Ints
-from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import NoisyTotals
 from hexveil.mechanisms.presence import L1, AnyUnitPlan, Norm, any_unit_stage, norm_of
-from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.private_pairs import PrivatePairs
 
 MAX_PRICE = 2**20
@@ -83,28 +81,17 @@ def positions(pairs: PrivatePairs, span_quanta: int) -> Ints:
     return np.clip(scaled, 0, PARTS).astype(np.int64)
 
 
-def priced_records(pairs: PrivatePairs, prices: Ints) -> Ints:
-    """Return the priced records x of each pair. PRIVATE.
+def unit_weights(pairs: PrivatePairs, prices: Ints, norm: Norm = L1) -> Ints:
+    """Return the weight w of each pair, within `PARTS` in the norm for each unit. PRIVATE.
 
     Parameters
     ----------
     prices : ndarray of int64, shape (n_cells,)
         From 0, of closed cells, to `MAX_PRICE`. Public.
-    """
-    return np.asarray(pairs.records * prices[pairs.cell])
-
-
-def unit_weights(pairs: PrivatePairs, prices: Ints, cap: int, norm: Norm = L1) -> Ints:
-    """Return the weight w of each pair, within `PARTS` in the norm for each unit. PRIVATE.
-
-    Parameters
-    ----------
-    cap : int
-        τ, in priced records. Units of fewer weigh less than `PARTS`. Public.
     norm : Norm, optional
         Default their sum.
     """
-    return norm.weights(pairs, priced_records(pairs, prices), cap)
+    return norm.weights(pairs, pairs.records * prices[pairs.cell])
 
 
 def split_weights(weights: Ints, above: Ints, width: Ints) -> tuple[Ints, Ints]:
@@ -123,7 +110,7 @@ def split_weights(weights: Ints, above: Ints, width: Ints) -> tuple[Ints, Ints]:
 
 @dataclass(frozen=True, eq=False)
 class CellWindow(ReadOnlyArrays):
-    """Public parameters of a map: prices, ranges and cap, all whole numbers.
+    """Public parameters of a map: prices and ranges, all whole numbers.
 
     Attributes
     ----------
@@ -131,14 +118,11 @@ class CellWindow(ReadOnlyArrays):
         p, 0 where a cell is closed.
     low, high : ndarray of int64, shape (n_cells,)
         l < h, the clipping range of each cell, from 0 to `PARTS`.
-    cap : int
-        τ, in priced records; 0 without a cap.
     """
 
     prices: Ints
     low: Ints
     high: Ints
-    cap: int = 0
 
     @property
     def middle(self) -> Floats:
@@ -152,7 +136,7 @@ class CellWindow(ReadOnlyArrays):
 
     def halves(self, pairs: PrivatePairs, span_quanta: int, norm: Norm = L1) -> Ints:
         """Return ΣA of each cell, then ΣB of each cell, shape (2 n_cells,). PRIVATE."""
-        weights = unit_weights(pairs, self.prices, self.cap, norm)
+        weights = unit_weights(pairs, self.prices, norm)
         above = positions(pairs, span_quanta) - self.low[pairs.cell]
         halves = split_weights(weights, above, (self.high - self.low)[pairs.cell])
         return np.concatenate([_per_cell(pairs, half, self.prices.size) for half in halves])
@@ -201,7 +185,7 @@ def _votes(
     values, votes = positions(pairs, span_quanta), _even_votes(pairs)
     if around is not None:
         centres, prices = around
-        values, votes = values - centres[pairs.cell], unit_weights(pairs, prices, cap=0)
+        values, votes = values - centres[pairs.cell], unit_weights(pairs, prices)
     # Exact: every partial sum is a whole number below 2^53.
     places = np.searchsorted(edges, values)
     return np.bincount(places, votes, edges.size + 1).astype(np.int64)
@@ -210,37 +194,6 @@ def _votes(
 def _even_votes(pairs: PrivatePairs) -> Ints:
     """Return each unit's votes, spread evenly over its pairs. PRIVATE."""
     return np.asarray(PARTS // pairs.of_unit(pairs.per_unit(np.ones_like(pairs.cell))))
-
-
-# ---- caps ----
-
-
-def cap_of(user_cap: int | str) -> int:
-    """Return the records from which on a unit weighs fully, as declared; 0 for none.
-
-    Examples
-    --------
-    >>> cap_of("200"), cap_of("none")
-    (200, 0)
-    """
-    if user_cap == "none":
-        return 0
-    try:
-        records = int(user_cap)
-    except (TypeError, ValueError):
-        records = 0
-    if isinstance(user_cap, bool) or records < 1:
-        raise InputError(
-            'user_cap must be "none", or the records from which on a unit weighs fully, got '
-            f"{user_cap!r}."
-        )
-    return records
-
-
-def middle_price(prices: Ints) -> int:
-    """Return the middle price of the open cells, `MAX_PRICE` if there are none."""
-    positive = np.sort(prices[prices > 0])
-    return int(positive[positive.size // 2]) if positive.size else MAX_PRICE
 
 
 # ---- from a coarse map to prices and centres ----
@@ -342,13 +295,13 @@ def variance_between(estimates: Floats, variances: Floats) -> float:
     return (low + high) / 2.0
 
 
-class CappedMap(AnyUnitPlan):
-    """Base of plans of maps that are perhaps priced by a coarse one, with a cap on units.
+class PricedMap(AnyUnitPlan):
+    """Base of plans of maps that are perhaps priced by a coarse one.
 
     Attributes
     ----------
     form : MapForm or ShapeForm
-        Its cap, and shares of the loss: of the map, and of the coarse one, 0 without one.
+        Shares of the loss: of the map, and of the coarse one, 0 without one.
     """
 
     form: Any
@@ -362,15 +315,3 @@ class CappedMap(AnyUnitPlan):
     def coarse_law(self) -> NoiseLaw:
         """Noise of the coarse map."""
         return self.promise.part(self.form.coarse_share).noise()
-
-    def prices(self, outputs: Outputs) -> Ints:
-        """Return the price of each cell, 0 where the coarse map closed it; 1 without one."""
-        raise NotImplementedError
-
-    def typical_price(self, outputs: Outputs) -> int:
-        """Return the price at which a declared cap counts records."""
-        raise NotImplementedError
-
-    def cap(self, outputs: Outputs) -> int:
-        """Return the cap of the map, in priced records; 0 without one."""
-        return self.form.cap * self.typical_price(outputs)  # type: ignore[no-any-return]

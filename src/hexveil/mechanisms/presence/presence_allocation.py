@@ -46,10 +46,9 @@ from hexveil.mechanisms.pooled_law import (
     within_reach,
 )
 from hexveil.mechanisms.presence.contribution import (
-    MAX_PRICE,
-    CappedMap,
     CellWindow,
     MapRefinement,
+    PricedMap,
     value_votes,
     weight_map,
 )
@@ -73,14 +72,11 @@ class MapForm:
         Of the values.
     coarse_share, residual_share : Fraction
         Of the coarse map and of the residuals; 0 of a one-shot map, which has neither.
-    cap : int
-        Records from which on a unit has its full weight; 0 without a cap.
     """
 
     range_share: Fraction
     coarse_share: Fraction = Fraction(0)
     residual_share: Fraction = Fraction(0)
-    cap: int = 0
 
     def __post_init__(self) -> None:
         """Refuse shares that would not add up to one."""
@@ -106,7 +102,7 @@ WIDE_PART = Fraction("0.25")
 
 
 @dataclass(frozen=True, eq=False)
-class PresenceAllocation(CappedMap):
+class PresenceAllocation(PricedMap):
     """Plan of a map with private presence: public numbers alone.
 
     Attributes
@@ -161,26 +157,11 @@ class PresenceAllocation(CappedMap):
         return self.threshold
 
     def fine_window(self, outputs: Outputs) -> CellWindow:
-        """Return prices, ranges and cap of the map that is published."""
+        """Return prices and ranges of the map that is published."""
         if not self.form.coarse_share:
-            return self._first_window(outputs, self.cap(outputs))
+            return self._first_window(outputs)
         low, high = np.split(self._residuals(outputs).decisions(outputs), 2)
-        return CellWindow(self.prices(outputs), low, high, self.cap(outputs))
-
-    def prices(self, outputs: Outputs) -> Ints:
-        """Return the price of each cell, 0 where the coarse map closed it; 1 without one."""
-        return self._coarse_row(outputs)[2]
-
-    def typical_price(self, outputs: Outputs) -> int:
-        """Return the mean price of the open cells by noisy weight, at least 1; 1 of one shot."""
-        if not self.form.coarse_share:
-            return 1
-        noisy, _, prices = self._coarse_row(outputs)
-        weight = np.maximum(noisy[: prices.size] + noisy[prices.size :], 0)
-        # In whole numbers, of any size.
-        pairs = [(int(w), int(p)) for w, p in zip(weight, prices, strict=True) if p]
-        total = sum(w for w, _ in pairs)
-        return max(sum(w * p for w, p in pairs) // total, 1) if total else MAX_PRICE
+        return CellWindow(self._coarse_row(outputs)[2], low, high)
 
     def centres(self, outputs: Outputs) -> Ints:
         """Return the centre of each cell's range, in parts of the span."""
@@ -287,11 +268,11 @@ class PresenceAllocation(CappedMap):
         """Return the median of the values, in parts."""
         return int(self._values(outputs).decisions(outputs)[0])
 
-    def _first_window(self, outputs: Outputs, cap: int = 0) -> CellWindow:
+    def _first_window(self, outputs: Outputs) -> CellWindow:
         """Return the window of the values' range: all cells alike, at a price of 1."""
         ones = np.ones(self.n_cells, dtype=np.int64)
         _, low, high = self._values(outputs).decisions(outputs)
-        return CellWindow(ones, low * ones, high * ones, cap)
+        return CellWindow(ones, low * ones, high * ones)
 
     def _coarse_map(self, earlier: Outputs) -> NoisyTotals:
         law = self.coarse_law

@@ -152,11 +152,8 @@ def stage_law(plan: Mapping[str, Any], name: str = "") -> NoiseLaw | None:
 
 
 def _user_cap(plan: PresenceComponent) -> str:
-    """Return the cap on users as text: none, or the declared records."""
-    if not plan.request.has_map:
-        return f"{plan.request.count_allocation().cell_cap} cells"
-    cap = plan.request.cap
-    return f"{cap} records" if cap else "none"
+    """Return the cap on users as text: none, or cells of numbers of units alone."""
+    return "none" if plan.request.has_map else f"{plan.request.count_allocation().cell_cap} cells"
 
 
 def _stages(allocation: AnyUnitPlan, outputs: Outputs) -> Iterator[dict[str, Any]]:
@@ -241,7 +238,8 @@ def identify(
         "statistics": ", ".join((*request.names, "weight")),
         "bounds": f"{decimal_text(lattice.lower)} to {decimal_text(lattice.upper)}",
         "quantum": decimal_text(lattice.quantum),
-        "cap": repr(request.cap),
+        # Requests keep the names that they had when there could be a cap on records.
+        "cap": "0",
     }
 
 

@@ -39,7 +39,7 @@ class RecordWeights(ClippingKind):
         constant = constant_error("mean", problem.occupancy)
         return ErrorModel("mean", problem.span, noise, np.zeros_like(noise), constant)
 
-    def losses(self, problem, rows, variance=None):  # noqa: ARG002
+    def losses(self, problem, rows):
         """Return the losses of weighted means."""
         given = self.weight(problem.occupancy), (rows.mean_noise(problem),)
         return weighted_losses(problem.occupancy, *given, self.shared(problem.request.delta))

@@ -28,12 +28,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays, read_only
 from hexveil.mechanisms.contract import DONE, DrawnRow, Stage
 from hexveil.mechanisms.sensitivity_report import NoiseRequest, SensitivityReport
-from hexveil.mechanisms.single_cell import (
-    BoundedStage,
-    CellAllocation,
-    CellMechanism,
-    CellProblem,
-)
+from hexveil.mechanisms.single_cell import BoundedStage, CellAllocation, CellMechanism, CellProblem
 from hexveil.mechanisms.stage_data import Measured, Outputs, PrivateSums
 from hexveil.model.occupancy import Occupancy
 

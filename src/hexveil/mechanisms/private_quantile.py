@@ -34,11 +34,7 @@ from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.mechanisms.contract import DrawnRow
-from hexveil.mechanisms.sensitivity_report import (
-    NoiseRequest,
-    NoisyMax,
-    Separate,
-)
+from hexveil.mechanisms.sensitivity_report import NoiseRequest, NoisyMax, Separate
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums, Reading, Scores
 
 ROUND_UP = 1.0 + 2.0**-48

@@ -95,9 +95,7 @@ class MomentComponent(ReadOnlyArrays, PlanComponent):
 
     @cached_property
     def _stated(self) -> Any:  # noqa: ANN401  losses here or elsewhere
-        # One pass for the clipped shares serves all figures: the error models have them.
-        variance = self.error_models.get("variance")
-        return self.allocation.clipping.losses(self.problem, self.allocation, variance)
+        return self.allocation.clipping.losses(self.problem, self.allocation)
 
     @cached_property
     def booked_losses(self) -> Floats:

@@ -12,7 +12,7 @@ from hexveil.accounting.promise import PARTS
 from hexveil.mechanisms.presence.contribution import (
     MAX_PRICE,
     CellWindow,
-    MapRefinement,
+    refine_map,
     split_weights,
     unit_weights,
 )
@@ -94,7 +94,7 @@ def noisy(weight, ratio):
 def test_prices_fall_with_released_weight():
     """Twice the weight, half the price; below the root of a typical weight prices are equal."""
     row = noisy([0.5, 8, 100, 200], [0, 0, 0, 0])
-    _, prices = MapRefinement(QUIET, None, MEDIAN).centres_and_prices(WINDOW, row)
+    prices = refine_map(WINDOW, row, QUIET, None, MEDIAN)[4:]
     root = np.sqrt(54 + 1)
     assert prices.tolist() == pytest.approx(
         [MAX_PRICE, MAX_PRICE * root / 8, MAX_PRICE * root / 100, MAX_PRICE * root / 200], abs=1
@@ -104,6 +104,4 @@ def test_prices_fall_with_released_weight():
 def test_a_map_without_open_cells_is_closed_throughout():
     """If no cell has enough weight, all prices are 0 and nothing fails."""
     row = noisy([0, 0, 0, 0], [0, 0, 0, 0])
-    centres, prices = MapRefinement(QUIET, 1, MEDIAN).centres_and_prices(WINDOW, row)
-    assert (prices == 0).all()
-    assert (centres == MEDIAN).all()
+    assert refine_map(WINDOW, row, QUIET, 1, MEDIAN).tolist() == [MEDIAN] * 4 + [0] * 4

@@ -156,13 +156,8 @@ class ClippingKind(ReadOnlyArrays):
         """Return what every user spends beside the cells, on what is found in the whole map."""
         return of_amount(Fraction(0), delta)
 
-    def losses(
-        self, problem: PlanningProblem, rows: PlanAllocation, variance: ErrorModel | None = None
-    ) -> Any:  # noqa: ANN401  with the methods of `StatedLosses`
-        """Return the losses of the plan, in the currency of its promise.
-
-        The error model of the variance, if it is at hand, saves a pass over the pairs.
-        """
+    def losses(self, problem: PlanningProblem, rows: PlanAllocation) -> Any:  # noqa: ANN401  with the methods of `StatedLosses`
+        """Return the losses of the plan, in the currency of its promise."""
         raise NotImplementedError
 
     def stages(self, plan: Planned, scale: ValueLattice) -> ReleaseAllocation:

@@ -19,7 +19,7 @@ import numpy as np
 from hexveil.accounting.error_model import CellMechanismErrorModel, ErrorModel, constant_error
 from hexveil.accounting.moves import PairMoves, StatisticMoves
 from hexveil.accounting.noise_law import NoiseLaw
-from hexveil.base.arrays import Bools, Floats, Ints
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import DONE, NoisyTotals, Stage
 from hexveil.mechanisms.looks import (
@@ -121,20 +121,15 @@ class WithinBounds(ClippingKind):
         """Return the error model of the variances."""
         return _error_model("variance", problem.span**2, rows.variance_noise, problem, rows)
 
-    def losses(
-        self, problem: PlanningProblem, rows: PlanAllocation, variance: ErrorModel | None = None
-    ) -> StatedLosses:
+    def losses(self, problem: PlanningProblem, rows: PlanAllocation) -> StatedLosses:
         """Return the losses of the plan."""
         statistics = []
         if "mean" in problem.request.noised:
             statistics.append(_mean_moves(problem, rows))
         if "variance" in problem.request.noised:
-            given = (
-                problem.occupancy.records_per_cell,
-                rows.kept(problem, "variance"),
-                rows.variance_noise,
-            )
-            statistics.append(variance_moves(*given, self.unclipped(problem, rows, variance)))
+            records, kept = problem.occupancy.records_per_cell, rows.kept(problem, "variance")
+            whole = rows.clipped_share(problem, "variance") == 0.0
+            statistics.append(variance_moves(records, kept, rows.variance_noise, whole))
         moves = PairMoves(problem.occupancy, tuple(statistics))
         return StatedLosses(moves, self.shared(problem.request.delta), rows.cell_epsilon)
 
@@ -149,15 +144,9 @@ class WithinBounds(ClippingKind):
             mean.check(float(plan.requested_epsilon), has_squares=False)
             statistics.append(mean)
         if "variance" in models:
-            variance = ClippedVariance(
-                plan.problem.occupancy,
-                lattice,
-                rows.variance_noise,
-                rows.kept(plan.problem, "variance"),
-                models["variance"],
-                self.unclipped(plan.problem, rows, models["variance"]),
-            )
-            statistics.append(variance)
+            kept, error = rows.kept(plan.problem, "variance"), models["variance"]
+            given = plan.problem.occupancy, lattice, rows.variance_noise, kept, error
+            statistics.append(ClippedVariance(*given, np.equal(error.clipped_share, 0.0)))
         # The meter adds the losses up again from the integers of these very statistics.
         moves = tuple(statistic.moves for statistic in statistics)
         report = MappedMoves(PairMoves(plan.problem.occupancy, moves))
@@ -170,15 +159,6 @@ class WithinBounds(ClippingKind):
         noise = clipped_mean.laplace_scales(lattice.width, rows.noise_scale_records)
         kept, error = rows.kept(problem, "mean"), plan.error_models["mean"]
         return ClippedMean(problem.occupancy, lattice, noise, kept, error)
-
-    def unclipped(
-        self, problem: PlanningProblem, rows: PlanAllocation, variance: ErrorModel | None
-    ) -> Bools:
-        """Return the cells whose users contribute all of their samples."""
-        known = (
-            rows.clipped_share(problem, "variance") if variance is None else variance.clipped_share
-        )
-        return np.equal(known, 0.0)
 
 
 def _error_model(
@@ -261,12 +241,7 @@ class CellMechanisms(ClippingKind):
             error_bound95=figures.bound95,
         )
 
-    def losses(
-        self,
-        problem: PlanningProblem,  # noqa: ARG002  as of other kinds
-        rows: PlanAllocation,  # noqa: ARG002
-        variance: ErrorModel | None = None,  # noqa: ARG002
-    ) -> PlannedCells:
+    def losses(self, problem: PlanningProblem, rows: PlanAllocation) -> PlannedCells:  # noqa: ARG002
         """Return the losses of the stages of all cells."""
         return self.cells
 

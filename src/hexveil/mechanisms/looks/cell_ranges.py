@@ -28,7 +28,14 @@ from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
 from hexveil.accounting.promise import PARTS, Promise, of_amount
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.looks import Planned, PrivateStep, Shown, lattice_of, stated_ranges
+from hexveil.mechanisms.looks import (
+    Planned,
+    PrivateStep,
+    Shown,
+    lattice_of,
+    stated_ranges,
+    user_weights,
+)
 from hexveil.mechanisms.looks.cell_stages import (
     CellRangeOutputs,
     CellRangeStages,
@@ -36,14 +43,6 @@ from hexveil.mechanisms.looks.cell_stages import (
     PosteriorRangeSelection,
 )
 from hexveil.mechanisms.looks.pooled_means import HALF_WIDTH
-from hexveil.mechanisms.looks.user_weights import (
-    ITERATIONS,
-    PRIOR_SD,
-    expected_bias,
-    expected_clipping_error,
-    find_user_weights,
-    user_mean_prior,
-)
 from hexveil.mechanisms.looks.weighted_mean import WeightedVotes
 from hexveil.mechanisms.looks.weighted_ranges import WeightedRanges
 from hexveil.mechanisms.stage_data import Outputs, to_value_units
@@ -78,7 +77,7 @@ def expected_width(half_width_sd: float) -> float:
     >>> expected_width(1.6)
     0.4
     """
-    return 2.0 * half_width_sd * PRIOR_SD
+    return 2.0 * half_width_sd * user_weights.PRIOR_SD
 
 
 def histogram_share(votes: Fraction, epsilon: Fraction) -> Fraction:
@@ -107,7 +106,7 @@ def plan_cell_ranges(
     promise: Promise,
     epsilon: Fraction,
     share: Fraction | None,
-    iterations: int = ITERATIONS,
+    iterations: int = user_weights.ITERATIONS,
 ) -> tuple[PerCellRange, Floats]:
     """Return the decisions, and each cell's noise for a range of width 1.
 
@@ -127,8 +126,8 @@ def plan_cell_ranges(
     # What is left for the cells follows from the weights' votes; some less changes weights little.
     law = promise.law
     expected = CELLS_EXPECTED[law] * float(promise.amount)
-    prior = user_mean_prior(HALF_WIDTH)
-    weights = find_user_weights(occupancy, expected, prior, iterations, law=law)
+    prior = user_weights.user_mean_prior(HALF_WIDTH)
+    weights = user_weights.find_user_weights(occupancy, expected, prior, iterations, law=law)
     if share is None:
         # Gaussian votes as precise as those of a pure plan of this ε, if they do not cost too much.
         votes = int(WeightedVotes(weights.weight).user_votes.sum())
@@ -203,8 +202,10 @@ class PerCellRange(WeightedRanges):
             # A cell that is measured anew has the rest of the loss, or of the square of μ.
             rest, width = float(1 - self.first_share), self.outputs.width
             last = np.where(self.outputs.moved, noise / rest ** (1.0 / law.power), noise)
-        by_weights = expected_bias(self.weight, user_mean_prior(HALF_WIDTH))
-        expected = np.hypot(by_weights, expected_clipping_error(HALF_WIDTH))
+        by_weights = user_weights.expected_bias(
+            self.weight, user_weights.user_mean_prior(HALF_WIDTH)
+        )
+        expected = np.hypot(by_weights, user_weights.expected_clipping_error(HALF_WIDTH))
         return self.mean_in_width(span * width, last, expected, law)
 
     def shared(self, delta: Fraction) -> Promise:

@@ -79,11 +79,7 @@ from hexveil.mechanisms.looks.cell_looks import (
     second_look,
 )
 from hexveil.mechanisms.looks.clipped_mean import CELLS, check_room
-from hexveil.mechanisms.looks.pooled_means import (
-    N_DECIDED,
-    PooledChoice,
-    choose_first_range,
-)
+from hexveil.mechanisms.looks.pooled_means import N_DECIDED, PooledChoice, choose_first_range
 from hexveil.mechanisms.looks.weighted_ranges import PooledStages
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.stage_data import Outputs

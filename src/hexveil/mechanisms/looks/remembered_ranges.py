@@ -45,15 +45,9 @@ from hexveil.mechanisms.looks import (
     lattice_of,
     misfit,
     stated_ranges,
+    user_weights,
 )
 from hexveil.mechanisms.looks.clipped_mean import CELLS
-from hexveil.mechanisms.looks.user_weights import (
-    WEIGHT_CONFOUNDING,
-    UserMeanPrior,
-    UserWeights,
-    expected_bias,
-    find_user_weights,
-)
 from hexveil.mechanisms.looks.weighted_ranges import WeightedRanges, WeightedStages
 from hexveil.mechanisms.stage_data import STANDARD_NORMAL, Outputs
 from hexveil.model.occupancy import Occupancy
@@ -132,7 +126,9 @@ class RememberedRanges(WeightedRanges):
         # How much of the users' law a range of these multiples of S hides, between the tables'.
         hidden = np.exp(np.interp(0.5 / within, MULTIPLES, np.log(SHAPES)))
         shape = hidden * within * np.sqrt(CellDesign.of(self.weight).weight_squares)
-        by_weights = expected_bias(self.weight, UserMeanPrior(within, WEIGHT_CONFOUNDING))
+        by_weights = user_weights.expected_bias(
+            self.weight, user_weights.UserMeanPrior(within, user_weights.WEIGHT_CONFOUNDING)
+        )
         return self.mean_in_width(width, noise, np.hypot(by_weights, shape), problem.request.law)
 
     def stages(self, plan: Planned, scale: ValueLattice) -> RememberedStages:
@@ -238,7 +234,7 @@ def weights_for(
     half: Floats,
     importance: Floats | float = 1.0,
     begin: Floats | None = None,
-) -> UserWeights:
+) -> user_weights.UserWeights:
     """Return weights and noise for ranges of cells, at the promise.
 
     Parameters
@@ -255,8 +251,10 @@ def weights_for(
         Rates of a search before.
     """
     scaled = half * importance
-    prior = UserMeanPrior(within * (scaled / half), 2.0 * WEIGHT_CONFOUNDING * scaled)
-    return find_user_weights(
+    prior = user_weights.UserMeanPrior(
+        within * (scaled / half), 2.0 * user_weights.WEIGHT_CONFOUNDING * scaled
+    )
+    return user_weights.find_user_weights(
         occupancy, float(promise.amount), prior, begin=begin, law=promise.law, price=2.0 * scaled
     )
 

@@ -33,16 +33,10 @@ from hexveil.mechanisms.looks import (
     ReleaseAllocation,
     StatedLosses,
     misfit,
+    pooled_means,
     weighted_losses,
 )
 from hexveil.mechanisms.looks.clipped_mean import CELLS, CellLattice
-from hexveil.mechanisms.looks.pooled_means import (
-    HISTOGRAM,
-    PooledMeans,
-    cell_shares,
-    to_bounds,
-    wider_range,
-)
 from hexveil.mechanisms.looks.user_weights import max_bias
 from hexveil.mechanisms.looks.weighted_mean import WeightedMean
 from hexveil.mechanisms.looks.weighted_variance import WeightedVariance
@@ -97,12 +91,7 @@ class WeightedRanges(ClippingKind):
         """Return the noise of each statistic that is drawn."""
         return (rows.mean_noise(problem),)
 
-    def losses(
-        self,
-        problem: PlanningProblem,
-        rows: PlanAllocation,
-        variance: ErrorModel | None = None,  # noqa: ARG002  as of other kinds
-    ) -> StatedLosses:
+    def losses(self, problem: PlanningProblem, rows: PlanAllocation) -> StatedLosses:
         """Return the losses of the plan."""
         shared = self.shared(problem.request.delta)
         return weighted_losses(problem.occupancy, self.weight, self.noises(problem, rows), shared)
@@ -213,7 +202,7 @@ class WeightedStages(ReleaseAllocation):
         """Return all looks at the cells."""
         weight = self.mean.weight
         looks, spread = self.looks(outputs), self.user_mean_spread(outputs)
-        shares, law = cell_shares(weight), self.user_mean_law(outputs)
+        shares, law = pooled_means.cell_shares(weight), self.user_mean_law(outputs)
         return MeanView(looks, CellDesign.of(weight), spread, self.bounds, shares, law)
 
 
@@ -237,9 +226,11 @@ class PooledStages(WeightedStages):
         return self.histogram_promise.law
 
     @cached_property
-    def pooled_means(self) -> PooledMeans:
+    def pooled_means(self) -> pooled_means.PooledMeans:
         """The pooled histogram, with votes and bins."""
-        return PooledMeans.of(self.mean.weight, self.lattice.steps, self.histogram_promise)
+        return pooled_means.PooledMeans.of(
+            self.mean.weight, self.lattice.steps, self.histogram_promise
+        )
 
     @property
     def histogram(self) -> NoisyTotals:
@@ -256,12 +247,12 @@ class PooledStages(WeightedStages):
 
     def decided(self, outputs: Outputs) -> list[int]:
         """Return the numbers that were decided."""
-        decided: list[int] = outputs[HISTOGRAM][0][-self.n_decided :].tolist()
+        decided: list[int] = outputs[pooled_means.HISTOGRAM][0][-self.n_decided :].tolist()
         return decided
 
     def votes(self, outputs: Outputs) -> Ints:
         """Return the noisy votes of the bins of user means."""
-        return np.asarray(outputs[HISTOGRAM][0][: -self.n_decided])
+        return np.asarray(outputs[pooled_means.HISTOGRAM][0][: -self.n_decided])
 
     def user_mean_law(self, outputs: Outputs) -> PooledLaw:
         """Return the released law of user means, in value units."""
@@ -364,8 +355,8 @@ class OneRangeStages(PooledStages):
         if not self.variances:
             squares = CellDesign.of(self.mean.weight).weight_squares
             noise = self.mean.noise * math.sqrt(self.law.variance / 2.0)
-            usual = to_bounds(law, float(ends[0]), float(ends[1]), float(steps))
-            wider = wider_range(law, usual, noise, squares, float(steps))
+            usual = pooled_means.to_bounds(law, float(ends[0]), float(ends[1]), float(steps))
+            wider = pooled_means.wider_range(law, usual, noise, squares, float(steps))
             ends = math.floor(wider[0]), math.ceil(wider[1])
         return np.array([*found, *ends])
 

@@ -36,7 +36,7 @@ Sensitivity: the votes of a unit add up to at most P: floor(P / K) for each of K
 limited by their sum. They follow from its own records alone.
 Loss: that of the histogram (`looks.pooled_means`).
 
-**Centres and prices** of a fine map (`MapRefinement`) follow from the noisy coarse map: with W and
+**Centres and prices** of a fine map (`refine_map`) follow from the noisy coarse map: with W and
 D the noisy A + B and A - B of a cell, in units, and s the standard deviation of the noise of
 either, estimates are m + r q with m and r the middle and half the width of the range, q = D /
 max(W, s) within [-1, 1], of variance r² s² (1 + q²) / max(W, s)². Centres are these estimates,
@@ -139,7 +139,9 @@ class CellWindow(ReadOnlyArrays):
         weights = unit_weights(pairs, self.prices, norm)
         above = positions(pairs, span_quanta) - self.low[pairs.cell]
         halves = split_weights(weights, above, (self.high - self.low)[pairs.cell])
-        return np.concatenate([_per_cell(pairs, half, self.prices.size) for half in halves])
+        # Exact: every partial sum is a whole number below 2^53.
+        totals = [np.bincount(pairs.cell, half, self.prices.size) for half in halves]
+        return np.concatenate(totals).astype(np.int64)
 
     def decode(self, noisy: Ints) -> tuple[Floats, Floats]:
         """Return the noisy A + B and A - B of each cell, in units: post-processing.
@@ -150,12 +152,6 @@ class CellWindow(ReadOnlyArrays):
         """
         upper, lower = np.split(noisy / PARTS, 2, axis=-1)
         return upper + lower, upper - lower
-
-
-def _per_cell(pairs: PrivatePairs, numbers: Ints, n_cells: int) -> Ints:
-    # Exact: every partial sum is a whole number below 2^53.
-    totals = np.bincount(pairs.cell, weights=numbers, minlength=n_cells)
-    return np.asarray(totals, dtype=np.int64)
 
 
 def weight_map(name: str, window: CellWindow, span_quanta: int, law: NoiseLaw) -> NoisyTotals:
@@ -203,12 +199,16 @@ MIN_CELLS = 3
 """Open cells below which their estimates are not compared: all get the median."""
 
 
-@dataclass(frozen=True)
-class MapRefinement:
-    """From a noisy coarse map to centres and prices.
+def refine_map(
+    window: CellWindow, noisy: Ints, deviation: float, threshold: int | None, median: int
+) -> Ints:
+    """Return centre, then price of each cell of the fine map, shape (2 n_cells,).
 
-    Attributes
+    Parameters
     ----------
+    window : CellWindow
+        Of the coarse map.
+    noisy : ndarray of int64, shape (2 n_cells,)
     deviation : float
         s, in parts.
     threshold : int or None
@@ -216,34 +216,17 @@ class MapRefinement:
     median : int
         Of the fleet's values, in parts.
     """
-
-    deviation: float
-    threshold: int | None
-    median: int
-
-    def centres_and_prices(self, window: CellWindow, noisy: Ints) -> tuple[Ints, Ints]:
-        """Return centre and price of each cell of the fine map, shape (n_cells,) each.
-
-        Parameters
-        ----------
-        window : CellWindow
-            Of the coarse map.
-        noisy : ndarray of int64, shape (2 n_cells,)
-        """
-        weight, difference = window.decode(noisy)
-        is_open = np.full(weight.size, fill_value=True)
-        if self.threshold is not None:
-            is_open = weight * PARTS >= self.threshold
-        middle, radius, sd = window.middle, window.radius, self.deviation / PARTS
-        centres = np.full(weight.size, float(self.median))
-        if is_open.sum() >= MIN_CELLS:
-            ratio = np.clip(difference / np.maximum(weight, sd), -1.0, 1.0)
-            variance = (1.0 + ratio**2) * (radius * sd / np.maximum(weight, sd)) ** 2
-            estimates = middle + radius * ratio
-            centres[is_open] = shrink_to_mean(estimates[is_open], variance[is_open])
-        return np.rint(np.clip(centres, 0, PARTS)).astype(np.int64), prices_of_weights(
-            weight, is_open
-        )
+    weight, difference = window.decode(noisy)
+    is_open = weight * PARTS >= (-np.inf if threshold is None else threshold)
+    centres, sd = np.full(weight.size, float(median)), deviation / PARTS
+    if is_open.sum() >= MIN_CELLS:
+        sure = np.maximum(weight, sd)
+        ratio = np.clip(difference / sure, -1.0, 1.0)
+        variance = (1.0 + ratio**2) * (window.radius * sd / sure) ** 2
+        estimates = window.middle + window.radius * ratio
+        centres[is_open] = shrink_to_mean(estimates[is_open], variance[is_open])
+    whole = np.rint(np.clip(centres, 0, PARTS)).astype(np.int64)
+    return np.concatenate([whole, prices_of_weights(weight, is_open)])
 
 
 def prices_of_weights(weight: Floats, is_open: NDArray[np.bool_]) -> Ints:

@@ -33,22 +33,12 @@ from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS
 from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
+from hexveil.mechanisms import pooled_law
 from hexveil.mechanisms.contract import NoisyTotals, Stage
-from hexveil.mechanisms.pooled_law import (
-    RESIDUAL_EDGES,
-    VALUE_EDGES,
-    BeyondRange,
-    PooledLaw,
-    best_ranges,
-    crowded_range,
-    refined_edges,
-    used_bins,
-    within_reach,
-)
 from hexveil.mechanisms.presence.contribution import (
     CellWindow,
-    MapRefinement,
     PricedMap,
+    refine_map,
     value_votes,
     weight_map,
 )
@@ -171,10 +161,10 @@ class PresenceAllocation(PricedMap):
         """Return the histogram behind the ranges of the published map: name, edges, votes."""
         if not self.form.coarse_share:
             votes = self._values(outputs).noisy(outputs)
-            return VALUES, *used_bins(self._value_edges(outputs), votes)
+            return VALUES, *pooled_law.used_bins(self._value_edges(outputs), votes)
         _, centres, prices = self._coarse_row(outputs)
         votes = self._residuals(outputs).noisy(outputs)
-        return RESIDUALS, *used_bins(within_reach(centres, prices), votes)
+        return RESIDUALS, *pooled_law.used_bins(pooled_law.within_reach(centres, prices), votes)
 
     def statement(self, outputs: Outputs) -> dict[str, Any]:
         """Return the released histogram behind the ranges of the published map."""
@@ -189,12 +179,14 @@ class PresenceAllocation(PricedMap):
         cut = self._cut_off(outputs, window, centres)
         return decode_map(window, noisy, self.law, cut, centres, self.threshold)
 
-    def _cut_off(self, outputs: Outputs, window: CellWindow, centres: Ints) -> BeyondRange:
+    def _cut_off(
+        self, outputs: Outputs, window: CellWindow, centres: Ints
+    ) -> pooled_law.BeyondRange:
         """Return the excess beyond the ranges of the published map."""
         name, edges, votes = self.histogram(outputs)
         origin = centres if name == RESIDUALS else np.zeros_like(centres)
-        return BeyondRange.of(
-            PooledLaw.of(edges / PARTS, votes, self.histogram_law(name)),
+        return pooled_law.BeyondRange.of(
+            pooled_law.PooledLaw.of(edges / PARTS, votes, self.histogram_law(name)),
             origin,
             window.low,
             window.high,
@@ -227,7 +219,7 @@ class PresenceAllocation(PricedMap):
         self,
         name: str,
         edges: Ints,
-        decide: Callable[[PooledLaw], Ints],
+        decide: Callable[[pooled_law.PooledLaw], Ints],
         n_decided: int,
         around: tuple[Ints, Ints] | None = None,
     ) -> NoisyTotals:
@@ -235,19 +227,19 @@ class PresenceAllocation(PricedMap):
         noise = self.histogram_law(name)
 
         def decided(noisy: Ints) -> Ints:
-            return decide(PooledLaw.of(edges / PARTS, noisy, noise))
+            return decide(pooled_law.PooledLaw.of(edges / PARTS, noisy, noise))
 
         # Bins of distances are the same whatever the centres are: some are out of reach.
-        inner = (edges if around is None else RESIDUAL_EDGES)[1:-1]
+        inner = (edges if around is None else pooled_law.RESIDUAL_EDGES)[1:-1]
         stage = value_votes(name, self.span_quanta, inner, noise, around)
         return replace(stage, decide=decided, n_decided=n_decided)
 
     def _wide_values(self) -> NoisyTotals:
         """Return the stage that decides where bins of values are narrow."""
-        return self._histogram(WIDE_VALUES, VALUE_EDGES, crowded_range, 2)
+        return self._histogram(WIDE_VALUES, pooled_law.VALUE_EDGES, pooled_law.crowded_range, 2)
 
     def _value_edges(self, outputs: Outputs) -> Ints:
-        return refined_edges(*self._wide_values().decisions(outputs).tolist())
+        return pooled_law.refined_edges(*self._wide_values().decisions(outputs).tolist())
 
     def _values(self, earlier: Outputs) -> NoisyTotals:
         """Return the stage that decides the median and the ends of the first range."""
@@ -255,11 +247,11 @@ class PresenceAllocation(PricedMap):
         law = self.coarse_law if self.form.coarse_share else self.law
         weight = np.array([max(self.typical_weight, (self.threshold or 0) / PARTS)])
 
-        def decide(values: PooledLaw) -> Ints:
+        def decide(values: pooled_law.PooledLaw) -> Ints:
             median = np.array([round(PARTS * values.quantile(0.5))])
             noise = law.sum_deviation / PARTS / weight
             return np.concatenate(
-                [median, *best_ranges(values, median, noise, weight, around=False)]
+                [median, *pooled_law.best_ranges(values, median, noise, weight, around=False)]
             )
 
         return self._histogram(VALUES, edges, decide, 3)
@@ -277,12 +269,11 @@ class PresenceAllocation(PricedMap):
     def _coarse_map(self, earlier: Outputs) -> NoisyTotals:
         law = self.coarse_law
         window, median = self._first_window(earlier), self.median(earlier)
-        # The threshold of the published map, not one of the coarse map's larger noise: an empty
-        # cell that stays open takes nobody's weight, a used one that is closed is lost.
-        refined = MapRefinement(law.sum_deviation, self.threshold, median)
 
         def decide(noisy: Ints) -> Ints:
-            return np.concatenate(refined.centres_and_prices(window, noisy))
+            # The threshold of the published map, not one of the coarse map's larger noise: an empty
+            # cell that stays open takes nobody's weight, a used one that is closed is lost.
+            return refine_map(window, noisy, law.sum_deviation, self.threshold, median)
 
         stage = weight_map(COARSE_MAP, window, self.span_quanta, law)
         return replace(stage, decide=decide, n_decided=2 * self.n_cells)
@@ -304,13 +295,15 @@ class PresenceAllocation(PricedMap):
         floor = self.coarse_law.sum_deviation
         weight = np.maximum(noisy[: self.n_cells] + noisy[self.n_cells :], floor) / PARTS
 
-        def decide(distances: PooledLaw) -> Ints:
+        def decide(distances: pooled_law.PooledLaw) -> Ints:
             ends, is_open = np.repeat([[0], [PARTS]], self.n_cells, axis=1), prices > 0
             # Centres of cells below the mean weight are less sure: no narrower ranges for them.
             own = np.maximum(weight[is_open], weight[is_open].mean() if is_open.any() else 0.0)
             noise = self.law.sum_deviation / PARTS / own
-            ends[:, is_open] = best_ranges(distances, centres[is_open], noise, own, around=True)
+            ends[:, is_open] = pooled_law.best_ranges(
+                distances, centres[is_open], noise, own, around=True
+            )
             return ends.ravel()
 
-        edges, around = within_reach(centres, prices), (centres, prices)
+        edges, around = pooled_law.within_reach(centres, prices), (centres, prices)
         return self._histogram(RESIDUALS, edges, decide, 2 * self.n_cells, around)

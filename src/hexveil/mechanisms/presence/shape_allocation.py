@@ -66,11 +66,7 @@ from hexveil.mechanisms.distribution.shape_statistics import (
 )
 from hexveil.mechanisms.distribution.tilt_estimation import INFLATION, fit_cells
 from hexveil.mechanisms.presence import L1, Norm, any_unit_stage, norm_of
-from hexveil.mechanisms.presence.contribution import (
-    PricedMap,
-    prices_of_weights,
-    unit_weights,
-)
+from hexveil.mechanisms.presence.contribution import PricedMap, prices_of_weights, unit_weights
 from hexveil.mechanisms.presence.presence_decoding import (
     ReleasedMap,
     noisy_columns,

@@ -47,24 +47,14 @@ from typing import ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from hexveil.accounting import pseudo_user_caps
 from hexveil.accounting.bias import linear_error
-from hexveil.accounting.pseudo_user_caps import (
-    exact_cap,
-    median_cap,
-    minimax_cap,
-    sqrt_cap,
-    surrogate_cap,
-)
 from hexveil.accounting.pseudo_users import PseudoUsers, best_fit, check_cap, wrap_around
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.single_cell import CellMechanism, CellProblem
 from hexveil.mechanisms.single_cell.clipped_user_sums import LinearMean, LinearSum, weighted_share
-from hexveil.mechanisms.stage_data import (
-    ROOM,
-    TAIL,
-    PrivateSums,
-)
+from hexveil.mechanisms.stage_data import ROOM, TAIL, PrivateSums
 
 GroupingRule = Literal["best_fit", "wrap_around"]
 CapRule = Literal[
@@ -117,18 +107,24 @@ def group_users(
     if not isinstance(cap, str):
         return place(counts, cap)
     if cap == "surrogate":
-        real_cap = surrogate_cap(counts)
+        real_cap = pseudo_user_caps.surrogate_cap(counts)
         options = [place(counts, c) for c in sorted({math.floor(real_cap), math.ceil(real_cap)})]
         return min(options, key=lambda g: linear_error(g.weights, counts, 1.0, epsilon))
     if cap == "surrogate_printed":  # a count, so that it is whole
-        return place(counts, int(surrogate_cap(counts, rule="printed")))
+        return place(counts, int(pseudo_user_caps.surrogate_cap(counts, rule="printed")))
     if cap in ("minimax", "minimax_std"):
         return place(
-            counts, minimax_cap(counts, epsilon, "std" if cap == "minimax_std" else "mean")
+            counts,
+            pseudo_user_caps.minimax_cap(
+                counts, epsilon, "std" if cap == "minimax_std" else "mean"
+            ),
         )
     if cap == "exact":
-        return place(counts, exact_cap(counts, epsilon))
-    return place(counts, (median_cap if cap == "median" else sqrt_cap)(counts))
+        return place(counts, pseudo_user_caps.exact_cap(counts, epsilon))
+    return place(
+        counts,
+        (pseudo_user_caps.median_cap if cap == "median" else pseudo_user_caps.sqrt_cap)(counts),
+    )
 
 
 @dataclass(frozen=True, eq=False)

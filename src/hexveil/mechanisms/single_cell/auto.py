@@ -24,14 +24,7 @@ from numpy.typing import ArrayLike
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number
-from hexveil.mechanisms.priors import (
-    PerUser,
-    UnknownRange,
-    ValueDistribution,
-    check_values,
-    draw_user_means,
-    numbers_per_trial,
-)
+from hexveil.mechanisms import priors
 from hexveil.mechanisms.single_cell import (
     CellAllocation,
     CellMechanism,
@@ -68,7 +61,7 @@ PAPERS_MECHANISMS: tuple[CellMechanism, ...] = (
     AKMV("0.1"),
 )
 
-UNIFORM = PerUser(UnknownRange())
+UNIFORM = priors.PerUser(priors.UnknownRange())
 """The prior unless another is stated: users' values are uniform over a range nobody knows."""
 
 
@@ -122,12 +115,12 @@ class Auto(CellMechanism):
     1024
     """
 
-    prior: ValueDistribution = UNIFORM
+    prior: priors.ValueDistribution = UNIFORM
     candidates: Sequence[CellMechanism] | None = None
     trials: int = 1024
 
     def __post_init__(self) -> None:
-        check_values(self.prior, "Auto")
+        priors.check_values(self.prior, "Auto")
         if self.candidates is not None:
             # A tuple, so that the mechanism can be hashed and cannot change.
             object.__setattr__(self, "candidates", _check_candidates(self.candidates))
@@ -214,7 +207,7 @@ class Prediction:
 
 
 def compare_candidates(
-    plans: Sequence[CellPlan], cell: CellProblem, prior: ValueDistribution, trials: int
+    plans: Sequence[CellPlan], cell: CellProblem, prior: priors.ValueDistribution, trials: int
 ) -> list[Prediction]:
     """Return the error to expect of each plan, in value units.
 
@@ -232,7 +225,7 @@ def compare_candidates(
     InputError
         If one trial of the prior's samples would not fit into memory.
     """
-    numbers = numbers_per_trial(prior, cell.counts)
+    numbers = priors.numbers_per_trial(prior, cell.counts)
     if numbers > MAX_PER_TRIAL:
         raise InputError(
             f"the cell has {numbers:,} samples, more than the {MAX_PER_TRIAL:,} that can be drawn "
@@ -244,7 +237,7 @@ def compare_candidates(
     for number, rows in enumerate(_chunks(affordable, cell)):
         # Streams of values and of noise are apart and start anew with each chunk, so that
         # eliminating one plan changes nothing that another one sees.
-        means = draw_user_means(
+        means = priors.draw_user_means(
             prior, cell.counts, cell.bounds, np.random.default_rng([SEED, 0, number]), rows
         )
         sums, truth = cell.sums(means), means @ (cell.counts / cell.total)

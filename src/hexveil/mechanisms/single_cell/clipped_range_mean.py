@@ -36,11 +36,7 @@ from hexveil.base.arrays import Floats, Ints
 from hexveil.base.rational import round_down, round_up
 from hexveil.mechanisms.contract import DrawnRow
 from hexveil.mechanisms.private_quantile import ROUND_UP
-from hexveil.mechanisms.sensitivity_report import (
-    LaplaceNoise,
-    NoiseRequest,
-    Separate,
-)
+from hexveil.mechanisms.sensitivity_report import LaplaceNoise, NoiseRequest, Separate
 from hexveil.mechanisms.single_cell import CellAllocation, CellError
 from hexveil.mechanisms.single_cell.array_averaging import RangeReading
 from hexveil.mechanisms.single_cell.clipped_user_sums import check_int64

@@ -57,11 +57,7 @@ from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.mechanisms.contract import DrawnRow
-from hexveil.mechanisms.sensitivity_report import (
-    LaplaceNoise,
-    NoiseRequest,
-    Separate,
-)
+from hexveil.mechanisms.sensitivity_report import LaplaceNoise, NoiseRequest, Separate
 from hexveil.mechanisms.single_cell import CellAllocation, CellError, CellMechanism, CellProblem
 from hexveil.mechanisms.stage_data import ROOM, TAIL, Outputs, PrivateSums, Values
 

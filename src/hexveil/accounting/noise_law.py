@@ -22,17 +22,18 @@ that of one number by a factor near T / 2b.
 """
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
+from hexveil.accounting.gaussian_composition import bisected
 from hexveil.base.arrays import Floats
 
 FAR = 700.0
 """Beyond it the tail is no normal double."""
-HALVINGS = 60
 
 
 @dataclass(frozen=True)
@@ -105,16 +106,8 @@ class Laplace(_Law):
         false openings: an empty cell has A + B = X + Y. Post-processing of released numbers and of
         the declared grid; true counts are never consulted.
         """
-        low, high = 0, 1
-        while n_cells * self.sum_tail(high) > false_openings:
-            low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            if n_cells * self.sum_tail(middle) > false_openings:
-                low = middle
-            else:
-                high = middle
-        return high if n_cells * self.sum_tail(0) > false_openings else 0
+        every = range(2**62)
+        return bisect_left(every, -false_openings, key=lambda t: -n_cells * self.sum_tail(t))
 
     def sum_tail(self, threshold: int) -> float:
         """Return P(X + Y >= threshold), exactly."""
@@ -153,12 +146,11 @@ class Laplace(_Law):
         >>> round(LAPLACE.total_quantile(1, 0.025), 3), round(LAPLACE.total_quantile(2, 0.025), 3)
         (2.996, 4.113)
         """
-        low, high = 0.0, FAR
-        for _ in range(HALVINGS):
-            middle = (low + high) / 2.0
-            is_above = self.total_tails(n_terms, np.array([middle]))[0] > tail
-            low, high = (middle, high) if is_above else (low, middle)
-        return low
+
+        def is_far(t: float) -> bool:
+            return bool(self.total_tails(n_terms, np.array([t]))[0] <= tail)
+
+        return bisected(0.0, FAR, is_far)[0]
 
     def mixture_tail(self, ratio: Floats, t: Floats) -> Floats:
         """Return P(|(1 - z) X - (1 + z) Y| > t b)."""

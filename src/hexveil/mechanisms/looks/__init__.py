@@ -26,18 +26,11 @@ from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms import stage_data
 from hexveil.mechanisms.contract import Stage
 from hexveil.mechanisms.looks.clipped_mean import CellLattice
 from hexveil.mechanisms.looks.weighted_mean import weighted_moves
 from hexveil.mechanisms.pooled_law import MeanView
-from hexveil.mechanisms.stage_data import (
-    ROOM,
-    CutOff,
-    Decoded,
-    EstimateGrid,
-    Outputs,
-    to_value_units,
-)
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import Weights
 from hexveil.model.public_metadata import ValueLattice
@@ -65,7 +58,7 @@ class ReleaseAllocation(ReadOnlyArrays):
         """Return each user's privacy loss on the worst path of outputs, rounded up: booked."""
         return self.booked
 
-    def next_stage(self, earlier: Outputs) -> Stage | None:
+    def next_stage(self, earlier: stage_data.Outputs) -> Stage | None:
         """Return the stage after these outputs."""
         raise NotImplementedError
 
@@ -79,19 +72,19 @@ class ReleaseAllocation(ReadOnlyArrays):
             variance has no sums of squares, or numbers could leave 64 bits.
         """
 
-    def numbers(self, outputs: Outputs) -> dict[str, Ints]:  # noqa: ARG002  of ranges
+    def numbers(self, outputs: stage_data.Outputs) -> dict[str, Ints]:  # noqa: ARG002  of ranges
         """Return the last noisy integer of each cell, by statistic, which a range may cut off."""
         return {}
 
-    def decode(self, outputs: Outputs) -> tuple[Decoded, ...]:
+    def decode(self, outputs: stage_data.Outputs) -> tuple[stage_data.Decoded, ...]:
         """Return the published statistics."""
         raise NotImplementedError
 
-    def grids(self, models: Mapping[str, ErrorModel]) -> dict[str, EstimateGrid]:
+    def grids(self, models: Mapping[str, ErrorModel]) -> dict[str, stage_data.EstimateGrid]:
         """Return where published numbers can lie, by statistic."""
         raise NotImplementedError
 
-    def view(self, outputs: Outputs) -> MeanView | None:  # noqa: ARG002  of private ranges
+    def view(self, outputs: stage_data.Outputs) -> MeanView | None:  # noqa: ARG002  of private ranges
         """Return what a posterior of means before clipping is made of; None where there is none."""
         return None
 
@@ -171,7 +164,7 @@ class ClippingKind(ReadOnlyArrays):
         """
         raise NotImplementedError
 
-    def with_outputs(self, stages: Any, outputs: Outputs) -> Self:  # noqa: ANN401, ARG002  its own
+    def with_outputs(self, stages: Any, outputs: stage_data.Outputs) -> Self:  # noqa: ANN401, ARG002  its own
         """Return the same with the outputs of its private stages."""
         return self
 
@@ -204,7 +197,7 @@ class ClippingKind(ReadOnlyArrays):
         """Return each cell's error by the prior of mechanisms of one cell, if it is known."""
         return None
 
-    def cut_off(self, plan: Planned, numbers: Mapping[str, Ints]) -> dict[str, CutOff]:  # noqa: ARG002
+    def cut_off(self, plan: Planned, numbers: Mapping[str, Ints]) -> dict[str, stage_data.CutOff]:  # noqa: ARG002
         """Return the cells that a released range cuts off, by statistic, from noisy integers."""
         return {}
 
@@ -270,7 +263,8 @@ def stated_ranges(
     """Return the clipping range of each cell in value units, as a manifest states it."""
     bounds = float(plan.lower[0]), float(plan.span[0])
     low, high = (
-        [to_value_units(end, steps, *bounds) for end in ends.tolist()] for ends in (lower, upper)
+        [stage_data.to_value_units(end, steps, *bounds) for end in ends.tolist()]
+        for ends in (lower, upper)
     )
     cells = zip(low, high, moved.tolist(), strict=True)
     stated = [{"lower": one, "upper": other, "moved": own} for one, other, own in cells]
@@ -295,7 +289,7 @@ def lattice_of(plan: Planned, scale: ValueLattice) -> CellLattice:
     """
     most = int(plan.problem.occupancy.records_per_cell.max())
     # Sums are counted in half quanta, and noise needs room beside them.
-    if 4 * scale.span_quanta * most >= ROOM:
+    if 4 * scale.span_quanta * most >= stage_data.ROOM:
         raise InputError(
             f"a cell of {most} records on a lattice of {scale.span_quanta} steps does not fit "
             "whole numbers of 64 bits; use a coarser quantum."

@@ -21,16 +21,8 @@ from hexveil.accounting.moves import PairMoves, StatisticMoves
 from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
+from hexveil.mechanisms import looks
 from hexveil.mechanisms.contract import DONE, NoisyTotals, Stage
-from hexveil.mechanisms.looks import (
-    ClippingKind,
-    Planned,
-    PrivateStep,
-    ReleaseAllocation,
-    StatedLosses,
-    clipped_mean,
-    lattice_of,
-)
 from hexveil.mechanisms.looks.clipped_mean import CELLS, GRAIN, CellLattice, ClippedMean
 from hexveil.mechanisms.looks.clipped_variance import ClippedVariance, variance_moves
 from hexveil.mechanisms.per_cell_allocation import PlannedCells
@@ -43,7 +35,7 @@ from hexveil.planning.request import Request
 
 
 @dataclass(frozen=True, eq=False)
-class BoundedStages(ReleaseAllocation):
+class BoundedStages(looks.ReleaseAllocation):
     """The one stage of clipped means and variances.
 
     Attributes
@@ -107,7 +99,7 @@ class BoundedStages(ReleaseAllocation):
 
 
 @dataclass(frozen=True)
-class WithinBounds(ClippingKind):
+class WithinBounds(looks.ClippingKind):
     """Values are clipped to the public bounds alone."""
 
     mode: ClassVar[Literal["bounds"]] = "bounds"
@@ -121,7 +113,7 @@ class WithinBounds(ClippingKind):
         """Return the error model of the variances."""
         return _error_model("variance", problem.span**2, rows.variance_noise, problem, rows)
 
-    def losses(self, problem: PlanningProblem, rows: PlanAllocation) -> StatedLosses:
+    def losses(self, problem: PlanningProblem, rows: PlanAllocation) -> looks.StatedLosses:
         """Return the losses of the plan."""
         statistics = []
         if "mean" in problem.request.noised:
@@ -131,12 +123,12 @@ class WithinBounds(ClippingKind):
             whole = rows.clipped_share(problem, "variance") == 0.0
             statistics.append(variance_moves(records, kept, rows.variance_noise, whole))
         moves = PairMoves(problem.occupancy, tuple(statistics))
-        return StatedLosses(moves, self.shared(problem.request.delta), rows.cell_epsilon)
+        return looks.StatedLosses(moves, self.shared(problem.request.delta), rows.cell_epsilon)
 
-    def stages(self, plan: Planned, scale: ValueLattice) -> BoundedStages:
+    def stages(self, plan: looks.Planned, scale: ValueLattice) -> BoundedStages:
         """Return the one stage of the plan on the lattice of the records."""
         _check_rows(plan)
-        lattice, rows, models = lattice_of(plan, scale), plan.allocation, plan.error_models
+        lattice, rows, models = looks.lattice_of(plan, scale), plan.allocation, plan.error_models
         statistics: list[ClippedMean | ClippedVariance] = []
         if "mean" in models:
             mean = self.mean(plan, lattice)
@@ -152,11 +144,11 @@ class WithinBounds(ClippingKind):
         report = MappedMoves(PairMoves(plan.problem.occupancy, moves))
         return BoundedStages(tuple(statistics), report, plan.request.law, plan.booked_losses)
 
-    def mean(self, plan: Planned, lattice: CellLattice) -> ClippedMean:
+    def mean(self, plan: looks.Planned, lattice: CellLattice) -> ClippedMean:
         """Return the means of a plan."""
         rows, problem = plan.allocation, plan.problem
         # In lattice steps and rounded up: the scale that is drawn is the scale that is booked.
-        noise = clipped_mean.laplace_scales(lattice.width, rows.noise_scale_records)
+        noise = looks.clipped_mean.laplace_scales(lattice.width, rows.noise_scale_records)
         kept, error = rows.kept(problem, "mean"), plan.error_models["mean"]
         return ClippedMean(problem.occupancy, lattice, noise, kept, error)
 
@@ -172,12 +164,14 @@ def _mean_moves(problem: PlanningProblem, rows: PlanAllocation) -> StatisticMove
     """Return how far each pair moves its cell's mean."""
     kept, noise = rows.kept(problem, "mean"), rows.noise_scale_records
     if problem.facts is None:
-        return clipped_mean.unrounded_mean_moves(kept, noise)
+        return looks.clipped_mean.unrounded_mean_moves(kept, noise)
     width = max(int(kept.span_quanta[0]), 1)
-    return clipped_mean.mean_moves(width, kept, clipped_mean.laplace_scales(width, noise))
+    return looks.clipped_mean.mean_moves(
+        width, kept, looks.clipped_mean.laplace_scales(width, noise)
+    )
 
 
-def _check_rows(plan: Planned) -> None:
+def _check_rows(plan: looks.Planned) -> None:
     """Refuse rows under which the loss that the plan states would not hold."""
     noise, caps = plan.allocation.noise_scale_records, plan.allocation.contribution_cap
     # A stranger may have built the plan: its stated loss holds only if its arrays are sane.
@@ -197,7 +191,7 @@ def _check_rows(plan: Planned) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class CellMechanisms(ClippingKind):
+class CellMechanisms(looks.ClippingKind):
     """Every cell's mean is published by a mechanism of one cell, in stages of its own.
 
     Attributes
@@ -245,7 +239,7 @@ class CellMechanisms(ClippingKind):
         """Return the losses of the stages of all cells."""
         return self.cells
 
-    def stages(self, plan: Planned, scale: ValueLattice) -> CellStages:
+    def stages(self, plan: looks.Planned, scale: ValueLattice) -> CellStages:
         """Return the stages of all cells; refuse those of other records or bounds."""
         planned = self.cells.problem
         lattice = planned.lower, planned.quantum, planned.span
@@ -261,7 +255,7 @@ class CellMechanisms(ClippingKind):
             )
         return CellStages(self.cells, plan.error_models["mean"], plan.booked_losses)
 
-    def steps(self, plan: Planned, total: Fraction) -> list[PrivateStep]:
+    def steps(self, plan: looks.Planned, total: Fraction) -> list[looks.PrivateStep]:
         """Return the mechanism, the loss of a cell, and each kind of stage with its cost.
 
         The cost of a stage is that of the user whom it costs most over all cells, so that costs of
@@ -273,7 +267,7 @@ class CellMechanisms(ClippingKind):
         ]
         stated = {"cell_epsilon": self.cells.cell_epsilon, "stages": stages}
         mechanism = {"mechanism": plan.request.mechanism.name}
-        return [PrivateStep("cell_stages", total, mechanism | stated)]
+        return [looks.PrivateStep("cell_stages", total, mechanism | stated)]
 
     def names(self) -> list[str]:
         """Return the name of each cell's mechanism; of `Auto`, that of the one it selected."""
@@ -285,7 +279,7 @@ class CellMechanisms(ClippingKind):
 
 
 @dataclass(frozen=True, eq=False)
-class CellStages(ReleaseAllocation):
+class CellStages(looks.ReleaseAllocation):
     """The cells of a map as a release runs them, with estimates in value units.
 
     The error model is that of the means, in value units.

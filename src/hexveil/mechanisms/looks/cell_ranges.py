@@ -28,14 +28,8 @@ from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
 from hexveil.accounting.promise import PARTS, Promise, of_amount
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.looks import (
-    Planned,
-    PrivateStep,
-    Shown,
-    lattice_of,
-    stated_ranges,
-    user_weights,
-)
+from hexveil.mechanisms import looks
+from hexveil.mechanisms.looks import user_weights
 from hexveil.mechanisms.looks.cell_stages import (
     CellRangeOutputs,
     CellRangeStages,
@@ -212,9 +206,9 @@ class PerCellRange(WeightedRanges):
         """Return the loss of every user of the map: whoever is in it may move the histogram."""
         return of_amount(self.histogram_loss, delta)
 
-    def stages(self, plan: Planned, scale: ValueLattice) -> CellRangeStages:
+    def stages(self, plan: looks.Planned, scale: ValueLattice) -> CellRangeStages:
         """Return histogram and looks at cells, on the lattice of the records."""
-        lattice, steps, delta = lattice_of(plan, scale), scale.span_quanta, plan.request.delta
+        lattice, steps, delta = looks.lattice_of(plan, scale), scale.span_quanta, plan.request.delta
         lower, noise = lattice.lower_value, plan.mean_noise
         selection = PosteriorRangeSelection(
             CellDesign.of(self.weight),
@@ -243,7 +237,7 @@ class PerCellRange(WeightedRanges):
 
     # ---- what a release states ----
 
-    def steps(self, plan: Planned, total: Fraction) -> list[PrivateStep]:
+    def steps(self, plan: looks.Planned, total: Fraction) -> list[looks.PrivateStep]:
         """Return the pooled histogram, the first look and the cells.
 
         A cell that keeps its range spends what is listed for both of its steps on one number.
@@ -266,18 +260,20 @@ class PerCellRange(WeightedRanges):
         look = left * self.first_share
         ends = {"lower": in_units(first.lower), "upper": in_units(first.upper)}
         return [
-            PrivateStep("pooled_histogram", self.histogram_loss, pooled),
-            PrivateStep("first_look", look, ends),
-            PrivateStep("cells", left - look, {"moved": int(np.count_nonzero(outputs.moved))}),
+            looks.PrivateStep("pooled_histogram", self.histogram_loss, pooled),
+            looks.PrivateStep("first_look", look, ends),
+            looks.PrivateStep(
+                "cells", left - look, {"moved": int(np.count_nonzero(outputs.moved))}
+            ),
         ]
 
-    def cell_entries(self, plan: Planned) -> dict[str, list[Any]]:
+    def cell_entries(self, plan: looks.Planned) -> dict[str, list[Any]]:
         """Return the clipping range of each cell's last number, in value units."""
         outputs = self.released()
         ends = outputs.lower, outputs.upper
-        return stated_ranges(plan, outputs.span_quanta, *ends, outputs.moved)
+        return looks.stated_ranges(plan, outputs.span_quanta, *ends, outputs.moved)
 
-    def words(self, plan: Planned, price: Shown, part: Shown) -> str:  # noqa: ARG002
+    def words(self, plan: looks.Planned, price: looks.Shown, part: looks.Shown) -> str:  # noqa: ARG002
         """Return the price of the stages before the cells, and the inputs of each cell's range."""
         return (
             "one for each cell. A histogram of all users' averages is released at "

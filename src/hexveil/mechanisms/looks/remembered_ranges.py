@@ -37,16 +37,9 @@ from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import Promise
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
+from hexveil.mechanisms import looks
 from hexveil.mechanisms.contract import DONE, NoisyTotals
-from hexveil.mechanisms.looks import (
-    Planned,
-    PrivateStep,
-    Shown,
-    lattice_of,
-    misfit,
-    stated_ranges,
-    user_weights,
-)
+from hexveil.mechanisms.looks import user_weights
 from hexveil.mechanisms.looks.clipped_mean import CELLS
 from hexveil.mechanisms.looks.weighted_ranges import WeightedRanges, WeightedStages
 from hexveil.mechanisms.stage_data import STANDARD_NORMAL, Outputs
@@ -112,7 +105,7 @@ class RememberedRanges(WeightedRanges):
         """Refuse weights, noise, statistics or a history that no such plan has."""
         super().check_plan(rows, occupancy, request)
         if not request.history:
-            raise misfit()
+            raise looks.misfit()
 
     @property
     def width(self) -> Floats:
@@ -131,25 +124,25 @@ class RememberedRanges(WeightedRanges):
         )
         return self.mean_in_width(width, noise, np.hypot(by_weights, shape), problem.request.law)
 
-    def stages(self, plan: Planned, scale: ValueLattice) -> RememberedStages:
+    def stages(self, plan: looks.Planned, scale: ValueLattice) -> RememberedStages:
         """Return the one stage, on the lattice of the records."""
         if scale.span_quanta != self.span_quanta:
             raise InputError("the ranges of the plan are for other bounds; plan again.")
-        given = self.weighted_mean(plan), lattice_of(plan, scale), plan.booked_losses
+        given = self.weighted_mean(plan), looks.lattice_of(plan, scale), plan.booked_losses
         return RememberedStages(*given, self, plan.error_models["mean"])
 
     # ---- what a release states ----
 
-    def steps(self, plan: Planned, total: Fraction) -> list[PrivateStep]:
+    def steps(self, plan: looks.Planned, total: Fraction) -> list[looks.PrivateStep]:
         """Return the cells: nothing else looks at values."""
-        return [PrivateStep("cells", total, {"remembered": len(plan.request.history)})]
+        return [looks.PrivateStep("cells", total, {"remembered": len(plan.request.history)})]
 
-    def cell_entries(self, plan: Planned) -> dict[str, list[Any]]:
+    def cell_entries(self, plan: looks.Planned) -> dict[str, list[Any]]:
         """Return the clipping range of each cell, in value units."""
         moved = np.zeros(self.lower.size, dtype=bool)
-        return stated_ranges(plan, self.span_quanta, self.lower, self.upper, moved)
+        return looks.stated_ranges(plan, self.span_quanta, self.lower, self.upper, moved)
 
-    def words(self, plan: Planned, price: Shown, part: Shown) -> str:  # noqa: ARG002
+    def words(self, plan: looks.Planned, price: looks.Shown, part: looks.Shown) -> str:  # noqa: ARG002
         """Return the number of maps behind the ranges."""
         number = len(plan.request.history)
         maps = "an earlier map" if number == 1 else f"{number} earlier maps"

@@ -35,13 +35,7 @@ from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import pooled_law
 from hexveil.mechanisms.contract import NoisyTotals, Stage
-from hexveil.mechanisms.presence.contribution import (
-    CellWindow,
-    PricedMap,
-    refine_map,
-    value_votes,
-    weight_map,
-)
+from hexveil.mechanisms.presence import contribution
 from hexveil.mechanisms.presence.presence_decoding import ReleasedMap, decode_map
 from hexveil.mechanisms.stage_data import Outputs
 
@@ -92,7 +86,7 @@ WIDE_PART = Fraction("0.25")
 
 
 @dataclass(frozen=True, eq=False)
-class PresenceAllocation(PricedMap):
+class PresenceAllocation(contribution.PricedMap):
     """Plan of a map with private presence: public numbers alone.
 
     Attributes
@@ -146,12 +140,12 @@ class PresenceAllocation(PricedMap):
         """Return the threshold."""
         return self.threshold
 
-    def fine_window(self, outputs: Outputs) -> CellWindow:
+    def fine_window(self, outputs: Outputs) -> contribution.CellWindow:
         """Return prices and ranges of the map that is published."""
         if not self.form.coarse_share:
             return self._first_window(outputs)
         low, high = np.split(self._residuals(outputs).decisions(outputs), 2)
-        return CellWindow(self._coarse_row(outputs)[2], low, high)
+        return contribution.CellWindow(self._coarse_row(outputs)[2], low, high)
 
     def centres(self, outputs: Outputs) -> Ints:
         """Return the centre of each cell's range, in parts of the span."""
@@ -180,7 +174,7 @@ class PresenceAllocation(PricedMap):
         return decode_map(window, noisy, self.law, cut, centres, self.threshold)
 
     def _cut_off(
-        self, outputs: Outputs, window: CellWindow, centres: Ints
+        self, outputs: Outputs, window: contribution.CellWindow, centres: Ints
     ) -> pooled_law.BeyondRange:
         """Return the excess beyond the ranges of the published map."""
         name, edges, votes = self.histogram(outputs)
@@ -201,7 +195,9 @@ class PresenceAllocation(PricedMap):
         if self.form.coarse_share:
             yield self._coarse_map(earlier)
             yield self._residuals(earlier)
-        yield weight_map(FINE_MAP, self.fine_window(earlier), self.span_quanta, self.law)
+        yield contribution.weight_map(
+            FINE_MAP, self.fine_window(earlier), self.span_quanta, self.law
+        )
 
     @property
     def range_law(self) -> NoiseLaw:
@@ -231,7 +227,7 @@ class PresenceAllocation(PricedMap):
 
         # Bins of distances are the same whatever the centres are: some are out of reach.
         inner = (edges if around is None else pooled_law.RESIDUAL_EDGES)[1:-1]
-        stage = value_votes(name, self.span_quanta, inner, noise, around)
+        stage = contribution.value_votes(name, self.span_quanta, inner, noise, around)
         return replace(stage, decide=decided, n_decided=n_decided)
 
     def _wide_values(self) -> NoisyTotals:
@@ -260,11 +256,11 @@ class PresenceAllocation(PricedMap):
         """Return the median of the values, in parts."""
         return int(self._values(outputs).decisions(outputs)[0])
 
-    def _first_window(self, outputs: Outputs) -> CellWindow:
+    def _first_window(self, outputs: Outputs) -> contribution.CellWindow:
         """Return the window of the values' range: all cells alike, at a price of 1."""
         ones = np.ones(self.n_cells, dtype=np.int64)
         _, low, high = self._values(outputs).decisions(outputs)
-        return CellWindow(ones, low * ones, high * ones)
+        return contribution.CellWindow(ones, low * ones, high * ones)
 
     def _coarse_map(self, earlier: Outputs) -> NoisyTotals:
         law = self.coarse_law
@@ -273,9 +269,9 @@ class PresenceAllocation(PricedMap):
         def decide(noisy: Ints) -> Ints:
             # The threshold of the published map, not one of the coarse map's larger noise: an empty
             # cell that stays open takes nobody's weight, a used one that is closed is lost.
-            return refine_map(window, noisy, law.sum_deviation, self.threshold, median)
+            return contribution.refine_map(window, noisy, law.sum_deviation, self.threshold, median)
 
-        stage = weight_map(COARSE_MAP, window, self.span_quanta, law)
+        stage = contribution.weight_map(COARSE_MAP, window, self.span_quanta, law)
         return replace(stage, decide=decide, n_decided=2 * self.n_cells)
 
     def _coarse_row(self, outputs: Outputs) -> tuple[Ints, Ints, Ints]:

@@ -39,10 +39,10 @@ pieces: one piece under BESTFIT, up to two under WRAPAROUND (ERRATA 7).
 """
 
 import math
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -63,6 +63,16 @@ CapRule = Literal[
 
 GROUPINGS = {"best_fit": best_fit, "wrap_around": wrap_around}
 CAPS = get_args(CapRule)
+CAP_RULES: dict[str, Callable[[Ints, Fraction], int]] = {
+    "median": lambda counts, _: pseudo_user_caps.median_cap(counts),
+    "sqrt": lambda counts, _: pseudo_user_caps.sqrt_cap(counts),
+    "minimax": pseudo_user_caps.minimax_cap,
+    "minimax_std": partial(pseudo_user_caps.minimax_cap, noise="std"),
+    # A count, so that it is whole.
+    "surrogate_printed": lambda n, _: int(pseudo_user_caps.surrogate_cap(n, rule="printed")),
+    "exact": pseudo_user_caps.exact_cap,
+}
+"""Caps by all rules but "surrogate", of counts and the cell's loss."""
 
 GRAIN = 2**10
 """G: parts of a quantum in which array means are counted."""
@@ -104,27 +114,11 @@ def group_users(
         If a whole cap is so large that WRAPAROUND fills no array.
     """
     place = GROUPINGS[grouping]
-    if not isinstance(cap, str):
-        return place(counts, cap)
     if cap == "surrogate":
         real_cap = pseudo_user_caps.surrogate_cap(counts)
         options = [place(counts, c) for c in sorted({math.floor(real_cap), math.ceil(real_cap)})]
         return min(options, key=lambda g: linear_error(g.weights, counts, 1.0, epsilon))
-    if cap == "surrogate_printed":  # a count, so that it is whole
-        return place(counts, int(pseudo_user_caps.surrogate_cap(counts, rule="printed")))
-    if cap in ("minimax", "minimax_std"):
-        return place(
-            counts,
-            pseudo_user_caps.minimax_cap(
-                counts, epsilon, "std" if cap == "minimax_std" else "mean"
-            ),
-        )
-    if cap == "exact":
-        return place(counts, pseudo_user_caps.exact_cap(counts, epsilon))
-    return place(
-        counts,
-        (pseudo_user_caps.median_cap if cap == "median" else pseudo_user_caps.sqrt_cap)(counts),
-    )
+    return place(counts, CAP_RULES[cap](counts, epsilon) if isinstance(cap, str) else cap)
 
 
 @dataclass(frozen=True, eq=False)

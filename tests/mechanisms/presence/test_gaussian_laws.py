@@ -24,13 +24,7 @@ from hexveil.accounting.promise import PARTS, Squares, promised
 from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.contract import DONE, MemoryJournal, execute
 from hexveil.mechanisms.noise import VettedNoise
-from hexveil.mechanisms.presence import (
-    L2,
-    AnyUnit,
-    PresenceSums,
-    contribution,
-    shape_allocation,
-)
+from hexveil.mechanisms.presence import L2, AnyUnit, PresenceSums, contribution, shape_allocation
 from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation
 from hexveil.mechanisms.presence.presence_allocation import (
     ONE_SHOT,

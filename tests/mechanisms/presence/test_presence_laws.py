@@ -259,16 +259,3 @@ def test_planted_faults_are_found(fault, monkeypatch):
     form, base, more, target, attribute, change = FAULTS[fault]
     monkeypatch.setattr(target, attribute, change(getattr(target, attribute)))
     assert not is_sound(form, base, **more)
-
-
-@pytest.mark.parametrize(
-    ("form", "more"),
-    [
-        ("one shot", {}),
-        pytest.param("three stages", {"step": 40}, marks=pytest.mark.slow),
-        ("bins", BINS),
-    ],
-)
-def test_without_a_fault_the_same_worlds_are_sound(form, more):
-    """It is the fault that is found."""
-    assert is_sound(form, **more)

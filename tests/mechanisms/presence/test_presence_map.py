@@ -25,21 +25,14 @@ from hexveil.mechanisms.presence.presence_allocation import (
     MapForm,
     PresenceAllocation,
 )
-from hexveil.mechanisms.presence.presence_decoding import (
-    decode_map,
-    lowest_weights,
-    ratio_interval,
-)
+from hexveil.mechanisms.presence.presence_decoding import decode_map, lowest_weights, ratio_interval
 from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.private_pairs import PrivatePairs
 
 SPAN, N_CELLS, USED = 1000, 40, 30
-FORMS = {
-    "one shot": ONE_SHOT,
-    "three stages": THREE_STAGES,
-}
+FORMS = {"one shot": ONE_SHOT, "three stages": THREE_STAGES}
 
 
 @pytest.fixture(scope="module")
@@ -196,12 +189,6 @@ def test_counts_are_those_of_the_definition(cells, cell_cap):
         visited = {c for c, u in cells if u == unit}
         expected[list(visited)] += PARTS * cell_cap // max(len(visited), cell_cap)
     assert values.integers[0].tolist() == expected.tolist()
-
-
-def test_no_cap_below_one():
-    """A cap on cells is a whole number from 1."""
-    with pytest.raises(InputError, match="from 1"):
-        CountAllocation(3, 0, Fraction(1))
 
 
 # ---- closed cells ----

@@ -177,10 +177,7 @@ class RangeSearch:
         ]
         # If none is precise the innermost is the least imprecise.
         *others, last = sure or alone[-1:]
-        return [
-            *others,
-            *(RangeCandidate(last.quantile, widening) for widening in WIDENINGS),
-        ]
+        return [*others, *(RangeCandidate(last.quantile, widening) for widening in WIDENINGS)]
 
     def interval(
         self,

@@ -316,12 +316,7 @@ def _binned(
 
 
 def bin_totals(
-    pairs: PrivatePairs,
-    *,
-    prices: Ints,
-    place: Ints,
-    shape: tuple[int, int],
-    norm: Norm,
+    pairs: PrivatePairs, *, prices: Ints, place: Ints, shape: tuple[int, int], norm: Norm
 ) -> Ints:
     """Return the weights of bins of some units. PRIVATE."""
     if pairs.bins is None:

@@ -25,6 +25,7 @@ from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number
 from hexveil.mechanisms import priors, single_cell
+from hexveil.mechanisms.single_cell import private_ranges
 from hexveil.mechanisms.single_cell.array_averaging import ArrayAveraging, OptArrayAveraging
 from hexveil.mechanisms.single_cell.clipped_user_sums import Baseline, OptimalClipping
 from hexveil.mechanisms.stage_data import PrivateSums
@@ -37,13 +38,13 @@ PAPERS_MECHANISMS: tuple[single_cell.CellMechanism, ...] = (
     OptArrayAveraging("minimax"),
     OptArrayAveraging("surrogate"),
     OptimalClipping(),
-    single_cell.private_ranges.Levy(),
-    single_cell.private_ranges.Levy(cap="median"),
-    single_cell.private_ranges.FixedQuantile(0.1, 0.9),
-    single_cell.private_ranges.OptimizedQuantile(),
-    single_cell.private_ranges.AKMV("0.5"),
-    single_cell.private_ranges.AKMV("0.25"),
-    single_cell.private_ranges.AKMV("0.1"),
+    private_ranges.Levy(),
+    private_ranges.Levy(cap="median"),
+    private_ranges.FixedQuantile(0.1, 0.9),
+    private_ranges.OptimizedQuantile(),
+    private_ranges.AKMV("0.5"),
+    private_ranges.AKMV("0.25"),
+    private_ranges.AKMV("0.1"),
 )
 
 UNIFORM = priors.PerUser(priors.UnknownRange())

@@ -13,7 +13,7 @@ import numpy as np
 
 from hexveil.accounting.error_model import LN20
 from hexveil.mechanisms import CellMechanism
-from hexveil.mechanisms.single_cell import CellAllocation, CellError
+from hexveil.mechanisms.single_cell import CellAllocation, EstimateError
 from hexveil.mechanisms.single_cell.clipped_user_sums import LinearSum
 
 
@@ -36,7 +36,7 @@ class MeanOfUserMeans(CellAllocation):
         share = self.cell.counts / self.cell.total
         bias = width * float(np.maximum(share - 1 / share.size, 0).sum())
         scale = self.sensitivity(width) / float(self.epsilon)
-        return CellError(scale, bias + scale * LN20, bias)
+        return EstimateError(scale, bias + scale * LN20, bias)
 
     def grid(self):
         """Return multiples of a part of a quantum over L."""

@@ -38,26 +38,20 @@ FAR = 700.0
 
 @dataclass(frozen=True)
 class _Law:
-    """Noise of one scale: `Laplace` or `Gaussian`; its figures are those of scale 1.
+    """Noise of one scale: `Laplace` or `Gaussian`.
+
+    Both state the norm in which moves count (`power`: 1 or 2) and, of noise of scale 1, the
+    expected size of X and of X + Y (`mean_absolute`, `sum_absolute`), the size exceeded with
+    probability 5 percent (`limit95`) and 2.5 percent (`paired_limit95`: where two noises must both
+    stay within their limits, each may leave them half as often), and the expected |X² - variance|
+    (`absolute_excess`).
 
     Attributes
     ----------
     scale : float
         b of Laplace noise, or the standard deviation.
-    name : str
-        "Laplace" or "Gaussian".
-    power : 1 or 2
-        Norm in which moves count.
-    mean_absolute, sum_absolute : float
-        Expected size of X, and of X + Y.
-    limit95 : float
-        Size that is exceeded with probability 5 percent.
     variance : float
-    paired_limit95 : float
-        Size that is exceeded with probability 2.5 percent: where two noises must both stay within
-        their limits, each may leave them half as often.
-    absolute_excess : float
-        Expected |X² - variance| of the noise X.
+        Of scale 1.
     """
 
     scale: float = 1.0

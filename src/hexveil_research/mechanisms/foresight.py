@@ -35,9 +35,9 @@ from hexveil.mechanisms.single_cell import (
     STUDY_SPAN,
     BoundedStage,
     CellAllocation,
-    CellError,
     CellMechanism,
     CellProblem,
+    EstimateError,
     unknown_choice,
 )
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
@@ -163,9 +163,9 @@ class HuberMean(CellAllocation):
         """Return the largest change of y before noise, over all candidates; 0 without noise."""
         return width * float(self.relative_scales().max()) * float(self.mean_epsilon)
 
-    def error(self, width: float) -> CellError:
+    def error(self, width: float) -> EstimateError:
         """Return the largest noise scale; estimate and mean both lie within the bounds."""
-        return CellError(width * float(self.relative_scales().max()), width)
+        return EstimateError(width * float(self.relative_scales().max()), width)
 
     def grid(self) -> tuple[float, float]:
         """Return no numbers: estimates are a curve of integers."""

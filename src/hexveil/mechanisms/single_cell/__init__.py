@@ -116,7 +116,7 @@ class BoundedStage(Stage, Protocol):
 
 
 @dataclass(frozen=True)
-class CellError:
+class EstimateError:
     """Error of the estimate of one cell, for bounds of some width.
 
     Attributes
@@ -166,7 +166,7 @@ class CellAllocation(ABC):
         """
 
     @abstractmethod
-    def error(self, width: float) -> CellError:
+    def error(self, width: float) -> EstimateError:
         """Return the error of the estimate, for bounds of this width."""
 
     @abstractmethod
@@ -298,7 +298,7 @@ class CellPlan:
         return self.allocation.epsilon
 
     @property
-    def error(self) -> CellError:
+    def error(self) -> EstimateError:
         """Error of the estimate."""
         return self.allocation.error(self.cell.width)
 

@@ -37,7 +37,7 @@ from hexveil.base.rational import round_down, round_up
 from hexveil.mechanisms.contract import DrawnRow
 from hexveil.mechanisms.private_quantile import ROUND_UP
 from hexveil.mechanisms.sensitivity_report import LaplaceNoise, NoiseRequest, Separate
-from hexveil.mechanisms.single_cell import CellAllocation, CellError
+from hexveil.mechanisms.single_cell import CellAllocation, EstimateError
 from hexveil.mechanisms.single_cell.array_averaging import RangeReading
 from hexveil.mechanisms.single_cell.clipped_user_sums import check_int64
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums, Values
@@ -95,7 +95,7 @@ class ClippedRangeMean(CellAllocation):
             return width * float(self.cell.counts.max()) / self.cell.total
         return float(self.groups.user_sensitivity(width, self.widest * width).max())
 
-    def error(self, width: float) -> CellError:
+    def error(self, width: float) -> EstimateError:
         """Return the largest noise scale, and a bound that holds for all values.
 
         Clipped mean and true mean both lie within the bounds. Where half of the values are at
@@ -104,7 +104,7 @@ class ClippedRangeMean(CellAllocation):
         """
         # Noise is fitted to the range that is released; before that the widest one is the bound.
         scale = self.sensitivity(width) / float(self.mean_epsilon)
-        return CellError(scale, width + scale * LN20)
+        return EstimateError(scale, width + scale * LN20)
 
     def grid(self) -> tuple[float, float]:
         """Return multiples of a part of a quantum over the divisor."""

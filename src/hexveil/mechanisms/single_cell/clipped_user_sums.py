@@ -58,7 +58,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.mechanisms.contract import DrawnRow
 from hexveil.mechanisms.sensitivity_report import LaplaceNoise, NoiseRequest, Separate
-from hexveil.mechanisms.single_cell import CellAllocation, CellError, CellMechanism, CellProblem
+from hexveil.mechanisms.single_cell import CellAllocation, CellMechanism, CellProblem, EstimateError
 from hexveil.mechanisms.stage_data import ROOM, TAIL, Outputs, PrivateSums, Values
 
 
@@ -92,7 +92,7 @@ class LinearMean(CellAllocation):
             return float(self.groups.user_sensitivity(width).max())
         return width * self.contribution_cap / self.cell.total
 
-    def error(self, width: float) -> CellError:
+    def error(self, width: float) -> EstimateError:
         """Return the proven error: see `CellAllocation.error`."""
         if self.groups is not None:
             bias = linear_bias(self.groups.weights, self.cell.counts, width)
@@ -100,7 +100,7 @@ class LinearMean(CellAllocation):
             excess = float(np.maximum(self.cell.counts - self.contribution_cap, 0).sum())
             bias = width * excess / (2.0 * self.cell.total)
         scale = self.sensitivity(width) / float(self.epsilon)
-        return CellError(scale, bias + scale * LN20, bias)
+        return EstimateError(scale, bias + scale * LN20, bias)
 
     def grid(self) -> tuple[float, float]:
         """Return multiples of a quantum over the divisor, or the constant."""

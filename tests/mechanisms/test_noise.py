@@ -79,6 +79,16 @@ def test_the_test_rejects_what_is_not_laplace():
     assert distance(one_sided, 250.0) > allowed(one_sided)
 
 
+@pytest.mark.slow
+def test_each_entry_has_its_own_scale():
+    """Entries of different scales, mixed, each get noise of their own scale."""
+    scales = np.tile([2.0, 5000.0, 40.0], DRAWS)
+    noisy = add_laplace(np.zeros(scales.size, dtype=np.int64), scales)
+    for scale in (2.0, 40.0, 5000.0):
+        own = noisy[scales == scale]
+        assert size_distance(own, scale) <= allowed(own)
+
+
 def test_noise_is_never_the_same_twice():
     """There is no seed: two calls differ."""
     assert noise_of(1e9, draws=50).tolist() != noise_of(1e9, draws=50).tolist()

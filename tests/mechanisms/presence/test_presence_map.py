@@ -191,6 +191,12 @@ def test_counts_are_those_of_the_definition(cells, cell_cap):
     assert values.integers[0].tolist() == expected.tolist()
 
 
+def test_no_cap_below_one():
+    """A cap on cells is a whole number from 1."""
+    with pytest.raises(InputError, match="from 1"):
+        CountAllocation(3, 0, Fraction(1))
+
+
 # ---- closed cells ----
 
 

@@ -60,7 +60,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hexveil.accounting.gaussian_composition import bisected
 from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS
 from hexveil.base.arrays import Floats, Ints
@@ -195,6 +194,7 @@ def _even_votes(pairs: PrivatePairs) -> Ints:
 
 # ---- from a coarse map to prices and centres ----
 
+MAX_SHRINKAGE_STEPS = 60
 MIN_CELLS = 3
 """Open cells below which their estimates are not compared: all get the median."""
 
@@ -263,14 +263,19 @@ def variance_between(estimates: Floats, variances: Floats) -> float:
     alone explains more.
     """
 
-    def explains(between: float) -> bool:
+    def excess(between: float) -> float:
         precision = 1.0 / (variances + between)
         mean = (precision * estimates).sum() / precision.sum()
-        return bool((precision * (estimates - mean) ** 2).sum() <= estimates.size - 1)
+        return float((precision * (estimates - mean) ** 2).sum()) - (estimates.size - 1)
 
+    if excess(0.0) <= 0.0:
+        return 0.0
     # At this variance every term is below (n - 1) / n².
-    largest = float(np.ptp(estimates)) ** 2 * estimates.size + 1.0
-    return 0.0 if explains(0.0) else bisected(0.0, largest, explains)[0]
+    low, high = 0.0, float(np.ptp(estimates)) ** 2 * estimates.size + 1.0
+    for _ in range(MAX_SHRINKAGE_STEPS):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if excess(middle) > 0.0 else (low, middle)
+    return (low + high) / 2.0
 
 
 class PricedMap(AnyUnitPlan):

@@ -17,6 +17,7 @@ import dataclasses
 import hashlib
 import json
 import math
+import re
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,8 @@ LAPLACE, GAUSSIAN = "discrete Laplace", "discrete Gaussian"
 LARGEST_LOSS = 1e9
 STAGES_VERSION = "4"
 """To be raised when a constant or the arithmetic of a stage changes; a test compares constants."""
+FORM = re.compile(r"(Form\((?:[^()]|\([^()]*\))*)\)")
+"""The form of a map in the text of its stages."""
 
 
 def presence_entry(
@@ -214,8 +217,9 @@ def identify(
     if not source.strip():
         raise InputError("name the records (source), such as 'taxis, 2026-11'.")
     fleet = request.fleet
-    # Of fractions and whole numbers: the same text on every processor.
-    plan = [STAGES_VERSION, repr(request.allocation())]
+    # Of fractions and whole numbers: the same text on every processor. Requests keep the names that
+    # they had when forms of maps could have a cap on records.
+    plan = [STAGES_VERSION, FORM.sub(r"\1, cap=0)", repr(request.allocation()))]
     facts = {
         "model": "presence",
         "source": source,
@@ -238,7 +242,6 @@ def identify(
         "statistics": ", ".join((*request.names, "weight")),
         "bounds": f"{decimal_text(lattice.lower)} to {decimal_text(lattice.upper)}",
         "quantum": decimal_text(lattice.quantum),
-        # Requests keep the names that they had when there could be a cap on records.
         "cap": "0",
     }
 

@@ -29,13 +29,12 @@ from hexveil.publishing.part_kinds import kind_of
 from hexveil.publishing.verification.verify import read_folder
 from hexveil.report import accuracy_text
 from hexveil.report.manifest_view import format_heading, noun, spoken_value, unit_of_statistic
-from hexveil.report.origin import describe_manifest
+from hexveil.report.origin import describe_origin
 from hexveil.report.promise_wording import (
     PURE,
     delta_in_words,
-    exact_counts,
     factor_words,
-    in_common,
+    limits_of_promise,
     probability_factor,
 )
 from hexveil.report.templates import with_unit
@@ -89,7 +88,7 @@ def describe(stated: Json, table: pa.Table, checksum: str) -> DocumentSection:
         specific: Json = {"open_cells": sum(table["is_open"].to_pylist())}
     else:
         specific = _public_presence(stated)
-    return document(kind_of(stated).dossier, _common(stated, checksum) | specific)
+    return document(kind_of(stated).dossier, _common(stated, table, checksum) | specific)
 
 
 def _of_whole(whole: Json, checksum: str) -> DocumentSection:
@@ -116,7 +115,7 @@ def _checksum(folder: Path) -> str:
 # ---- values of the templates ----
 
 
-def _common(manifest: Json, checksum: str) -> Json:
+def _common(manifest: Json, table: pa.Table, checksum: str) -> Json:
     """Return the values of every release: its promise, also over time, and its data set."""
     guarantee, dataset = manifest["guarantee"], manifest["dataset"]
     statistics = manifest["plan"]["statistics"]
@@ -129,7 +128,7 @@ def _common(manifest: Json, checksum: str) -> Json:
         "manifest": manifest,
         "checksum": checksum,
         "unit": unit,
-        "origin": describe_manifest(manifest),
+        "origin": describe_origin(table, manifest),
         "published": f"{heading} ({value_unit})" if value_unit else heading,
         "promise": guarantee["promise"],
         "epsilon": decimal_text(loss),
@@ -139,7 +138,7 @@ def _common(manifest: Json, checksum: str) -> Json:
         # A month, or a quarter of a year of weeks: the span that the public notice names.
         "longest": repeated[2] if loss else {},
         "nothing_read": not loss,
-        "in_common": in_common(),
+        **limits_of_promise(),
     }
 
 
@@ -157,7 +156,6 @@ def _public_presence(manifest: Json) -> Json:
         values["privacy_steps"] = parts
     biases = [entry["bias"] for _, entry in noised if entry["statistic"] == "mean"]
     return values | {
-        "exact_counts": exact_counts(),
         "bounds": bounds | {"upper": with_unit(bounds["upper"], unit)},
         "accuracy": accuracy_text.describe_accuracy(
             manifest["accuracy"], unit, lambda n, one: with_unit(f"{n:.3g}", one)

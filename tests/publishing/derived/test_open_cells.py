@@ -299,7 +299,7 @@ def test_maps_are_compared_cell_by_cell(maps):
     assert statement["model"] == "presence"
     assert statement["procedure"] == "Benjamini-Yekutieli"
     assert statement["basis"] == "model"
-    assert "opened by noise alone" in statement["covers"]
+    assert "noise alone opened neither" in statement["covers"]
     assert "which vehicles reported" in statement["not_covered"]
     closed = sum(not row["is_open"] for row in before)
     assert statement["cells"]["only_after"] <= closed

@@ -30,6 +30,7 @@ from hexveil.publishing.estimates import places
 from hexveil.publishing.folder import PAGE, derive_texts, round_to_intervals
 from hexveil.publishing.verification import untrusted_files, whole_checks
 from hexveil.report.geography.background import MAX_CONTEXT_BYTES
+from hexveil.report.geography.context import Layer
 from hexveil.report.payload import script_json
 
 Json = dict[str, Any]
@@ -156,8 +157,7 @@ def compare_page(folder: Path, render: Callable[..., str]) -> Iterator[str]:
     """
     page, layer = _read(folder), None
     if credit := LAYER.search(page):
-        layer = {"type": "FeatureCollection", "features": []}
-        layer["attribution"] = html.unescape(credit[1])
+        layer = Layer([], html.unescape(credit[1]))
     try:
         # Quotes inside of texts are escaped, so that this is no part of one.
         expected = render(context=layer, geography='"attribution":""' not in page)

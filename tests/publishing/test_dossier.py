@@ -21,7 +21,6 @@ from hexveil.publishing.markup import clean_texts, items_of
 from hexveil.report.promise_wording import (
     factor_words,
     probability_factor,
-    promise,
 )
 from publishing.releases import release_of, said, seal, statements_of
 from publishing.setting import dataset_of, hexagons, labels, manifest_of, plan_of
@@ -78,18 +77,6 @@ def made_of(said):
     return describe(clean_texts(said), pa.table({}), CHECKSUM)
 
 
-def at_loss(said, loss):
-    """Return a manifest of another loss, which agrees with itself."""
-    factor = probability_factor(Fraction(loss))
-    said["guarantee"] |= {
-        "epsilon_spent": str(loss),
-        "promise": promise(said["guarantee"]["privacy_unit"], Fraction(loss)),
-        "probability_factor": factor if math.isfinite(factor) else None,
-    }
-    said["losses"] |= dict.fromkeys(("max", "p99", "p90", "median", "mean"), 0.0)
-    return said
-
-
 KINDS = {
     "user": said_of("user"),
     "user-day": said_of("user-day"),
@@ -100,14 +87,12 @@ KINDS = {
     "constant": said_of(kept=0, ledger=None),
     "variance": said_of(statistics=("mean", "variance", "sd"), rows={
         "variance_cap": np.array([1, 1, 0]), "variance_noise": np.array([3.0, 3.0, 0.0])}),
-    "huge": at_loss(said_of(), 2000),
 }  # fmt: skip
 
 
 WORDS = {
     "constant": ("No value is read", "was not booked"),
     "variance": ("Planning error of the average", "Planning error of the variance", "(km/h)²"),
-    "huge": ("without a limit that a number",),
 }
 
 

@@ -140,7 +140,6 @@ def test_days_are_published_from_declarations(here, call, columns):
         ("plan --set privacy.fleet=0", "whole number from 1"),
         ("plan --protect values", "belongs to protect"),
         ("plan --set plan.statistics=variance", "not 'variance'"),
-        ("plan --set privacy.user_cap=many", "user_cap must be"),
         ("plan --set select.min_users=10", "min_users (in [select]) has no meaning"),
         ("plan --set select.top=5", "min_users and top"),
         ("release --set read.max_bad_rows=0.1", "max_bad_rows (in [read])"),

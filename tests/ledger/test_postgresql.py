@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from attack.crash_server import Server
 
 import hexveil as hv
 from hexveil.ledger import databases, ledger

@@ -29,7 +29,7 @@ def test_signature_and_run_file_have_the_options():
         assert f"    {name} : " in hv.plan.__doc__
     assert set(SECTIONS["plan"]) <= set(OPTIONS)
     assert set(OPTIONS) - set(SECTIONS["plan"]) == {
-        "bounds", "advise", "fleet", "user_cap", "delta", "history",
+        "bounds", "advise", "fleet", "delta", "history",
     }  # fmt: skip
     plan = {name: field for (_, name), field in FIELDS.items() if name in WORDS}
     assert all(tuple(plan[name].choices) == words for name, words in WORDS.items())

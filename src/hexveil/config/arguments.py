@@ -216,7 +216,7 @@ def plan_arguments(run: Run, outputs: Sequence[str] = ()) -> Arguments:
     `outputs` are options of the command, such as "--compare", which not every plan has.
     """
     fields, declared = run.plan.explicit_fields(), run.privacy.explicit_fields()
-    fields |= {name: declared[name] for name in ("delta", "user_cap") if name in declared}
+    fields |= {"delta": declared["delta"]} if "delta" in declared else {}
     if "fleet" in declared:
         from hexveil.planning.presence.presence_request import (  # noqa: PLC0415  where declared
             FleetDeclaration,

@@ -6,13 +6,12 @@ import signal
 from pathlib import Path
 
 import pytest
-from attack.crash_server import Server
 
 import hexveil as hv
 from hexveil.ledger import databases, ledger
 from hexveil.ledger.databases import transaction
 from hexveil.ledger.unit_losses import make_key
-from ledger.books import Place, publish, schema, spend
+from ledger.books import Place, Server, publish, schema, spend
 
 pytest.importorskip("psycopg")
 
@@ -36,7 +35,7 @@ class Stopped:
     """A server whose processes all stand still."""
 
     def __init__(self, server):
-        main = int(Path(server._data, "postmaster.pid").read_text().split()[0])
+        main = int(Path(server._folder, "data", "postmaster.pid").read_text().split()[0])
         children = Path(f"/proc/{main}/task/{main}/children").read_text().split()
         self.processes = [main, *map(int, children)]
 

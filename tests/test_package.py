@@ -111,9 +111,10 @@ def unpacked(sdist, folder, time):
 
 @pytest.fixture(scope="module")
 def built(sdist, tmp_path_factory):
-    """Return wheel and sdist; the wheel is built of what the sdist holds."""
+    """Return wheel and sdist that are built of what the sdist holds."""
+    folder = tmp_path_factory.mktemp("built")
     tree = unpacked(sdist, tmp_path_factory.mktemp("tree"), 1_700_000_000)
-    return {"wheel": build(tree, tmp_path_factory.mktemp("built"), "wheel"), "sdist": sdist}
+    return {kind: build(tree, folder / kind, kind) for kind in ("wheel", "sdist")}
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ ONE_SESSION = (
     "tests/records/test_engines_agree.py",
 )
 """Where tests stand that share a session of Spark, which takes long to start."""
-OWN_SESSION = ("tests/records/spark/test_cluster.py", "tests/records/spark/test_connect.py")
+OWN_SESSION = ("tests/records/spark/test_connect.py",)
 """Of these, files that start services of their own, which need memory: one after the other."""
 SAME_TREES = (
     "tests/attack/test_door.py",

@@ -130,8 +130,6 @@ def test_items_with_an_order_are_one_request_in_every_container(name):
 
 SPELLED = {
     "epsilon": (["0.5", ".50", Fraction(1, 2), Decimal("0.50"), 0.5, "1/2", "5e-1"], {}),
-    "split": (["0.5", 0.50, Fraction(1, 2)],
-              {"method": "per-cell", "statistics": ("mean", "variance")}),
     "mechanism": (["Levy(gamma=0.20, split=0.5)", Levy("0.2", split=Fraction(1, 2)), "Levy"],
                   {"method": "per-cell"}),
     "target_error": (["6", 6.0, "10%", {"mean": "10.0%"}], {"epsilon": None}),

@@ -72,7 +72,6 @@ KINDS = {
     "per-cell, target": Kind(_apart("per-cell", target_error="25%"), 0.99),
     "per-cell, variance": Kind(_apart("per-cell", statistics="variance"), 0.75),
     "per-cell, both": Kind(_apart("per-cell", statistics=BOTH), 0.75),
-    "per-cell, both, split": Kind(_apart("per-cell", statistics=BOTH, split="0.6"), 0.9),
     "per-cell, both, baseline": Kind(
         _apart("per-cell", statistics=BOTH, mechanism=hv.mechanisms.Baseline()), 0.95
     ),

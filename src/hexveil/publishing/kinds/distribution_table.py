@@ -45,7 +45,7 @@ from hexveil.planning.distribution_measures import (
     MOMENTS,
     SCORES,
     SHAPE,
-    IndicatorPlan,
+    ScorePlan,
     weight_variance,
 )
 from hexveil.publishing.estimates.accuracy import accuracy_entry, grade_intervals
@@ -227,7 +227,7 @@ def decode_distribution(
     means : CellEstimates, optional
         Means that are published beside it.
     """
-    if isinstance(plan.component, IndicatorPlan):
+    if isinstance(plan.component, ScorePlan) and plan.component.share is not None:
         return {plan.component.share.column: _scores(plan, outputs)}
     stages = plan.stages()
     component, facts = stages.component(SHAPE), plan.facts

@@ -6,13 +6,12 @@ import signal
 from pathlib import Path
 
 import pytest
-from attack.crash_server import Server
 
 import hexveil as hv
 from hexveil.ledger import databases, ledger
 from hexveil.ledger.databases import transaction
 from hexveil.ledger.unit_losses import make_key
-from ledger.books import Place, publish, schema, spend
+from ledger.books import Place, Server, publish, schema, spend
 
 pytest.importorskip("psycopg")
 

@@ -41,6 +41,7 @@ from hexveil.accounting.noise_law import Gaussian, NoiseLaw
 from hexveil.accounting.promise import PARTS
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.stage_data import STANDARD_NORMAL
 from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
 
 N_DRAWS, SEED = 100, 20_261_126
@@ -50,6 +51,8 @@ LEAST_KEPT = 0.1
 SURE_ERRORS = 3.0
 """Errors of an excess from which on more than half of it counts."""
 ENDS_AT_ONCE = 4096
+NORMAL_REACH, NORMAL_BINS = 4.0, 64
+"""Deviations of a normal law that its bins reach to, and their number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +124,14 @@ class PooledLaw(ReadOnlyArrays):
         totals = np.maximum(again.sum(axis=1), scale) if total is None else np.full(N_DRAWS, known)
         return cls(np.unique(edges), share, project(again, totals) / totals[:, None])
 
+    @classmethod
+    def normal(cls, deviation: float) -> PooledLaw:
+        """Return a normal law around 0 that is known: without repeats of noise."""
+        z = np.linspace(-NORMAL_REACH, NORMAL_REACH, NORMAL_BINS + 1)
+        share = np.diff([STANDARD_NORMAL.cdf(end) for end in z])
+        share = share / share.sum()
+        return cls(deviation * z, share, share[None])
+
     def above(self, ends: Floats) -> Excess:
         """Return the excess above ends, shape (n_ends,)."""
         ends, place = np.unique(ends, return_inverse=True)
@@ -162,6 +173,12 @@ class PooledLaw(ReadOnlyArrays):
         """Standard deviation of the values."""
         within = np.diff(self.edges) ** 2 / 12.0
         return float(np.sqrt(((self._middles - self.mean) ** 2 + within) @ self.share))
+
+    @property
+    def middle_deviation(self) -> float:
+        """Half of the width of the middle 68 % of the values: far bins of noise move it little."""
+        low, high = (self.quantile(STANDARD_NORMAL.cdf(z)) for z in (-1.0, 1.0))
+        return (high - low) / 2.0
 
     @property
     def _middles(self) -> Floats:

@@ -53,12 +53,15 @@ class CellForecast(ReadOnlyArrays):
         Standard deviation of user means within a cell, value units.
     releases : tuple of str
         Digests of the releases that it rests on.
+    weight : ndarray of float, shape (n_cells,), optional
+        Under private presence: effective units of each cell, 0 where none are expected.
     """
 
     mean: Floats
     deviation: Floats
     within: float
     releases: tuple[str, ...]
+    weight: Floats | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,6 +38,7 @@ from hexveil.publishing.kinds.presence_table import (
     released_table,
 )
 from hexveil.publishing.kinds.value_manifest import distribution_entry, moment_entry
+from hexveil.publishing.memory.presence_history import remember_averages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -154,12 +155,21 @@ def _publish_distribution(
 
 
 def _publish_presence(
-    component: PresenceComponent, _facts: object, _stages: object, outputs: Outputs, *_: object
+    component: PresenceComponent,
+    _facts: object,
+    _stages: object,
+    outputs: Outputs,
+    _smoothing: object,
+    history: History | None,
 ) -> Published:
-    request, facts = component.request, component.facts
+    request, facts, memory = component.request, component.facts, None
     decoded = decode_outputs(request, outputs)
+    if history is not None and request.has_map and not request.terms:
+        memory = remember_averages(component, outputs, decoded, history)
+        decoded = decoded if memory is None else memory.decoded
     table = released_table(request, decoded, facts.value, facts.value_unit)
-    return table, presence_entry(component, outputs, map_accuracy(decoded)), None
+    statement, rows = (None, None) if memory is None else (memory.statement, memory.rows)
+    return table, presence_entry(component, outputs, map_accuracy(decoded), statement), rows
 
 
 KINDS: dict[str, ComponentKind] = {

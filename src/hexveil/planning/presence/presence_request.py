@@ -16,11 +16,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from hexveil.accounting.promise import Promise, check_units, promised
+import numpy as np
+
+from hexveil.accounting.promise import PARTS, Promise, check_units, promised
 from hexveil.base.errors import InputError
 from hexveil.base.rational import items_of, to_positive_fraction
 from hexveil.mechanisms.distribution.pooled_shape import shape_bins
 from hexveil.mechanisms.distribution.shape_statistics import MEAN, ShapeStatistics
+from hexveil.mechanisms.forecast_widths import choose_half_widths
+from hexveil.mechanisms.presence.contribution import (
+    CellWindow,
+    middle_price,
+    prices_of_weights,
+)
 from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation
 from hexveil.mechanisms.presence.presence_allocation import (
     ONE_SHOT,
@@ -28,10 +36,12 @@ from hexveil.mechanisms.presence.presence_allocation import (
     MapForm,
     PresenceAllocation,
 )
+from hexveil.mechanisms.presence.remembered_map import RememberedMap
 from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation, ShapeForm
 from hexveil.model.declared_grid import DeclaredGrid
 from hexveil.model.public_metadata import FineBins, ValueLattice
 from hexveil.model.statistic_terms import Share, Term, fine_bins, parse_statistics
+from hexveil.planning.allocation import CellForecast
 
 USERS = "users"
 """Numbers of units."""
@@ -116,6 +126,8 @@ class PresenceRequest:
         Share of the loss that numbers of units take: 0 without them, 1 without a map.
     weights : mapping of str to Fraction
         Importance of the kinds of statistics, by which that share was found.
+    forecast : CellForecast, optional
+        Of the cells by earlier releases: where averages alone are published, ranges follow from it.
     """
 
     grid: DeclaredGrid
@@ -129,6 +141,7 @@ class PresenceRequest:
     has_mean: bool = True
     count_share: Fraction = PURE
     weights: Mapping[str, Fraction] = field(default_factory=dict)
+    forecast: CellForecast | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", to_positive_fraction(self.epsilon, "epsilon"))
@@ -200,9 +213,13 @@ class PresenceRequest:
 
         1 in L1; in k cells alike, a weight limited in squares is the root of k.
         """
+        return math.sqrt(self.cells_of_unit) if self.delta else 1.0
+
+    @property
+    def cells_of_unit(self) -> int:
+        """Declared cells of a unit, no more than it has records or there are cells."""
         fleet = self.fleet
-        cells = min(fleet.cells_per_unit, fleet.records_per_unit, self.grid.n_cells)
-        return math.sqrt(cells) if self.delta else 1.0
+        return min(fleet.cells_per_unit, fleet.records_per_unit, self.grid.n_cells)
 
     # ---- stages ----
 
@@ -225,6 +242,8 @@ class PresenceRequest:
 
     def mean_allocation(self) -> PresenceAllocation:
         """Return the plan of averages alone."""
+        if self.forecast is not None:
+            return self._remembered_map(self.forecast)
         form = self.form()
         sure = 1.0 if form.coarse_share else SMALL_FLEET_PART
         return PresenceAllocation(
@@ -235,6 +254,37 @@ class PresenceRequest:
             self._false_openings,
             self.delta,
             sure * self.even_weight * float(self.weight_per_cell),
+        )
+
+    def _remembered_map(self, forecast: CellForecast) -> RememberedMap:
+        """Return the plan of averages in ranges by earlier releases."""
+        span, steps, law = float(self.lattice.span), float(PARTS), self.promise.noise()
+        within, deviation = forecast.within / span, forecast.deviation / span
+        assert forecast.weight is not None  # noqa: S101  of cells of a declared grid
+        used = forecast.weight > 0
+        weight = forecast.weight / self.cells_of_unit
+        weight = np.where(used, weight, weight[used].min(initial=np.inf))
+        prices = prices_of_weights(weight, used)
+        # Cells in which nobody is expected may open again, at the cost of the others.
+        prices[~used] = middle_price(prices)
+        priced = weight * prices
+        weight = np.maximum(weight.sum() / priced.sum() * priced, 1.0)
+        noise = law.sum_deviation / PARTS / (2.0 * weight)
+        half, _ = choose_half_widths(within, deviation, noise, np.ones_like(weight))
+        centre = np.clip((forecast.mean - float(self.lattice.lower)) / span, 0.0, 1.0)
+        low = np.clip(np.floor((centre - half) * steps), 0, steps - 1).astype(np.int64)
+        high = np.clip(np.ceil((centre + half) * steps), low + 1, steps).astype(np.int64)
+        cap = self.cap * max(int(np.average(prices, weights=weight)), 1)
+        return RememberedMap(
+            n_cells=self.grid.n_cells,
+            span_quanta=self.lattice.span_quanta,
+            epsilon=self.epsilon,
+            form=replace(ONE_SHOT, cap=self.cap),
+            false_openings=self._false_openings,
+            delta=self.delta,
+            releases=forecast.releases,
+            window=CellWindow(prices, low, high, cap),
+            within=within,
         )
 
     def shape_allocation(self) -> ShapeAllocation:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ from hexveil.mechanisms.presence.presence_decoding import (
 from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.model.statistic_terms import Share, parse_statistics
 from hexveil.publishing.estimates.accuracy import beats_constant
+from hexveil.publishing.estimates.table import TODAY
 from hexveil.publishing.kinds import presence_table as released
 from hexveil.publishing.kinds.distribution_checks import check_estimates, lattice_of
 from hexveil.publishing.kinds.distribution_table import limits_of
@@ -59,6 +61,7 @@ from hexveil.publishing.kinds.presence_table import (
     has_shapes,
     map_statistics,
 )
+from hexveil.publishing.memory.presence_history import remembered_error
 from hexveil.report.manifest_view import numbers_of
 
 if TYPE_CHECKING:
@@ -75,6 +78,7 @@ RECOMPUTED = (
     "the loss of any privacy unit, present or not, by the noise of all stages",
     "weights, numbers of units, and averages by noisy sums; and from which weight a cell is open",
 )
+ESTIMATED = ("mean", "mean_low", "mean_high")
 UNKNOWN = (
     "smoothed averages and statistics of distributions: their numbers are not in the folder",
 )
@@ -98,10 +102,18 @@ def check_declared_statements(manifest: Json) -> Iterator[str]:
     except InputError:
         yield "plan/statistics names a statistic that no release has."
         return
-    if plan["columns"] != [*released.columns_of(statistics)]:
+    remembers = _remembers(manifest)
+    if plan["columns"] != [*released.columns_of(statistics, remembers=remembers)]:
         yield "plan/columns are not those of plan/statistics."
-    elif ("histogram" in plan) != ("balance_noisy" in plan["columns"]):
+    elif ("history" in plan) != ("within" in plan):
+        yield "plan/history and plan/within do not belong together."
+    elif ("histogram" in plan or "within" in plan) != ("balance_noisy" in plan["columns"]):
         yield "plan/histogram does not belong to plan/columns."
+
+
+def _remembers(manifest: Json) -> bool:
+    """Return whether averages remember earlier days."""
+    return bool(manifest.get("memory", {}).get("releases"))
 
 
 def number_columns(manifest: Json) -> list[str]:
@@ -187,6 +199,12 @@ def _check_decoded(
         except InputError as error:
             yield str(error)
             return
+        if _remembers(manifest):
+            own = {name: decoded[name.replace("_today", "")] for name in TODAY}
+            errors = {"mean": remembered_error(numbers, decoded.error["mean"])}
+            # The estimates themselves: see publishing/memory/stored_day.py.
+            kept = {name: one for name, one in decoded.columns.items() if name not in ESTIMATED}
+            decoded = replace(decoded, columns=kept | own, error=errors)
         stated = manifest["accuracy"][0]
         if not all(
             is_same(stated[name], number, DEVIATION_TOLERANCE)

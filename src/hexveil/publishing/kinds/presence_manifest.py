@@ -32,6 +32,7 @@ from hexveil.mechanisms.presence import AnyUnit, AnyUnitPlan
 from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.count_map import CountedAllocation
 from hexveil.mechanisms.presence.presence_allocation import RESIDUALS
+from hexveil.mechanisms.presence.remembered_map import beyond_remembered
 from hexveil.publishing.kinds.presence_table import columns_of
 from hexveil.publishing.kinds.value_manifest import drawn_stages
 
@@ -53,7 +54,10 @@ STAGES_VERSION = "4"
 
 
 def presence_entry(
-    plan: PresenceComponent, outputs: Outputs, accuracy: Sequence[Mapping[str, Any]]
+    plan: PresenceComponent,
+    outputs: Outputs,
+    accuracy: Sequence[Mapping[str, Any]],
+    memory: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the entry of a map with private presence in a manifest.
 
@@ -64,14 +68,18 @@ def presence_entry(
         Released numbers of all stages.
     accuracy : sequence of mapping
         An entry for each column of estimates (`map_accuracy`).
+    memory : mapping, optional
+        Section of averages that later days will remember.
     """
+    remembers = bool(memory and memory["deviations"])
     return {
-        "plan": _plan(plan, outputs),
+        "plan": _plan(plan, outputs, remembers=remembers),
         "accuracy": [dict(statement) for statement in accuracy],
+        **({} if memory is None else {"memory": dict(memory)}),
     }
 
 
-def _plan(plan: PresenceComponent, outputs: Outputs) -> dict[str, Any]:
+def _plan(plan: PresenceComponent, outputs: Outputs, *, remembers: bool) -> dict[str, Any]:
     request, stages = plan.request, plan.request.allocation()
     # Beside other statistics numbers of units add a stage and their cap; the map is as without.
     is_counted = isinstance(stages, CountedAllocation)
@@ -79,7 +87,7 @@ def _plan(plan: PresenceComponent, outputs: Outputs) -> dict[str, Any]:
     capped = {"cell_cap": request.count_allocation().cell_cap} if is_counted else {}
     return {
         "statistics": list(plan.statistics),
-        "columns": list(columns_of(plan.statistics)),
+        "columns": list(columns_of(plan.statistics, remembers=remembers)),
         "fleet": dataclasses.asdict(request.fleet),
         "form": allocation.kind,
         "user_cap": _user_cap(plan),
@@ -126,6 +134,8 @@ def stated_ranges(
     if not ((low >= 0) & (low < high) & (high <= PARTS)).all():
         raise InputError("mean_range_low and mean_range_high are no range within the bounds.")
     window = CellWindow(is_open.astype(np.int64), low, high)
+    if "within" in plan:
+        return window, centres, beyond_remembered(plan["within"], window, centres)
     stated = plan["histogram"]
     edges, votes = (np.array(stated[name], dtype=np.int64) for name in ("edges", "votes"))
     noise = stage_law(plan, stated["stage"])

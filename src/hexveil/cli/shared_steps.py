@@ -26,6 +26,7 @@ from hexveil.planning.feasibility.recommendation import USABLE_GRID, ways_out
 from hexveil.planning.plan import Plan
 from hexveil.planning.request import refuse
 from hexveil.publishing.memory.history import forecast_cells
+from hexveil.publishing.memory.score_history import forecast_scores
 from hexveil.records.progress import show_progress
 from hexveil.records.read import read as read_records
 from hexveil.records.select import Select
@@ -172,13 +173,14 @@ def check_plan_options(run: Run, outputs: Sequence[str] = ()) -> None:
 def plan_run(run: Run, facts: PublicMetadata | ColumnFacts, history: History | None = None) -> Plan:
     """Return the run's plan for public metadata; nothing is spent."""
     options = arguments.plan_arguments(run)
-    # Of several columns, and of quantiles, there is no memory.
-    if (
-        history is not None
-        and isinstance(facts, PublicMetadata)
-        and not has_distribution(run.plan.statistics or ())
-    ):
-        options["history"] = forecast_cells(facts, history)
+    # Of several columns there is no memory.
+    if history is not None and isinstance(facts, PublicMetadata):
+        statistics = run.plan.statistics or ()
+        options["history"] = (
+            forecast_scores(facts, statistics, history)
+            if has_distribution(statistics)
+            else forecast_cells(facts, history)
+        )
     with show_progress(PLANNING, SEARCH):
         # Commands print the advice as a line of theirs, not as a warning of Python.
         return make_plan(facts, **options, advise=False)

@@ -51,8 +51,6 @@ LEAST_KEPT = 0.1
 SURE_ERRORS = 3.0
 """Errors of an excess from which on more than half of it counts."""
 ENDS_AT_ONCE = 4096
-NORMAL_REACH, NORMAL_BINS = 4.0, 64
-"""Deviations of a normal law that its bins reach to, and their number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +125,7 @@ class PooledLaw(ReadOnlyArrays):
     @classmethod
     def normal(cls, deviation: float) -> PooledLaw:
         """Return a normal law around 0 that is known: without repeats of noise."""
-        z = np.linspace(-NORMAL_REACH, NORMAL_REACH, NORMAL_BINS + 1)
+        z = np.linspace(-4.0, 4.0, 65)
         share = np.diff([STANDARD_NORMAL.cdf(end) for end in z])
         share = share / share.sum()
         return cls(deviation * z, share, share[None])

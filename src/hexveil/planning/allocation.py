@@ -37,8 +37,30 @@ PlanT = TypeVar("PlanT")
 ClippingKind: TypeAlias = Any
 """One of the registered kinds of clipping."""
 BOUND_KINDS = (None, "loss", "max error", "mean error")
+SLACK = 1e-6
 MAX_ERROR = 1e6
 """Predicted errors are below this, in spans."""
+
+
+@dataclass(frozen=True, eq=False)
+class PublishedShape(ReadOnlyArrays):
+    """Distribution of all records of a map that an earlier release published.
+
+    Attributes
+    ----------
+    shares : ndarray of float, shape (n_fine_bins,)
+    place : ndarray of int64, shape (n_fine_bins,)
+        Bin of each fine bin in the finest measurement.
+    """
+
+    shares: Floats
+    place: Ints
+
+    def check(self) -> None:
+        """Refuse shares that no distribution has: a stranger may have written them."""
+        is_law = (self.shares > 0).all() and abs(float(self.shares.sum()) - 1.0) < SLACK
+        if not is_law or self.place.shape != self.shares.shape or (np.diff(self.place) < 0).any():
+            raise InputError("its published shape is no distribution over bins.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +77,8 @@ class CellForecast(ReadOnlyArrays):
         Digests of the releases that it rests on.
     weight : ndarray of float, shape (n_cells,), optional
         Under private presence: effective units of each cell, 0 where none are expected.
+    shape : PublishedShape, optional
+        Of mean ranks: the distribution that they are ranks in.
     """
 
     mean: Floats
@@ -62,6 +86,7 @@ class CellForecast(ReadOnlyArrays):
     within: float
     releases: tuple[str, ...]
     weight: Floats | None = None
+    shape: PublishedShape | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ is a square of μ, and every component has its own ε at the same δ.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -176,7 +177,17 @@ class DistributionComponent(PlanComponent):
             "edition": edition_text(self.edition),
             "bins": "none" if self.facts.bins is None else self.facts.bins.identity(),
             "occupancy": self.occupancy.fingerprint,
+            **self._history(),
         }
+
+    def _history(self) -> dict[str, str]:
+        """Return the releases and the shape that mean scores rest on; empty without any."""
+        releases = () if self.score_plan is None else self.score_plan.request.history
+        published = getattr(self.component, "published", None)
+        shape = (
+            () if published is None else (hashlib.sha256(published.shares.tobytes()).hexdigest(),)
+        )
+        return {"history": json.dumps([*releases, *shape])} if releases or shape else {}
 
     def check_release(self, *, has_squares: bool) -> None:
         """Refuse means, variances or mean scores that cannot be computed or noised."""
@@ -365,6 +376,7 @@ def plan_distribution(
     assert options.epsilon is not None  # noqa: S101  targets were searched for
     epsilon = to_positive_fraction(options.epsilon, "epsilon")
     delta, estimator = to_delta(options.delta), options.estimator or "auto"
+    forecast = options.history
     _check_bins(facts, terms)
     check_units(delta, facts.occupancy.n_users)
 
@@ -381,10 +393,10 @@ def plan_distribution(
         error = float(np.mean(moments_at(half).objective_errors()))
         if moments == ("mean",):
             error /= float(lattice.span)
-        errors = [error, plan_measure(facts, terms, estimator, half).share_error]
+        errors = [error, plan_measure(facts, terms, estimator, half, forecast).share_error]
         share = half.divide([weights[kind] for kind in KINDS], errors)[1]
         moment_plan = moments_at(whole.part(1 - share))
-    measure = plan_measure(facts, terms, estimator, whole.part(share))
+    measure = plan_measure(facts, terms, estimator, whole.part(share), forecast)
     return DistributionComponent(
         facts, moments, terms, epsilon, moment_plan, measure, weights, options.edition,
         estimator, delta, miss,

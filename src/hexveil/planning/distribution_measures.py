@@ -39,6 +39,7 @@ from hexveil.mechanisms.distribution.shape_statistics import (
 )
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.model.statistic_terms import Share
+from hexveil.planning.allocation import CellForecast, PublishedShape
 from hexveil.planning.methods import plan_moments
 from hexveil.planning.plan_arguments import PlanArguments
 
@@ -55,6 +56,8 @@ MOMENTS, SHAPE, SCORES = "moments", "shape", "scores"
 SHAPE_SHARE = Fraction(3, 20)
 """Part of what a distribution costs that its pooled shape takes."""
 SCORE_LATTICE = ValueLattice(Fraction(0), Fraction(1), Fraction(1, GRAIN))
+GOOD_ENOUGH = 0.04
+"""Predicted error of a share by bins up to which a day of a series is measured by them."""
 RANK_TO_SHARE = 1.5
 """Change of the share below the median, for one of the mean rank: of a flat shape, tilted."""
 
@@ -137,16 +140,19 @@ class RankPlan:
     plan : MomentComponent
         Of scores from 0 to 1.
     shape_epsilon : Fraction
+        0 where an earlier release published the shape.
+    published : PublishedShape, optional
     """
 
     plan: MomentComponent
     shape_epsilon: Fraction
+    published: PublishedShape | None = None
     estimator: ClassVar[str] = "ranks"
 
     @property
     def epsilons(self) -> tuple[Fraction, ...]:
         """Parts of ε beside that of the scores."""
-        return (self.shape_epsilon,)
+        return (self.shape_epsilon,) if self.published is None else ()
 
     @property
     def score_plan(self) -> MomentComponent:
@@ -167,12 +173,16 @@ class RankPlan:
         Beside the cell's own error that of the pooled shape, by which quantiles are read off: of
         its bins half lie below the middle.
         """
+        if self.published is not None:
+            return self.share_error
         return math.hypot(self.share_error, request.shape(self.shape_epsilon).level_error)
 
     def stages(self, request: AskedDistribution) -> list[Component]:
         """Return the components of a release."""
-        shape = Component(SHAPE, request.shape(self.shape_epsilon))
         points = AskedPoints(request.levels, request.edges > request.threshold_edges[:, None])
+        if self.published is not None:
+            return [_scored(self.plan, PooledRankScores(self.published.shares, points))]
+        shape = Component(SHAPE, request.shape(self.shape_epsilon))
         return [shape, _scored(self.plan, PooledRankScores(shape, points))]
 
 
@@ -227,11 +237,21 @@ def _scored(plan: MomentComponent, scores: BinScores) -> Component:
 
 
 def plan_measure(
-    facts: PublicMetadata, terms: tuple[Term, ...], estimator: Estimator, promise: Promise
+    facts: PublicMetadata,
+    terms: tuple[Term, ...],
+    estimator: Estimator,
+    promise: Promise,
+    forecast: CellForecast | None = None,
 ) -> DistributionMeasure:
-    """Return the measure of least predicted error within a promise, or of the named estimator."""
+    """Return the measure of least predicted error within a promise, or of the named estimator.
+
+    In a series of days, of which there is a forecast, mean ranks are remembered and bins are not:
+    bins have to be good enough alone.
+    """
     if estimator == "auto" and len(terms) == 1 and isinstance(terms[0], Share):
-        return IndicatorPlan(_score_plan(facts, promise), terms[0])
+        return IndicatorPlan(_score_plan(facts, promise, forecast), terms[0])
+    if forecast is not None and forecast.shape is not None and estimator != "bins":
+        return RankPlan(_score_plan(facts, promise, forecast), Fraction(0), forecast.shape)
     measures: list[DistributionMeasure] = []
     shape, rest = (promise.part(share) for share in (SHAPE_SHARE, 1 - SHAPE_SHARE))
     if estimator != "bins":
@@ -239,11 +259,16 @@ def plan_measure(
     if estimator != "ranks":
         law = promised(rest.planned, promise.delta).noise(SUBSTITUTED)
         measures.append(BinPlan(choose_prices(facts.occupancy, law), shape.planned, rest.planned))
+    if forecast is not None and len(measures) > 1 and measures[1].share_error > GOOD_ENOUGH:
+        return measures[0]
     return min(measures, key=lambda one: one.share_error)
 
 
-def _score_plan(facts: PublicMetadata, promise: Promise) -> MomentComponent:
-    asked = PlanArguments(epsilon=promise.planned, delta=promise.delta or None)
+def _score_plan(
+    facts: PublicMetadata, promise: Promise, forecast: CellForecast | None = None
+) -> MomentComponent:
+    history = forecast if forecast is not None and forecast.releases else None
+    asked = PlanArguments(epsilon=promise.planned, delta=promise.delta or None, history=history)
     return plan_moments(score_metadata(facts), asked)
 
 

@@ -72,7 +72,7 @@ _CLASSES = (
     WithinBounds, PrivateRange, PerCellRange, RememberedRanges, SavedStages,
     CellRangeOutputs, FactoredWeights, SuppressedPairs, *KINDS.values(),
     distribution_measures.IndicatorPlan, distribution_measures.RankPlan,
-    distribution_measures.BinPlan, distribution_measures.PricedCells,
+    allocation.PublishedShape, distribution_measures.BinPlan, distribution_measures.PricedCells,
     CellMechanism, ThresholdMechanism, Fraction, Mapping,
     statistic_terms.Quantile, statistic_terms.Share, statistic_terms.Histogram,
 )  # fmt: skip

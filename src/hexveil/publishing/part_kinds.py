@@ -147,11 +147,20 @@ def _publish_moments(
 
 
 def _publish_distribution(
-    component: DistributionComponent, _facts: object, _stages: object, outputs: Outputs, *_: object
+    component: DistributionComponent,
+    _facts: object,
+    _stages: object,
+    outputs: Outputs,
+    _smoothing: object,
+    history: History | None,
 ) -> Published:
     with share_of_work(RELEASING, 0.0, 0.8, ESTIMATES):
-        decoded = decode_release(component, outputs)
-    return decoded.table, distribution_entry(component, decoded), None
+        decoded = decode_release(component, outputs, history)
+    entry = distribution_entry(component, decoded)
+    if decoded.memory is None:
+        return decoded.table, entry, None
+    rows, statement = decoded.memory
+    return decoded.table, entry | {"memory": statement}, rows
 
 
 def _publish_presence(

@@ -26,8 +26,9 @@ import numpy as np
 from hexveil.accounting.gaussian_composition import LATTICE
 from hexveil.accounting.promise import PARTS, of_amount
 from hexveil.base.errors import InputError
+from hexveil.learning.remembering import estimate_day
 from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS
-from hexveil.model.public_metadata import ValueLattice
+from hexveil.model.public_metadata import FineBins, ValueLattice
 from hexveil.model.statistic_terms import (
     Histogram,
     Quantile,
@@ -52,6 +53,8 @@ from hexveil.publishing.kinds.guarantee import (
 from hexveil.publishing.kinds.moment_checks import is_same
 from hexveil.publishing.kinds.recomputed_losses import ReleaseStatements
 from hexveil.publishing.kinds.value_manifest import nested_manifest
+from hexveil.publishing.memory import stored_day
+from hexveil.publishing.memory.score_history import read_shape
 from hexveil.report.manifest_view import numbers_of
 
 if TYPE_CHECKING:
@@ -80,7 +83,7 @@ UNKNOWN = (
 """What a folder lets anybody recompute, and what it does not."""
 
 
-def check_statements(manifest: Json) -> Iterator[str]:
+def check_statements(manifest: Json) -> Iterator[str]:  # noqa: C901  a statement each
     """Yield statements that no release of this kind has; run before any part is used."""
     plan = manifest["plan"]
     try:
@@ -92,7 +95,14 @@ def check_statements(manifest: Json) -> Iterator[str]:
         yield "manifest.json does not name its statistics as a release does."
         return
     needed = NEEDED[plan["estimator"]] | ({MOMENTS} if moments else set())
+    memory = manifest.get("memory", {})
+    if ("shape" in memory) != (bool(memory) and plan["estimator"] == "ranks"):
+        yield "manifest.json states a shape to remember where none is, or none where one is."
+        return
     stated = [component["name"] for component in plan["components"]]
+    # Where an earlier release published the shape, nothing is paid for it.
+    if "shape" in memory and SHAPE not in stated:
+        needed = needed - {SHAPE}
     if set(stated) != needed or len(stated) > len(needed):
         yield "manifest.json does not name the components of its plan."
         return
@@ -156,6 +166,33 @@ def check_distribution(table: pa.Table, manifest: Json) -> Iterator[str]:
     yield from guarantee.check_spent(manifest)
     yield from moment_checks.check_counts(table, manifest)
     yield from _check_numbers(table, manifest)
+
+
+def check_remembered(content: bytes, table: pa.Table, manifest: Json) -> Iterator[str]:
+    """Yield columns that are not those of the forecasts and likelihoods in `memory.npy`."""
+    memory, terms = manifest["memory"], _terms(manifest)
+    if not memory["releases"]:
+        return
+    rows = stored_day.from_bytes(content, table.num_rows)
+    day = stored_day.unpack(rows, stored_day.places_of(table), memory, (0.0, 1.0))
+    scores = released.scores_of(estimate_day(day, stored_day.forecast_of(rows)))
+    if manifest["plan"]["estimator"] == "ranks":
+        try:
+            shape = read_shape(memory["shape"])
+        except InputError as error:
+            yield str(error)
+            return
+        bins = FineBins(np.array(memory["shape"]["edges"], dtype=np.int64))
+        means = released.means_of(table) if "mean_raw" in table.column_names else None
+        lattice = lattice_of(manifest)
+        made = released.statistics_of_scores(terms, lattice, bins, shape, scores, means)
+    else:
+        made = {terms[0].column: scores}
+    for name, column in made.items():
+        for key in released.KEYS[:-1]:
+            shown = numbers_of(table, f"{name}_{key}")
+            if not np.allclose(shown, getattr(column, key), rtol=LOOSE, atol=LOOSE):
+                yield f"{name}_{key} is not that of {stored_day.FILE}."
 
 
 # ---- losses ----

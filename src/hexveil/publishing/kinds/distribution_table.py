@@ -27,6 +27,7 @@ from hexveil.accounting.promise import PARTS
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.distribution.pooled_shape import BinnedMap, PooledShape
 from hexveil.mechanisms.distribution.shape_statistics import (
+    AskedPoints,
     CellEstimates,
     PooledRankScores,
     ShapeStatistics,
@@ -40,12 +41,13 @@ from hexveil.mechanisms.distribution.tilt_estimation import (
     tilt_to_means,
 )
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, Term, column_names, half_bin
-from hexveil.planning.allocation import with_outputs
+from hexveil.planning.allocation import PublishedShape, with_outputs
 from hexveil.planning.distribution_measures import (
     MOMENTS,
     SCORES,
     SHAPE,
     IndicatorPlan,
+    RankPlan,
     weight_variance,
 )
 from hexveil.publishing.estimates.accuracy import (
@@ -61,16 +63,21 @@ from hexveil.publishing.estimates.decoded_moments import (
 )
 from hexveil.publishing.estimates.posterior_estimates import estimate_outputs
 from hexveil.publishing.estimates.table import describe_column, described_table, name_counted_cells
+from hexveil.publishing.memory.history import remember_view
+from hexveil.publishing.memory.score_history import score_facts, shape_statement
 from hexveil.report.accuracy_text import describe_assumption
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from hexveil.base.arrays import Floats
+    from hexveil.learning.remembering import DayEstimates
     from hexveil.mechanisms.stage_data import Outputs
     from hexveil.model.public_metadata import FineBins, ValueLattice
     from hexveil.planning.distribution_component import DistributionComponent
     from hexveil.planning.moment_component import MomentComponent
+    from hexveil.publishing.memory.history import History
+    from hexveil.publishing.memory.stored_day import Rows
 
 
 KEYS = ("estimate", "low", "high", "error", "quality")
@@ -109,6 +116,8 @@ class DecodedDistribution:
         Plan of mean scores, with what its private stages released.
     accuracy : list of dict
         The manifest's statement, an entry for each prefix of columns.
+    memory : tuple, optional
+        Rows of `memory.npy`, and the manifest's section.
     """
 
     outputs: Outputs
@@ -116,15 +125,20 @@ class DecodedDistribution:
     moments: DecodedMoments | None
     scores: MomentComponent | None
     accuracy: list[dict[str, Any]]
+    memory: tuple[Rows, dict[str, Any]] | None = None
 
 
-def decode_release(plan: DistributionComponent, outputs: Outputs) -> DecodedDistribution:
+def decode_release(
+    plan: DistributionComponent, outputs: Outputs, history: History | None = None
+) -> DecodedDistribution:
     """Return the released numbers of stored outputs; post-processing, without sums."""
     moments, facts = _moments(plan, outputs), plan.facts
     table = _named_cells(plan) if moments is None else moments.table
-    means = None if moments is None or "mean" not in plan.moments else _means(moments.table)
+    means = None if moments is None or "mean" not in plan.moments else means_of(moments.table)
     accuracy = [] if moments is None else list(moments.accuracy)
-    estimates = decode_distribution(plan, outputs, means)
+    remembered = None if history is None else _remember_scores(plan, outputs, history)
+    rows, statement, scores = remembered or (None, {}, None)
+    estimates = decode_distribution(plan, outputs, means, scores)
     for prefix, subject, is_value in describe_terms(plan.terms, facts.lattice):
         one, width = estimates[prefix], float(facts.lattice.span) if is_value else 1.0
         half = half_bin(facts.lattice) if is_value else 0.0
@@ -138,7 +152,45 @@ def decode_release(plan: DistributionComponent, outputs: Outputs) -> DecodedDist
             field = pa.field(f"{prefix}_{key}", column.type, metadata=metadata)
             table = table.append_column(field, column)
         accuracy.append(estimate_accuracy(table, prefix, between))
-    return DecodedDistribution(outputs, table, moments, _score_plan(plan, outputs), accuracy)
+    memory = None if rows is None else (rows, statement)
+    scored = _score_plan(plan, outputs)
+    return DecodedDistribution(outputs, table, moments, scored, accuracy, memory)
+
+
+def _remember_scores(
+    plan: DistributionComponent, outputs: Outputs, history: History
+) -> tuple[Rows, dict[str, Any], CellEstimates | None] | None:
+    """Return the file, the manifest's section, and mean scores that remember earlier days."""
+    stages, facts = plan.stages(), plan.facts
+    if plan.score_plan is None or facts.bins is None:
+        return None
+    component, shape = stages.component(SCORES), None
+    allocation: Any = component.plan
+    view = allocation.view(component.outputs(outputs))
+    if isinstance(plan.component, RankPlan):
+        shape = _shape(plan, outputs)
+    made = view and remember_view(view, score_facts(facts, plan.terms, shape), history)
+    if not made:
+        return None
+    rows, statement, day = made
+    if shape is not None:
+        statement["shape"] = shape_statement(shape, facts.bins.edges)
+    return rows, statement, None if day is None else scores_of(day)
+
+
+def scores_of(day: DayEstimates) -> CellEstimates:
+    """Return the estimates of a day as those of mean scores."""
+    return CellEstimates(day.estimate, day.low, day.high, day.expected_error)
+
+
+def _shape(plan: DistributionComponent, outputs: Outputs) -> PublishedShape:
+    """Return the distribution that ranks are ranks in: of an earlier release, or of this one."""
+    if isinstance(plan.component, RankPlan) and plan.component.published is not None:
+        return plan.component.published
+    component = plan.stages().component(SHAPE)
+    pooled: Any = component.plan
+    own = component.outputs(outputs)
+    return PublishedShape(pooled.shares(own), pooled.measured_place(own))
 
 
 def deviation_of_estimates(estimate: Floats, error: Floats, half: float) -> float | None:
@@ -183,7 +235,7 @@ def _score_plan(plan: DistributionComponent, outputs: Outputs) -> MomentComponen
     return with_outputs(plan.score_plan, allocation, component.outputs(outputs))
 
 
-def _means(table: pa.Table) -> CellEstimates:
+def means_of(table: pa.Table) -> CellEstimates:
     """Return the published means, before clipping where there is such an estimate."""
     middle = "estimate" if "mean_estimate" in table.column_names else "raw"
     error = "expected_error" if middle == "estimate" else "error"
@@ -245,7 +297,10 @@ Z95 = 1.959964
 
 
 def decode_distribution(
-    plan: DistributionComponent, outputs: Outputs, means: CellEstimates | None = None
+    plan: DistributionComponent,
+    outputs: Outputs,
+    means: CellEstimates | None = None,
+    remembered: CellEstimates | None = None,
 ) -> dict[str, CellEstimates]:
     """Return the estimates of every statistic of the distribution, by column.
 
@@ -258,11 +313,18 @@ def decode_distribution(
         Of all stages.
     means : CellEstimates, optional
         Means that are published beside it.
+    remembered : CellEstimates, optional
+        Mean scores that remember earlier days.
     """
     if isinstance(plan.component, IndicatorPlan):
-        return {plan.component.share.column: _scores(plan, outputs)}
-    stages = plan.stages()
-    component, facts = stages.component(SHAPE), plan.facts
+        return {plan.component.share.column: remembered or _scores(plan, outputs)}
+    stages, facts = plan.stages(), plan.facts
+    assert facts.bins is not None  # noqa: S101  see plan_distribution
+    if isinstance(plan.component, RankPlan) and plan.component.published is not None:
+        scores = remembered or _scores(plan, outputs)
+        shape = plan.component.published
+        return statistics_of_scores(plan.terms, facts.lattice, facts.bins, shape, scores, means)
+    component = stages.component(SHAPE)
     measured, own = component.plan, component.outputs(outputs)
     if isinstance(measured, BinnedMap):
         pooled, inflation = measured.shape, GAUSSIAN_BIN_INFLATION if plan.delta else BIN_INFLATION
@@ -278,8 +340,8 @@ def decode_distribution(
         assert isinstance(measured, PooledShape)  # noqa: S101
         assert isinstance(scores, PooledRankScores)  # noqa: S101
         pooled, inflation, shares = measured, RANK_INFLATION, measured.shares(own)
-        fit = _rank_tilts(shares, scores.points.ranks(shares), _scores(plan, outputs))
-    assert facts.bins is not None  # noqa: S101  see plan_distribution
+        ranks = scores.points.ranks(shares)
+        fit = _rank_tilts(shares, ranks, remembered or _scores(plan, outputs))
     statistics = ShapeStatistics(facts.bins, facts.lattice, plan.terms)
     made = cell_statistics(
         statistics,
@@ -288,7 +350,31 @@ def decode_distribution(
         inflation,
         pooled.measured_place(own),
         pooled.even_shares(own),
-        None if means is None else _adjusted(plan, facts.bins, means),
+        None if means is None else _adjusted(plan.terms, facts.lattice, facts.bins, means),
+    )
+    return {name: made.at((slice(None), i)) for i, name in enumerate(statistics.columns)}
+
+
+def statistics_of_scores(
+    terms: tuple[Term, ...],
+    lattice: ValueLattice,
+    bins: FineBins,
+    shape: PublishedShape,
+    scores: CellEstimates,
+    means: CellEstimates | None,
+) -> dict[str, CellEstimates]:
+    """Return the estimates by mean ranks in a shape that an earlier release published."""
+    edges = [term.edge(lattice) for term in terms if isinstance(term, Share)]
+    levels = [float(term.level) for term in terms if isinstance(term, Quantile)]
+    above = bins.edges > np.unique(np.array(edges, dtype=np.int64))[:, None]
+    ranks = AskedPoints(np.array(levels), above).ranks(shape.shares)
+    statistics, fit = (
+        ShapeStatistics(bins, lattice, terms),
+        _rank_tilts(shape.shares, ranks, scores),
+    )
+    adjusted = None if means is None else _adjusted(terms, lattice, bins, means)
+    made = cell_statistics(
+        statistics, shape.shares, fit, RANK_INFLATION, shape.place, adjusted=adjusted
     )
     return {name: made.at((slice(None), i)) for i, name in enumerate(statistics.columns)}
 
@@ -332,10 +418,9 @@ def _scores(plan: DistributionComponent, outputs: Outputs) -> CellEstimates:
 
 
 def _adjusted(
-    plan: DistributionComponent, bins: FineBins, mean: CellEstimates
+    terms: Sequence[Term], lattice: ValueLattice, bins: FineBins, mean: CellEstimates
 ) -> Callable[[slice, Floats, Floats], tuple[Floats, Floats]]:
     """Return the change of shapes to those with the means that are published beside them."""
-    lattice = plan.facts.lattice
     middles = (bins.starts + bins.ends) / (2.0 * float(lattice.span_quanta))
     lower, span = float(lattice.lower), float(lattice.span)
 
@@ -345,7 +430,7 @@ def _adjusted(
 
     def adjusted(rows: slice, middle: Floats, drawn: Floats) -> tuple[Floats, Floats]:
         own, own_drawn = (lower + span * (shares @ middles) for shares in (middle, drawn))
-        target = _joined_means(plan, own, own_drawn.std(axis=0), mean.at(rows))
+        target = _joined_means(terms, own, own_drawn.std(axis=0), mean.at(rows))
         # Draws keep their own spread: errors of both are not independent, as both come of the same
         # few vehicles, and intervals of half the variance held too rarely on the tuning sets.
         return with_means(middle, target), with_means(drawn, own_drawn + target - own)
@@ -354,14 +439,14 @@ def _adjusted(
 
 
 def _joined_means(
-    plan: DistributionComponent, own: Floats, own_deviation: Floats, mean: CellEstimates
+    terms: Sequence[Term], own: Floats, own_deviation: Floats, mean: CellEstimates
 ) -> Floats:
     """Return the means that shapes are tilted to.
 
     Shapes have means of their own, and means were released beside them: both count by their
     precision. Beside a histogram the released means count alone, so that they lie within its reach.
     """
-    if any(isinstance(term, Histogram) for term in plan.terms):
+    if any(isinstance(term, Histogram) for term in terms):
         return mean.estimate
     precision = np.maximum((mean.high - mean.low) / (2.0 * Z95), 1e-12) ** -2
     own_precision = np.maximum(own_deviation, 1e-12) ** -2

@@ -61,7 +61,7 @@ from hexveil.publishing.kinds.presence_table import (
     has_shapes,
     map_statistics,
 )
-from hexveil.publishing.memory.presence_history import remembered_error
+from hexveil.publishing.memory.presence_history import ESTIMATED, remembered_error
 from hexveil.report.manifest_view import numbers_of
 
 if TYPE_CHECKING:
@@ -78,7 +78,6 @@ RECOMPUTED = (
     "the loss of any privacy unit, present or not, by the noise of all stages",
     "weights, numbers of units, and averages by noisy sums; and from which weight a cell is open",
 )
-ESTIMATED = ("mean", "mean_low", "mean_high")
 UNKNOWN = (
     "smoothed averages and statistics of distributions: their numbers are not in the folder",
 )

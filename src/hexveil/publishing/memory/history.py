@@ -120,14 +120,21 @@ def forecast_cells(facts: PublicMetadata, history: History) -> CellForecast | No
     days, when = [release.published for release in earlier], day_and_places(facts, history.day)
     users = float(np.exp(np.mean([np.log(day.user_deviation) for day in days])))
     day = blank_day(when, days[-1].bounds, users, record_shares(occupancy))
-    try:
-        forecast = forecast_day(days, day, stated_deviations(earlier))
-    except np.linalg.LinAlgError:
-        return None
-    if not is_sound(forecast):
+    forecast = forecast_or_none(earlier, day)
+    if forecast is None:
         return None
     releases = tuple(release.sha256 for release in earlier)
     return CellForecast(forecast.mean, forecast.deviation, day.user_deviation, releases)
+
+
+def forecast_or_none(earlier: Sequence[EarlierRelease], blank: PublishedDay) -> Forecast | None:
+    """Return the forecast of a day without numbers; None where none can be computed."""
+    days = [release.published for release in earlier]
+    try:
+        forecast = forecast_day(days, blank, _stated_deviations(earlier))
+    except np.linalg.LinAlgError:
+        return None
+    return forecast if _is_sound(forecast) else None
 
 
 def remember_means(
@@ -144,6 +151,19 @@ def remember_means(
         By the day alone.
     history : History
     """
+    made = remember_view(view, facts, history)
+    if made is None:
+        return None
+    rows, statement, estimates = made
+    if estimates is None:
+        return RememberedMeans(rows, statement, posterior, {})
+    return RememberedMeans(rows, statement, *choose(posterior, estimates, view.bounds))
+
+
+def remember_view(
+    view: MeanView, facts: PublicMetadata, history: History
+) -> tuple[Rows, dict[str, Any], DayEstimates | None] | None:
+    """Return the file, the manifest's section, and estimates that remember; None if too large."""
     if facts.occupancy.n_cells > MOST_CELLS:
         return None
     when = day_and_places(facts, history.day)
@@ -153,10 +173,9 @@ def remember_means(
     earlier = alike(key, history)
     remembered = remember_or_none(day, earlier)
     if remembered is None:
-        return RememberedMeans(pack(day, None), statement_of(day, key, (), None), posterior, {})
-    better, today = choose(posterior, estimate_day(day, remembered.forecast), view.bounds)
+        return pack(day, None), statement_of(day, key, (), None), None
     statement = statement_of(day, key, earlier, remembered)
-    return RememberedMeans(pack(day, remembered.forecast), statement, better, today)
+    return pack(day, remembered.forecast), statement, estimate_day(day, remembered.forecast)
 
 
 def user_deviation(view: MeanView) -> float:
@@ -195,19 +214,18 @@ def remember_or_none(day: PublishedDay, earlier: Sequence[EarlierRelease]) -> Re
         return None
     try:
         days = [*(release.published for release in earlier), day]
-        remembered = remember(days, stated_deviations(earlier))
+        remembered = remember(days, _stated_deviations(earlier))
     except np.linalg.LinAlgError:
         return None
-    return remembered if is_sound(remembered.forecast) else None
+    return remembered if _is_sound(remembered.forecast) else None
 
 
-def stated_deviations(earlier: Sequence[EarlierRelease]) -> Deviations | None:
+def _stated_deviations(earlier: Sequence[EarlierRelease]) -> Deviations | None:
     """Return the deviations of the newest release that states some."""
     return next((release.deviations for release in earlier[::-1] if release.deviations), None)
 
 
-def is_sound(forecast: Forecast) -> bool:
-    """Return whether a forecast has finite numbers, and deviations above 0."""
+def _is_sound(forecast: Forecast) -> bool:
     is_finite = all(np.isfinite(numbers).all() for numbers in vars(forecast).values())
     return is_finite and bool((forecast.deviation > 0).all())
 

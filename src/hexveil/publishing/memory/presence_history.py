@@ -16,7 +16,7 @@ import numpy as np
 from hexveil.accounting.noise_law import Gaussian
 from hexveil.accounting.promise import PARTS
 from hexveil.learning.published_day import blank_day, summarize_day
-from hexveil.learning.remembering import NORMAL_95, estimate_day, forecast_day
+from hexveil.learning.remembering import NORMAL_95, estimate_day
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.presence.presence_decoding import (
     DRIFT,
@@ -32,10 +32,9 @@ from hexveil.publishing.memory.history import (
     alike,
     day_and_places,
     drawn_to_usual,
-    is_sound,
+    forecast_or_none,
     memory_key,
     remember_or_none,
-    stated_deviations,
 )
 from hexveil.publishing.memory.stored_day import is_narrower, pack, statement_of
 from hexveil.smoothing.user_mean_law import (
@@ -57,6 +56,7 @@ if TYPE_CHECKING:
     from hexveil.planning.presence.presence_plan import PresenceComponent
     from hexveil.publishing.memory.stored_day import Rows
 
+ESTIMATED = ("mean", "mean_low", "mean_high")
 SELDOM = 0.2
 """Part of the earlier days on which a cell is open at most, where nobody is expected."""
 UNKNOWN = 1.5
@@ -64,7 +64,7 @@ UNKNOWN = 1.5
 
 
 @dataclass(frozen=True, eq=False)
-class RememberedMeans:
+class RememberedAverages:
     """Averages of a day that remember earlier releases.
 
     Attributes
@@ -95,26 +95,23 @@ def forecast_declared(facts: DeclaredFacts, history: History) -> CellForecast | 
         day_and_places(facts, history.day),
     )
     names, n_cells = _names(place, slot), facts.grid.n_cells
-    n_open, weight = np.zeros((2, n_cells))
+    order, (n_open, weight) = np.argsort(names), np.zeros((2, n_cells))
     for published in days:
-        rows = np.flatnonzero(np.isin(names, _names(published.place, published.slot)))
-        own = {name: 1.0 / square for name, square in zip(
-            _names(published.place, published.slot).tolist(), published.share_squares, strict=True
-        )}  # fmt: skip
-        n_open[rows] += 1
-        weight[rows] += [own[name] for name in names[rows].tolist()]
+        own = _names(published.place, published.slot)
+        rows = np.searchsorted(names[order], own)
+        rows = order[np.minimum(rows, n_cells - 1)]
+        is_here = names[rows] == own
+        n_open[rows[is_here]] += 1
+        weight[rows[is_here]] += 1.0 / published.share_squares[is_here]
     known = n_open > 0
-    if not known.any():
-        return None
     weight = np.where(n_open > SELDOM * len(days), weight / np.maximum(n_open, 1), 0.0)
+    if not (weight > 0).any():
+        return None
     users = float(np.exp(np.mean([np.log(one.user_deviation) for one in days])))
     squares = 1.0 / np.maximum(weight[known], 1.0)
     blank = blank_day((day, place[known], slot[known]), days[-1].bounds, users, squares)
-    try:
-        forecast = forecast_day(days, blank, stated_deviations(earlier))
-    except np.linalg.LinAlgError:
-        return None
-    if not is_sound(forecast):
+    forecast = forecast_or_none(earlier, blank)
+    if forecast is None:
         return None
     # A cell that was never open is like the others, as far as is known.
     away = float(np.hypot(np.std(forecast.mean), users))
@@ -125,7 +122,7 @@ def forecast_declared(facts: DeclaredFacts, history: History) -> CellForecast | 
 
 def remember_averages(
     component: PresenceComponent, outputs: Outputs, decoded: ReleasedMap, history: History
-) -> RememberedMeans | None:
+) -> RememberedAverages | None:
     """Return the averages of a day with its memory; None for a map that is too large.
 
     Parameters
@@ -147,25 +144,18 @@ def remember_averages(
     forecast = None if remembered is None else remembered.forecast
     statement, rows = statement_of(day, key, earlier, remembered), pack(day, forecast, is_open)
     if forecast is None:
-        return RememberedMeans(decoded, statement, rows)
-    estimates = estimate_day(day, forecast)
-    own = {name: decoded[name] for name in ("mean", "mean_low", "mean_high")}
-    low, high = own["mean_low"][is_open], own["mean_high"][is_open]
-    used = np.flatnonzero(is_open)[is_narrower((estimates.low, estimates.high), (low, high))]
-    columns = dict(decoded.columns)
-    for name, better in (
-        ("", estimates.estimate),
-        ("_low", estimates.low),
-        ("_high", estimates.high),
-    ):
-        columns[f"mean_today{name}"] = own[f"mean{name}"]
-        columns[f"mean{name}"] = own[f"mean{name}"].copy()
-        columns[f"mean{name}"][is_open] = np.where(
-            np.isin(np.flatnonzero(is_open), used), better, own[f"mean{name}"][is_open]
-        )
+        return RememberedAverages(decoded, statement, rows)
+    estimates, columns = estimate_day(day, forecast), dict(decoded.columns)
+    today = {name: decoded[name][is_open] for name in ESTIMATED}
+    better = dict(zip(ESTIMATED, (estimates.estimate, estimates.low, estimates.high), strict=True))
+    used = is_narrower((estimates.low, estimates.high), (today["mean_low"], today["mean_high"]))
+    for name in ESTIMATED:
+        columns[name.replace("mean", "mean_today")] = decoded[name]
+        columns[name] = np.full(is_open.size, np.nan)
+        columns[name][is_open] = np.where(used, better[name], today[name])
     columns["mean_smoothed"] = np.where(is_open, columns["mean"], decoded["mean_smoothed"])
     error = {"mean": remembered_error(columns, decoded.error["mean"])}
-    return RememberedMeans(replace(decoded, columns=columns, error=error), statement, rows)
+    return RememberedAverages(replace(decoded, columns=columns, error=error), statement, rows)
 
 
 def remembered_error(columns: Mapping[str, Floats], alone: Floats) -> Floats:

@@ -64,6 +64,8 @@ class EarlierRelease:
         Those that its estimates were made with.
     key : str
         Value, bounds and grid: only releases that agree in them remember each other.
+    shape : mapping, optional
+        Of mean ranks: the distribution that they are ranks in.
     """
 
     day: str
@@ -72,6 +74,7 @@ class EarlierRelease:
     published: PublishedDay
     deviations: Deviations | None
     key: str
+    shape: Mapping[str, Any] | None = None
 
     def identity(self) -> dict[str, str]:
         """Return how a manifest names it."""
@@ -193,6 +196,7 @@ def read_earlier(manifest: Mapping[str, Any], table: pa.Table, content: bytes) -
     memory, bounds = stated["memory"], stated["bounds"]
     deviations = memory["deviations"]
     ends = float(Fraction(bounds["lower"])), float(Fraction(bounds["upper"]))
+    ends = (0.0, 1.0) if stated["kind"] == "distributions" else ends  # of mean scores
     rows, is_open = from_bytes(content, table.num_rows), _open_rows(table)
     place, slot = places_of(table)
     return EarlierRelease(
@@ -202,6 +206,7 @@ def read_earlier(manifest: Mapping[str, Any], table: pa.Table, content: bytes) -
         unpack(rows[is_open], (place[is_open], slot[is_open]), memory, ends),
         None if deviations is None else Deviations(**deviations),
         memory["key"],
+        memory.get("shape"),
     )
 
 
@@ -281,6 +286,8 @@ def _check_estimates(rows: Any, table: pa.Table, stated: Mapping[str, Any]) -> I
     sane = [np.isfinite(number).all() for number in vars(forecast).values()]
     if not all(sane) or not (forecast.deviation > 0).all():
         yield f"{FILE} has a forecast that is none."
+        return
+    if stated["kind"] == "distributions":  # see publishing/kinds/distribution_checks.py
         return
     lower, upper = bounds
     day = unpack(rows, places_of(table), stated["memory"], (lower, upper))

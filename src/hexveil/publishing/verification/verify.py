@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import FOLDER_CHECK, tell_share
+from hexveil.planning.distribution_component import DistributionComponent
 from hexveil.publishing import receipt, signing
 from hexveil.publishing.components import (
     column_prefixes,
@@ -30,6 +31,7 @@ from hexveil.publishing.components import (
     statements,
     statements_of_whole,
 )
+from hexveil.publishing.kinds.distribution_checks import check_remembered
 from hexveil.publishing.manifest import as_current, is_former
 from hexveil.publishing.markup import clean
 from hexveil.publishing.memory import stored_day
@@ -305,7 +307,11 @@ class FolderCheck:
         yield from check_whole(self.manifest, self.stated)
         memory = self.folder / stored_day.FILE
         content = untrusted_files.read_content(memory) if os.path.lexists(memory) else None
-        yield from stored_day.check_memory(content, table, statements_of_whole(self.manifest))
+        whole = statements_of_whole(self.manifest)
+        issues = [*stored_day.check_memory(content, table, whole)]
+        if content is not None and whole["kind"] == DistributionComponent.kind and not issues:
+            issues = [*check_remembered(content, table, whole)]
+        yield from issues
         spelled = (file_comparison.compare_csv, file_comparison.compare_geojson)
         for share, compared in zip((0.5, 0.6), spelled, strict=True):
             tell_share(FOLDER_CHECK, share)

@@ -321,9 +321,8 @@ def decode_distribution(
     stages, facts = plan.stages(), plan.facts
     assert facts.bins is not None  # noqa: S101  see plan_distribution
     if isinstance(plan.component, RankPlan) and plan.component.published is not None:
-        scores = remembered or _scores(plan, outputs)
-        shape = plan.component.published
-        return statistics_of_scores(plan.terms, facts.lattice, facts.bins, shape, scores, means)
+        mean, shape = remembered or _scores(plan, outputs), plan.component.published
+        return statistics_of_scores(plan.terms, facts.lattice, facts.bins, shape, mean, means)
     component = stages.component(SHAPE)
     measured, own = component.plan, component.outputs(outputs)
     if isinstance(measured, BinnedMap):

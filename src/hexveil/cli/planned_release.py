@@ -24,8 +24,7 @@ from hexveil.cli.price_text import price_rows
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
 from hexveil.model.cells import Cells
-from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns, DeclaredFacts
-from hexveil.model.statistic_terms import has_distribution
+from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns
 from hexveil.planning import saved_plans
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.feasibility.grids import OTHER_GRIDS, on_declared_grids
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hexveil.cli.formatting import Row
+    from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.publishing import Release
     from hexveil.publishing.booking import ReleasableDataset
@@ -264,13 +264,7 @@ def plan_declared(
     run: Run, facts: DeclaredFacts | DeclaredColumns, history: History | None = None
 ) -> Plan:
     """Return the plan of the run, made from declarations, and perhaps from earlier releases."""
-    options = arguments.plan_arguments(run)
-    if (
-        history is not None
-        and isinstance(facts, DeclaredFacts)
-        and not has_distribution(run.plan.statistics or ())
-    ):
-        options["history"] = forecast_declared(facts, history)
+    options = arguments.plan_arguments(run) | {"history": forecast_declared(facts, history)}
     with show_progress(PLANNING):
         plan: Plan = make_plan(facts, **options, advise=False)
     return plan

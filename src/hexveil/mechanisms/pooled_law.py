@@ -41,7 +41,6 @@ from hexveil.accounting.noise_law import Gaussian, NoiseLaw
 from hexveil.accounting.promise import PARTS
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.stage_data import STANDARD_NORMAL
 from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
 
 N_DRAWS, SEED = 100, 20_261_126
@@ -122,14 +121,6 @@ class PooledLaw(ReadOnlyArrays):
         totals = np.maximum(again.sum(axis=1), scale) if total is None else np.full(N_DRAWS, known)
         return cls(np.unique(edges), share, project(again, totals) / totals[:, None])
 
-    @classmethod
-    def normal(cls, deviation: float) -> PooledLaw:
-        """Return a normal law around 0 that is known: without repeats of noise."""
-        z = np.linspace(-4.0, 4.0, 65)
-        share = np.diff([STANDARD_NORMAL.cdf(end) for end in z])
-        share = share / share.sum()
-        return cls(deviation * z, share, share[None])
-
     def above(self, ends: Floats) -> Excess:
         """Return the excess above ends, shape (n_ends,)."""
         ends, place = np.unique(ends, return_inverse=True)
@@ -171,12 +162,6 @@ class PooledLaw(ReadOnlyArrays):
         """Standard deviation of the values."""
         within = np.diff(self.edges) ** 2 / 12.0
         return float(np.sqrt(((self._middles - self.mean) ** 2 + within) @ self.share))
-
-    @property
-    def middle_deviation(self) -> float:
-        """Half of the width of the middle 68 % of the values: far bins of noise move it little."""
-        low, high = (self.quantile(STANDARD_NORMAL.cdf(z)) for z in (-1.0, 1.0))
-        return (high - low) / 2.0
 
     @property
     def _middles(self) -> Floats:
@@ -342,6 +327,12 @@ class BeyondRange(ReadOnlyArrays):
             law.above((high - origin) / PARTS).where(high < PARTS),
             law.deviation,
         )
+
+
+def nothing_beyond(n_cells: int, deviation: float) -> BeyondRange:
+    """Return that no excess is known of, where no histogram was released."""
+    none = Excess(*np.zeros((3, n_cells)))
+    return BeyondRange(none, none, deviation)
 
 
 def best_ranges(

@@ -10,7 +10,6 @@ is a square of μ, and every component has its own ε at the same δ.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -168,6 +167,8 @@ class DistributionComponent(PlanComponent):
         limit = {"epsilon": decimal_text(self.requested_epsilon)}
         if self.target_errors:
             limit = {"targets": json.dumps(self.target_errors, sort_keys=True)}
+        # Of mean ranks these decide the shape as well.
+        history = () if self.score_plan is None else self.score_plan.request.history
         return {
             "statistics": json.dumps(self.statistics),
             **limit,
@@ -177,17 +178,8 @@ class DistributionComponent(PlanComponent):
             "edition": edition_text(self.edition),
             "bins": "none" if self.facts.bins is None else self.facts.bins.identity(),
             "occupancy": self.occupancy.fingerprint,
-            **self._history(),
+            **({"history": json.dumps(history)} if history else {}),
         }
-
-    def _history(self) -> dict[str, str]:
-        """Return the releases and the shape that mean scores rest on; empty without any."""
-        releases = () if self.score_plan is None else self.score_plan.request.history
-        published = getattr(self.component, "published", None)
-        shape = (
-            () if published is None else (hashlib.sha256(published.shares.tobytes()).hexdigest(),)
-        )
-        return {"history": json.dumps([*releases, *shape])} if releases or shape else {}
 
     def check_release(self, *, has_squares: bool) -> None:
         """Refuse means, variances or mean scores that cannot be computed or noised."""

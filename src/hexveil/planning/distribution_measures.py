@@ -251,7 +251,10 @@ def plan_measure(
     if estimator == "auto" and len(terms) == 1 and isinstance(terms[0], Share):
         return IndicatorPlan(_score_plan(facts, promise, forecast), terms[0])
     if forecast is not None and forecast.shape is not None and estimator != "bins":
-        return RankPlan(_score_plan(facts, promise, forecast), Fraction(0), forecast.shape)
+        ranks = RankPlan(_score_plan(facts, promise, forecast), Fraction(0), forecast.shape)
+        # Where ranges do not follow from releases, the request would not name these.
+        if ranks.plan.request.history:
+            return ranks
     measures: list[DistributionMeasure] = []
     shape, rest = (promise.part(share) for share in (SHAPE_SHARE, 1 - SHAPE_SHARE))
     if estimator != "bins":

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
     Published = tuple[pa.Table, Json, Rows | None]
+    Last = Any  # whether smoothed estimates are asked for, and earlier releases
 
 
 @dataclass(frozen=True)
@@ -147,37 +148,21 @@ def _publish_moments(
 
 
 def _publish_distribution(
-    component: DistributionComponent,
-    _facts: object,
-    _stages: object,
-    outputs: Outputs,
-    _smoothing: object,
-    history: History | None,
+    component: DistributionComponent, _facts: object, _stages: object, outputs: Outputs, *last: Last
 ) -> Published:
+    *_, history = last
     with share_of_work(RELEASING, 0.0, 0.8, ESTIMATES):
         decoded = decode_release(component, outputs, history)
-    entry = distribution_entry(component, decoded)
-    if decoded.memory is None:
-        return decoded.table, entry, None
-    rows, statement = decoded.memory
-    return decoded.table, entry | {"memory": statement}, rows
+    return decoded.table, distribution_entry(component, decoded), decoded.rows
 
 
 def _publish_presence(
-    component: PresenceComponent,
-    _facts: object,
-    _stages: object,
-    outputs: Outputs,
-    _smoothing: object,
-    history: History | None,
+    component: PresenceComponent, _facts: object, _stages: object, outputs: Outputs, *last: Last
 ) -> Published:
-    request, facts, memory = component.request, component.facts, None
+    request, facts, (*_, history) = component.request, component.facts, last
     decoded = decode_outputs(request, outputs)
-    if history is not None and request.has_map and not request.terms:
-        memory = remember_averages(component, outputs, decoded, history)
-        decoded = decoded if memory is None else memory.decoded
+    decoded, rows, statement = remember_averages(component, outputs, decoded, history)
     table = released_table(request, decoded, facts.value, facts.value_unit)
-    statement, rows = (None, None) if memory is None else (memory.statement, memory.rows)
     return table, presence_entry(component, outputs, map_accuracy(decoded), statement), rows
 
 

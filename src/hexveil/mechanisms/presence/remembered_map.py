@@ -23,7 +23,7 @@ import numpy as np
 from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.base.arrays import Ints
 from hexveil.mechanisms.contract import NoisyTotals, Stage
-from hexveil.mechanisms.pooled_law import BeyondRange, PooledLaw
+from hexveil.mechanisms.pooled_law import BeyondRange, nothing_beyond
 from hexveil.mechanisms.presence.contribution import CellWindow, weight_map
 from hexveil.mechanisms.presence.presence_allocation import FINE_MAP, PresenceAllocation
 from hexveil.mechanisms.stage_data import Outputs
@@ -89,9 +89,4 @@ class RememberedMap(PresenceAllocation):
         return {"history": list(self.releases), "within": self.within}
 
     def _cut_off(self, outputs: Outputs, window: CellWindow, centres: Ints) -> BeyondRange:  # noqa: ARG002
-        return beyond_remembered(self.within, window, centres)
-
-
-def beyond_remembered(within: float, window: CellWindow, centres: Ints) -> BeyondRange:
-    """Return the excess beyond ranges where units' means are normal around centres."""
-    return BeyondRange.of(PooledLaw.normal(within), centres, window.low, window.high)
+        return nothing_beyond(self.n_cells, self.within)

@@ -28,7 +28,7 @@ from hexveil.accounting.promise import PARTS, of_amount
 from hexveil.base.errors import InputError
 from hexveil.learning.remembering import estimate_day
 from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS
-from hexveil.model.public_metadata import FineBins, ValueLattice
+from hexveil.model.public_metadata import ValueLattice
 from hexveil.model.statistic_terms import (
     Histogram,
     Quantile,
@@ -176,16 +176,10 @@ def check_remembered(content: bytes, table: pa.Table, manifest: Json) -> Iterato
     rows = stored_day.from_bytes(content, table.num_rows)
     day = stored_day.unpack(rows, stored_day.places_of(table), memory, (0.0, 1.0))
     scores = released.scores_of(estimate_day(day, stored_day.forecast_of(rows)))
-    if manifest["plan"]["estimator"] == "ranks":
-        try:
-            shape = read_shape(memory["shape"])
-        except InputError as error:
-            yield str(error)
-            return
-        bins = FineBins(np.array(memory["shape"]["edges"], dtype=np.int64))
+    if "shape" in memory:
         means = released.means_of(table) if "mean_raw" in table.column_names else None
-        lattice = lattice_of(manifest)
-        made = released.statistics_of_scores(terms, lattice, bins, shape, scores, means)
+        shape, lattice = read_shape(memory["shape"]), lattice_of(manifest)
+        made = released.statistics_of_scores(terms, lattice, shape, scores, means)
     else:
         made = {terms[0].column: scores}
     for name, column in made.items():

@@ -25,11 +25,9 @@ import pyarrow as pa
 
 from hexveil.accounting.promise import PARTS
 from hexveil.base.rational import decimal_text
-from hexveil.mechanisms.distribution.pooled_shape import BinnedMap, PooledShape
 from hexveil.mechanisms.distribution.shape_statistics import (
     AskedPoints,
     CellEstimates,
-    PooledRankScores,
     ShapeStatistics,
     between_cells,
     cell_statistics,
@@ -40,6 +38,7 @@ from hexveil.mechanisms.distribution.tilt_estimation import (
     solve_tilts,
     tilt_to_means,
 )
+from hexveil.model.public_metadata import FineBins
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, Term, column_names, half_bin
 from hexveil.planning.allocation import PublishedShape, with_outputs
 from hexveil.planning.distribution_measures import (
@@ -64,7 +63,7 @@ from hexveil.publishing.estimates.decoded_moments import (
 from hexveil.publishing.estimates.posterior_estimates import estimate_outputs
 from hexveil.publishing.estimates.table import describe_column, described_table, name_counted_cells
 from hexveil.publishing.memory.history import remember_view
-from hexveil.publishing.memory.score_history import score_facts, shape_statement
+from hexveil.publishing.memory.score_history import score_facts
 from hexveil.report.accuracy_text import describe_assumption
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
     from hexveil.learning.remembering import DayEstimates
     from hexveil.mechanisms.stage_data import Outputs
-    from hexveil.model.public_metadata import FineBins, ValueLattice
+    from hexveil.model.public_metadata import ValueLattice
     from hexveil.planning.distribution_component import DistributionComponent
     from hexveil.planning.moment_component import MomentComponent
     from hexveil.publishing.memory.history import History
@@ -116,8 +115,10 @@ class DecodedDistribution:
         Plan of mean scores, with what its private stages released.
     accuracy : list of dict
         The manifest's statement, an entry for each prefix of columns.
-    memory : tuple, optional
-        Rows of `memory.npy`, and the manifest's section.
+    rows : ndarray, optional
+        Of `memory.npy`.
+    memory : dict, optional
+        The manifest's section.
     """
 
     outputs: Outputs
@@ -125,7 +126,8 @@ class DecodedDistribution:
     moments: DecodedMoments | None
     scores: MomentComponent | None
     accuracy: list[dict[str, Any]]
-    memory: tuple[Rows, dict[str, Any]] | None = None
+    rows: Rows | None = None
+    memory: dict[str, Any] | None = None
 
 
 def decode_release(
@@ -136,8 +138,7 @@ def decode_release(
     table = _named_cells(plan) if moments is None else moments.table
     means = None if moments is None or "mean" not in plan.moments else means_of(moments.table)
     accuracy = [] if moments is None else list(moments.accuracy)
-    remembered = None if history is None else _remember_scores(plan, outputs, history)
-    rows, statement, scores = remembered or (None, {}, None)
+    rows, memory, scores = _remember_scores(plan, outputs, history)
     estimates = decode_distribution(plan, outputs, means, scores)
     for prefix, subject, is_value in describe_terms(plan.terms, facts.lattice):
         one, width = estimates[prefix], float(facts.lattice.span) if is_value else 1.0
@@ -152,30 +153,27 @@ def decode_release(
             field = pa.field(f"{prefix}_{key}", column.type, metadata=metadata)
             table = table.append_column(field, column)
         accuracy.append(estimate_accuracy(table, prefix, between))
-    memory = None if rows is None else (rows, statement)
     scored = _score_plan(plan, outputs)
-    return DecodedDistribution(outputs, table, moments, scored, accuracy, memory)
+    return DecodedDistribution(outputs, table, moments, scored, accuracy, rows, memory)
 
 
 def _remember_scores(
-    plan: DistributionComponent, outputs: Outputs, history: History
-) -> tuple[Rows, dict[str, Any], CellEstimates | None] | None:
+    plan: DistributionComponent, outputs: Outputs, history: History | None
+) -> tuple[Rows | None, dict[str, Any] | None, CellEstimates | None]:
     """Return the file, the manifest's section, and mean scores that remember earlier days."""
-    stages, facts = plan.stages(), plan.facts
-    if plan.score_plan is None or facts.bins is None:
-        return None
-    component, shape = stages.component(SCORES), None
+    if history is None or plan.score_plan is None:
+        return None, None, None
+    component = plan.stages().component(SCORES)
     allocation: Any = component.plan
     view = allocation.view(component.outputs(outputs))
-    if isinstance(plan.component, RankPlan):
-        shape = _shape(plan, outputs)
-    made = view and remember_view(view, score_facts(facts, plan.terms, shape), history)
+    shape = _shape(plan, outputs)[0] if isinstance(plan.component, RankPlan) else None
+    made = view and remember_view(view, score_facts(plan.facts, plan.terms, shape), history)
     if not made:
-        return None
+        return None, None, None
     rows, statement, day = made
     if shape is not None:
-        statement["shape"] = shape_statement(shape, facts.bins.edges)
-    return rows, statement, None if day is None else scores_of(day)
+        statement["shape"] = {name: one.tolist() for name, one in vars(shape).items()}
+    return rows, statement, day and scores_of(day)
 
 
 def scores_of(day: DayEstimates) -> CellEstimates:
@@ -183,14 +181,16 @@ def scores_of(day: DayEstimates) -> CellEstimates:
     return CellEstimates(day.estimate, day.low, day.high, day.expected_error)
 
 
-def _shape(plan: DistributionComponent, outputs: Outputs) -> PublishedShape:
-    """Return the distribution that ranks are ranks in: of an earlier release, or of this one."""
-    if isinstance(plan.component, RankPlan) and plan.component.published is not None:
-        return plan.component.published
+def _shape(plan: DistributionComponent, outputs: Outputs) -> tuple[PublishedShape, Floats | None]:
+    """Return the shape that ranks are ranks in; of this release, also evenly within its bins."""
+    if plan.component.published is not None:  # type: ignore[union-attr]  # of ranks
+        return plan.component.published, None  # type: ignore[union-attr]
     component = plan.stages().component(SHAPE)
     pooled: Any = component.plan
     own = component.outputs(outputs)
-    return PublishedShape(pooled.shares(own), pooled.measured_place(own))
+    edges, place = pooled.bins.edges, pooled.measured_place(own)
+    shape = PublishedShape(edges, pooled.shares(own), place)
+    return shape, pooled.even_shares(own)
 
 
 def deviation_of_estimates(estimate: Floats, error: Floats, half: float) -> float | None:
@@ -318,38 +318,30 @@ def decode_distribution(
     """
     if isinstance(plan.component, IndicatorPlan):
         return {plan.component.share.column: remembered or _scores(plan, outputs)}
-    stages, facts = plan.stages(), plan.facts
+    facts = plan.facts
     assert facts.bins is not None  # noqa: S101  see plan_distribution
-    if isinstance(plan.component, RankPlan) and plan.component.published is not None:
-        mean, shape = remembered or _scores(plan, outputs), plan.component.published
-        return statistics_of_scores(plan.terms, facts.lattice, facts.bins, shape, mean, means)
-    component = stages.component(SHAPE)
-    measured, own = component.plan, component.outputs(outputs)
-    if isinstance(measured, BinnedMap):
-        pooled, inflation = measured.shape, GAUSSIAN_BIN_INFLATION if plan.delta else BIN_INFLATION
-        shares, groups = pooled.shares(own), facts.cells.groupings()
-        weight, off = weight_variance(measured.weights)
-        variance = (measured.law.number_deviation / PARTS / weight) ** 2 + off
-        bins, place = measured.noisy_bins(own), measured.place(own)
-        fit = fit_bins(shares, bins, place, weight, variance, groups)
-        fit = TiltFit(fit.alpha, inflation * fit.covariance)
-    else:
-        scores = stages.component(SCORES).scores
-        # See DistributionComponent.
-        assert isinstance(measured, PooledShape)  # noqa: S101
-        assert isinstance(scores, PooledRankScores)  # noqa: S101
-        pooled, inflation, shares = measured, RANK_INFLATION, measured.shares(own)
-        ranks = scores.points.ranks(shares)
-        fit = _rank_tilts(shares, ranks, remembered or _scores(plan, outputs))
+    if isinstance(plan.component, RankPlan):
+        shape, even = _shape(plan, outputs)
+        scores = remembered or _scores(plan, outputs)
+        return statistics_of_scores(plan.terms, facts.lattice, shape, scores, means, even)
+    component = plan.stages().component(SHAPE)
+    measured: Any = component.plan
+    own = component.outputs(outputs)
+    pooled, inflation = measured.shape, GAUSSIAN_BIN_INFLATION if plan.delta else BIN_INFLATION
+    shares, groups = pooled.shares(own), facts.cells.groupings()
+    weight, off = weight_variance(measured.weights)
+    variance = (measured.law.number_deviation / PARTS / weight) ** 2 + off
+    bins, place = measured.noisy_bins(own), measured.place(own)
+    fit = fit_bins(shares, bins, place, weight, variance, groups)
     statistics = ShapeStatistics(facts.bins, facts.lattice, plan.terms)
     made = cell_statistics(
         statistics,
         shares,
-        fit,
+        TiltFit(fit.alpha, inflation * fit.covariance),
         inflation,
         pooled.measured_place(own),
         pooled.even_shares(own),
-        None if means is None else _adjusted(plan.terms, facts.lattice, facts.bins, means),
+        _adjusted(plan.terms, facts.lattice, facts.bins, means),
     )
     return {name: made.at((slice(None), i)) for i, name in enumerate(statistics.columns)}
 
@@ -357,12 +349,13 @@ def decode_distribution(
 def statistics_of_scores(
     terms: tuple[Term, ...],
     lattice: ValueLattice,
-    bins: FineBins,
     shape: PublishedShape,
     scores: CellEstimates,
     means: CellEstimates | None,
+    even: Floats | None = None,
 ) -> dict[str, CellEstimates]:
-    """Return the estimates by mean ranks in a shape that an earlier release published."""
+    """Return the estimates by mean ranks in a published shape."""
+    bins = FineBins(shape.edges)
     edges = [term.edge(lattice) for term in terms if isinstance(term, Share)]
     levels = [float(term.level) for term in terms if isinstance(term, Quantile)]
     above = bins.edges > np.unique(np.array(edges, dtype=np.int64))[:, None]
@@ -371,9 +364,9 @@ def statistics_of_scores(
         ShapeStatistics(bins, lattice, terms),
         _rank_tilts(shape.shares, ranks, scores),
     )
-    adjusted = None if means is None else _adjusted(terms, lattice, bins, means)
+    adjusted = _adjusted(terms, lattice, bins, means)
     made = cell_statistics(
-        statistics, shape.shares, fit, RANK_INFLATION, shape.place, adjusted=adjusted
+        statistics, shape.shares, fit, RANK_INFLATION, shape.place, even, adjusted
     )
     return {name: made.at((slice(None), i)) for i, name in enumerate(statistics.columns)}
 
@@ -417,9 +410,11 @@ def _scores(plan: DistributionComponent, outputs: Outputs) -> CellEstimates:
 
 
 def _adjusted(
-    terms: Sequence[Term], lattice: ValueLattice, bins: FineBins, mean: CellEstimates
-) -> Callable[[slice, Floats, Floats], tuple[Floats, Floats]]:
+    terms: Sequence[Term], lattice: ValueLattice, bins: FineBins, mean: CellEstimates | None
+) -> Callable[[slice, Floats, Floats], tuple[Floats, Floats]] | None:
     """Return the change of shapes to those with the means that are published beside them."""
+    if mean is None:
+        return None
     middles = (bins.starts + bins.ends) / (2.0 * float(lattice.span_quanta))
     lower, span = float(lattice.lower), float(lattice.span)
 

@@ -200,7 +200,7 @@ def _check_decoded(
             return
         if _remembers(manifest):
             own = {name: decoded[name.replace("_today", "")] for name in TODAY}
-            errors = {"mean": remembered_error(numbers, decoded.error["mean"])}
+            errors = {"mean": remembered_error(numbers)}
             # The estimates themselves: see publishing/memory/stored_day.py.
             kept = {name: one for name, one in decoded.columns.items() if name not in ESTIMATED}
             decoded = replace(decoded, columns=kept | own, error=errors)

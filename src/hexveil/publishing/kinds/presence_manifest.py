@@ -27,12 +27,11 @@ from hexveil.accounting.noise_law import Gaussian, Laplace, NoiseLaw
 from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.mechanisms.pooled_law import BeyondRange, PooledLaw
+from hexveil.mechanisms.pooled_law import BeyondRange, PooledLaw, nothing_beyond
 from hexveil.mechanisms.presence import AnyUnit, AnyUnitPlan
 from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.count_map import CountedAllocation
 from hexveil.mechanisms.presence.presence_allocation import RESIDUALS
-from hexveil.mechanisms.presence.remembered_map import beyond_remembered
 from hexveil.publishing.kinds.presence_table import columns_of
 from hexveil.publishing.kinds.value_manifest import drawn_stages
 
@@ -135,7 +134,7 @@ def stated_ranges(
         raise InputError("mean_range_low and mean_range_high are no range within the bounds.")
     window = CellWindow(is_open.astype(np.int64), low, high)
     if "within" in plan:
-        return window, centres, beyond_remembered(plan["within"], window, centres)
+        return window, centres, nothing_beyond(is_open.size, plan["within"])
     stated = plan["histogram"]
     edges, votes = (np.array(stated[name], dtype=np.int64) for name in ("edges", "votes"))
     noise = stage_law(plan, stated["stage"])

@@ -281,6 +281,7 @@ def distribution_entry(plan: DistributionComponent, decoded: DecodedDistribution
         "cells": _cells(plan, decoded),
         "accuracy": decoded.accuracy,
         **occupancy_sections(plan),
+        **({} if decoded.memory is None else {"memory": decoded.memory}),
     }
 
 

@@ -54,7 +54,7 @@ from hexveil.smoothing.user_mean_law import WITHIN_SHARE, CellDesign
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hexveil.base.arrays import Floats
+    from hexveil.base.arrays import Bools, Floats
     from hexveil.learning.memory import Forecast
     from hexveil.learning.published_day import Where
     from hexveil.mechanisms.pooled_law import MeanView
@@ -118,13 +118,17 @@ def forecast_cells(facts: PublicMetadata, history: History) -> CellForecast | No
     if not earlier or occupancy.n_cells > MOST_CELLS:
         return None
     days, when = [release.published for release in earlier], day_and_places(facts, history.day)
-    users = float(np.exp(np.mean([np.log(day.user_deviation) for day in days])))
+    users = usual_deviation(days)
     day = blank_day(when, days[-1].bounds, users, record_shares(occupancy))
-    forecast = forecast_or_none(earlier, day)
-    if forecast is None:
+    if (forecast := forecast_or_none(earlier, day)) is None:
         return None
     releases = tuple(release.sha256 for release in earlier)
     return CellForecast(forecast.mean, forecast.deviation, day.user_deviation, releases)
+
+
+def usual_deviation(days: Sequence[PublishedDay]) -> float:
+    """Return the geometric mean of users' deviations of some days."""
+    return float(np.exp(np.mean([np.log(day.user_deviation) for day in days])))
 
 
 def forecast_or_none(earlier: Sequence[EarlierRelease], blank: PublishedDay) -> Forecast | None:
@@ -168,14 +172,23 @@ def remember_view(
         return None
     when = day_and_places(facts, history.day)
     day = summarize_day(when, view.looks, view.design, view.spread, view.bounds)
-    day = replace(day, user_deviation=user_deviation(view))
+    return remember_day(replace(day, user_deviation=user_deviation(view)), facts, history)
+
+
+def remember_day(
+    day: PublishedDay,
+    facts: PublicMetadata | DeclaredFacts,
+    history: History,
+    is_open: Bools | None = None,
+) -> tuple[Rows, dict[str, Any], DayEstimates | None]:
+    """Return the same of a published day, perhaps of open cells alone."""
     key = memory_key(facts)
     earlier = alike(key, history)
-    remembered = remember_or_none(day, earlier)
+    remembered = _remember(day, earlier)
     if remembered is None:
-        return pack(day, None), statement_of(day, key, (), None), None
-    statement = statement_of(day, key, earlier, remembered)
-    return pack(day, remembered.forecast), statement, estimate_day(day, remembered.forecast)
+        return pack(day, None, is_open), statement_of(day, key, (), None), None
+    statement, forecast = statement_of(day, key, earlier, remembered), remembered.forecast
+    return pack(day, forecast, is_open), statement, estimate_day(day, forecast)
 
 
 def user_deviation(view: MeanView) -> float:
@@ -205,7 +218,7 @@ def drawn_to_usual(
     return measured * float(np.exp(pull))
 
 
-def remember_or_none(day: PublishedDay, earlier: Sequence[EarlierRelease]) -> Remembered | None:
+def _remember(day: PublishedDay, earlier: Sequence[EarlierRelease]) -> Remembered | None:
     """Return the forecast of a day; None without earlier releases, or where none can be computed.
 
     Numbers are paid for when this runs: whatever they are, the day has to be published.

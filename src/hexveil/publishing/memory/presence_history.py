@@ -8,15 +8,15 @@ What `cut_off_error` allows for in an interval of the day alone is in the likeli
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hexveil.accounting.noise_law import Gaussian
 from hexveil.accounting.promise import PARTS
-from hexveil.learning.published_day import blank_day, summarize_day
-from hexveil.learning.remembering import NORMAL_95, estimate_day
+from hexveil.learning.published_day import blank_day, cell_names, summarize_day
+from hexveil.learning.remembering import NORMAL_95
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.presence.presence_decoding import (
     DRIFT,
@@ -25,7 +25,9 @@ from hexveil.mechanisms.presence.presence_decoding import (
     WEIGHTING,
 )
 from hexveil.mechanisms.presence.remembered_map import RememberedMap
+from hexveil.model.declared_grid import DeclaredFacts
 from hexveil.planning.allocation import CellForecast
+from hexveil.publishing.estimates.table import TODAY
 from hexveil.publishing.memory.history import (
     MOST_CELLS,
     History,
@@ -34,9 +36,9 @@ from hexveil.publishing.memory.history import (
     drawn_to_usual,
     forecast_or_none,
     memory_key,
-    remember_or_none,
+    remember_day,
+    usual_deviation,
 )
-from hexveil.publishing.memory.stored_day import is_narrower, pack, statement_of
 from hexveil.smoothing.user_mean_law import (
     WEIGHT_DRIFT,
     WITHIN_SHARE,
@@ -52,7 +54,7 @@ if TYPE_CHECKING:
     from hexveil.learning.published_day import PublishedDay
     from hexveil.mechanisms.presence.presence_decoding import ReleasedMap
     from hexveil.mechanisms.stage_data import Outputs
-    from hexveil.model.declared_grid import DeclaredFacts
+    from hexveil.model.declared_grid import DeclaredColumns
     from hexveil.planning.presence.presence_plan import PresenceComponent
     from hexveil.publishing.memory.stored_day import Rows
 
@@ -63,30 +65,16 @@ UNKNOWN = 1.5
 """Deviation of the forecast of a cell that was never open, in those of the others' forecasts."""
 
 
-@dataclass(frozen=True, eq=False)
-class RememberedAverages:
-    """Averages of a day that remember earlier releases.
-
-    Attributes
-    ----------
-    decoded : ReleasedMap
-        With the estimates of the memory where their intervals are narrower.
-    statement : dict
-        The manifest's section.
-    rows : ndarray
-        Of `memory.npy`.
-    """
-
-    decoded: ReleasedMap
-    statement: dict[str, Any]
-    rows: Rows
-
-
-def forecast_declared(facts: DeclaredFacts, history: History) -> CellForecast | None:
+def forecast_declared(
+    facts: DeclaredFacts | DeclaredColumns, history: History | None
+) -> CellForecast | None:
     """Return the forecast of a day's declared cells by the releases of earlier days.
 
-    None without any, for a map that is too large, or where none can be computed.
+    None without any, of several columns, for a map that is too large, or where none can be
+    computed.
     """
+    if history is None or not isinstance(facts, DeclaredFacts):
+        return None
     earlier = alike(memory_key(facts), history)
     if not earlier or facts.grid.n_cells > MOST_CELLS:
         return None
@@ -94,24 +82,24 @@ def forecast_declared(facts: DeclaredFacts, history: History) -> CellForecast | 
         [one.published for one in earlier],
         day_and_places(facts, history.day),
     )
-    names, n_cells = _names(place, slot), facts.grid.n_cells
-    order, (n_open, weight) = np.argsort(names), np.zeros((2, n_cells))
-    for published in days:
-        own = _names(published.place, published.slot)
-        rows = np.searchsorted(names[order], own)
-        rows = order[np.minimum(rows, n_cells - 1)]
-        is_here = names[rows] == own
-        n_open[rows[is_here]] += 1
-        weight[rows[is_here]] += 1.0 / published.share_squares[is_here]
+    order = {name: k for k, name in enumerate(cell_names(place, slot).tolist())}
+    n_cells, rows, squares = (
+        facts.grid.n_cells,
+        [],
+        np.concatenate([one.share_squares for one in days]),
+    )
+    for one in days:
+        rows += [
+            order.get(name, facts.grid.n_cells) for name in cell_names(one.place, one.slot).tolist()
+        ]
+    n_open, weight = (np.bincount(rows, one, n_cells + 1)[:-1] for one in (None, 1.0 / squares))
     known = n_open > 0
     weight = np.where(n_open > SELDOM * len(days), weight / np.maximum(n_open, 1), 0.0)
     if not (weight > 0).any():
         return None
-    users = float(np.exp(np.mean([np.log(one.user_deviation) for one in days])))
-    squares = 1.0 / np.maximum(weight[known], 1.0)
+    users, squares = usual_deviation(days), 1.0 / np.maximum(weight[known], 1.0)
     blank = blank_day((day, place[known], slot[known]), days[-1].bounds, users, squares)
-    forecast = forecast_or_none(earlier, blank)
-    if forecast is None:
+    if (forecast := forecast_or_none(earlier, blank)) is None:
         return None
     # A cell that was never open is like the others, as far as is known.
     away = float(np.hypot(np.std(forecast.mean), users))
@@ -121,9 +109,11 @@ def forecast_declared(facts: DeclaredFacts, history: History) -> CellForecast | 
 
 
 def remember_averages(
-    component: PresenceComponent, outputs: Outputs, decoded: ReleasedMap, history: History
-) -> RememberedAverages | None:
-    """Return the averages of a day with its memory; None for a map that is too large.
+    component: PresenceComponent, outputs: Outputs, decoded: ReleasedMap, history: History | None
+) -> tuple[ReleasedMap, Rows | None, dict[str, Any] | None]:
+    """Return the averages of a day with its memory, its file, and the manifest's section.
+
+    Both are None without averages alone, of a map that is too large, or without an open cell.
 
     Parameters
     ----------
@@ -134,40 +124,33 @@ def remember_averages(
         By the day alone, in value units.
     history : History
     """
-    facts, is_open = component.facts, decoded.is_open
-    if facts.grid.n_cells > MOST_CELLS or not is_open.any():
-        return None
+    facts, is_open, request = component.facts, decoded.is_open, component.request
+    is_small = facts.grid.n_cells <= MOST_CELLS and bool(is_open.any())
+    if history is None or not request.has_map or request.terms or not is_small:
+        return decoded, None, None
     day = _summarize(component, outputs, decoded, history)
-    key = memory_key(facts)
-    earlier = alike(key, history)
-    remembered = remember_or_none(day, earlier)
-    forecast = None if remembered is None else remembered.forecast
-    statement, rows = statement_of(day, key, earlier, remembered), pack(day, forecast, is_open)
-    if forecast is None:
-        return RememberedAverages(decoded, statement, rows)
-    estimates, columns = estimate_day(day, forecast), dict(decoded.columns)
-    today = {name: decoded[name][is_open] for name in ESTIMATED}
-    better = dict(zip(ESTIMATED, (estimates.estimate, estimates.low, estimates.high), strict=True))
-    used = is_narrower((estimates.low, estimates.high), (today["mean_low"], today["mean_high"]))
-    for name in ESTIMATED:
-        columns[name.replace("mean", "mean_today")] = decoded[name]
-        columns[name] = np.full(is_open.size, np.nan)
-        columns[name][is_open] = np.where(used, better[name], today[name])
+    rows, statement, estimates = remember_day(day, facts, history, is_open)
+    if estimates is None:
+        return decoded, rows, statement
+    columns = dict(decoded.columns)
+    better = (estimates.estimate, estimates.low, estimates.high)
+    for name, today, numbers in zip(ESTIMATED, TODAY, better, strict=True):
+        columns[today], columns[name] = decoded[name], np.full(is_open.size, np.nan)
+        columns[name][is_open] = numbers
     columns["mean_smoothed"] = np.where(is_open, columns["mean"], decoded["mean_smoothed"])
-    error = {"mean": remembered_error(columns, decoded.error["mean"])}
-    return RememberedAverages(replace(decoded, columns=columns, error=error), statement, rows)
+    error = {"mean": remembered_error(columns)}
+    return replace(decoded, columns=columns, error=error), rows, statement
 
 
-def remembered_error(columns: Mapping[str, Floats], alone: Floats) -> Floats:
-    """Return expected errors of averages: where they remember, by their intervals."""
-    width, own = (
-        columns[f"{name}_high"] - columns[f"{name}_low"] for name in ("mean", "mean_today")
-    )
-    return np.where(width < own, MEAN_ABS_NORMAL * width / (2.0 * NORMAL_95), alone)
+def remembered_error(columns: Mapping[str, Floats]) -> Floats:
+    """Return expected errors of averages that remember, by their intervals."""
+    width = columns["mean_high"] - columns["mean_low"]
+    return np.asarray(MEAN_ABS_NORMAL * width / (2.0 * NORMAL_95))
 
 
-def _names(place: np.typing.NDArray[np.str_], slot: np.typing.NDArray[np.int64]) -> Any:  # noqa: ANN401
-    return np.char.add(np.char.add(place, "|"), slot.astype(str))
+def _deviation(law: PooledLaw) -> float:
+    """Return half of the width of the middle 68 %: far bins of noise move it little."""
+    return (law.quantile(0.841) - law.quantile(0.159)) / 2.0
 
 
 def _summarize(
@@ -188,8 +171,7 @@ def _summarize(
         name, edges, votes = allocation.histogram(outputs)
         shape = PooledLaw.of(edges / PARTS, votes, allocation.histogram_law(name))
         part = 1.0 if allocation.form.coarse_share else WITHIN_SHARE
-        measured = part * span * shape.middle_deviation
-        users = drawn_to_usual(measured, shape, span, lambda law: law.middle_deviation)
+        users = drawn_to_usual(part * span * _deviation(shape), shape, span, _deviation)
     # A unit is in several cells, with a part of its weight in each.
     in_cells = component.request.cells_of_unit
     sure = np.maximum(weight, 1.0)

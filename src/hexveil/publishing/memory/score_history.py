@@ -32,9 +32,8 @@ def score_facts(
     facts: PublicMetadata, terms: Sequence[Term], shape: PublishedShape | None
 ) -> PublicMetadata:
     """Return the facts of mean scores, with a value that names what they are scores of."""
-    lattice, bins = facts.lattice, "" if facts.bins is None else facts.bins.identity()
-    told = f"{lattice} {bins} {[term.text for term in terms]}"
-    told += "" if shape is None else f" {shape.shares.tolist()}"
+    told = f"{facts.lattice} {[term.text for term in terms]}"
+    told += "" if shape is None else f" {shape.edges.tolist()} {shape.shares.tolist()}"
     digest = hashlib.sha256(told.encode()).hexdigest()[:16]
     return replace(score_metadata(facts), value=f"score of {facts.value} {digest}")
 
@@ -63,14 +62,9 @@ def forecast_scores(
     return replace(forecast, shape=shape)
 
 
-def shape_statement(shape: PublishedShape, edges: np.typing.NDArray[np.int64]) -> dict[str, Any]:
-    """Return what a manifest states of a shape: its bins, and the share of each."""
-    numbers = {"edges": edges, "shares": shape.shares, "place": shape.place}
-    return {name: one.tolist() for name, one in numbers.items()}
-
-
 def read_shape(stated: Mapping[str, Any]) -> PublishedShape:
     """Return the shape that a manifest states; InputError for none."""
-    shape = PublishedShape(np.array(stated["shares"], float), np.array(stated["place"], np.int64))
+    edges, place = (np.array(stated[name], dtype=np.int64) for name in ("edges", "place"))
+    shape = PublishedShape(edges, np.array(stated["shares"], dtype=np.float64), place)
     shape.check()
     return shape

@@ -280,7 +280,7 @@ def check_memory(
 def _check_estimates(rows: Any, table: pa.Table, stated: Mapping[str, Any]) -> Iterator[str]:  # noqa: ANN401
     """Yield if the estimates are not those of forecasts and likelihoods."""
     bounds = (float(Fraction(stated["bounds"][end])) for end in ("lower", "upper"))
-    is_open = _open_rows(table)
+    is_open, is_private = _open_rows(table), stated["kind"] == "presence"
     rows, table = rows[is_open], table.filter(is_open)
     forecast = forecast_of(rows)
     sane = [np.isfinite(number).all() for number in vars(forecast).values()]
@@ -293,11 +293,10 @@ def _check_estimates(rows: Any, table: pa.Table, stated: Mapping[str, Any]) -> I
     day = unpack(rows, places_of(table), stated["memory"], (lower, upper))
     remembered = estimate_day(day, forecast)
     today, low, high = (numbers_of(table, name) for name in TODAY)
-    used = is_narrower((remembered.low, remembered.high), (low, high))
-    middle = "mean" if stated["kind"] == "presence" else "mean_estimate"
-    shown_as = {"estimate": (middle, today), "low": ("mean_low", low), "high": ("mean_high", high)}
-    for name, (column, alone) in shown_as.items():
+    used = is_narrower((remembered.low, remembered.high), (low, high)) | is_private
+    for name, alone in (("estimate", today), ("low", low), ("high", high)):
         expected = np.where(used, getattr(remembered, name), alone)
+        column = "mean" if is_private and name == "estimate" else f"mean_{name}"
         shown = numbers_of(table, column)
         if not np.allclose(shown, expected, rtol=TOLERANCE, atol=TOLERANCE):
             yield f"{column} is not that of the forecast and of the day's own number."

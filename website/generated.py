@@ -295,7 +295,8 @@ def resolved(node: Any) -> Any:  # noqa: ANN401  JSON
     if not isinstance(node, dict):
         return node
     if "$ref" in node:
-        return resolved(manifest_schema()["$defs"][node["$ref"].rpartition("/")[2]])
+        own = {key: part for key, part in node.items() if key == "description"}
+        return resolved(manifest_schema()["$defs"][node["$ref"].rpartition("/")[2]]) | own
     return {key: resolved(entry) for key, entry in node.items()}
 
 
@@ -335,9 +336,9 @@ def bare(node: dict[str, Any]) -> list[str]:
 def manifest_page(_: str = "") -> str:
     """Return the page of the schema: what all releases state, then each kind of component."""
     whole = resolved(manifest_schema())
-    common = described(
-        resolved(component_schema("a name below", {"properties": {}, "required": []}))
-    )
+    stated = whole["$defs"]["component"]
+    stated["properties"]["kind"]["const"] = "a name below"
+    common = described(resolved(stated))
     known: dict[str, Any] = {"components": None}
     parts = [
         "# The manifest",

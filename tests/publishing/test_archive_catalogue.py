@@ -293,5 +293,4 @@ def test_addresses_of_the_archive_follow_from_its_releases(tmp_path, stored):
         "type": "application/json",
     } in links
     assert content(tmp_path / "buses" / "dcat.jsonld")["@context"]["@base"] == f"{BASE}buses/"
-    assert content(tmp_path / "dcat.jsonld")["@context"]["@base"] == BASE
     assert Path(tmp_path, "buses", pointer.path, "dcat.jsonld").is_file()

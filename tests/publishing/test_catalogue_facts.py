@@ -72,8 +72,6 @@ def test_without_statements_nothing_is_claimed(release):
 def test_titles_head_every_description(release, tmp_path):
     """The holder's title is that of the manifest, the page and each standard; verify agrees."""
     made = release.write(tmp_path / "map", title="Speed at eight", subtitle="Surat, one week")
-    manifest = hv.verify(made)
-    assert (manifest["title"], manifest["subtitle"]) == ("Speed at eight", "Surat, one week")
     found = {name: json.loads((made / name).read_text()) for name in metadata_files.NAMES}
     assert found["dcat.jsonld"]["dct:title"]["@value"] == "Speed at eight"
     assert found["schema-org.jsonld"]["name"] == found["datapackage.json"]["title"]
@@ -83,11 +81,9 @@ def test_titles_head_every_description(release, tmp_path):
     page = (made / "report.html").read_text()
     described = re.search(r'<script type="application/ld\+json">(.*?)</script>', page)[1]
     assert json.loads(described) == found["schema-org.jsonld"]
-    # Another title for portals alone stays possible, and titles are kept when a copy is written.
+    # Another title for portals alone stays possible.
     own = documents(hv.load(made), hv.Catalogue(title="Buses"))
     assert own["dcat.jsonld"]["dct:title"]["@value"] == "Buses"
-    copy = hv.load(made).write(tmp_path / "copy")
-    assert hv.verify(copy)["title"] == "Speed at eight"
     (made / "report.html").write_text(page.replace("Speed at eight", "Speed at nine"))
     seal(made)
     assert verify.find_problems(made) == (
@@ -136,19 +132,14 @@ def test_the_box_holds_every_corner(lat, lon, crosses):
     """The box is the smallest around all hexagons, also across the 180th meridian."""
     names = sorted(h3.grid_disk(h3.latlng_to_cell(lat, lon, 5), 2))
     manifest = {"selection": {}, "grid": {"timezone": None}}
-    box = find_coverage(pa.table({"hexagon": names}), manifest).box
-    west, south, east, north = box
+    west, south, east, north = box = find_coverage(pa.table({"hexagon": names}), manifest).box
     assert (west > east) is crosses
-    width = (east - west) % 360
-    corners = [corner for name in names for corner in h3.cell_to_boundary(name)]
-    inside = [((lon - west) % 360, lat) for lat, lon in corners]
-    slack = 1e-6
-    assert max((x + slack) % 360 - slack for x, _ in inside) == pytest.approx(width, abs=2 * slack)
-    assert min(y for _, y in inside) == pytest.approx(south, abs=slack)
-    assert max(y for _, y in inside) == pytest.approx(north, abs=slack)
-    assert width < 5
-    shape = dcat.footprint(box)
-    assert shape["type"] == ("MultiPolygon" if crosses else "Polygon")
+    corners = np.array([corner for name in names for corner in h3.cell_to_boundary(name)])
+    inside = (corners[:, 1] - west + 1e-6) % 360
+    assert inside.max() == pytest.approx((east - west) % 360, abs=4e-6)
+    assert (corners[:, 0].min(), corners[:, 0].max()) == pytest.approx((south, north), abs=1e-6)
+    assert inside.max() < 5
+    assert dcat.footprint(box)["type"] == ("MultiPolygon" if crosses else "Polygon")
     assert dcat.box_text(box).startswith("MULTIPOLYGON(((" if crosses else "POLYGON((")
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.publishing.verification import verify
-from publishing.releases import forge_manifest, problems_after, said, statements_of
+from publishing.releases import statements_of
 from publishing.setting import dataset_of
 
 MECHANISMS = (
@@ -81,37 +81,3 @@ def test_per_cell_spends_epsilon_by_exact_accounting(mechanism):
     assert exact.epsilon <= 6
     assert exact.cell_epsilon >= shares.cell_epsilon * (1 - 2**-20)
     assert exact.losses().max() == float(exact.epsilon)
-
-
-def test_forged_stages_of_a_folder_are_found(book, tmp_path):
-    """A stage that costs more than the release, or a cell that costs too little, is named."""
-    dataset = fleet()
-    shown = released(dataset, planned(dataset, "Levy(gamma=0.2)"), book)
-    shown.write(tmp_path / "folder")
-    assert said(tmp_path / "folder")["plan"]["privacy_steps"][0]["step"] == "cell_stages"
-
-    def changed(key, value):
-        def forge(place):
-            def change(manifest):
-                step = manifest["plan"]["privacy_steps"][0]
-                if key == "cell_epsilon":
-                    step[key] = value
-                else:
-                    step["stages"][0][key] = value
-
-            forge_manifest(place, change)
-
-        return forge
-
-    for number, (key, value) in enumerate(
-        [
-            ("epsilon", "9"),
-            ("epsilon", "0.001"),
-            ("cells", 99),
-            ("cell_epsilon", "0.01"),
-        ]
-    ):
-        forged = problems_after(
-            changed(key, value), tmp_path / "folder", tmp_path / f"copy{number}"
-        )
-        assert forged, (key, value)

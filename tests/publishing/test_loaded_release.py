@@ -7,8 +7,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
-from hexveil.base.optional_packages import is_installed
-from hexveil.publishing import signing
 from hexveil.publishing.verification import verify
 from publishing.releases import release_of, statements_of
 
@@ -42,20 +40,3 @@ def test_the_table_is_the_one_that_was_checked(made, tmp_path, monkeypatch):
     loaded = hv.load(place)
     assert loaded.table.equals(released.table)
     assert statements_of(loaded)["dataset"]["value"] == "speed"
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not is_installed("cryptography"), reason="cryptography is not installed")
-def test_a_key_asks_for_its_holder(made, tmp_path):
-    """With a key the folder must be signed by it; without one a signature must still hold."""
-    released, folder = made
-    for name in ("holder", "other"):
-        signing.generate_key_pair(tmp_path / name)
-    key, other = tmp_path / "holder.pub", tmp_path / "other.pub"
-    signed = released.write(tmp_path / "signed", sign=tmp_path / "holder")
-    assert hv.load(signed, key=key).table.equals(released.table)
-    assert hv.load(signed).table.equals(released.table)
-    with pytest.raises(hv.InputError, match=r"signature\.json"):
-        hv.load(signed, key=other)
-    with pytest.raises(hv.InputError, match="the folder is unsigned"):
-        hv.load(folder, key=key)

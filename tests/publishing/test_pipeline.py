@@ -5,7 +5,6 @@ import math
 import sqlite3
 from fractions import Fraction
 
-import numpy as np
 import pytest
 
 import hexveil as hv
@@ -165,21 +164,6 @@ def test_scales_below_those_that_were_booked_are_refused(city, plan, book, monke
     assert door == []
 
 
-def test_another_plan_of_the_same_goal_gets_the_booked_one(city, book, door):
-    """A plan that differs in late digits, or is better, is the same request: same plan, numbers."""
-    first = hv.plan(city, epsilon=3, advise=False)
-    made = hv.release(city, first, ledger=book, accept_noise=True)
-    noise = np.nextafter(first.allocation.noise_scale_records, np.inf)
-    rows = dataclasses.replace(first.allocation, noise_scale_records=noise)
-    again = hv.release(city, first.changed(allocation=rows), ledger=book, accept_noise=True)
-    assert again.replayed
-    assert again.table.equals(made.table, check_metadata=True)
-    assert again.manifest == made.manifest
-    assert (len(door), book.spent) == (1, up(made.epsilon))
-    anew = hv.plan(city, epsilon=3, advise=False, edition="2")
-    assert not hv.release(city, anew, ledger=book, accept_noise=True).replayed
-
-
 def test_a_grid_that_is_too_fine_needs_consent(city, book, door):
     """As the command does, a release refuses a map that says no more than one constant."""
     fine = hv.plan(city, epsilon=1, advise=False)
@@ -217,54 +201,6 @@ def test_a_release_of_constants_books_nothing(city, book, door):
     said = " ".join(readme_of(released.table, released.manifest, mapped=True).split())
     assert "No value is read" in said
     assert "would claim" not in said
-
-
-def crowd(n_cells):
-    """Return many cells of three users, their values at different heights."""
-    counts = np.ones((3, n_cells), dtype=np.int64)
-    return dataset_of(counts, np.arange(3 * n_cells) % 601, scale=ValueLattice.of((0, 60), "0.1"))
-
-
-N = 8_000
-LIMIT = 0.1
-
-
-def standard_noise(book):
-    """Return the noise of a release of N cells over its planned scale."""
-    dataset = crowd(N)
-    plan = plan_of(dataset, 1, 2.5)
-    table = hv.release(dataset, plan, ledger=book, accept_noise=True).table
-    true = np.add.reduceat(dataset.sums.total, dataset.occupancy.start[:-1]) * 0.1 / 3
-    return (table["mean_noisy"].to_numpy() - true) / plan.scale
-
-
-@pytest.mark.slow
-def test_released_noise_has_the_planned_scale(book):
-    """The noise of 8,000 cells through the vetted door is Laplace of the planned scale.
-
-    |noise| / scale is exponential of mean 1, on a lattice of 3,000 steps. By Chernoff the mean of
-    N of them is above x with a probability of at most exp(-N (x - 1 - ln x)), and likewise below.
-    False alarm: exp(-37.5) for x = 1.1 and exp(-42.8) for x = 0.9, together below 1e-16.
-    Power against a scale 20 % off: it passes only if the mean is at least 0.9 / 0.8 or at most
-    1.1 / 1.2 times its own: exp(-57.7) and exp(-29.4), so it is rejected but once in 1e12 runs.
-    """
-    z = standard_noise(book)
-    assert abs(np.abs(z).mean() - 1) < LIMIT
-    assert abs(z.mean()) < 9 * math.sqrt(2 / N)
-    # An exponential variable exceeds ln 20 with probability 1/20: the promise of bound95.
-    beyond = (np.abs(z) > math.log(20)).mean()
-    assert abs(beyond - 0.05) < 7 * math.sqrt(0.05 * 0.95 / N)
-    # Noise of different cells is independent: neighbours do not go together.
-    assert abs((z[1:] * z[:-1]).mean()) < 7 * 2 / math.sqrt(N)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("factor", [0.8, 1.2])
-def test_noise_twenty_percent_off_is_rejected(book, monkeypatch, factor):
-    """The same test rejects noise whose scale is 20 % too small or too large."""
-    real = noise.add_laplace
-    monkeypatch.setattr(noise, "add_laplace", lambda values, scales: real(values, factor * scales))
-    assert abs(np.abs(standard_noise(book)).mean() - 1) > LIMIT
 
 
 @pytest.mark.parametrize("name", ["users", "mean_raw", "hexagon", "geometry"])

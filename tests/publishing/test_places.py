@@ -10,8 +10,7 @@ import pytest
 import hexveil as hv
 from hexveil.base import hexagons
 from hexveil.publishing.folder import round_to_intervals
-from hexveil.publishing.verification import verify
-from publishing.releases import forge_table, problems_after, release_of
+from publishing.releases import release_of
 
 FIRST = ["cell", "name", "date", "slot", "lat", "lon", "hexagon", "slot_end"]
 
@@ -61,20 +60,6 @@ def test_a_declared_period_dates_cells_without_days(tmp_path):
     assert "1 November to" in (dated / "report.html").read_text("utf-8")
     # The label that would be a formula has its apostrophe, in the name too.
     assert rows_of(dated)[0]["name"].startswith("'=route")
-
-
-@pytest.mark.parametrize(
-    ("column", "forged"), [("name", "Paris"), ("date", "2020-01-01"), ("lat", 48.9)]
-)
-def test_forged_names_of_cells_are_found(mapped, column, forged, tmp_path):
-    """Place, day and centre follow from the cells and the manifest."""
-
-    def forge(place):
-        forge_table(place, column, lambda values: [forged, *values[1:]])
-
-    found = problems_after(forge, mapped, tmp_path / "copy")
-    assert any(problem.startswith(f"{column} is not what") for problem in found)
-    assert not verify.find_problems(mapped)
 
 
 def test_csv_has_the_digits_that_intervals_carry(mapped):

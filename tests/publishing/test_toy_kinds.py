@@ -27,7 +27,6 @@ from hexveil.publishing.estimates.table import described_table, name_counted_cel
 from hexveil.publishing.kinds import moment_checks, value_manifest
 from hexveil.publishing.kinds.guarantee import loss_section
 from hexveil.publishing.kinds.value_manifest import occupancy_sections
-from hexveil.publishing.part_kinds import component_schema
 from hexveil.publishing.verification.verify import find_problems
 from publishing.releases import forge_manifest, problems_after, statements_of
 from publishing.setting import dataset_of, small_city
@@ -207,13 +206,12 @@ TOTALS = part_kinds.ComponentKind(
     "values",
     publish_totals,
     lambda _: COLUMNS,
-    lambda: component_schema("totals", SCHEMA),
-    lambda _: (),
     lambda _: value_manifest.types_of(COLUMNS),
     moment_checks.check_counted_cells,
     recompute_totals,
     ("the bound of a total",),
     (),
+    schema=SCHEMA,
 )
 
 

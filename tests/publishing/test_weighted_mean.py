@@ -62,21 +62,6 @@ def test_a_contribution_is_the_projected_mean_times_the_weight_rounded_down(
     assert weight * low <= found <= weight * (low + width)
 
 
-@pytest.mark.parametrize("user", range(4))
-@pytest.mark.parametrize("interval", [(0, 3), (1, 2), (0, 1)])
-def test_the_sensitivity_is_exact(user, interval):
-    """Over all neighbours a user moves each cell by W (b - a), reached, and no other cell."""
-    dataset = tiny()
-    plan = planned(dataset)
-    weight = plan.allocation.clipping.weight
-    found = [weighted_statistic(tiny(totals), plan, interval) for totals in neighbours(user)]
-    moved = np.max(found, axis=0) - np.min(found, axis=0)
-    own = np.zeros(2, dtype=np.int64)
-    rows = np.flatnonzero(dataset.occupancy.user == user)
-    own[dataset.occupancy.cell[rows]] = weight.of(dataset.occupancy)[rows]
-    assert moved.tolist() == (own * (interval[1] - interval[0])).tolist()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("user", range(4))
 def test_all_that_a_user_can_lose_is_booked(user):

@@ -84,20 +84,6 @@ def test_a_contribution_is_the_projected_second_moment_times_the_weight(n, steps
     assert 0 <= found <= weight * GRAIN
 
 
-@pytest.mark.parametrize("user", range(4))
-@pytest.mark.parametrize("pair", [(0, 3), (1, 2), (0, 1)])
-def test_the_sensitivity_is_exact(user, pair):
-    """Over all neighbours a user moves each cell by 2^20 W, reached, and no other cell."""
-    plan = planned(tiny())
-    interval, occupancy = plan.allocation.clipping, plan.occupancy
-    found = [second_moments(one, plan, pair) for one in neighbours(user)]
-    moved = np.max(found, axis=0) - np.min(found, axis=0)
-    own = np.zeros(2, dtype=np.int64)
-    rows = np.flatnonzero(occupancy.user == user)
-    own[occupancy.cell[rows]] = interval.weight.of(occupancy)[rows]
-    assert moved.tolist() == (own * GRAIN).tolist()
-
-
 @pytest.mark.parametrize("statistics", [BOTH, ("sd",)])
 @pytest.mark.parametrize("user", range(4))
 def test_all_that_a_user_can_lose_is_booked(user, statistics):

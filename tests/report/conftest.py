@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from hexveil.report.geography.context import Layer, Shape
 from hexveil.report.promise_wording import promise
 
 
@@ -117,23 +118,10 @@ def city() -> SimpleNamespace:
     starts = [f"2024-02-19T{hour:02d}:00" for hour in range(7, 13)]
     ends = [f"2024-02-19T{hour:02d}:00" for hour in range(8, 14)]
     table = hexagon_table(names, starts, ends)
-    river = [[72.76 + 0.002 * i, 21.17 + 0.02 * math.sin(i / 9)] for i in range(80)]
-    ring = [[72.83 + 0.03 * math.cos(a / 9), 21.17 + 0.03 * math.sin(a / 9)] for a in range(58)]
-    context = {
-        "type": "FeatureCollection",
-        "features": [
-            {
-                "type": "Feature",
-                "properties": properties,
-                "geometry": {"type": kind, "coordinates": line},
-            }
-            for properties, (kind, line) in (
-                ({"name": "Long Street", "note": "secret"}, ("LineString", river)),
-                ({"secret": "secret"}, ("Polygon", [ring])),
-                ({"name": "Old Town"}, ("Point", [72.84, 21.18])),
-            )
-        ],
-    }
+    river = [(72.76 + 0.002 * i, 21.17 + 0.02 * math.sin(i / 9)) for i in range(80)]
+    ring = [(72.83 + 0.03 * math.cos(a / 9), 21.17 + 0.03 * math.sin(a / 9)) for a in range(58)]
+    shapes = ("Long Street", True, river), ("", False, ring), ("Old Town", False, [(72.84, 21.18)])
+    context = Layer([Shape(name, is_line, [line]) for name, is_line, line in shapes])
     return SimpleNamespace(table=table, manifest=manifest_of(table), context=context)
 
 

@@ -22,13 +22,8 @@ from hexveil.report.geography.atlas import (
     outlines_in,
     world_places,
 )
-from hexveil.report.geography.background import (
-    draw_map,
-    projected_rings,
-)
-
-drawn = projected_rings
-"""A projection of hexagons, and their outlines in its steps."""
+from hexveil.report.geography.background import draw_map, projected_rings
+from hexveil.report.geography.context import Layer, Shape
 
 
 @given(st.floats(-80, 80), st.floats(-180, 180), st.integers(3, 12))
@@ -36,7 +31,7 @@ drawn = projected_rings
 def test_hexagons_keep_their_area_near_the_middle(lat, lon, resolution):
     """In the middle of the map a metre drawn is a metre of ground."""
     name = h3.latlng_to_cell(lat, lon, resolution)
-    projection, (ring,) = drawn([name])
+    projection, (ring,) = projected_rings([name])
     x, y = (ring * projection.unit).astype(float).T
     area = abs(np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1))) / 2
     # Beyond resolution 12 the reference area itself is inexact near 180 degrees.
@@ -132,9 +127,9 @@ def test_what_is_cut_lies_in_the_box(west, south, width, height, kind):
 
 
 def test_the_data_are_small_and_name_their_sources():
-    """Every installation carries less than 3 MB of them, and says whose they are."""
+    """Every installation carries less than 1.4 MB of them, and says whose they are."""
     folder = Path(geography.__file__).parents[1] / "assets" / "geography"
-    assert sum(file.stat().st_size for file in folder.iterdir()) < 3_000_000
+    assert sum(file.stat().st_size for file in folder.iterdir()) < 1_400_000
     said = (folder / "ATTRIBUTION.txt").read_text("utf-8")
     assert "public domain" in said
     assert "Creative Commons Attribution 4.0" in said
@@ -181,9 +176,7 @@ def test_without_geography_there_is_nothing_of_it():
 def test_the_holders_names_come_first():
     """A named point of the context names its hexagon, whatever city is there too."""
     lat, lon = h3.cell_to_latlng(WARSAW[0])
-    point = {"type": "Point", "coordinates": [lon, lat]}
-    depot = {"type": "Feature", "properties": {"name": "Depot 7"}, "geometry": point}
-    depot = {"features": [depot]}
+    depot = Layer([Shape("Depot 7", is_line=False, lines=[[(lon, lat)]])])
     assert around(WARSAW, depot)["words"][0] == "Depot 7"
     alone = around(WARSAW, depot, geography=False)
     assert alone["words"][0] == "Depot 7"
@@ -196,9 +189,7 @@ def test_lines_of_the_context_fit_into_a_page():
     rng = np.random.default_rng(5)
     middle = np.array(h3.cell_to_latlng(WARSAW[0]))[::-1]
     walks = middle + np.cumsum(rng.normal(0, 0.0004, (900, 60, 2)), axis=1)
-    geometry = {"type": "MultiLineString", "coordinates": walks.tolist()}
-    streets = {"features": [{"properties": {}, "geometry": geometry}]}
-    drawn = around(WARSAW, streets)["context"]
+    drawn = around(WARSAW, Layer([Shape("", is_line=True, lines=walks.tolist())]))["context"]
     size = len(json.dumps(drawn, separators=(",", ":")))
     assert module.MAX_CONTEXT_BYTES / 10 < size <= module.MAX_CONTEXT_BYTES
 

@@ -39,7 +39,7 @@ def test_a_language_has_every_sentence(language):
         for one in place.iterdir()
         if one.is_file()
     }
-    assert len(files) == 34
+    assert len(files) == 33
     for name, file in files.items():
         text = file.read_text(encoding="utf-8")
         if name == "readme_promise.md":

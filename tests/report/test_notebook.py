@@ -12,7 +12,7 @@ import pytest
 import hexveil as hv
 from hexveil.report import notebook
 from hexveil.report.manifest_view import ManifestView
-from hexveil.report.notebook import DOT, CellPicture, draw_axes, picture_of, summarize
+from hexveil.report.notebook import DOT, draw_axes, picture_of, summarize
 from hexveil.report.payload import colour_ends
 
 if importlib.util.find_spec("matplotlib") is None:
@@ -60,40 +60,14 @@ def test_each_grade_has_its_mark(picture):
     """A cross on noise, a triangle on each cell cut off, and both in the legend."""
     n_cells = len(picture.names)
     grades = ("cut off", "cut off", "noise", *("good", "caution") * n_cells)[:n_cells]
-    above = np.arange(n_cells) == 0
-    low, high = np.where(above, 0.0, 9.0), np.where(above, 9.0, 0.0)
-    marked = replace(picture, quality=grades, low=picture.value - low, high=picture.value + high)
-    axes = draw_axes(marked)
-    points = {
-        tuple(place)
-        for layer in axes.collections
-        if isinstance(layer, PathCollection)
-        for place in np.round(layer.get_offsets(), 3).tolist()
-    }
+    axes = draw_axes(replace(picture, quality=grades))
+    marks = [layer for layer in axes.collections if isinstance(layer, PathCollection)]
     middles = [(ring.max(axis=0) + ring.min(axis=0)) / 2 for ring in picture.outlines[:3]]
-    assert points == {tuple(np.round(middle, 3).tolist()) for middle in middles}
+    places = np.concatenate([layer.get_offsets() for layer in marks])
+    assert sorted(places.tolist()) == pytest.approx(np.array(sorted(map(list, middles))))
     names = [text.get_text() for text in axes.get_legend().get_texts()]
     assert names == ["caution", "cut off", "noise"]
     axes.figure.canvas.draw()
-
-
-def test_labels_are_dots_with_intervals():
-    """The first cell is uppermost, noise is hollow, and a dollar sign begins no formula."""
-    value = np.array([30.0, 20.0, 10.0])
-    names = ("route $x$", "route $\\frac$", "b")
-    axes = draw_axes(CellPicture(
-        title="a $ b $", label="mean_raw ($)", names=names, value=value, low=value - 1,
-        high=value + 2, quality=("good", "noise", "caution"), scale=(0.0, 30.0),
-    ))  # fmt: skip
-    axes.figure.canvas.draw()
-    assert [text.get_text() for text in axes.get_yticklabels()] == list(names)
-    certain, noise = axes.get_lines()[-2:]
-    assert (certain.get_xdata().tolist(), noise.get_xdata().tolist()) == ([30, 10], [20])
-    assert to_hex(noise.get_markerfacecolor()) == "#ffffff"
-    assert to_hex(certain.get_markerfacecolor()).upper() == DOT
-    (bars,) = axes.containers
-    ends = np.sort([segment[:, 0] for segment in bars.lines[2][0].get_segments()], axis=None)
-    assert ends.tolist() == [9, 12, 19, 22, 29, 32]
 
 
 def test_a_summary_needs_no_script_and_no_network(city):
@@ -177,15 +151,25 @@ def test_smoothed_numbers_have_the_interval_of_the_model(city):
 
 
 def test_labels_begin_with_the_largest_number(city):
-    """Cells of labels have no outlines, and those of most records are shown if there are many."""
+    """Labels are dots with intervals, noise hollow; of many cells those of most records."""
+    names = [f"route ${row} $" for row in range(len(city.table))]
     table = city.table.drop_columns(["hexagon", "slot", "slot_end"])
-    view = replace(view_of(city), label_columns=("cell",))
-    picture = picture_of(table, view, RAW)
-    assert picture.outlines is None
-    assert len(picture.names) == notebook.MAX_BARS
+    table = table.set_column(0, "cell", [names])
+    picture = picture_of(table, replace(view_of(city), label_columns=("cell",)), RAW)
     many = f"{notebook.MAX_BARS} of {len(table)} cells, those with most records"
     assert picture.title == f"Average speed ({many})"
-    assert picture.value.tolist() == sorted(picture.value.tolist(), reverse=True)
+    axes = draw_axes(picture)
+    axes.figure.canvas.draw()
+    drawn = [text.get_text() for text in axes.get_yticklabels()]
+    shown = {row["cell"]: row for row in table.to_pylist() if row["cell"] in drawn}
+    numbers = [shown[name][RAW] for name in drawn]
+    assert numbers == sorted(numbers, reverse=True)
     most = sorted(table["records"].to_pylist())[-notebook.MAX_BARS :]
-    shown = {row["cell"]: row["records"] for row in table.to_pylist()}
-    assert sorted(shown[name] for name in picture.names) == most
+    assert sorted(row["records"] for row in shown.values()) == most
+    certain, noise = axes.get_lines()[-2:]
+    assert len(noise.get_xdata()) == sum(row["mean_quality"] == "noise" for row in shown.values())
+    assert to_hex(noise.get_markerfacecolor()) == "#ffffff"
+    assert to_hex(certain.get_markerfacecolor()).upper() == DOT
+    (bars,) = axes.containers
+    lows = [segment[0, 0] for segment in bars.lines[2][0].get_segments()]
+    assert lows == pytest.approx([shown[name]["mean_low"] for name in drawn])

@@ -1,6 +1,5 @@
 """What the page carries: slots in words, colours, and public lines cut to the map."""
 
-import itertools
 import json
 import math
 
@@ -11,8 +10,8 @@ from hypothesis import strategies as st
 
 from hexveil.report.figure_style import colours_of, palette
 from hexveil.report.geography import background as module
-from hexveil.report.manifest_view import ManifestView
-from hexveil.report.payload import colour_ends, interval_chart, slot_text, ticks
+from hexveil.report.geography.context import Layer, Shape
+from hexveil.report.payload import colour_ends, slot_text, ticks
 from hexveil.report.templates import format_rounded_up
 
 
@@ -55,8 +54,7 @@ def test_the_colour_scale_holds_every_value(values):
 
 
 def context_of(city, lines) -> list:
-    geometry = {"type": "MultiLineString", "coordinates": lines}
-    context = {"features": [{"properties": {}, "geometry": geometry}]}
+    context = Layer([Shape("", is_line=True, lines=lines)])
     hexagons = list(dict.fromkeys(city.table["hexagon"].to_pylist()))
     return module.draw_map(hexagons, context, geography=False)["context"]
 
@@ -77,65 +75,37 @@ def test_a_large_context_is_thinned(city, monkeypatch):
 # ---- Colours that readers with any colour vision can order ----
 
 
-# Machado, Oliveira and Fernandes (2009), full deficiency, on linear RGB.
-VISION = {
-    "normal": np.eye(3),
-    "protanopia": np.array(
-        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216],
-         [-0.003882, -0.048116, 1.051998]]
-    ),
-    "deuteranopia": np.array(
-        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413],
-         [-0.011820, 0.042940, 0.968881]]
-    ),
-    "tritanopia": np.array(
-        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602],
-         [0.004733, 0.691367, 0.303900]]
-    ),
-    "without colour": np.full((3, 3), [0.2126, 0.7152, 0.0722]),
-}  # fmt: skip
 MODES = pytest.mark.parametrize("mode", ["light", "dark"])
 
 
-def seen(colour: str, vision: str) -> np.ndarray:
-    """Return CIELAB coordinates of a colour as a reader sees it."""
-    parts = np.array([int(colour[k : k + 2], 16) for k in (1, 3, 5)]) / 255
-    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
-    red_green_blue = np.clip(VISION[vision] @ linear, 0, 1)
-    to_xyz = np.array(
-        [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
-    )
-    x, y, z = (
-        v ** (1 / 3) if v > 0.008856 else 7.787 * v + 16 / 116
-        for v in to_xyz @ red_green_blue / np.array([0.9505, 1.0, 1.089])
-    )
-    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+def parts(colour: str) -> np.ndarray:
+    """Return red, green and blue of a colour, from 0 to 1."""
+    return np.array([int(colour[k : k + 2], 16) for k in (1, 3, 5)]) / 255
 
 
-def distance(one: str, other: str, vision: str) -> float:
-    return float(np.linalg.norm(seen(one, vision) - seen(other, vision)))
+def lightness(colour: str) -> float:
+    """Return the lightness of CIELAB, which every colour vision and grey paper keeps."""
+    one = parts(colour)
+    linear = np.where(one <= 0.04045, one / 12.92, ((one + 0.055) / 1.055) ** 2.4)
+    return float(116 * (linear @ [0.2126, 0.7152, 0.0722]) ** (1 / 3) - 16)
 
 
 @MODES
-@pytest.mark.parametrize("vision", VISION)
-def test_classes_of_one_grade_keep_their_order(mode, vision):
-    """Lightness grows from class to class, and neighbours differ, whatever the colour vision."""
-    for grade, least in (("good", 6), ("caution", 4)):
-        colours = palette(mode)[grade]
-        lightness = [seen(colour, vision)[0] for colour in colours]
-        assert all(a + 2 < b for a, b in itertools.pairwise(lightness))
-        assert all(distance(*pair, vision) > least for pair in itertools.pairwise(colours))
+def test_classes_of_one_grade_keep_their_order(mode):
+    """Lightness grows from class to class, so that it is seen without colours too."""
+    for grade in ("good", "caution"):
+        steps = np.diff([lightness(colour) for colour in palette(mode)[grade]])
+        assert (steps > 4).all() if grade == "good" else (steps > 2).all()
 
 
 @MODES
-@pytest.mark.parametrize("vision", ["normal", "protanopia", "deuteranopia", "tritanopia"])
-def test_differences_have_a_sign_that_everyone_sees(mode, vision):
-    """Lower and higher differ in colour at each size, and both from a doubtful difference."""
+def test_differences_have_a_sign_that_everyone_sees(mode):
+    """Lower is blue and higher orange, which no usual colour vision confuses; doubt is grey."""
     colours = palette(mode)["difference"]
-    for lower, higher in zip(colours[:3], colours[:2:-1], strict=True):
-        assert distance(lower, higher, vision) > 15
-    for colour in colours:
-        assert distance(colour, palette(mode)["unsure"][0], vision) > 10
+    signs = [parts(colour)[2] - parts(colour)[0] for colour in colours]
+    assert min(signs[:3]) > 0.1
+    assert max(signs[3:]) < -0.1
+    assert np.ptp(parts(palette(mode)["unsure"][0])) < 0.1
 
 
 @MODES
@@ -147,19 +117,6 @@ def test_a_number_has_the_colour_of_its_class(mode):
         found = colours_of(values, [grade] * 7, (0.0, 10.0), mode)
         assert found == [colours[grade][place] for place in places]
     assert set(colours_of(values, ["noise"] * 7, (0.0, 10.0), mode)) == set(colours["noise"])
-
-
-# ---- The dots and intervals that stand in the map's place for labels ----
-
-
-def test_bars_are_sorted_and_within_the_axis(wards):
-    """The largest value comes first; each dot lies in its bar, each bar on the axis."""
-    chart = interval_chart(wards.table, ManifestView.from_manifest(wards.manifest))
-    dots = [bar["dot"] for bar in chart["bars"]]
-    assert dots == sorted(dots, reverse=True)
-    for bar in chart["bars"]:
-        assert 0 <= bar["start"] <= bar["dot"] <= bar["start"] + bar["width"] + 0.01 <= 100.03
-    assert chart["bars"][0]["name"].endswith(" · 7")
 
 
 # ---- Numbers as the page writes them ----
@@ -180,11 +137,3 @@ def test_bars_are_sorted_and_within_the_axis(wards):
 def test_digits_are_rounded_up(number, text):
     """Three digits, never below the number."""
     assert format_rounded_up(number) == text
-
-
-def test_intervals_are_rounded_outwards(city):
-    """An interval as text is never narrower than the interval."""
-    facts = ManifestView.from_manifest(city.manifest)
-    assert facts.decimals == 1
-    assert facts.interval(1.29, 3.01) == ("1.2", "3.1\u00a0km/h")
-    assert facts.amount_up(0.3) == "0.3\u00a0km/h"

@@ -16,9 +16,8 @@ import hexveil as hv
 from hexveil.cli import main
 from hexveil.model.public_metadata import UNITS, ValueLattice
 from hexveil.report.promise_wording import (
-    exact_counts,
     factor_words,
-    in_common,
+    limits_of_promise,
     probability_factor,
     promise,
 )
@@ -166,5 +165,5 @@ WRITTEN = ("README.txt", "manifest.json", "report.html")
 @pytest.mark.parametrize("where", ["dossier", *WRITTEN])
 def test_texts_of_a_release_use_the_one_wording(texts, where):
     """Promise, what users have in common, and what is exact: word for word in each."""
-    for sentence in (promise("user", texts.loss), in_common(), exact_counts()):
+    for sentence in (promise("user", texts.loss), *limits_of_promise().values()):
         assert sentence in texts.said[where]

@@ -21,17 +21,6 @@ NAMES = sorted(
 )
 
 
-def test_the_texts_of_a_release_are_here():
-    """README.txt, dossier, page, promise and clipping have a template each."""
-    assert {
-        "moments/readme.md",
-        "moments/dossier.md",
-        "report.html",
-        "promise.txt",
-        "clipping.txt",
-    } <= {*NAMES}
-
-
 @cache
 def included_templates():
     """Return the templates that other templates include."""

@@ -29,11 +29,13 @@ HERE = Path(__file__).resolve().parent
 DATA = HERE.parents[1] / "src" / "hexveil" / "report" / "assets" / "geography"
 STEP = 0.001
 """Degrees: what positions are rounded to, about 100 m."""
-TOLERANCE = {"land": 0.002, "border": 0.005, "region": 0.01, "lake": 0.005, "river": 0.005}
+TOLERANCE = {"land": 0.004, "border": 0.008, "region": 0.01, "lake": 0.008, "river": 0.008}
 """Degrees: how far a line may move when it is thinned. The sources themselves err by more."""
 SMALLEST_ISLAND = 0.0002
 """Square degrees: smaller islands and lakes are left out, about 2 km²."""
-MIN_POPULATION = 500
+MIN_POPULATION = 2000
+STEPS_TO_DOUBLE = 4
+"""Populations are stored in steps: places are only compared by them."""
 
 Line = list[tuple[float, float]]
 
@@ -95,8 +97,8 @@ def thinned(kind: str, lines: Iterator[NDArray[np.float64]]) -> list[NDArray[np.
     return kept
 
 
-def places(file: Path) -> tuple[list[str], NDArray[np.int32], NDArray[np.int32]]:
-    """Return names, positions in steps and populations of places, from north to south."""
+def places(file: Path) -> tuple[list[str], NDArray[np.int32], NDArray[np.uint8]]:
+    """Return names, positions and populations, both in steps, of places, from north to south."""
     rows = [
         (row["latitude"], row["longitude"], row["population"], _name(row["name"]))
         for row in json.loads(file.read_text("utf-8")).values()
@@ -105,9 +107,8 @@ def places(file: Path) -> tuple[list[str], NDArray[np.int32], NDArray[np.int32]]
     # Sorted by bands of latitude: neighbours share digits, which compresses well.
     rows.sort(key=lambda row: (round(row[0]), row[1], row[3]))
     steps = np.rint(np.array([(lon, lat) for lat, lon, _, _ in rows]) / STEP).astype(np.int32)
-    # Two digits of the population: places are only compared by it.
-    population = np.array([float(f"{people:.1e}") for _, _, people, _ in rows])
-    return [row[3] for row in rows], steps, population.astype(np.int32)
+    population = np.rint(STEPS_TO_DOUBLE * np.log2([people for _, _, people, _ in rows]))
+    return [row[3] for row in rows], steps, population.astype(np.uint8)
 
 
 def _name(text: str) -> str:

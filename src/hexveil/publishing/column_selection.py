@@ -19,8 +19,7 @@ NO_OUTLINES = "cells of labels have no outlines"
 def column_name(table: pa.Table, name: str) -> str | None:
     """Return the column of a name: a statistic alone means its estimates, or its raw numbers."""
     # Columns first: a label may have the name of a statistic.
-    term = term_of(name)
-    prefix = name if term is None or name.startswith("histogram_") else term.column
+    prefix = _prefix(name)
     # Under private presence the estimate has the name of the statistic.
     named = (name, f"{prefix}_estimate", f"{prefix}_raw", prefix)
     return next((column for column in named if column in table.column_names), None)
@@ -42,11 +41,15 @@ def statistic_prefix(statistics: Sequence[str], name: str | None) -> str:
     prefixes = column_prefixes(statistics)
     if name is None:
         return prefixes[0]
-    term = term_of(name)
-    prefix = name if term is None or name.startswith("histogram_") else term.column
-    if prefix not in prefixes:
+    if _prefix(name) not in prefixes:
         raise InputError(f"the release has no {name}; it has {', '.join(statistics)}.")
-    return prefix
+    return _prefix(name)
+
+
+def _prefix(name: str) -> str:
+    """Return the prefix of the columns of a statistic; another name as it is."""
+    term = term_of(name)
+    return name if term is None or name.startswith("histogram_") else term.column
 
 
 def require_column(table: pa.Table, name: object) -> str:

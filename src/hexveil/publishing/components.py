@@ -60,40 +60,37 @@ def each_alone(manifest: Json) -> list[Json]:
 
 
 def _alone(manifest: Json, component: Json) -> Json:
-    guarantee, columns = manifest["guarantee"], column_names(manifest)
+    guarantee, spent = manifest["guarantee"], component["epsilon_spent"]
     together = {
-        "columns": columns, "epsilon_spent": decimal_text(Fraction(guarantee["epsilon_spent"]))
-    }  # fmt: skip
+        "columns": column_names(manifest),
+        "epsilon_spent": decimal_text(Fraction(guarantee["epsilon_spent"])),
+    }
     own = promise_section(
-        guarantee["privacy_unit"], component["epsilon_requested"], component["epsilon_spent"],
+        guarantee["privacy_unit"], component["epsilon_requested"], spent,
         dropped=component["selection"].get("drop_values", "none"), protect=guarantee["protect"],
         delta=Fraction(guarantee.get("delta", 0)), together=together,
     )  # fmt: skip
-    title = f"{manifest.get('title', '')}: {component['dataset']['value']}"
-    return {
-        **manifest,
-        **({"title": title} if "title" in manifest else {}),
+    changed = {name: component[name] for name in ("losses",) if name in component}
+    if "title" in manifest:
+        changed["title"] = f"{manifest['title']}: {component['dataset']['value']}"
+    return manifest | changed | {
         "guarantee": own,
         "columns_together": together,
-        **({"losses": component["losses"]} if "losses" in component else {}),
         "components": [{key: value for key, value in component.items() if key != "weight"}],
         # A column of constants alone cost nothing, whatever the others did.
-        "ledger": manifest["ledger"] if Fraction(component["epsilon_spent"]) else None,
-    }
+        "ledger": manifest["ledger"] if Fraction(spent) else None,
+    }  # fmt: skip
 
 
 def _statements(alone: Json) -> Json:
     """Return the statements of the only value column of a manifest."""
     (component,) = alone["components"]
-    shared = {key: value for key, value in alone.items() if key not in _NOT_SHARED}
     epsilons = {key: component[key] for key in EPSILONS if key in component}
-    return {
-        **({"model": PRESENCE} if is_private(alone) else {}),
-        **shared,
-        **{key: value for key, value in component.items() if key not in EPSILONS},
-        "dataset": alone["dataset"] | component["dataset"],
-        "guarantee": alone["guarantee"] | epsilons,
-    }
+    shared = {key: value for key, value in alone.items() if key not in _NOT_SHARED}
+    own = {key: value for key, value in component.items() if key not in EPSILONS}
+    model = {"model": PRESENCE} if is_private(alone) else {}
+    dataset, guarantee = alone["dataset"] | component["dataset"], alone["guarantee"] | epsilons
+    return model | shared | own | {"dataset": dataset, "guarantee": guarantee}
 
 
 def statements_of_whole(manifest: Json) -> Json:
@@ -106,33 +103,28 @@ def statements_of_whole(manifest: Json) -> Json:
     if len(stated) == 1:
         return leading
     prefixes, names = column_prefixes([*stated]), ", ".join(stated)
-    shared = {key: value for key, value in manifest.items() if key != "components"}
     identities = [component["dataset"] for component in manifest["components"]]
-    versions = {identity["version"] for identity in identities}
-    units = {identity["value_unit"] for identity in identities}
-    sources = dict.fromkeys(source for one in identities for source in one["sources"])
+    versions, units = ({one[key] for one in identities} for key in ("version", "value_unit"))
+    dataset = {
+        "version": versions.pop() if len(versions) == 1 else None,
+        "sources": [*dict.fromkeys(source for one in identities for source in one["sources"])],
+        "value": names,
+        "value_unit": units.pop() if len(units) == 1 else "",
+    }
     statistics = leading["plan"]["statistics"]
-    entries = zip(prefixes.values(), manifest["components"], stated.values(), strict=True)
+    shared = {key: value for key, value in manifest.items() if key != "components"}
     return shared | {
         **({"model": PRESENCE} if is_private(manifest) else {}),
         "selection": leading["selection"],
-        "dataset": manifest["dataset"]
-        | {
-            "version": versions.pop() if len(versions) == 1 else None,
-            "sources": [*sources],
-            "value": names,
-            "value_unit": units.pop() if len(units) == 1 else "",
-        },
+        "dataset": manifest["dataset"] | dataset,
         "plan": {"statistics": statistics},
         "heading": format_heading(statistics, names),
-        "columns": [_entry(*entry) for entry in entries],
+        "columns": [_entry(prefixes[name], own) for name, own in stated.items()],
     }
 
 
-def _entry(prefix: str, component: Json, stated: Json) -> Json:
+def _entry(prefix: str, stated: Json) -> Json:
     """Return the facts about one of several value columns, in a line."""
-    # Of means and variances alone: parts of distributions have an epsilon each.
-    targets = stated["plan"].get("request", {}).get("targets")
     counts = {"cells": stated["grid"].get("cells")}
     if "losses" in stated:
         counts = {
@@ -141,11 +133,12 @@ def _entry(prefix: str, component: Json, stated: Json) -> Json:
             "cells": len(stated["cells"]),
         }
     return {
-        "column": component["dataset"]["value"],
+        "column": stated["dataset"]["value"],
         "prefix": prefix,
-        "value_unit": component["dataset"]["value_unit"],
-        "targets": targets or [],
-        "epsilon": component["epsilon_spent"],
+        "value_unit": stated["dataset"]["value_unit"],
+        # Of means and variances alone: parts of distributions have an epsilon each.
+        "targets": stated["plan"].get("request", {}).get("targets") or [],
+        "epsilon": stated["guarantee"]["epsilon_spent"],
         **counts,
     }
 
@@ -218,15 +211,16 @@ def join_tables(tables: Mapping[str, pa.Table], own: Mapping[str, Sequence[str]]
     first_rows: dict[str, int] = {}
     for row, cell in enumerate(stacked["cell"].to_pylist()):
         first_rows.setdefault(cell, row)
-    named = stacked.take(pa.array(first_rows.values(), pa.int64())).combine_chunks()
-    columns, fields = list(named.columns), [stacked.schema.field(name) for name in naming]
+    joined = stacked.take(pa.array(first_rows.values(), pa.int64())).replace_schema_metadata(None)
     for column, table in tables.items():
         row_of = {cell: row for row, cell in enumerate(table["cell"].to_pylist())}
         rows = pa.array([row_of.get(cell) for cell in first_rows], pa.int64())
         for name in own[column]:
-            columns.append(table[name].combine_chunks().take(rows))
-            fields.append(_prefixed(table.schema.field(name), column, prefixes[column]))
-    return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+            field = table.schema.field(name)
+            text = f"of {column}: ".encode() + (field.metadata or {}).get(b"description", b"")
+            field = _described(field, f"{prefixes[column]}_{name}", text)
+            joined = joined.append_column(field, table[name].take(rows))
+    return joined.combine_chunks()
 
 
 def split_table(
@@ -257,26 +251,17 @@ def split_table(
     for column, names in own.items():
         rows = pa.array([row_of[cell] for cell in cells.get(column, row_of)], pa.int64())
         taken = table.select([*naming, *(f"{prefixes[column]}_{name}" for name in names)])
-        fields = [*(table.schema.field(name) for name in naming)]
-        fields += [_bare(table.schema.field(f"{prefixes[column]}_{name}"), column, name)
-                   for name in names]  # fmt: skip
-        columns = [one.combine_chunks() for one in taken.take(rows).columns]
-        tables[column] = pa.Table.from_arrays(
-            columns, schema=pa.schema(fields, metadata={"value": column})
-        )
+        fields = [table.schema.field(name) for name in naming]
+        for field, name in zip([*taken.schema][len(naming) :], names, strict=True):
+            text = (field.metadata or {}).get(b"description", b"")
+            fields.append(_described(field, name, text.removeprefix(f"of {column}: ".encode())))
+        columns = taken.take(rows).combine_chunks().columns
+        schema = pa.schema(fields, metadata={"value": column})
+        tables[column] = pa.Table.from_arrays(columns, schema=schema)
     return tables
 
 
-def _prefixed(field: pa.Field, column: str, prefix: str) -> pa.Field:
-    """Return the field of a value column by its name in the table of all."""
-    metadata = dict(field.metadata or {})
-    metadata[b"description"] = f"of {column}: ".encode() + metadata.get(b"description", b"")
-    return pa.field(f"{prefix}_{field.name}", field.type, nullable=True, metadata=metadata)
-
-
-def _bare(field: pa.Field, column: str, name: str) -> pa.Field:
-    """Return the field of the table of all by its name in that of a value column."""
-    metadata = dict(field.metadata or {})
-    text = metadata.get(b"description", b"")
-    metadata[b"description"] = text.removeprefix(f"of {column}: ".encode())
-    return pa.field(name, field.type, metadata=metadata)
+def _described(field: pa.Field, name: str, text: bytes) -> pa.Field:
+    """Return a field under another name and description."""
+    metadata = {**(field.metadata or {}), b"description": text}
+    return pa.field(name, field.type, nullable=True, metadata=metadata)

@@ -29,13 +29,12 @@ from hexveil.publishing.part_kinds import kind_of
 from hexveil.publishing.verification.verify import read_folder
 from hexveil.report import accuracy_text
 from hexveil.report.manifest_view import format_heading, noun, spoken_value, unit_of_statistic
-from hexveil.report.origin import describe_manifest
+from hexveil.report.origin import describe_origin
 from hexveil.report.promise_wording import (
     PURE,
     delta_in_words,
-    exact_counts,
     factor_words,
-    in_common,
+    limits_of_promise,
     probability_factor,
 )
 from hexveil.report.templates import with_unit
@@ -85,13 +84,11 @@ def describe(stated: Json, table: pa.Table, checksum: str) -> DocumentSection:
     checksum : str
         SHA-256 of the manifest's file.
     """
-    common = _common(stated, checksum)
     if is_private(stated):
-        specific = {"open_cells": sum(table["is_open"].to_pylist())}
+        specific: Json = {"open_cells": sum(table["is_open"].to_pylist())}
     else:
-        own = _of_moments if "cut_off" in stated else _of_distribution
-        specific = _public_presence(stated) | own(stated)
-    return document(kind_of(stated).dossier, common | specific)
+        specific = _public_presence(stated)
+    return document(kind_of(stated).dossier, _common(stated, table, checksum) | specific)
 
 
 def _of_whole(whole: Json, checksum: str) -> DocumentSection:
@@ -118,7 +115,7 @@ def _checksum(folder: Path) -> str:
 # ---- values of the templates ----
 
 
-def _common(manifest: Json, checksum: str) -> Json:
+def _common(manifest: Json, table: pa.Table, checksum: str) -> Json:
     """Return the values of every release: its promise, also over time, and its data set."""
     guarantee, dataset = manifest["guarantee"], manifest["dataset"]
     statistics = manifest["plan"]["statistics"]
@@ -131,7 +128,7 @@ def _common(manifest: Json, checksum: str) -> Json:
         "manifest": manifest,
         "checksum": checksum,
         "unit": unit,
-        "origin": describe_manifest(manifest),
+        "origin": describe_origin(table, manifest),
         "published": f"{heading} ({value_unit})" if value_unit else heading,
         "promise": guarantee["promise"],
         "epsilon": decimal_text(loss),
@@ -141,51 +138,40 @@ def _common(manifest: Json, checksum: str) -> Json:
         # A month, or a quarter of a year of weeks: the span that the public notice names.
         "longest": repeated[2] if loss else {},
         "nothing_read": not loss,
-        "in_common": in_common(),
+        **limits_of_promise(),
     }
 
 
 def _public_presence(manifest: Json) -> Json:
-    """Return the values of every release under public presence."""
-    unit = manifest["dataset"]["value_unit"]
-    return {
-        "exact_counts": exact_counts(),
-        "bounds": manifest["bounds"] | {"upper": with_unit(manifest["bounds"]["upper"], unit)},
+    """Return the values of public presence: counts, bounds, errors, and steps that read values."""
+    unit, plan, bounds = manifest["dataset"]["value_unit"], manifest["plan"], manifest["bounds"]
+    noised = [(cell, entry) for cell in manifest["cells"] for entry in cell.get("noised", ())]
+    # A range of means beside a distribution is one of their own steps, held together below.
+    steps = plan.get("privacy_steps", [])
+    staged = accuracy_text.get_step(steps, "cell_stages") is not None
+    is_distribution = "components" in plan
+    values = accuracy_text.clipping_values(steps, lambda number: with_unit(f"{number:.6g}", unit))
+    if is_distribution:
+        parts = [f"{one['releases']}: epsilon {one['epsilon']}" for one in plan["components"]]
+        values["privacy_steps"] = parts
+    biases = [entry["bias"] for _, entry in noised if entry["statistic"] == "mean"]
+    return values | {
+        "bounds": bounds | {"upper": with_unit(bounds["upper"], unit)},
         "accuracy": accuracy_text.describe_accuracy(
             manifest["accuracy"], unit, lambda n, one: with_unit(f"{n:.3g}", one)
         ),
-    }
-
-
-def _of_distribution(manifest: Json) -> Json:
-    """Return the values of quantiles, shares and histograms, which state no planning error."""
-    return {
-        # A range of the means is one of their own steps, which the steps here hold together.
-        **accuracy_text.clipping_values([], str),
-        "errors": [],
-        "posterior": True,
-        "staged": False,
-        "has_unproven_bias": True,
-        "largest_bias": 0.0,
-        "cut_off": [],
-        "privacy_steps": [
-            f"{one['releases']}: epsilon {one['epsilon']}" for one in manifest["plan"]["components"]
-        ],
-    }
-
-
-def _of_moments(manifest: Json) -> Json:
-    """Return the values of means and variances: errors, biases, the strategy and its steps."""
-    unit, steps = manifest["dataset"]["value_unit"], manifest["plan"]["privacy_steps"]
-    statistics = [statistic for cell in manifest["cells"] for statistic in cell["noised"]]
-    biases = [statistic["bias"] for statistic in statistics if statistic["statistic"] == "mean"]
-    return accuracy_text.clipping_values(steps, lambda number: with_unit(f"{number:.6g}", unit)) | {
-        "errors": _planning_errors(manifest),
-        "posterior": any(one["basis"] == "posterior" for one in manifest["accuracy"]),
-        "staged": _has_cell_stages(manifest),
-        "has_unproven_bias": _has_unproven_bias(manifest),
+        # Distributions state no planning error.
+        "errors": [] if is_distribution else _planning_errors(manifest, staged=staged),
+        "posterior": is_distribution
+        or any(one["basis"] == "posterior" for one in manifest["accuracy"]),
+        "staged": staged,
+        # No bias proven below the width of a cell's bounds.
+        "has_unproven_bias": is_distribution
+        or (staged and any(one["bias"] >= cell["upper"] - cell["lower"] for cell, one in noised)),
         "largest_bias": max(biases, default=0.0),
-        "cut_off": accuracy_text.describe_cut_off(manifest["cut_off"], len(manifest["cells"])),
+        "cut_off": accuracy_text.describe_cut_off(
+            manifest.get("cut_off", []), len(manifest["cells"])
+        ),
     }
 
 
@@ -194,31 +180,19 @@ def repeated_losses(unit: str, loss: Fraction, delta: Fraction = PURE) -> list[d
 
     At one δ squares of μ add up in place of losses.
     """
-    if delta and loss:
-        return [_composed(times, loss, delta) for times in (1, *SPANS[unit])]
+    rows = []
     # Constants lose nothing, however often: one row says it.
-    return [_losses_at(times, times * loss) for times in (1, *SPANS[unit]) if times == 1 or loss]
-
-
-def _composed(times: int, loss: Fraction, delta: Fraction) -> dict[str, Any]:
-    """Return the loss of so many releases at one δ."""
-    composed = loss
-    if times > 1:
-        exact = Fraction(square_epsilon(times * calibrated_square(loss, delta), delta))
-        # Four digits, rounded up, as people read them.
-        composed = Fraction(math.ceil(exact * 1000), 1000)
-    return _losses_at(times, composed, delta)
-
-
-def _losses_at(times: int, loss: Fraction, delta: Fraction = PURE) -> dict[str, Any]:
-    """Return the epsilon, factor and certainty of the loss of several releases together."""
-    factor = probability_factor(loss)
-    return {
-        "times": times,
-        "epsilon": decimal_text(loss),
-        "factor": factor_words(factor),
-        "certainty": insider_certainty(factor, delta),
-    }
+    for times in (1, *(SPANS[unit] if loss else ())):
+        total = times * loss
+        if delta and times > 1:
+            exact = Fraction(square_epsilon(times * calibrated_square(loss, delta), delta))
+            # Four digits, rounded up, as people read them.
+            total = Fraction(math.ceil(exact * 1000), 1000)
+        factor = probability_factor(total)
+        row = {"times": times, "epsilon": decimal_text(total), "factor": factor_words(factor)}
+        certainty = insider_certainty(factor, delta if loss else PURE)
+        rows.append(row | {"certainty": certainty})
+    return rows
 
 
 def insider_certainty(factor: float, delta: Fraction = PURE) -> str:
@@ -240,7 +214,7 @@ def insider_certainty(factor: float, delta: Fraction = PURE) -> str:
     return decimal_text(Fraction(math.ceil(share * 1000), 10))
 
 
-def _planning_errors(manifest: Json) -> list[dict[str, Any]]:
+def _planning_errors(manifest: Json, *, staged: bool) -> list[dict[str, Any]]:
     """Return the planning error of each noised statistic."""
     names = sorted({entry["statistic"] for entry in manifest["cells"][0]["noised"]})
     both = {key: manifest["plan"][f"{key}_error"] for key in ("mean", "max")}
@@ -250,22 +224,8 @@ def _planning_errors(manifest: Json) -> list[dict[str, Any]]:
             "statistic": noun(name),
             "unit": unit_of_statistic(name, manifest["dataset"]["value_unit"]),
             # Under a private range and in stages of cells errors are predicted; else bounds.
-            "predicted": strategy is not None or _has_cell_stages(manifest),
+            "predicted": strategy is not None or staged,
             **{k: error[name] if isinstance(error, dict) else error for k, error in both.items()},
         }
         for name in names
     ]
-
-
-def _has_cell_stages(manifest: Json) -> bool:
-    """Return whether a mechanism of one cell published every cell, with predicted errors."""
-    return accuracy_text.get_step(manifest["plan"]["privacy_steps"], "cell_stages") is not None
-
-
-def _has_unproven_bias(manifest: Json) -> bool:
-    """Return whether a cell's mechanism has no bias proven below the width of its bounds."""
-    return _has_cell_stages(manifest) and any(
-        entry["bias"] >= cell["upper"] - cell["lower"]
-        for cell in manifest["cells"]
-        for entry in cell["noised"]
-    )

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -100,11 +100,6 @@ class FolderOptions:
         titles = {name: text for name in TITLES if (text := getattr(self, name))}
         return titles | ({} if self.language == "en" else {"language": self.language})
 
-    @property
-    def signer(self) -> signing.SigningKey | None:
-        """The key that signs, if there is one."""
-        return None if self.sign is None else signing.read_signing_key(self.sign)
-
 
 def check_writable(folder: str | Path) -> Path:
     """Return the folder's path if it can be made; to be called before anything is spent.
@@ -139,7 +134,7 @@ def write(
     """
     # Key and context are read first: a mistake in either must not leave a folder behind.
     options = options or FolderOptions()
-    signer = options.signer
+    signer = None if options.sign is None else signing.read_signing_key(options.sign)
     context = None if options.context is None else report.read_context(options.context)
     manifest = with_statements(manifest, options.catalogue, options.stated())
     # What the holder declares can name the period, and hide the geography.
@@ -150,12 +145,12 @@ def write(
         if memory is not None:
             (temporary / stored_day.FILE).write_bytes(stored_day.to_bytes(memory))
         names = frozenset(path.name for path in temporary.iterdir()) | {"README.txt", PAGE}
-        texts = derive_texts(placed, manifest, names)
-        for name, content in texts.files.items():
+        texts, page = derive_texts(placed, manifest, names)
+        for name, content in texts.items():
             (temporary / name).write_bytes(content)
         tell_share(WRITING, 0.75)
-        page = texts.page(context=context, geography=options.geography)
-        (temporary / PAGE).write_text(page, "utf-8")
+        made = page(context=context, geography=options.geography)
+        (temporary / PAGE).write_text(made, "utf-8")
         # The receipt is last, since it has all checksums.
         receipt.write(temporary, manifest)
         if signer is not None:
@@ -185,7 +180,10 @@ def new_folder(folder: str | Path) -> Iterator[Path]:
             "was left there. Repeating the request costs nothing."
         ) from None
     finally:
-        _remove_empty(missing)
+        # Innermost first, up to the first one that holds something.
+        with contextlib.suppress(OSError):
+            for above in missing:
+                above.rmdir()
 
 
 def with_statements(
@@ -217,23 +215,14 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
     path.write_text(text + "\n", "utf-8")
 
 
-class DerivedTexts(NamedTuple):
-    """Files that follow from table and manifest: written with a release, and again to check it.
+def derive_texts(
+    table: pa.Table, manifest: dict[str, Any], names: frozenset[str]
+) -> tuple[dict[str, bytes], Callable[..., str]]:
+    """Return the files that follow from table and manifest: written, and again to check them.
 
-    Attributes
-    ----------
-    files : dict of str to bytes
-        README.txt and the descriptions for portals, by name.
-    page : callable
-        Makes the page, given `context` and `geography`; see `report.render`.
+    README.txt and the descriptions for portals, by name; and what makes the page, given `context`
+    and `geography` (see `report.render`). `names` are those of the release's files.
     """
-
-    files: dict[str, bytes]
-    page: Callable[..., str]
-
-
-def derive_texts(table: pa.Table, manifest: dict[str, Any], names: frozenset[str]) -> DerivedTexts:
-    """Return the texts of a release with files of these names."""
     stated, whole = statements(manifest), statements_of_whole(manifest)
     descriptions = metadata_files.render_metadata(table, whole, names)
     columns = None
@@ -246,14 +235,7 @@ def derive_texts(table: pa.Table, manifest: dict[str, Any], names: frozenset[str
     page = partial(
         report.render, table, whole, description=description, files=files, columns=columns
     )
-    return DerivedTexts({"README.txt": readme} | descriptions, page)
-
-
-def _remove_empty(folders: list[Path]) -> None:
-    """Remove folders, innermost first, up to the first one that holds something."""
-    with contextlib.suppress(OSError):
-        for folder in folders:
-            folder.rmdir()
+    return {"README.txt": readme} | descriptions, page
 
 
 @contextlib.contextmanager
@@ -272,10 +254,15 @@ SHARE = 20.0
 MOST_DIGITS = 12
 _HAIR = 1e-6
 """Tolerance of rounding up or down, in steps."""
-_NEAREST = ("", "_noisy", "_raw", "_estimate", "_smoothed", "_centre")
+_RULES: dict[str, tuple[int, Callable[[Floats], Floats]]] = {
+    "_low": (0, np.floor),
+    "_high": (0, np.ceil),
+    **dict.fromkeys(("", "_noisy", "_raw", "_estimate", "_smoothed", "_centre"), (0, np.rint)),
+    **dict.fromkeys(("_scale", "_bias", "_error", "_bound95", "_expected_error"), (1, np.ceil)),
+}
+"""Further digits, and the direction, by what the name of a column ends in."""
 _SIDES = ("before", "after")
 """Numbers whose difference a comparison has."""
-_UPWARDS = ("_scale", "_bias", "_error", "_bound95", "_expected_error")
 
 
 def round_to_intervals(table: pa.Table) -> pa.Table:
@@ -300,19 +287,16 @@ def round_to_intervals(table: pa.Table) -> pa.Table:
             continue
         half = float(widths.min()) / 2.0
         digits = min(MOST_DIGITS, max(0, math.ceil(-math.log10(half / SHARE))))
-        table = _rounded(table, name, digits, np.floor)
-        table = _rounded(table, f"{prefix}_high", digits, np.ceil)
-        sides = _SIDES if prefix == "change" else ()
-        for column in (*(f"{prefix}{ending}" for ending in _NEAREST), *sides):
-            table = _rounded(table, column, digits, np.rint)
-        for ending in _UPWARDS:
-            table = _rounded(table, f"{prefix}{ending}", digits + 1, np.ceil)
+        rules = {f"{prefix}{ending}": rule for ending, rule in _RULES.items()}
+        if prefix == "change":
+            rules |= dict.fromkeys(_SIDES, (0, np.rint))
+        for column, (more, rule) in rules.items():
+            if column in table.column_names:
+                table = _rounded(table, column, digits + more, rule)
     return table
 
 
 def _rounded(table: pa.Table, name: str, digits: int, rule: Callable[[Floats], Floats]) -> pa.Table:
-    if name not in table.column_names:
-        return table
     with np.errstate(all="ignore"):
         steps = numbers_of(table, name) * 10.0**digits
         # A hair of tolerance: 0.3 * 10 is 3.0000000000000004, which is not to become 0.4.

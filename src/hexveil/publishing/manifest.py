@@ -160,14 +160,14 @@ def selection_section(facts: PublicMetadata | DeclaredFacts) -> dict[str, str]:
 
 
 @cache
-def _version(name: str) -> str:
+def installed_version(name: str = "hexveil") -> str:
     """Return the version of an installed distribution, which is read from a file."""
     return importlib.metadata.version(name)
 
 
 def software_versions() -> dict[str, str]:
     """Return the versions of hexveil and of the libraries that made a release."""
-    return {name: _version(name) for name in ("hexveil", *LIBRARIES)}
+    return {name: installed_version(name) for name in ("hexveil", *LIBRARIES)}
 
 
 def dataset_section(facts: PublicMetadata | DeclaredFacts) -> dict[str, Any]:
@@ -185,13 +185,8 @@ def dataset_section(facts: PublicMetadata | DeclaredFacts) -> dict[str, Any]:
 def cell_grid(grid: Cells | Labels) -> dict[str, Any]:
     """Return the definition of a cell, as the manifest states it."""
     if isinstance(grid, Cells):
-        return {
-            "kind": "hexagons",
-            "resolution": grid.resolution,
-            "timeslot": grid.timeslot,
-            "timezone": grid.timezone,
-            "slot": grid.slot,
-        }
+        names = ("resolution", "timeslot", "timezone", "slot")
+        return {"kind": "hexagons"} | {name: getattr(grid, name) for name in names}
     return {"kind": "labels", "columns": list(grid.columns)}
 
 

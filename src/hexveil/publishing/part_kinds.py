@@ -12,7 +12,7 @@ import copy
 import importlib.resources
 import json
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.work_share import ESTIMATES, RELEASING, SEARCH, share_of_work
@@ -26,17 +26,11 @@ from hexveil.publishing.kinds import (
     distribution_checks,
     moment_checks,
     presence_checks,
+    presence_table,
     value_manifest,
 )
 from hexveil.publishing.kinds.distribution_table import decode_release, released_columns
 from hexveil.publishing.kinds.presence_manifest import presence_entry
-from hexveil.publishing.kinds.presence_table import (
-    TAKEN,
-    columns_of,
-    decode_outputs,
-    map_accuracy,
-    released_table,
-)
 from hexveil.publishing.kinds.value_manifest import distribution_entry, moment_entry
 from hexveil.publishing.memory.presence_history import remember_averages
 
@@ -70,10 +64,6 @@ class ComponentKind:
         of a single value column remembers; and the rows of `memory.npy`, if it does. Public.
     taken : callable
         Returns the names of columns that no label may have, by a part.
-    schema : callable
-        Returns the JSON Schema of the component.
-    check_statements : callable
-        Yields statements that no release of this kind has; run before any is used.
     columns : callable
         Returns the names and types of its columns of the table, in order, by its statements.
     check_cells : callable
@@ -82,6 +72,11 @@ class ComponentKind:
         Yields numbers and losses that do not follow from each other.
     recomputed, unknown : tuple of str
         What a folder lets anybody recompute, and what it does not, in words.
+    check_statements : callable
+        Yields statements that no release of this kind has; run before any is used.
+    schema : dict, optional
+        `properties` of the component, and those that are `required`; by default those of
+        manifest.schema.json.
     readme, dossier : str
         Templates of README.txt and dossier.
     """
@@ -89,38 +84,28 @@ class ComponentKind:
     protect: Protect
     publish: Callable[[Any, Any, StagedPlan, Outputs, bool, History | None], Published]
     taken: Callable[[Any], Collection[str]]
-    schema: Callable[[], Json]
-    check_statements: Callable[[Json], Iterable[str]]
     columns: Callable[[Json], dict[str, pa.DataType]]
     check_cells: Callable[[pa.Table, Json], Iterable[str]]
     recompute: Callable[[pa.Table, Json], Iterable[str]]
     recomputed: tuple[str, ...]
     unknown: tuple[str, ...]
+    check_statements: Callable[[Json], Iterable[str]] = lambda _: ()
+    schema: Json | None = None
     readme: str = "distributions/readme.md"
     dossier: str = "moments/dossier.md"
 
 
 @cache
 def _file() -> Json:
-    text = (
-        importlib.resources.files(__package__).joinpath("manifest.schema.json").read_text("utf-8")
-    )
-    content: Json = json.loads(text)
+    file = importlib.resources.files(__package__).joinpath("manifest.schema.json")
+    content: Json = json.loads(file.read_text("utf-8"))
     return content
 
 
-def component_schema(kind: str, own: Json | None = None) -> Json:
-    """Return the JSON Schema of a component: the common part with that of its kind.
-
-    Parameters
-    ----------
-    kind : str
-    own : dict, optional
-        With `properties`, and those that are `required`; by default that of
-        manifest.schema.json.
-    """
+def component_schema(kind: str) -> Json:
+    """Return the JSON Schema of a component: the common part with that of its kind."""
     definitions = _file()["$defs"]
-    common, own = definitions["component"], definitions[kind] if own is None else own
+    common, own = definitions["component"], KINDS[kind].schema or definitions[kind]
     properties = {**common["properties"], **own["properties"], "kind": {"const": kind}}
     required = [*common["required"], *own["required"]]
     schema: Json = common | own | {"properties": properties, "required": required}
@@ -160,10 +145,11 @@ def _publish_presence(
     component: PresenceComponent, _facts: object, _stages: object, outputs: Outputs, *last: Last
 ) -> Published:
     request, facts, (*_, history) = component.request, component.facts, last
-    decoded = decode_outputs(request, outputs)
-    decoded, rows, statement = remember_averages(component, outputs, decoded, history)
-    table = released_table(request, decoded, facts.value, facts.value_unit)
-    return table, presence_entry(component, outputs, map_accuracy(decoded), statement), rows
+    decoded = presence_table.decode_outputs(request, outputs)
+    decoded, rows, memory = remember_averages(component, outputs, decoded, history)
+    table = presence_table.released_table(request, decoded, facts.value, facts.value_unit)
+    accuracy = presence_table.map_accuracy(decoded)
+    return table, presence_entry(component, outputs, accuracy, memory), rows
 
 
 KINDS: dict[str, ComponentKind] = {
@@ -171,8 +157,6 @@ KINDS: dict[str, ComponentKind] = {
         "values",
         _publish_moments,
         lambda _: ALL_COLUMNS,
-        partial(component_schema, MomentComponent.kind),
-        lambda _: (),
         value_manifest.typed_columns,
         moment_checks.check_counted_cells,
         moment_checks.check_moments,
@@ -184,25 +168,23 @@ KINDS: dict[str, ComponentKind] = {
         "values",
         _publish_distribution,
         lambda part: ALL_COLUMNS.union(released_columns(part.terms)),
-        partial(component_schema, DistributionComponent.kind),
-        distribution_checks.check_statements,
         distribution_checks.typed_columns,
         moment_checks.check_counted_cells,
         distribution_checks.check_distribution,
         distribution_checks.RECOMPUTED,
         distribution_checks.UNKNOWN,
+        distribution_checks.check_statements,
     ),
     PresenceComponent.kind: ComponentKind(
         "presence",
         _publish_presence,
-        lambda part: TAKEN.union(columns_of(part.statistics)),
-        partial(component_schema, PresenceComponent.kind),
-        presence_checks.check_declared_statements,
+        lambda part: presence_table.TAKEN.union(presence_table.columns_of(part.statistics)),
         presence_checks.typed_columns,
         presence_checks.check_declared_cells,
         presence_checks.check_presence,
         presence_checks.RECOMPUTED,
         presence_checks.UNKNOWN,
+        presence_checks.check_declared_statements,
         readme="presence/readme.md",
         dossier="presence/dossier.md",
     ),
@@ -217,8 +199,8 @@ def manifest_schema() -> Json:
     components["properties"] = {"kind": {"enum": [*KINDS]}}
     # Not `oneOf`: an error then names the place inside the component.
     components["allOf"] = [
-        {"if": {"properties": {"kind": {"const": name}}}, "then": kind.schema()}
-        for name, kind in KINDS.items()
+        {"if": {"properties": {"kind": {"const": name}}}, "then": component_schema(name)}
+        for name in KINDS
     ]
     return rules
 

@@ -5,12 +5,10 @@ One path for every kind of plan and both privacy models (booking.py).
 
 from __future__ import annotations
 
-import importlib.metadata
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from hexveil.base.errors import BudgetError, HexveilError, InputError
+from hexveil.base.errors import HexveilError, InputError
 from hexveil.base.work_share import (
     DRAWS,
     RELEASING,
@@ -29,8 +27,7 @@ from hexveil.publishing.booking import Charge, LedgerJournal, charge_of, identif
 from hexveil.publishing.components import join_tables, statements_of_whole
 from hexveil.publishing.estimates.places import with_places
 from hexveil.publishing.estimates.table import name_columns
-from hexveil.publishing.kinds.guarantee import epsilon_text
-from hexveil.publishing.manifest import build_manifest
+from hexveil.publishing.manifest import build_manifest, installed_version
 from hexveil.publishing.part_kinds import KINDS
 from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.release_checks import SMOOTHED, check_arguments, check_plan
@@ -160,10 +157,9 @@ def preview_release(
         See `release`.
     """
     book = check_arguments(dataset, plan, ledger, estimates)
-    booking = book.find(identify_request(dataset, plan, book.dataset)[0])
+    if (draw := _find_stored(dataset, plan, book)) is not None:
+        return draw.plan, True
     selected, _ = _select_plan(dataset, plan, book)
-    if booking is not None and booking.complete:
-        return selected, True
     check_plan(dataset, selected, accept_noise=True)
     return selected, False
 
@@ -192,33 +188,9 @@ def _book_and_draw(dataset: AnyDataset, plan: Plan, book: Ledger) -> _Draw:
     with book.drawing():
         # Selected again under the lock: another process may have booked its plan meanwhile.
         plan, stages = _select_plan(dataset, plan, book)
-        with _with_column_costs(plan):
-            charge = charge_of(dataset, plan, stages, book)
-            outputs, replayed = draw_once(charge, stages, sums_of(dataset, plan), book)
+        charge = charge_of(dataset, plan, stages, book)
+        outputs, replayed = draw_once(charge, stages, sums_of(dataset, plan), book)
     return _Draw(plan, stages, outputs, replayed)
-
-
-@contextmanager
-def _with_column_costs(plan: Plan) -> Iterator[None]:
-    """Add the loss of each column within its target errors to the ledger's refusal of a booking.
-
-    Where ε was divided among columns, all of them share one limit, and the refusal stays as it is.
-
-    Raises
-    ------
-    BudgetError
-        As the ledger does, with the costs.
-    """
-    try:
-        yield
-    except BudgetError as error:
-        if plan.requested_epsilon is not None or plan.is_single:
-            raise
-        costs = ", ".join(
-            f"{name} {epsilon_text(own.epsilon)}" for name, own in plan.components.items()
-        )
-        message = f"{error} Target errors decide what each value column costs: {costs}."
-        raise BudgetError(message, requested=error.requested, remaining=error.remaining) from None
 
 
 def draw_once(
@@ -253,51 +225,38 @@ def _decode(
     history: History | None = None,
 ) -> Release:
     """Return the release of stored outputs; post-processing, without sums."""
-    plan = draw.plan
+    plan, history = draw.plan, history if draw.plan.is_single else None
     name = identify_request(dataset, plan, book.dataset)[0]
+    booking, position, memory = book.find(name), None, None
     # Constants alone cost nothing, whatever else was booked under the request.
-    position = _ledger_position(book, name) if plan.epsilon else None
-    facts, staged = _by_column(dataset, draw)
-    tables, entries, own, memory = {}, {}, {}, None
-    history = history if plan.is_single else None
-    for column, (component, stages, outputs) in zip(
-        parts_of_work(RELEASING, tuple(facts)), staged, strict=True
-    ):
+    if plan.epsilon and booking is not None and booking.complete:
+        position = {"entry": booking.entry, "chain": booking.chain}
+    tables, entries, own, all_facts = {}, {}, {}, {}
+    parts = tuple(_by_column(dataset, draw))
+    for facts, component, stages, outputs in parts_of_work(RELEASING, parts):
+        column = facts.value
         tables[column], entries[column], memory = KINDS[component.kind].publish(
-            component, facts[column], stages, outputs, smoothing, history
+            component, facts, stages, outputs, smoothing, history
         )
-        naming = name_columns(facts[column].cells)
+        naming, all_facts[column] = name_columns(facts.cells), facts
         own[column] = [one for one in tables[column].column_names if one not in naming]
-    manifest = build_manifest(book.dataset, plan, facts, entries, (name, position))
+    manifest = build_manifest(book.dataset, plan, all_facts, entries, (name, position))
     table = with_places(join_tables(tables, own), statements_of_whole(manifest))
     return Release(table, manifest, plan.epsilon, draw.replayed, memory)
 
 
 def _by_column(
     dataset: AnyDataset | None, draw: _Draw
-) -> tuple[dict[str, Any], list[tuple[PlanComponent, StagedPlan, Outputs]]]:
-    """Return the facts of each value column, as read; its part, and its stages and outputs."""
+) -> Iterator[tuple[Any, PlanComponent, StagedPlan, Outputs]]:
+    """Yield the facts of each value column, as read; its part, and its stages and outputs."""
     plan = draw.plan
     if plan.is_single:
-        facts: Any = plan.single.facts if dataset is None else dataset.public
-        return {facts.value: facts}, [(plan.single, draw.stages, draw.outputs)]
-    combined = cast("CombinedStages", draw.stages)
-    staged = {column: combined.component(column) for column in plan.components}
-    return (
-        {column: component.facts for column, component in plan.components.items()},
-        [
-            (plan.components[column], one.plan, one.outputs(draw.outputs))
-            for column, one in staged.items()
-        ],
-    )
-
-
-def _ledger_position(book: Ledger, name: str) -> dict[str, Any] | None:
-    """Return the ledger event that stored a request's numbers; None if it cost nothing."""
-    booking = book.find(name)
-    if booking is None or not booking.complete:
-        return None
-    return {"entry": booking.entry, "chain": booking.chain}
+        facts = plan.single.facts if dataset is None else dataset.public
+        yield facts, plan.single, draw.stages, draw.outputs
+        return
+    for column, component in plan.components.items():
+        own = cast("CombinedStages", draw.stages).component(column)
+        yield component.facts, component, own.plan, own.outputs(draw.outputs)
 
 
 def _select_plan(dataset: AnyDataset | None, plan: Plan, book: Ledger) -> tuple[Plan, StagedPlan]:
@@ -324,17 +283,12 @@ def booked_plan(dataset: AnyDataset | None, plan: Plan, ledger: Ledger) -> Plan 
         return None
     booking, version = ledger.find(name), saved_plans.made_by(encoded)
     # Stages measured so far are of that version's arithmetic: another one could not go on.
-    if booking is not None and booking.state == "measured" and version != hexveil_version():
+    if booking is not None and booking.state == "measured" and version != installed_version():
         raise InputError(
             f"hexveil {version} has drawn noise for some stages of this release; finish it with "
             "that version, or abandon it (hexveil ledger resolve)."
         )
     return saved_plans.decode(encoded, plan)
-
-
-def hexveil_version() -> str:
-    """Return the version of this package."""
-    return importlib.metadata.version("hexveil")
 
 
 _NOT_BINNED = "these records were not counted by bin."
@@ -343,13 +297,8 @@ _NOT_BINNED = "these records were not counted by bin."
 def sums_of(dataset: AnyDataset, plan: Plan) -> PrivateSums:
     """Return the sums that the stages of a plan measure, of each value column. PRIVATE."""
     if isinstance(dataset, (ColumnDatasets, PrivateColumns)):
-        components = plan.components.items()
-        return ColumnSums(
-            {
-                name: _of_component(dataset.datasets[name], component)
-                for name, component in components
-            }
-        )
+        read, parts = dataset.datasets, plan.components.items()
+        return ColumnSums({name: _of_component(read[name], part) for name, part in parts})
     return _of_component(dataset, plan.single)
 
 

@@ -252,28 +252,6 @@ class Release:
         picture = notebook.picture_of(self.table, self._view(), self._plotted(column), slot)
         return notebook.draw_axes(picture, ax)
 
-    def plot_histogram(self, cell: str, ax: Axes | None = None) -> Axes:
-        """Draw the histogram of one cell with its intervals, and return the axes.
-
-        Parameters
-        ----------
-        cell : str
-            As in the column `cell`.
-        ax : matplotlib.axes.Axes, optional
-            Where to draw; default a new figure.
-
-        Raises
-        ------
-        InputError
-            Without matplotlib; if the release has no histogram or no such cell, or the cell is
-            closed.
-        """
-        require_package("matplotlib", "plots")
-        # As in plot.
-        from hexveil.report import notebook  # noqa: PLC0415
-
-        return notebook.draw_histogram(self.table, self._view(), cell, ax)
-
     def difference(
         self, a: str, b: str, *, statistic: str | None = None, column: str | None = None
     ) -> CellDifference:

@@ -38,52 +38,45 @@ def render_readme(
     """
     with in_language(whole):
         stated = {name: accuracy_text.translate_statements(own) for name, own in statements.items()}
-        return _render(table, accuracy_text.translate_statements(whole), stated, names)
+        template, values = _values(table, accuracy_text.translate_statements(whole), stated, names)
+        return document(template, values).to_text() + "\n"
 
 
-def _render(
+def _values(
     table: pa.Table,
     whole: Mapping[str, Any],
-    statements: Mapping[str, Mapping[str, Any]],
+    stated: Mapping[str, Mapping[str, Any]],
     names: Collection[str],
-) -> str:
-    """Return the text in the current language."""
-    grid, private = whole["grid"], whole.get("model") == "presence"
-    leading = next(iter(statements.values()))
+) -> tuple[str, Json]:
+    """Return the template, and its values in the current language."""
+    leading, private = next(iter(stated.values())), whole.get("model") == "presence"
+    fields = [{b"unit": b"", **(field.metadata or {}), b"name": field.name.encode()}
+              for field in table.schema]  # fmt: skip
     values = {
-        "title": whole.get("title", ""),
-        "subtitle": whole.get("subtitle", ""),
+        **{key: whole.get(key, "") for key in ("title", "subtitle")},
+        **{key: whole[key] for key in ("guarantee", "grid")},
         "origin": describe_origin(table, whole),
         "dataset": whole["dataset"]["name"],
-        "guarantee": whole["guarantee"],
         "losses": whole.get("losses", {}),
         "delta": whole["guarantee"].get("delta", ""),
         # Under private presence each column declares its fleet, and the whole has none.
         "meaning_of_delta": delta_in_words(leading if private else whole),
         "cells": table.num_rows,
-        "grid": grid,
         "hexagons": "hexagon" in table.column_names,
         "mapped": "cells.geojson" in names,
         "kept": stored_day.FILE in names,
         "dated": find_coverage(table, dict(whole)).start is not None,
         "table_columns": [
-            {"name": field.name} | {key.decode(): text.decode() for key, text in stated.items()}
-            for field in table.schema
-            for stated in [{b"unit": b"", **(field.metadata or {})}]
+            {key.decode(): text.decode() for key, text in field.items()} for field in fields
         ],
     }
-    if len(statements) == 1:
+    if len(stated) == 1:
         template, own = _of_column(table, leading)
-    else:
-        template, own = "columns/readme.md", {
-            "heading": whole["heading"],
-            "is_private": private,
-            "columns": [
-                entry | _accuracy(stated)
-                for entry, stated in zip(whole["columns"], statements.values(), strict=True)
-            ],
-        }  # fmt: skip
-    return document(template, values | own).to_text() + "\n"
+        return template, values | own
+    entries = zip(whole["columns"], stated.values(), strict=True)
+    columns = [entry | _accuracy(own) for entry, own in entries]
+    of_all = {"heading": whole["heading"], "is_private": private, "columns": columns}
+    return "columns/readme.md", values | of_all
 
 
 def _of_column(table: pa.Table, stated: Mapping[str, Any]) -> tuple[str, Json]:

@@ -19,7 +19,6 @@ from hexveil.records.dataset import Dataset
 
 if TYPE_CHECKING:
     from hexveil.model.declared_grid import DeclaredFacts
-    from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.component import PlanComponent
     from hexveil.publishing.booking import AnyDataset
 
@@ -55,7 +54,34 @@ def check_arguments(
     if isinstance(dataset, ColumnDatasets):
         check_prefixes(dataset.public)
     for records, component in _pairs(plan, dataset):
-        book = _check_column(records, component, ledger, estimates)
+        if not isinstance(records, Dataset):
+            raise InputError(f"a release needs the records as read, got {type(records).__name__}.")
+        book = _check_account(ledger, component)
+        _check_estimates(estimates, records, component)
+        _check_units(records)
+        _check_same_records(records, component)
+        refuse_labels(records.public.cells.labels, KINDS[component.kind].taken(component))
+    return book
+
+
+def check_declared(facts: Any, plan: Plan, ledger: Ledger | None) -> Ledger:  # noqa: ANN401
+    """Return the ledger of a release under private presence; declarations alone are looked at.
+
+    Facts are declared, of one value column or of several.
+
+    Raises
+    ------
+    InputError
+        If the plan is another data set's, or its promise another than the account's, or there is
+        no ledger.
+    """
+    if isinstance(facts, DeclaredColumns):
+        check_prefixes(facts)
+    for facts_as_read, component in _pairs(plan, facts):
+        book = _check_account(ledger, component)
+        if _reading(facts_as_read) != _reading(component.facts):
+            raise InputError("the plan was made for another declared reading; plan again.")
+        refuse_labels(facts_as_read.cells.labels, KINDS[component.kind].taken(component))
     return book
 
 
@@ -73,68 +99,26 @@ def _pairs(plan: Plan, source: Any) -> list[tuple[Any, Any]]:  # noqa: ANN401  r
     elif isinstance(source, DeclaredColumns):
         columns = source.columns
     if plan.is_single != (columns is None) or (columns and set(columns) != set(plan.components)):
-        raise InputError(
-            "the plan was made for other records (the value columns differ); plan these records "
-            "again."
-        )
+        raise _other_records("the value columns differ")
     by_column = columns or dict.fromkeys(plan.components, source)
     return [(by_column[column], component) for column, component in plan.components.items()]
 
 
-def _check_column(
-    dataset: object,
-    component: PlanComponent,
-    ledger: Ledger | None,
-    estimates: tuple[str, ...] | str,
-) -> Ledger:
-    """Return the ledger of a release of one value column where occupancy is public."""
-    if not isinstance(dataset, Dataset):
-        raise InputError(f"a release needs the records as read, got {type(dataset).__name__}.")
-    book = _check_ledger(ledger)
-    _check_estimates(estimates, dataset.public)
-    if SMOOTHED in estimates and component.smoothing_trouble is not None:
-        raise InputError(component.smoothing_trouble)
-    check_same_promise(book.account.name, book.account.delta, component.delta)
-    check_units(dataset)
-    if component.facts is None:
-        raise InputError("the plan was made for a bare occupancy; plan the records as read.")
-    check_same_records(dataset.public, component.facts)
-    if component.reads_bins:
-        _check_bins(dataset.public, component.facts)
-    refuse_labels(dataset.public.cells.labels, KINDS[component.kind].taken(component))
-    return book
+def _other_records(difference: str) -> InputError:
+    return InputError(
+        f"the plan was made for other records ({difference}); plan these records again."
+    )
 
 
-def _check_ledger(ledger: object) -> Ledger:
-    """Refuse a release without a ledger."""
+def _check_account(ledger: Ledger | None, component: PlanComponent) -> Ledger:
+    """Refuse a release without a ledger, or of another promise than the account's."""
     if not isinstance(ledger, Ledger):
         raise InputError(
             "a release needs a ledger with a budget, where its privacy loss is booked first: "
             'ledger=hv.Ledger("ledger.sqlite", dataset="buses", budget="5").'
         )
+    check_same_promise(ledger.account.name, ledger.account.delta, component.delta)
     return ledger
-
-
-def check_declared(facts: Any, plan: Plan, ledger: Ledger | None) -> Ledger:  # noqa: ANN401
-    """Return the ledger of a release under private presence; declarations alone are looked at.
-
-    Facts are declared, of one value column or of several.
-
-    Raises
-    ------
-    InputError
-        If the plan is another data set's, or its promise another than the account's, or there is
-        no ledger.
-    """
-    book = _check_ledger(ledger)
-    if isinstance(facts, DeclaredColumns):
-        check_prefixes(facts)
-    for facts_as_read, component in _pairs(plan, facts):
-        if _reading(facts_as_read) != _reading(component.facts):
-            raise InputError("the plan was made for another declared reading; plan again.")
-        check_same_promise(book.account.name, book.account.delta, component.delta)
-        refuse_labels(facts_as_read.cells.labels, KINDS[component.kind].taken(component))
-    return book
 
 
 def _reading(facts: DeclaredFacts) -> tuple[Any, ...]:
@@ -144,21 +128,26 @@ def _reading(facts: DeclaredFacts) -> tuple[Any, ...]:
     return facts.grid.fingerprint(), facts.lattice, identity, bins
 
 
-def _check_estimates(estimates: tuple[str, ...] | str, facts: PublicMetadata) -> None:
+def _check_estimates(
+    estimates: tuple[str, ...] | str, dataset: Dataset, component: PlanComponent
+) -> None:
     """Refuse unknown estimates, and smoothing where there is nothing to borrow from."""
     names = set(items_of(estimates))
     if names not in ({"raw"}, {"raw", SMOOTHED}):
         raise InputError(f'estimates must be ("raw",) or ("raw", "smoothed"), got {estimates!r}.')
-    if SMOOTHED in names and facts.occupancy.n_cells < 2:
+    if SMOOTHED not in names:
+        return
+    if dataset.occupancy.n_cells < 2:
         raise InputError(
             "smoothed needs more than one cell to borrow from; request raw alone, or a finer grid."
         )
-    if SMOOTHED in names:
-        # Called for its refusals: after the booking they would cost the budget for nothing.
-        groupings_of(facts.cells)
+    # Called for its refusals: after the booking they would cost the budget for nothing.
+    groupings_of(dataset.public.cells)
+    if component.smoothing_trouble is not None:
+        raise InputError(component.smoothing_trouble)
 
 
-def check_units(dataset: Dataset) -> None:
+def _check_units(dataset: Dataset) -> None:
     """Refuse privacy units with losses that the ledger could not add up."""
     if dataset.units is None:
         raise InputError(
@@ -174,38 +163,26 @@ def check_units(dataset: Dataset) -> None:
         )
 
 
-def check_same_records(read: PublicMetadata, planned: PublicMetadata) -> None:
-    """Refuse records that are not those of a plan, by their public metadata.
-
-    Raises
-    ------
-    InputError
-        Naming the most general difference.
-    """
-    # One at a time, the most general first: a message names the cause, not its consequences.
-    if planned.occupancy.fingerprint != read.occupancy.fingerprint:
-        differs = "who reported how often where"
-    elif planned.lattice != read.lattice:
-        differs = "the bounds or the quantum they were read with"
-    elif planned.privacy_unit != read.privacy_unit:
-        differs = f"the privacy unit, {planned.privacy_unit} and not {read.privacy_unit},"
-    elif planned.cells.names() != read.cells.names():
-        differs = "the names of the cells"
-    else:
-        return
-    raise InputError(
-        f"the plan was made for other records ({differs} differs); plan these records again."
-    )
-
-
-def _check_bins(read: PublicMetadata, facts: PublicMetadata) -> None:
-    """Refuse records that were counted by other bins than a plan was made for."""
-    planned = facts.bins
-    if read.bins is None or planned is None or read.bins.identity() != planned.identity():
-        raise InputError(
-            "the plan was made for records counted by other bins; read them with the same "
-            "statistics."
-        )
+def _check_same_records(dataset: Dataset, component: PlanComponent) -> None:
+    """Refuse records that are not those of a plan, by their public metadata."""
+    read, planned = dataset.public, component.facts
+    if planned is None:
+        raise InputError("the plan was made for a bare occupancy; plan the records as read.")
+    bins = [None if facts.bins is None else facts.bins.identity() for facts in (read, planned)]
+    # The most general first: a message names the cause, not its consequences.
+    differences = {
+        "who reported how often where": read.occupancy.fingerprint != planned.occupancy.fingerprint,
+        "the bounds or the quantum they were read with": read.lattice != planned.lattice,
+        f"the privacy unit, {planned.privacy_unit} and not {read.privacy_unit},": (
+            read.privacy_unit != planned.privacy_unit
+        ),
+        "the names of the cells": read.cells.names() != planned.cells.names(),
+        "the bins that statistics were read with": component.reads_bins
+        and (bins[0] is None or bins[0] != bins[1]),
+    }
+    for words, differs in differences.items():
+        if differs:
+            raise _other_records(f"{words} differs")
 
 
 def check_plan(dataset: AnyDataset, plan: Plan, *, accept_noise: bool) -> None:

@@ -14,10 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from hexveil.base.rational import to_fraction
 from hexveil.report.manifest_view import noun, unit_of_statistic
 from hexveil.report.promise_wording import guarantee_sentences
-from hexveil.report.templates import format_rounded_up, in_language, render_sentence, with_unit
+from hexveil.report.templates import in_language, render_sentence, with_unit
 
 Step = Mapping[str, Any]
 Statement = Mapping[str, Any]
@@ -83,83 +82,24 @@ def clipping_values(
     >>> clipping_values([step], str)["clipped_averages"]
     'user averages clipped to 2.0 to 5.0, one range found privately for all cells'
     """
-    strategy, cell_stages = get_strategy(steps), get_step(steps, "cell_stages")
+    strategy, cell_stages = get_strategy(steps) or "", get_step(steps, "cell_stages")
     averages, sentences = "", []
     if strategy:
-        facts = {"steps": {step["step"]: step for step in steps}, "amount": amount}
+        facts: dict[str, Any] = {"strategy": strategy, "amount": amount}
+        by_name = {step["step"]: step for step in steps}
         averages = render_sentence(
-            _CLIPPING, "clipped_averages", strategy=strategy, squares=squares, **facts
+            _CLIPPING, "clipped_averages", steps=by_name, squares=squares, **facts
         )
         # A release clipped to public bounds has a single step, which its epsilon describes already.
-        sentences = [_describe_step(step, strategy, amount) for step in steps]
+        sentences = [
+            render_sentence(_CLIPPING, "privacy_step", step=step, **facts) for step in steps
+        ]
     if cell_stages is not None:
-        sentences = _describe_cell_stages(cell_stages)
-    return {
-        "strategy": strategy or "",
-        "clipped_averages": averages,
-        "privacy_steps": sentences,
-    }
-
-
-def _epsilon(text: str) -> str:
-    """Return an epsilon rounded up; a stranger's decimal text may be too large for a double."""
-    return format_rounded_up(float(to_fraction(text, "the epsilon of a step")), 4)
-
-
-def _describe_cell_stages(step: Step) -> list[str]:
-    """Return the mechanism of the cells, and each kind of stage with its epsilon."""
-    head = {"mechanism": step["mechanism"], "cell_epsilon": _epsilon(step["cell_epsilon"])}
-    stages = [
-        {
-            "stage": stage["stage"],
-            "cells": f"{stage['cells']:,}",
-            "epsilon": _epsilon(stage["epsilon"]),
-        }
-        for stage in step["stages"]
-    ]
-    sentences = [render_sentence(_CLIPPING, "cell_stage", **stage) for stage in stages]
-    return [render_sentence(_CLIPPING, "cell_mechanism", **head), *sentences]
-
-
-def _describe_step(step: Step, strategy: str, amount: FormatNumber) -> str:
-    quantile = float(to_fraction(step.get("quantile", "0"), "the quantile of a step"))
-    return render_sentence(
-        _CLIPPING,
-        "privacy_step",
-        step=step,
-        strategy=strategy,
-        amount=amount,
-        quantile=f"{quantile:.0%}",
-        epsilon=_epsilon(step["epsilon"]),
-        share=f"{step['share']:.0%}",
-    )
-
-
-def describe_known_end(
-    number: str, interval: tuple[str, str], unknown: tuple[bool, bool] = (False, False)
-) -> str:
-    """Return the words for a number with its interval; without it where a range cut it off.
-
-    Parameters
-    ----------
-    number : str
-    interval : pair of str
-        Its ends; the upper one with the unit of measure.
-    unknown : pair of bool
-        Whether the lower and the upper end are unknown.
-
-    Examples
-    --------
-    >>> describe_known_end("43.0 km/h", ("22.0", f"65.0{chr(160)}km/h"), (False, True))
-    'at least 22.0 km/h; the upper end is unknown'
-    """
-    facts: dict[str, Any] = {"low": interval[0], "high": interval[1]}
-    if not any(unknown):
-        return render_sentence("page/known_end.txt", "known_interval", number=number, **facts)
-    facts["low"] = f"{interval[0]} {interval[1].partition(chr(160))[2]}".strip()
-    facts["high"] = interval[1].replace("\u00a0", " ")
-    facts |= {"lower_unknown": unknown[0], "upper_unknown": unknown[1]}
-    return render_sentence("page/known_end.txt", "known_end", **facts)
+        stages = [
+            render_sentence(_CLIPPING, "cell_stage", stage=one) for one in cell_stages["stages"]
+        ]
+        sentences = [render_sentence(_CLIPPING, "cell_mechanism", step=cell_stages), *stages]
+    return {"strategy": strategy, "clipped_averages": averages, "privacy_steps": sentences}
 
 
 def describe_cut_off(counts: Sequence[Step], cells: int) -> list[str]:
@@ -212,11 +152,25 @@ def describe_accuracy(
     amount : callable
         Formats a number with a unit.
     """
-    return [
-        _describe(statement, value_unit, amount)
-        for statement in statements
-        if not statement["statistic"].startswith("histogram_")
-    ]
+    texts = []
+    for statement in statements:
+        name = statement["statistic"]
+        if name.startswith("histogram_"):
+            continue
+        unit = unit_of_statistic(name, value_unit)
+        errors = {
+            key: "" if number is None else amount(number, unit)
+            for key, number in (
+                ("typical_error", statement["typical_error"]),
+                ("between_cells", statement["between_cells"] or None),
+            )
+        }
+        grades = {key: f"{count:,}" for key, count in statement["grades"].items()}
+        stated = {key: statement[key] for key in ("basis", "graded_by", "assumption")}
+        alike = statement["between_cells"] == 0
+        facts: dict[str, Any] = stated | errors | {"grades": grades, "alike": alike}
+        texts.append(render_sentence(_TEMPLATE, "accuracy", statistic=noun(name), **facts))
+    return texts
 
 
 def describe_one_number(manifest: Mapping[str, Any]) -> list[str]:
@@ -229,50 +183,26 @@ def describe_one_number(manifest: Mapping[str, Any]) -> list[str]:
     manifest : mapping
         Of one value column, under either privacy model; without `accuracy` there is none.
     """
-    bins, texts = 0, []
-    for statement in manifest.get("accuracy") or ():
-        name = statement["statistic"]
-        if statement.get("beats_constant") is not False:
-            continue
-        if name.startswith("histogram_"):
-            bins += 1
-            continue
-        unit = unit_of_statistic(name, manifest["dataset"]["value_unit"])
-        error, missed = (
-            with_unit(f"{number:.2g}", unit)
-            for number in (
-                statement["typical_error"], MEAN_ABS_NORMAL * statement["between_cells"]
-            )
-        )  # fmt: skip
-        texts.append(
-            render_sentence(
-                _TEMPLATE, "one_number", statistic=noun(name), error=error, missed=missed
-            )
+    of_map = [
+        statement
+        for statement in manifest.get("accuracy") or ()
+        if statement.get("beats_constant") is False
+    ]
+    texts = [
+        render_sentence(
+            _TEMPLATE,
+            "one_number",
+            statistic=noun(name),
+            error=with_unit(f"{statement['typical_error']:.2g}", unit),
+            missed=with_unit(f"{MEAN_ABS_NORMAL * statement['between_cells']:.2g}", unit),
         )
-    if bins:
+        for statement in of_map
+        if not (name := statement["statistic"]).startswith("histogram_")
+        for unit in [unit_of_statistic(name, manifest["dataset"]["value_unit"])]
+    ]
+    if bins := len(of_map) - len(texts):
         texts.append(render_sentence(_TEMPLATE, "one_histogram", bins=bins))
     return texts
-
-
-def _describe(statement: Statement, value_unit: str, amount: FormatAmount) -> str:
-    name = statement["statistic"]
-    unit = unit_of_statistic(name, value_unit)
-
-    def formatted(number: float | None) -> str:
-        return "" if number is None else amount(number, unit)
-
-    return render_sentence(
-        _TEMPLATE,
-        "accuracy",
-        statistic=noun(name),
-        basis=statement["basis"],
-        typical_error=formatted(statement["typical_error"]),
-        between_cells=formatted(statement["between_cells"] or None),
-        alike=statement["between_cells"] == 0,
-        graded_by=statement["graded_by"],
-        grades={key: f"{count:,}" for key, count in statement["grades"].items()},
-        assumption=statement["assumption"],
-    )
 
 
 def translate_statements(manifest: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -106,36 +106,19 @@ def logarithmic(axes: Axes, side: str) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-ANCHORS = (
-    "#440154", "#482878", "#3e4989", "#31688e", "#26828e",
-    "#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725",
-)  # fmt: skip
-"""Viridis, in ten equal steps."""
-CLASSES, CAUTION_CLASSES = 8, 4
-CAUTION_SHARE = 0.42
-"""Share of its own colour that a cell to be read with care keeps."""
-GROUNDS = {"light": "#f2f3f4", "dark": "#2a2f35"}
-"""Grey that colours pale towards."""
+GOOD = ["#461768", "#413f84", "#33628d", "#27808e", "#20a088", "#40bb73", "#84d34a", "#d4e228"]
+"""Classes of viridis, in the middle of equal parts."""
+CAUTION = {
+    "light": ["#aa9fc1", "#9fbdc9", "#9fd6c3", "#d5e9a2"],
+    "dark": ["#362e52", "#2b4b5a", "#2b6454", "#617833"],
+}
+"""Fewer classes, with 42 percent of their own colour; the rest is the grey of the ground."""
 NOISE = {"light": "#cfd3d7", "dark": "#4a5058"}
 DIFFERENCES = {
     "light": ["#0b4f8a", "#4a90c8", "#a8cfe8", "#f7c48d", "#e0832c", "#9c4a07"],
     "dark": ["#b4daf3", "#5b9fd4", "#2c6699", "#a3560f", "#e58f3e", "#fbd3a6"],
 }
 """Sure differences, from the most negative one; the smallest are nearest to the ground."""
-
-
-def gradient(stops: int) -> list[str]:
-    """Return colours of the scale from low to high, evenly spaced.
-
-    Examples
-    --------
-    >>> gradient(2)
-    ['#440154', '#fde725']
-    """
-    places = np.linspace(0, len(ANCHORS) - 1, stops)
-    anchors = np.array([_parts(colour) for colour in ANCHORS])
-    channels = [np.interp(places, np.arange(len(ANCHORS)), anchors[:, k]) for k in range(3)]
-    return [_text(colour) for colour in np.column_stack(channels)]
 
 
 def palette(mode: str) -> dict[str, list[str]]:
@@ -146,21 +129,14 @@ def palette(mode: str) -> dict[str, list[str]]:
     mode : str
         "light" or "dark".
     """
-    ground = np.array(_parts(GROUNDS[mode]))
-    # The classes lie in the middle of their intervals, away from the ends that the ground hides.
-    good = gradient(2 * CLASSES + 1)[1::2]
-    caution = [
-        _text(CAUTION_SHARE * np.array(_parts(colour)) + (1 - CAUTION_SHARE) * ground)
-        for colour in gradient(2 * CAUTION_CLASSES + 1)[1::2]
-    ]
     return {
-        "good": good,
-        "caution": caution,
-        "cut off": caution,
+        "good": GOOD,
+        "caution": CAUTION[mode],
+        "cut off": CAUTION[mode],
         "noise": [NOISE[mode]],
         "difference": DIFFERENCES[mode],
-        "lower": DIFFERENCES[mode][: len(DIFFERENCES[mode]) // 2],
-        "higher": DIFFERENCES[mode][len(DIFFERENCES[mode]) // 2 :],
+        "lower": DIFFERENCES[mode][:3],
+        "higher": DIFFERENCES[mode][3:],
         "unsure": [NOISE[mode]],
     }
 
@@ -196,15 +172,6 @@ def colours_of(
         ]
         for share, grade in zip(shares.tolist(), grades, strict=True)
     ]
-
-
-def _parts(colour: str) -> tuple[int, int, int]:
-    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
-
-
-def _text(parts: Sequence[float] | np.ndarray) -> str:
-    red, green, blue = (round(float(piece)) for piece in parts)
-    return f"#{red:02x}{green:02x}{blue:02x}"
 
 
 def colour_rules() -> str:

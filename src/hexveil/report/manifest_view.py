@@ -188,6 +188,11 @@ class ManifestView:
         return self.statistic
 
     @property
+    def is_change(self) -> bool:
+        """Whether it is a comparison, with numbers that have a sign."""
+        return self.manifest.get("kind") == "comparison"
+
+    @property
     def noun(self) -> str:
         """The noun of the statistic shown: "average"."""
         return noun(self.statistic)
@@ -278,12 +283,6 @@ class ManifestView:
         # A hair of tolerance: 0.3 * 10 is 3.0000000000000004, which is not to be shown as 0.4.
         scale = 10.0**self.decimals
         return self.amount(math.ceil(number * scale - 1e-6) / scale)
-
-    def interval(self, low: float, high: float) -> tuple[str, str]:
-        """Return the ends of an interval rounded outwards, with the digits shown."""
-        scale = 10.0**self.decimals
-        start = math.floor(low * scale + 1e-6) / scale
-        return f"{start:,.{self.decimals}f}", self.amount_up(high)
 
 
 def numbers_of(table: pa.Table, name: str) -> NDArray[np.float64]:

@@ -23,7 +23,6 @@ from hexveil.base.arrays import Floats, Ints
 from hexveil.base.arrow_tables import html_table, paragraph
 from hexveil.base.errors import InputError, suggest
 from hexveil.base.optional_packages import is_installed
-from hexveil.model.statistic_terms import column_names
 from hexveil.report.figure_style import INK, add_hexagons, colour_scale, legend_entries
 from hexveil.report.geography.background import projected_rings
 from hexveil.report.manifest_view import RANGE, ManifestView, column_prefixes, numbers_of
@@ -37,12 +36,8 @@ MAX_BARS = 40
 """Cells of labels that a picture has; with more, those with the most records are shown."""
 MAX_HEXAGONS = 2_000
 """Hexagons of a notebook's map: more would make its file large."""
-PRESENCE_COLUMNS = (
-    *("cell", "is_open", "mean", "mean_low", "mean_high", "weight"),
-    *("users", "users_low", "users_high", "quality"),
-)
-"""Columns of a release with private presence that a notebook shows."""
-BAR, ENDS = "#8fb3cc", "#4a6f8a"
+_NUMBERS = ("_estimate", "_smoothed", "_raw", "_noisy", "")
+"""Endings of the columns that estimate a statistic; the first two have its interval."""
 EMPTY, DOT = "#e9ebee", "#0072B2"
 
 
@@ -171,21 +166,17 @@ def _intervals(
     table: pa.Table, view: ManifestView, name: str, statistic: str
 ) -> tuple[Floats, Floats, list[str]]:
     """Return the intervals and grades of a column; it is "good" where it estimates nothing."""
-    key = name.removeprefix(f"{statistic}_")
-    prefix = name if f"{name}_low" in table.column_names else ""
-    is_estimate = bool(statistic and view.estimator(table))
-    if not prefix and is_estimate and key in ("estimate", "smoothed"):
-        prefix = statistic
-    low = high = numbers_of(table, name)
-    if prefix:
-        low, high = numbers_of(table, f"{prefix}_low"), numbers_of(table, f"{prefix}_high")
-    elif statistic and key == "raw":
+    prefix, is_number = statistic, statistic and name.removeprefix(statistic) in _NUMBERS
+    if f"{name}_low" in table.column_names:
+        prefix = name
+    if statistic and name == f"{statistic}_raw":
         # Where estimates were smoothed, the ends in the table are not about the raw number.
         low, high = view.bound_limits(table)
-    is_graded = (
-        key in ("noisy", "raw", "estimate", "smoothed") if is_estimate else name == statistic
-    )
-    return low, high, view.grades(table) if is_graded else ["good"] * table.num_rows
+    elif prefix == name or name.removeprefix(statistic) in _NUMBERS[:2]:
+        low, high = numbers_of(table, f"{prefix}_low"), numbers_of(table, f"{prefix}_high")
+    else:
+        low = high = numbers_of(table, name)
+    return low, high, view.grades(table) if is_number else ["good"] * table.num_rows
 
 
 def _outlines_of(table: pa.Table) -> dict[str, Floats]:
@@ -260,54 +251,6 @@ def _draw_intervals(picture: CellPicture, axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def draw_histogram(
-    table: pa.Table, view: ManifestView, cell: str, axes: Axes | None = None
-) -> Axes:
-    """Draw the shares of the bins of a cell on axes, new ones without any, and return them.
-
-    Parameters
-    ----------
-    table : pyarrow.Table
-        The released table.
-    view : ManifestView
-    cell : str
-        As in the column `cell`.
-    axes : matplotlib.axes.Axes, optional
-
-    Raises
-    ------
-    InputError
-        If the release has no histogram or no such cell, or publishes nothing for the cell.
-    """
-    names = [] if view.histogram is None else column_names(view.histogram)
-    if not names or f"{names[0]}_low" not in table.column_names:
-        raise InputError('this release has no histogram; ask for "histogram" in its statistics.')
-    cells = table["cell"].to_pylist()
-    if cell not in cells:
-        raise InputError(f"this release has no cell {cell!r}; name one such as {cells[0]!r}.")
-    row = table.slice(cells.index(cell), 1)
-    # Estimates have a name of their own where values alone are private.
-    prefix = "" if names[0] in table.column_names else "_estimate"
-    share, low, high = (
-        np.array([row[f"{name}{end}"][0].as_py() for name in names], dtype=np.float64)
-        for end in (prefix, "_low", "_high")
-    )
-    if np.isnan(share).any():
-        raise InputError(f"the cell {cell!r} is closed: nothing is published for it.")
-    ends = np.array([replace(view, shown=name).bin_ends for name in names], dtype=np.float64)
-    widths, middles = ends[:, 1] - ends[:, 0], ends.mean(axis=1)
-    axes = axes or _new_axes((7.0, 4.0))
-    axes.bar(middles, share, 0.9 * widths, color=BAR, label="released")
-    around = np.maximum([share - low, high - share], 0.0)
-    axes.errorbar(middles, share, around, fmt="none", ecolor=ENDS, label="95% interval")
-    axes.set(xlim=(ends[0, 0], ends[-1, 1]), ylim=(0.0, None))
-    label = f"{view.value}, {view.value_unit}" if view.value_unit else view.value
-    axes.set_xlabel(label, parse_math=False)
-    axes.set_ylabel("Share of records")
-    axes.set_title(cell, parse_math=False)
-    return axes
-
-
 def summarize(table: pa.Table, view: ManifestView, column: str) -> str:
     """Return a release as HTML that stands by itself: no script, every text escaped.
 
@@ -335,19 +278,12 @@ def summarize(table: pa.Table, view: ManifestView, column: str) -> str:
 
 
 def _columns(table: pa.Table, view: ManifestView) -> list[str]:
-    """Return the columns that the first rows have."""
-    names, plan = table.column_names, view.manifest["plan"]
-    if "is_open" in names:
-        columns = ("cell", "is_open", *plan["columns"]) if "bins" in plan else PRESENCE_COLUMNS
-        return [name for name in columns if name in names]
-    # The interval in the table is that of the best number: see ManifestView.estimator.
-    best = next(
-        name
-        for key in ("estimate", "smoothed", "raw")
-        if (name := f"{view.statistic}_{key}") in names
-    )
-    ends = (f"{view.statistic}_{key}" for key in ("low", "high", "quality"))
-    return ["cell", "users", best, *ends]
+    """Return the columns that the first rows have: those of the number shown, and of units."""
+    statistic, key = view.statistic, view.estimator(table)
+    shown = f"{statistic}_{key}" if key else statistic
+    numbers = (f"{statistic}_low", f"{statistic}_high", f"{statistic}_quality")
+    names = ("cell", "is_open", shown, *numbers, "weight", "users", "quality")
+    return [name for name in names if name in table.column_names]
 
 
 def _figure(table: pa.Table, view: ManifestView, column: str) -> str:

@@ -20,7 +20,6 @@ Days = tuple[str, str]
 
 _DAY = r"\d{4}-\d{2}-\d{2}"
 _DATES = re.compile(rf"(?:^|; )dates ({_DAY}) to ({_DAY})(?:;|$)")
-_SLOT = re.compile(rf"{_DAY}T\d{{2}}:\d{{2}}$")
 _TEMPLATE = "origin.txt"
 
 
@@ -71,13 +70,6 @@ def period(days: Days | None, clock: str, *, brief: bool = False) -> str:
         for end in (ends[:1] if len(set(ends)) == 1 else ends)
     ]
     return render_sentence(_TEMPLATE, "period", days=calendar_days, clock=clock, brief=brief)
-
-
-def describe_manifest(manifest: Mapping[str, Any]) -> dict[str, str]:
-    """Return the lines of `describe_origin` from a manifest alone, which names its cells."""
-    cells = (str(cell["cell"]) for cell in manifest.get("cells") or ())
-    slots = [slot for cell in cells if _SLOT.match(slot := cell.rpartition("/")[2])]
-    return describe_origin(pa.table({"slot": slots}), manifest)
 
 
 def describe_origin(table: pa.Table, manifest: Mapping[str, Any]) -> dict[str, str]:

@@ -8,31 +8,43 @@ data are embedded in script elements as JSON.
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
 from itertools import accumulate
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from markupsafe import Markup
 
-from hexveil.report import page_text
-from hexveil.report.accuracy_text import describe_one_number, translate_statements
-from hexveil.report.figure_style import colour_rules
-from hexveil.report.manifest_view import format_heading
+from hexveil.report import accuracy_text
+from hexveil.report.accuracy_text import CAUTION_DEVIATIONS, GOOD_DEVIATIONS
+from hexveil.report.figure_style import colour_rules, palette
+from hexveil.report.geography.background import draw_map
+from hexveil.report.geography.context import Layer
+from hexveil.report.manifest_view import (
+    ManifestView,
+    describe_repeats,
+    format_heading,
+    noun,
+    numbers_of,
+)
 from hexveil.report.origin import describe_origin
 from hexveil.report.payload import (
-    Chart,
+    QUALITIES,
+    ShownColumn,
+    Timeslots,
+    code_texts,
     column_texts,
-    frame_data,
-    interval_chart,
-    scale_marks,
+    label_columns,
+    opening_slot,
     script_json,
     timeslots_of,
 )
-from hexveil.report.shown_column import ShownColumn, heading_of
-from hexveil.report.templates import in_language, policy, render_template
+from hexveil.report.promise_wording import delta_in_words, limits_of_promise
+from hexveil.report.templates import in_language, policy, render_template, with_unit
 
 Json = dict[str, Any]
 
@@ -50,7 +62,7 @@ def render(
     manifest: Mapping[str, Any],
     *,
     columns: ColumnTables | None = None,
-    context: Json | None = None,
+    context: Layer | None = None,
     geography: bool = True,
     description: Mapping[str, Any] | None = None,
     files: Sequence[str] = (),
@@ -66,8 +78,8 @@ def render(
         The manifest of the same release, which may have a title and a subtitle for the page.
     columns : mapping of str to (pyarrow.Table, mapping), optional
         Released table and manifest of each of several value columns.
-    context : dict, optional
-        Public GeoJSON to draw in thin lines beneath the map, as `read_context` returns it.
+    context : Layer, optional
+        Public lines to draw beneath the map, as `read_context` returns them.
     geography : bool
         Whether to draw coast, rivers and borders, and to name places, from the package's own data.
     description : mapping, optional
@@ -80,9 +92,9 @@ def render(
     Equal input gives equal text; there is no time stamp.
     """
     with in_language(manifest):
-        manifest = translate_statements(manifest)
+        manifest = accuracy_text.translate_statements(manifest)
         tables: ColumnTables = {
-            name: (numbers, translate_statements(own))
+            name: (numbers, accuracy_text.translate_statements(own))
             for name, (numbers, own) in (columns or {"": (table, manifest)}).items()
         }
         words = _words(manifest, bool(columns))
@@ -91,63 +103,38 @@ def render(
         if words == MOMENTS:
             page_columns = [replace(column, views=column.views[:1]) for column in page_columns]
         leading, view = page_columns[0], page_columns[0].views[0]
-        has_choice = words != MOMENTS and (len(leading.views) > 1 or words != "presence")
-        data = _data(page_columns, has_choice=has_choice)
-        data |= frame_data(
-            table,
-            timeslots_of(table),
-            view.label_columns,
-            data["columns"]["quality"],
-            view.unit,
-            context,
-            geography=geography,
-        )
-        names = view.label_columns
-        if not names and "hexagon" not in table.column_names:
-            names = ("cell",)
-        labels = {f"label:{name}": column_texts(table, name) or [] for name in names}
-        data["columns"] = labels | data["columns"]
-        if columns:
-            offsets = accumulate((len(column.views) for column in page_columns), initial=0)
-            data["value_columns"] = [
-                {"counts": column.counts(), "bins": column.bins(offset)}
-                for column, offset in zip(page_columns, offsets, strict=False)
-            ]
-        data["text"] = page_labels()
-        interval = data["text"].pop("interval_half_width")
-        estimator = view.estimator(leading.table)
+        data = page_data(table, page_columns, timeslots_of(table), context, geography=geography)
+        estimator, labels = view.estimator(leading.table), data["text"]
+        interval = labels.pop("interval_half_width")
         if words != MOMENTS or estimator != "raw":
-            data["text"]["bound"] = interval
+            labels["bound"] = interval
         if columns and leading.is_private:
-            data["text"]["absent_cell"] = data["text"]["closed_cell"]
-        values = page_text.template_values(table, manifest, page_columns) | {
+            labels["absent_cell"] = labels["closed_cell"]
+        values = _template_values(table, manifest, page_columns) | {
             "words": words,
+            "context": context,
+            "origin": describe_origin(table, manifest),
             "estimator": estimator,
             "one_number": [
                 f"{column}: {text}" if column else text
                 for column, (_, stated) in tables.items()
-                for text in describe_one_number(stated)
+                for text in accuracy_text.describe_one_number(stated)
             ],
+            "bins_from": leading.bins_from,
+            "has_all_statistics": all(column.has_all for column in page_columns),
         }
         if words == MOMENTS:
-            values |= page_text.moment_values(table, view)
-        if has_choice:
-            values |= {
-                "choices": [heading_of(view) for view in leading.views],
-                "bins_from": leading.bins_from,
-                "has_all_statistics": all(column.has_all for column in page_columns),
-                "whole_heading": manifest.get("heading")
-                or format_heading(view.statistics, view.value),
-            }
+            values |= _moment_values(table, view)
+        if len(data["choices"]) > 1:
+            values["whole_heading"] = manifest.get("heading") or format_heading(
+                view.statistics, view.value
+            )
         if columns:
             pairs = zip(manifest["columns"], page_columns, strict=True)
             values["value_columns"] = [
                 stated | {"bounds": column.manifest["bounds"]} for stated, column in pairs
             ]
-        # Bars of one column among several: the map, or the table, shows the others.
-        origin, chart = describe_origin(table, manifest), interval_chart(leading.table, view)
-        values |= frame_values(origin, manifest, data, chart, context, description, files)
-        return render_template("report.html", values)
+        return fill_page(values, data, manifest, description, files)
 
 
 def _words(manifest: Mapping[str, Any], columns: bool) -> str:
@@ -159,100 +146,103 @@ def _words(manifest: Mapping[str, Any], columns: bool) -> str:
     return MOMENTS if manifest.get("kind", "moments") == "moments" else "distributions"
 
 
-def _data(page_columns: Sequence[ShownColumn], *, has_choice: bool) -> Json:
-    """Return the scripts' data of numbers: of the first statistic, and of those to choose from."""
-    leading = page_columns[0]
-    choices = [column.choices() for column in page_columns] if has_choice else []
-    default = choices[0][0] if choices else leading.describe(leading.views[0])
-    data = {name: default[name] for name in ("value", "colour")} | leading.count_words()
-    data["columns"] = default["columns"] | leading.counts()
-    if choices:
-        data |= {
-            "choices": [choice for group in choices for choice in group],
-            "bins": leading.bins(0),
-        }
-    return data
-
-
-def page_labels() -> dict[str, str]:
-    """Return the words of the page's scripts."""
-    return dict(json.loads(render_template("page/labels.json", {})))
-
-
-def frame_values(
-    origin: Mapping[str, str],
-    manifest: Mapping[str, Any],
-    data: dict[str, Any],
-    chart: Chart | None,
-    context: dict[str, Any] | None,
-    description: Mapping[str, Any] | None,
-    files: Sequence[str],
-) -> dict[str, Any]:
-    """Return the values that all pages share: all but their sentences.
-
-    Parameters
-    ----------
-    origin : mapping
-        Period and publisher in words.
-    manifest, context, description, files
-        See `render`.
-    data : dict
-        Everything that the page's scripts need, with the words of its labels in `text`.
-    chart : Chart, optional
-        Bars of the intervals.
-    """
-    has_map = data["map"] is not None
-    is_change = bool(data["value"].get("signed"))
-    marks = scale_marks(data["colour"]["low"], data["colour"]["high"], signed=is_change)
-    places = {"place": "hexagon" if has_map else "area", "timed": bool(data["slots"])}
-    # The policy allows one style element and no style attribute: positions are rules of it.
-    style = read_asset("page.css") + colour_rules() + placement_rules(marks, chart)
-    first, scripts = read_asset("scheme_memory.js"), page_scripts(with_map=has_map)
+def page_data(
+    table: pa.Table,
+    page_columns: Sequence[ShownColumn],
+    timeslots: Timeslots,
+    context: Layer | None,
+    *,
+    geography: bool = True,
+) -> Json:
+    """Return everything that the page's scripts need: numbers, places, slots and words."""
+    leading, view = page_columns[0], page_columns[0].views[0]
+    groups = [[column.describe(one) for one in column.views] for column in page_columns]
+    offsets = accumulate((len(group) for group in groups), initial=0)
+    places, place = code_texts(column_texts(table, "hexagon"))
+    starts, texts, slot = timeslots
+    drawn = draw_map(places, context, geography=geography)
     return {
-        "origin": origin,
-        "title": manifest.get("title", ""),
-        "subtitle": manifest.get("subtitle", ""),
-        # Data, as the payload is: browsers do not run it, so the policy does not judge it.
-        "description": Markup(script_json(description or {})),  # noqa: S704  escaped
-        "chart": chart,
-        "marks": marks,
-        "labels": data["text"],
-        "frame": json.loads(render_template("page/frame.json", places)),
-        "language": manifest.get("language", "en"),
-        "timezone": manifest["grid"].get("timezone") or "",
-        "slots": data["slots"],
-        "start": data["start"],
-        "has_map": has_map,
-        "is_change": is_change,
-        "has_context": bool(context),
-        "context_credit": (context or {}).get("attribution", ""),
-        "attribution": data["map"]["attribution"] if data["map"] else "",
-        "files": list(files),
-        "policy": Markup(policy([first, *scripts], style)),  # noqa: S704  base64 and our own words
-        "style": Markup(style),  # noqa: S704  our own file, and numbers
-        "data": Markup(script_json(data)),  # noqa: S704  escaped by script_json
-        "first_script": Markup(first),  # noqa: S704  our own
-        "scripts": [Markup(script) for script in scripts],  # noqa: S704  our own, and the library's
+        "choices": [choice for group in groups for choice in group],
+        "value_columns": [
+            {"counts": column.counts(), "bins": column.bins(offset)}
+            for column, offset in zip(page_columns, offsets, strict=False)
+        ],
+        "columns": label_columns(table, view),
+        **leading.count_words(),
+        "hexagon": place,
+        "slot": slot,
+        "slots": texts,
+        "slot_starts": starts,
+        "start": opening_slot(slot, groups[0][0]["columns"]["quality"]),
+        "map": drawn,
+        "names": places,
+        "unit": view.unit,
+        "palette": {mode: palette(mode) for mode in ("light", "dark")} if drawn else {},
+        # The words of the page's scripts.
+        "text": json.loads(render_template("page/labels.json", {})),
     }
 
 
-def placement_rules(marks: Sequence[tuple[float, str]], chart: Chart | None) -> str:
-    """Return the style rules for places: the policy allows no style attributes."""
-    rules = [
-        f".marks span:nth-child({number}) {{ left: {place}%; }}"
-        for number, (place, _) in enumerate(marks, 1)
-    ]
-    for number, bar in enumerate(chart["bars"] if chart else (), 1):
-        row = f"#chart li:nth-child({number})"
-        rules.append(f"{row} i {{ left: {bar['start']}%; width: {bar['width']}%; }}")
-        rules.append(f"{row} b {{ left: {bar['dot']}%; }}")
-    return "\n".join(rules) + "\n"
+def fill_page(
+    values: Json,
+    data: Json,
+    manifest: Mapping[str, Any],
+    description: Mapping[str, Any] | None,
+    files: Sequence[str],
+) -> str:
+    """Return the page with its sentences, data, style and scripts.
+
+    Parameters
+    ----------
+    values : dict
+        Everything that its sentences name.
+    data : dict
+        See `page_data`.
+    manifest, description, files
+        See `render`.
+    """
+    has_map = data["map"] is not None
+    place = "hexagon" if has_map else "area"
+    frame = render_template("page/frame.json", {"place": place, "timed": bool(data["slots"])})
+    # The policy allows one style element and no style attribute.
+    style = read_asset("page.css") + colour_rules()
+    first, scripts = read_asset("scheme_memory.js"), page_scripts(with_map=has_map)
+    return render_template(
+        "report.html",
+        values
+        | {
+            "title": manifest.get("title", ""),
+            "subtitle": manifest.get("subtitle", ""),
+            # Data, as the payload is: browsers do not run it, so the policy does not judge it.
+            "description": Markup(script_json(description or {})),  # noqa: S704  escaped
+            # Of the first value column: the others have the same statistics.
+            "choices": [
+                choice["heading"]
+                for choice in data["choices"][: len(data["choices"]) // len(data["value_columns"])]
+            ],
+            "labels": data["text"],
+            "frame": json.loads(frame),
+            "language": manifest.get("language", "en"),
+            "timezone": manifest["grid"].get("timezone") or "",
+            "slots": data["slots"],
+            "start": data["start"],
+            "has_map": has_map,
+            "attribution": data["map"]["attribution"] if has_map else "",
+            "files": list(files),
+            "policy": Markup(policy([first, *scripts], style)),  # noqa: S704  base64 and our words
+            "style": Markup(style),  # noqa: S704  our own file
+            "data": Markup(script_json(data)),  # noqa: S704  escaped by script_json
+            "first_script": Markup(first),  # noqa: S704  our own
+            "scripts": [Markup(script) for script in scripts],  # noqa: S704  our own, and the library's
+        },
+    )
 
 
 def page_scripts(*, with_map: bool) -> list[str]:
     """Return the text of each script: the map's library, and the page's own."""
     # Labels have no map: their page carries no map library, and is much shorter.
-    names = ("page", "scheme", *(_OF_MAP if with_map else ()), "table", "choice", "start")
+    parts = ("page", "scheme", *(_OF_MAP if with_map else ()), "table", "choice")
+    names = (*parts, *(() if with_map else ("chart",)), "start")
     page_script = "\n".join(read_asset(f"{name}.js") for name in names)
     libraries = [read_asset("vendor/d3.min.js")] if with_map else []
     return [*libraries, f'(function () {{\n"use strict";\n{page_script}}})();\n']
@@ -261,3 +251,106 @@ def page_scripts(*, with_map: bool) -> list[str]:
 def read_asset(name: str) -> str:
     """Return the text of a file of the page."""
     return (resources.files("hexveil.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _template_values(
+    table: pa.Table, manifest: Mapping[str, Any], page_columns: Sequence[ShownColumn]
+) -> dict[str, Any]:
+    """Return everything that the sentences of every page name.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        With the cells of the page.
+    manifest : mapping
+        Of the whole release.
+    page_columns : sequence of ShownColumn
+        Its value columns; facts that the whole does not state are those of the first.
+    """
+    leading, view = page_columns[0], page_columns[0].views[0]
+    stated, plan, names = (
+        {**leading.manifest, **manifest},
+        leading.manifest["plan"],
+        table.schema.names,
+    )
+    grades, half = leading.grades(view), leading.numbers(view)[1]
+    half, closed = half[np.isfinite(half)], grades.count("closed")
+    return {
+        "view": view,
+        # A fact that a manifest leaves out is empty text, and its row is not shown.
+        **{name: defaultdict(str, stated[name]) for name in ("guarantee", "dataset", "bounds")},
+        "plan": plan,
+        "grid": leading.manifest["grid"],
+        "software": stated.get("software") or {},
+        "statistics": list(map(noun, view.statistics)),
+        **limits_of_promise(),
+        "meaning_of_delta": delta_in_words(leading.manifest),
+        "is_private": leading.is_private,
+        "has_weights": "weight" in leading.table.column_names,
+        "has_shapes": "bins" in plan,
+        "has_absent": any((column.rows < 0).any() for column in page_columns),
+        "cells": table.num_rows,
+        "closed_cells": closed,
+        "open_cells": table.num_rows - closed,
+        # Fewer cells have no differences that grades could follow.
+        "by_map": table.num_rows - closed >= (3 if leading.is_private else 2),
+        "hexagons": len(table["hexagon"].unique()) if "hexagon" in names else 0,
+        "median_bound": view.amount_up(float(np.median(half))) if half.size else "",
+        "qualities": _qualities(page_columns, grades),
+        "losses": manifest.get("losses") or {},
+        "repeats": describe_repeats(view.manifest),
+    }
+
+
+def _qualities(page_columns: Sequence[ShownColumn], grades: Sequence[str]) -> list[dict[str, Any]]:
+    """Return each quality grade that some cell has, with its number of cells."""
+    sentences = {
+        grade for column in page_columns for view in column.views for grade in column.grades(view)
+    }
+    return [
+        {"name": name, "number": number, "cells": grades.count(name)}
+        for number, name in enumerate(QUALITIES)
+        if name in sentences
+    ]
+
+
+def _moment_values(table: pa.Table, view: ManifestView) -> dict[str, Any]:
+    """Return everything else that the sentences about averages and variances name."""
+    plan, steps, accuracy = view.manifest["plan"], view.steps, view.accuracy
+    # The page formats averages with its own digits; ranges of squares are in value units.
+    squares = view.statistic != "mean"
+
+    def amount(number: float) -> str:
+        return with_unit(f"{number:.6g}", view.value_unit) if squares else view.amount(number)
+
+    clipping = accuracy_text.clipping_values(steps, amount, squares=squares)
+    # A planned error is a bound where bias is worst-case; a prediction in ranges and in stages.
+    has_stages = accuracy_text.get_step(steps, "cell_stages") is not None
+    bounds = numbers_of(table, f"{view.statistic}_bound95")
+    between = accuracy.get("between_cells")
+    errors = {
+        "planned_error": view.planned("mean_error"),
+        "largest_error": view.planned("max_error"),
+        "typical_error": accuracy.get("typical_error"),
+        "median_raw_bound": float(np.median(bounds)),
+        "largest_bound": float(view.half_widths(table).max()),
+    }
+    return clipping | {
+        **{name: "" if one is None else view.amount_up(one) for name, one in errors.items()},
+        "plan": defaultdict(str, plan),
+        "grid": defaultdict(str, view.manifest["grid"]),
+        "nothing_read": view.constant,
+        "cut_off_cells": view.grades(table).count(accuracy_text.CUT_OFF),
+        "predicts_errors": has_stages,
+        "error_model": "predicted" if has_stages or clipping["strategy"] else "bound",
+        "tenth_of_range": with_unit(f"{view.range / 10:g}", view.unit_text),
+        "quarter_of_range": with_unit(f"{view.range / 4:g}", view.unit_text),
+        "lower_bound_text": f"{view.lower:g}",
+        "upper_bound_text": with_unit(f"{view.upper:g}", view.value_unit),
+        "has_posterior": view.has_posterior(table),
+        "between_cells": "" if between is None else view.amount(between),
+        "graded_by": accuracy.get("graded_by", "bounds"),
+        "good_within": view.amount(GOOD_DEVIATIONS * (between or 0.0)),
+        "caution_within": view.amount(CAUTION_DEVIATIONS * (between or 0.0)),
+        "assumption": accuracy.get("assumption", ""),
+    }

@@ -3,35 +3,47 @@
 A few thousand hexagons in tens of slots make a hundred thousand rows, so rows hold indexes
 instead of names, and numbers keep only the digits that are shown. Bounds are rounded outwards, so
 that the page never shows a narrower interval than the released one.
+
+A value column has several statistics, each with columns, digits, colours and grades of its own, and
+one heading. The bins of a histogram can be chosen too, each a map of the share of records in it,
+and the card draws all bins of its hexagon. A page is one file for a browser's memory, so bins are
+left out where all columns together would have more than `MAX_NUMBERS` rows: the other statistics
+stay, and the tables have everything.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hexveil.report.accuracy_text import CUT_OFF, describe_known_end
-from hexveil.report.cell_differences import unknown_ends
-from hexveil.report.figure_style import palette
-from hexveil.report.geography.background import draw_map
-from hexveil.report.manifest_view import ManifestView
+from hexveil.base.arrays import Floats, Ints
+from hexveil.model.statistic_terms import Histogram, term_of
+from hexveil.report.accuracy_text import CUT_OFF
+from hexveil.report.cell_differences import ComparableNumbers
+from hexveil.report.manifest_view import (
+    ManifestView,
+    column_prefixes,
+    count_heading,
+    numbers_of,
+)
 from hexveil.report.templates import render_sentence
 
+Json = dict[str, Any]
 Timeslots = tuple[list[str], list[str], list[int] | None]
 """Start and text of each timeslot, and the timeslot of each cell."""
-MAX_BARS = 40
-"""Cells of a chart: the table has more of them."""
 QUALITIES = ("good", "caution", CUT_OFF, "noise")
 ABSENT = "not published"
 """Of a cell that another value column of the page has."""
 GRADES = (*QUALITIES, "closed", "higher", "lower", "cannot be told", ABSENT)
 """All that a cell of some page can be, in the order in which the scripts number it."""
+UNSURE = ("noise", "cannot be told")
 
 
 def script_json(value: object) -> str:
@@ -41,34 +53,6 @@ def script_json(value: object) -> str:
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
-
-
-def frame_data(
-    table: pa.Table,
-    timeslots: Timeslots,
-    labels: Sequence[str],
-    quality: Sequence[int],
-    unit: str,
-    context: dict[str, Any] | None,
-    *,
-    geography: bool,
-) -> dict[str, Any]:
-    """Return everything that the page's scripts need beside released numbers: places and slots."""
-    places, place = code_texts(column_texts(table, "hexagon"))
-    starts, texts, slot = timeslots
-    drawn = draw_map(places, context, geography=geography)
-    return {
-        "hexagon": place,
-        "slot": slot,
-        "slots": texts,
-        "slot_starts": starts,
-        "start": opening_slot(slot, quality),
-        "map": drawn,
-        "names": places,
-        "labels": list(labels),
-        "unit": unit,
-        "palette": {mode: palette(mode) for mode in ("light", "dark")} if drawn else {},
-    }
 
 
 def timeslots_of(table: pa.Table) -> Timeslots:
@@ -93,9 +77,10 @@ def opening_slot(slot: Sequence[int] | None, quality: Sequence[int]) -> int:
         return 0
     merits = [[0, 0, 0] for _ in range(max(slot) + 1)]
     for number, grade in zip(slot, quality, strict=True):
-        merits[number][0] += GRADES[grade] == "good"
-        merits[number][1] += GRADES[grade] not in ("noise", "closed", ABSENT)
-        merits[number][2] += GRADES[grade] not in ("closed", ABSENT)
+        name = GRADES[grade]
+        merits[number][0] += name in ("good", "higher", "lower")
+        merits[number][1] += name not in ("closed", ABSENT, *UNSURE)
+        merits[number][2] += name not in ("closed", ABSENT)
     return merits.index(max(merits))
 
 
@@ -103,7 +88,7 @@ def colour_ends(value: NDArray[np.float64], grades: Sequence[str]) -> tuple[floa
     """Return the ends of the colour scale: of the values that are not noise."""
     usable = np.isfinite(value)
     # Noise is drawn faintly and would stretch the scale; with nothing but noise, all cells count.
-    is_shown = usable & (np.array(grades) != "noise")
+    is_shown = usable & ~np.isin(grades, UNSURE)
     return round_ends(value[is_shown if is_shown.any() else usable])
 
 
@@ -188,6 +173,17 @@ def code_texts(
     return distinct, [index[text] for text in texts]
 
 
+def label_columns(table: pa.Table, view: ManifestView) -> dict[str, list[str]]:
+    """Return the columns that name a cell without a hexagon; none where slots alone do."""
+    columns = table.column_names
+    if "hexagon" in columns:
+        return {}
+    names = [name for name in view.label_columns if name in columns]
+    if not names and "slot" not in columns and "slot_before" not in columns:
+        names = ["cell"] if "cell" in columns else []
+    return {f"label:{name}": column_texts(table, name) or [] for name in names}
+
+
 def extra_column(
     key: str, name: str, decimals: int | None = 0, *, spare: bool = False
 ) -> dict[str, Any]:
@@ -208,51 +204,166 @@ def extra_column(
 
 
 def round_numbers(
-    numbers: NDArray[np.float64], decimals: int, rule: np.ufunc
+    numbers: NDArray[np.float64], decimals: int | None, rule: np.ufunc
 ) -> list[float | None]:
-    """Return numbers rounded by a rule to so many digits; None where they are not finite."""
+    """Return numbers rounded by a rule to so many digits; None where they are not finite.
+
+    Without a number of digits they have two significant ones.
+    """
+    if decimals is None:
+        return [float(f"{number:.2g}") if math.isfinite(number) else None for number in numbers]
     # A hair's tolerance, or 0.3 * 10 = 3.0000000000000004 would be shown as 0.4.
     steps = numbers * 10.0**decimals
     rounded = np.where(np.abs(steps - np.rint(steps)) < 1e-6, np.rint(steps), rule(steps))
+    if not decimals:
+        return [int(number) if math.isfinite(number) else None for number in rounded]
     return [
         round(float(w) / 10.0**decimals, decimals) + 0.0 if math.isfinite(w) else None
         for w in rounded
     ]
 
 
-Chart = dict[str, Any]
-"""In place of the map, for labels: `bars`, largest value first, and `low` and `high`, both ends of
-their axis. A bar has name, number and interval in words, quality, and positions in per cent."""
+MAX_NUMBERS = 300_000
+"""Cells times statistics from which on a page has no bins."""
+_WEIGHTS = {"weight": np.rint, "weight_low": np.floor, "weight_high": np.ceil}
+"""Columns of weights and of their intervals, which are rounded outwards."""
 
 
-def interval_chart(table: pa.Table, view: ManifestView) -> Chart | None:
-    """Return the chart of cells with a number; None for hexagons, none, or too many to draw."""
-    value, (low, high) = view.shown_numbers(table), view.shown_limits(table)
-    rows = np.flatnonzero(np.isfinite(value))
-    if "hexagon" in table.column_names or not 1 <= rows.size <= MAX_BARS:
-        return None
-    names, grades, unknown = view.cell_names(table), view.grades(table), unknown_ends(table, view)
-    start = float(min(low[rows].min(), value[rows].min()))
-    end = float(max(high[rows].max(), value[rows].max()))
+@dataclass(frozen=True, eq=False)
+class ShownColumn:
+    """A value column on the page.
 
-    def percent(length: float) -> float:
-        # A single constant has an axis without length.
-        return round(100.0 * float(length) / ((end - start) or 1.0), 2)
+    Attributes
+    ----------
+    table : pyarrow.Table
+        Its released table.
+    manifest : mapping
+    views : tuple of ManifestView
+        One for each statistic that can be shown, the first one first.
+    bins_from : int or None
+        Number of the first bin of the histogram among them; None without one.
+    has_all : bool
+        Whether no statistic was left out.
+    rows : ndarray of int64
+        Its row for each cell of the page; -1 for a cell that it does not have.
+    """
 
-    bars = [
-        {
-            "name": names[row],
-            "said": describe_known_end(
-                view.amount(float(value[row])),
-                view.interval(float(low[row]), float(high[row])),
-                (bool(unknown[0][row]), bool(unknown[1][row])),
-            ),
-            "quality": grades[row],
-            "dot": percent(value[row] - start),
-            "start": percent(low[row] - start),
-            "width": percent(high[row] - low[row]),
+    table: pa.Table
+    manifest: Mapping[str, Any]
+    views: tuple[ManifestView, ...]
+    bins_from: int | None
+    has_all: bool
+    rows: Ints
+    compares: ClassVar[bool] = True
+    """Whether two cells can be compared, if the page has a map."""
+
+    @classmethod
+    def of(
+        cls, table: pa.Table, manifest: Mapping[str, Any], cells: list[str], n_columns: int = 1
+    ) -> ShownColumn:
+        """Return a column on a page with these cells, and with so many value columns."""
+        row_of = {cell: row for row, cell in enumerate(table["cell"].to_pylist())}
+        rows = np.array([row_of.get(cell, -1) for cell in cells], dtype=np.int64)
+        every = ManifestView.from_manifest(manifest)
+        others = [name for name in every.statistics if not isinstance(term_of(name), Histogram)]
+        prefixes, n_others = column_prefixes(every.statistics), len(column_prefixes(others))
+        views = tuple(replace(every, shown=name) for name in prefixes)
+        # All columns share one page, so that they share its room for bins.
+        if others and len(prefixes) * len(cells) * n_columns > MAX_NUMBERS:
+            return cls(table, manifest, views[:n_others], None, n_others == len(views), rows)
+        bins_from = n_others if n_others < len(views) else None
+        return cls(table, manifest, views, bins_from, has_all=True, rows=rows)
+
+    @property
+    def is_private(self) -> bool:
+        """Whether presence is protected: cells are declared, and may be closed."""
+        return self.manifest.get("model") == "presence"
+
+    def describe(self, view: ManifestView) -> Json:
+        """Return everything that the page's scripts need of the statistic of a view."""
+        table, decimals = self.table, view.decimals
+        compared = None
+        if self.compares and "hexagon" in table.column_names:
+            compared = ComparableNumbers.of(table, view).at_rows(self.rows)
+        value, half, low, high = self.numbers(view)
+        grades = self.grades(view)
+        ends = colour_ends(value, grades)
+        if view.is_change:
+            # 0 is the middle of the scale, and a release that changed nowhere still has one.
+            largest = max(-ends[0], ends[1], 10.0**-decimals)
+            ends = -largest, largest
+        return {
+            "columns": {
+                "value": round_numbers(value, decimals, np.rint),
+                "bound": round_numbers(half, decimals, np.ceil),
+                "low": round_numbers(low, decimals, np.floor),
+                "high": round_numbers(high, decimals, np.ceil),
+                "quality": [GRADES.index(grade) for grade in grades],
+                **({} if compared is None else compared.columns()),
+            },
+            "value": {
+                "name": view.noun[:1].upper() + view.noun[1:],
+                "unit": view.unit_text,
+                "decimals": decimals,
+                "limits": [limit if math.isfinite(limit) else None for limit in view.limits],
+                "signed": view.is_change,
+                "largest": None if view.statistic == "users" else view.range,
+            },
+            "colour": {"low": ends[0], "high": ends[1]},
+            "heading": heading_of(view),
+            "marks": scale_marks(*ends, signed=view.is_change),
+            "grades": [grades.count(name) for name in QUALITIES],
         }
-        # Stable, so that equal input gives an equal page.
-        for row in rows[np.argsort(-value[rows], kind="stable")].tolist()
-    ]
-    return {"bars": bars, "low": view.amount(start), "high": view.amount(end)}
+
+    def numbers(self, view: ManifestView) -> tuple[Floats, ...]:
+        """Return number, half of the interval and its ends of each cell; NaN where it has none."""
+        table = self.table
+        columns = (
+            view.shown_numbers(table), view.half_widths(table), *view.shown_limits(table)
+        )  # fmt: skip
+        return tuple(np.append(column, np.nan)[self.rows] for column in columns)
+
+    def grades(self, view: ManifestView) -> list[str]:
+        """Return the quality of each cell."""
+        grades = [*view.grades(self.table), ABSENT]
+        return [grades[row] for row in self.rows]
+
+    def counts(self) -> Json:
+        """Return the exact counts of each cell, or its noisy weights; None where it has none."""
+        columns = {}
+        for key, decimals, rule in self.counted():
+            numbers = np.append(numbers_of(self.table, key), np.nan)[self.rows]
+            columns[key] = round_numbers(numbers, decimals, rule)
+        return columns
+
+    def counted(self) -> list[tuple[str, int | None, np.ufunc]]:
+        """Return the columns of counts or weights, their digits and how they are rounded."""
+        names = self.table.column_names
+        if "records" in names:
+            return [("users", 0, np.rint), ("records", 0, np.rint)]
+        return [(name, 0, rule) for name, rule in _WEIGHTS.items() if name in names]
+
+    def count_words(self) -> Json:
+        """Return the columns of these counts, and the line of the card that names them."""
+        unit, names = self.views[0].unit, [key for key, *_ in self.counted()]
+        extras = [
+            extra_column(key, count_heading(key, unit), spare=key == "records") for key in names
+        ]
+        line = "counts" if "records" in names else "weight_line"
+        return {"extras": extras, "lines": [line] if names else []}
+
+    def bins(self, offset: int) -> Json | None:
+        """Return which choices are bins, after so many of other columns, and their ends."""
+        if self.bins_from is None:
+            return None
+        ends = [ends for view in self.views[self.bins_from :] if (ends := view.bin_ends)]
+        return {
+            "first": offset + self.bins_from,
+            "ends": [ends[0][0], *(upper for _, upper in ends)],
+            "unit": self.views[0].value_unit,
+        }
+
+
+def heading_of(view: ManifestView) -> str:
+    """Return the statistic of a view with the value and its unit of measure."""
+    return f"{view.heading}{f' ({view.unit_text})' if view.unit_text else ''}"

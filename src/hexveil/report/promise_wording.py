@@ -86,19 +86,14 @@ def delta_in_words(manifest: Mapping[str, Any]) -> str:
     )
 
 
-def presence() -> str:
-    """Return the sentence on presence, which is not protected."""
-    return render_sentence(_TEMPLATE, "presence")
+def limits_of_promise() -> dict[str, str]:
+    """Return the sentences on what is not protected.
 
-
-def exact_counts() -> str:
-    """Return the sentence on counts, places and times, which are published without noise."""
-    return render_sentence(_TEMPLATE, "exact")
-
-
-def in_common() -> str:
-    """Return the sentence on values that users have in common, which a release shows."""
-    return render_sentence(_TEMPLATE, "in_common")
+    On `presence`; on counts, places and times, which have `exact_counts`; and on values that users
+    have `in_common`, which a release shows.
+    """
+    names = {"presence": "presence", "exact_counts": "exact", "in_common": "in_common"}
+    return {name: render_sentence(_TEMPLATE, macro) for name, macro in names.items()}
 
 
 def guarantee_sentences(
@@ -144,13 +139,15 @@ def guarantee_sentences(
         }
         texts.append(render_sentence(_TEMPLATE, "one_of_columns", **column_facts))
     neighbours = "private_neighbours" if is_private else "neighbours"
-    declared = render_sentence(_TEMPLATE, "declared")
+    limits = limits_of_promise()
+    open_facts = render_sentence(_TEMPLATE, "declared")
+    if not is_private:
+        open_facts = f"{limits['presence']} {limits['exact_counts']}"
     return {
         "promise": promise(unit, spent, protect=protect, delta=delta),
         "neighbours": render_sentence(_TEMPLATE, neighbours, unit=unit),
         "assumptions": texts,
-        "not_protected": f"{declared if is_private else f'{presence()} {exact_counts()}'} "
-        f"{in_common()}",
+        "not_protected": f"{open_facts} {limits['in_common']}",
     }
 
 

@@ -22,9 +22,10 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Any
+
+from hexveil.base.rational import to_fraction
 
 if TYPE_CHECKING:
     import jinja2
@@ -105,6 +106,7 @@ def _environment(escape: Callable[[str], str] | None, language: str) -> jinja2.E
     )
     templates.filters |= {
         "counted": _counted,
+        "percent": lambda share: f"{float(to_fraction(share, 'a share')):.0%}",
         "rounded_up": format_rounded_up,
         "roughly": format_roughly,
         "with_unit": with_unit,
@@ -180,7 +182,8 @@ def format_roughly(number: float) -> str:
 
 def format_rounded_up(number: float | str, digits: int = 3) -> str:
     """Return a positive number rounded up to significant digits, without exponent."""
-    number = float(Fraction(number)) if isinstance(number, str) else number
+    # A stranger's decimal text may be too large for a double, which is refused.
+    number = float(to_fraction(number, "a number")) if isinstance(number, str) else number
     if not math.isfinite(number) or number <= 0:
         return "unlimited" if number > 0 else str(number)
     # The digits after the point follow from the size: large numbers keep all of theirs.

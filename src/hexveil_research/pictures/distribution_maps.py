@@ -42,7 +42,7 @@ BOX = (74.77, 21.12, 75.02, 21.30)
 DATES, BOUNDS, ZONE = ("2024-01-01", "2024-01-28"), (0, 65), "Asia/Kolkata"
 FLEET = hv.FleetDeclaration(300 * 28, records_per_unit=100, cells_per_unit=10)
 """Declared: a bus on a day is a unit."""
-TRUTH = "#222222"
+TRUTH, BAR, ENDS = "#222222", "#8fb3cc", "#4a6f8a"
 WIDTH, HEIGHT = 9.0, 6.6
 """Inches."""
 
@@ -168,9 +168,20 @@ def _map(axes: Axes, content: Content, name: str, streets: Mapping[str, Any]) ->
 
 def _bars(axes: Axes, content: Content, hexagon: str, true: Floats) -> None:
     """Draw the bins of one hexagon with their intervals, and the true shares beside them."""
-    content.release.plot_histogram(f"{hexagon}/{SLOT}", axes)
     width = (BOUNDS[1] - BOUNDS[0]) / true.size
     at = BOUNDS[0] + width * (np.arange(true.size) + 0.5)
+    row = content.table.filter(pc.field("hexagon") == hexagon)
+    names = column_names(Histogram())
+    # Estimates have a name of their own where values alone are private.
+    own = "" if names[0] in row.column_names else "_estimate"
+    share, low, high = (
+        np.array([row[f"{name}{end}"][0].as_py() for name in names])
+        for end in (own, "_low", "_high")
+    )
+    axes.bar(at, share, 0.9 * width, color=BAR, label="released")
+    around = np.maximum([share - low, high - share], 0.0)
+    axes.errorbar(at, share, around, fmt="none", ecolor=ENDS, label="95% interval")
+    axes.set(xlim=BOUNDS, ylim=(0.0, None))
     axes.plot(at, true, "o", color=TRUTH, markersize=3.5, label="true")
     axes.set(title="", xlabel="", ylabel="")
     axes.tick_params(labelsize=maps.SIZE - 1)

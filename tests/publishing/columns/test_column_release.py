@@ -378,65 +378,17 @@ def test_each_column_is_compared_and_rolled_up_by_its_name(dataset, made, folder
             hv.compare_releases(folder, later, value=value)
 
 
-def less_loss(manifest):
-    manifest["losses"]["mean"] /= 2
-
-
-def other_statistics(manifest):
-    manifest["components"][1]["plan"]["statistics"].pop()
-
-
-def other_sentence(manifest):
-    manifest["guarantee"]["assumptions"].pop()
-
-
-def exchanged(manifest):
-    manifest["components"].reverse()
-
-
-def removed(manifest):
-    manifest["components"].pop()
-    del manifest["components"][0]["weight"]
-
-
-def twice(manifest):
-    manifest["components"][1]["dataset"]["value"] = "pm25"
-
-
-def fill_gaps(folder):
-    """State a number of a cell that the second column does not have."""
-    path = folder / "cells.parquet"
-    table = pq.read_table(path)
+@pytest.mark.slow
+def test_a_number_of_a_cell_that_a_column_has_not_is_found(folder, tmp_path):
+    """Where the second column has no such cell its numbers are missing."""
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    table = pq.read_table(copy / "cells.parquet")
     at = table.column_names.index("no2_air_mean_raw")
     numbers = [7.0 if x is None else x for x in table["no2_air_mean_raw"].to_pylist()]
-    pq.write_table(table.set_column(at, table.schema.field(at), pa.array(numbers)), path)
-    changed_manifest(folder, lambda _: None)
-
-
-@pytest.mark.slow
-def test_changed_folders_are_refused(folder, tmp_path):
-    """Files, parts and statements that were changed, added or removed are named."""
-
-    def problems(number, spoil):
-        copy = tmp_path / str(number)
-        shutil.copytree(folder, copy)
-        spoil(copy)
-        return " ".join(find_problems(copy))
-
-    spoilers = (
-        (lambda to: (to / "x").mkdir(), "x was added"),
-        (lambda to: (to / "cells.csv").write_text("a"), "cells.csv was changed"),
-        (fill_gaps, "of a cell that a value column has not"),
-        (lambda to: changed_manifest(to, less_loss), "losses/mean is not that"),
-        (lambda to: changed_manifest(to, lambda m: m.update(ledger=None)), "entry in a ledger"),
-        (lambda to: changed_manifest(to, other_statistics), "other statistics"),
-        (lambda to: changed_manifest(to, other_sentence), "assumptions"),
-        (lambda to: changed_manifest(to, exchanged), "README.txt is not what"),
-        (lambda to: changed_manifest(to, removed), "pm25_users"),
-        (lambda to: changed_manifest(to, twice), "names a value column twice"),
-    )
-    for number, (spoil, message) in enumerate(spoilers):
-        assert message in problems(number, spoil)
+    table = table.set_column(at, table.schema.field(at), pa.array(numbers))
+    pq.write_table(table, copy / "cells.parquet")
+    changed_manifest(copy, lambda _: None)
+    assert "of a cell that a value column has not" in " ".join(find_problems(copy))
 
 
 def test_prefixes_differ_and_are_names():

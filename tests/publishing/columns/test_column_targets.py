@@ -105,7 +105,7 @@ def test_the_goal_is_released_saved_and_answered_again(dataset, plan, table, tmp
             other if [*again.plans] != [*BOUNDS] else dataset, again, ledger=book, accept_noise=True
         ).replayed
     another = hv.plan(dataset, target_error=TARGETS | {"pm25": "2.1"}, advise=False)
-    with pytest.raises(BudgetError, match=r"each value column costs: pm25 \d\.\d+, no2\.air \d"):
+    with pytest.raises(BudgetError, match="would exceed the budget 8"):
         hv.release(dataset, another, ledger=book, accept_noise=True)
     folder = made.write(tmp_path / "map")
     stated = hv.verify(folder)["components"]

@@ -1,8 +1,5 @@
 """Releases of distributions, end to end: booked once, replayed, refused, written, verified."""
 
-import shutil
-from dataclasses import replace
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -20,7 +17,7 @@ from hexveil.planning.distribution_measures import (
 from hexveil.publishing.derived.derived_numbers import numbers_to_compare, open_source
 from hexveil.publishing.dossier import dossier
 from hexveil.publishing.kinds.distribution_table import decode_distribution
-from publishing.releases import forge_manifest, restated, statements_of
+from publishing.releases import restated, statements_of
 
 ASKED = ("mean", "sd", "p15", "p50", "p85", "share<20", "share<40", "share>=40", "histogram")
 
@@ -120,48 +117,13 @@ def test_derived_numbers_know_how_means_were_clipped(made):
     """Means beside quantiles under a private range are not taken for proven ones."""
     steps = statements_of(made)["moments"]["plan"]["privacy_steps"]
     source = open_source(made)
-    assert bool(source.strategy) == any(step["step"] == "clipping_range" for step in steps)
+    assert source.has_range == any(step["step"] == "clipping_range" for step in steps)
     hidden = {"moments": {"plan": {"privacy_steps": [{"step": "clipping_range"}]}}}
     ranged = restated(made, **hidden)
-    assert open_source(ranged).strategy == "range"
+    assert open_source(ranged).has_range
     changes = numbers_to_compare(source, "p50")
     assert changes.basis == "model"
     assert np.array_equal(changes.number, made["p50"])
-
-
-def _without_estimates(manifest):
-    manifest["plan"]["statistics"].pop()
-
-
-def _cheaper(manifest):
-    manifest["losses"]["mean"] *= 0.99
-
-
-def _moved(manifest):
-    manifest["moments"]["losses"]["mean"] *= 0.9
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("change", [_without_estimates, _cheaper, _moved])
-def test_statements_that_contradict_the_noise_are_found(folder, tmp_path, change):
-    """Somebody who changes a statement, and every checksum after it, is found out."""
-    copied = tmp_path / "map"
-    shutil.copytree(folder, copied)
-    forge_manifest(copied, change)
-    with pytest.raises(InputError, match="not as it was written"):
-        hv.verify(copied)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("column", ["p50_estimate", "share_below_20_high", "histogram_03_estimate"])
-def test_numbers_that_contradict_each_other_are_found(made, tmp_path, column):
-    """A quantile, an interval or a bin that was changed, with all checksums, is found out."""
-    index = made.table.column_names.index(column)
-    numbers = made.table[column].to_numpy() * 1.2 - 0.5
-    changed = made.table.set_column(index, made.table.schema.field(index), pa.array(numbers))
-    folder = replace(made, table=changed).write(tmp_path / "map")
-    with pytest.raises(InputError, match="not as it was written"):
-        hv.verify(folder)
 
 
 def test_labels_that_clash_with_columns_are_refused(book):

@@ -16,11 +16,12 @@ from hexveil.base.errors import InputError
 from hexveil.base.work_share import FOLDER_CHECK, WRITING, parts_of_work
 from hexveil.cli import formatting
 from hexveil.publishing import check_writable
-from hexveil.publishing.derived.days_roll_up import RolledUpDays, roll_up_days
-from hexveil.publishing.derived.derived_cells import EVERYTHING, CoarserGrid
+from hexveil.publishing.derived.days_roll_up import RolledUpDays
+from hexveil.publishing.derived.derived_cells import EVERYTHING
 from hexveil.publishing.derived.derived_numbers import DerivedTable
 from hexveil.publishing.derived.release_comparison import ReleaseComparison, compare_releases
-from hexveil.publishing.derived.roll_up import RolledUpRelease, roll_up_release
+from hexveil.publishing.derived.roll_up import RolledUpRelease
+from hexveil.publishing.derived.roll_up import roll_up as averages_of
 from hexveil.publishing.dossier import dossier as made_of
 from hexveil.publishing.markup import clean
 from hexveil.publishing.verification.archive_checks import (
@@ -126,19 +127,19 @@ def roll_up(options: declarations.RollUpOptions) -> None:
     grid = requested_grid(options)
     stated = [name for name in ("first_day", "last_day", "by") if getattr(options, name)]
     if is_archive(options.folder):
-        if not grid.is_empty or options.statistic:
+        if grid or options.statistic:
             raise InputError("days are rolled up in their own cells; leave the grid out.")
         days = options.first_day or "", options.last_day or "9999"
         by: KindOfDay = "all" if options.by is None else options.by.value
         with show_progress("Rolling up", FOLDER_CHECK):
             folders = release_folders(options.folder, *days)
-            by_day = roll_up_days(folders, by=by, key=options.key)
+            by_day = averages_of(folders, by=by, key=options.key)
         show_derived(by_day, roll_up_rows, options)
         return
     if stated:
         raise InputError("--from, --to and --by are about the days of an archive of publish.")
     with show_progress("Rolling up", FOLDER_CHECK):
-        averages = roll_up_release(options.folder, grid, **chosen(options))
+        averages = averages_of(options.folder, **grid, **chosen(options))
     show_derived(averages, roll_up_rows, options)
 
 
@@ -148,9 +149,9 @@ def compare(options: declarations.CompareOptions) -> None:
     grid = requested_grid(options)
     releases: list[Any] = [options.before, options.after]
     with show_progress("Comparing releases", FOLDER_CHECK):
-        if not grid.is_empty:
+        if grid:
             releases = [
-                roll_up_release(folder, grid, **chosen(options))
+                averages_of(folder, **grid, **chosen(options))
                 for folder in parts_of_work(FOLDER_CHECK, (options.before, options.after))
             ]
         comparison = compare_releases(
@@ -199,8 +200,8 @@ def check_output(options: declarations.CoarserOptions) -> None:
         raise InputError("--context draws on the page of a folder; name one (--out FOLDER).")
 
 
-def requested_grid(options: declarations.CoarserOptions) -> CoarserGrid:
-    """Return the coarser grid that options request, which may be empty.
+def requested_grid(options: declarations.CoarserOptions) -> dict[str, Any]:
+    """Return the coarser grid that options request, as keywords of `roll_up`.
 
     Raises
     ------
@@ -208,9 +209,13 @@ def requested_grid(options: declarations.CoarserOptions) -> CoarserGrid:
         If the resolution is neither a number nor "all".
     """
     columns = options.columns and tuple(name.strip() for name in options.columns.split(","))
-    return CoarserGrid(
-        _resolution(options.resolution), options.timeslot, columns or None, options.one_cell
-    )
+    requested = {
+        "resolution": _resolution(options.resolution),
+        "timeslot": options.timeslot,
+        "columns": columns or None,
+        "one_cell": options.one_cell or None,
+    }
+    return {name: stated for name, stated in requested.items() if stated is not None}
 
 
 def _resolution(text: str | None) -> int | Literal["all"] | None:

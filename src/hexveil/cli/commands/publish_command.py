@@ -62,7 +62,7 @@ def publish(run: Run, options: declarations.PublishOptions) -> int:
         typer.echo(json.dumps([asdict(outcome) for outcome in outcomes], indent=2))
     elif n_listed:
         days_text = f"{n_listed:,} {'day' if n_listed == 1 else 'days'}"
-        listing = f"{run.release.out}: index.html, catalog.json and dcat.jsonld list {days_text}."
+        listing = f"{run.release.out}: index.html and catalog.json list {days_text}."
         formatting.print_rows([("Catalogue", listing)])
     # The gravest code: a scheduler must notice one failed day among many.
     return max(outcome.code for outcome in outcomes)

@@ -1,6 +1,6 @@
 """Static catalogue of an archive: files that a portal harvests and pages for people.
 
-    ROOT/catalog.json, dcat.jsonld, index.html             over all data sets
+    ROOT/catalog.json, index.html                          over all data sets
     ROOT/dataset/collection.json, dcat.jsonld, index.html  over the days of a data set
     ROOT/dataset/2026-11-20/item.json                      the day's current release
 
@@ -65,7 +65,8 @@ def update_catalogue(root: ArchiveFiles, folder: str) -> int:
         _replace(archive, files, obsolete_files(archive, files))
     with root.locked():
         datasets = listed_datasets(root)
-        _replace(root, archive_files(datasets) if datasets else {}, [])
+        # Earlier versions wrote a catalogue of DCAT here too, which would go stale.
+        _replace(root, archive_files(datasets) if datasets else {}, [DCAT])
     return len(days)
 
 
@@ -106,7 +107,6 @@ def dataset_files(days: list[ListedDay], folder: str) -> dict[str, bytes]:
 def archive_files(datasets: list[DatasetSummary]) -> dict[str, bytes]:
     """Return the catalogue over all data sets, by file name."""
     return {
-        DCAT: to_bytes(archive_document(datasets)),
         CATALOG: to_bytes(archive_catalog(datasets)),
         PAGE: render_archive_page(datasets).encode(),
     }
@@ -235,35 +235,6 @@ def dataset_catalogue(days: list[ListedDay], folder: str) -> Json:
         ),
         **_taken(newest, _HOLDER_PROPERTIES),
         "dcat:dataset": [series, *(_dataset(day) for day in days)],
-    }
-
-
-def archive_document(datasets: list[DatasetSummary]) -> Json:
-    """Return the catalogue over all data sets: a catalogue for each of them."""
-    newest = max(datasets, key=lambda dataset: dataset.newest.release.day)
-    return {
-        "@context": context(base_url(newest.newest, newest.folder)),
-        "@id": HERE,
-        "@type": "dcat:Catalog",
-        "dct:title": text("Published data sets", "en"),
-        "dct:description": text(
-            "Differentially private statistics, a catalogue for each data set; made with hexveil.",
-            "en",
-        ),
-        **_taken(newest.newest.dataset, _HOLDER_PROPERTIES),
-        "dcat:catalog": [_sub_catalogue(dataset) for dataset in datasets],
-    }
-
-
-def _sub_catalogue(dataset: DatasetSummary) -> Json:
-    node = dataset.newest.dataset
-    return {
-        "@id": f"{dataset.folder}/",
-        "@type": "dcat:Catalog",
-        "dct:title": node["dct:title"],
-        "dct:description": node["dct:description"],
-        **_taken(node, _HOLDER_PROPERTIES),
-        "rdfs:seeAlso": {"@id": f"{dataset.folder}/dcat.jsonld"},
     }
 
 

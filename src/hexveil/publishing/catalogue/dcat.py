@@ -1,7 +1,7 @@
 """Descriptions of a release in JSON-LD of DCAT-AP 3, and as an Item of STAC 1.1.
 
-The privacy statement stands in `dct:provenance` in words; its epsilon is a quality measurement of
-the W3C Data Quality Vocabulary, and the measure is that of the Data Privacy Vocabulary (DPV).
+The privacy statement stands in `dct:provenance` in words, and its measure is that of the Data
+Privacy Vocabulary (DPV).
 Addresses are relative to the folder, or to `@base` where its holder states the folder's URL. STAC
 is the SpatioTemporal Asset Catalog.
 """
@@ -26,7 +26,6 @@ PREFIXES = {
     "dcat": "http://www.w3.org/ns/dcat#",
     "dct": "http://purl.org/dc/terms/",
     "dpv": "https://w3id.org/dpv#",
-    "dqv": "http://www.w3.org/ns/dqv#",
     "foaf": "http://xmlns.com/foaf/0.1/",
     "geo": "http://www.opengis.net/ont/geosparql#",
     "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
@@ -157,19 +156,9 @@ def _privacy(description: ReleaseDescription) -> Node:
     return {
         "dct:provenance": {
             "@type": "dct:ProvenanceStatement",
-            "rdfs:label": text(description.privacy_sentence("privacy"), "en"),
+            "rdfs:label": text(description.privacy_sentence(), "en"),
         },
         "dpv:hasTechnicalMeasure": {"@id": "dpv:DifferentialPrivacy"},
-        "dqv:hasQualityMeasurement": {
-            "@type": "dqv:QualityMeasurement",
-            "dqv:isMeasurementOf": {
-                "@type": "dqv:Metric",
-                "skos:prefLabel": text("epsilon", "en"),
-                "skos:definition": text(description.privacy_sentence("epsilon_definition"), "en"),
-                "dqv:expectedDataType": {"@id": "xsd:decimal"},
-            },
-            "dqv:value": _typed("xsd:decimal", description.privacy["epsilon"]),
-        },
     }
 
 

@@ -63,7 +63,8 @@ def data_package(description: ReleaseDescription) -> Node:
     licence = stated_facts({"name": "" if "://" in name else name, "path": description.license_url})
     publisher = {"title": stated.get("publisher"), "role": "publisher"}
     publisher |= stated_facts({"path": stated.get("publisher_url"), "email": description.email})
-    files = [file for file in description.files if file.role == "data"]
+    # Tools read the rows as text: the other tables bring their own types.
+    files = [file for file in description.files if file.key == "csv"]
     return {
         "profile": "data-package",
         "name": description.name,
@@ -85,23 +86,14 @@ def data_package(description: ReleaseDescription) -> Node:
 
 
 def _resource(file: DataFile, description: ReleaseDescription) -> Node:
-    resource = {
+    columns = description.columns
+    has_missing = any(column.optional and column.kind == "string" for column in columns)
+    return {
         "name": f"cells-{file.key}",
         "path": file.name,
         "title": file.title,
         "format": file.key,
         "mediatype": file.media_type,
-    }
-    columns = description.columns
-    if file.key == "parquet":
-        # Readers that guess take a column whose first numbers are whole for one of whole numbers.
-        fields = [_parquet_field(column) for column in columns]
-        outlines = [{"name": "geometry", "type": "any"}] * (description.coverage.box is not None)
-        return resource | {"schema": {"fields": [*fields, *outlines]}}
-    if file.key != "csv":
-        return resource
-    has_missing = any(column.optional and column.kind == "string" for column in columns)
-    return resource | {
         "profile": "tabular-data-resource",
         "encoding": "utf-8",
         # An empty label is a label, except where several value columns leave cells out.
@@ -111,13 +103,6 @@ def _resource(file: DataFile, description: ReleaseDescription) -> Node:
             "primaryKey": ["cell"],
         },
     }
-
-
-def _parquet_field(column: ColumnDescription) -> Node:
-    # Readers have whole numbers of which some are missing as floats.
-    is_whole = column.kind == "integer" and not column.optional
-    typed = is_whole or column.kind in ("number", "boolean")
-    return {"name": column.name, "type": column.kind if typed else "any"}
 
 
 def _csv_field(column: ColumnDescription) -> Node:
@@ -136,7 +121,7 @@ def schema_org_dataset(description: ReleaseDescription) -> Node:
     """Return the content of `schema-org.jsonld`."""
     stated, privacy = description.stated, description.privacy
     base_url = stated.get("base_url", "")
-    said = f"{description.text} {description.privacy_sentence('privacy')}"
+    said = f"{description.text} {description.privacy_sentence()}"
     return {
         "@context": "https://schema.org/",
         "@type": "Dataset",
@@ -180,15 +165,10 @@ def schema_org_dataset(description: ReleaseDescription) -> Node:
 
 def _organisation(description: ReleaseDescription) -> Node | None:
     """Return the publisher; None where none is stated."""
-    stated, email = description.stated, description.email
+    stated = description.stated
     if "publisher" not in stated:
         return None
-    page = "" if email else stated.get("contact")
-    facts = {
-        "url": stated.get("publisher_url"),
-        "email": email,
-        "contactPoint": {"@type": "ContactPoint", "url": page} if page else None,
-    }
+    facts = {"url": stated.get("publisher_url"), "email": description.email}
     return {"@type": "Organization", "name": stated["publisher"], **stated_facts(facts)}
 
 

@@ -172,10 +172,10 @@ class ReleaseDescription:
         contact = str(self.stated.get("contact", ""))
         return "" if "://" in contact else contact
 
-    def privacy_sentence(self, macro: str) -> str:
-        """Return the promise, or the meaning of its epsilon, in words."""
+    def privacy_sentence(self) -> str:
+        """Return the promise in words."""
         facts = {"delta": ""} | {k: v for k, v in self.privacy.items() if k != "model"}
-        return render_sentence(_TEMPLATE, macro, **facts)
+        return render_sentence(_TEMPLATE, "privacy", **facts)
 
 
 def stated_facts(facts: dict[str, Any]) -> dict[str, Any]:

@@ -49,9 +49,6 @@ class RolledUpDays(DerivedTable):
     with numbers), `records`, `mean`, `mean_low` and `mean_high`. `statement` names the releases.
     """
 
-    def __repr__(self) -> str:
-        return f"RolledUpDays({self.statement['source']['dataset']!r}, n_cells={len(self)})"
-
 
 def roll_up_days(
     releases: Sequence[Release | str | Path],

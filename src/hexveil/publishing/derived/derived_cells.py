@@ -59,11 +59,6 @@ class CoarserGrid:
     columns: Sequence[str] | None = None
     one_cell: bool = False
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is requested."""
-        return self == CoarserGrid()
-
     def __post_init__(self) -> None:
         """Refuse one cell beside another grid."""
         if self.one_cell and (self.resolution, self.timeslot, self.columns) != (None, None, None):
@@ -88,7 +83,7 @@ def group_cells(table: pa.Table, grid: Grid, request: CoarserGrid) -> tuple[Cell
     InputError
         If the request is empty, is not coarser, or the release has no such columns.
     """
-    if request.is_empty:
+    if request == CoarserGrid():
         raise InputError(
             "a roll-up needs a coarser grid: give a resolution, a timeslot or label columns, or "
             "ask for one cell."
@@ -107,13 +102,9 @@ def group_cells(table: pa.Table, grid: Grid, request: CoarserGrid) -> tuple[Cell
         cells = CellTable(OneCell(), labels={"cell": (ALL_RECORDS,)})
         one = {"kind": "labels", "columns": ["cell"]}
         return cells, np.zeros(table.num_rows, dtype=np.int64), one
-    keys = np.zeros((table.num_rows, 2), dtype=np.uint64)
-    if place is not None:
-        keys[:, 0] = place
-    if slot is not None:
-        # Seconds may be negative before 1970; equal keys stay equal, and order is that of time.
-        keys[:, 1] = (slot - np.iinfo(np.int64).min).astype(np.uint64)
-    _, row, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    none = np.zeros(table.num_rows, dtype=np.int64)
+    keys = np.rec.fromarrays([none if one is None else one for one in (place, slot)])
+    _, row, group = np.unique(keys, return_index=True, return_inverse=True)
     resolution = grid["resolution"] if request.resolution is None else request.resolution
     finest = grid["resolution"] if place is None else resolution
     coarse = Cells(int(finest), timeslot, grid["timezone"], grid["slot"])
@@ -228,20 +219,12 @@ class CellPairs(NamedTuple):
     only_after: int
 
 
-_FACTS = (
-    ("dataset", "value_unit", "unit of measure"),
-    ("bounds", "lower", "lower bound"),
-    ("bounds", "upper", "upper bound"),
-    ("bounds", "quantum", "quantum"),
-    ("grid", "kind", "kind of cells"),
-    ("grid", "columns", "label columns"),
-    ("grid", "resolution", "resolution"),
-    ("grid", "timeslot", "timeslot"),
-    ("grid", "slot", "kind of slots"),
-    ("grid", "timezone", "time zone"),
-)
-"""Facts of a manifest that both releases have in common, with their names."""
-_REMEDY = "compare releases that agree in it."
+_FACTS = {
+    "dataset": ("value_unit",),
+    "bounds": ("lower", "upper", "quantum"),
+    "grid": ("kind", "columns", "resolution", "timeslot", "slot", "timezone"),
+}
+"""Facts of a manifest that both releases have in common, by section."""
 
 
 def check_comparable(before: ReleaseSource, after: ReleaseSource, statistic: str) -> None:
@@ -259,26 +242,27 @@ def check_comparable(before: ReleaseSource, after: ReleaseSource, statistic: str
             "averages of records and averages of units, with errors of other kinds; compare "
             "releases of one privacy model."
         )
-    for section, key, noun in _FACTS:
-        stated = [source.manifest[section].get(key) for source in (before, after)]
-        is_grid = key in ("resolution", "timeslot")
-        remedy = "roll both up to one grid first." if is_grid else _REMEDY
-        _check_equal("the releases", noun, stated, remedy)
-    for source in (before, after):
-        check_open(source)
+    sources = [before.manifest, after.manifest]
+    facts: dict[str, list[Any]] = {
+        f"{section}/{key}": [stated[section].get(key) for stated in sources]
+        for section, keys in _FACTS.items()
+        for key in keys
+    }
     if statistic == "users" and before.is_map:
-        counts, manifests = "the numbers of units", (before.manifest, after.manifest)
-        units = [manifest["guarantee"]["privacy_unit"] for manifest in manifests]
-        _check_equal(counts, "privacy unit", units)
-        caps = [_cell_cap(manifest["plan"]) for manifest in manifests]
-        _check_equal(counts, "cells in which a unit counts fully (cells_per_unit)", caps)
-
-
-def _check_equal(subject: str, noun: str, facts: list[Any], remedy: str = _REMEDY) -> None:
-    if facts[0] != facts[1]:
-        raise InputError(
-            f"{subject} differ in their {noun}: {_text(facts[0])} and {_text(facts[1])}; {remedy}"
-        )
+        plans = [stated["plan"] for stated in sources]
+        facts["guarantee/privacy_unit"] = [own["guarantee"]["privacy_unit"] for own in sources]
+        # Alone, numbers of units state their cap as the one on users.
+        facts["plan/cell_cap"] = [f"{own.get('cell_cap', own['user_cap'])}" for own in plans]
+        facts["plan/cell_cap"] = [cap.removesuffix(" cells") for cap in facts["plan/cell_cap"]]
+    for name, (first, second) in facts.items():
+        if first != second:
+            is_grid = name in ("grid/resolution", "grid/timeslot")
+            remedy = "roll both up to one grid first" if is_grid else "compare releases that agree"
+            raise InputError(
+                f"the releases differ in {name}: {_text(first)} and {_text(second)}; {remedy}."
+            )
+    check_open(before)
+    check_open(after)
 
 
 def check_open(source: ReleaseSource) -> None:
@@ -288,11 +272,6 @@ def check_open(source: ReleaseSource) -> None:
             f"no cell of the release of {source.identity['dataset']} is open, so it has no numbers "
             "to compare or to roll up; publish with a larger epsilon or a coarser grid."
         )
-
-
-def _cell_cap(plan: Mapping[str, Any]) -> str:
-    # Alone, numbers of units state their cap as the one on users.
-    return f"{plan['cell_cap']} cells" if "cell_cap" in plan else str(plan["user_cap"])
 
 
 def pair_cells(

@@ -6,7 +6,6 @@ price and no receipt of its own, and names those of the releases that it was mad
 
 from __future__ import annotations
 
-import importlib.metadata
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -22,11 +21,11 @@ from hexveil.base.errors import InputError
 from hexveil.base.optional_packages import require_package
 from hexveil.publishing import folder as folders
 from hexveil.publishing import receipt
-from hexveil.publishing.components import statements
 from hexveil.publishing.derived.cell_numbers import CellNumbers
 from hexveil.publishing.estimates.places import with_places, without_places
-from hexveil.publishing.kinds.guarantee import PRESENCE
+from hexveil.publishing.kinds.guarantee import is_private
 from hexveil.publishing.kinds.presence_table import OPEN
+from hexveil.publishing.manifest import installed_version
 from hexveil.publishing.markup import document
 from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.verification.verify import load
@@ -38,8 +37,6 @@ from hexveil.report.origin import describe_origin
 
 BOUND_PER_MEAN = 1.959964 * math.sqrt(math.pi / 2.0)
 """The 95 percent bound of a centred normal number of mean absolute value 1."""
-_WITHOUT_RANGE = ("cells", "cell_stages")
-"""Private steps of releases within public bounds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,17 +67,17 @@ class ReleaseSource:
     @property
     def is_map(self) -> bool:
         """Whether presence is private: then `table` has the open cells alone."""
-        return bool(self.manifest.get("model") == PRESENCE)
+        return is_private(self.manifest)
 
     @property
-    def strategy(self) -> str:
-        """Word for a private clipping range; "" within public bounds.
+    def has_range(self) -> bool:
+        """Whether values were clipped to a private range.
 
-        It is "" for mechanisms of single cells too: their stated bias covers private choices.
+        Not by mechanisms of single cells: their stated bias covers private choices.
         """
         steps = ManifestView.from_manifest(self.manifest).steps
-        bare = all(step["step"] in _WITHOUT_RANGE and "remembered" not in step for step in steps)
-        return "" if bare else "range"
+        bare = ("cells", "cell_stages")
+        return not all(step["step"] in bare and "remembered" not in step for step in steps)
 
     @property
     def statistics(self) -> tuple[str, ...]:
@@ -131,37 +128,27 @@ def open_source(
             f"a release or its folder is needed, got {type(opened).__name__}; pass what "
             "hv.release or hv.load returned."
         )
-    alone = opened.releases
-    names = [*alone] if value is None else [name for name in alone if name == value]
+    names = [name for name in opened.releases if value in (None, name)]
     if len(names) != 1:
         raise InputError(
-            f"the release has the value columns {', '.join(alone)}; name one (value=, --value)."
+            f"the release has the value columns {', '.join(opened.releases)}; name one (value=, "
+            "--value)."
         )
-    checksum = None if folder is None else receipt.file_digest(folder / receipt.NAME)
-    return _source(alone[names[0]], checksum)
-
-
-def _source(release: Release, checksum: str | None) -> ReleaseSource:
-    """Return the source of one value column."""
-    (manifest,) = statements(release.manifest).values()
-    origin = describe_origin(release.table, manifest)
+    alone = opened.releases[names[0]]
+    (manifest,) = alone.statements.values()
+    origin, guarantee = describe_origin(alone.table, manifest), manifest["guarantee"]
     identity = {
         "dataset": manifest["dataset"]["name"],
-        "request": manifest["request"],
-        "ledger": manifest["ledger"],
-        "privacy_unit": manifest["guarantee"]["privacy_unit"],
-        "epsilon_spent": manifest["guarantee"]["epsilon_spent"],
-        "receipt_sha256": checksum,
+        **{name: manifest[name] for name in ("request", "ledger")},
+        **{name: guarantee[name] for name in ("privacy_unit", "epsilon_spent")},
+        "receipt_sha256": None if folder is None else receipt.file_digest(folder / receipt.NAME),
         **{name: origin[name] for name in ("period", "brief_period", "publisher")},
+        **({"delta": guarantee["delta"]} if "delta" in guarantee else {}),
     }
-    if "delta" in manifest["guarantee"]:
-        identity["delta"] = manifest["guarantee"]["delta"]
     # Names for people are made again of the derived cells.
-    bare = without_places(release.table, manifest)
-    if manifest.get("model") != PRESENCE:
-        return ReleaseSource(bare, manifest, identity)
-    table = bare.filter(bare[OPEN])
-    return ReleaseSource(table, manifest, identity, bare.num_rows - table.num_rows)
+    bare = without_places(alone.table, manifest)
+    shown = bare.filter(bare[OPEN]) if is_private(manifest) else bare
+    return ReleaseSource(shown, manifest, identity, bare.num_rows - shown.num_rows)
 
 
 def numbers_to_compare(source: ReleaseSource, statistic: str) -> CellNumbers:
@@ -192,14 +179,12 @@ def numbers_with_noise(source: ReleaseSource, statistic: str) -> CellNumbers:
         for key in ("noisy", "scale", "bias", "error", "bound95", "low", "high")
     )
     is_gaussian = "delta" in source.manifest["guarantee"]
-    law = law_at(is_gaussian)
-    unknown = np.full_like(scale, np.nan)
-    laplace = unknown if is_gaussian else scale
-    if not source.strategy:
-        noise = law.limit95 * scale
-        return CellNumbers(number, noise, noise, bias, bias, laplace, "proven", is_gaussian)
-    is_mean = statistic == "mean"
-    noise = law.limit95 * scale if is_mean else np.maximum(bound - bias, 0.0)
+    law, is_one_draw = law_at(is_gaussian), statistic == "mean" or not source.has_range
+    scales = np.where(is_one_draw and not is_gaussian, scale, np.nan)
+    noise = law.limit95 * scale if is_one_draw else np.maximum(bound - bias, 0.0)
+    drawn = (number, noise, noise)
+    if not source.has_range:
+        return CellNumbers(*drawn, bias, bias, scales, "proven", is_gaussian)
     typical = BOUND_PER_MEAN * np.maximum(error - law.mean_absolute * scale, 0.0)
     below, above = np.maximum(number - low, typical), np.maximum(high - number, typical)
     if f"{statistic}_estimate" in source.table.column_names:
@@ -211,9 +196,7 @@ def numbers_with_noise(source: ReleaseSource, statistic: str) -> CellNumbers:
     # Estimates that remember earlier days have no cells cut off, but the noisy numbers may.
     is_cut |= f"{statistic}_today" in source.table.column_names
     below, above = (np.where(is_cut, side, typical) for side in (below, above))
-    scales = laplace if is_mean else unknown
-    gaussian = is_gaussian and is_mean
-    return CellNumbers(number, noise, noise, below, above, scales, "model", gaussian)
+    return CellNumbers(*drawn, below, above, scales, "model", is_gaussian and is_one_draw)
 
 
 STATEMENT_VERSION = 1
@@ -235,6 +218,11 @@ class DerivedTable:
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
+
+    def __repr__(self) -> str:
+        # Of the release, or of the first of two.
+        source = self.statement.get("source") or self.statement["before"]
+        return f"{type(self).__name__}({source['dataset']!r}, n_cells={len(self)})"
 
     def texts(self) -> dict[str, Any]:
         """Return the sentences that page, README.txt and command have in common."""
@@ -270,7 +258,7 @@ class DerivedTable:
         kind = self.statement["kind"]
         versions = {
             "statement_version": STATEMENT_VERSION,
-            "software": {"hexveil": importlib.metadata.version("hexveil")},
+            "software": {"hexveil": installed_version()},
         }
         with folders.new_folder(folder) as place:
             folders.write_tables(place, with_places(self.table, self.statement))

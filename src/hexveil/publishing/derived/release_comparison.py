@@ -95,10 +95,8 @@ class ReleaseComparison(DerivedTable):
     @property
     def verdicts(self) -> dict[str, int]:
         """Number of cells of each verdict."""
-        return _count_verdicts(self.table)
-
-    def __repr__(self) -> str:
-        return f"ReleaseComparison(n_cells={len(self)}, {self.verdicts})"
+        counts: dict[str, int] = self.statement["verdicts"]
+        return counts
 
 
 def compare_releases(
@@ -182,16 +180,19 @@ def compare_releases(
         "p_value": p_value,
         "verdict": verdict.tolist(),
     }
-    table = _table(sources, pairs, numbers_of_pairs)
+    covers = {"basis": basis}
+    if earlier.is_map:
+        covers |= {"statistic": column, "noun": noun(column)}
+    sentence = "map_comparison_covers" if earlier.is_map else "comparison_covers"
     statement = _statement(sources, column, pairs, slots) | {
         "false_discovery_rate": false_discovery_rate,
         "procedure": "Benjamini-Hochberg" if are_independent else "Benjamini-Yekutieli",
         "basis": basis,
-        "covers": _covers(earlier, column, basis),
+        "covers": render_sentence("derived.txt", sentence, **covers),
         "not_covered": render_sentence("derived.txt", "comparison_not_covered"),
-        "verdicts": _count_verdicts(table),
+        "verdicts": {one: int((verdict == one).sum()) for one in (HIGHER, LOWER, UNCLEAR)},
     }
-    return ReleaseComparison(table, statement)
+    return ReleaseComparison(_table(sources, pairs, numbers_of_pairs), statement)
 
 
 def _numbers(source: ReleaseSource, statistic: str) -> CellNumbers:
@@ -205,15 +206,6 @@ def _numbers(source: ReleaseSource, statistic: str) -> CellNumbers:
             f"compare the statistic {rolled_up}."
         )
     return numbers
-
-
-def _covers(source: ReleaseSource, statistic: str, basis: str) -> str:
-    if source.is_map:
-        return render_sentence(
-            "derived.txt", "map_comparison_covers", statistic=statistic, noun=noun(statistic),
-            basis=basis,
-        )  # fmt: skip
-    return render_sentence("derived.txt", "comparison_covers", basis=basis)
 
 
 def _table(
@@ -251,12 +243,6 @@ def _statement(
             "only_after": pairs.only_after,
         },
     }
-
-
-def _count_verdicts(table: pa.Table) -> dict[str, int]:
-    """Return the number of cells of each verdict."""
-    verdicts = table["verdict"].to_pylist()
-    return {verdict: verdicts.count(verdict) for verdict in (HIGHER, LOWER, UNCLEAR)}
 
 
 def find_changes(before: CellNumbers, after: CellNumbers) -> tuple[CellNumbers, Floats]:

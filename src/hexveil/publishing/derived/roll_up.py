@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from hexveil.base.arrays import Floats, Ints
+from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
 from hexveil.model.statistic_terms import column_of
 from hexveil.publishing.components import refuse_labels
@@ -68,17 +68,11 @@ class RolledUpRelease(DerivedTable):
 
     Attributes
     ----------
-    numbers : CellNumbers
-        The averages with the parts of their error.
     source : ReleaseSource
-        The release with the cells of the roll-up.
+        The release with the cells of the roll-up, and its averages with the parts of their error.
     """
 
-    numbers: CellNumbers
     source: ReleaseSource
-
-    def __repr__(self) -> str:
-        return f"RolledUpRelease({self.statement['source']['dataset']!r}, n_cells={len(self)})"
 
 
 def roll_up(  # noqa: PLR0913  keyword-only, an option of the command per argument
@@ -131,40 +125,31 @@ def roll_up(  # noqa: PLR0913  keyword-only, an option of the command per argume
     """
     grid = CoarserGrid(resolution, timeslot, columns, one_cell)
     if not isinstance(release, (Release, str, Path)):
-        if not grid.is_empty or statistic is not None:
+        if grid != CoarserGrid() or statistic is not None:
             raise InputError("days are rolled up in the cells of their releases; leave these out.")
         return roll_up_days(release, by=by or "all", key=key)
     if by is not None:
         raise InputError("by goes with the releases of several days; pass a list of them.")
-    return roll_up_release(release, grid, value=value, statistic=statistic, key=key)
-
-
-def roll_up_release(
-    release: Release | str | Path,
-    grid: CoarserGrid,
-    *,
-    value: str | None = None,
-    statistic: str | None = None,
-    key: str | Path | None = None,
-) -> RolledUpRelease:
-    """Return the averages of one value column of a release over coarser cells; see `roll_up`."""
     source = open_source(release, value, key=key)
     column = _statistic_to_roll_up(source, statistic)
     check_open(source)
     coarse, group, section = group_cells(source.table, source.manifest["grid"], grid)
     average = _average_open_cells if source.is_map else _average_records
     numbers, weights = average(source, column, group)
-    view = replace(ManifestView.from_manifest(source.manifest), shown=column)
+    ends = replace(ManifestView.from_manifest(source.manifest), shown=column).limits
+    made = {"": numbers.number, "_low": numbers.low, "_high": numbers.high}
+    averages: Columns = {f"{column}{end}": np.clip(one, *ends) for end, one in made.items()}
+    averages[f"{column}_noise95"] = np.maximum(numbers.noise_low, numbers.noise_high)
+    averages[f"{column}_bias"] = np.maximum(numbers.bias_low, numbers.bias_high)
     counts = {"cells": np.bincount(group)}
-    averages = _interval_columns(numbers, column, *view.limits)
     # Labels end at the first count, which is that of units where there is one.
-    columns = averages | counts if column == USERS else counts | weights | averages
-    refuse_labels(coarse.labels, (*COUNTS, *columns))
-    table = pa.table(name_columns(coarse) | columns)
+    own = averages | counts if column == USERS else counts | weights | averages
+    refuse_labels(coarse.labels, (*COUNTS, *own))
+    table = pa.table(name_columns(coarse) | own)
     section = {key: part for key, part in section.items() if key not in GRID_OF_RELEASE}
     manifest = {**source.manifest, "grid": section}
     rolled_up = replace(source, manifest=manifest, table=table, rolled_up=(column, numbers))
-    return RolledUpRelease(table, _statement(rolled_up, column, numbers), numbers, rolled_up)
+    return RolledUpRelease(table, _statement(rolled_up, column, numbers), rolled_up)
 
 
 def _statistic_to_roll_up(source: ReleaseSource, statistic: str | None) -> str:
@@ -175,29 +160,17 @@ def _statistic_to_roll_up(source: ReleaseSource, statistic: str | None) -> str:
     InputError
         If it does not follow from those of finer cells; the message names what does.
     """
+    if source.is_map:
+        possible = [entry for entry in source.statistics if _adds_up(entry)]
+    else:
+        possible = [MEAN] if f"{MEAN}_scale" in source.table.column_names else []
     column = column_of(statistic) if statistic else ""
-    if not source.is_map:
-        if column not in ("", MEAN):
-            raise InputError(
-                "where occupancy is public only averages can be rolled up; leave the statistic out."
-            )
-        if f"{MEAN}_scale" not in source.table.column_names:
-            raise InputError(
-                "only averages can be averaged over cells, and the release of "
-                f"{source.identity['dataset']} has {', '.join(source.statistics)}; publish the "
-                "coarser grid instead."
-            )
-        return MEAN
-    possible = [entry for entry in source.statistics if _adds_up(entry)]
-    if statistic and not _adds_up(column):
+    follows = _adds_up(column) if source.is_map else column == MEAN
+    if not possible or (column and not follows):
+        other = f", or roll up {', '.join(possible)}" if possible else ""
         raise InputError(
-            f"the {noun(column)} of coarser cells does not follow from those of finer ones; roll "
-            "up mean, a share, a bin of the histogram or users, or publish the coarser grid."
-        )
-    if not possible:
-        raise InputError(
-            f"the release of {source.identity['dataset']} has {', '.join(source.statistics)}, of "
-            "which none can be averaged or added up over cells; publish the coarser grid."
+            f"the {noun(column or source.statistics[0])} of coarser cells does not follow from "
+            f"those of finer ones; publish the coarser grid{other}."
         )
     return column or column_of(possible[0])
 
@@ -246,17 +219,4 @@ def _statement(source: ReleaseSource, column: str, numbers: CellNumbers) -> dict
         **(of_map if source.is_map else {}),
         "covers": covers,
         "promise": manifest["guarantee"]["promise"],
-    }
-
-
-def _interval_columns(
-    numbers: CellNumbers, column: str, lower: float, upper: float
-) -> dict[str, Floats]:
-    """Return the numbers with their intervals, within their limits, and the parts of the error."""
-    return {
-        column: np.clip(numbers.number, lower, upper),
-        f"{column}_low": np.clip(numbers.low, lower, upper),
-        f"{column}_high": np.clip(numbers.high, lower, upper),
-        f"{column}_noise95": np.maximum(numbers.noise_low, numbers.noise_high),
-        f"{column}_bias": np.maximum(numbers.bias_low, numbers.bias_high),
     }

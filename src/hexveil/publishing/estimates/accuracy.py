@@ -38,18 +38,11 @@ import numpy as np
 from hexveil.accounting.noise_law import LAPLACE, NoiseLaw
 from hexveil.base.arrays import Bools, Floats
 from hexveil.mechanisms.presence.contribution import variance_between
-from hexveil.report.accuracy_text import (
-    CAUTION_DEVIATIONS,
-    GOOD_DEVIATIONS,
-    GRADES,
-    MEAN_ABS_NORMAL,
-    describe_assumption,
-    describe_memory,
-)
-from hexveil.report.manifest_view import numbers_of
+from hexveil.report import accuracy_text
+from hexveil.report.manifest_view import RANGE, numbers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyarrow import Table
 
@@ -58,7 +51,11 @@ if TYPE_CHECKING:
 
 
 def accuracy_statement(
-    plan: MomentComponent, table: Table, posterior: PosteriorEstimates | None
+    plan: MomentComponent,
+    table: Table,
+    posterior: PosteriorEstimates | None,
+    *,
+    remembers: bool = False,
 ) -> list[dict[str, Any]]:
     """Return the manifest's statement on accuracy, an entry for each published statistic.
 
@@ -69,21 +66,44 @@ def accuracy_statement(
         The released table.
     posterior : PosteriorEstimates or None
         Of the mean.
+    remembers : bool
+        Whether estimates of the mean rest on earlier releases.
     """
-    return [_statement(plan, table, name, posterior) for name in plan.statistics]
+    entries, clipping = [], plan.allocation.clipping
+    for name in plan.statistics:
+        modelled = posterior if name == "mean" else None
+        basis = clipping.basis if modelled is None else "posterior"
+        between = between_cells(table, name, modelled, plan.request.law)
+        # A root is graded as its square, which may be compared with the map though it is not
+        # published.
+        by_map = bool(clipping.strategy) and (
+            between is not None or (name == "sd" and plan.occupancy.n_cells > 1)
+        )
+        entry = accuracy_entry(table, name, basis, between, by_map=by_map)
+        if remembers and name == "mean":
+            entry["assumption"] += f" {accuracy_text.describe_memory()}"
+        entries.append(entry)
+    return entries
 
 
-def _statement(
-    plan: MomentComponent, table: Table, name: str, posterior: PosteriorEstimates | None
+def accuracy_entry(
+    table: Table, name: str, basis: str, between: float | None, *, by_map: bool
 ) -> dict[str, Any]:
-    modelled = posterior if name == "mean" else None
-    basis = plan.allocation.clipping.basis if modelled is None else "posterior"
-    between = between_cells(table, name, modelled, plan.request.law)
-    # A root is graded as its square, which may be compared with the map though it is not published.
-    by_map = bool(plan.allocation.clipping.strategy) and (
-        between is not None or (name == "sd" and plan.occupancy.n_cells > 1)
-    )
-    error = typical_error(table, name)
+    """Return the manifest's statement on the accuracy of a statistic of a table.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    name : str
+        As its columns begin.
+    basis : str
+        Origin of its errors.
+    between : float or None
+        Deviation between cells.
+    by_map : bool
+        Whether grades are by that deviation.
+    """
+    error, is_shape = typical_error(table, name), name not in RANGE
     return {
         "statistic": name,
         "typical_error": error,
@@ -92,15 +112,8 @@ def _statement(
         "beats_constant": beats_constant(error, between),
         "graded_by": "map" if by_map else "bounds",
         "grades": count_grades(table, name),
-        "assumption": describe_assumption(basis),
+        "assumption": accuracy_text.describe_assumption("distribution" if is_shape else basis),
     }
-
-
-def with_memory(statement: dict[str, Any]) -> dict[str, Any]:
-    """Return the statement of a release that remembers earlier ones; only means do."""
-    if statement["statistic"] != "mean":
-        return statement
-    return statement | {"assumption": f"{statement['assumption']} {describe_memory()}"}
 
 
 def typical_error(table: Table, name: str) -> float | None:
@@ -115,7 +128,7 @@ def typical_error(table: Table, name: str) -> float | None:
 def count_grades(table: Table, name: str) -> dict[str, int]:
     """Return how many cells of a statistic have each grade."""
     grades = table[f"{name}_quality"].to_pylist()
-    return {key: grades.count(grade) for key, grade in GRADES.items()}
+    return {key: grades.count(grade) for key, grade in accuracy_text.GRADES.items()}
 
 
 def between_cells(
@@ -138,9 +151,11 @@ borrow from all cells are never off by more than one number, so that only nearly
 
 def grade(bound: Floats, width: Floats | float, informative: Bools) -> list[str]:
     """Return each cell's quality, from its bound and the range of the statistic."""
-    flags = np.select(
-        [bound <= width / GOOD, bound <= width / CAUTION], ["good", "caution"], "noise"
-    )
+    return _grades(bound, (width / GOOD, width / CAUTION), informative)
+
+
+def _grades(half: Floats, limits: Sequence[Floats | float], informative: Bools) -> list[str]:
+    flags = np.select([half <= limit for limit in limits], ["good", "caution"], "noise")
     return [str(flag) for flag in np.where(informative, flags, "noise")]
 
 
@@ -164,9 +179,8 @@ def grade_against_map(
     >>> grade_against_map(ends, 2.0, np.full(3, True))
     ['good', 'caution', 'noise']
     """
-    half, limits = (interval[1] - interval[0]) / 2.0, (GOOD_DEVIATIONS, CAUTION_DEVIATIONS)
-    flags = np.select([half <= limit * deviation for limit in limits], ["good", "caution"], "noise")
-    return [str(flag) for flag in np.where(informative, flags, "noise")]
+    limits = accuracy_text.GOOD_DEVIATIONS * deviation, accuracy_text.CAUTION_DEVIATIONS * deviation
+    return _grades((interval[1] - interval[0]) / 2.0, limits, informative)
 
 
 def grade_intervals(
@@ -209,48 +223,7 @@ def beats_constant(typical_error: float | None, deviation: float | None) -> bool
     """
     if typical_error is None or deviation is None:
         return None
-    return typical_error < AS_WELL * MEAN_ABS_NORMAL * deviation
-
-
-def noise_variance(
-    statistic: str, scale: Floats, bias: Floats, bound95: Floats, law: NoiseLaw = LAPLACE
-) -> Floats:
-    """Return the variance of the noise of each cell, from its published columns.
-
-    That of a variance has the noise of the average in it, with as large a share as the bound has.
-    """
-    if statistic == "variance":
-        scale = (bound95 - bias) / law.paired_limit95
-    return np.asarray(law.variance * scale**2)
-
-
-def deviation_between_cells(number: Floats, variance: Floats) -> float | None:
-    """Return the standard deviation of true numbers between cells, by the method of moments.
-
-    See `variance_between` (Paule and Mandel 1982, J. Res. Natl. Bur. Stand. 87, 377-385).
-
-    Parameters
-    ----------
-    number, variance : ndarray of float, shape (n_cells,)
-        Noisy numbers and the variance of their noise; cells with variance 0 are constants, and do
-        not count.
-
-    Returns
-    -------
-    float or None
-        None where fewer than two cells count.
-
-    Examples
-    --------
-    >>> round(deviation_between_cells(np.array([1.0, 5.0, 9.0]), np.full(3, 7.0)), 6)
-    3.0
-    >>> deviation_between_cells(np.array([1.0, 1.1]), np.full(2, 7.0))
-    0.0
-    """
-    y, v = number[variance > 0], variance[variance > 0]
-    if y.size < 2:
-        return None
-    return float(np.sqrt(variance_between(y, v)))
+    return typical_error < AS_WELL * accuracy_text.MEAN_ABS_NORMAL * deviation
 
 
 def deviation_of(
@@ -259,13 +232,35 @@ def deviation_of(
     posterior: PosteriorEstimates | None,
     law: NoiseLaw = LAPLACE,
 ) -> float | None:
-    """Return the standard deviation of a statistic between cells; None for a map of one cell.
+    """Return the standard deviation of a statistic between cells, by the method of moments.
 
-    `columns` are those of the statistic, without its name; of means with a posterior it is that of
-    the posterior.
+    See `variance_between` (Paule and Mandel 1982, J. Res. Natl. Bur. Stand. 87, 377-385). Cells
+    without noise are constants, and do not count; None where fewer than two cells count. Of means
+    with a posterior it is that of the posterior.
+
+    Parameters
+    ----------
+    name : str
+    columns : mapping of str to ndarray of float, shape (n_cells,)
+        Of the statistic, without its name.
+    posterior : PosteriorEstimates or None
+    law : NoiseLaw
+
+    Examples
+    --------
+    >>> columns = {"noisy": [1.0, 5.0, 9.0], "scale": [1.87] * 3, "bias": [0] * 3, "bound95": 0}
+    >>> round(deviation_of("mean", columns, None), 2)
+    3.0
     """
     if name == "mean" and posterior is not None:
         return posterior.deviation
-    scale, bias, bound95 = (np.asarray(columns[key]) for key in ("scale", "bias", "bound95"))
-    noise = noise_variance(name, scale, bias, bound95, law)
-    return deviation_between_cells(np.asarray(columns["noisy"]), noise)
+    keys = ("noisy", "scale", "bias", "bound95")
+    number, scale, bias, bound95 = (np.asarray(columns[key], dtype=np.float64) for key in keys)
+    # That of a variance has the noise of the average in it, with as large a share as the bound has.
+    if name == "variance":
+        scale = (bound95 - bias) / law.paired_limit95
+    variance = law.variance * scale**2
+    counted = variance > 0
+    if counted.sum() < 2:
+        return None
+    return float(np.sqrt(variance_between(number[counted], variance[counted])))

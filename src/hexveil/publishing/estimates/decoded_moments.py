@@ -19,15 +19,14 @@ import pyarrow as pa
 from hexveil.accounting import privacy_loss as contributions
 from hexveil.accounting.error_model import WeightedMeanErrorModel
 from hexveil.planning.allocation import with_outputs
-from hexveil.publishing.estimates.accuracy import accuracy_statement, with_memory
+from hexveil.publishing.estimates.accuracy import accuracy_statement
 from hexveil.publishing.estimates.posterior_estimates import (
     adopt_intervals,
     best_estimates,
     estimate_view,
 )
-from hexveil.publishing.estimates.table import build_table
+from hexveil.publishing.estimates.table import build_table, limits_of
 from hexveil.publishing.memory.history import RememberedMeans, remember_means
-from hexveil.report.manifest_view import RANGE
 from hexveil.report.templates import render_sentence
 from hexveil.smoothing import cell_groupings, shrinkage
 from hexveil.smoothing.shrinkage import OWN_DEVIATION
@@ -126,9 +125,7 @@ def decode_moments(
     today = None if memory is None else memory.today
     table = build_table(released, facts, values, smoothed, cut_off, posterior, today)
     # Counted in the table, so that manifest and table cannot differ.
-    accuracy = accuracy_statement(released, table, posterior)
-    if today:
-        accuracy = [with_memory(statement) for statement in accuracy]
+    accuracy = accuracy_statement(released, table, posterior, remembers=bool(today))
     return DecodedMoments(released, table, smoothed, accuracy, memory)
 
 
@@ -144,10 +141,24 @@ def smooth_release(
     """
     size = effective_users(plan.occupancy)
     groupings = (*groupings_of(facts.cells), *cell_groupings.group_user_counts(size))
-    return {
-        name: _smooth_statistic(plan, name, numbers, groupings, size)
-        for name, numbers in noisy.items()
-    }
+    smoothed = {}
+    for name, numbers in noisy.items():
+        error, typical_bias = plan.error_models[name], None
+        if isinstance(error, WeightedMeanErrorModel):
+            typical_bias = SD_PER_MEAN_ABS * error.unit * error.expected_bias
+        lower, upper = limits_of(name, plan.lower, plan.upper)
+        estimate = shrinkage.smooth(
+            numbers, error.scale, groupings, effective_users=size, worst_bias=error.bias,
+            typical_bias=typical_bias, lower=lower, upper=upper, gaussian=bool(plan.delta),
+        )  # fmt: skip
+        # A number that is known without noise borrows from none.
+        exact = error.informative & ~error.noised
+        keys = ("estimate", "low", "high")
+        own: dict[str, Any] = {
+            key: np.where(exact, numbers, getattr(estimate, key)) for key in keys
+        }
+        smoothed[name] = replace(estimate, **own)
+    return smoothed
 
 
 def effective_users(occupancy: Occupancy) -> Floats:
@@ -201,45 +212,8 @@ def smoothing_statement(
             "deviations": dict(estimate.deviations),
             "signal_share": estimate.signal_share,
             "distinguishable": estimate.distinguishable,
-            "epsilon_half_distinguishable": _epsilon_for_half(plan, estimate),
+            "epsilon_half_distinguishable": estimate.half_distinguishable_factor
+            and float(plan.requested_epsilon) * estimate.half_distinguishable_factor,
         }
         for name, estimate in smoothed.items()
     ]
-
-
-def _epsilon_for_half(plan: MomentComponent, estimate: Smoothed) -> float | None:
-    """Return the predicted ε at which half of the cells are distinguishable from the mean."""
-    factor = estimate.half_distinguishable_factor
-    return None if factor is None else float(plan.requested_epsilon) * factor
-
-
-def _smooth_statistic(
-    plan: MomentComponent,
-    name: str,
-    noisy: Floats,
-    groupings: tuple[RandomEffect, ...],
-    size: Floats,
-) -> Smoothed:
-    error, mean = plan.error_models[name], name == "mean"
-    typical_bias = None
-    if isinstance(error, WeightedMeanErrorModel):
-        typical_bias = SD_PER_MEAN_ABS * error.unit * error.expected_bias
-    estimate = shrinkage.smooth(
-        noisy,
-        error.scale,
-        groupings,
-        effective_users=size,
-        worst_bias=error.bias,
-        typical_bias=typical_bias,
-        lower=plan.lower if mean else 0.0,
-        upper=plan.upper if mean else plan.span**2 * RANGE["variance"],
-        gaussian=bool(plan.delta),
-    )
-    # A number that is known without noise borrows from none.
-    exact = error.informative & ~error.noised
-    return replace(
-        estimate,
-        estimate=np.where(exact, noisy, estimate.estimate),
-        low=np.where(exact, noisy, estimate.low),
-        high=np.where(exact, noisy, estimate.high),
-    )

@@ -50,24 +50,17 @@ def with_places(
     geography : bool
         Whether a hexagon has the name of its place; else it has its index.
     """
-    bare = without_places(table, manifest)
+    placed = without_places(table, manifest)
     labels = manifest["grid"].get("columns") or ()
-    place_columns = {
-        k: v for k, v in _columns(bare, manifest, geography=geography).items() if k not in labels
-    }
-    leading = [name for name in PLACE if name in place_columns or name in bare.column_names]
-    # A label of one of these names stands with the labels.
-    leading = [name for name in leading if name not in labels or name == "cell"]
-    fields, arrays = [], []
-    for name in (*leading, *(column for column in bare.column_names if column not in leading)):
-        if name in place_columns:
+    for name, column in _columns(placed, manifest, geography=geography).items():
+        if name not in labels:
             text = render_sentence("columns.txt", "naming", name=name)
-            fields.append(pa.field(name, place_columns[name].type, metadata={"description": text}))
-            arrays.append(place_columns[name])
-        else:
-            fields.append(bare.schema.field(name))
-            arrays.append(bare[name])
-    return pa.Table.from_arrays(arrays, schema=pa.schema(fields, bare.schema.metadata))
+            field = pa.field(name, column.type, metadata={"description": text})
+            placed = placed.append_column(field, column)
+    # A label of one of these names stands with the labels.
+    own = [name for name in PLACE if name not in labels or name == "cell"]
+    leading = [name for name in own if name in placed.column_names]
+    return placed.select([*leading, *(name for name in placed.column_names if name not in leading)])
 
 
 def without_places(table: pa.Table, manifest: Mapping[str, Any]) -> pa.Table:

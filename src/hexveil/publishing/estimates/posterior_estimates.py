@@ -100,15 +100,6 @@ class PosteriorEstimates(ReadOnlyArrays):
     tight: Bools
 
 
-@dataclass(frozen=True, eq=False)
-class _Side:
-    """One side of all cells: what the estimate moves by, and deviation and most of the surplus."""
-
-    shift: Floats
-    deviation: Floats
-    most: Floats
-
-
 def add_surplus(
     estimates: PosteriorEstimates, last: ClippedLook, view: MeanView, pooled: PooledLaw
 ) -> PosteriorEstimates:
@@ -124,30 +115,35 @@ def add_surplus(
         The released law of all user means.
     """
     bounds = view.bounds
-    above, below = _sides(estimates.estimate, last, view, pooled)
-    surplus = above.shift - below.shift
-    estimate = np.clip(estimates.estimate + surplus, *bounds)
+    # What the estimate moves by on each side, its deviation, and the most of it.
+    (up, up_deviation, up_most), (down, down_deviation, down_most) = _sides(
+        estimates.estimate, last, view, pooled
+    )
+    estimate = np.clip(estimates.estimate + up - down, *bounds)
     reach_up, reach_down = (
-        np.hypot(NORMAL_95 * one.deviation, np.minimum(NORMAL_95 * other.deviation, other.most))
-        for one, other in ((above, below), (below, above))
+        np.hypot(NORMAL_95 * own, np.minimum(NORMAL_95 * other, most))
+        for own, other, most in (
+            (up_deviation, down_deviation, down_most),
+            (down_deviation, up_deviation, up_most),
+        )
     )
     low = estimate - np.hypot(estimates.estimate - estimates.low, reach_down)
     high = estimate + np.hypot(estimates.high - estimates.estimate, reach_up)
-    missed = MEAN_ABS * np.maximum(above.deviation, below.deviation)
+    missed = MEAN_ABS * np.maximum(up_deviation, down_deviation)
     return replace(
         estimates,
         estimate=estimate,
         low=np.clip(low, *bounds),
         high=np.clip(high, *bounds),
         expected_error=np.hypot(estimates.expected_error, missed),
-        surplus=surplus,
+        surplus=up - down,
         missed=missed,
     )
 
 
 def _sides(
     means: Floats, last: ClippedLook, view: MeanView, pooled: PooledLaw
-) -> tuple[_Side, _Side]:
+) -> list[tuple[Floats, Floats, Floats]]:
     """Return the surplus above and below the range of each cell."""
     bounds, shares = view.bounds, view.shares
     ends = np.linspace(*bounds, ENDS)
@@ -168,8 +164,8 @@ def _sides(
             view.design.weight_squares * beyond.square * ratio + surplus**2 + beyond.error**2
         )
         shift = surplus * sure_part(surplus, beyond.error)
-        sides.append(_Side(shift, deviation, surplus + beyond.error))
-    return sides[0], sides[1]
+        sides.append((shift, deviation, surplus + beyond.error))
+    return sides
 
 
 def _fitted_excess(means: Floats, view: MeanView, ends: Floats) -> tuple[Floats, Floats]:

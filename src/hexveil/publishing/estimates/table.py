@@ -183,30 +183,29 @@ def _statistic_columns(
     posterior: PosteriorEstimates | None,
 ) -> dict[str, dict[str, Any]]:
     """Return the columns of each statistic, without its name."""
-    by_statistic = {
-        name: _noised(plan.error_models[name], numbers, _ends(plan, name))
+    ends = {name: limits_of(name, plan.lower, plan.upper) for name in noisy}
+    made = {
+        name: _noised(plan.error_models[name], numbers, ends[name])
         for name, numbers in noisy.items()
     }
     if posterior is not None:
-        by_statistic["mean"] = _with_posterior(by_statistic["mean"], posterior)
-    if "sd" in plan.statistics:
-        by_statistic["sd"] = _root(
-            plan.error_models["variance"], by_statistic["variance"], plan.span
-        )
+        made["mean"] = _with_posterior(made["mean"], posterior)
+    root = _root(made["variance"]) if "sd" in plan.statistics else {}
     # Smoothing exchanges the ends before cut-off cells get theirs: a model must not hide a cut.
     for name, estimate in smoothed.items():
-        by_statistic[name] |= _smooth(estimate)
-        if name == "variance" and "sd" in by_statistic:
-            by_statistic["sd"] |= {key: np.sqrt(ends) for key, ends in _smooth(estimate).items()}
+        made[name] |= {"smoothed": estimate.estimate, "low": estimate.low, "high": estimate.high}
     ranged = bool(plan.allocation.clipping.strategy)
-    loud = _grade_against_map(plan, by_statistic, posterior) if ranged else {}
+    loud = _grade_against_map(plan, made, posterior) if ranged else {}
     for name, cells_cut in cut_off.items():
-        graded = cells_cut, loud[name]
-        by_statistic[name] |= _widen_cut_off(by_statistic[name], *graded, _ends(plan, name))
-        if name == "variance" and "sd" in by_statistic:
-            ends = np.zeros_like(plan.span), plan.span * RANGE["sd"]
-            by_statistic["sd"] |= _widen_cut_off(by_statistic["sd"], *graded, ends)
-    return by_statistic
+        made[name] |= _widen_cut_off(made[name], cells_cut, loud[name], ends[name])
+    if root:
+        informative = plan.error_models["variance"].informative
+        flags = grade(root["bound95"], plan.span * RANGE["sd"], informative)
+        own = pa.array(flags, type=pa.string())
+        # Under a private range the root is as sure as its square.
+        root["quality"] = made["variance"]["quality"] if ranged else own
+        made["sd"] = root | _root(made["variance"]) | {"bound95": root["bound95"]}
+    return made
 
 
 def cells_cut_off(table: pa.Table, statistics: Sequence[str]) -> dict[str, int]:
@@ -214,11 +213,11 @@ def cells_cut_off(table: pa.Table, statistics: Sequence[str]) -> dict[str, int]:
     return {name: table[f"{name}_quality"].to_pylist().count(CUT_OFF) for name in statistics}
 
 
-def _ends(plan: MomentComponent, name: str) -> tuple[Floats, Floats]:
-    """Return the range of possible values of a statistic."""
+def limits_of(name: str, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+    """Return the least and largest possible value of a statistic, by the bounds of each cell."""
     if name == "mean":
-        return plan.lower, plan.upper
-    return np.zeros_like(plan.span), plan.span**2 * RANGE["variance"]
+        return lower, upper
+    return np.zeros_like(lower), (upper - lower) ** 2 * RANGE["variance"]
 
 
 def _noised(error: ErrorModel, noisy: Floats, ends: tuple[Floats, Floats]) -> dict[str, Any]:
@@ -277,15 +276,7 @@ def _grade_against_map(
             noise = columns["bound95"] - columns["bias"]
             by_noise = grade_against_map((-noise, noise), deviation, error.informative)
             loud[name] = np.array(by_noise) == "noise"
-            # The root is as sure as its square.
-            if name == "variance" and "sd" in by_statistic:
-                by_statistic["sd"]["quality"] = columns["quality"]
     return loud
-
-
-def _smooth(estimate: Smoothed) -> dict[str, Any]:
-    """Return the columns that smoothing adds or exchanges, without the statistic's name."""
-    return {"smoothed": estimate.estimate, "low": estimate.low, "high": estimate.high}
 
 
 def _widen_cut_off(
@@ -302,19 +293,13 @@ def _widen_cut_off(
     }
 
 
-def _root(error: ErrorModel, variance: Mapping[str, Any], span: Floats) -> dict[str, Any]:
-    """Return the columns of the standard deviation from those of the variance."""
+def _root(variance: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of the standard deviation from those of the variance, but its quality."""
     raw, low, high = (np.sqrt(variance[key]) for key in ("raw", "low", "high"))
     # The root bends the interval, so the larger side is stated.
     bound = np.maximum(raw - low, high - raw)
-    flags = grade(bound, span * RANGE["sd"], error.informative)
-    return {
-        "raw": raw,
-        "bound95": bound,
-        "low": low,
-        "high": high,
-        "quality": pa.array(flags, type=pa.string()),
-    }
+    made = {"raw": raw, "bound95": bound, "low": low, "high": high}
+    return made | {key: np.sqrt(variance[key]) for key in ("smoothed",) if key in variance}
 
 
 def name_counted_cells(facts: PublicMetadata, occupancy: Occupancy) -> dict[str, Any]:

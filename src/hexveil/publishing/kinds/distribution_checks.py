@@ -28,31 +28,25 @@ from hexveil.accounting.promise import PARTS, of_amount
 from hexveil.base.errors import InputError
 from hexveil.learning.remembering import estimate_day
 from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS
-from hexveil.model.public_metadata import ValueLattice
-from hexveil.model.statistic_terms import (
-    Histogram,
-    Quantile,
-    Share,
-    Term,
-    column_names,
-    half_bin,
-    parse_statistics,
-)
+from hexveil.model import statistic_terms
+from hexveil.model.statistic_terms import Histogram, Quantile, Share, parse_statistics
 from hexveil.planning.distribution_measures import MOMENTS, SCORES, SHAPE
-from hexveil.publishing.estimates.accuracy import beats_constant
 from hexveil.publishing.kinds import distribution_table as released
-from hexveil.publishing.kinds import guarantee, loss_checks, moment_checks, value_manifest
+from hexveil.publishing.kinds import loss_checks, moment_checks, value_manifest
 from hexveil.publishing.kinds.guarantee import (
+    CLOSE,
     TOLERANCE,
     added_losses,
+    check_losses,
     delta_of,
     epsilon_text,
+    find_differences,
     is_ascending,
     is_interval,
+    is_same,
+    lattice_of,
 )
-from hexveil.publishing.kinds.moment_checks import is_same
 from hexveil.publishing.kinds.recomputed_losses import ReleaseStatements
-from hexveil.publishing.kinds.value_manifest import nested_manifest
 from hexveil.publishing.memory import stored_day
 from hexveil.publishing.memory.score_history import read_shape
 from hexveil.report.manifest_view import numbers_of
@@ -63,13 +57,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from hexveil.base.arrays import Floats
+    from hexveil.model.public_metadata import ValueLattice
+    from hexveil.model.statistic_terms import Term
 
     Json = dict[str, Any]
 
-CLOSE, LOOSE = 1e-7, 1e-6
-"""Part by which rounding may set losses, or statistics of a cell, apart: sums of thousands."""
-MOST_COST = 1e6
-"""Far above any square that a release is paid for: a stranger's is not converted beyond it."""
+LOOSE = 1e-6
+"""Part by which rounding may set statistics of a cell apart."""
 NEEDED = {"indicator": {SCORES}, "ranks": {SHAPE, SCORES}, "bins": {SHAPE}}
 """Components by the form in which a distribution was measured."""
 RECOMPUTED = (
@@ -83,67 +77,40 @@ UNKNOWN = (
 """What a folder lets anybody recompute, and what it does not."""
 
 
-def check_statements(manifest: Json) -> Iterator[str]:  # noqa: C901  a statement each
+def check_statements(manifest: Json) -> Iterator[str]:
     """Yield statements that no release of this kind has; run before any part is used."""
-    plan = manifest["plan"]
+    plan, delta = manifest["plan"], delta_of(manifest)
     try:
         moments, terms = parse_statistics(plan["statistics"])
     except InputError:
         yield "manifest.json names a statistic that no release has."
         return
+    needed = NEEDED[plan["estimator"]] | ({MOMENTS} if moments else set())
+    # Where an earlier release published the shape, nothing is paid for it.
+    if plan["estimator"] == "ranks" and manifest.get("memory", {}).get("releases"):
+        needed = needed & {one["name"] for one in plan["components"]} | needed - {SHAPE}
+    stated = {name: manifest[name]["plan"] for name in (MOMENTS, SCORES) if name in manifest}
+    sections = {name: ["mean"] if name == SCORES else [*moments] for name in needed - {SHAPE}}
+    weights = {"weight", *(["squared_weight"] if delta else [])}
+    keys = {"cell", *sections, *(weights if plan["estimator"] == "bins" else ())}
     if not terms or plan["statistics"] != [*moments, *(term.text for term in terms)]:
         yield "manifest.json does not name its statistics as a release does."
-        return
-    needed = NEEDED[plan["estimator"]] | ({MOMENTS} if moments else set())
-    memory = manifest.get("memory", {})
-    if ("shape" in memory) != (bool(memory) and plan["estimator"] == "ranks"):
-        yield "manifest.json states a shape to remember where none is, or none where one is."
-        return
-    stated = [component["name"] for component in plan["components"]]
-    # Where an earlier release published the shape, nothing is paid for it.
-    if "shape" in memory and SHAPE not in stated:
-        needed = needed - {SHAPE}
-    if set(stated) != needed or len(stated) > len(needed):
+    elif sorted(component["name"] for component in plan["components"]) != sorted(needed):
         yield "manifest.json does not name the components of its plan."
-        return
-    sections = needed - {SHAPE}
-    cell_keys = {"cell", *sections} | ({"weight"} if plan["estimator"] == "bins" else set())
-    if faults := list(_check_delta(manifest)):
-        yield from faults
-        return
-    if delta_of(manifest) and "weight" in cell_keys:
-        cell_keys.add("squared_weight")
-    if any((name in manifest) != (name in sections) for name in (MOMENTS, SCORES)) or any(
-        set(row) != cell_keys for row in manifest["cells"]
+    elif any(
+        ("squared_mu" in entry) != bool(delta)
+        for entry in (manifest["losses"], *plan["components"])
+    ):
+        yield "squares of mu are stated without a delta, or a delta without them."
+    elif {name: own["statistics"] for name, own in stated.items()} != sections or any(
+        set(row) != keys for row in manifest["cells"]
     ):
         yield "a component of the plan, or a cell, lacks what its loss follows from."
-    elif moments and manifest[MOMENTS]["plan"]["statistics"] != list(moments):
-        yield "means and variances are not those of the plan."
-    elif SCORES in sections and manifest[SCORES]["plan"]["statistics"] != ["mean"]:
-        yield "scores have a statistic other than their mean."
-
-
-def _check_delta(manifest: Json) -> Iterator[str]:
-    """Yield if δ is none that a release has, or squares are stated without it."""
-    yield from guarantee.check_delta(manifest, manifest["losses"]["units"])
-    stating = [manifest["losses"], *manifest["plan"]["components"]]
-    if any(("squared_mu" in entry) != ("delta" in manifest["guarantee"]) for entry in stating):
-        yield "squares of mu are stated without a delta, or a delta without them."
-    elif any(entry.get("squared_mu", {"max": 0})["max"] > MOST_COST for entry in stating):
-        yield "a square of mu is larger than that of any release."
-
-
-def lattice_of(manifest: Json) -> ValueLattice:
-    """Return bounds and quantum of a manifest."""
-    lower, upper, quantum = (
-        Fraction(manifest["bounds"][name]) for name in ("lower", "upper", "quantum")
-    )
-    return ValueLattice.of((lower, upper), quantum)
 
 
 def typed_columns(manifest: Json) -> dict[str, pa.DataType]:
     """Return the columns of a release of distributions, with their types."""
-    nested = [nested_manifest(manifest, MOMENTS)] if MOMENTS in manifest else []
+    nested = [value_manifest.nested_manifest(manifest, MOMENTS)] if MOMENTS in manifest else []
     moments = [name for own in nested for name in value_manifest.moment_columns(own)]
     names = ("users", "records", *moments, *released.released_columns(_terms(manifest)))
     return value_manifest.types_of(names)
@@ -157,13 +124,14 @@ def check_distribution(table: pa.Table, manifest: Json) -> Iterator[str]:
     """Yield losses, statements and numbers that do not follow from each other."""
     for name in (MOMENTS, SCORES):
         if name in manifest:
-            stated = ReleaseStatements.from_release(nested_manifest(manifest, name), table)
+            own = value_manifest.nested_manifest(manifest, name)
+            stated = ReleaseStatements.from_release(own, table)
             for problem in loss_checks.find_problems(stated):
                 yield f"{name}: {problem}"
             if name == MOMENTS:
                 yield from moment_checks.check_moment_numbers(table, stated)
+    yield from check_losses(manifest)
     yield from _check_components(manifest)
-    yield from guarantee.check_spent(manifest)
     yield from moment_checks.check_counts(table, manifest)
     yield from _check_numbers(table, manifest)
 
@@ -194,29 +162,22 @@ def check_remembered(content: bytes, table: pa.Table, manifest: Json) -> Iterato
 
 def _check_components(manifest: Json) -> Iterator[str]:
     """Yield losses of components that are not those of their parts, or do not add up."""
-    losses = manifest["losses"]
-    for component in manifest["plan"]["components"]:
-        name, largest = component["name"], _cost(component)[0]
-        # The epsilon of an amount of what adds up: itself, or that of a square.
-        epsilon = epsilon_text(of_amount(Fraction(largest), delta_of(manifest)).epsilon)
+    components, delta = manifest["plan"]["components"], delta_of(manifest)
+    for component in components:
+        name, expected = component["name"], {}
         if name == SHAPE:
             yield from _check_shape(component, manifest)
-            if "squared_mu" in component and component["epsilon"] != epsilon:
-                yield "the loss of the shape is not that of its largest square of mu."
-            continue
-        own = manifest[name]["losses"]
-        same = component["epsilon"] == epsilon_text(Fraction(own["max"])) and _close(
-            component["mean_loss"], own["mean"]
-        )
-        if not same or component.get("squared_mu") != own.get("squared_mu"):
-            yield f"the losses of the component {name} are not those of its cells."
+            if delta:
+                largest = of_amount(Fraction(component["squared_mu"]["max"]), delta)
+                expected = {"epsilon": epsilon_text(largest.epsilon)}
+        else:
+            own = manifest[name]["losses"]
+            spent = {"epsilon": epsilon_text(Fraction(own["max"])), "mean_loss": own["mean"]}
+            expected = spent | {"squared_mu": own.get("squared_mu")}
+        yield from find_differences(component, expected, name, "its losses", CLOSE)
     added = added_losses(manifest)
-    if delta_of(manifest):
-        stated = of_amount(Fraction(added["max"]), delta_of(manifest))
-        if not math.isclose(losses["max"], float(stated.epsilon), rel_tol=CLOSE):
-            yield "the largest loss is not that of the largest square of mu at this delta."
-    maxima, means = zip(*map(_cost, manifest["plan"]["components"]), strict=True)
-    if not _close(added["mean"], math.fsum(means)):
+    maxima, means = zip(*map(_cost, components), strict=True)
+    if not is_same(added["mean"], math.fsum(means), CLOSE):
         yield "the mean losses of the components do not add up to that of the release."
     slack = TOLERANCE * (1.0 + added["max"])
     if not max(maxima) - slack <= added["max"] <= math.fsum(maxima) + slack:
@@ -266,43 +227,35 @@ def _check_numbers(table: pa.Table, manifest: Json) -> Iterator[str]:
     """Yield numbers of the distribution that do not follow from each other, or the manifest."""
     statements, terms, lattice = manifest["accuracy"], _terms(manifest), lattice_of(manifest)
     own = [] if MOMENTS not in manifest else manifest[MOMENTS]["accuracy"]
-    described = [*released.describe_terms(terms, lattice)]
-    if statements[: len(own)] != own or len(statements) != len(own) + len(described):
+    described = {name: is_value for name, _, is_value in released.describe_terms(terms, lattice)}
+    if statements[: len(own)] != own:
         yield "the accuracy in manifest.json is not that of the statistics of the plan."
-        return
-    for (prefix, _, is_value), statement in zip(described, statements[len(own) :], strict=True):
-        half, width = (half_bin(lattice), float(lattice.span)) if is_value else (0.0, 1.0)
-        yield from _check_column(table, prefix, width, half, statement)
+
+    def between(stated: Json) -> float | None:
+        name = stated["statistic"]
+        half = statistic_terms.half_bin(lattice) if described[name] else 0.0
+        estimate, error = (numbers_of(table, f"{name}_{key}") for key in ("estimate", "error"))
+        return released.deviation_of_estimates(estimate, error, half)
+
+    of_terms = {"accuracy": statements[len(own) :]}
+    faults = [*moment_checks.check_accuracy(table, of_terms, [*described], between)]
+    yield from faults
+    for stated in () if faults else of_terms["accuracy"]:
+        name, by_map = stated["statistic"], stated["between_cells"]
+        width = float(lattice.span) if described[name] else 1.0
+        low, high, errors = (numbers_of(table, f"{name}_{key}") for key in ("low", "high", "error"))
+        if (errors < 0).any():
+            yield f"{name}_error is negative."
+        # By the stated number: rounding must not turn a grade.
+        if (
+            released.grade_estimates(low, high, by_map, width)
+            != table[f"{name}_quality"].to_pylist()
+        ):
+            yield f"{name}_quality is not that of its interval."
     limits = released.limits_of((), terms, lattice)
     yield from check_estimates(
         limits, terms, lattice, partial(numbers_of, table), "_estimate", LOOSE
     )
-
-
-def _check_column(
-    table: pa.Table, prefix: str, width: float, half: float, statement: Json
-) -> Iterator[str]:
-    """Yield if an error, a grade or the accuracy of a column contradict each other."""
-    low, middle, high, errors = (
-        numbers_of(table, f"{prefix}_{key}") for key in ("low", "estimate", "high", "error")
-    )
-    if (errors < 0).any():
-        yield f"{prefix}_error is negative."
-    # By stated numbers: rounding must not turn a grade or a statement.
-    stated, between = statement["between_cells"], released.deviation_of_estimates
-    expected = released.estimate_accuracy(table, prefix, between(middle, errors, half))
-    expected["beats_constant"] = beats_constant(statement["typical_error"], stated)
-    if any(
-        not is_same(statement[key], number, CLOSE)
-        if key in {"typical_error", "between_cells"}
-        else statement[key] != number
-        for key, number in expected.items()
-    ):
-        yield f"the accuracy of {prefix} is not that of the cells."
-    elif (
-        released.grade_estimates(low, high, stated, width) != table[f"{prefix}_quality"].to_pylist()
-    ):
-        yield f"{prefix}_quality is not that of its interval."
 
 
 def check_estimates(
@@ -350,10 +303,8 @@ def check_estimates(
         yield "a share below a threshold is above that of a higher one."
     for term in terms:
         if isinstance(term, Histogram):
-            total = np.sum([estimate(prefix) for prefix in column_names(term)], axis=0)
+            total = np.sum(
+                [estimate(prefix) for prefix in statistic_terms.column_names(term)], axis=0
+            )
             if not np.allclose(total, 1.0, rtol=0.0, atol=slack):
                 yield "the bins of a histogram do not add up to 1."
-
-
-def _close(number: float, expected: float) -> bool:
-    return math.isclose(number, expected, rel_tol=CLOSE, abs_tol=TOLERANCE)

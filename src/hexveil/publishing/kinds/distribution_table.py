@@ -49,12 +49,7 @@ from hexveil.planning.distribution_measures import (
     RankPlan,
     weight_variance,
 )
-from hexveil.publishing.estimates.accuracy import (
-    beats_constant,
-    count_grades,
-    grade_intervals,
-    typical_error,
-)
+from hexveil.publishing.estimates.accuracy import accuracy_entry, grade_intervals
 from hexveil.publishing.estimates.decoded_moments import (
     DecodedMoments,
     decode_moments,
@@ -64,7 +59,6 @@ from hexveil.publishing.estimates.posterior_estimates import estimate_outputs
 from hexveil.publishing.estimates.table import describe_column, described_table, name_counted_cells
 from hexveil.publishing.memory.history import remember_view
 from hexveil.publishing.memory.score_history import score_facts
-from hexveil.report.accuracy_text import describe_assumption
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -134,27 +128,37 @@ def decode_release(
     plan: DistributionComponent, outputs: Outputs, history: History | None = None
 ) -> DecodedDistribution:
     """Return the released numbers of stored outputs; post-processing, without sums."""
-    moments, facts = _moments(plan, outputs), plan.facts
-    table = _named_cells(plan) if moments is None else moments.table
-    means = None if moments is None or "mean" not in plan.moments else means_of(moments.table)
-    accuracy = [] if moments is None else list(moments.accuracy)
-    rows, memory, scores = _remember_scores(plan, outputs, history)
-    estimates = decode_distribution(plan, outputs, means, scores)
+    facts, moments, scores, means = plan.facts, None, None, None
+    parts: dict[str, tuple[Any, Outputs]] = {
+        one.name: (one.plan, one.outputs(outputs)) for one in plan.stages().components
+    }
+    if plan.moment_plan is not None:
+        allocation, own = parts[MOMENTS]
+        moments = decode_moments(plan.moment_plan, allocation, own, facts)
+        table, accuracy = moments.table, list(moments.accuracy)
+        means = means_of(table) if "mean" in plan.moments else None
+    else:
+        columns, accuracy = name_counted_cells(facts, plan.occupancy), []
+        table = described_table(columns, lambda name: (describe_column(name), ""), facts.value)
+    if plan.score_plan is not None:
+        scores = with_outputs(plan.score_plan, *parts[SCORES])
+    rows, memory, remembered = _remember_scores(plan, outputs, history)
+    estimates = decode_distribution(plan, outputs, means, remembered)
     for prefix, subject, is_value in describe_terms(plan.terms, facts.lattice):
         one, width = estimates[prefix], float(facts.lattice.span) if is_value else 1.0
         half = half_bin(facts.lattice) if is_value else 0.0
         between = deviation_of_estimates(one.estimate, one.error, half)
-        columns = {name: pa.array(getattr(one, name)) for name in KEYS[:-1]}
-        columns["quality"] = pa.array(grade_estimates(one.low, one.high, between, width))
-        for key, column in columns.items():
+        made = {name: pa.array(getattr(one, name)) for name in KEYS[:-1]}
+        made["quality"] = pa.array(grade_estimates(one.low, one.high, between, width))
+        for key, column in made.items():
             metadata = {"description": _MEANINGS[key].format(subject)}
             if is_value and facts.value_unit and key != "quality":
                 metadata["unit"] = facts.value_unit
             field = pa.field(f"{prefix}_{key}", column.type, metadata=metadata)
             table = table.append_column(field, column)
-        accuracy.append(estimate_accuracy(table, prefix, between))
-    scored = _score_plan(plan, outputs)
-    return DecodedDistribution(outputs, table, moments, scored, accuracy, rows, memory)
+        by_map = between is not None
+        accuracy.append(accuracy_entry(table, prefix, "posterior", between, by_map=by_map))
+    return DecodedDistribution(outputs, table, moments, scores, accuracy, rows, memory)
 
 
 def _remember_scores(
@@ -204,49 +208,12 @@ def grade_estimates(low: Floats, high: Floats, between: float | None, width: flo
     return grade_intervals((high - low) / 2.0, between, width, informative)
 
 
-def estimate_accuracy(table: pa.Table, prefix: str, between: float | None) -> dict[str, Any]:
-    """Return the manifest's statement on the accuracy of a prefix of columns."""
-    error = typical_error(table, prefix)
-    return {
-        "statistic": prefix,
-        "typical_error": error,
-        "basis": "posterior",
-        "between_cells": between,
-        "beats_constant": beats_constant(error, between),
-        "graded_by": "bounds" if between is None else "map",
-        "grades": count_grades(table, prefix),
-        "assumption": describe_assumption("distribution"),
-    }
-
-
-def _moments(plan: DistributionComponent, outputs: Outputs) -> DecodedMoments | None:
-    if plan.moment_plan is None:
-        return None
-    component = plan.stages().component(MOMENTS)
-    own = component.outputs(outputs)
-    return decode_moments(plan.moment_plan, component.plan, own, plan.facts)
-
-
-def _score_plan(plan: DistributionComponent, outputs: Outputs) -> MomentComponent | None:
-    if plan.score_plan is None:
-        return None
-    component = plan.stages().component(SCORES)
-    allocation: Any = component.plan
-    return with_outputs(plan.score_plan, allocation, component.outputs(outputs))
-
-
 def means_of(table: pa.Table) -> CellEstimates:
     """Return the published means, before clipping where there is such an estimate."""
     middle = "estimate" if "mean_estimate" in table.column_names else "raw"
     error = "expected_error" if middle == "estimate" else "error"
     keys = (middle, "low", "high", error)
     return CellEstimates(*(table[f"mean_{key}"].to_numpy() for key in keys))
-
-
-def _named_cells(plan: DistributionComponent) -> pa.Table:
-    """Return the table of cells and public counts alone."""
-    columns = name_counted_cells(plan.facts, plan.occupancy)
-    return described_table(columns, lambda name: (describe_column(name), ""), plan.facts.value)
 
 
 def describe_terms(terms: Sequence[Term], lattice: ValueLattice) -> Iterator[tuple[str, str, bool]]:
@@ -412,11 +379,16 @@ def _scores(plan: DistributionComponent, outputs: Outputs) -> CellEstimates:
 def _adjusted(
     terms: Sequence[Term], lattice: ValueLattice, bins: FineBins, mean: CellEstimates | None
 ) -> Callable[[slice, Floats, Floats], tuple[Floats, Floats]] | None:
-    """Return the change of shapes to those with the means that are published beside them."""
+    """Return the change of shapes to those with the means that are published beside them.
+
+    Shapes have means of their own, and means were released beside them: both count by their
+    precision. Beside a histogram the released means count alone, so that they lie within its reach.
+    """
     if mean is None:
         return None
     middles = (bins.starts + bins.ends) / (2.0 * float(lattice.span_quanta))
     lower, span = float(lattice.lower), float(lattice.span)
+    has_histogram = any(isinstance(term, Histogram) for term in terms)
 
     def with_means(own: Floats, target: Floats) -> Floats:
         means = np.clip((target - lower) / span, middles[0], middles[-1])
@@ -424,25 +396,13 @@ def _adjusted(
 
     def adjusted(rows: slice, middle: Floats, drawn: Floats) -> tuple[Floats, Floats]:
         own, own_drawn = (lower + span * (shares @ middles) for shares in (middle, drawn))
-        target = _joined_means(terms, own, own_drawn.std(axis=0), mean.at(rows))
+        stated = mean.at(rows)
+        deviations = (stated.high - stated.low) / (2.0 * Z95), own_drawn.std(axis=0)
+        weights = [np.maximum(one, 1e-12) ** -2 for one in deviations]
+        joined = (weights[0] * stated.estimate + weights[1] * own) / sum(weights)
+        target = stated.estimate if has_histogram else np.asarray(joined)
         # Draws keep their own spread: errors of both are not independent, as both come of the same
         # few vehicles, and intervals of half the variance held too rarely on the tuning sets.
         return with_means(middle, target), with_means(drawn, own_drawn + target - own)
 
     return adjusted
-
-
-def _joined_means(
-    terms: Sequence[Term], own: Floats, own_deviation: Floats, mean: CellEstimates
-) -> Floats:
-    """Return the means that shapes are tilted to.
-
-    Shapes have means of their own, and means were released beside them: both count by their
-    precision. Beside a histogram the released means count alone, so that they lie within its reach.
-    """
-    if any(isinstance(term, Histogram) for term in terms):
-        return mean.estimate
-    precision = np.maximum((mean.high - mean.low) / (2.0 * Z95), 1e-12) ** -2
-    own_precision = np.maximum(own_deviation, 1e-12) ** -2
-    joined = (precision * mean.estimate + own_precision * own) / (precision + own_precision)
-    return np.asarray(joined)

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from hexveil.accounting.promise import of_amount
 from hexveil.base.rational import decimal_text
+from hexveil.model.public_metadata import ValueLattice
 from hexveil.report.promise_wording import (
     PURE,
     Protect,
@@ -32,7 +34,8 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 PRESENCE: Protect = "presence"
-TOLERANCE = 1e-9
+TOLERANCE, CLOSE = 1e-9, 1e-7
+"""Part by which rounding may set numbers apart; and sums of thousands of losses."""
 LEAST_DELTA = Fraction(1, 10**300)
 """Smallest δ whose ε can be computed."""
 
@@ -128,6 +131,12 @@ def delta_of(manifest: Json) -> Fraction:
     return Fraction(manifest["guarantee"].get("delta", 0))
 
 
+def lattice_of(manifest: Json) -> ValueLattice:
+    """Return bounds and quantum of a manifest."""
+    bounds = manifest["bounds"]
+    return ValueLattice.of((bounds["lower"], bounds["upper"]), bounds["quantum"])
+
+
 def added_losses(manifest: Json) -> Json:
     """Return the figures of losses that add up over cells and releases: of ε, or squares of μ."""
     losses: Json = manifest["losses"]
@@ -141,9 +150,9 @@ def check_delta(manifest: Json, units: int) -> Iterator[str]:
         yield "guarantee/delta is not above 0 and below one over the number of units."
 
 
-def check_spent(manifest: Json) -> Iterator[str]:
-    """Yield contradictions between the epsilon spent, the epsilon requested, and the losses."""
-    guarantee, losses = manifest["guarantee"], manifest["losses"]
+def check_losses(manifest: Json) -> Iterator[str]:
+    """Yield contradictions of losses with each other, with what was spent and asked for, and δ."""
+    guarantee, losses, delta = manifest["guarantee"], manifest["losses"], delta_of(manifest)
     spent = Fraction(guarantee["epsilon_spent"])
     if guarantee["epsilon_spent"] != epsilon_text(Fraction(losses["max"])):
         yield "epsilon_spent is not the largest loss, rounded up."
@@ -152,6 +161,14 @@ def check_spent(manifest: Json) -> Iterator[str]:
     order = [losses[key] for key in ("median", "p90", "p99", "max") if key in losses]
     if order != sorted(order) or losses["mean"] > losses["max"] * (1.0 + TOLERANCE):
         yield "the quantiles of the losses are not in order."
+    if ("squared_mu" in losses) != bool(delta):
+        yield "squares of mu are stated without a delta, or a delta without them."
+    elif faults := [*check_delta(manifest, losses["units"])]:
+        yield from faults
+    elif delta:
+        largest = of_amount(Fraction(losses["squared_mu"]["max"]), delta).epsilon
+        if not math.isclose(float(largest), losses["max"], rel_tol=CLOSE):
+            yield "the largest loss is not that of the largest square of mu at this delta."
 
 
 def check_guarantee(manifest: Json) -> Iterator[str]:
@@ -164,16 +181,43 @@ def check_guarantee(manifest: Json) -> Iterator[str]:
         delta=delta_of(manifest),
         together=manifest.get("columns_together"),
     )
-    for key, value in expected.items():
-        same = stated.get(key) == value
-        # The last digit of a power differs between processors.
-        if key == "probability_factor" and None not in (stated[key], value):
-            same = math.isclose(stated[key], value, rel_tol=TOLERANCE)
-        if not same:
-            yield f"guarantee/{key} is not that of this model and loss."
+    yield from find_differences(stated, expected, "guarantee", "this model and loss")
+
+
+def find_differences(
+    stated: Any,  # noqa: ANN401  JSON
+    expected: Any,  # noqa: ANN401
+    place: str,
+    source: str,
+    tolerance: float = TOLERANCE,
+) -> Iterator[str]:
+    """Yield the places where a statement is not the expected one; what is not expected is free.
+
+    Parameters
+    ----------
+    stated, expected : JSON
+    place : str
+        Of the statement in the manifest.
+    source : str
+        What it follows from.
+    tolerance : float
+        Of numbers: their last digits differ between processors.
+    """
+    if isinstance(expected, dict):
+        for key, own in expected.items():
+            yield from find_differences(stated.get(key), own, f"{place}/{key}", source, tolerance)
+    elif not is_same(stated, expected, tolerance):
+        yield f"{place} is not that of {source}."
 
 
 # ---- comparison of numbers ----
+
+
+def is_same(stated: object, expected: object, tolerance: float = TOLERANCE) -> bool:
+    """Return whether a statement is the one expected, numbers up to a tolerance."""
+    if isinstance(stated, (int, float)) and isinstance(expected, float):
+        return math.isclose(stated, expected, rel_tol=tolerance, abs_tol=tolerance)
+    return stated == expected
 
 
 def is_close(numbers: Floats, expected: Floats) -> bool:

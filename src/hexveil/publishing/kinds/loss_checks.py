@@ -14,101 +14,70 @@ from typing import Any
 
 import numpy as np
 
-from hexveil.accounting.error_model import LN20
-from hexveil.accounting.gaussian_composition import square_epsilon
+from hexveil.accounting.error_model import LN20, MAX_CONSTANT_ERROR
 from hexveil.accounting.promise import PARTS, Pure
-from hexveil.base.arrays import Floats
+from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED
-from hexveil.mechanisms.looks.clipped_variance import STEPS
-from hexveil.mechanisms.looks.pooled_means import (
-    BINS,
-    all_edges,
-    describe,
-    inner_edges,
-    usual_range,
-)
-from hexveil.mechanisms.looks.weighted_variance import SHOWN
+from hexveil.mechanisms.looks import pooled_means
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.stage_data import widened
-from hexveil.publishing.kinds.guarantee import check_delta, check_spent
-from hexveil.publishing.kinds.recomputed_losses import (
-    CHOICES,
-    HISTOGRAM,
+from hexveil.publishing.kinds.guarantee import (
     TOLERANCE,
+    check_losses,
+    epsilon_text,
+    is_close,
+    is_interval,
+)
+from hexveil.publishing.kinds.recomputed_losses import (
+    HISTOGRAM,
     ReleaseStatements,
-    StatedStatistic,
-    choices_cost,
     recompute_losses,
     share_of_noise,
 )
 
 Json = dict[str, Any]
 
-
 ROUNDED = 1.5
 """Quanta by which whole numbers may differ from what they were rounded from."""
 EPSILON_TOLERANCE = 1e-11
 """Largest error of a sum of a few epsilons rounded to twelve places."""
-DELTA_STEPS = {*CHOICES, HISTOGRAM, "first_look", "cells"}
-"""Steps of releases that may have a delta."""
 
 
 def find_problems(stated: ReleaseStatements) -> Iterator[str]:
     """Yield the impossible statements on losses and errors, a sentence each."""
-    yield from _check_bounds(stated)
-    yield from check_spent(stated.manifest)
+    yield from check_losses(stated.manifest)
     yield from _check_cost(stated)
-    yield from _check_units(stated)
-    faults = [*_check_squares(stated)]
-    yield from faults
-    if not faults:
-        yield from _check_losses(stated)
-        yield from _check_steps(stated)
+    yield from _check_sums(stated)
+    yield from _check_steps(stated)
+    yield from _check_ranges(stated)
     yield from _check_errors(stated)
 
 
 def _check_cost(stated: ReleaseStatements) -> Iterator[str]:
-    """Yield contradictions on the cost: cells with noise cost, and constants do not."""
-    largest, ledger = stated.manifest["losses"]["max"], stated.manifest["ledger"]
-    naive = float(Fraction(stated.manifest["guarantee"]["l0_epsilon"]))
-    if naive < largest * (1.0 - TOLERANCE):
+    """Yield contradictions on who loses anything: cells with noise cost, and constants do not."""
+    losses, ledger = stated.manifest["losses"], stated.manifest["ledger"]
+    guarantee = stated.manifest["guarantee"]
+    epsilon = stated.manifest["plan"]["request"]["epsilon"]
+    # Of targets, what they cost.
+    requested = Fraction(guarantee["epsilon_spent"] if epsilon is None else epsilon)
+    if guarantee["epsilon_requested"] not in (decimal_text(requested), epsilon_text(requested)):
+        yield "guarantee/epsilon_requested is not that of the request."
+    naive = float(Fraction(guarantee["l0_epsilon"]))
+    if naive < losses["max"] * (1.0 - TOLERANCE):
         yield "l0_epsilon is smaller than the loss spent, so it is no sum over cells."
     # A private choice alone reads values, too, and needs no Laplace noise.
     has_noise = stated.has_cell_stages or any(p.scale.any() for p in stated.statistics.values())
-    if has_noise and (not largest or ledger is None):
+    if has_noise and (not losses["max"] or ledger is None):
         yield "a cell has noise, and the release says that it cost nothing."
-    if not has_noise and (largest or ledger is not None):
+    if not has_noise and (losses["max"] or ledger is not None):
         yield "no cell has noise, and the release says that it cost something."
-
-
-def _check_units(stated: ReleaseStatements) -> Iterator[str]:
-    """Yield contradictions between losses and numbers of units."""
-    losses = stated.manifest["losses"]
     if losses["units"] < stated.users.max(initial=0) or losses["at_zero"] > losses["units"]:
         yield "losses are of fewer units than a cell has."
     if (losses["at_zero"] == losses["units"]) != (not losses["max"]):
         yield "either all units lose nothing, or one loses something."
 
 
-def _check_squares(stated: ReleaseStatements) -> Iterator[str]:
-    """Yield contradictions of a δ, or of a pure promise, with squares of μ and steps."""
-    losses, delta = stated.manifest["losses"], stated.delta
-    if ("squared_mu" in losses) != bool(delta):
-        yield "squares of mu are stated without a delta, or a delta without them."
-        return
-    faults = [*check_delta(stated.manifest, losses["units"])]
-    yield from faults
-    if faults or not delta:
-        return
-    if stated.steps.keys() - DELTA_STEPS:
-        yield "the release has a delta, and steps that none has."
-        return
-    square = Fraction(losses["squared_mu"]["max"])
-    if not math.isclose(square_epsilon(square, delta), losses["max"], rel_tol=TOLERANCE):
-        yield "the largest loss is not that of the largest square of mu at this delta."
-
-
-def _check_losses(stated: ReleaseStatements) -> Iterator[str]:
+def _check_sums(stated: ReleaseStatements) -> Iterator[str]:
     """Yield contradictions between the losses and the cells."""
     total, largest = recompute_losses(stated)
     added, units = stated.added, stated.manifest["losses"]["units"]
@@ -141,118 +110,48 @@ def _check_steps(stated: ReleaseStatements) -> Iterator[str]:
     ):
         yield "a privacy step occurs twice, or that of the cells is missing."
         return
-    costs = [stated.cost(step) for step in steps]
     # An epsilon is rounded to twelve places, a square is not.
     room = 1e-15 if stated.delta else EPSILON_TOLERANCE
+    costs = [stated.cost(step["step"]) for step in steps]
     if any(
         not math.isclose(step["share"] * spent, cost, rel_tol=TOLERANCE, abs_tol=room)
         for step, cost in zip(steps, costs, strict=True)
     ):
         yield "a privacy step's share is not its share of what was spent."
-    cost_of_choices = sum(
-        stated.cost(stated.steps[name]) for name in CHOICES if name in stated.steps
-    )
-    if not math.isclose(cost_of_choices, choices_cost(stated), rel_tol=1e-6):
-        yield "the cost of a range's choices is not that of their epsilon."
-    if stated.has_cell_stages:
-        yield from _check_cell_stages(stated.manifest, stated.steps["cell_stages"])
-    yield from _check_ranges(stated)
     if not math.isclose(sum(costs), spent, rel_tol=TOLERANCE, abs_tol=10 * room):
         yield "privacy steps do not add up to what was spent."
-
-
-def _check_bounds(stated: ReleaseStatements) -> Iterator[str]:
-    """Yield bounds of cells, ends of a range and grids of numbers that no release has."""
-    lower, upper, quantum = stated.bounds
-    if not lower < upper or quantum <= 0:
-        yield "bounds are no range, or have no quantum."
-        return
-    if (stated.lower != float(lower)).any() or (stated.upper != float(upper)).any():
-        yield "a cell's bounds are not those of the values."
-    range_step = stated.steps.get("clipping_range", {})
-    ends = [
-        Fraction(range_step[end]).limit_denominator(10**12)
-        for end in ("lower", "upper")
-        if range_step
-    ]
-    for number in (upper, *ends):
-        steps = (number - lower) / quantum
-        if abs(steps - round(steps)) > TOLERANCE * (1 + abs(steps)):
-            yield "a bound or an end of a private range is no multiple of the quantum."
-            break
-    for statistic in stated.statistics.values():
-        if not _is_release_grid(statistic, stated, float(quantum)):
-            yield (
-                f"the grid of the {statistic.name} is not that of bounds, quantum, records and "
-                "scale."
-            )
-
-
-def _is_release_grid(statistic: StatedStatistic, stated: ReleaseStatements, quantum: float) -> bool:
-    """Return whether a grid is the one that a release of these bounds and counts has."""
-    has_noise = statistic.scale > 0
-    if stated.has_cell_stages:
-        # Steps are parts of a quantum that weights of samples decide; a curve has no grid.
-        on_grid = ~np.isnan(statistic.step)
-        middle = stated.lower + stated.span / 2.0
-        start = np.where(statistic.step == 0, middle, stated.lower)
-        return _is_close(statistic.start[on_grid], start[on_grid]) and bool(
-            (statistic.step[on_grid] <= quantum).all()
-        )
-    if not stated.has_no_range:
-        # Steps of a mean are a quantum over the sum of weights, which the folder does not state.
-        if statistic.name == "variance":
-            return _is_close(statistic.step, np.full_like(statistic.step, stated.radius**2 / SHOWN))
-        return _is_close(statistic.start, stated.lower) and bool((statistic.step <= quantum).all())
-    if statistic.name == "variance":
-        # The lattice of a variance is a fixed fraction of its noise scale.
-        return _is_close(statistic.step, statistic.scale / STEPS)
-    # Half quanta, because the middle of the bounds may lie between two of them.
-    step = np.where(has_noise, quantum / (2.0 * stated.records), 0.0)
-    start = np.where(has_noise, stated.lower, stated.lower + stated.span / 2.0)
-    return _is_close(statistic.step, step) and _is_close(statistic.start, start)
+    stages = stated.steps.get("cell_stages", {"stages": []})["stages"]
+    losses = [float(Fraction(stage["epsilon"])) for stage in stages]
+    # Stages may cost different units most: each costs at most the total, together no less.
+    slack = EPSILON_TOLERANCE * (1 + len(losses))
+    if stages and not max(losses) - slack <= spent <= sum(losses) + slack:
+        yield "the stages of cells do not fit the epsilon spent."
+    if any(stage["cells"] > stated.users.size for stage in stages):
+        yield "a stage of cells is that of more cells than there are."
 
 
 def _check_errors(stated: ReleaseStatements) -> Iterator[str]:
-    """Yield biases and 95% bounds within public bounds that no release states."""
-    if stated.has_cell_stages:
-        (statistic,) = stated.statistics.values()
-        # Where nothing better is proven, the bias is the width of the bounds.
-        if (statistic.bias > stated.span * (1.0 + TOLERANCE)).any():
-            yield "a bias of the mean is larger than the bounds are wide."
-        largest = statistic.bias + statistic.scale * LN20
-        if (statistic.bound95 > largest * (1.0 + TOLERANCE)).any():
-            yield "bound95 of the mean is above its bias and ln 20 of its scale."
-        return
-    worst = {"mean": stated.span / 2.0, "variance": stated.span**2 / 8.0}
-    for statistic in stated.statistics.values() if stated.has_no_range else ():
-        has_noise = statistic.scale > 0
-        if (statistic.bias > worst[statistic.name] * (1.0 + TOLERANCE)).any():
-            yield f"a bias of the {statistic.name} is larger than a constant can miss."
-        if not _is_close(statistic.bound95, statistic.bias + statistic.scale * stated.law.limit95):
-            quantile = "1.96" if stated.delta else "ln 20"
-            yield f"bound95 of the {statistic.name} is not its bias and {quantile} of its scale."
-        if (has_noise & (statistic.contribution_cap < 1)).any():
-            yield f"a cell keeps no record for its {statistic.name}, and has noise."
-
-
-def _is_close(numbers: Floats, expected: Floats | float) -> bool:
-    return bool(np.allclose(numbers, expected, rtol=TOLERANCE, atol=1e-300))
-
-
-def _check_cell_stages(manifest: Json, step: Json) -> Iterator[str]:
-    """Yield contradictions between the stages of cells, a manifest's step, and the loss spent."""
-    spent, cells = manifest["losses"]["max"], manifest["cells"]
-    losses = [float(Fraction(stage["epsilon"])) for stage in step["stages"]]
-    names = {stage["stage"] for stage in step["stages"]}
-    if len(names) < len(losses) or any(
-        not 1 <= stage["cells"] <= len(cells) for stage in step["stages"]
-    ):
-        yield "a stage of cells occurs twice, or in a number of cells that there are not."
-    slack = EPSILON_TOLERANCE * (1 + len(losses))
-    # Stages may cost different units most: each costs at most the total, together no less.
-    if max(losses, default=0.0) > spent + slack or sum(losses) < spent - slack:
-        yield "the stages of cells do not fit the epsilon spent."
+    """Yield bounds, biases and 95% bounds within public bounds that no release states."""
+    ends = float(stated.lattice.lower), float(stated.lattice.upper)
+    if (stated.lower != ends[0]).any() or (stated.upper != ends[1]).any():
+        yield "a cell's bounds are not those of the values."
+    for name, statistic in stated.statistics.items() if stated.has_no_range else ():
+        if stated.has_cell_stages:
+            # Where nothing better is proven, the bias is the width of the bounds.
+            largest, limit = stated.span, LN20
+        else:
+            unit = stated.span ** {"mean": 1, "variance": 2}[name]
+            largest, limit = MAX_CONSTANT_ERROR[name] * unit, stated.law.limit95
+            if ((statistic.scale > 0) & (statistic.contribution_cap < 1)).any():
+                yield f"a cell keeps no record for its {name}, and has noise."
+        if (statistic.bias > largest * (1.0 + TOLERANCE)).any():
+            yield f"a bias of the {name} is larger than can be."
+        expected = statistic.bias + statistic.scale * limit
+        if stated.has_cell_stages:
+            # Published numbers are projected to the bounds.
+            expected = np.minimum(statistic.bound95, expected)
+        if not is_close(statistic.bound95, expected):
+            yield f"bound95 of the {name} is not that of its bias and scale."
 
 
 # ---- ranges of cells, and the histogram that they follow from ----
@@ -260,11 +159,14 @@ def _check_cell_stages(manifest: Json, step: Json) -> Iterator[str]:
 
 def _check_ranges(stated: ReleaseStatements) -> Iterator[str]:
     """Yield contradictions between private ranges, the histogram, the bounds and the steps."""
-    steps = stated.steps
+    steps, bounds = stated.steps, (float(stated.lattice.lower), float(stated.lattice.upper))
+    slack = TOLERANCE * (abs(bounds[0]) + abs(bounds[1]))
+    if HISTOGRAM in steps or stated.is_remembered:
+        lower, upper, is_moved = stated.ranges
+        if not is_interval((lower, upper), bounds, slack) or (upper <= lower).any():
+            yield "a cell's clipping range is empty, or not within the bounds of the values."
     if HISTOGRAM in steps:
-        look, (lower, upper, is_moved) = steps["first_look"], stated.ranges
-        yield from _check_within_bounds(stated)
-        slack = TOLERANCE * float(sum(map(abs, stated.bounds[:2])))
+        look = steps["first_look"]
         distance = np.maximum(np.abs(lower - look["lower"]), np.abs(upper - look["upper"]))
         if not (distance[is_moved == 0] <= slack).all():
             yield "a cell that keeps the range of the first look has another one."
@@ -272,7 +174,6 @@ def _check_ranges(stated: ReleaseStatements) -> Iterator[str]:
             yield "the cells that were measured anew are not as many as the privacy steps say."
         yield from _check_histogram(stated, steps[HISTOGRAM], look)
     elif stated.is_remembered:
-        yield from _check_within_bounds(stated)
         yield from _check_remembered(stated.manifest, steps["cells"])
     elif "clipping_range" in steps:
         yield from _check_histogram(stated, steps["clipping_range"], steps["clipping_range"])
@@ -292,35 +193,30 @@ def _check_remembered(manifest: Json, cells: Json) -> Iterator[str]:
         yield "ranges and estimates do not rest on the same releases."
 
 
-def _check_within_bounds(stated: ReleaseStatements) -> Iterator[str]:
-    """Yield ranges that are empty, or outside the bounds."""
-    (lower, upper, _), bounds = stated.ranges, [float(end) for end in stated.bounds[:2]]
-    slack = TOLERANCE * (abs(bounds[0]) + abs(bounds[1]))
-    if not ((lower >= bounds[0] - slack) & (upper <= bounds[1] + slack) & (upper > lower)).all():
-        yield "a cell's clipping range is empty, or not within the bounds of the values."
-
-
 def _check_histogram(stated: ReleaseStatements, histogram: Json, look: Json) -> Iterator[str]:
     """Yield if a range, or the spread of averages, does not follow from votes.
 
     `histogram` and `look` are steps: the same one where one range is that of the whole map.
     """
-    lower, upper, quantum = stated.bounds
-    steps, votes = int((upper - lower) / quantum), np.array(histogram["votes"])
-    fitting = [edges for bins in BINS if (edges := inner_edges(steps, bins)).size == votes.size - 1]
-    if not fitting:
+    lower, quantum, steps = stated.lattice.lower, stated.lattice.quantum, stated.lattice.span_quanta
+    votes = np.array(histogram["votes"])
+    possible = (pooled_means.inner_edges(steps, bins) for bins in pooled_means.BINS)
+    edges = {inner.size: inner for inner in possible}
+    if votes.size - 1 not in edges:
         yield "the pooled histogram has a number of bins that no release has."
         return
     # Of the noise only errors depend, which are not looked at here.
     noise = Pure(Fraction(histogram["epsilon"])).noise(SUBSTITUTED)
     total = float(histogram["total"] * PARTS)
-    law = PooledLaw.of(all_edges(fitting[0], steps), votes * PARTS, noise, total)
+    law = PooledLaw.of(
+        pooled_means.all_edges(edges[votes.size - 1], steps), votes * PARTS, noise, total
+    )
     first, last = (float((Fraction(look[end]) - lower) / quantum) for end in ("lower", "upper"))
     # Whole quanta are stated: ranges rounded outward, deviations up; a range may be a wider one.
     off: list[float] = []
     if "centre" in histogram:
-        usual, found = usual_range(law, steps), describe(law, first, last, steps)
-        unit = float(quantum)
+        usual, unit = pooled_means.usual_range(law, steps), float(quantum)
+        found = pooled_means.describe(law, first, last, steps)
         off = [
             (histogram["centre"] - float(lower)) / unit - found.centre,
             histogram["below"] / unit - max(found.below, 1.0),

@@ -12,9 +12,8 @@ grades against the map. A posterior cannot be: users' weights are in no folder.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,24 +21,15 @@ import pyarrow as pa
 
 from hexveil.accounting.error_model import gaussian_noise_floor, noise_floor, predicted_bound
 from hexveil.accounting.gaussian_composition import calibrated_square
-from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.base.arrays import Floats
-from hexveil.base.rational import decimal_text
 from hexveil.base.work_share import FOLDER_CHECK, tell_share
-from hexveil.publishing.estimates.accuracy import (
-    beats_constant,
-    between_cells,
-    count_grades,
-    grade,
-    grade_against_map,
-    typical_error,
-)
-from hexveil.publishing.estimates.table import cells_cut_off
+from hexveil.publishing.estimates import accuracy
+from hexveil.publishing.estimates.table import cells_cut_off, limits_of
 from hexveil.publishing.kinds import loss_checks
 from hexveil.publishing.kinds.guarantee import (
     TOLERANCE,
     check_filled,
-    epsilon_text,
+    find_differences,
     is_ascending,
     is_close,
 )
@@ -49,7 +39,7 @@ from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.report.manifest_view import RANGE, numbers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     Json = dict[str, Any]
 
@@ -62,6 +52,10 @@ UNKNOWN = (
     "ends, grades and errors that a model or a private interval leaves open",
 )
 """What a folder lets anybody recompute, and what it does not."""
+ROUNDING_SHARE = 2.0**-49
+"""Largest relative rounding of a number on its grid."""
+DEVIATION_TOLERANCE = 1e-6
+"""Relative difference of two deviations by moments: near 0 a root magnifies rounding."""
 
 
 def check_counted_cells(table: pa.Table, manifest: Json) -> Iterator[str]:
@@ -82,71 +76,104 @@ def check_moments(table: pa.Table, manifest: Json) -> Iterator[str]:
 
 
 def check_moment_numbers(table: pa.Table, stated: ReleaseStatements) -> Iterator[str]:
-    """Yield numbers that do not follow from each other; also of a part of a release."""
-    yield from check_numbers(table, stated)
-    yield from _check_requested(stated.manifest)
-    yield from _check_support(table, stated.manifest)
+    """Yield numbers that differ from the manifest's, or do not follow from each other.
+
+    Also of a part of a release.
+    """
+    manifest = stated.manifest
+    names = manifest["plan"]["statistics"]
+    for statistic in stated.statistics.values():
+        if statistic.name in names:
+            yield from _check_statistic(table, stated, statistic)
+    if "sd" in names:
+        yield from _check_roots(table, stated)
+    yield from find_differences(manifest["plan"], _figures(table, stated), "plan", "the cells")
+    counts = {entry["statistic"]: entry["cells"] for entry in manifest["cut_off"]}
+    graded = {f"{name}_quality" for name in counts} <= set(table.column_names)
+    if graded and cells_cut_off(table, tuple(counts)) != counts:
+        yield "cells.parquet does not have as many cells cut off as manifest.json says."
+    yield from check_accuracy(table, manifest, names, partial(_between, table, stated))
+    for statement in manifest["accuracy"]:
+        if statement["graded_by"] == "map":
+            yield from _check_grades(table, statement["statistic"], statement["between_cells"])
+    if "mean_estimate" in table.column_names:
+        ends = _interval(table, "mean")
+        if not is_ascending([ends[0], numbers_of(table, "mean_estimate"), ends[1]], TOLERANCE):
+            yield "mean_estimate is outside mean_low and mean_high."
+        if (numbers_of(table, "mean_expected_error") < 0).any():
+            yield "mean_expected_error is negative."
 
 
 def check_counts(table: pa.Table, manifest: Json) -> Iterator[str]:
     """Yield if counts of users and records are not those stated, or those of the rules."""
     users, records = (table[name].to_numpy() for name in ("users", "records"))
-    if manifest["occupancy"] != occupancy_section(users, records):
-        yield "occupancy is not the sum of users and records over the cells."
+    expected = occupancy_section(users, records)
+    yield from find_differences(manifest["occupancy"], expected, "occupancy", "the cells")
     if (users < 1).any() or (records < users).any():
         yield "a cell has fewer records than users, or no users."
     if manifest["rules"].get("records left", records.sum()) != records.sum():
         yield "rules/records left is not the sum of the records of the cells."
 
 
-def _check_requested(manifest: Json) -> Iterator[str]:
-    """Yield if the epsilon that was requested is not that of the plan's request."""
-    guarantee, stated = manifest["guarantee"], manifest["plan"]["request"]["epsilon"]
-    # Of targets, what they cost.
-    requested = Fraction(guarantee["epsilon_spent"] if stated is None else stated)
-    if guarantee["epsilon_requested"] not in (decimal_text(requested), epsilon_text(requested)):
-        yield "guarantee/epsilon_requested is not that of the request."
-
-
-def _check_support(table: pa.Table, manifest: Json) -> Iterator[str]:
-    """Yield if the noise floor, or the number of useful cells, is not that of the cells."""
-    plan, bounds, delta = manifest["plan"], manifest["bounds"], manifest["guarantee"].get("delta")
+def _figures(table: pa.Table, stated: ReleaseStatements) -> Json:
+    """Return the figures of a plan that follow from bounds, cells, units, epsilon and errors."""
+    manifest, delta = stated.manifest, stated.delta
     epsilon = Fraction(manifest["guarantee"]["epsilon_requested"])
-    width = float(Fraction(bounds["upper"]) - Fraction(bounds["lower"]))
-    sizes = width, table.num_rows, manifest["losses"]["units"]
-    floor = 0.0
+    sizes = float(stated.lattice.span), table.num_rows, manifest["losses"]["units"]
+    floor = noise_floor(*sizes, float(epsilon)) if epsilon else 0.0
     if delta:
-        floor = gaussian_noise_floor(*sizes, float(calibrated_square(epsilon, Fraction(delta))))
-    elif epsilon:
-        floor = noise_floor(*sizes, float(epsilon))
-    if not math.isclose(plan["noise_floor"], floor, rel_tol=TOLERANCE):
-        yield "plan/noise_floor is not that of bounds, cells, units and epsilon."
-    primary = next(
-        (name for name in ("mean", "variance") if f"{name}_error" in table.column_names), None
-    )
-    if primary is not None:
-        errors = table[f"{primary}_error"].to_numpy()
-        if plan["cells_better_than_constant"] != int((errors < plan["baseline_error"]).sum()):
-            yield "plan/cells_better_than_constant is not the number of such cells."
+        floor = gaussian_noise_floor(*sizes, float(calibrated_square(epsilon, delta)))
+    errors = {
+        name: numbers_of(table, f"{name}_error")
+        for name in stated.statistics
+        if f"{name}_error" in table.column_names
+    }
+    made: Json = {"noise_floor": floor}
+    if errors:
+        better = next(iter(errors.values())) < manifest["plan"]["baseline_error"]
+        made["cells_better_than_constant"] = int(better.sum())
+    # Where the root alone is published, errors of the variance are not in the table.
+    if errors.keys() == stated.statistics.keys():
+        for key, over in (("max_error", np.max), ("mean_error", np.mean)):
+            planned = {name: float(over(own)) for name, own in errors.items()}
+            made[key] = planned if len(planned) > 1 else next(iter(planned.values()))
+    return made
 
 
-NOISE = "noise"
-ROUNDING_SHARE = 2.0**-49
-"""Largest relative rounding of a number on its grid."""
-DEVIATION_TOLERANCE = 1e-6
-"""Relative difference of two deviations by moments: near 0 a root magnifies rounding."""
+def check_accuracy(
+    table: pa.Table,
+    manifest: Json,
+    names: Sequence[str],
+    between: Callable[[Json], float | None],
+) -> Iterator[str]:
+    """Yield statements on accuracy that are not those of a table.
 
-
-def check_numbers(table: pa.Table, stated: ReleaseStatements) -> Iterator[str]:
-    """Yield numbers that differ from the manifest's, or do not follow from each other."""
-    for statistic in stated.statistics.values():
-        if statistic.name in stated.manifest["plan"]["statistics"]:
-            yield from _check_statistic(table, stated, statistic)
-    if "sd" in stated.manifest["plan"]["statistics"]:
-        yield from _check_roots(table, stated)
-    yield from _check_errors(table, stated)
-    yield from _check_cut_off(table, stated.manifest)
-    yield from check_accuracy(table, stated.manifest, stated.law)
+    Parameters
+    ----------
+    table : pyarrow.Table
+    manifest : dict
+    names : sequence of str
+        Statistics of the plan, as their columns begin.
+    between : callable
+        Returns the deviation between cells, by a statement; that which is stated if the folder does
+        not show it.
+    """
+    statements = manifest["accuracy"]
+    if [entry["statistic"] for entry in statements] != [*names]:
+        yield "the accuracy in manifest.json is not that of the statistics of the plan."
+        return
+    for stated in statements:
+        name, by_map = stated["statistic"], stated["graded_by"] == "map"
+        has_posterior = f"{name}_estimate" in table.column_names
+        basis = "posterior" if has_posterior else stated["basis"].removeprefix("posterior")
+        expected = accuracy.accuracy_entry(table, name, basis, between(stated), by_map=by_map)
+        # By stated numbers: rounding must not turn a statement. Words are of their version.
+        expected["beats_constant"] = accuracy.beats_constant(
+            stated["typical_error"], stated["between_cells"]
+        )
+        del expected["assumption"]
+        place = f"accuracy of {name}"
+        yield from find_differences(stated, expected, place, "the cells", DEVIATION_TOLERANCE)
 
 
 def is_on_grid(noisy: Floats, statistic: StatedStatistic) -> bool:
@@ -164,7 +191,7 @@ def _check_statistic(
 ) -> Iterator[str]:
     """Yield columns that do not follow from the noisy numbers and the manifest."""
     name, is_smoothed = statistic.name, f"{statistic.name}_smoothed" in table.column_names
-    low, high = _limits(stated, name)
+    low, high = limits_of(name, stated.lower, stated.upper)
     noisy, bound = numbers_of(table, f"{name}_noisy"), statistic.bound95
     if not is_on_grid(noisy, statistic):
         yield f"{name}_noisy has a number that is not on the grid of manifest.json."
@@ -182,7 +209,7 @@ def _check_statistic(
         # Grades follow from the public bound, so they can be recomputed. A constant has its own
         # rule for cells whose statistic is known beforehand.
         has_noise = statistic.scale > 0
-        flags = np.array(grade(graded, high - low, has_noise))
+        flags = np.array(accuracy.grade(graded, high - low, has_noise))
         if (flags != table[f"{name}_quality"].to_numpy())[has_noise].any():
             yield f"{name}_quality is not that of its bound."
     for key, numbers in expected.items():
@@ -212,70 +239,16 @@ def _check_roots(table: pa.Table, stated: ReleaseStatements) -> Iterator[str]:
             yield "sd_bound95 is not the distance from sd_raw to its ends."
 
 
-def _check_errors(table: pa.Table, stated: ReleaseStatements) -> Iterator[str]:
-    """Yield if the largest or the average error is not that of the cells."""
-    plan, names = stated.manifest["plan"], [*stated.statistics]
-    if not {f"{name}_error" for name in names} <= {*table.column_names}:
-        return  # where the root alone is published, errors of the variance are not in the table
-    for key, over in (("max_error", np.max), ("mean_error", np.mean)):
-        planned = plan[key] if isinstance(plan[key], dict) else {names[0]: plan[key]}
-        errors = {name: float(over(numbers_of(table, f"{name}_error"))) for name in names}
-        if planned.keys() != errors.keys() or not all(
-            math.isclose(planned[name], errors[name], rel_tol=TOLERANCE) for name in names
-        ):
-            yield f"{key} of the plan is not that of the cells."
-
-
-def _check_cut_off(table: pa.Table, manifest: Json) -> Iterator[str]:
-    """Yield if the table has another number of cells cut off than the manifest says."""
-    counts = {entry["statistic"]: entry["cells"] for entry in manifest["cut_off"]}
-    graded = {f"{name}_quality" for name in counts} <= set(table.column_names)
-    if graded and cells_cut_off(table, tuple(counts)) != counts:
-        yield "cells.parquet does not have as many cells cut off as manifest.json says."
-
-
-def _limits(stated: ReleaseStatements, name: str) -> tuple[Floats, Floats]:
-    """Return the limits of a statistic."""
-    if name == "mean":
-        return stated.lower, stated.upper
-    return np.zeros_like(stated.span), stated.span**2 * RANGE["variance"]
-
-
 def _interval(table: pa.Table, name: str) -> tuple[Floats, Floats]:
     return numbers_of(table, f"{name}_low"), numbers_of(table, f"{name}_high")
 
 
-def check_accuracy(table: pa.Table, manifest: Json, law: NoiseLaw) -> Iterator[str]:
-    """Yield differences of the statement on accuracy from the table."""
-    statements = manifest["accuracy"]
-    if [entry["statistic"] for entry in statements] != manifest["plan"]["statistics"]:
-        yield "the accuracy in manifest.json is not that of the statistics of the plan."
-        return
-    for statement in statements:
-        yield from _check_statement(table, statement, law)
-    if "mean_estimate" in table.column_names:
-        yield from _check_estimates(table)
-
-
-def _check_statement(table: pa.Table, statement: Json, law: NoiseLaw) -> Iterator[str]:
-    name = statement["statistic"]
-    if statement["grades"] != count_grades(table, name):
-        yield f"cells.parquet does not have the grades of {name} that manifest.json counts."
-    if not is_same(statement["typical_error"], typical_error(table, name), TOLERANCE):
-        yield f"the typical error of {name} is not that of the cells."
-    has_posterior = f"{name}_estimate" in table.column_names
-    if (statement["basis"] == "posterior") != has_posterior:
-        yield f"the basis of the typical error of {name} is not that of the table."
-        return
-    between = statement["between_cells"]
-    if not has_posterior and not is_same(
-        between, between_cells(table, name, None, law), DEVIATION_TOLERANCE
-    ):
-        yield f"the deviation of {name} between cells is not that of its noisy numbers."
-    if statement["beats_constant"] != beats_constant(statement["typical_error"], between):
-        yield f"accuracy/beats_constant of {name} is not that of its error and its deviation."
-    if statement["graded_by"] == "map":
-        yield from _check_grades(table, name, between)
+def _between(table: pa.Table, stated: ReleaseStatements, statement: Json) -> float | None:
+    """Return the deviation of a statistic between cells by its noisy numbers; as it is stated."""
+    stated_number: float | None = statement["between_cells"]
+    if f"{statement['statistic']}_estimate" in table.column_names:
+        return stated_number
+    return accuracy.between_cells(table, statement["statistic"], None, stated.law)
 
 
 def _check_grades(table: pa.Table, name: str, between: float | None) -> Iterator[str]:
@@ -291,28 +264,12 @@ def _check_grades(table: pa.Table, name: str, between: float | None) -> Iterator
         return
     interval = numbers_of(table, f"{name}_low"), numbers_of(table, f"{name}_high")
     is_noised = numbers_of(table, f"{name}_scale") > 0
-    expected = np.array(grade_against_map(interval, between, is_noised))
+    expected = np.array(accuracy.grade_against_map(interval, between, is_noised))
     # The interval of a cell that is cut off was widened after it was graded; a constant is noise,
     # and so is a cell with noise that alone is too wide, whatever its interval.
-    judged = is_noised & (grades != CUT_OFF) & (grades != NOISE)
+    judged = is_noised & (grades != CUT_OFF) & (grades != "noise")
     # Of a posterior: a range that is tight against the spread within a cell makes good a caution.
     if f"{name}_estimate" in table.column_names:
         judged &= ~((grades == "caution") & (expected == "good"))
     if (grades != expected)[judged].any():
         yield f"{name}_quality is not that of its interval."
-
-
-def _check_estimates(table: pa.Table) -> Iterator[str]:
-    """Yield estimates outside their intervals, and errors that none can have."""
-    estimate, low, high = (numbers_of(table, f"mean_{key}") for key in ("estimate", "low", "high"))
-    if ((estimate < low - TOLERANCE) | (estimate > high + TOLERANCE)).any():
-        yield "mean_estimate is outside mean_low and mean_high."
-    if (numbers_of(table, "mean_expected_error") < 0).any():
-        yield "mean_expected_error is negative."
-
-
-def is_same(stated: float | None, expected: float | None, tolerance: float) -> bool:
-    """Return whether a number is the one expected, or both are missing."""
-    if stated is None or expected is None:
-        return stated is expected
-    return math.isclose(stated, expected, rel_tol=tolerance, abs_tol=tolerance)

@@ -25,28 +25,26 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
+from hexveil.mechanisms.presence import presence_decoding
 from hexveil.mechanisms.presence.count_map import COUNT_MAP, decode_counts
 from hexveil.mechanisms.presence.presence_allocation import FINE_MAP
-from hexveil.mechanisms.presence.presence_decoding import (
-    ReleasedMap,
-    decode_map,
-    noisy_columns,
-    weight_interval,
-)
 from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.model.statistic_terms import Share, parse_statistics
 from hexveil.publishing.estimates.accuracy import beats_constant
 from hexveil.publishing.estimates.table import TODAY
 from hexveil.publishing.kinds import presence_table as released
-from hexveil.publishing.kinds.distribution_checks import check_estimates, lattice_of
+from hexveil.publishing.kinds.distribution_checks import check_estimates
 from hexveil.publishing.kinds.distribution_table import limits_of
 from hexveil.publishing.kinds.guarantee import (
     TOLERANCE,
     check_delta,
     delta_of,
+    find_differences,
     is_interval,
+    is_same,
+    lattice_of,
 )
-from hexveil.publishing.kinds.moment_checks import DEVIATION_TOLERANCE, is_same
+from hexveil.publishing.kinds.moment_checks import DEVIATION_TOLERANCE
 from hexveil.publishing.kinds.presence_manifest import (
     GAUSSIAN,
     as_integers,
@@ -54,13 +52,7 @@ from hexveil.publishing.kinds.presence_manifest import (
     stage_losses,
     stated_ranges,
 )
-from hexveil.publishing.kinds.presence_table import (
-    OPEN,
-    SMOOTHED,
-    USERS,
-    has_shapes,
-    map_statistics,
-)
+from hexveil.publishing.kinds.presence_table import OPEN, SMOOTHED, USERS, has_shapes
 from hexveil.publishing.memory.presence_history import ESTIMATED, remembered_error
 from hexveil.report.manifest_view import numbers_of
 
@@ -87,32 +79,27 @@ UNKNOWN = (
 def check_declared_statements(manifest: Json) -> Iterator[str]:
     """Yield statements that no release of this kind has; run before any part is used."""
     plan, statistics = manifest["plan"], manifest["plan"]["statistics"]
-    if (USERS in statistics and len(statistics) > 1) != ("cell_cap" in plan):
-        yield "plan/cell_cap does not belong to plan/statistics."
-        return
-    if has_shapes(statistics) and "bins" not in plan:
-        yield "plan/bins is missing."
-        return
+    mapped = released.map_statistics(statistics)
+    needed = {
+        "cell_cap": USERS in statistics and len(statistics) > 1,
+        "bins": has_shapes(statistics),
+        "histogram": mapped == (MEAN,) and "within" not in plan,
+        "history": "within" in plan and mapped == (MEAN,),
+    }
+    for name, is_needed in needed.items():
+        if (name in plan) != is_needed:
+            yield f"plan/{name} does not belong to plan/statistics."
+            return
     try:
-        lattice = lattice_of(manifest)
-        for term in parse_statistics(map_statistics(statistics) or (MEAN,))[1]:
+        for term in parse_statistics(mapped or (MEAN,))[1]:
             if isinstance(term, Share):
-                term.edge(lattice)
+                term.edge(lattice_of(manifest))
     except InputError:
         yield "plan/statistics names a statistic that no release has."
         return
-    remembers = _remembers(manifest)
+    remembers = bool(manifest.get("memory", {}).get("releases"))
     if plan["columns"] != [*released.columns_of(statistics, remembers=remembers)]:
         yield "plan/columns are not those of plan/statistics."
-    elif ("history" in plan) != ("within" in plan):
-        yield "plan/history and plan/within do not belong together."
-    elif ("histogram" in plan or "within" in plan) != ("balance_noisy" in plan["columns"]):
-        yield "plan/histogram does not belong to plan/columns."
-
-
-def _remembers(manifest: Json) -> bool:
-    """Return whether averages remember earlier days."""
-    return bool(manifest.get("memory", {}).get("releases"))
 
 
 def number_columns(manifest: Json) -> list[str]:
@@ -133,9 +120,17 @@ def check_declared_cells(table: pa.Table, manifest: Json) -> Iterator[str]:
         yield "cells.parquet does not have the cells of the declared grid, in that order."
 
 
+def _grid(grid: Json) -> Cells | Labels:
+    """Return the definition of a cell, from the manifest."""
+    if grid["kind"] == "labels":
+        columns = grid["columns"]
+        return OneCell() if columns == ["cell"] and grid["cells"] == 1 else Labels(*columns)
+    return Cells(grid["resolution"], grid["timeslot"], grid["timezone"], grid["slot"])
+
+
 def check_presence(table: pa.Table, manifest: Json) -> Iterator[str]:
     """Yield losses, statements and numbers that do not follow from each other."""
-    yield from check_presence_losses(manifest)
+    yield from _check_losses(manifest)
     yield from _check_numbers(table, manifest)
 
 
@@ -163,7 +158,7 @@ def _check_numbers(table: pa.Table, manifest: Json) -> Iterator[str]:
         for name in plan["columns"]:
             if name in grades and grades[name] != table[name].to_pylist():
                 yield f"{name} is not that of the intervals."
-    if statistics := map_statistics(plan["statistics"]):
+    if statistics := released.map_statistics(plan["statistics"]):
         moments, terms = parse_statistics(statistics)
         limits = limits_of(moments, terms, lattice)
         opened = {name: values[is_open] for name, values in numbers.items()}.__getitem__
@@ -180,38 +175,38 @@ def _check_decoded(
     numbers: dict[str, Floats], is_open: NDArray[np.bool_], manifest: Json
 ) -> Iterator[str]:
     """Yield columns that the functions of a release do not make of the noisy numbers."""
-    statistics = manifest["plan"]["statistics"]
+    plan, statistics = manifest["plan"], manifest["plan"]["statistics"]
+    noisy = {
+        name: as_integers(numbers[name] * PARTS) for name in numbers if name.endswith("_noisy")
+    }
     expected: dict[str, Floats] = {}
     if USERS in statistics:
-        if (law := _law_of_counts(manifest["plan"])) is None:
+        if (law := _law_of_counts(plan)) is None:
             yield "numbers of units have no stage of their own, with the stated cap on cells."
         else:
-            noisy = as_integers(numbers[f"{USERS}_noisy"] * PARTS)
-            expected |= decode_counts(noisy, law, is_open).columns
+            expected |= decode_counts(noisy[f"{USERS}_noisy"], law, is_open).columns
     if has_shapes(statistics):
-        weight, plan = as_integers(numbers["weight_noisy"] * PARTS) / PARTS, manifest["plan"]
-        ends = weight_interval(weight, _published_law(plan), plan["bins"], plan["open_from"])
-        expected |= noisy_columns("weight", weight, ends, is_open)
+        weight, law = noisy["weight_noisy"] / PARTS, _published_law(plan)
+        ends = presence_decoding.weight_interval(weight, law, plan["bins"], plan["open_from"])
+        expected |= presence_decoding.noisy_columns("weight", weight, ends, is_open)
     elif MEAN in statistics:
         try:
-            decoded = _decode_means(numbers, is_open, manifest)
+            decoded = _decode_means(numbers, noisy, is_open, manifest)
         except InputError as error:
             yield str(error)
             return
-        if _remembers(manifest):
-            own = {name: decoded[name.replace("_today", "")] for name in TODAY}
-            errors = {"mean": remembered_error(numbers)}
+        if TODAY[0] in numbers:
             # The estimates themselves: see publishing/memory/stored_day.py.
-            kept = {name: one for name, one in decoded.columns.items() if name not in ESTIMATED}
-            decoded = replace(decoded, columns=kept | own, error=errors)
-        stated = manifest["accuracy"][0]
-        if not all(
-            is_same(stated[name], number, DEVIATION_TOLERANCE)
-            if isinstance(number, float)
-            else stated[name] == number
-            for name, number in released.map_accuracy(decoded)[0].items()
-        ):
-            yield "the accuracy of mean does not follow from the noisy numbers of the cells."
+            columns = dict(decoded.columns)
+            columns |= {
+                today: columns.pop(name) for name, today in zip(ESTIMATED, TODAY, strict=True)
+            }
+            decoded = replace(decoded, columns=columns, error={MEAN: remembered_error(numbers)})
+        made, place = released.map_accuracy(decoded)[0], "accuracy of mean"
+        source = "the noisy numbers"
+        yield from find_differences(
+            manifest["accuracy"][0], made, place, source, DEVIATION_TOLERANCE
+        )
         expected |= decoded.columns
     # It borrows from cells whose noisy numbers are not published.
     for name in expected.keys() - {SMOOTHED}:
@@ -227,22 +222,25 @@ def _law_of_counts(plan: Json) -> NoiseLaw | None:
         return law
     full = float(plan["cell_cap"] ** (1 / law.power)) * PARTS
     (stated,) = (one["sensitivity"] for one in plan["stages"] if one["stage"] == COUNT_MAP)
-    return law if math.isclose(stated, full, rel_tol=TOLERANCE) else None
+    return law if is_same(stated, full) else None
 
 
 def _decode_means(
-    numbers: dict[str, Floats], is_open: NDArray[np.bool_], manifest: Json
-) -> ReleasedMap:
+    numbers: dict[str, Floats],
+    noisy: dict[str, NDArray[np.int64]],
+    is_open: NDArray[np.bool_],
+    manifest: Json,
+) -> presence_decoding.ReleasedMap:
     """Return the averages of the noisy numbers."""
     plan, lattice = manifest["plan"], lattice_of(manifest)
     lower, span = float(lattice.lower), float(lattice.span)
-    ranges = stated_ranges(plan, numbers.__getitem__, is_open, (lower, lower + span))
-    weight = as_integers(numbers["weight_noisy"] * PARTS)
-    upper = (weight + as_integers(numbers["balance_noisy"] * PARTS)) // 2
-    noisy, (window, centres, cut) = np.concatenate([upper, weight - upper]), ranges
+    window, centres, cut = stated_ranges(plan, numbers.__getitem__, is_open, (lower, lower + span))
+    weight, law = noisy["weight_noisy"], _published_law(plan)
+    upper = (weight + noisy["balance_noisy"]) // 2
+    halves = np.concatenate([upper, weight - upper])
     threshold = None if plan["open_from"] is None else round(plan["open_from"] * PARTS)
-    law = _published_law(plan)
-    return decode_map(window, noisy, law, cut, centres, threshold).in_units(lower, span)
+    decoded = presence_decoding.decode_map(window, halves, law, cut, centres, threshold)
+    return decoded.in_units(lower, span)
 
 
 def _published_law(plan: Json) -> NoiseLaw:
@@ -255,41 +253,36 @@ def _published_law(plan: Json) -> NoiseLaw:
 # ---- losses ----
 
 
-def check_presence_losses(manifest: Json) -> Iterator[str]:
+def _check_losses(manifest: Json) -> Iterator[str]:
     """Yield stages and statements that do not agree with the loss that is stated."""
-    plan, delta = manifest["plan"], delta_of(manifest)
+    plan, guarantee, delta = manifest["plan"], manifest["guarantee"], delta_of(manifest)
+    stages = plan["stages"]
     faults = [*check_delta(manifest, plan["fleet"]["units"])]
-    if not delta and any(stage["noise"] == GAUSSIAN for stage in plan["stages"]):
+    if not delta and any(stage["noise"] == GAUSSIAN for stage in stages):
         faults.append("Gaussian noise keeps no pure promise, and no guarantee/delta is stated.")
     yield from faults
     if faults:
         return
-    yield from _check_stages(plan, delta)
-    guarantee = manifest["guarantee"]
-    spent = Fraction(guarantee["epsilon_spent"])
-    if recomputed_loss(manifest) > round_up(spent) * (1.0 + TOLERANCE):
+    losses = [
+        stage_losses(stage["noise"], stage["sensitivity"], stage["scale"], delta)
+        for stage in stages
+    ]
+    for stage, loss in zip(stages, losses, strict=True):
+        expected = {"squared_mu": None} | loss
+        yield from find_differences(stage, expected, f"stage {stage['stage'][:40]!r}", "its noise")
+        if stage["sensitivity"] < PARTS:
+            yield "a stage states a sensitivity below that of one unit."
+    if len({stage["stage"] for stage in stages}) < len(stages):
+        yield "a stage stands twice."
+    if stages[-1]["stage"] != _published_stage(plan) or stages[-1]["scale"] != plan["scale"]:
+        yield "the scale of the plan is not that of the published map."
+    total = math.fsum(loss["squared_mu" if delta else "epsilon"] for loss in losses)
+    if delta and math.isfinite(total):
+        total = square_epsilon(Fraction(total), delta)
+    if total > round_up(Fraction(guarantee["epsilon_spent"])) * (1.0 + TOLERANCE):
         yield "the losses of the stages add up to more than guarantee/epsilon_spent."
     if guarantee["epsilon_requested"] != guarantee["epsilon_spent"]:
         yield "guarantee/epsilon_requested is not the loss of any unit, which is spent in full."
-
-
-def _check_stages(plan: Json, delta: Fraction) -> Iterator[str]:
-    """Yield stages that are not those of the plan, or state another loss than their noise has."""
-    stages = plan["stages"]
-    if len({stage["stage"] for stage in stages}) < len(stages):
-        yield "a stage stands twice."
-    for stage in stages:
-        expected = _losses_of(stage, delta)
-        if expected.keys() != stage.keys() & {"epsilon", "squared_mu"} or any(
-            not math.isclose(stage[name], loss, rel_tol=TOLERANCE)
-            for name, loss in expected.items()
-        ):
-            yield f"the loss of the stage {stage['stage'][:40]!r} is not that of its noise."
-    published = stages[-1]
-    if published["stage"] != _published_stage(plan) or published["scale"] != plan["scale"]:
-        yield "the scale of the plan is not that of the published map."
-    if any(stage["sensitivity"] < PARTS for stage in stages):
-        yield "a stage states a sensitivity below that of one unit."
 
 
 def _published_stage(plan: Json) -> str:
@@ -297,29 +290,6 @@ def _published_stage(plan: Json) -> str:
     if has_shapes(plan["statistics"]):
         return CELL_BINS
     return COUNT_MAP if plan["statistics"] == [USERS] else FINE_MAP
-
-
-def recomputed_loss(manifest: Json) -> float:
-    """Return ε of all stages together, at the δ that is stated."""
-    delta = delta_of(manifest)
-    losses = [_losses_of(stage, delta) for stage in manifest["plan"]["stages"]]
-    if not delta:
-        return math.fsum(loss["epsilon"] for loss in losses)
-    square = math.fsum(loss["squared_mu"] for loss in losses)
-    return square_epsilon(Fraction(square), delta) if math.isfinite(square) else math.inf
-
-
-def _losses_of(stage: Json, delta: Fraction) -> dict[str, float]:
-    """Return the loss of a stage by its sensitivity and scale."""
-    return stage_losses(stage["noise"], stage["sensitivity"], stage["scale"], delta)
-
-
-def _grid(grid: Json) -> Cells | Labels:
-    """Return the definition of a cell, from the manifest."""
-    if grid["kind"] == "labels":
-        columns = grid["columns"]
-        return OneCell() if columns == ["cell"] and grid["cells"] == 1 else Labels(*columns)
-    return Cells(grid["resolution"], grid["timeslot"], grid["timezone"], grid["slot"])
 
 
 def _check_opening(counted: Floats, is_open: NDArray[np.bool_], manifest: Json) -> Iterator[str]:
@@ -331,15 +301,12 @@ def _check_opening(counted: Floats, is_open: NDArray[np.bool_], manifest: Json) 
         return
     if plan["open_from"] is None:
         return
-    expected: float
-    tail = min(plan["false_openings"] / n_cells, 0.5)
-    if has_shapes(plan["statistics"]):
-        expected = float(np.ceil(law.scale * law.total_quantile(plan["bins"], tail)))
-    elif "mean" in plan["statistics"]:
-        expected = law.opening_threshold(n_cells, plan["false_openings"])
-    else:
-        expected = law.quantile(tail)
-    if not math.isclose(plan["open_from"] * PARTS, expected, rel_tol=TOLERANCE, abs_tol=0.5):
+    statistics, tail = plan["statistics"], min(plan["false_openings"] / n_cells, 0.5)
+    # Numbers with noise that a weight, or a number of units, is the sum of.
+    terms = plan["bins"] if has_shapes(statistics) else 2 if MEAN in statistics else 1
+    expected = law.scale * law.total_quantile(terms, tail)
+    # Noise is of whole parts.
+    if not math.isclose(plan["open_from"] * PARTS, expected, rel_tol=1e-5, abs_tol=3.0):
         yield "open_from is not that of the noise and the number of cells."
     if (counted[is_open] < plan["open_from"] - TOLERANCE).any():
         yield "a cell is open below open_from."

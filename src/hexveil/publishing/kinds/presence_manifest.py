@@ -70,27 +70,20 @@ def presence_entry(
     memory : mapping, optional
         Section of averages that later days will remember.
     """
-    remembers = bool(memory and memory["deviations"])
-    return {
-        "plan": _plan(plan, outputs, remembers=remembers),
-        "accuracy": [dict(statement) for statement in accuracy],
-        **({} if memory is None else {"memory": dict(memory)}),
-    }
-
-
-def _plan(plan: PresenceComponent, outputs: Outputs, *, remembers: bool) -> dict[str, Any]:
+    remembers = bool(memory and memory["releases"])
     request, stages = plan.request, plan.request.allocation()
     # Beside other statistics numbers of units add a stage and their cap; the map is as without.
     is_counted = isinstance(stages, CountedAllocation)
     allocation = stages.statistics if isinstance(stages, CountedAllocation) else stages
-    capped = {"cell_cap": request.count_allocation().cell_cap} if is_counted else {}
-    return {
+    cap = f"{request.cap} records" if request.has_map and request.cap else "none"
+    cell_cap = request.count_allocation().cell_cap if is_counted or not request.has_map else 0
+    stated = {
         "statistics": list(plan.statistics),
         "columns": list(columns_of(plan.statistics, remembers=remembers)),
         "fleet": dataclasses.asdict(request.fleet),
         "form": allocation.kind,
-        "user_cap": _user_cap(plan),
-        **capped,
+        "user_cap": cap if request.has_map else f"{cell_cap} cells",
+        **({"cell_cap": cell_cap} if is_counted else {}),
         "parts": PARTS,
         "scale": allocation.law.scale,
         **allocation.statement(outputs),
@@ -99,6 +92,8 @@ def _plan(plan: PresenceComponent, outputs: Outputs, *, remembers: bool) -> dict
         "prediction": plan.figures(),
         "stages": list(_stages(stages, outputs)),
     }
+    entry = {"plan": stated, "accuracy": [dict(statement) for statement in accuracy]}
+    return entry | ({} if memory is None else {"memory": dict(memory)})
 
 
 def stated_ranges(
@@ -158,14 +153,6 @@ def stage_law(plan: Mapping[str, Any], name: str = "") -> NoiseLaw | None:
     if len(stages) != 1:
         return None
     return (Gaussian if stages[0]["noise"] == GAUSSIAN else Laplace)(float(stages[0]["scale"]))
-
-
-def _user_cap(plan: PresenceComponent) -> str:
-    """Return the cap on users as text: none, or the declared records."""
-    if not plan.request.has_map:
-        return f"{plan.request.count_allocation().cell_cap} cells"
-    cap = plan.request.cap
-    return f"{cap} records" if cap else "none"
 
 
 def _stages(allocation: AnyUnitPlan, outputs: Outputs) -> Iterator[dict[str, Any]]:
@@ -267,10 +254,13 @@ def request_name(facts: dict[str, str]) -> str:
 
 def presence_request(dataset: str, plan: Plan) -> dict[str, str]:
     """Return the request in words: declared facts, so that equal requests replay."""
-    requests = {
-        name: _request_of_component(dataset, component)
-        for name, component in plan.components.items()
-    }
+    requests = {}
+    for name, component in plan.components.items():
+        facts = component.facts
+        identity = identify(component.request, dataset, facts.identity)
+        edition = {} if component.edition is None else {"edition": component.edition}
+        own = {"value": facts.value, "unit": facts.privacy_unit}
+        requests[name] = identity | own | edition
     if plan.is_single:
         return next(iter(requests.values()))
     return {
@@ -281,11 +271,3 @@ def presence_request(dataset: str, plan: Plan) -> dict[str, str]:
         "columns": json.dumps(requests, sort_keys=True),
         "unit": plan.columns_facts.privacy_unit,
     }
-
-
-def _request_of_component(dataset: str, component: Any) -> dict[str, str]:  # noqa: ANN401  see PresenceComponent
-    """Return the request of one value column in words."""
-    facts = component.facts
-    identity = identify(component.request, dataset, facts.identity)
-    edition = {} if component.edition is None else {"edition": component.edition}
-    return identity | {"value": facts.value, "unit": facts.privacy_unit} | edition

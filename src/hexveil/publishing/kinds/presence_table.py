@@ -123,17 +123,6 @@ def columns_of(statistics: Sequence[str], *, remembers: bool = False) -> tuple[s
     return (*columns, *BESIDE) if USERS in statistics else columns
 
 
-def describe(name: str) -> str:
-    """Return the description of a column.
-
-    Examples
-    --------
-    >>> describe("route")
-    'public label of the cell'
-    """
-    return render_sentence(_TEMPLATE, "column", name=name)
-
-
 # ---- a release ----
 
 
@@ -182,7 +171,8 @@ def released_table(
     }
 
     def describe_field(name: str) -> tuple[str, str]:
-        text, is_value = subjects.get(name) or (describe(name), name.startswith("mean"))
+        plain = render_sentence(_TEMPLATE, "column", name=name), name.startswith("mean")
+        text, is_value = subjects.get(name) or plain
         return text, value_unit if is_value else ""
 
     return described_table(columns, describe_field, value)
@@ -259,7 +249,8 @@ def grade_estimates(
     manifest.json states; without one, with the bounds.
     """
     half = np.where(is_open, (high - low) / 2.0, np.inf)
-    return _with_closed(grade_intervals(half, between, span, is_open), is_open)
+    grades = grade_intervals(half, between, span, is_open)
+    return [str(grade) for grade in np.where(is_open, grades, CLOSED)]
 
 
 def _grade_means(
@@ -286,8 +277,4 @@ def grade_counts(low: Floats, high: Floats, units: Floats, is_open: NDArray[np.b
         (high - low) / 2.0, units, out=np.full(units.size, np.inf), where=is_open & (units > 0)
     )
     grades = np.select([share <= GOOD_SHARE, share <= CAUTION_SHARE], ["good", "caution"], "noise")
-    return _with_closed(grades.tolist(), is_open)
-
-
-def _with_closed(grades: list[str], is_open: NDArray[np.bool_]) -> list[str]:
-    return [one if is_there else CLOSED for one, is_there in zip(grades, is_open, strict=True)]
+    return [str(grade) for grade in np.where(is_open, grades, CLOSED)]

@@ -52,24 +52,144 @@ import pyarrow as pa
 
 from hexveil.accounting.gaussian_composition import LATTICE
 from hexveil.accounting.noise_law import NoiseLaw, law_at
-from hexveil.accounting.promise import choices_worth
 from hexveil.base.arrays import Floats
-from hexveil.publishing.kinds.guarantee import added_losses, delta_of
+from hexveil.model.public_metadata import ValueLattice
+from hexveil.publishing.kinds import guarantee
+from hexveil.report.manifest_view import numbers_of
 
+Json = dict[str, Any]
 CellLimits = tuple[Floats, Floats, Floats]
 Limits = tuple[float, float]
 
-
-TOLERANCE = 1e-9
 LATTICE_LOSS = 2.0**-30
 """Loss of each unit in each cell by a variance's lattice
 (mechanisms/looks/clipped_variance.py)."""
 HISTOGRAM = "pooled_histogram"
 """Privacy step that releases with a range per cell have, and no others."""
-CHOICES = ("clipping_range", "within_spread")
-"""Steps of private choices, which every unit is charged; so is the pooled histogram."""
+WHOLE_MAP = (HISTOGRAM, "clipping_range", "within_spread")
+"""Steps that look at the whole map, which every unit is charged."""
 WEIGHT_LATTICE = 1e-3
 """More than what whole weights add to a square, as a part of it (model/pair_columns.py)."""
+_FIELDS = ("contribution_cap", "scale", "bias", "bound95", "grid_start", "grid_step")
+
+
+@dataclass(frozen=True, eq=False)
+class StatedStatistic:
+    """A statistic of every cell, as the manifest states it.
+
+    Attributes
+    ----------
+    name : "mean" or "variance"
+    contribution_cap, scale, bias, bound95, start, step : ndarray of float, shape (n_cells,)
+    """
+
+    name: str
+    contribution_cap: Floats
+    scale: Floats
+    bias: Floats
+    bound95: Floats
+    start: Floats
+    step: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class ReleaseStatements:
+    """Statements of a manifest and its table from which losses are recomputed.
+
+    Attributes
+    ----------
+    manifest : dict
+    users, records, lower, upper : ndarray of float, shape (n_cells,)
+    statistics : dict of str to StatedStatistic
+    steps : dict of str to dict
+        The privacy steps by name.
+    lattice : ValueLattice
+        Bounds of the values, and their quantum.
+    delta : Fraction
+        0 of a pure promise.
+    """
+
+    manifest: Json
+    users: Floats
+    records: Floats
+    lower: Floats
+    upper: Floats
+    statistics: dict[str, StatedStatistic]
+    steps: dict[str, Json]
+    lattice: ValueLattice
+    delta: Fraction
+
+    @classmethod
+    def from_release(cls, manifest: Json, table: pa.Table) -> ReleaseStatements:
+        """Return the statements of a release; ValueError if cells name different statistics."""
+        cells = manifest["cells"]
+        names = [entry["statistic"] for entry in cells[0]["noised"]]
+        if any([entry["statistic"] for entry in cell["noised"]] != names for cell in cells):
+            raise ValueError("cells of other statistics")
+
+        def column(key: str, index: int | None = None) -> Floats:
+            rows = cells if index is None else [cell["noised"][index] for cell in cells]
+            return np.array([row[key] for row in rows], dtype=np.float64)
+
+        return cls(
+            manifest,
+            numbers_of(table, "users"),
+            numbers_of(table, "records"),
+            column("lower"),
+            column("upper"),
+            {
+                name: StatedStatistic(name, *(column(key, index) for key in _FIELDS))
+                for index, name in enumerate(names)
+            },
+            {step["step"]: step for step in manifest["plan"]["privacy_steps"]},
+            guarantee.lattice_of(manifest),
+            guarantee.delta_of(manifest),
+        )
+
+    @property
+    def law(self) -> NoiseLaw:
+        """Law of the noise."""
+        return law_at(self.delta)
+
+    @property
+    def added(self) -> Json:
+        """Figures of the losses that add up: of ε, or squares of μ."""
+        return guarantee.added_losses(self.manifest)
+
+    def cost(self, name: str) -> float:
+        """Return the cost of a privacy step: ε, or its square of μ under a δ; 0 without it."""
+        step = self.steps.get(name, {"epsilon": "0", "squared_mu": 0.0})
+        if self.delta:
+            return float(step.get("squared_mu", math.nan))
+        return float(Fraction(step["epsilon"]))
+
+    @property
+    def span(self) -> Floats:
+        """Width of each cell's bounds."""
+        return self.upper - self.lower
+
+    @property
+    def ranges(self) -> tuple[Floats, Floats, Floats]:
+        """Ends of the clipping range of each cell, and whether it was measured anew."""
+        ranges = [cell["noised"][0]["clipping_range"] for cell in self.manifest["cells"]]
+        keys = ("lower", "upper", "moved")
+        lower, upper, moved = (np.array([one[key] for one in ranges], float) for key in keys)
+        return lower, upper, moved
+
+    @property
+    def has_cell_stages(self) -> bool:
+        """Whether each cell was published by a mechanism of one cell, in stages of its own."""
+        return "cell_stages" in self.steps
+
+    @property
+    def has_no_range(self) -> bool:
+        """Whether values were clipped to public bounds alone."""
+        return not ({"clipping_range", HISTOGRAM} & self.steps.keys() or self.is_remembered)
+
+    @property
+    def is_remembered(self) -> bool:
+        """Whether the ranges of cells follow from earlier releases."""
+        return "remembered" in self.steps.get("cells", {})
 
 
 def recompute_losses(stated: ReleaseStatements) -> tuple[Limits, Limits]:
@@ -77,7 +197,8 @@ def recompute_losses(stated: ReleaseStatements) -> tuple[Limits, Limits]:
 
     Both ends are equal where it is known exactly (module head).
     """
-    shared, (low, high, single) = shared_cost(stated), _cell_limits(stated)
+    low, high, single = _cell_limits(stated)
+    shared = sum(map(stated.cost, WHOLE_MAP))
     losses = stated.manifest["losses"]
     total = shared * losses["units"] + float(low.sum())
     largest_of_cells = shared + float((low / stated.users).max(initial=0.0))
@@ -86,26 +207,6 @@ def recompute_losses(stated: ReleaseStatements) -> tuple[Limits, Limits]:
     return (
         (total, shared * losses["units"] + float(high.sum())),
         (max(largest_of_cells, average), shared + float(single.sum())),
-    )
-
-
-def shared_cost(stated: ReleaseStatements) -> float:
-    """Return the cost of the steps that look at the whole map, for every unit."""
-    steps = stated.steps
-    histogram = stated.cost(steps[HISTOGRAM]) if HISTOGRAM in steps else 0.0
-    return histogram + choices_cost(stated)
-
-
-def choices_cost(stated: ReleaseStatements) -> float:
-    """Return the cost of private choices, from their epsilon."""
-    return sum(
-        float(
-            choices_worth(
-                Fraction(step["epsilon"]), stated.delta, len(step.get("quantiles", [0]))
-            ).amount
-        )
-        for name, step in stated.steps.items()
-        if name in CHOICES
     )
 
 
@@ -146,21 +247,19 @@ def _rates(
     Then the lattice term of a rate of 1, which counts under a δ alone.
     """
     if stated.has_no_range:
-        limits = _unranged_rates(stated, statistic)
         # k / (2 S r²) beside k² / r² for means; steps of 2^-30 of the noise for variances.
-        quantum = float(stated.bounds[2])
-        lattice = np.full_like(limits[2], LATTICE_LOSS)
+        lattice = np.full_like(stated.records, LATTICE_LOSS)
         if statistic.name == "mean":
-            lattice = share_of_noise(lattice * 0.0 + quantum / 2.0, statistic.scale)
-            lattice = lattice / stated.records
-        return (*limits, lattice / float(LATTICE))
+            half = float(stated.lattice.quantum) / 2.0
+            lattice = share_of_noise(half, statistic.scale) / stated.records
+        return (*_unranged_rates(stated, statistic), lattice / float(LATTICE))
     if HISTOGRAM in stated.steps or stated.is_remembered:
         rate = _cell_range_rates(stated, statistic.scale)
     else:
         step = stated.steps["clipping_range"]
         is_variance = statistic.name == "variance"
-        width = stated.radius**2 if is_variance else step["upper"] - step["lower"]
-        rate = share_of_noise(np.full_like(statistic.scale, width), statistic.scale)
+        width = step["radius"] ** 2 if is_variance else step["upper"] - step["lower"]
+        rate = share_of_noise(width, statistic.scale)
     return rate, rate, rate, rate * WEIGHT_LATTICE
 
 
@@ -170,7 +269,7 @@ def _cell_range_rates(stated: ReleaseStatements, scale: Floats) -> Floats:
     width = share_of_noise(upper - lower, scale)
     if stated.is_remembered:
         return width
-    look, cells = (stated.cost(stated.steps[name]) for name in ("first_look", "cells"))
+    look, cells = map(stated.cost, ("first_look", "cells"))
     remainder = (cells / (look + cells) if look + cells else 1.0) ** (1.0 / stated.law.power)
     return np.asarray(width / np.where(moved, remainder, 1.0))
 
@@ -203,137 +302,6 @@ def _variance_share(bias: Floats) -> tuple[Floats, Floats]:
     return np.where(open_ended, 0.0, 1.0 - share_removed - 1e-6), 1.0 - share_removed + 1e-6
 
 
-def share_of_noise(share: Floats, noise: Floats) -> Floats:
+def share_of_noise(share: Floats | float, noise: Floats) -> Floats:
     """Return a share over the noise; 0 where there is no noise, since no value is read."""
     return np.divide(share, noise, out=np.zeros_like(noise), where=noise > 0)
-
-
-Json = dict[str, Any]
-
-_FIELDS = ("contribution_cap", "scale", "bias", "bound95", "grid_start", "grid_step")
-
-
-@dataclass(frozen=True, eq=False)
-class StatedStatistic:
-    """A statistic of every cell, as the manifest states it.
-
-    Attributes
-    ----------
-    name : "mean" or "variance"
-    contribution_cap, scale, bias, bound95, start, step : ndarray of float, shape (n_cells,)
-    """
-
-    name: str
-    contribution_cap: Floats
-    scale: Floats
-    bias: Floats
-    bound95: Floats
-    start: Floats
-    step: Floats
-
-
-@dataclass(frozen=True, eq=False)
-class ReleaseStatements:
-    """Statements of a manifest and its table from which losses are recomputed.
-
-    Attributes
-    ----------
-    manifest : dict
-    users, records, lower, upper : ndarray of float, shape (n_cells,)
-    statistics : dict of str to StatedStatistic
-    """
-
-    manifest: Json
-    users: Floats
-    records: Floats
-    lower: Floats
-    upper: Floats
-    statistics: dict[str, StatedStatistic]
-
-    @classmethod
-    def from_release(cls, manifest: Json, table: pa.Table) -> ReleaseStatements:
-        """Return the statements of a release; ValueError if cells name different statistics."""
-        cells = manifest["cells"]
-        names = [entry["statistic"] for entry in cells[0]["noised"]]
-        if any([entry["statistic"] for entry in cell["noised"]] != names for cell in cells):
-            raise ValueError("cells of other statistics")
-
-        def column(index: int, key: str) -> Floats:
-            return np.array([cell["noised"][index][key] for cell in cells], dtype=np.float64)
-
-        users, records = (table[name].to_numpy().astype(float) for name in ("users", "records"))
-        lower, upper = (
-            np.array([cell[end] for cell in cells], float) for end in ("lower", "upper")
-        )
-        statistics = {
-            name: StatedStatistic(name, *(column(index, key) for key in _FIELDS))
-            for index, name in enumerate(names)
-        }
-        return cls(manifest, users, records, lower, upper, statistics)
-
-    @property
-    def delta(self) -> Fraction:
-        """δ of the promise; 0 of a pure one."""
-        return delta_of(self.manifest)
-
-    @property
-    def law(self) -> NoiseLaw:
-        """Law of the noise."""
-        return law_at(self.delta)
-
-    @property
-    def added(self) -> Json:
-        """Figures of the losses that add up: of ε, or squares of μ."""
-        return added_losses(self.manifest)
-
-    def cost(self, step: Json) -> float:
-        """Return the cost of a privacy step: ε, or its square of μ under a δ."""
-        if self.delta:
-            return float(step.get("squared_mu", math.nan))
-        return float(Fraction(step["epsilon"]))
-
-    @property
-    def span(self) -> Floats:
-        """Width of each cell's bounds."""
-        return self.upper - self.lower
-
-    @property
-    def steps(self) -> dict[str, Json]:
-        """The privacy steps by name."""
-        return {step["step"]: step for step in self.manifest["plan"]["privacy_steps"]}
-
-    @property
-    def radius(self) -> float:
-        """Largest distance from the middle of a private range at which squares are not clipped."""
-        return float(self.steps["clipping_range"]["radius"])
-
-    @property
-    def ranges(self) -> tuple[Floats, Floats, Floats]:
-        """Ends of the clipping range of each cell, and whether it was measured anew."""
-        ranges = [cell["noised"][0]["clipping_range"] for cell in self.manifest["cells"]]
-        keys = ("lower", "upper", "moved")
-        lower, upper, moved = (np.array([one[key] for one in ranges], float) for key in keys)
-        return lower, upper, moved
-
-    @property
-    def bounds(self) -> tuple[Fraction, Fraction, Fraction]:
-        """Ends of the bounds of values, and their quantum."""
-        lower, upper, quantum = (
-            Fraction(self.manifest["bounds"][name]) for name in ("lower", "upper", "quantum")
-        )
-        return lower, upper, quantum
-
-    @property
-    def has_cell_stages(self) -> bool:
-        """Whether each cell was published by a mechanism of one cell, in stages of its own."""
-        return "cell_stages" in self.steps
-
-    @property
-    def has_no_range(self) -> bool:
-        """Whether values were clipped to public bounds alone."""
-        return not ({"clipping_range", HISTOGRAM} & self.steps.keys() or self.is_remembered)
-
-    @property
-    def is_remembered(self) -> bool:
-        """Whether the ranges of cells follow from earlier releases."""
-        return "remembered" in self.steps.get("cells", {})

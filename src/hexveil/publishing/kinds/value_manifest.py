@@ -17,7 +17,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
@@ -73,20 +72,30 @@ def moment_entry(
     accuracy : sequence of mapping
         An entry for each statistic (publishing/estimates/accuracy.py).
     """
+    has_posterior = any(statement["basis"] == "posterior" for statement in accuracy)
+    return {
+        "rules": dict(facts.rules),
+        **_statements(plan, plan.with_lower_bound(), accuracy),
+        "cells": planned_cells(facts, plan),
+        "smoothing": smoothing_statement(plan, smoothed or {}, posterior=has_posterior),
+        **occupancy_sections(plan),
+    }
+
+
+def _statements(
+    plan: MomentComponent, bounded: MomentComponent, accuracy: Sequence[Mapping[str, Any]]
+) -> Json:
+    """Return the sections about plan, losses and accuracy, also of a part of a release."""
     return {
         "l0_epsilon": epsilon_text(plan.l0_epsilon),
-        "rules": dict(facts.rules),
-        "plan": plan_section(plan, plan.with_lower_bound()),
+        "plan": plan_section(plan, bounded),
         "losses": loss_section(plan),
-        "cells": planned_cells(facts, plan),
         "accuracy": [dict(statement) for statement in accuracy],
-        "cut_off": cut_off_section(plan, accuracy),
-        "smoothing": smoothing_statement(
-            plan,
-            smoothed or {},
-            posterior=any(statement["basis"] == "posterior" for statement in accuracy),
-        ),
-        **occupancy_sections(plan),
+        # Of each statistic how many cells a private range cut off; empty without a range.
+        "cut_off": [
+            {"statistic": statement["statistic"], "cells": statement["grades"]["cut_off"]}
+            for statement in (accuracy if plan.allocation.clipping.strategy else ())
+        ],
     }
 
 
@@ -143,60 +152,30 @@ def occupancy_sections(plan: MomentComponent | DistributionComponent) -> dict[st
     }
 
 
-def cut_off_section(
-    plan: MomentComponent, accuracy: Sequence[Mapping[str, Any]]
-) -> list[dict[str, Any]]:
-    """Return how many cells of each statistic a private range cut off; empty without a range."""
-    if not plan.allocation.clipping.strategy:
-        return []
-    return [
-        {"statistic": statement["statistic"], "cells": statement["grades"]["cut_off"]}
-        for statement in accuracy
-    ]
-
-
-def _numbers_or_none(numbers: NDArray[np.float64]) -> list[float | None]:
-    """Return numbers, with None where published means lie on a curve and on no grid."""
-    return [number if math.isfinite(number) else None for number in numbers.tolist()]
-
-
 def planned_cells(facts: PublicMetadata, plan: MomentComponent) -> list[dict[str, Any]]:
     """Return the plan of each cell, with an entry for each noised statistic."""
-    thresholds = {"mean": plan.contribution_cap, "variance": plan.allocation.variance_cap}
-    grids = grids_of(plan, facts.lattice)
-    own = plan.allocation.clipping.cell_entries(plan)
-    columns_by_statistic = [
+    caps = {"mean": plan.contribution_cap, "variance": plan.allocation.variance_cap}
+    grids, own = grids_of(plan, facts.lattice), plan.allocation.clipping.cell_entries(plan)
+    noised = [
         own
         | {
             "statistic": [name] * plan.occupancy.n_cells,
-            "contribution_cap": thresholds[name].tolist(),
-            "scale": statistic.scale.tolist(),
-            "bias": statistic.bias.tolist(),
-            "bound95": statistic.bound95.tolist(),
-            "grid_start": _numbers_or_none(grids[name].start),
-            "grid_step": _numbers_or_none(grids[name].step),
+            "contribution_cap": caps[name].tolist(),
+            **{key: getattr(errors, key).tolist() for key in ("scale", "bias", "bound95")},
+            # Nothing where published means lie on a curve and on no grid.
+            **{
+                f"grid_{key}": [one if math.isfinite(one) else None for one in column.tolist()]
+                for key, column in (("start", grids[name].start), ("step", grids[name].step))
+            },
         }
-        for name, statistic in plan.error_models.items()
+        for name, errors in plan.error_models.items()
     ]
-    rows = zip(
-        facts.cells.names(),
-        plan.cell_mechanisms,
-        plan.lower.tolist(),
-        plan.upper.tolist(),
-        strict=True,
-    )
+    ends = plan.lower.tolist(), plan.upper.tolist()
+    rows = zip(facts.cells.names(), plan.cell_mechanisms, *ends, strict=True)
     return [
-        {
-            "cell": name,
-            "mechanism": mechanism,
-            "lower": lower,
-            "upper": upper,
-            "noised": [
-                {key: column[g] for key, column in statistic.items()}
-                for statistic in columns_by_statistic
-            ],
-        }
-        for g, (name, mechanism, lower, upper) in enumerate(rows)
+        dict(zip(("cell", "mechanism", "lower", "upper"), row, strict=True))
+        | {"noised": [{key: column[g] for key, column in one.items()} for one in noised]}
+        for g, row in enumerate(rows)
     ]
 
 
@@ -287,16 +266,11 @@ def distribution_entry(plan: DistributionComponent, decoded: DecodedDistribution
 
 def moment_section(plan: MomentComponent, accuracy: list[Json]) -> Json:
     """Return the sections of a manifest about means and variances, or mean scores."""
-    return {
-        "epsilon_requested": decimal_text(plan.requested_epsilon),
-        "epsilon_spent": epsilon_text(plan.epsilon),
-        "l0_epsilon": epsilon_text(plan.l0_epsilon),
-        # Without a lower bound: it takes longer than the plan, and is of one component alone.
-        "plan": plan_section(plan, plan) | {"lower_bound": None, "gap": None, "certifies": None},
-        "losses": loss_section(plan),
-        "accuracy": accuracy,
-        "cut_off": cut_off_section(plan, accuracy) if accuracy else [],
-    }
+    own = _statements(plan, plan, accuracy)
+    # Without a lower bound: it takes longer than the plan, and is of one component alone.
+    own["plan"] |= {"lower_bound": None, "gap": None, "certifies": None}
+    epsilons = decimal_text(plan.requested_epsilon), epsilon_text(plan.epsilon)
+    return {"epsilon_requested": epsilons[0], "epsilon_spent": epsilons[1]} | own
 
 
 def _component(component: Component, plan: DistributionComponent, outputs: Outputs) -> Json:
@@ -341,25 +315,21 @@ def drawn_stages(plan: StagedPlan, outputs: Outputs) -> Iterator[NoisyTotals]:
 def _cells(plan: DistributionComponent, decoded: DecodedDistribution) -> list[Json]:
     """Return the figures of each cell that determine the loss of each component."""
     rows: list[Json] = [{"cell": name} for name in plan.names]
-    if decoded.moments is not None:
-        _add(rows, MOMENTS, plan.facts, decoded.moments.plan)
+    parts = [] if decoded.moments is None else [(MOMENTS, plan.facts, decoded.moments.plan)]
     if decoded.scores is not None:
-        _add(rows, SCORES, score_metadata(plan.facts), decoded.scores)
-        return rows
-    binned = plan.stages().component(SHAPE).plan
-    assert isinstance(binned, BinnedMap)  # noqa: S101  see DistributionComponent
-    figures = {"weight": binned.weights.totals() / PARTS}
-    if plan.delta:
-        figures["squared_weight"] = binned.weights.squares()
-    for name, column in figures.items():
-        for row, figure in zip(rows, column.tolist(), strict=True):
-            row[name] = figure
+        parts.append((SCORES, score_metadata(plan.facts), decoded.scores))
+    for name, facts, own in parts:
+        for row, cell in zip(rows, planned_cells(facts, own), strict=True):
+            row[name] = {key: value for key, value in cell.items() if key != "cell"}
+    binned = None if decoded.scores else plan.stages().component(SHAPE).plan
+    if isinstance(binned, BinnedMap):
+        figures = {"weight": binned.weights.totals() / PARTS}
+        if plan.delta:
+            figures["squared_weight"] = binned.weights.squares()
+        for name, column in figures.items():
+            for row, figure in zip(rows, column.tolist(), strict=True):
+                row[name] = figure
     return rows
-
-
-def _add(rows: list[Json], name: str, facts: PublicMetadata, plan: MomentComponent) -> None:
-    for row, cell in zip(rows, planned_cells(facts, plan), strict=True):
-        row[name] = {key: value for key, value in cell.items() if key != "cell"}
 
 
 def nested_manifest(manifest: Json, name: str) -> Json:
@@ -372,16 +342,13 @@ def nested_manifest(manifest: Json, name: str) -> Json:
     """
     own = dict(manifest[name])
     epsilons = {key: own.pop(key) for key in EPSILONS}
-    bounds = bounds_section(SCORE_LATTICE) if name == SCORES else manifest["bounds"]
-    shared = ("schema_version", "software", "dataset", "grid", "rules", "selection")
-    cells = [{"cell": row["cell"]} | row[name] for row in manifest["cells"]]
-    last = ("occupancy_fingerprint", "request")
+    scores = {"bounds": bounds_section(SCORE_LATTICE)} if name == SCORES else {}
     return {
-        **{key: manifest[key] for key in (*shared, *last)},
+        **manifest,
         **own,
+        **scores,
         "guarantee": manifest["guarantee"] | epsilons,
-        "bounds": bounds,
-        "cells": cells,
+        "cells": [{"cell": row["cell"]} | row[name] for row in manifest["cells"]],
         "smoothing": [],
         # A component of constants alone cost nothing, whatever the others did.
         "ledger": manifest["ledger"] if own["losses"]["max"] else None,

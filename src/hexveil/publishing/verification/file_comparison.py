@@ -28,13 +28,9 @@ from hexveil.base.errors import HexveilError
 from hexveil.publishing.catalogue import metadata_files
 from hexveil.publishing.estimates import places
 from hexveil.publishing.folder import PAGE, derive_texts, round_to_intervals
-from hexveil.publishing.verification import untrusted_files
-from hexveil.publishing.verification.whole_checks import (
-    PLACE_TOLERANCE,
-    is_same_version,
-    without_geometry,
-)
+from hexveil.publishing.verification import untrusted_files, whole_checks
 from hexveil.report.geography.background import MAX_CONTEXT_BYTES
+from hexveil.report.geography.context import Layer
 from hexveil.report.payload import script_json
 
 Json = dict[str, Any]
@@ -53,7 +49,7 @@ OF_LAYER = ("labels", "streets", "context", "words")
 def compare_csv(folder: Path, table: pa.Table) -> Iterator[str]:
     """Yield if cells.csv does not hold the table's rows, rounded to their intervals."""
     content = untrusted_files.read_content(folder / "cells.csv")
-    if not _is_csv(content, round_to_intervals(without_geometry(table))):
+    if not _is_csv(content, round_to_intervals(whole_checks.without_geometry(table))):
         yield "cells.csv and cells.parquet do not have the same rows."
 
 
@@ -90,7 +86,7 @@ def _has_rows(content: bytes, expected: pa.Table) -> bool:
 def compare_geojson(folder: Path, table: pa.Table) -> Iterator[str]:
     """Yield if cells.geojson does not hold the table's cells, or is there for labels."""
     path = folder / "cells.geojson"
-    expected = places.geojson(round_to_intervals(without_geometry(table)))
+    expected = places.geojson(round_to_intervals(whole_checks.without_geometry(table)))
     if not path.exists():
         if expected is not None and len(expected) <= untrusted_files.LIMITS[path.name]:
             yield "cells.geojson is missing."
@@ -113,7 +109,7 @@ def _has_features(collection: Json, expected: Json) -> bool:
         for made in (collection, expected)
     )
     is_close = corners.shape == expected_corners.shape and np.allclose(
-        corners, expected_corners, rtol=0, atol=PLACE_TOLERANCE
+        corners, expected_corners, rtol=0, atol=whole_checks.PLACE_TOLERANCE
     )
     # As texts, since true equals 1 and 1 equals 1.0 as values.
     return is_close and json.dumps(collection) == json.dumps(expected)
@@ -121,21 +117,21 @@ def _has_features(collection: Json, expected: Json) -> bool:
 
 def compare_texts(folder: Path, table: pa.Table, manifest: Json) -> Iterator[str]:
     """Yield if README.txt, page or descriptions for portals do not agree with both."""
-    if not is_same_version(manifest):
+    if not whole_checks.is_same_version(manifest):
         return
     names = frozenset(path.name for path in folder.iterdir()) & untrusted_files.LIMITS.keys()
-    texts = derive_texts(as_released(table), manifest, names)
+    texts, page = derive_texts(as_released(table), manifest, names)
     for name in ("README.txt", *metadata_files.NAMES):
         present = untrusted_files.read_content(folder / name) if name in names else None
-        if present == texts.files.get(name):
+        if present == texts.get(name):
             continue
         yield f"{name} is missing." if present is None else f"{name} is not what {_SOURCE}."
-    yield from compare_page(folder, texts.page)
+    yield from compare_page(folder, page)
 
 
 def as_released(table: pa.Table) -> pa.Table:
     """Return the table without outlines, with times in the seconds that Parquet does not have."""
-    table = without_geometry(table)
+    table = whole_checks.without_geometry(table)
     metadata = dict(table.schema.metadata or {})
     metadata.pop(b"geo", None)
     if "starts_at_utc" in table.column_names:
@@ -161,8 +157,7 @@ def compare_page(folder: Path, render: Callable[..., str]) -> Iterator[str]:
     """
     page, layer = _read(folder), None
     if credit := LAYER.search(page):
-        layer = {"type": "FeatureCollection", "features": []}
-        layer["attribution"] = html.unescape(credit[1])
+        layer = Layer([], html.unescape(credit[1]))
     try:
         # Quotes inside of texts are escaped, so that this is no part of one.
         expected = render(context=layer, geography='"attribution":""' not in page)

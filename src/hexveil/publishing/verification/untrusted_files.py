@@ -286,22 +286,19 @@ class CheckedFiles:
         if error:
             yield error
             return
-        for field, stated_value in (
-            ("dataset", manifest["dataset"]["name"]),
-            ("request", manifest["request"]),
-            ("ledger", manifest["ledger"]),
-        ):
-            if content[field] != stated_value:
+        stated = {key: manifest[key] for key in ("request", "ledger")}
+        for field, value in (stated | {"dataset": manifest["dataset"]["name"]}).items():
+            if content[field] != value:
                 yield f"{receipt.NAME} and manifest.json name different values of {field}."
         yield from self._compared(content["files"])
 
     def _compared(self, checksums: dict[str, str]) -> Iterator[str]:
         for name in sorted({*checksums} - self.names - REQUIRED_FILES):
             yield f"{name} is missing."
-        for name in sorted(self.digests.keys() - {*checksums, receipt.NAME, signing.NAME}):
-            yield f"{name} was added: it is not in {receipt.NAME}."
-        for name in sorted(self.digests.keys() & {*checksums}):
-            if self.digests[name] != checksums[name]:
+        for name in sorted(self.digests.keys() - {receipt.NAME, signing.NAME}):
+            if name not in checksums:
+                yield f"{name} was added: it is not in {receipt.NAME}."
+            elif self.digests[name] != checksums[name]:
                 yield f"{name} was changed: its checksum is not the one in {receipt.NAME}."
 
     def check_signature(self) -> Iterator[str]:

@@ -22,15 +22,7 @@ import pyarrow as pa
 
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import FOLDER_CHECK, tell_share
-from hexveil.planning.distribution_component import DistributionComponent
-from hexveil.publishing import receipt, signing
-from hexveil.publishing.components import (
-    column_prefixes,
-    epsilon_spent,
-    join_tables,
-    statements,
-    statements_of_whole,
-)
+from hexveil.publishing import components, receipt, signing
 from hexveil.publishing.kinds.distribution_checks import check_remembered
 from hexveil.publishing.manifest import as_current, is_former
 from hexveil.publishing.markup import clean
@@ -40,24 +32,7 @@ from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.verification import (
     file_comparison,
     untrusted_files,
-)
-from hexveil.publishing.verification.untrusted_files import (
-    KNOWN_FILES,
-    MAX_PROBLEMS,
-    NOT_SIGNED,
-    CheckedFiles,
-    check_schema,
-    read_json,
-)
-from hexveil.publishing.verification.whole_checks import (
-    READ_ERRORS,
-    check_columns,
-    check_places,
-    check_together,
-    check_whole,
-    is_same_version,
-    until_error,
-    without_geometry,
+    whole_checks,
 )
 
 Json = dict[str, Any]
@@ -90,7 +65,7 @@ class FolderVerdict:
     problems: tuple[str, ...]
     recomputed: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
-    signature: str = NOT_SIGNED
+    signature: str = untrusted_files.NOT_SIGNED
 
 
 def verify(folder: str | Path, *, key: str | Path | None = None) -> dict[str, Any]:
@@ -151,7 +126,9 @@ def load(folder: str | Path, *, key: str | Path | None = None) -> Release:
     if stored_day.memory_of(manifest) is not None:
         content = (check.folder / stored_day.FILE).read_bytes()
         memory = stored_day.from_bytes(content, check.released.num_rows)
-    return Release(check.released, manifest, epsilon_spent(manifest), replayed=True, memory=memory)
+    return Release(
+        check.released, manifest, components.epsilon_spent(manifest), replayed=True, memory=memory
+    )
 
 
 def read_folder(folder: Path, *, key: str | Path | None = None) -> FolderCheck:
@@ -183,12 +160,12 @@ def _examine(folder: Path, key: str | Path | None) -> tuple[FolderCheck, tuple[s
 
 def _shorten(issues: list[str]) -> Iterator[str]:
     """Yield problems, made fit for a terminal: names are a stranger's, and may be many."""
-    for issue in issues[:MAX_PROBLEMS]:
+    for issue in issues[: untrusted_files.MAX_PROBLEMS]:
         # One letter can be hidden by many; a name's end says little.
         text = clean(issue[: 4 * MAX_PROBLEM_LENGTH])
         yield text if len(text) <= MAX_PROBLEM_LENGTH else f"{text[:MAX_PROBLEM_LENGTH]}..."
-    if len(issues) > MAX_PROBLEMS:
-        yield f"And {len(issues) - MAX_PROBLEMS} more."
+    if len(issues) > untrusted_files.MAX_PROBLEMS:
+        yield f"And {len(issues) - untrusted_files.MAX_PROBLEMS} more."
 
 
 class FolderCheck:
@@ -207,9 +184,10 @@ class FolderCheck:
         self.folder, self.key = folder, key
         self.manifest: Json = {}
         self.table: pa.Table = pa.table({})
-        self.signature = NOT_SIGNED
+        self.signature = untrusted_files.NOT_SIGNED
         self.is_former = False
         self.stated: dict[str, Json] = {}
+        self.whole: Json = {}
         self.tables: dict[str, pa.Table] = {}
 
     @property
@@ -230,9 +208,9 @@ class FolderCheck:
             # One more than the limit suffices to refuse: a folder can have millions of files.
             names = {entry.name for entry in itertools.islice(entries, MAX_FILES + 1)}
         if len(names) > MAX_FILES:
-            limit = len(KNOWN_FILES)
+            limit = len(untrusted_files.KNOWN_FILES)
             return [f"the folder has more than {MAX_FILES} files; a release has {limit} at most."]
-        self.manifest, error = read_json(self.folder / "manifest.json")
+        self.manifest, error = untrusted_files.read_json(self.folder / "manifest.json")
         tell_share(FOLDER_CHECK, 0.1)
         if error:
             return [error]
@@ -244,7 +222,7 @@ class FolderCheck:
         if issues := self._check_manifest():
             return issues
         tell_share(FOLDER_CHECK, 0.4)
-        files = CheckedFiles(self.folder, names, self.key)
+        files = untrusted_files.CheckedFiles(self.folder, names, self.key)
         if issues := [*files.find_irregular()]:
             return issues
         issues = [*files.compare_receipt(self.manifest), *files.check_signature()]
@@ -257,9 +235,11 @@ class FolderCheck:
     def _check_manifest(self) -> list[str]:
         """Return the places where the manifest breaks its schema, else impossible statements."""
         # What the schema does not promise to be there is not looked at.
-        issues = [*check_schema(self.manifest)] or [*check_together(self.manifest)]
+        issues = [*untrusted_files.check_schema(self.manifest)]
+        issues = issues or [*whole_checks.check_together(self.manifest)]
         if not issues:
-            self.stated = statements(self.manifest)
+            self.stated = components.statements(self.manifest)
+            self.whole = components.statements_of_whole(self.manifest)
         return issues + [
             issue for own in self.stated.values() for issue in kind_of(own).check_statements(own)
         ]
@@ -277,7 +257,7 @@ class FolderCheck:
         """Yield the parts of files that were not compared, in words."""
         if (self.folder / stored_day.FILE).exists():
             yield stored_day.UNKNOWN
-        if self.is_former or not is_same_version(self.manifest):
+        if self.is_former or not whole_checks.is_same_version(self.manifest):
             yield "the words of README.txt, page and descriptions: another version wrote them"
         elif file_comparison.has_layer(self.folder):
             yield "the lines and names of the holder's own layer on the page"
@@ -289,9 +269,9 @@ class FolderCheck:
             table = self._read_table()
         except untrusted_files.ImplausibleError as error:
             return [f"cells.parquet {error}."]
-        except READ_ERRORS:
+        except whole_checks.READ_ERRORS:
             return ["cells.parquet cannot be read."]
-        return until_error(
+        return whole_checks.until_error(
             self._differences(table), "the tables and manifest.json cannot be compared."
         )
 
@@ -304,20 +284,19 @@ class FolderCheck:
         for column, own in self.stated.items():
             for problem in kind_of(own).recompute(self.tables[column], own):
                 yield f"{column}: {problem}" if len(self.stated) > 1 else problem
-        yield from check_whole(self.manifest, self.stated)
+        yield from whole_checks.check_whole(self.manifest, self.stated)
         memory = self.folder / stored_day.FILE
         content = untrusted_files.read_content(memory) if os.path.lexists(memory) else None
-        whole = statements_of_whole(self.manifest)
-        issues = [*stored_day.check_memory(content, table, whole)]
-        if content is not None and whole["kind"] == DistributionComponent.kind and not issues:
-            issues = [*check_remembered(content, table, whole)]
+        issues = [*stored_day.check_memory(content, table, self.whole)]
+        if content is not None and self.whole["kind"] == "distributions" and not issues:
+            issues = [*check_remembered(content, table, self.whole)]
         yield from issues
         spelled = (file_comparison.compare_csv, file_comparison.compare_geojson)
         for share, compared in zip((0.5, 0.6), spelled, strict=True):
             tell_share(FOLDER_CHECK, share)
             try:
                 yield from compared(self.folder, table)
-            except READ_ERRORS:
+            except whole_checks.READ_ERRORS:
                 yield f"cells.{compared.__name__.removeprefix('compare_')} cannot be read."
         tell_share(FOLDER_CHECK, 0.9)
         if not self.is_former:
@@ -325,7 +304,7 @@ class FolderCheck:
 
     def _check_table(self, table: pa.Table) -> Iterator[str]:
         """Yield columns and cells that are not as stated; keep the table of each column."""
-        issues = [*check_columns(table, self.manifest["grid"], [*self._types()])]
+        issues = [*whole_checks.check_columns(table, self.manifest["grid"], [*self._types()])]
         if issues:
             yield from issues
             return
@@ -338,28 +317,28 @@ class FolderCheck:
         for column, own in self.stated.items():
             issues += kind_of(own).check_cells(self.tables[column], own)
         if not issues and len(self.stated) > 1:
-            bare = without_geometry(table)
-            tables = {column: without_geometry(own) for column, own in self.tables.items()}
-            if join_tables(tables, own_columns(self.stated)).select(bare.column_names) != bare:
+            bare, *parts = map(whole_checks.without_geometry, (table, *self.tables.values()))
+            tables = dict(zip(self.tables, parts, strict=True))
+            joined = components.join_tables(tables, own_columns(self.stated))
+            if joined.select(bare.column_names) != bare:
                 issues.append("cells.parquet has a number of a cell that a value column has not.")
-        yield from issues or check_places(table, statements_of_whole(self.manifest))
+        yield from issues or whole_checks.check_places(table, self.whole)
 
     def _types(self) -> dict[str, pa.DataType]:
         """Return the types of the columns that the components state."""
-        prefixes = {column: f"{one}_" for column, one in column_prefixes([*self.stated]).items()}
-        if len(self.stated) == 1:
-            prefixes = dict.fromkeys(prefixes, "")
+        prefixes = components.column_prefixes([*self.stated])
+        several = len(self.stated) > 1
         return {
-            f"{prefixes[column]}{name}": kind
+            f"{prefixes[column]}_{name}" if several else name: kind
             for column, own in self.stated.items()
             for name, kind in kind_of(own).columns(own).items()
         }
 
     def _read_table(self) -> pa.Table:
         texts, grid = (self.folder / "cells.csv").stat().st_size, self.manifest["grid"]
-        types, components = self._types(), self.manifest["components"]
+        types, parts = self._types(), self.manifest["components"]
         if not grid.get("columns"):
             types |= {"lat": pa.float64(), "lon": pa.float64()}
-        named = [cell["cell"] for own in components for cell in own.get("cells", ())]
-        rows = grid.get("cells") or len(set(named) if len(components) > 1 else named)
+        named = [cell["cell"] for own in parts for cell in own.get("cells", ())]
+        rows = grid.get("cells") or len(set(named) if len(parts) > 1 else named)
         return untrusted_files.read_table(self.folder / "cells.parquet", rows, texts, types)

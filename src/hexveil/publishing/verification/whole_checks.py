@@ -11,29 +11,21 @@ columns' ε. Under a δ squares of μ add up in place of ε.
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from hexveil.accounting.promise import of_amount, summed
+from hexveil.accounting.promise import summed
 from hexveil.base import hexagons
 from hexveil.publishing.components import column_names
 from hexveil.publishing.estimates import places
-from hexveil.publishing.estimates.places import with_places, without_places
-from hexveil.publishing.kinds.guarantee import (
-    TOLERANCE,
-    added_losses,
-    check_guarantee,
-    check_spent,
-    delta_of,
-    epsilon_text,
-    is_private,
-)
+from hexveil.publishing.estimates.places import with_places
+from hexveil.publishing.kinds import guarantee
+from hexveil.publishing.manifest import installed_version
 from hexveil.publishing.part_kinds import KINDS
 from hexveil.report.manifest_view import numbers_of
 
@@ -50,7 +42,7 @@ PLACE_TOLERANCE = 1e-9
 
 def is_same_version(manifest: Json) -> bool:
     """Return whether this version of hexveil made the release: then its words are known."""
-    return bool(manifest["software"]["hexveil"] == importlib.metadata.version("hexveil"))
+    return bool(manifest["software"]["hexveil"] == installed_version())
 
 
 def without_geometry(table: pa.Table) -> pa.Table:
@@ -80,53 +72,33 @@ def check_columns(table: pa.Table, grid: Json, needed: Collection[str]) -> Itera
 
 def check_places(table: pa.Table, manifest: Json) -> Iterator[str]:
     """Yield cells that stand twice, hexagons with another's outline, and other names."""
-    names = table["cell"].to_pylist()
+    names, bare = table["cell"].to_pylist(), without_geometry(table)
     if len(set(names)) < len(names):
         yield "a cell stands twice."
-    yield from _check_outlines(table, manifest)
-    yield from _check_names(table, manifest)
-
-
-def _check_names(table: pa.Table, manifest: Json) -> Iterator[str]:
-    """Yield columns that name cells for people and do not follow from cells and manifest."""
+    if "hexagon" in table.column_names:
+        level = manifest["grid"].get("resolution")
+        named = set(table["hexagon"].to_pylist())
+        if level is None or not all(hexagons.is_name(name, level) for name in named):
+            yield "cells.parquet has a hexagon that is none of the grid in manifest.json."
+            return
+        outlines = places.with_geometry(bare)["geometry"].to_pylist()
+        if not all(map(_is_same_outline, table["geometry"].to_pylist(), outlines)):
+            yield "the outline of a hexagon is not its own."
     # Another version may know other names of places, and did not write all of these columns.
-    if not is_same_version(manifest):
-        return
-    released = without_geometry(table)
-    with_words, with_indexes = (
-        with_places(released, manifest, geography=geography) for geography in (True, False)
-    )
-    if released.column_names != with_words.column_names:
+    known = is_same_version(manifest)
+    placed = [with_places(bare, manifest, geography=words) for words in (True, False)]
+    if known and bare.column_names != placed[0].column_names:
         yield "cells.parquet does not begin with the columns of every release, in their order."
         return
-    for name in places.added_columns(released, manifest):
-        stated, expected = released[name], with_words[name]
-        if pa.types.is_floating(stated.type):
-            is_same = bool(np.allclose(stated.to_numpy(), expected.to_numpy(), atol=1e-5, rtol=0))
+    for name in places.added_columns(bare, manifest):
+        if pa.types.is_floating(bare[name].type):
+            stated, expected = (numbers_of(one, name) for one in (bare, placed[0]))
+            is_same = bool(np.allclose(stated, expected, atol=1e-5, rtol=0))
         else:
-            is_same = stated.to_pylist() in (expected.to_pylist(), with_indexes[name].to_pylist())
+            texts = [one[name].to_pylist() for one in (bare, *placed)]
+            is_same = not known or texts[0] in texts[1:]
         if not is_same:
             yield f"{name} is not what follows from the cells and manifest.json."
-
-
-def _check_outlines(table: pa.Table, manifest: Json) -> Iterator[str]:
-    """Yield hexagons that are none of the grid, or have another's outline."""
-    if "hexagon" not in table.column_names:
-        return
-    hexagons_named = set(table["hexagon"].to_pylist())
-    level = manifest["grid"].get("resolution")
-    if level is None or not all(hexagons.is_name(name, level) for name in hexagons_named):
-        yield "cells.parquet has a hexagon that is none of the grid in manifest.json."
-        return
-    outlines = places.with_geometry(without_geometry(table))["geometry"].to_pylist()
-    if not all(map(_is_same_outline, table["geometry"].to_pylist(), outlines)):
-        yield "the outline of a hexagon is not its own."
-    placed = with_places(
-        without_places(without_geometry(table), manifest), manifest, geography=False
-    )
-    for name in {"lat", "lon"}.intersection(table.column_names):
-        if not np.allclose(numbers_of(table, name), numbers_of(placed, name), rtol=0.0, atol=1e-5):
-            yield f"{name} is not that of the hexagons."
 
 
 def _is_same_outline(outline: bytes, expected: bytes) -> bool:
@@ -156,7 +128,7 @@ def check_together(manifest: Json) -> Iterator[str]:
     if len(set(names)) < len(names):
         yield "manifest.json names a value column twice."
     protects = {KINDS[component["kind"]].protect for component in components}
-    private = is_private(manifest)
+    private = guarantee.is_private(manifest)
     if protects != {manifest["guarantee"]["protect"]}:
         yield "a component is of another privacy model than guarantee/protect."
     elif ("losses" in manifest) == private or ("cells" in manifest["grid"]) != private:
@@ -173,61 +145,39 @@ def check_together(manifest: Json) -> Iterator[str]:
 
 def check_whole(manifest: Json, statements: Mapping[str, Json]) -> Iterator[str]:
     """Yield statements on the whole that those of the value columns exclude."""
-    yield from check_guarantee(manifest)
-    guarantee, (leading, *others) = manifest["guarantee"], manifest["components"]
-    free = not Fraction(guarantee["epsilon_spent"])
+    yield from guarantee.check_guarantee(manifest)
+    promise, (leading, *others) = manifest["guarantee"], manifest["components"]
+    free = not Fraction(promise["epsilon_spent"])
     if free != (manifest["ledger"] is None):
         yield "a release that cost nothing has no entry in a ledger, and every other one has."
     if not others:
         stated = ("epsilon_requested", "epsilon_spent")
-        if any(guarantee[key] != leading[key] for key in stated):
+        if any(promise[key] != leading[key] for key in stated):
             yield "guarantee/epsilon_requested or epsilon_spent is not that of the component."
         if manifest.get("losses") != leading.get("losses"):
             yield "losses are not those of the component."
-    elif is_private(manifest):
-        yield from _check_private_losses(manifest)
+    elif guarantee.is_private(manifest):
+        spent = [Fraction(component["epsilon_spent"]) for component in manifest["components"]]
+        total = guarantee.epsilon_text(summed(spent, guarantee.delta_of(manifest)).epsilon)
+        if promise["epsilon_spent"] != total:
+            yield "epsilon_spent is not the sum of the losses of the columns."
+        if Fraction(total) > Fraction(promise["epsilon_requested"]) + Fraction(1, 10**11):
+            yield "more was spent than asked for."
     else:
-        yield from _check_public_losses(manifest, statements)
+        yield from _check_public_losses(manifest, [own["losses"] for own in statements.values()])
 
 
-def _check_private_losses(manifest: Json) -> Iterator[str]:
-    """Yield if the loss of any unit is not the sum of its losses in all columns."""
-    guarantee = manifest["guarantee"]
-    if guarantee["epsilon_spent"] != _sum_of_parts(manifest):
-        yield "epsilon_spent is not the sum of the losses of the columns."
-    requested = Fraction(guarantee["epsilon_requested"]) + Fraction(1, 10**11)
-    if Fraction(guarantee["epsilon_spent"]) > requested:
-        yield "more was spent than asked for."
-
-
-def _sum_of_parts(manifest: Json) -> str:
-    """Return the text of the loss of any unit that the losses of the columns make together."""
-    spent = [Fraction(component["epsilon_spent"]) for component in manifest["components"]]
-    return epsilon_text(summed(spent, delta_of(manifest)).epsilon)
-
-
-def _check_public_losses(manifest: Json, statements: Mapping[str, Json]) -> Iterator[str]:
+def _check_public_losses(manifest: Json, columns: Sequence[Json]) -> Iterator[str]:
     """Yield losses of the whole that those of the columns exclude."""
-    yield from check_spent(manifest)
-    losses, delta = manifest["losses"], delta_of(manifest)
-    added, name = added_losses(manifest), "squared_mu" if delta else "losses"
-    largest = [added_losses(own)["max"] for own in statements.values()]
-    room = 1.0 + TOLERANCE
+    yield from guarantee.check_losses(manifest)
+    losses, name = manifest["losses"], "squared_mu" if guarantee.delta_of(manifest) else "losses"
+    added, *own = (one.get("squared_mu", one) for one in (losses, *columns))
+    largest, room = [one["max"] for one in own], 1.0 + guarantee.TOLERANCE
     if not max(largest) <= added["max"] * room or not added["max"] <= sum(largest) * room:
         yield f"{name}/max is not between the largest of a column and the sum of these."
-    epsilon = float(of_amount(Fraction(added["max"]), delta).epsilon)
-    if not math.isclose(epsilon, losses["max"], rel_tol=TOLERANCE):
-        yield "the largest loss is not that of the largest square of mu at this delta."
-    units = [own["losses"]["units"] for own in statements.values()]
+    units = [one["units"] for one in columns]
     if not max(units) <= losses["units"] <= sum(units):
         yield "losses/units is not between the units of a column and the sum of these."
-    total = losses["units"] * added["mean"]
-    if not math.isclose(total, _total_loss(statements), rel_tol=1e-6, abs_tol=1e-12):
+    total = math.fsum(n * one["mean"] for n, one in zip(units, own, strict=True))
+    if not math.isclose(losses["units"] * added["mean"], total, rel_tol=1e-6, abs_tol=1e-12):
         yield f"{name}/mean is not that of all columns."
-
-
-def _total_loss(statements: Mapping[str, Json]) -> float:
-    """Return the sum of the losses of all units in all columns: ε, or squares of μ under a δ."""
-    return math.fsum(
-        own["losses"]["units"] * added_losses(own)["mean"] for own in statements.values()
-    )

@@ -5,7 +5,9 @@ const byId = (id) => document.getElementById(id);
 /* Numbers are written as the page's language does. */
 const locale = document.documentElement.lang === "en" ? "en-GB" : document.documentElement.lang;
 const data = JSON.parse(byId("data").textContent);
-const column = data.columns;
+/* Numbers of the statistic shown, with the counts and labels of its cells: see choice.js. */
+const column = Object.assign(data.columns, data.value_columns[0].counts, data.choices[0].columns);
+Object.assign(data, { value: data.choices[0].value, colour: data.choices[0].colour, bins: data.value_columns[0].bins });
 const rows = column.value.length;
 const flags = ["good", "caution", "cut off", "noise", "closed", "higher", "lower", "cannot be told", "not published"];
 /* Labels of cells without numbers. */
@@ -35,6 +37,7 @@ const published = (value) => (data.value.signed ? signed(value) : number(value))
 const label = (name, values = {}) => data.text[name].replace(/\{(\w+)\}/g, (_, key) => values[key]);
 const count = (value) => value.toLocaleString(locale);
 const withUnit = (text) => (data.value.unit ? text + "\u00a0" + data.value.unit : text);
+const valueHeading = () => (data.value.unit ? `${data.value.name} (${data.value.unit})` : data.value.name);
 const slotOf = (row) => (data.slot ? data.slot[row] : 0);
 const nameOf = (row) => (data.hexagon ? data.names[data.hexagon[row]] : "");
 const wordsOf = (place) => data.map.words[place] ?? data.names[place];
@@ -56,7 +59,7 @@ function openRow(place, slot) {
 
 /* Which ends of a row's interval are unknown: those where a range cut the cell off. */
 function unknown(row) {
-  const [lowest, highest] = data.value.limits ?? [null, null];
+  const [lowest, highest] = data.value.limits;
   const cut = flagOf(row) === "cut off";
   return { low: cut && lowest !== null && column.low[row] <= lowest, high: cut && highest !== null && column.high[row] >= highest };
 }

@@ -85,7 +85,7 @@ function profile(place) {
   const [width, height, left, top] = [300, 116, 40, 8];
   const found = data.slots.map((_, slot) => openRow(place, slot));
   const all = found.filter((row) => row !== null);
-  if (!all.length) return element("p", "hint", label(data.value_columns ? "absent_cell" : "closed_cell"));
+  if (!all.length) return element("p", "hint", label(data.value_columns.length > 1 ? "absent_cell" : "closed_cell"));
   // An unknown end is no place on the scale: its line runs to the edge.
   const known = all.flatMap((row) => [column.value[row], ...(unknown(row).low ? [] : [column.low[row]]), ...(unknown(row).high ? [] : [column.high[row]])]);
   const [low, high] = [Math.min(...known), Math.max(...known)];

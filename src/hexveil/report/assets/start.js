@@ -3,7 +3,7 @@ function readAddress() {
   const wanted = new URLSearchParams(location.hash.slice(1));
   const [slot, against] = [data.slot_starts.indexOf(wanted.get("slot")), data.slot_starts.indexOf(wanted.get("against"))];
   const place = data.names.indexOf(wanted.get("cell"));
-  const statistic = (data.choices ?? []).findIndex((one) => one.heading === wanted.get("statistic"));
+  const statistic = data.choices.findIndex((one) => one.heading === wanted.get("statistic"));
   if (statistic >= 0 && statistic !== (state.statistic ?? 0)) chooseStatistic(statistic);
   const second = data.names.indexOf(wanted.get("second"));
   change({ slot: slot < 0 ? state.slot : slot, against: against < 0 || !byId("against") ? null : against, place: place < 0 ? null : place, second: second < 0 || second === place || place < 0 ? null : second, picking: false });
@@ -23,6 +23,7 @@ function writeAddress() {
 startScheme();
 startTable();
 startChoice();
+if (byId("chart")) startChart();
 if (data.map) {
   startReadout();
   startMap();

@@ -5,7 +5,7 @@ const heads = [
   ...(data.hexagon ? [{ key: "cell", name: label("place"), text: (row) => wordsOf(data.hexagon[row]) }, { key: "id", name: label("hexagon"), text: nameOf, spare: true }] : []),
   ...(data.slot ? [{ key: "slot", name: label("timeslot"), text: (row) => data.slots[data.slot[row]], by: slotOf, kind: "slot" }] : []),
   ...Object.keys(column).filter((key) => key.startsWith("label:")).map((key) => ({ key, name: key.slice(6), text: (row) => column[key][row], wide: true })),
-  { key: "value", name: `${data.value.name} ${data.value.unit}`.trim(), by: (row) => column.value[row], text: (row) => published(column.value[row]) },
+  { key: "value", name: valueHeading(), by: (row) => column.value[row], text: (row) => published(column.value[row]) },
   { key: "bound", name: label("bound_column"), by: (row) => column.bound[row], text: (row) => (unknown(row).low || unknown(row).high ? range(row) : number(column.bound[row])) },
   { key: "low", name: label("from"), by: (row) => column.low[row], text: (row) => (unknown(row).low ? label("unknown") : published(column.low[row])), spare: true },
   { key: "high", name: label("to"), by: (row) => column.high[row], text: (row) => (unknown(row).high ? label("unknown") : published(column.high[row])), spare: true },

@@ -9,7 +9,7 @@ than a village. Distances are along a great circle, from the place to the hexago
 Geography: coast, borders, rivers, lakes and places, from two files of the package. Lines:
 Natural Earth, public domain, coast and borders at 1:10 million, rivers, lakes and regions at 1:50
 million; they are thinned, and off by up to a kilometre or two. Places: GeoNames, CC BY 4.0, every
-place of 500 inhabitants or more. tools/page/geography.py makes both files: NumPy archives
+place of 2,000 inhabitants or more. tools/page/geography.py makes both files: NumPy archives
 compressed with xz, positions in whole steps, each as the difference from the one before.
 """
 
@@ -181,7 +181,8 @@ def world_places() -> Places:
     data = _archive("places")
     names = data["names"].tobytes().decode().split("\n")
     position = np.cumsum(np.column_stack([data["x"], data["y"]]), axis=0) * STEP
-    return Places(tuple(names), position, data["population"].astype(np.float64))
+    # Four steps double a population.
+    return Places(tuple(names), position, 2.0 ** (data["population"] / 4))
 
 
 def outlines_in(kind: str, box: Box) -> list[Floats]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hexveil.base import hexagons
-from hexveil.base.arrays import Ints
+from hexveil.base.arrays import Floats, Ints
 from hexveil.report.geography.atlas import (
     AREAS,
     ATTRIBUTION,
@@ -34,7 +34,7 @@ from hexveil.report.geography.atlas import (
     outlines_in,
     world_places,
 )
-from hexveil.report.geography.context import lines_of, named_positions
+from hexveil.report.geography.context import Layer
 
 MAX_GEOGRAPHY_BYTES = 90_000
 """Of the lines of the package in a page; they are thinned until they fit."""
@@ -52,7 +52,6 @@ DETAIL = 1500
 """Steps across the map that lines are drawn in."""
 EARTH = 6_371_008.8
 LAST_LATITUDE = 85.0  # Mercator has no poles
-Ring = list[tuple[float, float]]
 FAME = 1e9
 """Rank of a name in the context, above every population."""
 _LEAST_BYTES, _LAST_STEP = 4, 1 << 24
@@ -100,79 +99,51 @@ def _mercator(lat: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.arctanh(np.sin(inside)), dtype=np.float64)
 
 
-def unwrapped_rings(names: Sequence[str]) -> list[Ring]:
-    """Return the outline of each hexagon, all on one map: longitudes run on past 180."""
-    rings = [_unwound(hexagons.outline(int(name, 16))) for name in names]
-    west = _widest_gap([sum(lon for lon, _ in ring) / len(ring) for ring in rings])
-    return [_move_east_of(ring, west) for ring in rings]
-
-
 def projected_rings(names: Sequence[str]) -> tuple[Projection, list[Ints]]:
     """Return a projection of hexagons, and their outlines in its steps."""
-    outlines = unwrapped_rings(names)
-    projection = centred_projection(outlines)
-    rings = [projection.steps(*np.array(ring, dtype=np.float64).T) for ring in outlines]
-    return projection, rings
-
-
-def centred_projection(rings: Sequence[Ring]) -> Projection:
-    """Return the projection centred on the middle of the outlines."""
-    lons = [lon for ring in rings for lon, _ in ring]
-    lats = [max(-LAST_LATITUDE, min(LAST_LATITUDE, lat)) for ring in rings for _, lat in ring]
-    low, high = _mercator(np.array([min(lats), max(lats)]))
+    rings = [_unwound(np.array(hexagons.outline(int(name, 16)))) for name in names]
+    middles = np.array([ring[:, 0].mean() for ring in rings])
+    # The widest empty band is where the map is cut: no data lie across its edge.
+    around = np.sort(np.mod(middles, 360.0))
+    gaps = np.diff(np.append(around, around[0] + 360.0))
+    west = around[np.argmax(gaps)] + gaps.max() / 2
+    # The window's middle goes back to within half a turn, where longitudes are ordinary.
+    turns = np.floor((middles - west) / 360.0) + np.rint((west + 180.0) / 360.0)
+    rings = [ring - [360.0 * turn, 0.0] for ring, turn in zip(rings, turns, strict=True)]
+    lons, lats = np.concatenate(rings).T
+    low, high = _mercator(np.array([lats.min(), lats.max()]))
     lat = math.degrees(math.asin(math.tanh((low + high) / 2)))
-    height = min(max(y for _, y in ring) - min(y for _, y in ring) for ring in rings)
-    metres = math.radians(height) * EARTH
+    metres = math.radians(min(np.ptp(ring[:, 1]) for ring in rings)) * EARTH
     # A unit is at most a two-hundredth of a hexagon, so that rounding to it is invisible.
     unit = 10.0 ** math.floor(math.log10(max(metres, 1e-6) / 200))
-    return Projection((min(lons) + max(lons)) / 2, lat, unit)
+    projection = Projection(float(lons.min() + lons.max()) / 2, lat, unit)
+    return projection, [projection.steps(*ring.T) for ring in rings]
 
 
-def align_with(lines: Iterable[Sequence[tuple[float, float]]], middle: float) -> list[Ring]:
-    """Return lines moved by whole turns to within half a turn of the middle longitude."""
-    aligned = []
-    for line in lines:
-        ring = _along(line)
-        turn = 360.0 * round((middle - ring[0][0]) / 360.0)
-        aligned.append([(lon + turn, lat) for lon, lat in ring])
-    return aligned
-
-
-def _along(line: Sequence[tuple[float, float]]) -> Ring:
+def _along(line: Sequence[tuple[float, float]] | Floats) -> Floats:
     """Follow a line over the 180th meridian instead of jumping back."""
-    lons = np.unwrap(np.array([lon for lon, _ in line]), period=360.0)
-    return [(float(lon), lat) for lon, (_, lat) in zip(lons, line, strict=True)]
+    lons, lats = np.array(line, dtype=np.float64).T
+    return np.column_stack([np.unwrap(lons, period=360.0), lats])
 
 
-def _unwound(ring: Ring) -> Ring:
+def _near(line: Sequence[tuple[float, float]], middle: float) -> Floats:
+    """Return a line moved by whole turns to within half a turn of a longitude."""
+    along = _along(line)
+    along[:, 0] += 360.0 * np.rint((middle - along[0, 0]) / 360.0)
+    return along
+
+
+def _unwound(ring: Floats) -> Floats:
     """Follow an outline; one that runs around a pole is closed along the map's edge."""
-    closed = _along([*ring, ring[0]])
-    if abs(closed[-1][0] - closed[0][0]) < 180:
+    closed = _along(np.concatenate([ring, ring[:1]]))
+    if abs(closed[-1, 0] - closed[0, 0]) < 180:
         return closed[:-1]
-    edge = math.copysign(LAST_LATITUDE, closed[0][1])
-    return [*closed, (closed[-1][0], edge), (closed[0][0], edge)]
-
-
-def _widest_gap(middles: Sequence[float]) -> float:
-    """Return the longitude in the middle of the widest empty band."""
-    # The widest empty band is where the map is cut: no data lie across its edge.
-    sorted_lons = np.sort(np.mod(middles, 360.0))
-    gaps = np.diff(np.append(sorted_lons, sorted_lons[0] + 360.0))
-    widest = int(np.argmax(gaps))
-    return float(sorted_lons[widest] + gaps[widest] / 2)
-
-
-def _move_east_of(ring: Ring, west: float) -> Ring:
-    """Move an outline by whole turns so that its middle lies within a turn east of `west`."""
-    middle = sum(lon for lon, _ in ring) / len(ring)
-    turn = math.floor((middle - west) / 360.0) * 360.0
-    # The window's middle goes back to within half a turn, where longitudes are ordinary.
-    base = 360.0 * round((west + 180.0) / 360.0)
-    return [(lon - turn - base, lat) for lon, lat in ring]
+    edge = math.copysign(LAST_LATITUDE, closed[0, 1])
+    return np.concatenate([closed, [[closed[-1, 0], edge], [closed[0, 0], edge]]])
 
 
 def draw_map(
-    names: Sequence[str], context: dict[str, Any] | None, *, geography: bool
+    names: Sequence[str], context: Layer | None, *, geography: bool
 ) -> dict[str, Any] | None:
     """Return the outlines, lines, labels and words of a map, as plain JSON values.
 
@@ -182,7 +153,7 @@ def draw_map(
     ----------
     names : sequence of str
         H3 indexes of the hexagons.
-    context : dict or None
+    context : Layer or None
         As `read_context` returns it.
     geography : bool
         Whether to use the lines and names of the package.
@@ -204,7 +175,7 @@ def draw_map(
         "layers": _layers(projection, box, width) if geography and width >= LEAST_WIDTH else {},
         "labels": _placed(labels, projection),
         "streets": _placed(_labels(streets.within(box), 0.0, MAX_STREETS), projection),
-        "context": _context(projection, rings, context) if context else [],
+        "context": [] if context is None else _context(projection, rings, context),
         "words": describe_places(names, places),
         "attribution": ATTRIBUTION if geography else "",
     }
@@ -285,20 +256,21 @@ def _fitted(
     return {kind: [] for kind in lines}
 
 
-def _context_places(
-    context: dict[str, Any] | None, projection: Projection
-) -> tuple[Places, Places]:
+def _context_places(context: Layer | None, projection: Projection) -> tuple[Places, Places]:
     """Return the named points and areas of the context, and its named lines."""
-    result = named_positions(context) if context else []
     groups: list[Places] = []
     for wanted in (False, True):
         # A street in many pieces is named once.
-        group = {name: place for name, place, is_line in result if is_line is wanted}
-        turned = align_with([[place] for place in group.values()], projection.lon)
+        group = {
+            shape.name: shape.middle
+            for shape in (context.shapes if context is not None else ())
+            if shape.name and shape.is_line is wanted
+        }
+        position = [_near([place], projection.lon)[0] for place in group.values()]
         groups.append(
             Places(
                 tuple(group),
-                np.array([line[0] for line in turned], dtype=np.float64).reshape(-1, 2),
+                np.array(position, dtype=np.float64).reshape(-1, 2),
                 # In the order of the file: the first is the best known.
                 FAME * np.linspace(2, 1, len(group)),
             )
@@ -338,17 +310,16 @@ def _placed(places: Places, projection: Projection) -> list[list[Any]]:
     return [[int(x), int(y), name] for (x, y), name in zip(steps, places.names, strict=True)]
 
 
-def _context(
-    projection: Projection, rings: Sequence[Ints], context: dict[str, Any]
-) -> list[list[int]]:
+def _context(projection: Projection, rings: Sequence[Ints], context: Layer) -> list[list[int]]:
     """Return the public lines near the map, thinned until the page can carry them."""
     # Lines far from the map are left out: a country of streets would not fit into the page.
     corners = np.concatenate(rings)
     low, high = corners.min(axis=0), corners.max(axis=0)
     margin = np.maximum(high - low, np.max(high - low) / 4)
     lines = [
-        projection.steps(*np.array(line, dtype=np.float64).T)
-        for line in align_with(lines_of(context), projection.lon)
+        projection.steps(*_near(line, projection.lon).T)
+        for shape in context.shapes
+        for line in shape.lines
     ]
     stretches = [
         stretch for line in lines for stretch in _inside(line, low - margin, high + margin)

@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hexveil.base.errors import InputError
 
@@ -22,21 +22,52 @@ MAX_LETTERS = 60
 NAMES = ("name:en", "name")
 """Properties that name a feature; the first that is there is taken."""
 Line = list[tuple[float, float]]
-
-# How deep the positions lie inside "coordinates", and how many of them a line needs.
-_DEPTH = {"Point": 0, "MultiPoint": 1, "LineString": 1, "MultiLineString": 2, "Polygon": 2}
-_DEPTH["MultiPolygon"] = 3
-
+_DEPTH = {"MultiPoint": 1, "LineString": 1, "MultiLineString": 2, "Polygon": 2, "MultiPolygon": 3}
+"""Depth of the lists of positions in "coordinates"; a point has none."""
 # What reading JSON of another shape can raise.
 _NOT_GEOJSON = (
     ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError,
 )  # fmt: skip
 
 
-def read_context(path: str | Path) -> dict[str, Any]:
-    """Return a GeoJSON file as a FeatureCollection of shapes and names.
+class Shape(NamedTuple):
+    """A point, line or area of the layer.
 
-    Names are text from outside: whoever writes them somewhere must escape them.
+    Attributes
+    ----------
+    name : str
+        "" without one. Text from outside: whoever writes it somewhere must escape it.
+    is_line : bool
+        Whether it is a line, as a street is.
+    lines : list of Line
+        Everything to draw, in degrees; a point is a line of one place.
+    """
+
+    name: str
+    is_line: bool
+    lines: list[Line]
+
+    @property
+    def middle(self) -> tuple[float, float]:
+        """The point, the middle corner of the longest line, or the mean of the area's corners."""
+        longest = max(self.lines, key=len)
+        if self.is_line:
+            return longest[len(longest) // 2]
+        # The first corner of a ring is its last one too.
+        corners = longest[:-1] if len(longest) > 1 and longest[0] == longest[-1] else longest
+        lon, lat = (sum(ends) / len(corners) for ends in zip(*corners, strict=True))
+        return lon, lat
+
+
+class Layer(NamedTuple):
+    """What is drawn beneath the map, and its `attribution`; "" where the file has none."""
+
+    shapes: list[Shape]
+    attribution: str = ""
+
+
+def read_context(path: str | Path) -> Layer:
+    """Return the shapes and names of a GeoJSON file.
 
     Parameters
     ----------
@@ -45,99 +76,56 @@ def read_context(path: str | Path) -> dict[str, Any]:
 
     Returns
     -------
-    dict
-        GeoJSON; with `attribution`, a text, where the file has one.
+    Layer
 
     Raises
     ------
     InputError
         If the file is missing, too large, of another format, or holds nothing that can be drawn.
     """
-    if not isinstance(path, (str, Path)):
-        raise InputError(
-            f"context must be the path of a GeoJSON file, got a {type(path).__name__}; write it "
-            "to a file first."
-        )
     file = Path(path)
-    try:
-        fits = file.stat().st_size <= MAX_BYTES and file.is_file()
-    except OSError:
+    if not file.is_file() or file.stat().st_size > MAX_BYTES:
         raise InputError(
-            f"context: the file {str(file)!r} cannot be read; name a GeoJSON file."
-        ) from None
-    if not fits:
-        raise InputError(
-            f"context: {str(file)!r} must be a file of at most {MAX_BYTES // 10**6} MB; "
-            "keep only what is near the map."
+            f"context: {str(file)!r} must be a file of at most {MAX_BYTES // 10**6} MB; name a "
+            "GeoJSON file with only what is near the map."
         )
-    collection = _geojson(file)
-    if not collection["features"]:
+    layer = _layer(file)
+    if not layer.shapes:
         raise InputError(
-            f"context: {str(path)!r} holds no line, polygon or point; "
+            f"context: {str(file)!r} holds no line, polygon or point; "
             "export a layer that has geometry."
         )
-    return {"type": "FeatureCollection", **collection}
+    return layer
 
 
-def _geojson(file: Path) -> dict[str, Any]:
-    """Return the features of a GeoJSON file, and its attribution if it has one."""
+def _layer(file: Path) -> Layer:
+    """Return the content of a GeoJSON file."""
     with contextlib.suppress(*_NOT_GEOJSON, OSError):  # an error that holds the text is not kept
         content = json.loads(file.read_bytes())
-        credit = _one_line(content.get("attribution"))
-        return ({"attribution": credit} if credit else {}) | {"features": list(_features(content))}
+        return Layer([*_shapes(content)], _one_line(content.get("attribution")))
     raise InputError(
         f"context: {str(file)!r} is not GeoJSON with places as [longitude, latitude] in degrees; "
         "export the layer as GeoJSON in WGS 84."
     )
 
 
-def lines_of(context: dict[str, Any]) -> list[Line]:
-    """Return everything drawable in a context as lines; a point is a line of one place."""
-    return [line for feature in context["features"] for line in _lines(feature["geometry"])]
-
-
-def named_positions(context: dict[str, Any]) -> list[tuple[str, tuple[float, float], bool]]:
-    """Return each name with a position, and whether it is that of a line, as of a street.
-
-    A point stands where it is, an area at the mean of its corners, a line at its middle corner.
-    """
-    result = []
-    for feature in context["features"]:
-        name = feature["properties"].get("name")
-        lines = _lines(feature["geometry"]) if name else []
-        if not lines:
-            continue
-        is_line = feature["geometry"]["type"].endswith("LineString")
-        longest = max(lines, key=len)
-        # The first corner of a ring is its last one too.
-        corners = longest[:-1] if len(longest) > 1 and longest[0] == longest[-1] else longest
-        middle = tuple(sum(one) / len(corners) for one in zip(*corners, strict=True))
-        result.append((name, longest[len(longest) // 2] if is_line else middle, is_line))
-    return result
-
-
-def _features(data: Any, name: str = "") -> Iterator[dict[str, Any]]:  # noqa: ANN401  any JSON
+def _shapes(data: Any, name: str = "") -> Iterator[Shape]:  # noqa: ANN401  any JSON
     """Yield each geometry that can be drawn with its name, checked and reduced to these."""
     kind = data["type"]
     if kind == "FeatureCollection":
         for feature in data["features"]:
-            yield from _features(feature)
+            yield from _shapes(feature)
     elif kind == "Feature":
         if data.get("geometry") is not None:
             texts = map((data.get("properties") or {}).get, NAMES)
             name = next((text for text in texts if isinstance(text, str)), "")
-            yield from _features(data["geometry"], _one_line(name))
-    elif kind == "GeometryCollection":
-        for geometry in data["geometries"]:
-            yield from _features(geometry, name)
+            yield from _shapes(data["geometry"], _one_line(name))
     else:
-        places = _places(data["coordinates"], _DEPTH[kind])
-        if places:
-            yield {
-                "type": "Feature",
-                "properties": {"name": name} if name else {},
-                "geometry": {"type": kind, "coordinates": places},
-            }
+        lines = _lines(data["coordinates"], 0 if kind == "Point" else _DEPTH[kind])
+        if kind == "MultiPoint":
+            lines = [[place] for line in lines for place in line]
+        if lines:
+            yield Shape(name, kind.endswith("LineString"), lines)
 
 
 def _one_line(text: object) -> str:
@@ -148,26 +136,21 @@ def _one_line(text: object) -> str:
     return " ".join(printable.split())[:MAX_LETTERS]
 
 
-def _places(value: Any, depth: int) -> Any:  # noqa: ANN401  nested lists of JSON
-    """Return nested lists of (longitude, latitude); raise ValueError outside degrees."""
+def _lines(value: Any, depth: int) -> list[Line]:  # noqa: ANN401  nested lists of JSON
+    """Return the lines in nested lists of positions."""
     if not isinstance(value, list):
         raise TypeError("coordinates must be a list")
-    if depth:
-        return [inner for inner in (_places(item, depth - 1) for item in value) if inner]
-    if not value:
-        return []
-    if any(isinstance(number, (str, bool)) for number in value[:2]):
+    if depth > 1:
+        return [line for inner in value for line in _lines(inner, depth - 1)]
+    places = [_place(place) for place in (value if depth else [value])]
+    return [places] if places else []
+
+
+def _place(value: Any) -> tuple[float, float]:  # noqa: ANN401  JSON
+    """Return (longitude, latitude); raise ValueError or TypeError outside degrees."""
+    lon, lat = value[:2]
+    if not (type(lon) in {int, float} and type(lat) in {int, float}):
         raise TypeError("a place must be two numbers")
-    lon, lat = float(value[0]), float(value[1])
     if not (math.isfinite(lon) and abs(lon) <= 360 and abs(lat) <= 90):
         raise ValueError("not degrees")
-    return [lon, lat]
-
-
-def _lines(shape: dict[str, Any]) -> list[Line]:
-    depth, places = _DEPTH[shape["type"]], shape["coordinates"]
-    if shape["type"].endswith("Point"):
-        return [[tuple(place)] for place in (places if depth else [places])]
-    rings = places if depth > 1 else [places]
-    rings = [ring for polygon in rings for ring in polygon] if depth > 2 else rings
-    return [[tuple(place) for place in ring] for ring in rings]
+    return float(lon), float(lat)

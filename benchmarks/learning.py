@@ -42,6 +42,7 @@ from matplotlib.collections import PolyCollection
 import hexveil as hv
 from hexveil.cli import main as run_command
 from hexveil.mechanisms.distribution.shape_statistics import ShapeStatistics
+from hexveil.model.areas import Polygon
 from hexveil.model.statistic_terms import on_lattice, parse_statistics
 from hexveil.publishing.memory.history import History, forecast_cells
 from hexveil.publishing.memory.presence_history import forecast_declared
@@ -92,10 +93,11 @@ def publish(folder: Path, asked: argparse.Namespace) -> list[Day]:
         day = FIRST_DAY + timedelta(number - 1)
         source = _records(folder, city, day, asked, number)
         records, options = _read(source, day, asked)
-        history, begun = History(day, tuple(releases)), time.process_time()
-        if asked.ranges == "alone":
-            history = None
-        forecast = _forecast(records, history, asked) if asked.ranges == "memory" else None
+        begun = time.process_time()
+        history = None if asked.ranges == "alone" else History(day, tuple(releases))
+        forecast = None
+        if history is not None and asked.ranges == "memory":
+            forecast = _forecast(records, history, asked)
         plan = hv.plan(records, epsilon=asked.epsilon, history=forecast, advise=False, **options)
         ledger = hv.Ledger(folder / "ledger.sqlite", dataset="city", budget=1000)
         release = hv.release(records, plan, ledger=ledger, accept_noise=True, history=history)
@@ -122,15 +124,17 @@ def _read(source: Path, day: date, asked: argparse.Namespace) -> tuple[AnyRecord
     """Return the records of a day, and the options of its plan beside ε."""
     dates, zone = (day.isoformat(), day.isoformat()), "Asia/Kolkata"
     cells = hv.Cells(resolution=asked.resolution, timeslot="3h", timezone=zone)
-    common = {"value": "speed", "privacy_unit": "user-day"}
+    common: dict[str, Any] = {"value": "speed", "privacy_unit": "user-day"}
     if asked.statistic == PRESENCE:
         records = hv.read(
             source, user="car", lat="lat", lon="lon", time="time", bounds=CAR_BOUNDS,
-            cells=replace(cells, area=cars.BOX), protect="presence",
+            cells=replace(cells, area=Polygon.of_box(*cars.BOX)), protect="presence",
             select=hv.Select(dates=dates), **common,
         )  # fmt: skip
         return records, {"fleet": CARS}
-    options = {} if asked.statistic == "mean" else {"statistics": (asked.statistic,)}
+    options: dict[str, Any] = (
+        {} if asked.statistic == "mean" else {"statistics": (asked.statistic,)}
+    )
     records = hv.read(
         source, user="license_plate", location="location.coordinates", time="observationDateTime",
         bounds=BOUNDS, cells=cells, select=hv.Select(dates=dates, min_users=10),
@@ -163,6 +167,7 @@ def _truth(
 ) -> tuple[AnyRecords, AnyRecords, AnyRecords]:
     """Return the true statistics of cells, their records, and which cells are judged."""
     lattice = records.public.lattice
+    shown: AnyRecords = slice(None)
     if asked.statistic == PRESENCE:
         pairs, n = records.pairs, plan.single.facts.grid.n_cells
         counts = np.bincount(pairs.cell, pairs.records, n)
@@ -170,7 +175,7 @@ def _truth(
         shown = np.array(release["is_open"], dtype=bool) & (counts > 0)
         totals, counts = totals[shown], counts[shown]
     else:
-        pairs, shown = records.occupancy.local(), slice(None)
+        pairs = records.occupancy.local()
         counts = pairs.records_per_cell
         totals = np.add.reduceat(records.sums.total, pairs.start[:-1])
     if asked.statistic in ("mean", PRESENCE):

@@ -246,15 +246,13 @@ class PresenceRequest:
             return self._remembered_map(self.forecast)
         form = self.form()
         sure = 1.0 if form.coarse_share else SMALL_FLEET_PART
-        return PresenceAllocation(
-            self.grid.n_cells,
-            self.lattice.span_quanta,
-            self.epsilon,
-            form,
-            self._false_openings,
-            self.delta,
-            sure * self.even_weight * float(self.weight_per_cell),
-        )
+        weight = sure * self.even_weight * float(self.weight_per_cell)
+        return PresenceAllocation(*self._of_form(form), weight)
+
+    def _of_form(self, form: MapForm) -> tuple[int, int, Fraction, MapForm, float | None, Fraction]:
+        """Return what plans of averages begin with."""
+        n_cells, steps = self.grid.n_cells, self.lattice.span_quanta
+        return n_cells, steps, self.epsilon, form, self._false_openings, self.delta
 
     def _remembered_map(self, forecast: CellForecast) -> RememberedMap:
         """Return the plan of averages in ranges by earlier releases."""
@@ -275,17 +273,9 @@ class PresenceRequest:
         low = np.clip(np.floor((centre - half) * steps), 0, steps - 1).astype(np.int64)
         high = np.clip(np.ceil((centre + half) * steps), low + 1, steps).astype(np.int64)
         cap = self.cap * max(int(np.average(prices, weights=weight)), 1)
-        return RememberedMap(
-            n_cells=self.grid.n_cells,
-            span_quanta=self.lattice.span_quanta,
-            epsilon=self.epsilon,
-            form=replace(ONE_SHOT, cap=self.cap),
-            false_openings=self._false_openings,
-            delta=self.delta,
-            releases=forecast.releases,
-            window=CellWindow(prices, low, high, cap),
-            within=within,
-        )
+        window = CellWindow(prices, low, high, cap)
+        first = self._of_form(replace(ONE_SHOT, cap=self.cap))
+        return RememberedMap(*first, releases=forecast.releases, window=window, within=within)
 
     def shape_allocation(self) -> ShapeAllocation:
         """Return the plan of distributions."""

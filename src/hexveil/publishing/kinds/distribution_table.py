@@ -177,7 +177,7 @@ def _remember_scores(
     rows, statement, day = made
     if shape is not None:
         statement["shape"] = {name: one.tolist() for name, one in vars(shape).items()}
-    return rows, statement, day and scores_of(day)
+    return rows, statement, None if day is None else scores_of(day)
 
 
 def scores_of(day: DayEstimates) -> CellEstimates:

@@ -78,23 +78,16 @@ def forecast_declared(
     earlier = alike(memory_key(facts), history)
     if not earlier or facts.grid.n_cells > MOST_CELLS:
         return None
-    days, (day, place, slot) = (
-        [one.published for one in earlier],
-        day_and_places(facts, history.day),
-    )
-    order = {name: k for k, name in enumerate(cell_names(place, slot).tolist())}
-    n_cells, rows, squares = (
-        facts.grid.n_cells,
-        [],
-        np.concatenate([one.share_squares for one in days]),
-    )
-    for one in days:
-        rows += [
-            order.get(name, facts.grid.n_cells) for name in cell_names(one.place, one.slot).tolist()
-        ]
-    n_open, weight = (np.bincount(rows, one, n_cells + 1)[:-1] for one in (None, 1.0 / squares))
-    known = n_open > 0
-    weight = np.where(n_open > SELDOM * len(days), weight / np.maximum(n_open, 1), 0.0)
+    days = [one.published for one in earlier]
+    day, place, slot = day_and_places(facts, history.day)
+    n_cells, names = place.size, [cell_names(one.place, one.slot) for one in days]
+    number = {name: k for k, name in enumerate(cell_names(place, slot).tolist())}
+    rows = [number.get(name, n_cells) for name in np.concatenate(names).tolist()]
+    units = 1.0 / np.concatenate([one.share_squares for one in days])
+    n_open = np.bincount(rows, minlength=n_cells + 1)[:-1]
+    known, often = n_open > 0, n_open > SELDOM * len(days)
+    total = np.bincount(rows, units, n_cells + 1)[:-1].astype(np.float64)
+    weight = np.where(often, total / np.maximum(n_open, 1), 0.0)
     if not (weight > 0).any():
         return None
     users, squares = usual_deviation(days), 1.0 / np.maximum(weight[known], 1.0)

@@ -52,7 +52,7 @@ def test_a_value_that_follows_from_places_is_not_protected(book):
     made, plan = released(sums([float(7)] * 20, 7), book, "0.000001")
     (records,), (users,) = made.table["records"].to_pylist(), made.table["users"].to_pylist()
     assert (
-        plan.scale[0] > 1_000 * 60 or plan.contribution_cap[0] == 0
+        plan.primary_statistic.scale[0] > 1_000 * 60 or plan.contribution_cap[0] == 0
     )  # the mean itself says nothing
     assert records / users == 7
 
@@ -60,7 +60,7 @@ def test_a_value_that_follows_from_places_is_not_protected(book):
 def test_what_all_have_in_common_is_published(book):
     """A reading that all vehicles share comes out, also for somebody who knows who took part."""
     made, plan = released(sums([50.0] * 5_000), book)
-    (shown,), (bound,) = made.table["mean_raw"].to_pylist(), plan.bound95.tolist()
+    (shown,), (bound,) = made.table["mean_raw"].to_pylist(), plan.primary_statistic.bound95.tolist()
     assert plan.losses().max() <= 1
     assert bound < 1
     assert abs(shown - 50) < 10 * bound

@@ -52,7 +52,6 @@ KINDS = {
     "joint, largest error": Kind({"objective": "max"}, 0.99),
     "joint, target": Kind({"target_error": "20%"}, 0.99),
     "joint, average target": Kind({"target_error": "20%", "objective": "mean"}, 0.99),
-    "joint, on other worlds": Kind({}, 0.99),
     "joint, variance": Kind({"statistics": "variance"}, 0.99),
     "joint, sd": Kind({"statistics": "sd", "objective": "max"}, 0.99),
     "joint, both": Kind({"statistics": BOTH}, 0.99),
@@ -73,7 +72,6 @@ KINDS = {
     "per-cell, target": Kind(_apart("per-cell", target_error="25%"), 0.99),
     "per-cell, variance": Kind(_apart("per-cell", statistics="variance"), 0.75),
     "per-cell, both": Kind(_apart("per-cell", statistics=BOTH), 0.75),
-    "per-cell, both, split": Kind(_apart("per-cell", statistics=BOTH, split="0.6"), 0.9),
     "per-cell, both, baseline": Kind(
         _apart("per-cell", statistics=BOTH, mechanism=hv.mechanisms.Baseline()), 0.95
     ),

@@ -86,7 +86,7 @@ def test_exit_codes(here, call, monkeypatch, error, code, line):
 def test_an_unknown_error_shows_no_data(here, call, monkeypatch):
     """The text of an unexpected error may hold values, so only its type is shown."""
     monkeypatch.delenv("HEXVEIL_DEBUG", raising=False)
-    monkeypatch.setattr(shared_steps, "read", failing(RuntimeError("bus 17 drove 61")))
+    monkeypatch.setattr(shared_steps, "read_releasable", failing(RuntimeError("bus 17 drove 61")))
     said = call("plan run.toml")
     assert said.code == 1
     assert "RuntimeError" in said.err

@@ -66,8 +66,7 @@ def raising(number, error=None):
 @pytest.mark.parametrize("command", ["plan", "release"])
 def test_every_signal_is_130(here, call, monkeypatch, command, number, error):
     """Ctrl-C, a stop by a scheduler and a lost terminal, whatever a library makes of them."""
-    reader = {"plan": "read", "release": "read_releasable"}[command]
-    monkeypatch.setattr(shared_steps, reader, raising(number, error))
+    monkeypatch.setattr(shared_steps, "read_releasable", raising(number, error))
     before = signal.getsignal(number)
     said = call(command, "run.toml")
     assert (said.code, said.err) == (130, "hexveil: interrupted.\n")

@@ -32,7 +32,7 @@ def between(shares):
 
 COMMANDS = {
     "plan run.toml": ["Planning"],
-    "plan run.toml --compare": ["Comparing methods and mechanisms"],
+    "plan run.toml --compare": ["Comparing methods"],
     "plan run.toml --epsilon 0.01": ["Looking for a usable grid"],
     "inspect run.toml": ["Planning on other grids"],
     "release run.toml": ["Releasing", "Writing the map"],

@@ -497,9 +497,6 @@ def test_looks_at_all_of_the_square_each_are_refused(monkeypatch):
         spend()
 
 
-# ---- requests ----
-
-
 # ---- releases ----
 
 

@@ -1,7 +1,6 @@
 """What a fleet supports: advice, the table of grids, proposed runs, one grid for all columns."""
 
 import html
-import math
 import re
 import warnings
 from dataclasses import replace
@@ -19,8 +18,8 @@ from hexveil.cli.grid_text import common_rows
 from hexveil.mechanisms.looks.range_search import ErrorPrediction
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-from hexveil.planning.feasibility.capacity import Capacity, assess_grids, propose_runs
-from hexveil.planning.feasibility.grid_assessment import GridAssessment, smoothed_error
+from hexveil.planning.feasibility.capacity import Capacity, assess_grids
+from hexveil.planning.feasibility.grid_assessment import GridAssessment
 from hexveil.planning.feasibility.prediction import ErrorPredictor, epsilon_for_error
 from hexveil.planning.feasibility.recommendation import CommonGrid, choose, common_grids, ways_out
 from hexveil.planning.feasibility.utility_test import small_map_factor
@@ -30,8 +29,7 @@ RANGES = ("bounds", "private", "per-cell", "auto")
 GRID_6 = replace(GRID, resolution=6)
 OFFER = GridAssessment(
     hv.Cells(6, "6h", "Europe/Warsaw", "pooled"), "user", cells=41, users=300, floor=1.0,
-    predicted_error=1.94, smoothed_error=1.0, baseline_error=4.5, better=40, planned=True,
-    epsilon_least=0.1,
+    predicted_error=1.94, baseline_error=4.5, better=40, planned=True,
 )  # fmt: skip
 
 
@@ -82,8 +80,9 @@ def test_plan_release_and_capacity_name_one_epsilon_that_is_enough(users):
     assert named(ways_out(plan, search=True)) == loss
     table = hv.capacity(plan.facts, epsilon=1, grids=[GRID_6])
     assert table.offers[0].epsilon_needed == loss
-    runs = propose_runs(made(plan.facts, epsilon="0.01").single)
-    assert (runs.proposals, runs.nearest is None) == ({}, False)
+    few = assess_grids(made(plan.facts, epsilon="0.01").single)
+    assert few.proposals == {}
+    assert few.sentence.startswith("no grid has an error below the baseline at epsilon 0.01")
 
 
 @pytest.mark.parametrize(
@@ -94,7 +93,7 @@ def test_advice_names_the_finest_usable_grid_and_the_loss_that_would_do(options)
     plan = made(fleet(7, recount=recount), **options)
     text = ways_out(plan, search=True)
     usable = [
-        one for one in assess_grids(plan, search=False).offers
+        one for one in assess_grids(plan.single).offers
         if one.is_usable and one.resolution < 7
     ]  # fmt: skip
     finest = max(usable, key=lambda one: one.cells)
@@ -130,7 +129,6 @@ def test_the_table_has_each_grid_once():
     assert [row["beats_constant"] for row in rows] == [False] * 2 + [True] * 2 + [False] * 6
     assert (rows[0]["cells"], rows[0]["predicted_error"], rows[0]["floor"]) == (0, None, None)
     assert rows[4]["floor"] == pytest.approx(10 * 16 / 200)
-    assert rows[4]["epsilon_least"] == pytest.approx(0.8 / 0.5 / small_map_factor(16))
     assert rows[2]["epsilon_needed"] is None
     assert rows[4]["epsilon_needed"] == pytest.approx(1.7, abs=0.15)  # the own grid
     assert found.proposed is choose(found.offers)["balanced"]
@@ -145,7 +143,6 @@ def test_what_is_certainly_too_fine_is_not_planned():
         assert (one.planned, one.beats_constant, one.epsilon_needed) == (False, False, None)
         assert one.better is None
         assert one.predicted_error >= one.baseline_error
-    assert seven.epsilon_least == pytest.approx(6.4 / small_map_factor(64))  # 10 * 64 / 200 / 0.5
 
 
 def test_the_data_sets_own_grid_has_the_plans_figures():
@@ -196,7 +193,7 @@ def test_one_constant_misses_less_on_few_cells(cells):
 
 
 def test_without_a_usable_grid_the_loss_that_would_do_is_named():
-    """The least that was found; else that all need more, or that there is no map."""
+    """The least that was found; else that there is none, or no map."""
 
     def sentence(*offers):
         return Capacity(offers, 1.0, "user").sentence
@@ -212,7 +209,6 @@ def test_without_a_usable_grid_the_loss_that_would_do_is_named():
     assert {*choose(runs).values(), *choose(runs[::-1]).values()} == {on(6, "1h")}
     noisy = replace(six, epsilon_needed=None)
     assert "nor at ten times that" in sentence(noisy)
-    assert "; each needs more than epsilon 3." in sentence(replace(noisy, epsilon_least=3.0))
     alone = "no grid tried leaves a map of three cells, or of three hexagons."
     assert sentence(replace(OFFER, cells=1)) == alone
     level = replace(OFFER, grid=hv.Labels("origin", "hour"))
@@ -236,43 +232,15 @@ def test_finest_accurate_and_in_between():
 @pytest.mark.slow
 def test_every_proposed_run_is_usable_and_what_a_plan_reaches():
     """Errors are those of the plan that is then made; there are hexagons for a map."""
-    advice = propose_runs(made(fleet(7, recount=recount)), min_users=10)
-    assert advice.nearest is None
+    advice = assess_grids(made(fleet(7, recount=recount)).single, min_users=10)
+    assert {one.min_users for one in advice.others} <= {20, 40}
     assert set(advice.proposals) == {"finest", "balanced", "accurate"}
     for run in advice.proposals.values():
         assert run.is_usable
         assert run.hexagons >= 3
         plan = made(fleet(run.grid.resolution))
         assert plan.expected_error == pytest.approx(run.predicted_error, rel=0.1)
-        assert run.smoothed_error < min(run.predicted_error, run.baseline_error)
     assert advice.proposals["finest"].cells >= advice.proposals["accurate"].cells
-
-
-def test_without_a_usable_run_the_nearest_is_named():
-    """No run is proposed at a tiny loss; the one that needs the least is named with its loss."""
-
-    def proposals(epsilon):
-        return propose_runs(made(fleet(7, recount=recount), epsilon=epsilon), min_users=10)
-
-    advice = proposals("0.001")
-    assert advice.proposals == {}
-    assert advice.nearest.is_map
-    assert proposals(advice.epsilon_needed).proposals
-    assert proposals(advice.epsilon_needed * 0.5).proposals == {}
-
-
-def test_smoothed_errors_are_those_of_normal_cells():
-    """Simulated cells with normal noise have the error of the formula; no noise has none."""
-    rng = np.random.default_rng(5)
-    between, noise = 3.0, 2.0
-    cells = rng.normal(0, between * math.sqrt(math.pi / 2), 200_000)
-    deviation = math.sqrt(2) * noise
-    raw = cells + rng.normal(0, deviation, cells.size)
-    t = between**2 * math.pi / 2
-    errors = np.abs(raw * t / (t + deviation**2) - cells)
-    predicted = smoothed_error(ErrorPrediction(np.array([noise]), np.zeros(1)), between)
-    assert predicted == pytest.approx(errors.mean(), abs=5 * errors.std() / math.sqrt(cells.size))
-    assert smoothed_error(ErrorPrediction(np.zeros(2), np.zeros(2)), 3.0) == 0.0
 
 
 # ---- one grid for several value columns ----
@@ -381,23 +349,11 @@ def test_no_plan_is_below_the_floor(seed, options, epsilon):
     """The error of every plan is at or above what is said to be certain."""
     known = crowd(seed, users=40, cells=5)
     plan = made(known, epsilon=epsilon, **{"clipping_range": "bounds"} | options)
-    predictor, error = ErrorPredictor(plan, known), plan.expected_error
-    assert predictor.error_lower_bound(epsilon) <= error * (1 + 1e-9)
-    assert predictor.epsilon_lower_bound(error * (1 + 1e-9)) <= epsilon
-
-
-@pytest.mark.parametrize("kind", RANGES)
-@pytest.mark.parametrize("error", [0.5, 2.0, 14.0])
-def test_the_two_floors_are_one_curve(kind, error):
-    """The least loss at an error has that error as its least; without clipping it is U G/(L e)."""
-    known = fleet(5, users=40)
-    predictor = ErrorPredictor(made(known, clipping_range=kind), known)
-    error *= 10 / 60
-    epsilon = predictor.epsilon_lower_bound(error)
-    assert predictor.error_lower_bound(epsilon) == pytest.approx(error, rel=1e-12)
-    if kind == "bounds":
-        assert epsilon == pytest.approx(10 * 4 / (40 * error), rel=1e-12)
-        assert predictor.error_lower_bound(0) == 2.5
+    predictor = ErrorPredictor(plan, known)
+    assert predictor.error_lower_bound(epsilon) <= plan.expected_error * (1 + 1e-9)
+    if options.get("clipping_range") == "bounds":
+        floor = min(10 * 5 / (known.occupancy.n_users * epsilon), 2.5) * 6
+        assert predictor.error_lower_bound(epsilon) == pytest.approx(floor)
 
 
 def test_other_requests_are_planned_in_full():
@@ -409,7 +365,7 @@ def test_other_requests_are_planned_in_full():
         assert not predictor.is_fast
         quick = predictor.predict(Fraction(2)).mean_error
         assert quick == pytest.approx(plan.primary_statistic.error.mean())
-    assert predictor.error_lower_bound(2.0) == predictor.epsilon_lower_bound(1.0) == 0.0
+    assert predictor.error_lower_bound(2.0) == 0.0
 
 
 @given(

@@ -11,14 +11,8 @@ from fleets import GRID, fleet, recount
 from hexveil.base import hexagons
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-from hexveil.planning.feasibility import grids as grids_module
-from hexveil.planning.feasibility.capacity import propose_runs
-from hexveil.planning.feasibility.grids import (
-    KeptCounts,
-    counted,
-    label_levels,
-    with_min_users,
-)
+from hexveil.planning.feasibility.capacity import assess_grids
+from hexveil.planning.feasibility.grids import counted, label_levels, with_min_users
 
 
 def test_levels_are_every_choice_of_columns():
@@ -58,29 +52,6 @@ def test_sums_made_elsewhere_have_their_own_cells_alone():
     assert [one.labels for one in found.offers] == [("route", "hour")]
     assert found.proposed is None
     assert found.sentence == "no grid tried leaves a map of three cells, or of three hexagons."
-
-
-@pytest.mark.parametrize("room", [10**6, 250])
-def test_no_grid_is_counted_twice_while_there_is_room(room, monkeypatch):
-    """Kept counts are those of counting; each grid is counted once for each privacy unit."""
-    asked = []
-
-    def counting(grids, unit):
-        asked.extend((grid.resolution, unit) for grid in grids)
-        return iter(recount(grids, unit))
-
-    monkeypatch.setattr(grids_module, "MOST_KEPT_PAIRS", room)
-    kept = KeptCounts(counting)
-    five, four, one = (replace(GRID, resolution=resolution) for resolution in (5, 4, 1))
-    for grids in ((five, one), (four, five, one)):
-        for facts, plain in zip(kept(grids, "user"), recount(grids, "user"), strict=True):
-            assert (facts and facts.occupancy.fingerprint) == (
-                plain and plain.occupancy.fingerprint
-            )
-    again = [4] if room > 250 else [4, 5]  # those of resolution 5 have 800 pairs
-    assert [resolution for resolution, _ in asked] == [5, 1, *again]
-    (days,) = kept((five,), "user-day")
-    assert (days.privacy_unit, asked[-1]) == ("user-day", (5, "user-day"))
 
 
 def test_cells_below_the_smallest_number_of_users_are_left_out():
@@ -156,7 +127,8 @@ def test_one_hexagon_is_called_one_number_and_is_not_proposed():
     assert (row.hexagons, row.is_map) == (1, False)
     assert row.description == "resolution 2, one number for the whole area"
     assert row.kilometres == pytest.approx(332, abs=1)
-    runs = propose_runs(hv.plan(found, epsilon=50, advise=False)).proposals.values()
+    plan = hv.plan(found, epsilon=50, advise=False).single
+    runs = assess_grids(plan).proposals.values()
     assert runs
     assert all(run.hexagons >= 3 for run in runs)
 

@@ -57,7 +57,7 @@ def test_a_rule_is_about_words_that_are_asked_for():
     others = {word for word in words - named if not word.startswith("--")}
     assert others == {
         'protect="presence"', SEVERAL, UNITS_ALONE, DELTA_WITHIN, "numbers of units beside others",
-        "quantiles, shares or histograms", "variances", "means and variances",
+        "quantiles, shares or histograms", "variances",
         "a mechanism with stages of its own", f"{SEVERAL} of quantiles, shares or histograms",
         f'{SEVERAL} with protect="presence"',
     }  # fmt: skip

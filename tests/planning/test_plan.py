@@ -22,7 +22,7 @@ def planned(occupancy, **options):
 def general_losses(plan):
     """Return the losses of a plan of means: the sum of each user's sensitivities over scales."""
     total = plan.occupancy.records_per_cell[plan.occupancy.cell]
-    scale = np.where(plan.scale > 0, plan.scale, np.inf)
+    scale = np.where(plan.primary_statistic.scale > 0, plan.primary_statistic.scale, np.inf)
     moved = 20.0 * plan.contributions("mean") / total
     return np.bincount(plan.occupancy.user, moved / scale[plan.occupancy.cell])
 
@@ -51,9 +51,9 @@ def test_cells_equal_the_mechanism_alone(occupancy, mechanism):
         counts = occupancy.n[occupancy.cell == cell]
         alone = mechanism.plan(counts, bounds=(-5, 15), epsilon=plan.cell_epsilon)
         assert plan.contribution_cap[cell] == alone.allocation.contribution_cap
-        assert plan.scale[cell] == pytest.approx(alone.noise_scale)
-        assert plan.bias[cell] == pytest.approx(alone.worst_case_bias)
-        assert plan.bound95[cell] == pytest.approx(alone.bound95)
+        assert plan.primary_statistic.scale[cell] == pytest.approx(alone.noise_scale)
+        assert plan.primary_statistic.bias[cell] == pytest.approx(alone.worst_case_bias)
+        assert plan.primary_statistic.bound95[cell] == pytest.approx(alone.bound95)
 
 
 @given(occupancies(), st.sampled_from([0.1, 0.5, 1, 2]))

@@ -8,7 +8,6 @@ import pytest
 import hexveil as hv
 from fleets import fleet, recount
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.looks.bounds import WithinBounds
 from publishing.setting import dataset_of
 
 RNG = np.random.default_rng(12)
@@ -62,20 +61,6 @@ def test_auto_takes_ranges_by_users_times_epsilon(epsilon, kinds, delta):
         chosen, named = (hv.plan(facts, clipping_range=name, **options) for name in ("auto", kind))
         assert chosen.allocation.clipping.mode == kind
         assert chosen.expected_error == named.expected_error
-
-
-def test_methods_are_compared_without_the_interval():
-    """Beside a plan with a clipping range stand the methods as they are by themselves."""
-    plan = planned(FEW, "private")
-    rows = {row.name: row.figures for row in hv.compare(plan).methods}
-    assert rows["joint, mean"]["average"] == plan.expected_error
-    for name in ("joint, max", "per-cell", "equal-split"):
-        method = name.removesuffix(", max")
-        alone = hv.plan(
-            FEW, epsilon=1, bounds=(0, 60), method=method, objective="max", advise=False
-        )
-        assert isinstance(alone.allocation.clipping, WithinBounds)
-        assert rows[name]["average"] == pytest.approx(alone.error.mean())
 
 
 # What a constant misses

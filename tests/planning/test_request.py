@@ -4,12 +4,11 @@ import pytest
 import hexveil as hv
 from hexveil.model.cells import CellTable, Labels
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-from hexveil.planning.request import statistics, target_of
+from hexveil.planning.request import statistics, targets_of
 
 BOTH = {"statistics": ("mean", "variance")}
 PRIVATE = {"epsilon": 1, "clipping_range": "private"}
 OCCUPANCY = hv.Occupancy.from_dense([[2, 1], [1, 1], [1, 3]])
-SPAN = np.array([10.0, 20.0])
 
 
 def planned(**options):
@@ -31,12 +30,6 @@ def planned(**options):
         ({"epsilon": 1, "statistics": ("mean", "mean")}, "each once"),
         ({"epsilon": 1, "edition": " "}, "edition must be a name"),
         ({"epsilon": 1, "edition": 2}, "edition must be a name"),
-        ({"epsilon": 1, "split": 0} | BOTH, "between 0 and 1"),
-        ({"epsilon": 1, "split": "1"} | BOTH, "between 0 and 1"),
-        ({"epsilon": 1, "split": "x"} | BOTH, "split must be a finite number"),
-        ({"epsilon": 1, "split": "0.5"} | BOTH, "split goes with a method that plans"),
-        ({"epsilon": 1, "split": "0.5", "method": "per-cell"}, "split goes with a method"),
-        ({"split": "0.5"} | PRIVATE, "split goes with a method .* private interval"),
         ({"epsilon": 1, "mechanism": "Levy"}, 'mechanism goes with method "per-cell"'),
         ({"epsilon": 1, "mechanism": 3}, "mechanism must be a mechanism of one cell"),
         ({"epsilon": 1, "mechanism": "Baseline", "method": "clip-user"}, 'not with "clip-user"'),
@@ -106,11 +99,10 @@ def test_bad_occupancies_are_named(dense, message):
 
 def test_targets_in_any_form_are_the_same():
     """Numbers, percentages and mappings of a target are read alike."""
-    for asked in ("10%", {"mean": "10%"}):
-        assert target_of(asked, ("mean",), SPAN)["mean"].tolist() == [1.0, 2.0]
-    found = target_of({"mean": 1, "variance": "10%"}, BOTH["statistics"], SPAN)
-    assert found["mean"].tolist() == [1.0, 1.0]
-    assert found["variance"].tolist() == [10.0, 40.0]
+    for asked in ("10%", {"mean": "10%"}, 2):
+        assert targets_of(asked, ("mean",), 20.0) == {"mean": 2.0}
+    found = targets_of({"mean": 1, "variance": "10%"}, BOTH["statistics"], 20.0)
+    assert found == {"mean": 1.0, "variance": 40.0}
 
 
 def test_statistics_come_in_one_order():

@@ -2,7 +2,6 @@
 
 import functools
 import math
-from fractions import Fraction
 
 import hypothesis.strategies as st
 import numpy as np
@@ -44,15 +43,6 @@ def crowd_plan(epsilon, statistics):
     return planned(CROWD, epsilon, statistics)
 
 
-@pytest.mark.parametrize("split", ["0.2", "1/2", "0.95"])
-def test_a_split_can_be_named(split):
-    """The mean then takes that part of every cell's loss, and the loss stays what was asked."""
-    plan = planned(split=split)
-    loss = 1 / plan.mean_noise + 1 / plan.allocation.variance_noise
-    assert 1 / plan.mean_noise / loss == pytest.approx(float(Fraction(split)), rel=1e-9)
-    assert plan.epsilon <= 1
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("statistics", [BOTH, ("sd",)])
 def test_radius_and_split_are_those_of_least_predicted_error(statistics, monkeypatch):
@@ -67,8 +57,9 @@ def test_radius_and_split_are_those_of_least_predicted_error(statistics, monkeyp
     radii = range_search.RADII
     for radius in radii[::2]:
         monkeypatch.setattr(range_search, "RADII", (radius,))
-        for other in ("0.2", "0.5", "0.8"):
-            plan = planned(statistics=statistics, split=other)
+        for other in (0.2, 0.5, 0.8):
+            monkeypatch.setattr(range_search, "SPLITS", (other,))
+            plan = planned(statistics=statistics)
             assert plan.allocation.clipping.radius == radius
             assert chosen.objective_errors().mean() <= plan.objective_errors().mean() * (1 + 1e-9)
 

@@ -150,7 +150,10 @@ def test_no_neighbour_moves_more_than_is_booked(case):
     variance_only = plan.changed(
         request=dataclasses.replace(plan.request, statistics=("variance",))
     )
-    booked = [Fraction(float(x)) * (1 + Fraction(1, 2**48)) for x in variance_only.pair_losses()]
+    booked = [
+        Fraction(float(x)) * (1 + Fraction(1, 2**48))
+        for x in variance_only.allocation.pair_losses(variance_only.problem)
+    ]
     for user in range(len(case[0])):
         moved = moves(numbers, user)
         most_mean, most_variance = moved.max(axis=0).tolist()

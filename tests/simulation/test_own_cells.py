@@ -60,7 +60,10 @@ def test_means_do_not_show_themselves(records):
 
 
 def test_private_files_are_their_owners_alone(tmp_path):
-    """Names begin with PRIVATE, modes are 0600 and 0700, whatever the umask allows."""
+    """Names begin with PRIVATE, modes are 0600 and 0700, whatever the umask allows.
+
+    A file in the folder's place is wrong use; one above it a storage error.
+    """
     before = os.umask(0)
     try:
         files = write_files(tmp_path / "new", {"a.csv": b"1", "a.png": b"2"}, private=True)
@@ -70,6 +73,10 @@ def test_private_files_are_their_owners_alone(tmp_path):
     assert [stat.S_IMODE(path.stat().st_mode) for path in files] == [0o600, 0o600]
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == [p.name for p in files]
+    (tmp_path / "file").write_text("")
+    for place, error in (("file", hv.InputError), ("file/below", hv.StorageError)):
+        with pytest.raises(error, match=r"is a file; name a folder|cannot be written"):
+            write_files(tmp_path / place, {"a.csv": b"1"}, private=True)
 
 
 def test_a_wider_file_is_replaced_by_a_private_one(tmp_path):
@@ -80,30 +87,16 @@ def test_a_wider_file_is_replaced_by_a_private_one(tmp_path):
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-def test_a_folder_that_cannot_be_made_is_said(tmp_path):
-    """A file in the folder's place is wrong use; one above it a storage error."""
-    (tmp_path / "file").write_text("")
-    with pytest.raises(hv.InputError, match="file is a file; name a folder"):
-        write_files(tmp_path / "file", {"a.csv": b"1"}, private=True)
-    with pytest.raises(hv.StorageError, match="cannot be written"):
-        write_files(tmp_path / "file" / "below", {"a.csv": b"1"}, private=True)
-
-
 @pytest.mark.parametrize("place", ["", "inner", "inner/deeper/still", "new/../inner"])
 def test_release_folders_are_refused(release, place):
-    """A release folder, a folder inside it and one yet to be made there are refused."""
-    with pytest.raises(hv.InputError, match="lies in the release folder map"):
-        check_folder(release / place)
+    """A release folder, a folder inside it, one yet to be made there, and links into it."""
+    (release.parent / "link").symlink_to(release)
+    for folder in (release, release.parent / "link"):
+        with pytest.raises(hv.InputError, match="lies in the release folder map"):
+            check_folder(folder / place)
     with pytest.raises(hv.InputError):
         write_files(release / place, {"a.csv": b"1"}, private=True)
     assert sorted(path.name for path in release.rglob("*")) == ["inner", "manifest.json"]
-
-
-def test_a_link_into_a_release_is_refused(release, tmp_path):
-    """A link is followed to where it leads."""
-    (tmp_path / "link").symlink_to(release / "inner")
-    with pytest.raises(hv.InputError, match="release folder"):
-        check_folder(tmp_path / "link")
 
 
 # ---- Counts from a small file ----

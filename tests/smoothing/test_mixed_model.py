@@ -12,7 +12,6 @@ from hexveil.smoothing import posterior
 from hexveil.smoothing.cell_groupings import RandomEffect, correlate_along_axis
 from hexveil.smoothing.mixed_model import Design, FittedModel, fit_model
 from hexveil.smoothing.mixed_noise import heavy_tailed, laplace
-from hexveil.smoothing.posterior import distinguishable_share, half_distinguishable_factor
 from smoothing.maps import crossed
 
 
@@ -163,21 +162,3 @@ def test_what_others_say_leaves_the_cell_out():
     without = design.solve(y, silent, s, ones)
     assert mean[11] == pytest.approx(without.mean[11])
     assert variance[11] == pytest.approx(without.variance[11])
-
-
-ONE = np.ones(5)
-
-
-def test_the_factor_is_where_half_are_told():
-    """At the factor the predicted part is one half; noise twice as large needs twice of it."""
-    found = half_distinguishable_factor(ONE, 3 * ONE, 0.2 * ONE)
-    assert distinguishable_share(found, ONE, 3 * ONE, 0.2 * ONE) == pytest.approx(0.5, abs=1e-6)
-    assert half_distinguishable_factor(ONE, 6 * ONE, 0.4 * ONE) == pytest.approx(
-        2 * found, rel=1e-6
-    )
-
-
-def test_no_factor_for_no_signal_and_constants():
-    """Equal cells, or mostly constants, are never told from their mean."""
-    assert half_distinguishable_factor(0 * ONE, ONE, 0 * ONE) is None
-    assert half_distinguishable_factor(ONE, np.array([0.0, 0.0, 0.0, 1.0, 1.0]), 0 * ONE) is None

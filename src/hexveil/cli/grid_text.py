@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from hexveil.cli.formatting import Row
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.feasibility.capacity import Capacity, RunAdvice
+    from hexveil.planning.feasibility.capacity import Capacity
     from hexveil.planning.feasibility.grid_assessment import GridAssessment
     from hexveil.planning.feasibility.recommendation import CommonGrid
     from hexveil.planning.plan import Plan
@@ -92,10 +92,7 @@ def _row(offer: GridAssessment) -> list[str]:
         return [*cells, "0", "-", "-", "-", "no cell"]
     usable = "yes"
     if not offer.beats_constant:
-        bound = offer.epsilon_least and f"above {formatting.at_least(offer.epsilon_least)}"
-        usable = bound or "no"
-        if offer.epsilon_needed is not None:
-            usable = f"at {offer.epsilon_needed:g}"
+        usable = "no" if offer.epsilon_needed is None else f"at {offer.epsilon_needed:g}"
     return [
         *cells,
         f"{offer.users:,}",
@@ -150,23 +147,20 @@ def _lines(comments: Iterable[str], changes: Changes) -> list[Row]:
     return ["", *(f"# {text}" for text in comments), *toml_lines(changes)]
 
 
-def advice_rows(advice: RunAdvice, value_unit: str, epsilon: str) -> list[Row]:
+def advice_rows(table: Capacity, value_unit: str, epsilon: str) -> list[Row]:
     """Return the proposed runs as lines of a run file, or why there are none."""
-    rows: list[Row] = []
-    if advice.proposals:
-        rows.append(f"Runs proposed at epsilon {epsilon}, as lines of a run file:")
-        for choices, proposal in distinct(advice.proposals):
-            rows += _lines(_comments(choices, proposal, value_unit), changed_fields(proposal))
-        rows += ["", _HOW_TO_WRITE]
-    else:
-        rows.append(("No proposal", absence(advice, epsilon)))
-    return rows
+    if not table.proposals:
+        return [("No proposal", absence(table))]
+    rows: list[Row] = [f"Runs proposed at epsilon {epsilon}, as lines of a run file:"]
+    for choices, proposal in distinct(table.proposals):
+        rows += _lines(_comments(choices, proposal, value_unit), changed_fields(proposal))
+    return [*rows, "", _HOW_TO_WRITE]
 
 
 def _comments(choices: str, proposal: GridAssessment, value_unit: str) -> Iterator[str]:
-    raw, smoothed, constant = (
+    expected, constant = (
         formatting.measured(float(f"{error:.2g}"), value_unit)
-        for error in (proposal.predicted_error, proposal.smoothed_error, proposal.baseline_error)
+        for error in (proposal.predicted_error, proposal.baseline_error)
     )
     places = ""
     if proposal.hexagons is not None and isinstance(proposal.grid, Cells):
@@ -174,29 +168,17 @@ def _comments(choices: str, proposal: GridAssessment, value_unit: str) -> Iterat
         places = f" in {proposal.hexagons:,} hexagons of {wide:.2g} km"
     units = f"{proposal.users:,} {proposal.privacy_unit}s"
     yield f"{choices}: {proposal.cells:,} cells{places}, {units};"
-    yield f"expected error {raw} raw, {smoothed} smoothed; one number for all cells {constant}"
+    yield f"expected error {expected}; one number for all cells {constant}"
 
 
-def absence(advice: RunAdvice, epsilon: str) -> str:
-    """Return why no run is proposed, with the nearest and the ways out."""
-    nearest = advice.nearest
-    if nearest is None:
-        return "No grid tried has a map of three hexagons. Lower min_users, or take a finer grid."
-    enough = advice.epsilon_needed
-    needed = "" if enough is None else f", usable at epsilon {enough:g}"
-    return (
-        f"At epsilon {epsilon} no run is expected to beat one number for all cells. "
-        f"{formatting.capital(nearest.description)} with min_users {nearest.min_users} "
-        f"({nearest.cells:,} cells) comes nearest: error {nearest.predicted_error:.2g}, one number "
-        f"{nearest.baseline_error:.2g}{needed}. {_USUAL_CAUSE}"
-    )
+def absence(table: Capacity) -> str:
+    """Return why no run is proposed, and the ways out."""
+    return f"{formatting.capital(table.sentence)} {_USUAL_CAUSE}"
 
 
-def advice_json(advice: RunAdvice) -> dict[str, object]:
+def advice_json(table: Capacity) -> dict[str, object]:
     """Return the proposed runs as JSON data, by choice."""
-    return {
-        "runs": {choice: _run_json(item) for choice, item in advice.proposals.items()},
-    }
+    return {"runs": {choice: _run_json(item) for choice, item in table.proposals.items()}}
 
 
 def _run_json(proposal: GridAssessment) -> dict[str, object]:
@@ -206,7 +188,6 @@ def _run_json(proposal: GridAssessment) -> dict[str, object]:
         "cells": proposal.cells,
         "users": proposal.users,
         "raw_error": proposal.predicted_error,
-        "smoothed_error": proposal.smoothed_error,
         "baseline_error": proposal.baseline_error,
     }
 

@@ -164,19 +164,26 @@ def _counted(run: Run) -> list[Offer]:
     """Return the proposed grids, and the expected error of each hexagon on average over slots."""
     epsilon = str(run.plan.epsilon)
     facts = shared_steps.read_facts(run)
-    plan, advice = shared_steps.proposed_runs(run, facts, epsilon)
-    if not advice.proposals:
-        raise InputError(f"nothing was spent: {grid_text.absence(advice, epsilon)}")
+    plan, table = shared_steps.proposed_runs(run, facts, epsilon)
+    if not table.proposals:
+        raise InputError(f"nothing was spent: {grid_text.absence(table)}")
+    proposed = [offer for _, offer in distinct(table.proposals)]
+    # One reading serves all grids.
+    grids = tuple(dict.fromkeys(offer.grid for offer in proposed))
+    on_grids = dict(zip(grids, counted(facts, grids), strict=True))
     return [
-        _counted_offer(plan, facts, offer, is_balanced=offer is advice.proposals["balanced"])
-        for _, offer in distinct(advice.proposals)
+        _counted_offer(plan, on_grids[offer.grid], offer, is_balanced=offer is table.proposed)
+        for offer in proposed
     ]
 
 
 def _counted_offer(
-    plan: MomentComponent, facts: PublicMetadata, offer: GridAssessment, *, is_balanced: bool
+    plan: MomentComponent,
+    on_grid: PublicMetadata | None,
+    offer: GridAssessment,
+    *,
+    is_balanced: bool,
 ) -> Offer:
-    on_grid = next(counted(facts, (offer.grid,)))
     remaining = None if on_grid is None else with_min_users(on_grid, offer.min_users)
     assert remaining is not None  # noqa: S101  proposed grids have cells
     assert remaining.cells.hexagon is not None  # noqa: S101  and hexagons
@@ -184,7 +191,7 @@ def _counted_offer(
     hexagon, row = np.unique(remaining.cells.hexagon, return_inverse=True)
     return Offer(
         grid_text.changed_fields(offer),
-        _offer_words(offer, offer.hexagons or 0, facts.value_unit),
+        _offer_words(offer, offer.hexagons or 0, remaining.value_unit),
         is_balanced,
         offer.baseline_error,
         hexagon,

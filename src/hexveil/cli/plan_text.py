@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.accounting.error_model import CellMechanismErrorModel
-from hexveil.cli import shared_steps
 from hexveil.cli.formatting import compared_errors, measured, price
 from hexveil.cli.price_text import month_row
 from hexveil.report.manifest_view import noun, unit_of_statistic
@@ -202,7 +201,7 @@ def _epsilon_share(plan: MomentComponent, epsilon: Fraction) -> str:
 
 def _certificate_row(plan: MomentComponent) -> Row:
     """Return the optimality gap of the plan within its class, if known."""
-    gap = shared_steps.certified(plan).gap
+    gap = plan.with_lower_bound().gap
     if gap is None:
         return ("Optimal", None)
     figure = BOUNDED[str(plan.bound_kind)]

@@ -110,7 +110,7 @@ class PlannedRelease:
     def plan_json(self) -> dict[str, Any]:
         """Return the figures of the plan as JSON data; from declarations, with its promise."""
         if self.dataset is not None:
-            return shared_steps.plan_json(self.plan)
+            return self.plan.to_json()
         unit, plan = self.facts.privacy_unit, self.plan
         stated = promise(unit, plan.epsilon, protect="presence", delta=plan.delta)
         return {**plan.to_json(), "promise": stated}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,10 +14,9 @@ from hexveil.config import arguments
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.model.statistic_terms import has_distribution
 from hexveil.planning.api import plan as make_plan
-from hexveil.planning.feasibility.capacity import RunAdvice, assess_grids, propose_runs
+from hexveil.planning.feasibility.capacity import assess_grids
 from hexveil.planning.feasibility.grids import (
     OTHER_GRIDS,
-    KeptCounts,
     grids_to_try,
     most_cells_of,
 )
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
     from hexveil.publishing.booking import ReleasableDataset
     from hexveil.publishing.memory.history import History
     from hexveil.records import Dataset
-    from hexveil.records.column_datasets import ColumnDatasets
 
 
 def resolve_path(run: Run, path: Path) -> Path:
@@ -112,17 +109,8 @@ def read_releasable(run: Run) -> ReleasableDataset:
 
 
 def read_facts(run: Run) -> Any:  # noqa: ANN401  of one value column, or of several
-    """Return the public facts of the run's records, which keep their counts on other grids."""
-    if len(arguments.value_columns_of(run)) == 1:
-        return _keeping(read(run).public)
-    facts = cast("ColumnDatasets", read_releasable(run)).public
-    return replace(facts, columns={name: _keeping(own) for name, own in facts.columns.items()})
-
-
-def _keeping(facts: PublicMetadata) -> PublicMetadata:
-    """Return facts that keep their counts on other grids."""
-    recount = facts.recount and KeptCounts(facts.recount)
-    return facts if recount is None else replace(facts, recount=recount)
+    """Return the public facts of the run's records."""
+    return read_releasable(run).public
 
 
 def read_cells(run: Run) -> Dataset:
@@ -192,25 +180,13 @@ def describe_infeasibility(plan: Plan) -> str | None:
         return ways_out(plan, search=True)
 
 
-def certified(plan: MomentComponent) -> MomentComponent:
-    """Return the plan with its lower bound, which can take longer than the plan."""
-    with show_progress("Computing the lower bound", SEARCH):
-        return plan.with_lower_bound()
-
-
-def plan_json(plan: Plan) -> dict[str, Any]:
-    """Return the figures of a plan as JSON data; all of it is public."""
-    with show_progress("Computing the lower bound", SEARCH):
-        return plan.to_json()
-
-
 def proposed_runs(
     run: Run, facts: PublicMetadata, epsilon: str
-) -> tuple[MomentComponent, RunAdvice]:
+) -> tuple[MomentComponent, Capacity]:
     """Return the plan with which grids are compared at `epsilon`, and the proposed runs."""
     with show_progress(OTHER_GRIDS):
         built = _comparable_plan(run, facts, epsilon)
-        return built, propose_runs(built, min_users=run.select.min_users or Select.min_users)
+        return built, assess_grids(built, min_users=run.select.min_users or Select.min_users)
 
 
 def assess_columns(

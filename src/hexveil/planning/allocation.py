@@ -30,7 +30,7 @@ from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.request import Request
 
 if TYPE_CHECKING:
-    from hexveil.mechanisms.stage_data import EstimateGrid, Outputs
+    from hexveil.mechanisms.stage_data import Outputs
     from hexveil.model.public_metadata import ValueLattice
 
 PlanT = TypeVar("PlanT")
@@ -266,6 +266,11 @@ class PlanAllocation(ReadOnlyArrays):
         booked: Floats = self.clipping.losses(problem, self).per_user()
         return booked
 
+    def pair_losses(self, problem: PlanningProblem) -> Floats:
+        """Return the privacy loss of each (cell, user) pair, not yet rounded up."""
+        losses: Floats = self.clipping.losses(problem, self).per_pair()
+        return losses
+
     def most_booked(self, problem: PlanningProblem) -> Fraction:
         """Return the booking of the most exposed user, rounded up."""
         return Fraction(float(self.booked(problem).max(initial=0.0)))
@@ -385,10 +390,3 @@ def with_outputs(plan: PlanT, allocation: Any, outputs: Outputs) -> PlanT:  # no
         return plan
     changed: PlanT = replace(planned, allocation=replace(planned.allocation, clipping=released))
     return changed
-
-
-def grids_of(plan: Any, scale: ValueLattice) -> dict[str, EstimateGrid]:  # noqa: ANN401  a MomentComponent
-    """Return where published numbers can lie, by statistic; of a plan with its released ranges."""
-    # Built anew from the released ranges: a grid read off the plan could differ from the draw.
-    grids: dict[str, EstimateGrid] = allocation_of(plan, scale).grids(plan.error_models)
-    return grids

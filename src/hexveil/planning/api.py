@@ -212,14 +212,12 @@ def _options_of_columns(columns: Mapping[str, Any], options: PlanArguments) -> O
         own = of_columns[column] = replace(options, target_error=targets[column], **stated)
         if not isinstance(facts, PublicMetadata):
             continue
-        lower, upper = (
-            np.array([float(end)]) for end in (facts.lattice.lower, facts.lattice.upper)
-        )
+        lower, upper = float(facts.lattice.lower), float(facts.lattice.upper)
         try:
             # Before planning: a bad target of the last column must not cost minutes first.
             default_baseline_error(lower, upper, errors[column])
             if options.target_error is not None:
-                span = np.full(facts.occupancy.n_cells, (upper - lower)[0])
+                span = np.full(facts.occupancy.n_cells, upper - lower)
                 replace(own, weights=None).request(span)
         except InputError as error:
             raise InputError(f"{column}: {error}") from None

@@ -132,78 +132,102 @@ class PlanComponent(BookedStages):
         return {}
 
 
-# ---- figures of means and variances ----
+class MomentFigures(PlanComponent):
+    """Figures of means and variances, and their goal: what a `MomentComponent` states."""
 
+    @property
+    def summary(self) -> str:
+        """The plan in a line."""
+        error, occupancy = self.expected_error, self.occupancy
+        if isinstance(error, float):
+            shown = f"{error:.4g}"
+        else:
+            shown = "{" + ", ".join(f"{name}: {value:.4g}" for name, value in error.items()) + "}"
+        return (
+            f"method={self.method!r}, mechanism={self.mechanism!r}, n_cells={occupancy.n_cells}, "
+            f"n_users={occupancy.n_users}, epsilon={float(self.epsilon):.6g}, mean_error={shown}"
+        )
 
-def summary(plan: Any) -> str:  # noqa: ANN401  a MomentComponent
-    """Return the plan in a line."""
-    error = plan.expected_error
-    if isinstance(error, float):
-        shown = f"{error:.4g}"
-    else:
-        shown = "{" + ", ".join(f"{name}: {value:.4g}" for name, value in error.items()) + "}"
-    return (
-        f"method={plan.method!r}, mechanism={plan.mechanism!r}, n_cells={plan.occupancy.n_cells}, "
-        f"n_users={plan.occupancy.n_users}, epsilon={float(plan.epsilon):.6g}, mean_error={shown}"
-    )
-
-
-def cell_table(plan: Any) -> pa.Table:  # noqa: ANN401  a MomentComponent
-    """Return a row per cell: public counts, contribution cap, noise and expected errors."""
-    occupancy, has_mean = plan.occupancy, "mean" in plan.error_models
-    columns = {
-        "cell": pa.array(plan.names, type=pa.string()),
-        "users": occupancy.users_per_cell,
-        "records": occupancy.records_per_cell,
-        "mechanism": pa.array([plan.mechanism] * occupancy.n_cells, type=pa.string()),
-        "lower": plan.lower,
-        "upper": plan.upper,
-        "kept": plan.contribution_cap if has_mean else plan.allocation.variance_cap,
-    }
-    for name, model in plan.error_models.items():
-        figures = ("scale", "bias", "error", "bound95")
-        columns |= {f"{name}_{figure}": getattr(model, figure) for figure in figures}
-    return pa.table(columns)
-
-
-def user_table(plan: Any) -> pa.Table:  # noqa: ANN401  as above
-    """Return a row per user (by number): cells, records, factor and loss."""
-    occupancy = plan.occupancy
-    return pa.table(
-        {
-            "user": np.arange(occupancy.n_users),
-            "cells": occupancy.cells_per_user,
-            "records": occupancy.records_per_user,
-            "factor": plan.allocation.contribution_factor,
-            "loss": plan.user_losses,
+    @property
+    def table(self) -> pa.Table:
+        """Table with a row per cell: public counts, contribution cap, noise and expected errors."""
+        occupancy, has_mean = self.occupancy, "mean" in self.error_models
+        columns = {
+            "cell": pa.array(self.names, type=pa.string()),
+            "users": occupancy.users_per_cell,
+            "records": occupancy.records_per_cell,
+            "mechanism": pa.array([self.mechanism] * occupancy.n_cells, type=pa.string()),
+            "lower": self.lower,
+            "upper": self.upper,
+            "kept": self.contribution_cap if has_mean else self.allocation.variance_cap,
         }
-    )
+        for name, model in self.error_models.items():
+            figures = ("scale", "bias", "error", "bound95")
+            columns |= {f"{name}_{figure}": getattr(model, figure) for figure in figures}
+        return pa.table(columns)
 
+    @property
+    def users(self) -> pa.Table:
+        """A row per user (by number): cells, records, factor and loss."""
+        occupancy = self.occupancy
+        return pa.table(
+            {
+                "user": np.arange(occupancy.n_users),
+                "cells": occupancy.cells_per_user,
+                "records": occupancy.records_per_user,
+                "factor": self.allocation.contribution_factor,
+                "loss": self.user_losses,
+            }
+        )
 
-def moment_json(plan: Any) -> dict[str, Any]:  # noqa: ANN401  as above
-    """Return the figures as JSON data; all of it is public."""
-    support = plan.support
-    return {
-        "cells": support.cells,
-        "users": support.users,
-        "records": plan.occupancy.n_records,
-        "epsilon_requested": float(plan.requested_epsilon),
-        "epsilon": float(plan.epsilon),
-        "l0_epsilon": float(plan.l0_epsilon),
-        "method": plan.method,
-        "statistics": list(plan.statistics),
-        "mean_error": plan.expected_error,
-        "max_error": plan.worst_case_error,
-        "certificate": {
-            "about": plan.bound_kind,
-            "gap": plan.gap,
-            "lower_bound": plan.lower_bound,
-        },
-        "baseline_error": support.baseline_error,
-        "floor": support.floor,
-        "better": support.better,
-        "beats_constant": support.beats_constant,
-    }
+    def to_json(self) -> dict[str, Any]:
+        """Return the figures as JSON data, with the lower bound; all of it is public."""
+        support, bounded = self.support, self.with_lower_bound()
+        return {
+            "cells": support.cells,
+            "users": support.users,
+            "records": self.occupancy.n_records,
+            "epsilon_requested": float(self.requested_epsilon),
+            "epsilon": float(self.epsilon),
+            "l0_epsilon": float(self.l0_epsilon),
+            "method": self.method,
+            "statistics": list(self.statistics),
+            "mean_error": self.expected_error,
+            "max_error": self.worst_case_error,
+            "certificate": {
+                "about": self.bound_kind,
+                "gap": bounded.gap,
+                "lower_bound": bounded.lower_bound,
+            },
+            "baseline_error": support.baseline_error,
+            "floor": support.floor,
+            "better": support.better,
+            "beats_constant": support.beats_constant,
+        }
+
+    def goal(self) -> dict[str, str]:
+        """Return the request of means and variances as text by field."""
+        requested = self.request
+        plain = ("method", "objective", "clipping_range")
+        numbers = ("epsilon", "range_share")
+        is_joint = requested.method == "joint"
+        # Arrays by digest: a target per cell would make the text as long as the map.
+        targets = {name: _digest(one) for name, one in (requested.target or {}).items()}
+        return {
+            "statistics": json.dumps(requested.statistics),
+            # The joint plan ignores it: two spellings of one goal must not be paid twice.
+            "mechanism": "joint" if is_joint else mechanism_text(requested.mechanism),
+            **{name: getattr(requested, name) for name in plain},
+            # As in earlier versions, whose requests could name one: they stay what they were.
+            "split": "none",
+            **{name: _exact(getattr(requested, name)) for name in numbers},
+            **delta_text(requested.delta),
+            **({"history": json.dumps(requested.history)} if requested.history else {}),
+            "targets": json.dumps(targets),
+            "edition": edition_text(requested.edition),
+            "bounds": _digest(self.lower, self.upper),
+            "occupancy": self.occupancy.fingerprint,
+        }
 
 
 # ---- goals ----
@@ -228,29 +252,6 @@ def goal(plan: Any) -> dict[str, str]:  # noqa: ANN401  a Plan, which imports th
         "edition": edition_text(plan.edition),
         # In whichever order columns are named, the request is the same.
         "columns": json.dumps(goals, sort_keys=True),
-    }
-
-
-def moment_goal(plan: Any) -> dict[str, str]:  # noqa: ANN401  a MomentComponent, which has this
-    """Return the request of means and variances as text by field."""
-    requested = plan.request
-    plain = ("method", "objective", "clipping_range")
-    numbers = ("split", "epsilon", "range_share")
-    is_joint = requested.method == "joint"
-    # Arrays by digest: a target per cell would make the text as long as the map.
-    targets = {name: _digest(one) for name, one in (requested.target or {}).items()}
-    return {
-        "statistics": json.dumps(requested.statistics),
-        # The joint plan ignores the mechanism: two spellings of one goal must not be paid twice.
-        "mechanism": "joint" if is_joint else mechanism_text(requested.mechanism),
-        **{name: getattr(requested, name) for name in plain},
-        **{name: _exact(getattr(requested, name)) for name in numbers},
-        **delta_text(requested.delta),
-        **({"history": json.dumps(requested.history)} if requested.history else {}),
-        "targets": json.dumps(targets),
-        "edition": edition_text(requested.edition),
-        "bounds": _digest(plan.lower, plan.upper),
-        "occupancy": plan.occupancy.fingerprint,
     }
 
 

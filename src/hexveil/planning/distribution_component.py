@@ -37,12 +37,7 @@ from hexveil.model.statistic_terms import (
     on_lattice,
     parse_statistics,
 )
-from hexveil.planning.component import (
-    PlanComponent,
-    delta_text,
-    edition_text,
-    weights_text,
-)
+from hexveil.planning.component import PlanComponent, delta_text, edition_text, weights_text
 from hexveil.planning.distribution_measures import (
     MOMENTS,
     AskedDistribution,
@@ -81,7 +76,7 @@ class DistributionComponent(PlanComponent):
     terms : tuple of Quantile, Share and Histogram
     requested_epsilon : Fraction
     moment_plan : Plan or None
-    component : IndicatorPlan, RankPlan or BinPlan
+    component : ScorePlan or BinPlan
     weights : mapping of str to Fraction
         Importance of "moments" and "distribution" in the split of ε.
     edition : str or None
@@ -363,8 +358,7 @@ def plan_distribution(
     terms, lattice, miss = on_lattice(named, facts.lattice), facts.lattice, None
     declared: Any = options.baseline_error
     if declared is not None:
-        lower, upper = (np.array([float(bound)]) for bound in (lattice.lower, lattice.upper))
-        miss = default_baseline_error(lower, upper, declared)
+        miss = default_baseline_error(float(lattice.lower), float(lattice.upper), declared)
     assert options.epsilon is not None  # noqa: S101  targets were searched for
     epsilon = to_positive_fraction(options.epsilon, "epsilon")
     delta, estimator = to_delta(options.delta), options.estimator or "auto"

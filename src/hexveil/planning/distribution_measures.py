@@ -23,7 +23,7 @@ import numpy as np
 from hexveil.accounting.promise import PARTS, Promise, promised
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.distribution import BinScores, Component
+from hexveil.mechanisms.distribution import Component
 from hexveil.mechanisms.distribution.binned_stage import (
     SUBSTITUTED,
     PricedColumn,
@@ -90,69 +90,35 @@ class AskedDistribution:
 
 
 @dataclass(frozen=True, eq=False)
-class IndicatorPlan:
-    """Share beyond one threshold, as the mean of an indicator.
+class ScorePlan:
+    """Distribution by mean scores of each cell: ranks, or an indicator of a single share.
 
     Attributes
     ----------
     plan : MomentComponent
         Of scores from 0 to 1.
-    share : Share
+    shape_epsilon : Fraction or None
+        Of the shape by which ranks are scored; under a δ that of the part at it. None of an
+        indicator, and where an earlier release published the shape.
+    share : Share or None
+        Of an indicator.
+    published : PublishedShape or None
     """
 
     plan: MomentComponent
-    share: Share
-    estimator: ClassVar[str] = "indicator"
-    epsilons: ClassVar[tuple[Fraction, ...]] = ()
-
-    @property
-    def score_plan(self) -> MomentComponent:
-        """Plan of mean scores."""
-        return self.plan
-
-    @property
-    def share_error(self) -> float:
-        """Predicted error of a share of records, on average over cells."""
-        return float(np.mean(self.plan.error))
-
-    def check_against(self, terms: tuple[Term, ...], occupancy: Occupancy) -> None:  # noqa: ARG002
-        """Refuse another share than was asked for."""
-        if terms != (self.share,):
-            raise InputError("an indicator measures the single share that was asked for.")
-
-    def level_error(self, request: AskedDistribution) -> float:  # noqa: ARG002  see RankPlan
-        """Return the same: there is no shape to read a quantile off."""
-        return self.share_error
-
-    def stages(self, request: AskedDistribution) -> list[Component]:
-        """Return the components of a release."""
-        (above,) = request.edges > request.threshold_edges[:, None]
-        scores = IndicatorScores(above if self.share.is_above else ~above)
-        return [_scored(self.plan, scores)]
-
-
-@dataclass(frozen=True, eq=False)
-class RankPlan:
-    """Distribution by the mean rank of each cell; under a δ, ε is that of the part at it.
-
-    Attributes
-    ----------
-    plan : MomentComponent
-        Of scores from 0 to 1.
-    shape_epsilon : Fraction
-        0 where an earlier release published the shape.
-    published : PublishedShape, optional
-    """
-
-    plan: MomentComponent
-    shape_epsilon: Fraction
+    shape_epsilon: Fraction | None = None
+    share: Share | None = None
     published: PublishedShape | None = None
-    estimator: ClassVar[str] = "ranks"
+
+    @property
+    def estimator(self) -> str:
+        """How the scores are made."""
+        return "ranks" if self.share is None else "indicator"
 
     @property
     def epsilons(self) -> tuple[Fraction, ...]:
         """Parts of ε beside that of the scores."""
-        return (self.shape_epsilon,) if self.published is None else ()
+        return () if self.shape_epsilon is None else (self.shape_epsilon,)
 
     @property
     def score_plan(self) -> MomentComponent:
@@ -162,10 +128,16 @@ class RankPlan:
     @property
     def share_error(self) -> float:
         """Predicted error of a share of records, on average over cells."""
-        return RANK_TO_SHARE * float(np.mean(self.plan.error))
+        error = float(np.mean(self.plan.error))
+        return RANK_TO_SHARE * error if self.share is None else error
 
-    def check_against(self, terms: tuple[Term, ...], occupancy: Occupancy) -> None:
-        """Refuse nothing: see `IndicatorPlan`."""
+    def check_against(self, terms: tuple[Term, ...], occupancy: Occupancy) -> None:  # noqa: ARG002
+        """Refuse a shape with an indicator, and another share than was asked for."""
+        forms = (self.share, self.shape_epsilon, self.published)
+        if sum(one is not None for one in forms) != 1:
+            raise InputError("scores are ranks, by a shape, or an indicator.")
+        if self.share is not None and terms != (self.share,):
+            raise InputError("an indicator measures the single share that was asked for.")
 
     def level_error(self, request: AskedDistribution) -> float:
         """Return the predicted error of the cumulative share at a quantile, on average over cells.
@@ -173,17 +145,25 @@ class RankPlan:
         Beside the cell's own error that of the pooled shape, by which quantiles are read off: of
         its bins half lie below the middle.
         """
-        if self.published is not None:
+        if self.shape_epsilon is None:  # there is no shape to read a quantile off
             return self.share_error
         return math.hypot(self.share_error, request.shape(self.shape_epsilon).level_error)
 
     def stages(self, request: AskedDistribution) -> list[Component]:
         """Return the components of a release."""
-        points = AskedPoints(request.levels, request.edges > request.threshold_edges[:, None])
+        points = request.edges > request.threshold_edges[:, None]
+        if self.share is not None:
+            (above,) = points
+            scores = IndicatorScores(above if self.share.is_above else ~above)
+            return [Component(SCORES, self.plan.stages(), scores)]
         if self.published is not None:
-            return [_scored(self.plan, PooledRankScores(self.published.shares, points))]
+            asked = AskedPoints(request.levels, points)
+            known = PooledRankScores(self.published.shares, asked)
+            return [Component(SCORES, self.plan.stages(), known)]
+        assert self.shape_epsilon is not None  # noqa: S101  see check_against
         shape = Component(SHAPE, request.shape(self.shape_epsilon))
-        return [shape, _scored(self.plan, PooledRankScores(shape, points))]
+        ranks = PooledRankScores(shape, AskedPoints(request.levels, points))
+        return [shape, Component(SCORES, self.plan.stages(), ranks)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,7 +198,7 @@ class BinPlan:
             raise InputError("its prices are not one whole number from 1 to 2^20 per cell.")
 
     def level_error(self, request: AskedDistribution) -> float:
-        """Return the predicted error of the cumulative share at a quantile: see `RankPlan`."""
+        """Return the predicted error of the cumulative share at a quantile: see `ScorePlan`."""
         return math.hypot(self.share_error, request.shape(self.shape_epsilon).level_error)
 
     def stages(self, request: AskedDistribution) -> list[Component]:
@@ -228,12 +208,7 @@ class BinPlan:
         return [Component(SHAPE, BinnedMap(shape, priced.prices, priced.floor, edges, epsilon))]
 
 
-DistributionMeasure: TypeAlias = IndicatorPlan | RankPlan | BinPlan
-
-
-def _scored(plan: MomentComponent, scores: BinScores) -> Component:
-    """Return the component of mean scores."""
-    return Component(SCORES, plan.stages(), scores)
+DistributionMeasure: TypeAlias = ScorePlan | BinPlan
 
 
 def plan_measure(
@@ -249,16 +224,16 @@ def plan_measure(
     bins have to be good enough alone.
     """
     if estimator == "auto" and len(terms) == 1 and isinstance(terms[0], Share):
-        return IndicatorPlan(_score_plan(facts, promise, forecast), terms[0])
+        return ScorePlan(_score_plan(facts, promise, forecast), share=terms[0])
     if forecast is not None and forecast.shape is not None and estimator != "bins":
-        ranks = RankPlan(_score_plan(facts, promise, forecast), Fraction(0), forecast.shape)
+        ranks = ScorePlan(_score_plan(facts, promise, forecast), published=forecast.shape)
         # Where ranges do not follow from releases, the request would not name these.
         if ranks.plan.request.history:
             return ranks
     measures: list[DistributionMeasure] = []
     shape, rest = (promise.part(share) for share in (SHAPE_SHARE, 1 - SHAPE_SHARE))
     if estimator != "bins":
-        measures.append(RankPlan(_score_plan(facts, rest), shape.planned))
+        measures.append(ScorePlan(_score_plan(facts, rest), shape.planned))
     if estimator != "ranks":
         law = promised(rest.planned, promise.delta).noise(SUBSTITUTED)
         measures.append(BinPlan(choose_prices(facts.occupancy, law), shape.planned, rest.planned))

@@ -7,9 +7,7 @@ states it, and where it is above the request, all noise is scaled up by that rat
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -59,7 +57,8 @@ def plan_moments(source: Occupancy | PublicMetadata, options: PlanArguments) -> 
         raise InputError("there is no cell to plan.")
     lower, upper = _bounds_of_cells(options.bounds, facts, occupancy)
     # Checked before planning: a bad argument must not cost minutes first.
-    miss = default_baseline_error(lower, upper, options.baseline_error)  # type: ignore[arg-type]
+    ends, declared = (float(lower.min()), float(upper.max())), options.baseline_error
+    miss = default_baseline_error(*ends, declared)  # type: ignore[arg-type]
     request = options.request(upper - lower)
     problem = PlanningProblem(occupancy, upper - lower, request, facts)
     if options.history is not None:
@@ -105,15 +104,6 @@ def allocate(problem: PlanningProblem) -> PlanAllocation:
         return joint.allocate_within_errors(problem, targets)
     bare = problem.without_metadata()
     return least_allocation(bare, targets, lambda epsilon: allocate(bare.within(epsilon)))[1]
-
-
-def alternative(component: MomentComponent, **changes: Any) -> MomentComponent:  # noqa: ANN401  of a request
-    """Return the component of the same request with some of its fields changed."""
-    request = replace(component.request, **changes)
-    if request.delta:
-        request.check_delta()
-    allocation = allocate(replace(component.problem, request=request))
-    return replace(component, allocation=allocation, request=request)
 
 
 def _within_bounds(problem: PlanningProblem, promise: Promise) -> PlanAllocation:

@@ -25,9 +25,8 @@ from hexveil.accounting.promise import of_amount, promised
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays, read_only
-from hexveil.planning import component
 from hexveil.planning.allocation import PlanningProblem, allocation_of, cell_names, restored
-from hexveil.planning.component import PlanComponent, moment_goal
+from hexveil.planning.component import MomentFigures
 from hexveil.planning.feasibility.utility_test import UtilityAssessment, assess_utility
 from hexveil.planning.optimizers.mean_error_bound import compute_mean_error_bound
 from hexveil.planning.request import Request
@@ -35,7 +34,6 @@ from hexveil.planning.request import Request
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from hexveil.accounting.error_model import ErrorModel
@@ -47,7 +45,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class MomentComponent(ReadOnlyArrays, PlanComponent):
+class MomentComponent(ReadOnlyArrays, MomentFigures):
     """Means and variances of one value column: clipping and noise of each cell, loss of each user.
 
     Every array is public; value units unless said otherwise. Figures are computed once from the
@@ -204,29 +202,9 @@ class MomentComponent(ReadOnlyArrays, PlanComponent):
         return next(iter(self.error_models.values()))
 
     @property
-    def scale(self) -> Floats:
-        """Laplace scale of each cell's first statistic; 0: a constant."""
-        return self.primary_statistic.scale
-
-    @property
-    def bias(self) -> Floats:
-        """Worst-case bias of each cell's first statistic."""
-        return self.primary_statistic.bias
-
-    @property
     def error(self) -> Floats:
         """Planning error of each cell's first statistic: worst-case bias plus expected |noise|."""
         return self.primary_statistic.error
-
-    @property
-    def bound95(self) -> Floats:
-        """Error of the first statistic not exceeded with probability 95 percent."""
-        return self.primary_statistic.bound95
-
-    def pair_losses(self) -> Floats:
-        """Return the privacy loss of each (cell, user) pair, not yet rounded up."""
-        losses: Floats = self.allocation.clipping.losses(self.problem, self.allocation).per_pair()
-        return losses
 
     @property
     def worst_case_error(self) -> float | dict[str, float]:
@@ -268,28 +246,9 @@ class MomentComponent(ReadOnlyArrays, PlanComponent):
         return cell_names(self.occupancy, self.facts)
 
     @property
-    def table(self) -> pa.Table:
-        """Table with a row per cell: public counts, contribution cap, noise and expected errors."""
-        return component.cell_table(self)
-
-    @property
-    def users(self) -> pa.Table:
-        """A row per user (by number): cells, records, factor and loss."""
-        return component.user_table(self)
-
-    @property
-    def summary(self) -> str:
-        """The plan in a line."""
-        return component.summary(self)
-
-    @property
     def edition(self) -> str | None:
         """Edition of the request."""
         return self.request.edition
-
-    def goal(self) -> dict[str, str]:
-        """Return the request as text by field."""
-        return moment_goal(self)
 
     def stages(self) -> ReleaseAllocation:
         """Return the stages on the lattice of the records."""
@@ -362,10 +321,6 @@ class MomentComponent(ReadOnlyArrays, PlanComponent):
             f"smoothed needs noise of a scale known beforehand, which {self.mechanism} does not "
             "have in general; request raw alone, or another mechanism."
         )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the figures as JSON data; all of it is public."""
-        return component.moment_json(self.with_lower_bound())
 
     # ---- saved ----
 

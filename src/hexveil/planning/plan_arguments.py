@@ -31,8 +31,7 @@ from hexveil.planning.request import (
     range_needs,
     refuse,
     request_words,
-    split_of,
-    target_of,
+    targets_of,
 )
 from hexveil.planning.request import statistics as moments_of
 
@@ -95,9 +94,6 @@ class PlanArguments:
         within the targets. Default: the average within `epsilon`, the largest with targets, so that
         every cell meets its own. With both statistics, errors are judged as shares of what a
         constant can miss.
-    split : number, optional
-        The mean's part of a cell's loss, for the methods that plan cells apart and for variances
-        under a private interval; default the best, by prediction.
     clipping_range : "auto", "per-cell", "bounds" or "private"
         "bounds" clips to the public bounds alone. "private" finds one interval for user means
         privately, from a small share of ε, projects user means to it, and weighs users so that the
@@ -143,7 +139,6 @@ class PlanArguments:
     method: Method = "joint"
     mechanism: ThresholdMechanism | CellMechanism | str | None = None
     objective: Objective | None = None
-    split: Number | None = None
     clipping_range: ClippingRangeMode = "auto"
     range_share: Number | None = None
     edition: str | None = None
@@ -247,7 +242,6 @@ class PlanArguments:
         if self.edition is not None and not is_named:
             raise InputError(f"edition must be a name such as '2', got {self.edition!r}.")
         _positive(self.epsilon, "epsilon")
-        split_of(self.split)
         if self.range_share is not None:
             _check_share(to_fraction(self.range_share, "range_share"))
         if self.has_distribution and PRESENCE not in about:
@@ -286,7 +280,6 @@ class PlanArguments:
             mechanism=self.single_mechanism,
             statistics=moments_of(self.statistics),
             objective=self.usual_objective,
-            split=split_of(self.split),
             epsilon=_positive(self.epsilon, "epsilon"),
             clipping_range=self.clipping_range,
             range_share=_positive(self.range_share, "range_share"),
@@ -294,8 +287,9 @@ class PlanArguments:
             delta=to_delta(self.delta),
         )
         if self.target_error is not None:
-            goals = target_of(self.target_error, request.noised, span)
-            request = replace(request, target=goals)
+            targets = targets_of(self.target_error, request.noised, float(span.max()))
+            per_cell = {name: np.full(span.size, target) for name, target in targets.items()}
+            request = replace(request, target=per_cell)
         within_bounds = 'clipping_range="bounds"' in self.terms()
         return replace(request, clipping_range="bounds") if within_bounds else request
 

@@ -16,13 +16,12 @@ from fractions import Fraction
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from hexveil.accounting.noise_law import NoiseLaw, law_at
 from hexveil.base.errors import InputError
-from hexveil.base.rational import Number, items_of, to_fraction
+from hexveil.base.rational import items_of, to_positive_fraction
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms import ThresholdMechanism
+from hexveil.model.statistic_terms import MOMENTS, Quantile, term_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -59,8 +58,6 @@ class Request(ReadOnlyArrays):
     statistics : tuple of str
     objective : "max" or "mean"
         Over cells; the methods that plan cells apart look at it for targets only.
-    split : Fraction or None
-        The mean's part of a cell's loss; None chooses it.
     epsilon : Fraction or None
     target : mapping of statistic to ndarray of float, shape (n_cells,), or None
         In value units (squared for the variance); infinity where nothing is asked.
@@ -80,7 +77,6 @@ class Request(ReadOnlyArrays):
     mechanism: ThresholdMechanism | CellMechanism
     statistics: tuple[str, ...]
     objective: Objective = "max"
-    split: Fraction | None = None
     epsilon: Fraction | None = None
     target: Mapping[str, Floats] | None = None
     clipping_range: ClippingRangeMode = "bounds"
@@ -99,7 +95,7 @@ class Request(ReadOnlyArrays):
         """
         if statistics(self.statistics) != self.statistics:
             raise InputError("request.statistics are not in the order of a plan.")
-        for name in ("split", "epsilon", "range_share"):
+        for name in ("epsilon", "range_share"):
             number = getattr(self, name)
             if number is not None and number <= 0:
                 raise InputError(f"request.{name} must be above 0.")
@@ -173,7 +169,6 @@ def request_words(
     """Return statistics, mechanism and options in the words of the rules."""
     words = {f'{name}="{word}"' for name, word in options.items()}
     words |= {VARIANCES} if "variance" in noised else set()
-    words |= {BOTH} if len(noised) > 1 else set()
     return words | (set() if isinstance(mechanism, ThresholdMechanism) else {STAGED})
 
 
@@ -197,65 +192,53 @@ def statistics(requested: Sequence[str] | str | None) -> tuple[str, ...]:
     return tuple(name for name in STATISTICS if name in names)
 
 
-def split_of(split: Number | None) -> Fraction | None:
-    """Return the mean's part of a cell's loss; InputError if it is not between 0 and 1."""
-    if split is None:
-        return None
-    share = to_fraction(split, "split")
-    if not 0 < share < 1:
-        raise InputError(
-            f"split is the mean's part of a cell's loss, between 0 and 1 (the variance takes the "
-            f"rest), got {split}."
-        )
-    return share
-
-
-def target_of(stated: object, noised: tuple[str, ...], span: Floats) -> dict[str, Floats]:
-    """Return a target per cell for each statistic.
+def targets_of(stated: object, names: tuple[str, ...], span: float) -> dict[str, float]:
+    """Return the target of each statistic, in its units.
 
     Parameters
     ----------
     stated : number, text like "10%", or mapping of statistic to these
-        A number is in value units (squared for the variance), a percentage is of the span (of the
-        squared span).
-    noised : tuple of str
-    span : ndarray of float, shape (n_cells,)
+        A percentage is of the span (of its square for a variance), and of records for a share.
+    names : tuple of str
+        Statistics that need a target.
+    span : float
 
     Raises
     ------
     InputError
         If a target is missing or not above zero.
+
+    Examples
+    --------
+    >>> targets_of({"p50": "5%", "share<10": "2%"}, ("p50", "share<10"), 60.0)
+    {'p50': 3.0, 'share<10': 0.02}
     """
     if isinstance(stated, Mapping):
         text = dict(stated)
-    elif len(noised) == 1:
-        text = {noised[0]: stated}
+    elif len(names) == 1:
+        text = {names[0]: stated}
     else:
         raise InputError(
-            f"target_error needs a target for each of {' and '.join(noised)}: in Python like "
+            f"target_error needs a target for each of {' and '.join(names)}: in Python like "
             "{'mean': 2, 'variance': '5%'}, on the command line --set plan.target_error=mean=2 "
             "--set plan.target_error=variance=5%; a deviation is reached through its variance."
         )
-    if set(text) != set(noised):
+    if set(text) != set(names):
         raise InputError(
-            f"target_error must name {' and '.join(noised)}, got {', '.join(map(str, text))}."
+            f"target_error must name {' and '.join(names)}, got {', '.join(map(str, text))}."
         )
-    return {name: _target(text[name], name, span) for name in noised}
+    return {name: _target(text[name], name, span) for name in names}
 
 
-def _target(stated: object, name: str, span: Floats) -> Floats:
-    """Return one target for cells of these spans."""
-    relative = isinstance(stated, str) and stated.strip().endswith("%")
-    number_text: Any = str(stated).strip().removesuffix("%") if relative else stated
-    number = to_fraction(number_text, "target_error")
-    if number <= 0:
-        raise InputError(
-            f"target_error of the {name} must be above 0, got {stated}: any target above 0 can be "
-            "reached, at a loss that grows as it shrinks."
-        )
-    if not relative:
-        return np.full(span.size, float(number))
-    return np.asarray(float(number) / 100.0 * (span**2 if name == "variance" else span))
+def _target(stated: Any, name: str, span: float) -> float:  # noqa: ANN401  a number or text
+    if not (isinstance(stated, str) and stated.strip().endswith("%")):
+        return float(to_positive_fraction(stated, "target_error"))
+    if name == "users":
+        raise InputError("target_error of users must be a number of units, not a percentage.")
+    portion = float(to_positive_fraction(stated.strip().removesuffix("%"), "target_error")) / 100.0
+    if name == "variance":
+        return portion * span**2
+    return portion * span if name in MOMENTS or isinstance(term_of(name), Quantile) else portion
 
 
 # ---- rules of options ----
@@ -264,7 +247,7 @@ PRESENCE = 'protect="presence"'
 SEVERAL = "several value columns"
 SHAPES = "quantiles, shares or histograms"
 UNITS, UNITS_ALONE = "numbers of units beside others", "numbers of units alone"
-VARIANCES, BOTH = "variances", "means and variances"
+VARIANCES = "variances"
 STAGED = "a mechanism with stages of its own"
 DELTA_WITHIN = "delta within epsilon"
 RANGES = ('clipping_range="private"', 'clipping_range="per-cell"')

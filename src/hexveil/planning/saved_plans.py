@@ -71,8 +71,8 @@ _CLASSES = (
     request.Request, allocation.PlanAllocation,
     WithinBounds, PrivateRange, PerCellRange, RememberedRanges, SavedStages,
     CellRangeOutputs, FactoredWeights, SuppressedPairs, *KINDS.values(),
-    distribution_measures.IndicatorPlan, distribution_measures.RankPlan,
-    allocation.PublishedShape, distribution_measures.BinPlan, distribution_measures.PricedCells,
+    allocation.PublishedShape, distribution_measures.ScorePlan, distribution_measures.BinPlan,
+    distribution_measures.PricedCells,
     CellMechanism, ThresholdMechanism, Fraction, Mapping,
     statistic_terms.Quantile, statistic_terms.Share, statistic_terms.Histogram,
 )  # fmt: skip

@@ -24,10 +24,7 @@ from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.errors import InputError
 from hexveil.smoothing.cell_groupings import RandomEffect, drop_uninformative
 from hexveil.smoothing.mixed_model import Design, FittedModel, fit_model
-from hexveil.smoothing.posterior import (
-    half_distinguishable_factor,
-    posterior_quantiles,
-)
+from hexveil.smoothing.posterior import posterior_quantiles
 
 TYPICAL_BIAS_SHARE = 1.0 / 3.0
 """Standard deviation of a bias as a share of its worst case, where nothing better is given."""
@@ -53,9 +50,6 @@ class Smoothed:
         Share of the variance of the noisy numbers that is variation between cells, 0 to 1.
     distinguishable : int
         Cells whose interval excludes the mean of all estimates.
-    half_distinguishable_factor : float or None
-        Predicted multiple of ε at which half of the cells are distinguishable (`apart`); None
-        where no practical one would do.
     deviations : mapping of str to float
         Fitted standard deviations in value units: "own" and one per fitted effect. Empty where
         fewer than two cells carry information and nothing was smoothed.
@@ -70,7 +64,6 @@ class Smoothed:
     high: Floats
     signal_share: float
     distinguishable: int
-    half_distinguishable_factor: float | None
     deviations: Mapping[str, float]
     left_out: tuple[str, ...] = ()
     widened: bool = False
@@ -162,9 +155,6 @@ def smooth(  # noqa: PLR0913  most of it by keyword
         high=points[:, 2],
         signal_share=_signal_share(deviations, b),
         distinguishable=_count_distinguishable(points),
-        half_distinguishable_factor=half_distinguishable_factor(
-            _signal_variance(deviations, prior_width), b, t
-        ),
         deviations=deviations,
         left_out=tuple(left_out),
         widened=bool(t.any()),
@@ -201,7 +191,6 @@ def _without_smoothing(
         high=np.clip(y + half, low, high),
         signal_share=0.0,
         distinguishable=0,
-        half_distinguishable_factor=None,
         deviations={},
     )
 
@@ -219,12 +208,6 @@ def _signal_share(deviations: Mapping[str, float], b: Floats) -> float:
     """Return the signal's share of the variance of the numbers; the remainder is noise."""
     signal = sum(s**2 for s in deviations.values())
     return float(signal / (signal + np.mean(2.0 * b[b > 0] ** 2)))
-
-
-def _signal_variance(deviations: Mapping[str, float], prior_width: Floats) -> Floats:
-    """Return the fitted variance of each cell's true average around the map's centre."""
-    shared = sum(s**2 for name, s in deviations.items() if name != OWN_DEVIATION)
-    return np.asarray(shared + deviations[OWN_DEVIATION] ** 2 * prior_width)
 
 
 def _count_distinguishable(points: Floats) -> int:

@@ -172,7 +172,7 @@ def many_cells() -> Figure:
     colours = [BLUE, SKY]
     for row, bus in enumerate(drawn_buses):
         mine = np.flatnonzero(occupancy.user == bus)
-        losses = joint_plan.pair_losses()[mine]
+        losses = joint_plan.allocation.pair_losses(joint_plan.problem)[mine]
         starts = np.cumsum(losses) - losses
         for place, (start, loss) in enumerate(zip(starts, losses, strict=True)):
             axes.barh(row, loss, left=start, color=colours[place % 2], height=0.5)

@@ -12,7 +12,7 @@ from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.planning.distribution_measures import (
     BinPlan,
-    RankPlan,
+    ScorePlan,
 )
 from hexveil.publishing.derived.derived_numbers import numbers_to_compare, open_source
 from hexveil.publishing.dossier import dossier
@@ -88,7 +88,7 @@ def shares_up_to(dataset, edge):
 def test_large_epsilon_finds_the_truth(dataset, estimator):
     """With next to no noise, estimates come near what a loop over the records says."""
     plan = hv.plan(dataset, statistics=("p50", "share<20"), epsilon=400, estimator=estimator)
-    assert isinstance(plan.component, RankPlan if estimator == "ranks" else BinPlan)
+    assert isinstance(plan.component, ScorePlan if estimator == "ranks" else BinPlan)
     found = decode_distribution(plan, simulated(dataset, plan, 0))
     counts, share = bin_counts(dataset), shares_up_to(dataset, 19_999)
     tolerance = {"ranks": 0.05, "bins": 0.03}[estimator]

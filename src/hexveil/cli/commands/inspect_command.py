@@ -79,16 +79,16 @@ def _print_draft(run: Run, options: declarations.InspectOptions) -> None:
 def _inspect_records(run: Run, options: declarations.InspectOptions, epsilon: str) -> None:
     """Print public metadata, grids and proposed runs; write the chosen run, if a file is named."""
     facts = shared_steps.read_facts(run)
-    advice = shared_steps.proposed_runs(run, facts, epsilon)[1]
-    offers = {str(name): grid_text.changed_fields(item) for name, item in advice.proposals.items()}
+    table = shared_steps.proposed_runs(run, facts, epsilon)[1]
+    offers = {str(name): grid_text.changed_fields(item) for name, item in table.proposals.items()}
     judged: Changes = {("plan", "epsilon"): epsilon, ("plan", "clipping_range"): "auto"}
     _write_chosen(run, options, offers, judged)
     if options.as_json:
-        content = {"epsilon": epsilon, "advice": grid_text.advice_json(advice)}
-        typer.echo(json.dumps(grid_text.facts_json(facts, advice.table) | content, indent=2))
+        content = {"epsilon": epsilon, "advice": grid_text.advice_json(table)}
+        typer.echo(json.dumps(grid_text.facts_json(facts, table) | content, indent=2))
         return
-    grid_text.show_grids(advice.table, facts, epsilon)
-    formatting.print_rows(["", *grid_text.advice_rows(advice, facts.value_unit, epsilon)])
+    grid_text.show_grids(table, facts, epsilon)
+    formatting.print_rows(["", *grid_text.advice_rows(table, facts.value_unit, epsilon)])
 
 
 def _inspect_columns(run: Run, options: declarations.InspectOptions, epsilon: str) -> None:

@@ -20,7 +20,7 @@ from hexveil.records.progress import show_progress
 from hexveil.report.manifest_view import unit_of_statistic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from hexveil.cli import declarations
@@ -32,28 +32,12 @@ if TYPE_CHECKING:
 
 _MOST_DAYS = 366
 _SHOWN_DAYS = (1, 2, 3, 7, 14, 21, 30, 60, 90, 180, 366)
-_METHOD_HEADS = (
-    "Cost", "Naive", "Worst", "Average", "Median", "Useful", "Lower bound",
-)  # fmt: skip
+_METHOD_HEADS = ("Cost", "Naive", "Worst", "Average", "Median", "Useful", "Lower bound")
 _CERTIFIED = {"loss": "cost", "max error": "worst", "mean error": "average"}
 _METHODS = (
     "Naive: the privacy cost of the same noise if cells are counted. Worst, average, median over "
     "cells: {}. Useful: cells expected to beat a single number for all. Lower bound: no plan of "
     "the joint plan's class goes below it; with the gap to this plan."
-)
-_RANGES = (
-    "Errors in private ranges are predictions from counts and a stated prior; those in the bounds "
-    "are worst cases."
-)
-_MECHANISMS = (
-    "Predicted: mean absolute error{}, on average over cells, if users' values are uniform over an "
-    "unknown range within the bounds. Worst case: bias plus expected noise whatever the values "
-    'are, proven; "-" where no bound below the width of the bounds is proven. Both read counts and '
-    "bounds alone, so a choice by them costs nothing."
-)
-_GAINS = (
-    "Gain: by how much exact accounting raises a cell's loss above an equal share of epsilon; none "
-    "for mechanisms that find a range privately, to which every user of a cell is exposed in full."
 )
 _REPEATS = (
     "Of several records of one user at one time one place counts, with its average; how many that "
@@ -82,7 +66,7 @@ def plan(run: Run, options: declarations.PlanOptions) -> None:
     compared = {column: _compare(item) for column, item in plan.plans.items() if options.compare}
     warning = shared_steps.describe_infeasibility(plan)
     if options.as_json:
-        content = shared_steps.plan_json(plan) | {
+        content = plan.to_json() | {
             "unit": facts.privacy_unit,
             "warning": warning,
             "repeats": describe_repeats(facts),
@@ -133,41 +117,15 @@ def _show_comparison(plan: Any, comparison: Comparison, unit: str) -> None:  # n
         formatting.print_rows(estimator_rows(comparison.estimators, unit))
         return
     show_methods(comparison.methods, _METHODS.format(_measure(plan, unit)))
-    if comparison.clipping_ranges:
-        show_methods(comparison.clipping_ranges, _RANGES, "Clipping range")
-    if comparison.no_mechanisms:
-        formatting.print_rows([("", comparison.no_mechanisms)])
-        return
-    heads: tuple[str, ...] = ("Mechanism", "Predicted", "Worst case")
-    legend = _MECHANISMS.format(f" in {unit}" if unit else "")
-    # Else no unit is in two cells, and every cell's loss is epsilon itself.
-    if int(plan.occupancy.cells_per_user.max()) > 1:
-        heads, legend = (*heads, "Cell loss", "Gain"), f"{legend} {_GAINS}"
-    rows = [
-        (row.name, mechanism_figures(row.figures), row.trouble) for row in comparison.mechanisms
-    ]
-    title = 'Each cell by itself (method "per-cell") by every mechanism:'
-    _show_table(title, heads, rows, legend)
 
 
-def show_methods(lines: Iterable[ComparisonRow], legend: str, head: str = "Method") -> None:
-    """Print a line per method, or per clipping range."""
-    title = f"This request {'by every method' if head == 'Method' else 'in every clipping range'}:"
-    rows = [(line.name, _method_figures(line.figures), line.trouble) for line in lines]
-    _show_table(title, (head, *_METHOD_HEADS), rows, legend)
-
-
-def _show_table(
-    title: str, heads: tuple[str, ...], rows: list[tuple[str, list[str], str | None]], legend: str
-) -> None:
-    """Print a line of figures per name, then which are not possible and why, and the legend."""
-    typer.echo(f"\n{title}")
-    none = [*["-"] * (len(heads) - 2), "not possible"]
-    cells = [
-        [name, *(none if trouble else figures)][: len(heads)] for name, figures, trouble in rows
-    ]
-    formatting.print_table(heads, cells, (heads[0], "Lower bound"))
-    troubles = [f"{name} is not possible: {trouble}" for name, _, trouble in rows if trouble]
+def show_methods(lines: Sequence[ComparisonRow], legend: str) -> None:
+    """Print a line per method, why some are not possible, and the legend."""
+    typer.echo("\nThis request by every method:")
+    none = [*["-"] * (len(_METHOD_HEADS) - 1), "not possible"]
+    cells = [[line.name, *(_method_figures(line.figures) or none)] for line in lines]
+    formatting.print_table(("Method", *_METHOD_HEADS), cells, ("Method", "Lower bound"))
+    troubles = [f"{one.name} is not possible: {one.trouble}" for one in lines if one.trouble]
     formatting.print_rows([("", text) for text in (*troubles, legend)])
 
 
@@ -197,20 +155,6 @@ def _method_figures(figures: Mapping[str, Any]) -> list[str]:
         *(formatting.number_text(figures[name]) for name in ("worst", "average", "median")),
         f"{figures['better']:,}",
         bound,
-    ]
-
-
-def mechanism_figures(figures: Mapping[str, Any]) -> list[str]:
-    """Return the errors of a mechanism, the loss of a cell, and the gain of exact accounting."""
-    if not figures:
-        return []
-    errors = (figures["predicted_error"], figures["proven_error"])
-    # Rounding must not show a loss where nothing is lost.
-    gain = max(round(100 * (figures["gain"] - 1)), 0)
-    return [
-        *("-" if error is None else formatting.number_text(error) for error in errors),
-        formatting.price(figures["cell_epsilon"]),
-        f"{gain}%",
     ]
 
 

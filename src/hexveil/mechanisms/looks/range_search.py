@@ -330,12 +330,11 @@ def plan_variance_range(search: RangeSearch, problem: PlanningProblem) -> Varian
 def _best(problem: PlanningProblem, interval: PrivateRange, noise: Floats) -> VarianceRange:
     """Return radius and split of least predicted error for an interval and its weights."""
     request, expected = problem.request, interval.expected_bias()
-    splits = SPLITS if request.split is None else (request.split,)
     known, law = has_single_record(problem.occupancy), request.law
     candidates, ranges = [], [replace(interval, radius=radius) for radius in RADII]
     without_noise = errors_without_noise(interval.weight, tuple(one.radius_sd for one in ranges))
     for one, fixed in zip(ranges, without_noise, strict=True):
-        for split in map(float, splits):
+        for split in map(float, SPLITS):
             mean, square = split_noise(noise, split, known, law)
             error = fixed + one.through_mean(mean, problem) + law.mean_absolute * square
             missed = float(np.where(known, 0.0, error).mean())

@@ -1,9 +1,8 @@
-"""Capacity of a fleet: a table of grids and predicted errors; proposed runs."""
+"""Capacity of a fleet: a table of grids and predicted errors, and the runs that are proposed."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,20 +11,14 @@ import pyarrow as pa
 from hexveil.base.arrow_tables import html_table, paragraph
 from hexveil.base.errors import InputError
 from hexveil.base.optional_packages import require_package
-from hexveil.model.cells import Cells, Labels, OneCell
+from hexveil.model.cells import Cells, Labels
 from hexveil.model.public_metadata import PublicMetadata, Unit
 from hexveil.planning.feasibility.grid_assessment import (
     GridAssessment,
     facts_of,
     survey,
-    with_prediction,
 )
-from hexveil.planning.feasibility.grids import (
-    check_grids,
-    counted,
-    with_min_users,
-)
-from hexveil.planning.feasibility.prediction import ErrorPredictor, epsilon_needed
+from hexveil.planning.feasibility.grids import check_grids
 from hexveil.planning.feasibility.recommendation import (
     Choice,
     choose,
@@ -56,10 +49,11 @@ _COLUMNS = (
     ("planned", pa.bool_(), ""),
     ("beats_constant", pa.bool_(), "usable"),
     ("epsilon_needed", pa.float64(), ""),
-    ("epsilon_least", pa.float64(), ""),
     ("proposed", pa.bool_(), "proposed"),
 )
 """Columns of the table of grids, their types, and the headings of those that a notebook shows."""
+MIN_USERS_FACTORS = (1, 2, 4)
+"""Multiples of a run's smallest number of users that are tried."""
 _SCHEMA = pa.schema([(name, kind) for name, kind, _ in _COLUMNS])
 _SHOWN = {name: heading for name, _, heading in _COLUMNS if heading}
 
@@ -75,21 +69,29 @@ class Capacity:
         The loss they are compared at.
     privacy_unit : str
         The privacy unit of the data set.
+    others : tuple of GridAssessment
+        The same grids for cells of more users: not in the table, but proposed like those.
     """
 
     offers: tuple[GridAssessment, ...]
     epsilon: float
     privacy_unit: Unit
+    others: tuple[GridAssessment, ...] = ()
 
     @cached_property
+    def proposals(self) -> dict[Choice, GridAssessment]:
+        """The proposed runs, "finest", "balanced" and "accurate"; empty if none is usable."""
+        return choose((*self.offers, *self.others))
+
+    @property
     def proposed(self) -> GridAssessment | None:
         """The balanced run; None if no grid is usable."""
-        return choose(self.offers).get("balanced")
+        return self.proposals.get("balanced")
 
     @cached_property
     def sentence(self) -> str:
         """Recommendation in words."""
-        return recommendation_text(self.offers, self.privacy_unit, self.epsilon)
+        return recommendation_text(self.proposed, self.offers, self.privacy_unit, self.epsilon)
 
     def to_arrow(self) -> pa.Table:
         """Return the offers as a table, a column per attribute, and which one is proposed."""
@@ -171,7 +173,7 @@ def assess_grids(
     plan: MomentComponent,
     *,
     grids: tuple[Cells | Labels, ...] | None = None,
-    search: bool = True,
+    min_users: int | None = None,
 ) -> Capacity:
     """Return assessments of other grids for a plan's request.
 
@@ -181,8 +183,9 @@ def assess_grids(
         Of a data set; its targets, if it has any, become what they cost.
     grids : tuple of Cells or Labels, optional
         Default: those that fit the records and the fleet (`hexveil.planning.feasibility.grids`).
-    search : bool
-        Whether the loss is looked for at which grids would do.
+    min_users : int, optional
+        Smallest number of users with which the data set was read: runs with a few larger ones are
+        assessed, too.
 
     Raises
     ------
@@ -192,97 +195,10 @@ def assess_grids(
     unit = facts_of(plan).privacy_unit
     if plan.request.target is not None:
         plan = replace(plan, request=plan.request.within(plan.requested_epsilon))
-    offers = survey(plan, grids=grids, search=search)
-    return Capacity(tuple(offers), float(plan.requested_epsilon), unit)
-
-
-# ---- proposed runs ----
-
-MIN_USERS_FACTORS = (1, 2, 4)
-"""Multiples of the run's smallest number of users that are tried."""
-SEARCHED_MAPS = 2
-"""Maps for which the needed loss is searched, where no run is usable."""
-
-
-@dataclass(frozen=True)
-class RunAdvice:
-    """Proposed runs by choice, and why there are none.
-
-    Attributes
-    ----------
-    table : Capacity
-        The grids that runs were chosen from, for the cells of the data set's own selection.
-    proposals : mapping of str to GridAssessment
-        By "finest", "balanced" and "accurate"; empty where no run is usable.
-    nearest : GridAssessment or None
-        Where no run is usable, the one that would be at the least loss that was found.
-    epsilon_needed : float or None
-        That loss; None if 100 is not enough.
-    """
-
-    table: Capacity
-    proposals: dict[Choice, GridAssessment] = field(default_factory=dict)
-    nearest: GridAssessment | None = None
-    epsilon_needed: float | None = None
-
-
-def propose_runs(plan: MomentComponent, *, min_users: int = 1) -> RunAdvice:
-    """Return the proposed runs for a plan's request, from public metadata.
-
-    Nothing is spent. Errors are predicted for each grid around the plan's own and each of a few
-    smallest numbers of users; a prediction costs about a tenth of a plan.
-
-    Parameters
-    ----------
-    plan : MomentComponent
-        Of a data set whose records can be counted again.
-    min_users : int
-        Smallest number of users with which the data set was read; smaller ones are not tried.
-
-    Raises
-    ------
-    InputError
-        If the data set cannot be counted on other grids.
-    """
-    facts = facts_of(plan)
-    minimum = max(min_users, 1)
-    factors = tuple(minimum * factor for factor in MIN_USERS_FACTORS)
-    offers = survey(plan, min_users=factors, search=True)
-    of_table = tuple(one for one in offers if one.min_users == minimum or not one.cells)
-    table = Capacity(of_table, float(plan.requested_epsilon), facts.privacy_unit)
-    if isinstance(facts.cells.grid, OneCell):
-        return RunAdvice(table)
-    proposals = choose(offers)
-    nearest, needed = (None, None) if proposals else _nearest(plan, offers)
-    return RunAdvice(table, proposals, nearest, needed)
-
-
-def _nearest(
-    plan: MomentComponent, offers: Sequence[GridAssessment]
-) -> tuple[GridAssessment | None, float | None]:
-    """Return the map that would be usable at the least loss, and that loss.
-
-    Only the maps of the least lower bounds are searched: a search costs as much as a plan.
-    """
-    maps = sorted((one for one in offers if one.is_map), key=lambda one: one.epsilon_least)
-    reached: list[tuple[float, GridAssessment]] = []
-    for offer in maps[:SEARCHED_MAPS]:
-        metadata = next(counted(facts_of(plan), (offer.grid,)))
-        remaining = None if metadata is None else with_min_users(metadata, offer.min_users)
-        assert remaining is not None  # noqa: S101  the run has cells
-        predictor = ErrorPredictor(plan, remaining)
-        # For the plan's own grid the number that the plan itself names.
-        needed = (
-            epsilon_needed(plan)
-            if predictor.is_planned
-            else predictor.epsilon_needed(offer.baseline_error)
-        )
-        judged = offer
-        if not offer.planned:
-            judged = with_prediction(offer, predictor.predict(plan.requested_epsilon))
-        reached.append((math.inf if needed is None else needed, judged))
-        del predictor, metadata, remaining  # with the pairs of its grid
-    if not reached:
-        return None, None
-    epsilon, nearest = min(reached, key=lambda pair: (pair[0], -pair[1].cells))
-    return nearest, None if math.isinf(epsilon) else epsilon
+    factors = (1,) if min_users is None else MIN_USERS_FACTORS
+    least = max(min_users or 1, 1)
+    tried = tuple(least * factor for factor in factors)
+    found = survey(plan, grids=grids, min_users=tried, search=True)
+    offers = tuple(one for one in found if one.min_users == least or not one.cells)
+    others = tuple(one for one in found if one not in offers)
+    return Capacity(offers, float(plan.requested_epsilon), unit, others)

@@ -3,32 +3,26 @@
 A grid whose error is certainly no smaller than one constant's is not predicted at all: its error
 and its ε are then said to be above something (planning/feasibility/prediction.py). A declared grid
 is judged on paper, by the plan of its declarations.
-
-Smoothed estimates. By the prior, cells lie around one number with a standard deviation t, and a raw
-estimate around its cell with a standard deviation s. Where both are normal, the posterior mean
-misses sqrt(2/pi) / sqrt(1/t^2 + 1/s^2) on average: less than either. Laplace noise of scale b has
-the variance 2 b^2, and bias counts as it is; the raw error is a limit, as the normal formula
-exceeds it where noise is small.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.base.hexagons import across
+from hexveil.base.work_share import COUNTING, share_of_work
 from hexveil.model.cells import Cells, Labels, slot_seconds
 from hexveil.planning.feasibility.grids import (
     MIN_CELLS,
     MIN_HEXAGONS,
+    OTHER_GRIDS,
+    counted,
     grids_to_try,
+    map_of,
     most_cells_of,
-    on_each_grid,
     with_min_users,
 )
 from hexveil.planning.feasibility.prediction import (
@@ -41,14 +35,11 @@ from hexveil.theory import noise_floor
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hexveil.mechanisms.looks.range_search import ErrorPrediction
     from hexveil.model.public_metadata import PublicMetadata, Unit
     from hexveil.planning.moment_component import MomentComponent
     from hexveil.planning.presence.presence_plan import PresenceComponent
 
 
-MEAN_ABS_NORMAL = math.sqrt(2.0 / math.pi)
-"""Expected |x| of a standard normal x."""
 MAX_EPSILON_RATIO = 10.0
 """Where more than this many times the asked loss is needed at least, no more is said."""
 
@@ -65,8 +56,6 @@ class GridAssessment:
         0 cells: none is left after selection.
     floor, predicted_error, baseline_error : float
         Noise no unclipped plan can beat; the average error to expect; what one constant misses.
-    smoothed_error : float
-        Average error to expect of smoothed estimates; infinite where the grid was not planned.
     better : int or None
         Cells that say more than one constant; None where the grid was not planned.
     planned : bool
@@ -76,8 +65,6 @@ class GridAssessment:
         Where the error is not below what one constant misses: the loss at which it would be. None
         also where that is above 100, or above ten times the loss that was asked, and where it was
         not looked for.
-    epsilon_least : float
-        A loss below which the error is certainly above one constant's; 0 if none is known.
     hexagons : int or None
         Different places of the cells; None for labels. One: a single number for the whole area.
     min_users : int
@@ -93,11 +80,9 @@ class GridAssessment:
     floor: float = math.nan
     predicted_error: float = math.nan
     baseline_error: float = math.nan
-    smoothed_error: float = math.inf
     better: int | None = None
     planned: bool = False
     epsilon_needed: float | None = None
-    epsilon_least: float = 0.0
     hexagons: int | None = None
     min_users: int = 1
     declared: PresenceComponent | None = None
@@ -176,11 +161,6 @@ class GridAssessment:
             return self.declared.prediction.relative_error
         return self.predicted_error / self.baseline_error
 
-    @property
-    def fineness(self) -> tuple[float, ...]:
-        """Order of grids with equally many cells: see `fineness`."""
-        return fineness(self.grid)
-
 
 def grid_in_words(grid: Cells | Labels) -> str:
     """Return a grid in words."""
@@ -226,7 +206,9 @@ def survey(
     min_users: Sequence[int] = (1,),
     search: bool = False,
 ) -> list[GridAssessment]:
-    """Return the assessment of each grid and smallest number of users.
+    """Return the assessment of each grid and smallest number of users: the one loop over grids.
+
+    With the first grid the records are read again. Pairs of a grid are freed before the next.
 
     Parameters
     ----------
@@ -234,7 +216,7 @@ def survey(
         Of a data set, within a loss.
     grids : tuple of Cells or Labels, optional
         Default: those that fit the records and the fleet; then what is the same map as another is
-        left out.
+        left out: places far apart have as many hexagons at several resolutions.
     min_users : sequence of int
         Smallest numbers of users of a cell: for the first one losses are searched; others are
         assessed where they leave other cells.
@@ -248,16 +230,26 @@ def survey(
     """
     facts = facts_of(plan)
     tried = grids_to_try(facts, most_cells_of(plan)) if grids is None else grids
-    work = partial(_on_grid, plan, min_users, search)
-    return [one for of in on_each_grid(facts, tried, work, every=grids is not None) for one in of]
+    maps, offers, one_by_one = {map_of(facts)}, [], counted(facts, tried)
+    for number, grid in enumerate(tried):
+        share = number / len(tried), (number + 1) / len(tried)
+        with share_of_work(OTHER_GRIDS, *share, COUNTING):
+            on_grid = next(one_by_one)
+            name = None if on_grid is None or grids is not None else map_of(on_grid)
+            if name is None or grid == facts.cells.grid or name not in maps:
+                offers += _on_grid(plan, grid, on_grid, min_users, search=search)
+            maps.add(name)
+            del on_grid
+    return offers
 
 
 def _on_grid(
     plan: MomentComponent,
-    min_users: Sequence[int],
-    search: bool,
     grid: Cells | Labels,
     facts: PublicMetadata | None,
+    min_users: Sequence[int],
+    *,
+    search: bool,
 ) -> list[GridAssessment]:
     """Return the assessments of one grid, which may have no cell left."""
     if facts is None:
@@ -269,9 +261,9 @@ def _on_grid(
         if remaining is not None and remaining.occupancy.n_cells not in {o.cells for o in assessed}:
             predictor = ErrorPredictor(plan, remaining)
             offer = assess(predictor, minimum)
-            is_searched = search and not assessed and offer.planned
-            needed = _epsilon_needed(predictor, offer) if is_searched else None
-            assessed.append(replace(offer, epsilon_needed=needed))
+            if search and not assessed and offer.planned:
+                offer = replace(offer, epsilon_needed=_epsilon_needed(predictor, offer))
+            assessed.append(offer)
     return assessed
 
 
@@ -286,23 +278,20 @@ def assess(predictor: ErrorPredictor, min_users: int = 1) -> GridAssessment:
         floor=noise_floor(predictor.span, *sizes, float(requested)),
         predicted_error=predictor.error_lower_bound(float(requested)),
         baseline_error=predictor.baseline_error,
-        epsilon_least=predictor.epsilon_lower_bound(predictor.baseline_error),
         hexagons=facts.cells.n_places,
         min_users=min_users,
     )
-    if predictor.is_planned:
-        return with_prediction(offer, prediction_of(plan.primary_statistic))
     # Above the constant already by the bound: planning could only confirm it.
-    is_too_fine = not offer.predicted_error < offer.baseline_error
-    return offer if is_too_fine else with_prediction(offer, predictor.predict(requested))
-
-
-def with_prediction(offer: GridAssessment, prediction: ErrorPrediction) -> GridAssessment:
-    """Return an assessment with the errors that are predicted."""
+    if not predictor.is_planned and offer.predicted_error >= offer.baseline_error:
+        return offer
+    prediction = (
+        prediction_of(plan.primary_statistic)
+        if predictor.is_planned
+        else predictor.predict(requested)
+    )
     return replace(
         offer,
         predicted_error=prediction.mean_error,
-        smoothed_error=smoothed_error(prediction, offer.baseline_error),
         better=int((prediction.error < offer.baseline_error).sum()),
         planned=True,
     )
@@ -312,34 +301,10 @@ def _epsilon_needed(predictor: ErrorPredictor, offer: GridAssessment) -> float |
     """Return the loss at which a grid would do; None if it does, and beyond ten times the asked."""
     maximum = MAX_EPSILON_RATIO * float(predictor.plan.requested_epsilon)
     # Nobody pays ten times the loss: the search would be for nothing.
-    if offer.beats_constant or offer.epsilon_least > maximum:
+    if offer.beats_constant or predictor.error_lower_bound(maximum) >= offer.baseline_error:
         return None
     if not predictor.is_planned:
         return predictor.epsilon_needed(offer.baseline_error)
     # What the plan itself names, not another search with another last digit.
     needed = epsilon_needed(predictor.plan)
     return None if needed is None or needed > maximum else needed
-
-
-def smoothed_error(prediction: ErrorPrediction, baseline_error: float) -> float:
-    """Return the expected average error of smoothed estimates, by the formula of this module.
-
-    Parameters
-    ----------
-    prediction : ErrorPrediction
-        Of raw estimates, in value units.
-    baseline_error : float
-        Assumed average error of one number for all cells, in value units.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from hexveil.mechanisms.looks.range_search import ErrorPrediction
-    >>> round(smoothed_error(ErrorPrediction(np.array([2.0]), np.zeros(1)), 3.0), 3)
-    1.803
-    """
-    variance = 2.0 * prediction.noise**2 + prediction.bias**2
-    between = (baseline_error / MEAN_ABS_NORMAL) ** 2
-    error = MEAN_ABS_NORMAL * np.sqrt(variance * between / (variance + between))
-    # Laplace noise far below the differences of cells: smoothing leaves the raw estimate as it is.
-    return float(np.minimum(error, prediction.error).mean())

@@ -13,7 +13,7 @@ elsewhere have no records, so that their own cells alone are looked at.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import combinations, islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,7 +21,6 @@ import numpy as np
 
 from hexveil.base import hexagons
 from hexveil.base.errors import InputError
-from hexveil.base.work_share import COUNTING, share_of_work
 from hexveil.model.cells import Cells, Labels, OneCell, slot_seconds
 from hexveil.model.occupancy import LocalOccupancy
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from hexveil.base.arrays import Bools
-    from hexveil.model.public_metadata import PublicMetadata, Recount, Unit
+    from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.moment_component import MomentComponent
 
 T = TypeVar("T")
@@ -51,8 +50,6 @@ PROBED = 3
 """Resolutions by which a grid is refined that has too few hexagons to show where records are."""
 MOST_RESOLUTIONS = 6
 FINEST = 15
-RECOUNT_SHARE = 0.3
-"""Share of a comparison of grids that reading the records again takes, about."""
 
 
 def grids_to_try(facts: PublicMetadata, most_cells: float) -> tuple[Cells | Labels, ...]:
@@ -173,36 +170,6 @@ def counted(
     return (replace(facts, recount=None) if grid == current else next(others) for grid in grids)
 
 
-def on_each_grid(
-    facts: PublicMetadata,
-    grids: tuple[Cells | Labels, ...],
-    work: Callable[[Cells | Labels, PublicMetadata | None], T],
-    *,
-    every: bool,
-) -> Iterator[T]:
-    """Yield the result of some work on the public facts of each grid: the one loop over grids.
-
-    With the first grid the records are read again. Pairs of a grid are freed before the next. Facts
-    are None where no cell is left. Without `every`, grids are left out that are the same map as the
-    data set's own, or as one before them: places far apart have as many hexagons at several
-    resolutions.
-    """
-    map_names = set() if every else {_map_of(facts)}
-    one_by_one = counted(facts, grids)
-    shares = RECOUNT_SHARE + (1.0 - RECOUNT_SHARE) * np.arange(len(grids) + 1) / max(len(grids), 1)
-    shares[0] = 0.0
-    for number, grid in enumerate(grids):
-        with share_of_work(OTHER_GRIDS, float(shares[number]), float(shares[number + 1]), COUNTING):
-            metadata = next(one_by_one)
-            name = None if metadata is None or every else _map_of(metadata)
-            is_new = name is None or grid == facts.cells.grid or name not in map_names
-            if name is not None:
-                map_names.add(name)
-            result = [work(grid, metadata)] if is_new else []
-            del metadata
-        yield from result
-
-
 def on_declared_grids(
     cells: Cells, declare: Callable[[Cells], Any], plan: Callable[[Any], Any]
 ) -> Iterator[Any]:
@@ -241,7 +208,7 @@ def _n_places(facts: Any) -> int:  # noqa: ANN401  declared, of one value column
     return getattr(facts, "leading", facts).cells.n_places or 0
 
 
-def _map_of(facts: PublicMetadata) -> tuple[str, int | None] | None:
+def map_of(facts: PublicMetadata) -> tuple[str, int | None] | None:
     """Return counts and number of hexagons of a map; None where pairs stay elsewhere."""
     is_known = facts.occupancy.is_local and isinstance(facts.cells.grid, Cells)
     # Cells of other hexagons may have the same users, where each is visited at its own hour.
@@ -272,49 +239,3 @@ def of_pairs(metadata: PublicMetadata, kept: Bools) -> PublicMetadata:
     user = np.unique(occupancy.user[kept], return_inverse=True)[1]
     smaller = LocalOccupancy.from_coo(cell, user, occupancy.n[kept])
     return replace(metadata, occupancy=smaller, cells=metadata.cells.take(rows), recount=None)
-
-
-# ---- counts on other grids that are kept ----
-
-MOST_KEPT_PAIRS = 1 << 23
-"""Pairs of all grids together that are kept in memory: 200 MB."""
-
-
-@dataclass(frozen=True, eq=False)
-class KeptCounts:
-    """Counts on other grids that are kept while memory has room for them.
-
-    Attributes
-    ----------
-    recount : Recount
-        Counts the records.
-    """
-
-    recount: Recount
-    _kept: dict[tuple[Cells | Labels, Unit], PublicMetadata | None] = field(
-        default_factory=dict, repr=False
-    )
-
-    def __call__(
-        self, grids: tuple[Cells | Labels, ...], privacy_unit: Unit
-    ) -> Iterator[PublicMetadata | None]:
-        """Yield the public facts on each grid, which is named once: see `Recount`."""
-        counts = {grid: self._kept[grid, privacy_unit] for grid in grids
-                 if (grid, privacy_unit) in self._kept}  # fmt: skip
-        missing = tuple(grid for grid in grids if grid not in counts)
-        counted = iter(self.recount(missing, privacy_unit) if missing else ())
-        for grid in grids:
-            if grid not in counts:
-                counts[grid] = next(counted)
-                if self._has_room(counts[grid]):
-                    self._kept[grid, privacy_unit] = counts[grid]
-            yield counts.pop(grid)
-
-    def _has_room(self, facts: PublicMetadata | None) -> bool:
-        # Pairs that stay elsewhere take no memory here.
-        sizes = (
-            item.occupancy.n_pairs
-            for item in (facts, *self._kept.values())
-            if item is not None and item.occupancy.is_local
-        )
-        return sum(sizes) <= MOST_KEPT_PAIRS

@@ -29,11 +29,10 @@ from hexveil.base.blas_threads import single_blas_thread
 from hexveil.mechanisms.looks import range_search
 from hexveil.mechanisms.looks.range_search import ErrorPrediction
 from hexveil.planning.allocation import PlanningProblem
-from hexveil.planning.feasibility.utility_test import is_assumed, small_map_factor
+from hexveil.planning.feasibility.utility_test import default_baseline_error, small_map_factor
 from hexveil.planning.methods import allocate
 from hexveil.planning.optimizers.calibration import (
     LARGEST,
-    SMALLEST,
     Trial,
     least_epsilon,
     two_figures_up,
@@ -115,11 +114,8 @@ def epsilon_needed(plan: MomentComponent) -> float | None:
             square = calibrated_square(requested, plan.delta) * times**2
             scaled = square_epsilon(square, plan.delta)
         return two_figures_up(scaled) if scaled <= LARGEST else None
-    if plan.facts is not None and plan.request.clipping_range != "bounds":
-        predictor = ErrorPredictor(plan, plan.facts)
-        # A plan under an interval takes too long to make a dozen of them.
-        if predictor.is_fast:
-            return predictor.epsilon_needed(miss)
+    if plan.facts is not None:
+        return ErrorPredictor(plan, plan.facts).epsilon_needed(miss)
     return epsilon_for_error(
         lambda loss: predict_in_full(plan.problem.within(loss)), miss * UNDER, requested
     )
@@ -163,7 +159,8 @@ class ErrorPredictor:
         """Error of one constant on these cells by the prior: smaller on a map of few cells."""
         plan, miss = self.plan, self.plan.support.baseline_error
         # A number from outside is about the caller's own map, and stays as it is given.
-        assumed = is_assumed(plan.lower, plan.upper, plan.baseline_error)
+        ends = float(plan.lower.min()), float(plan.upper.max())
+        assumed = plan.baseline_error == default_baseline_error(*ends, None)
         return miss * small_map_factor(self.facts.occupancy.n_cells) if assumed else miss
 
     def predict(self, epsilon: Fraction) -> ErrorPrediction:
@@ -199,25 +196,11 @@ class ErrorPredictor:
         What every table, proposal and sentence names for a grid that was not planned itself. None
         if 100 is not enough.
         """
-        begin = Fraction(max(self.epsilon_lower_bound(error) * 1.5, SMALLEST))
         # Where the plan's loss was looked at, the search begins with what is known there.
-        requested = self.plan.requested_epsilon
-        if self.error_lower_bound(float(requested)) < self.baseline_error:
-            begin = requested
+        begin = self.plan.requested_epsilon or Fraction(1)
         return epsilon_for_error(self.predict, error * UNDER, begin)
 
     # ---- what no plan is below ----
-
-    def epsilon_lower_bound(self, error: float) -> float:
-        """Return a loss below which the average error is above this one; 0 if none is known."""
-        if not self._ranges or (self._may_clip_to_bounds and error >= self.span / 4.0):
-            return 0.0
-        losses = (
-            self._noise * width / (error - clipped)
-            for width, clipped in self._ranges
-            if clipped < error
-        )
-        return min(losses, default=np.inf)
 
     def error_lower_bound(self, epsilon: float) -> float:
         """Return a lower bound on the average error at an epsilon; 0 if none is known."""

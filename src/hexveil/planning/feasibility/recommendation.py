@@ -22,7 +22,6 @@ from hexveil.model.cells import Cells
 from hexveil.model.declared_grid import ColumnFacts
 from hexveil.model.public_metadata import PublicMetadata, many_repeats
 from hexveil.planning.feasibility.grid_assessment import (
-    MAX_EPSILON_RATIO,
     GridAssessment,
     fineness,
     printed,
@@ -54,14 +53,16 @@ def choose(runs: Iterable[JudgedT]) -> dict[Choice, JudgedT]:
     usable = [run for run in runs if run.is_usable]
     if not usable:
         return {}
-    finest = max(usable, key=lambda one: (one.cells, one.fineness, -printed(one.predicted_error)))
+    finest = max(
+        usable, key=lambda one: (one.cells, fineness(one.grid), -printed(one.predicted_error))
+    )
     accurate = min(
         usable,
         key=lambda one: (
             math.ceil(10.0 * one.relative_error),
             -one.cells,
             printed(one.predicted_error),
-            *(-f for f in one.fineness),
+            *(-f for f in fineness(one.grid)),
         ),
     )
     between = [
@@ -70,13 +71,12 @@ def choose(runs: Iterable[JudgedT]) -> dict[Choice, JudgedT]:
         if accurate.cells < one.cells < finest.cells
         and one.predicted_error < finest.predicted_error
     ]
-    balanced = max(between or usable, key=lambda one: (removed_error(one), one.fineness))
+    # The part of the baseline error that a map removes, summed over its cells.
+    balanced = max(
+        between or usable,
+        key=lambda one: (one.cells * (1.0 - one.relative_error), fineness(one.grid)),
+    )
     return {"finest": finest, "balanced": balanced, "accurate": accurate}
-
-
-def removed_error(run: GridAssessment | CommonGrid) -> float:
-    """Return the sum over cells of the part of the baseline error that a map removes."""
-    return run.cells * (1.0 - run.relative_error)
 
 
 def distinct(proposals: Mapping[Any, JudgedT]) -> Iterator[tuple[str, JudgedT]]:
@@ -85,31 +85,29 @@ def distinct(proposals: Mapping[Any, JudgedT]) -> Iterator[tuple[str, JudgedT]]:
         yield ", ".join(choice for choice, one in proposals.items() if one == run), run
 
 
-def recommendation_text(offers: Sequence[GridAssessment], unit: Unit, epsilon: float) -> str:
-    """Return the recommendation in words, or the grid and the loss that would do."""
-    recommended = choose(offers).get("balanced")
-    if recommended is not None:
+def recommendation_text(
+    proposed: GridAssessment | None, offers: Sequence[GridAssessment], unit: Unit, epsilon: float
+) -> str:
+    """Return the proposed run in words, or the grid and the loss that would do."""
+    if proposed is not None:
         return (
-            f"proposed: {recommended.description}, unit {unit}: {recommended.cells:,} cells, error "
-            f"{recommended.predicted_error:.2g}, baseline error {recommended.baseline_error:.2g}."
+            f"proposed: {proposed.description}, unit {unit}: {proposed.cells:,} cells, error "
+            f"{proposed.predicted_error:.2g}, baseline error {proposed.baseline_error:.2g}."
         )
     maps = [offer for offer in offers if offer.is_map]
     if not maps:
         return "no grid tried leaves a map of three cells, or of three hexagons."
     sentence = f"no grid has an error below the baseline at epsilon {epsilon:g}"
     needing = [one for one in maps if one.epsilon_needed is not None]
-    least_loss = min(offer.epsilon_least for offer in maps)
-    if needing:
-        # At equal loss the finer grid says more.
-        would = min(
-            needing,
-            key=lambda one: (one.epsilon_needed or 0, -one.cells, *(-f for f in one.fineness)),
-        )
-        needed = f"needs epsilon {would.epsilon_needed:g}"
-        return f"{sentence}; {would.description} ({would.cells:,} cells) {needed}."
-    if epsilon < least_loss <= MAX_EPSILON_RATIO * epsilon:
-        return f"{sentence}; each needs more than epsilon {least_loss:.2g}."
-    return f"{sentence}, nor at ten times that."
+    if not needing:
+        return f"{sentence}, nor at ten times that."
+    # At equal loss the finer grid says more.
+    would = min(
+        needing,
+        key=lambda one: (one.epsilon_needed or 0, -one.cells, *(-f for f in fineness(one.grid))),
+    )
+    needed = f"needs epsilon {would.epsilon_needed:g}"
+    return f"{sentence}; {would.description} ({would.cells:,} cells) {needed}."
 
 
 # ---- one grid for several value columns ----
@@ -141,11 +139,6 @@ class CommonGrid:
     def cells(self) -> int:
         """Cells of the column with the fewest."""
         return min(offer.cells for offer in self.assessments.values())
-
-    @property
-    def fineness(self) -> tuple[float, ...]:
-        """Order of grids with equally many cells: see `fineness`."""
-        return fineness(self.grid)
 
     @property
     def relative_error(self) -> float:

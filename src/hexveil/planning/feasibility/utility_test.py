@@ -128,28 +128,24 @@ class UtilityAssessment:
         return self.cells > 0 and self.mean_error < self.baseline_error
 
 
-def default_baseline_error(lower: Floats, upper: Floats, baseline_error: Number | None) -> float:
-    """Return the baseline error: as given, or a twentieth of the average span.
+def default_baseline_error(lower: float, upper: float, baseline_error: Number | None) -> float:
+    """Return the baseline error: as given, or a twentieth of the span.
 
     Raises
     ------
     InputError
-        If it is not above 0, or above half the width of all bounds: their middle is a constant, and
+        If it is not above 0, or above half the width of the bounds: their middle is a constant, and
         misses nothing by more.
     """
     if baseline_error is None:
-        return float((upper - lower).mean()) / PRIOR_SHARE
+        return (upper - lower) / PRIOR_SHARE
     error = to_positive_fraction(baseline_error, "baseline_error")
-    maximum = (
-        to_fraction(float(upper.max()), "upper bound")
-        - to_fraction(float(lower.min()), "lower bound")
-    ) / 2
+    maximum = (to_fraction(upper, "upper bound") - to_fraction(lower, "lower bound")) / 2
     if error > maximum:
         raise InputError(
             f"baseline_error must be at most {float(maximum):.12g}, half the width of the bounds, "
-            f"got {baseline_error}: "
-            "it is what one constant misses on average, and the middle of the bounds misses no "
-            "more."
+            f"got {baseline_error}: it is what one constant misses on average, and the middle of "
+            "the bounds misses no more."
         )
     return float(error)
 
@@ -168,11 +164,6 @@ def small_map_factor(cells: int) -> float:
     # The median of 2k cells varies as that of 2k + 1, nearly.
     odd = max(cells, 2) // 2 * 2 + 1
     return math.sqrt(1.0 - 1.5 / odd)
-
-
-def is_assumed(lower: Floats, upper: Floats, baseline_error: float) -> bool:
-    """Return whether the baseline error is the default, which describes large maps."""
-    return baseline_error == default_baseline_error(lower, upper, None)
 
 
 def assess_utility(

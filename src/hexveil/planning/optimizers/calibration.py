@@ -34,12 +34,12 @@ from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
 from hexveil.accounting.promise import Promise
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
-from hexveil.base.rational import items_of, round_up, to_positive_fraction
+from hexveil.base.rational import round_up
 from hexveil.base.work_share import SEARCH, part_of_work
 from hexveil.model.occupancy import Occupancy
-from hexveil.model.statistic_terms import MOMENTS, Quantile, term_of
 from hexveil.planning.allocation import PlanAllocation, PlanningProblem
 from hexveil.planning.optimizers.user_factors import InverseScales
+from hexveil.planning.request import targets_of
 
 if TYPE_CHECKING:
     from hexveil.model.public_metadata import ValueLattice
@@ -350,35 +350,3 @@ def predicted_errors(plan: Any) -> dict[str, float]:  # noqa: ANN401  as above
                if name != "share"}  # fmt: skip
     counts = getattr(getattr(plan, "prediction", None), "counts", None)
     return errors if counts is None else errors | {USERS: counts.count_error}
-
-
-def targets_of(asked: object, names: tuple[str, ...], span: float) -> dict[str, float]:
-    """Return the target of each statistic: one for a single statistic, or a mapping.
-
-    A percentage is of the span (of its square for a variance), and of records for a share.
-
-    Examples
-    --------
-    >>> targets_of({"p50": "5%", "share<10": "2%"}, ("p50", "share<10"), 60.0)
-    {'p50': 3.0, 'share<10': 0.02}
-    """
-    stated = asked if isinstance(asked, Mapping) else dict.fromkeys(names[:1], asked)
-    if set(stated) != set(names):
-        raise InputError(
-            f"target_error must name {' and '.join(names)}, got "
-            f"{', '.join(map(str, stated)) if isinstance(asked, Mapping) else repr(asked)}."
-        )
-    return {name: _target(stated[name], name, span) for name in names}
-
-
-def _target(asked: Any, name: str, span: float) -> float:  # noqa: ANN401  a number or text
-    if len(items_of(asked)) > 1:
-        raise InputError(f"target_error of {name} must be one number for all cells.")
-    if not (isinstance(asked, str) and asked.strip().endswith("%")):
-        return float(to_positive_fraction(asked, "target_error"))
-    if name == USERS:
-        raise InputError("target_error of users must be a number of units, not a percentage.")
-    portion = float(to_positive_fraction(asked.strip().removesuffix("%"), "target_error")) / 100.0
-    if name == "variance":
-        return portion * span**2
-    return portion * span if name in MOMENTS or isinstance(term_of(name), Quantile) else portion

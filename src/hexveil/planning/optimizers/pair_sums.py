@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -30,17 +30,10 @@ USUAL_ITERATIONS = 200
 """Iterations of a long descent, by which its share is told."""
 
 
-class PairLook(Protocol):
-    """A look at a block of pairs: figures of its cells, and by them a figure per pair."""
-
-    def of_cells(self) -> tuple[Floats, ...]:
-        """Return figures of each cell of a block of whole cells."""
-
-    def of_pairs(self, *figures: Floats) -> Floats:
-        """Return a figure of each pair, given those of its cell: an entry per pair each."""
-
-
-PairLooks: TypeAlias = Callable[[Pairs, Floats], PairLook]
+PairLooks: TypeAlias = Callable[[Pairs, Floats], Any]
+"""From a block of pairs and their shares a look (mechanisms/looks/user_weights.py): `of_cells()`
+returns figures of each cell of a block of whole cells, and `of_pairs(*figures)` by these a figure
+of each pair."""
 
 
 class LocalShareSums:
@@ -160,18 +153,19 @@ def share_sums(occupancy: Occupancy) -> ShareSums:
     return MappedShareSums(occupancy)
 
 
-def _look(pairs: Pairs, *, make: PairLooks, records: Ints) -> PairLook:
+def _look(pairs: Pairs, *, make: PairLooks, records: Ints) -> Any:  # noqa: ANN401  a look
     return make(pairs, contributions.record_shares(pairs, records))
 
 
-def _look_at_cells(pairs: Pairs, *, look: Callable[[Pairs], PairLook]) -> tuple[Floats, ...]:
-    return look(pairs).of_cells()
+def _look_at_cells(pairs: Pairs, *, look: Callable[[Pairs], Any]) -> tuple[Floats, ...]:
+    figures: tuple[Floats, ...] = look(pairs).of_cells()
+    return figures
 
 
 def _look_at_users(
     pairs: Pairs,
     *,
-    look: Callable[[Pairs], PairLook],
+    look: Callable[[Pairs], Any],
     times: Floats,
     figures: tuple[Floats, ...],
 ) -> Floats:

@@ -223,8 +223,6 @@ def _share(request: Request, span: Floats, moved: Floats, varied: Floats) -> Flo
         return np.ones(span.size)
     if "mean" not in request.noised:
         return np.zeros(span.size)
-    if request.split is not None:
-        return np.full(span.size, float(request.split))
     mean_share = np.sqrt(moved / MAX_CONSTANT_ERROR["mean"])
     variance_share = np.sqrt(varied / MAX_CONSTANT_ERROR["variance"])
     total = mean_share + variance_share

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
     from hexveil.accounting.promise import Promise
     from hexveil.model.declared_grid import DeclaredFacts
-    from hexveil.model.public_metadata import FineBins
     from hexveil.planning.feasibility.utility_test import StatisticError
 
 KINDS = ("moments", "distribution", USERS)
@@ -179,15 +178,6 @@ class PresenceComponent(PlanComponent):
             "refusal": self.refusal,
         }
 
-    def alternative(self, **changes: Any) -> PresenceComponent:  # noqa: ANN401  fields of a request
-        """Return the part of the same request with some of its fields changed."""
-        request = replace(self.request, **changes)
-        # Its loss is divided anew.
-        if request.has_map and request.count_share:
-            whole = replace(request, count_share=PURE)
-            request = divided(whole, request.weights, self.baseline_error)
-        return replace(self, request=request)
-
     def column_json(self) -> dict[str, Any]:
         """Return the figures of one value column among several."""
         return self.to_json()
@@ -211,7 +201,7 @@ def plan_presence(facts: DeclaredFacts, options: PlanArguments) -> PresenceCompo
             'weights go with "users" beside other statistics under private presence: the others '
             "come from one map at one loss; leave weights out."
         )
-    assert options.epsilon is not None  # noqa: S101  targets were searched for
+    assert options.epsilon is not None  # noqa: S101  no targets go with it
     moments, terms = parse_statistics([name for name in names if name != USERS] or [MEAN])
     request = PresenceRequest(
         facts.grid,
@@ -221,7 +211,7 @@ def plan_presence(facts: DeclaredFacts, options: PlanArguments) -> PresenceCompo
         0 if options.user_cap is None else cap_of(options.user_cap),
         to_delta(options.delta),
         on_lattice(terms, facts.lattice),
-        _bins(facts) if terms else None,
+        facts.bins if terms else None,
         bool(moments),
     )
     if options.history is not None and not terms and moments:
@@ -255,13 +245,3 @@ def divided(
     ]
     share = request.promise.divide(importance, errors)[1]
     return replace(request, count_share=share, weights=weights)
-
-
-def _bins(facts: DeclaredFacts) -> FineBins:
-    """Return the bins in which records are counted; refuse a reading without."""
-    if facts.bins is None:
-        raise InputError(
-            "quantiles, shares and histograms need records counted by bin; name the same "
-            "statistics where the records are read and declared (statistics=)."
-        )
-    return facts.bins

@@ -146,7 +146,10 @@ class PresenceRequest:
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", to_positive_fraction(self.epsilon, "epsilon"))
         check_units(self.delta, self.fleet.units)
-        self._check_cap()
+        if not 0 <= self.cap <= MAX_DECLARED_CAP:
+            raise InputError(
+                f"a cap declares the records of a unit, from 1 to {MAX_DECLARED_CAP:,}."
+            )
         edges = set() if self.bins is None else set(self.bins.edges.tolist())
         needed = {term: fine_bins(self.lattice, [term]).edges.tolist() for term in self.terms}
         lacking = [term.text for term, own in needed.items() if not edges.issuperset(own)]
@@ -154,13 +157,6 @@ class PresenceRequest:
             raise InputError(
                 f"statistics: {lacking[0]!r} needs records counted by bin; name the same "
                 "statistics where the records are read and declared (statistics=)."
-            )
-
-    def _check_cap(self) -> None:
-        """Refuse a cap on users that the fleet cannot have."""
-        if not 0 <= self.cap <= MAX_DECLARED_CAP:
-            raise InputError(
-                f"a cap declares the records of a unit, from 1 to {MAX_DECLARED_CAP:,}."
             )
 
     # ---- what is asked for ----

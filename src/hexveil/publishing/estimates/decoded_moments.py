@@ -212,8 +212,6 @@ def smoothing_statement(
             "deviations": dict(estimate.deviations),
             "signal_share": estimate.signal_share,
             "distinguishable": estimate.distinguishable,
-            "epsilon_half_distinguishable": estimate.half_distinguishable_factor
-            and float(plan.requested_epsilon) * estimate.half_distinguishable_factor,
         }
         for name, estimate in smoothed.items()
     ]

@@ -268,10 +268,8 @@ def adopt_intervals(
     """
     low, high = posterior.low, posterior.high
     estimate = np.clip(smoothed.estimate + posterior.surplus, low, high)
-    factor = smoothed.half_distinguishable_factor
     if borrowed:
-        # With another ε other cells would move, so that no factor follows from this map.
-        estimate, factor = posterior.estimate, None
+        estimate = posterior.estimate
     overall = np.sum(estimate) / estimate.size
     return replace(
         smoothed,
@@ -279,7 +277,6 @@ def adopt_intervals(
         low=low,
         high=high,
         distinguishable=int(np.count_nonzero((low > overall) | (high < overall))),
-        half_distinguishable_factor=factor,
     )
 
 

@@ -45,8 +45,7 @@ from hexveil.planning.distribution_measures import (
     MOMENTS,
     SCORES,
     SHAPE,
-    IndicatorPlan,
-    RankPlan,
+    ScorePlan,
     weight_variance,
 )
 from hexveil.publishing.estimates.accuracy import accuracy_entry, grade_intervals
@@ -170,7 +169,7 @@ def _remember_scores(
     component = plan.stages().component(SCORES)
     allocation: Any = component.plan
     view = allocation.view(component.outputs(outputs))
-    shape = _shape(plan, outputs)[0] if isinstance(plan.component, RankPlan) else None
+    shape = _shape(plan, outputs)[0] if plan.estimator == "ranks" else None
     made = view and remember_view(view, score_facts(plan.facts, plan.terms, shape), history)
     if not made:
         return None, None, None
@@ -283,11 +282,11 @@ def decode_distribution(
     remembered : CellEstimates, optional
         Mean scores that remember earlier days.
     """
-    if isinstance(plan.component, IndicatorPlan):
+    if isinstance(plan.component, ScorePlan) and plan.component.share is not None:
         return {plan.component.share.column: remembered or _scores(plan, outputs)}
     facts = plan.facts
     assert facts.bins is not None  # noqa: S101  see plan_distribution
-    if isinstance(plan.component, RankPlan):
+    if plan.component.estimator == "ranks":
         shape, even = _shape(plan, outputs)
         scores = remembered or _scores(plan, outputs)
         return statistics_of_scores(plan.terms, facts.lattice, shape, scores, means, even)

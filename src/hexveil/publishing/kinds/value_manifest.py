@@ -27,7 +27,7 @@ from hexveil.mechanisms.contract import DONE, NoisyTotals
 from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS, BinnedMap
 from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.public_metadata import PublicMetadata
-from hexveil.planning.allocation import grids_of
+from hexveil.planning.allocation import allocation_of
 from hexveil.planning.distribution_component import DistributionComponent
 from hexveil.planning.distribution_measures import (
     MOMENTS,
@@ -75,20 +75,18 @@ def moment_entry(
     has_posterior = any(statement["basis"] == "posterior" for statement in accuracy)
     return {
         "rules": dict(facts.rules),
-        **_statements(plan, plan.with_lower_bound(), accuracy),
+        **_statements(plan.with_lower_bound(), accuracy),
         "cells": planned_cells(facts, plan),
         "smoothing": smoothing_statement(plan, smoothed or {}, posterior=has_posterior),
         **occupancy_sections(plan),
     }
 
 
-def _statements(
-    plan: MomentComponent, bounded: MomentComponent, accuracy: Sequence[Mapping[str, Any]]
-) -> Json:
+def _statements(plan: MomentComponent, accuracy: Sequence[Mapping[str, Any]]) -> Json:
     """Return the sections about plan, losses and accuracy, also of a part of a release."""
     return {
         "l0_epsilon": epsilon_text(plan.l0_epsilon),
-        "plan": plan_section(plan, bounded),
+        "plan": plan_section(plan),
         "losses": loss_section(plan),
         "accuracy": [dict(statement) for statement in accuracy],
         # Of each statistic how many cells a private range cut off; empty without a range.
@@ -99,15 +97,8 @@ def _statements(
     }
 
 
-def plan_section(plan: MomentComponent, bounded: MomentComponent) -> dict[str, Any]:
-    """Return the section of a manifest about a plan.
-
-    Parameters
-    ----------
-    plan : MomentComponent
-    bounded : MomentComponent
-        The same with the lower bound that is stated.
-    """
+def plan_section(plan: MomentComponent) -> dict[str, Any]:
+    """Return the section of a manifest about a plan."""
     support = plan.support
     return {
         "method": plan.method,
@@ -117,8 +108,8 @@ def plan_section(plan: MomentComponent, bounded: MomentComponent) -> dict[str, A
         "mean_error": plan.expected_error,
         "max_error": plan.worst_case_error,
         "certifies": plan.bound_kind,
-        "lower_bound": bounded.lower_bound,
-        "gap": bounded.gap,
+        "lower_bound": plan.lower_bound,
+        "gap": plan.gap,
         "baseline_error": support.baseline_error,
         "noise_floor": support.floor,
         "cells_better_than_constant": support.better,
@@ -133,7 +124,6 @@ def _request(request: Request) -> dict[str, Any]:
         "epsilon": None if request.epsilon is None else decimal_text(request.epsilon),
         "targets": request.target_ranges,
         "objective": request.objective,
-        "split": None if request.split is None else decimal_text(request.split),
         **({"history": list(request.history)} if request.history else {}),
     }
 
@@ -155,7 +145,9 @@ def occupancy_sections(plan: MomentComponent | DistributionComponent) -> dict[st
 def planned_cells(facts: PublicMetadata, plan: MomentComponent) -> list[dict[str, Any]]:
     """Return the plan of each cell, with an entry for each noised statistic."""
     caps = {"mean": plan.contribution_cap, "variance": plan.allocation.variance_cap}
-    grids, own = grids_of(plan, facts.lattice), plan.allocation.clipping.cell_entries(plan)
+    # Built anew from the released ranges: a grid read off the plan could differ from the draw.
+    grids = allocation_of(plan, facts.lattice).grids(plan.error_models)
+    own = plan.allocation.clipping.cell_entries(plan)
     noised = [
         own
         | {
@@ -266,7 +258,7 @@ def distribution_entry(plan: DistributionComponent, decoded: DecodedDistribution
 
 def moment_section(plan: MomentComponent, accuracy: list[Json]) -> Json:
     """Return the sections of a manifest about means and variances, or mean scores."""
-    own = _statements(plan, plan, accuracy)
+    own = _statements(plan, accuracy)
     # Without a lower bound: it takes longer than the plan, and is of one component alone.
     own["plan"] |= {"lower_bound": None, "gap": None, "certifies": None}
     epsilons = decimal_text(plan.requested_epsilon), epsilon_text(plan.epsilon)

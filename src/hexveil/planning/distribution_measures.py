@@ -34,7 +34,6 @@ from hexveil.mechanisms.distribution.pooled_shape import BinnedMap, PooledShape
 from hexveil.mechanisms.distribution.shape_statistics import (
     GRAIN,
     AskedPoints,
-    IndicatorScores,
     PooledRankScores,
 )
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
@@ -154,11 +153,10 @@ class ScorePlan:
         points = request.edges > request.threshold_edges[:, None]
         if self.share is not None:
             (above,) = points
-            scores = IndicatorScores(above if self.share.is_above else ~above)
-            return [Component(SCORES, self.plan.stages(), scores)]
+            counted = GRAIN * (above if self.share.is_above else ~above).astype(np.int64)
+            return [Component(SCORES, self.plan.stages(), lambda _: counted)]
         if self.published is not None:
-            asked = AskedPoints(request.levels, points)
-            known = PooledRankScores(self.published.shares, asked)
+            known = PooledRankScores(self.published.shares, AskedPoints(request.levels, points))
             return [Component(SCORES, self.plan.stages(), known)]
         assert self.shape_epsilon is not None  # noqa: S101  see check_against
         shape = Component(SHAPE, request.shape(self.shape_epsilon))

@@ -70,15 +70,13 @@ class RememberedMap(PresenceAllocation):
     @property
     def _map(self) -> NoisyTotals:
         window = self.window
-        stored = np.concatenate([window.prices, window.low, window.high, [window.cap]])
+        stored = np.concatenate([window.prices, window.low, window.high])
         stage = weight_map(FINE_MAP, window, self.span_quanta, self.law)
         return replace(stage, decide=lambda _: stored, n_decided=stored.size)
 
     def fine_window(self, outputs: Outputs) -> CellWindow:
-        """Return prices, ranges and cap as they were measured."""
-        ends = self.n_cells * np.arange(1, 4)
-        prices, low, high, cap = np.split(self._map.decisions(outputs), ends)
-        return CellWindow(prices, low, high, int(cap[0]))
+        """Return prices and ranges as they were measured."""
+        return CellWindow(*np.split(self._map.decisions(outputs), 3))
 
     def centres(self, outputs: Outputs) -> Ints:
         """Return the middle of each cell's range, in parts of the span."""

@@ -26,7 +26,6 @@ from hexveil.mechanisms.distribution.shape_statistics import MEAN, ShapeStatisti
 from hexveil.mechanisms.forecast_widths import choose_half_widths
 from hexveil.mechanisms.presence.contribution import (
     CellWindow,
-    middle_price,
     prices_of_weights,
 )
 from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation
@@ -52,8 +51,6 @@ SMALL_FLEET_PART = 0.5
 RESIDUAL_SHARE_CELLS, LEAST_RESIDUAL_SHARE = 4, Fraction("0.01")
 """Share of the residuals, times cells; and the least."""
 MAX_FLEET = 2**32
-MAX_DECLARED_CAP = 2**40
-"""Its product with a price fits 64 bits."""
 SHAPE_NEED, COARSE_NEED = 320, 7
 """Declared units, and units per cell, times ε at which these stages need no more than all of ε."""
 LEAST_SHARE, LEAST_SQUARES = Fraction("0.02"), Fraction("0.005")
@@ -112,8 +109,6 @@ class PresenceRequest:
     fleet : FleetDeclaration
     epsilon : Fraction
         Loss of any unit, present or not.
-    cap : int
-        Records from which on a unit of the map has its full weight; 0 without a cap.
     delta : Fraction, optional
         0, the default, for a pure promise; else below 1 / units.
     terms : tuple of Term, optional
@@ -134,7 +129,6 @@ class PresenceRequest:
     lattice: ValueLattice
     fleet: FleetDeclaration
     epsilon: Fraction
-    cap: int = 0
     delta: Fraction = PURE
     terms: tuple[Term, ...] = ()
     bins: FineBins | None = None
@@ -146,10 +140,6 @@ class PresenceRequest:
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", to_positive_fraction(self.epsilon, "epsilon"))
         check_units(self.delta, self.fleet.units)
-        if not 0 <= self.cap <= MAX_DECLARED_CAP:
-            raise InputError(
-                f"a cap declares the records of a unit, from 1 to {MAX_DECLARED_CAP:,}."
-            )
         edges = set() if self.bins is None else set(self.bins.edges.tolist())
         needed = {term: fine_bins(self.lattice, [term]).edges.tolist() for term in self.terms}
         lacking = [term.text for term, own in needed.items() if not edges.issuperset(own)]
@@ -260,7 +250,7 @@ class PresenceRequest:
         weight = np.where(used, weight, weight[used].min(initial=np.inf))
         prices = prices_of_weights(weight, used)
         # Cells in which nobody is expected may open again, at the cost of the others.
-        prices[~used] = middle_price(prices)
+        prices[~used] = np.median(prices[used]).astype(np.int64)
         priced = weight * prices
         weight = np.maximum(weight.sum() / priced.sum() * priced, 1.0)
         noise = law.sum_deviation / PARTS / (2.0 * weight)
@@ -268,9 +258,7 @@ class PresenceRequest:
         centre = np.clip((forecast.mean - float(self.lattice.lower)) / span, 0.0, 1.0)
         low = np.clip(np.floor((centre - half) * steps), 0, steps - 1).astype(np.int64)
         high = np.clip(np.ceil((centre + half) * steps), low + 1, steps).astype(np.int64)
-        cap = self.cap * max(int(np.average(prices, weights=weight)), 1)
-        window = CellWindow(prices, low, high, cap)
-        first = self._of_form(replace(ONE_SHOT, cap=self.cap))
+        window, first = CellWindow(prices, low, high), self._of_form(ONE_SHOT)
         return RememberedMap(*first, releases=forecast.releases, window=window, within=within)
 
     def shape_allocation(self) -> ShapeAllocation:
@@ -295,7 +283,7 @@ class PresenceRequest:
     def form(self) -> MapForm:
         """Return the stages: one shot for a small declared fleet, small shares for a large one."""
         if self.fleet.units < SMALL_FLEET:
-            return replace(ONE_SHOT, cap=self.cap)
+            return ONE_SHOT
         largest = THREE_STAGES.residual_share
         # The noise of the residuals is in all cells alike.
         by_cells = min(Fraction(RESIDUAL_SHARE_CELLS, self.grid.n_cells), largest)
@@ -304,7 +292,6 @@ class PresenceRequest:
             THREE_STAGES,
             range_share=self._histogram_share(2, THREE_STAGES.range_share),
             residual_share=residuals,
-            cap=self.cap,
         )
 
     def shape_form(self) -> ShapeForm:
@@ -324,7 +311,6 @@ class PresenceRequest:
             n_wide=n_wide,
             n_narrow=n_narrow,
             n_quantiles=8 if weight * epsilon > FINER_FROM else 4,
-            cap=self.cap,
         )
 
     @property

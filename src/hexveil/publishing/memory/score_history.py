@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.model.statistic_terms import Histogram, Share, on_lattice, parse_statistics
+from hexveil.model.statistic_terms import (
+    Histogram,
+    Share,
+    has_distribution,
+    on_lattice,
+    parse_statistics,
+)
 from hexveil.planning.allocation import CellForecast, PublishedShape
 from hexveil.planning.distribution_measures import score_metadata
 from hexveil.publishing.memory.history import History, forecast_cells, memory_key
@@ -36,6 +42,15 @@ def score_facts(
     told += "" if shape is None else f" {shape.edges.tolist()} {shape.shares.tolist()}"
     digest = hashlib.sha256(told.encode()).hexdigest()[:16]
     return replace(score_metadata(facts), value=f"score of {facts.value} {digest}")
+
+
+def forecast_day(
+    facts: PublicMetadata, statistics: Sequence[str], history: History
+) -> CellForecast | None:
+    """Return the forecast of a day by the releases of earlier days, for what it publishes."""
+    if has_distribution(statistics):
+        return forecast_scores(facts, statistics, history)
+    return forecast_cells(facts, history)
 
 
 def forecast_scores(

@@ -11,12 +11,11 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from hexveil.cli.day_series import run_of_day
 
 import hexveil as hv
 from hexveil.accounting.promise import PARTS
 from hexveil.cli import main
-from hexveil.cli.commands.publish_command import publish_run
+from hexveil.cli.commands.publish_command import publish_run, run_of_day
 from hexveil.cli.planned_release import plan_release
 from hexveil.config import load
 from hexveil.learning.remembering import estimate_day, remember

@@ -8,10 +8,9 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from hexveil.cli.day_series import run_of_day
 
 from hexveil.cli import main
-from hexveil.cli.commands.publish_command import publish_run
+from hexveil.cli.commands.publish_command import publish_run, run_of_day
 from hexveil.cli.planned_release import plan_release
 from hexveil.config import load
 from hexveil.learning.remembering import estimate_day, remember

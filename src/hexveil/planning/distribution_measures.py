@@ -156,8 +156,8 @@ class ScorePlan:
             counted = GRAIN * (above if self.share.is_above else ~above).astype(np.int64)
             return [Component(SCORES, self.plan.stages(), lambda _: counted)]
         if self.published is not None:
-            known = PooledRankScores(self.published.shares, AskedPoints(request.levels, points))
-            return [Component(SCORES, self.plan.stages(), known)]
+            ranks = PooledRankScores(self.published.shares, AskedPoints(request.levels, points))
+            return [Component(SCORES, self.plan.stages(), ranks)]
         assert self.shape_epsilon is not None  # noqa: S101  see check_against
         shape = Component(SHAPE, request.shape(self.shape_epsilon))
         ranks = PooledRankScores(shape, AskedPoints(request.levels, points))

@@ -245,12 +245,12 @@ class PresenceRequest:
         span, steps, law = float(self.lattice.span), float(PARTS), self.promise.noise()
         within, deviation = forecast.within / span, forecast.deviation / span
         assert forecast.weight is not None  # noqa: S101  of cells of a declared grid
-        used = forecast.weight > 0
+        is_used = forecast.weight > 0
         weight = forecast.weight / self.cells_of_unit
-        weight = np.where(used, weight, weight[used].min(initial=np.inf))
-        prices = prices_of_weights(weight, used)
+        weight = np.where(is_used, weight, weight[is_used].min(initial=np.inf))
+        prices = prices_of_weights(weight, is_used)
         # Cells in which nobody is expected may open again, at the cost of the others.
-        prices[~used] = np.median(prices[used]).astype(np.int64)
+        prices[~is_used] = np.median(prices[is_used]).astype(np.int64)
         priced = weight * prices
         weight = np.maximum(weight.sum() / priced.sum() * priced, 1.0)
         noise = law.sum_deviation / PARTS / (2.0 * weight)
@@ -258,8 +258,8 @@ class PresenceRequest:
         centre = np.clip((forecast.mean - float(self.lattice.lower)) / span, 0.0, 1.0)
         low = np.clip(np.floor((centre - half) * steps), 0, steps - 1).astype(np.int64)
         high = np.clip(np.ceil((centre + half) * steps), low + 1, steps).astype(np.int64)
-        window, first = CellWindow(prices, low, high), self._of_form(ONE_SHOT)
-        return RememberedMap(*first, releases=forecast.releases, window=window, within=within)
+        window, arguments = CellWindow(prices, low, high), self._of_form(ONE_SHOT)
+        return RememberedMap(*arguments, releases=forecast.releases, window=window, within=within)
 
     def shape_allocation(self) -> ShapeAllocation:
         """Return the plan of distributions."""

@@ -147,13 +147,13 @@ def check_remembered(content: bytes, table: pa.Table, manifest: Json) -> Iterato
     if "shape" in memory:
         means = released.means_of(table) if "mean_raw" in table.column_names else None
         shape, lattice = read_shape(memory["shape"]), lattice_of(manifest)
-        made = released.statistics_of_scores(terms, lattice, shape, scores, means)
+        columns = released.statistics_of_scores(terms, lattice, shape, scores, means)
     else:
-        made = {terms[0].column: scores}
-    for name, column in made.items():
+        columns = {terms[0].column: scores}
+    for name, column in columns.items():
         for key in released.KEYS[:-1]:
-            shown = numbers_of(table, f"{name}_{key}")
-            if not np.allclose(shown, getattr(column, key), rtol=LOOSE, atol=LOOSE):
+            published = numbers_of(table, f"{name}_{key}")
+            if not np.allclose(published, getattr(column, key), rtol=LOOSE, atol=LOOSE):
                 yield f"{name}_{key} is not that of {stored_day.FILE}."
 
 

@@ -170,10 +170,10 @@ def _remember_scores(
     allocation: Any = component.plan
     view = allocation.view(component.outputs(outputs))
     shape = _shape(plan, outputs)[0] if plan.estimator == "ranks" else None
-    made = view and remember_view(view, score_facts(plan.facts, plan.terms, shape), history)
-    if not made:
+    memory = view and remember_view(view, score_facts(plan.facts, plan.terms, shape), history)
+    if not memory:
         return None, None, None
-    rows, statement, day = made
+    rows, statement, day = memory
     if shape is not None:
         statement["shape"] = {name: one.tolist() for name, one in vars(shape).items()}
     return rows, statement, None if day is None else scores_of(day)
@@ -331,10 +331,10 @@ def statistics_of_scores(
         _rank_tilts(shape.shares, ranks, scores),
     )
     adjusted = _adjusted(terms, lattice, bins, means)
-    made = cell_statistics(
+    estimates = cell_statistics(
         statistics, shape.shares, fit, RANK_INFLATION, shape.place, even, adjusted
     )
-    return {name: made.at((slice(None), i)) for i, name in enumerate(statistics.columns)}
+    return {name: estimates.at((slice(None), i)) for i, name in enumerate(statistics.columns)}
 
 
 def _rank_tilts(shares: Floats, ranks: Floats, mean: CellEstimates) -> TiltFit:

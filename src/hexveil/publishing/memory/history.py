@@ -155,10 +155,10 @@ def remember_means(
         By the day alone.
     history : History
     """
-    made = remember_view(view, facts, history)
-    if made is None:
+    memory = remember_view(view, facts, history)
+    if memory is None:
         return None
-    rows, statement, estimates = made
+    rows, statement, estimates = memory
     if estimates is None:
         return RememberedMeans(rows, statement, posterior, {})
     return RememberedMeans(rows, statement, *choose(posterior, estimates, view.bounds))

@@ -78,27 +78,29 @@ def forecast_declared(
     earlier = alike(memory_key(facts), history)
     if not earlier or facts.grid.n_cells > MOST_CELLS:
         return None
-    days = [one.published for one in earlier]
-    day, place, slot = day_and_places(facts, history.day)
-    n_cells, names = place.size, [cell_names(one.place, one.slot) for one in days]
+    days = [release.published for release in earlier]
+    ordinal, place, slot = day_and_places(facts, history.day)
+    n_cells, names = place.size, [cell_names(day.place, day.slot) for day in days]
     number = {name: k for k, name in enumerate(cell_names(place, slot).tolist())}
     rows = [number.get(name, n_cells) for name in np.concatenate(names).tolist()]
-    units = 1.0 / np.concatenate([one.share_squares for one in days])
+    units = 1.0 / np.concatenate([day.share_squares for day in days])
     n_open = np.bincount(rows, minlength=n_cells + 1)[:-1]
-    known, often = n_open > 0, n_open > SELDOM * len(days)
+    is_known, is_frequent = n_open > 0, n_open > SELDOM * len(days)
     total = np.bincount(rows, units, n_cells + 1)[:-1].astype(np.float64)
-    weight = np.where(often, total / np.maximum(n_open, 1), 0.0)
+    weight = np.where(is_frequent, total / np.maximum(n_open, 1), 0.0)
     if not (weight > 0).any():
         return None
-    users, squares = usual_deviation(days), 1.0 / np.maximum(weight[known], 1.0)
-    blank = blank_day((day, place[known], slot[known]), days[-1].bounds, users, squares)
+    users, squares = usual_deviation(days), 1.0 / np.maximum(weight[is_known], 1.0)
+    blank = blank_day((ordinal, place[is_known], slot[is_known]), days[-1].bounds, users, squares)
     if (forecast := forecast_or_none(earlier, blank)) is None:
         return None
     # A cell that was never open is like the others, as far as is known.
-    away = float(np.hypot(np.std(forecast.mean), users))
-    mean, deviation = np.full(n_cells, forecast.mean.mean()), np.full(n_cells, UNKNOWN * away)
-    mean[known], deviation[known] = forecast.mean, forecast.deviation
-    return CellForecast(mean, deviation, users, tuple(one.sha256 for one in earlier), weight)
+    spread = float(np.hypot(np.std(forecast.mean), users))
+    mean, deviation = np.full(n_cells, forecast.mean.mean()), np.full(n_cells, UNKNOWN * spread)
+    mean[is_known], deviation[is_known] = forecast.mean, forecast.deviation
+    return CellForecast(
+        mean, deviation, users, tuple(release.sha256 for release in earlier), weight
+    )
 
 
 def remember_averages(
@@ -126,8 +128,8 @@ def remember_averages(
     if estimates is None:
         return decoded, rows, statement
     columns = dict(decoded.columns)
-    better = (estimates.estimate, estimates.low, estimates.high)
-    for name, today, numbers in zip(ESTIMATED, TODAY, better, strict=True):
+    remembered = (estimates.estimate, estimates.low, estimates.high)
+    for name, today, numbers in zip(ESTIMATED, TODAY, remembered, strict=True):
         columns[today], columns[name] = decoded[name], np.full(is_open.size, np.nan)
         columns[name][is_open] = numbers
     columns["mean_smoothed"] = np.where(is_open, columns["mean"], decoded["mean_smoothed"])
@@ -163,8 +165,8 @@ def _summarize(
     else:
         name, edges, votes = allocation.histogram(outputs)
         shape = PooledLaw.of(edges / PARTS, votes, allocation.histogram_law(name))
-        part = 1.0 if allocation.form.coarse_share else WITHIN_SHARE
-        users = drawn_to_usual(part * span * _deviation(shape), shape, span, _deviation)
+        ratio = 1.0 if allocation.form.coarse_share else WITHIN_SHARE
+        users = drawn_to_usual(ratio * span * _deviation(shape), shape, span, _deviation)
     # A unit is in several cells, with a part of its weight in each.
     in_cells = component.request.cells_of_unit
     sure = np.maximum(weight, 1.0)

@@ -38,9 +38,9 @@ def score_facts(
     facts: PublicMetadata, terms: Sequence[Term], shape: PublishedShape | None
 ) -> PublicMetadata:
     """Return the facts of mean scores, with a value that names what they are scores of."""
-    told = f"{facts.lattice} {[term.text for term in terms]}"
-    told += "" if shape is None else f" {shape.edges.tolist()} {shape.shares.tolist()}"
-    digest = hashlib.sha256(told.encode()).hexdigest()[:16]
+    description = f"{facts.lattice} {[term.text for term in terms]}"
+    description += "" if shape is None else f" {shape.edges.tolist()} {shape.shares.tolist()}"
+    digest = hashlib.sha256(description.encode()).hexdigest()[:16]
     return replace(score_metadata(facts), value=f"score of {facts.value} {digest}")
 
 

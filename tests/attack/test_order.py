@@ -149,13 +149,11 @@ def test_no_layout_changes_anything(tmp_path, known, layout, grid):
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_no_number_of_threads_changes_anything(tmp_path, monkeypatch, known, threads, grid):
     """The engine takes as many threads as there are cores; how many does not matter."""
-    source = small_groups(tmp_path, records())
-    monkeypatch.setattr(session.os, "sched_getaffinity", lambda _: set(range(threads)))
-    assert everything(reading(source, grid)) == known[grid]
-
-
-def test_the_engine_takes_the_threads_that_there_are(monkeypatch):
-    """The seam of the test above is the one the engine uses."""
-    monkeypatch.setattr(session.os, "sched_getaffinity", lambda _: {0, 1, 2})
+    real = session._connection
+    monkeypatch.setattr(
+        session, "_connection", lambda memory, _, folder: real(memory, threads, folder)
+    )
     with session.Session("100MB") as one:
-        assert one.rows("SELECT current_setting('threads')") == [(3,)]
+        assert one.rows("SELECT current_setting('threads')") == [(threads,)]
+    source = small_groups(tmp_path, records())
+    assert everything(reading(source, grid)) == known[grid]

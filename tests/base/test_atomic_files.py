@@ -209,7 +209,7 @@ def test_a_folder_whose_block_was_never_entered_goes_with_the_process(tmp_path):
         "from hexveil.cli import endings\n"
         "block = atomic_files.temporary_folder(Path(sys.argv[1]) / 'run')\n"
         "assert block.__enter__().is_dir()\n"
-        "endings.leave()"
+        "endings.leave(130)"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
     assert done.returncode == 130

@@ -38,7 +38,7 @@ START = datetime(2026, 11, 20, tzinfo=UTC)
 class Machine(RuleBasedStateMachine):
     """Two data sets of one account with a budget per day, and what a reader of them sees."""
 
-    file = False
+    file, compared = False, 0
 
     def __init__(self):
         super().__init__()
@@ -186,6 +186,7 @@ class Machine(RuleBasedStateMachine):
     def the_book_hangs_together(self):
         """Find nothing on a walk through the ledger."""
         assert self.books["buses"].verify().problems == ()
+        type(self).compared += 1
 
 
 class FileMachine(Machine):
@@ -194,18 +195,16 @@ class FileMachine(Machine):
     file = True
 
 
-def test_a_few_steps_in_any_order():
-    """A book in memory does what the model does, for some steps."""
-    run_state_machine_as_test(Machine, settings=examples(4, stateful_step_count=12))
-
-
-@pytest.mark.slow
-def test_any_order_of_steps_in_memory():
-    """A book in memory does what the model does."""
-    run_state_machine_as_test(Machine, settings=examples(20, stateful_step_count=20))
-
-
-@pytest.mark.slow
-def test_any_order_of_steps_in_a_file():
-    """A book in a file does what the model does."""
-    run_state_machine_as_test(FileMachine, settings=examples(3, stateful_step_count=10))
+@pytest.mark.parametrize(
+    ("machine", "runs", "most"),
+    [
+        (Machine, 4, 12),
+        pytest.param(Machine, 20, 20, marks=pytest.mark.slow),
+        pytest.param(FileMachine, 3, 10, marks=pytest.mark.slow),
+    ],
+)
+def test_any_order_of_steps(machine, runs, most):
+    """A book in memory, and one in a file, is as the model after every step."""
+    before = machine.compared
+    run_state_machine_as_test(machine, settings=examples(runs, stateful_step_count=most))
+    assert machine.compared > before + runs

@@ -100,6 +100,7 @@ def test_streets_are_named_on_the_map_and_the_file_is_credited(city, tmp_path):
         ({"type": "LineString", "coordinates": [[1, "north"]]}, "is not GeoJSON"),
         ({"type": "LineString", "coordinates": [[500_000, 4_000_000]]}, "in degrees"),
         ({"type": "Point", "coordinates": [1]}, "is not GeoJSON"),
+        ({"type": "Point", "coordinates": [1, 91]}, "is not GeoJSON"),
         ("\xff" * 3, "is not GeoJSON"),
         ("[" * 100_000, "is not GeoJSON"),
         ({"type": "FeatureCollection", "features": []}, "holds no line"),

@@ -276,7 +276,7 @@ def template_values(table: pa.Table, statement: Mapping[str, Any]) -> dict[str, 
         for role, release in releases.items()
     ]
     publishers = dict.fromkeys(one["publisher"] for one in releases.values() if one["publisher"])
-    names = _release_names([*releases.values()])
+    names, n_days = _release_names([*releases.values()]), len(statement.get("releases", ()))
     heading = render_sentence(
         TEXTS,
         "heading",
@@ -284,7 +284,7 @@ def template_values(table: pa.Table, statement: Mapping[str, Any]) -> dict[str, 
         statistic=noun(statistic),
         value=spoken_value(dataset),
         of_units=statistic == "users",
-        days=len(statement.get("releases", ())),
+        days=n_days,
         by=statement.get("by", ""),
     )
     values = {
@@ -294,7 +294,7 @@ def template_values(table: pa.Table, statement: Mapping[str, Any]) -> dict[str, 
         "second": names[-1],
         "unit": unit_of_statistic(statistic, dataset["value_unit"] or ""),
         "cells": table.num_rows,
-        "cost": render_sentence(TEXTS, "cost", kind=kind),
+        "cost": render_sentence(TEXTS, "cost", kind=kind, days=n_days),
         "covers": statement["covers"],
         "not_covered": statement.get("not_covered", ""),
         "sources": [

@@ -85,21 +85,6 @@ LIMIT = 13
 """The limit that the page names."""
 
 
-def test_every_picture_is_on_the_page():
-    """The page shows each picture once."""
-    for name in privacy.NAMES:
-        assert PRIVACY_PAGE.count(f"(../images/{name}.svg)") == 1
-
-
-def test_belief_moves_by_the_factor():
-    """For against, after a release, is e^ε times for against before, up and down."""
-    before = np.array([0.01, 0.3, 0.9])
-    for epsilon in (-2.0, 0.5, 3.0):
-        after = privacy.belief(before, epsilon)
-        ratio = after / (1 - after) / (before / (1 - before))
-        assert ratio == pytest.approx(np.exp(epsilon))
-
-
 def test_factors_on_the_page():
     """The page's factors and beliefs are those of its ε, rounded away from what was believed."""
     for epsilon, digits in ((0.3, 2), (1, 2), (3, 1), (5, 0)):

@@ -27,6 +27,7 @@ from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns
 from hexveil.planning import saved_plans
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.feasibility.grids import OTHER_GRIDS, on_declared_grids
+from hexveil.planning.moment_component import MomentComponent
 from hexveil.planning.plan import Plan
 from hexveil.publishing import signing
 from hexveil.publishing.catalogue.holder_statements import Catalogue
@@ -34,6 +35,7 @@ from hexveil.publishing.folder import FolderOptions
 from hexveil.publishing.kinds.presence_manifest import presence_request, request_name
 from hexveil.publishing.manifest import fingerprint, request_of
 from hexveil.publishing.memory.history import MOST_CELLS, History, expected_errors
+from hexveil.publishing.memory.presence_history import forecast_declared
 from hexveil.publishing.pipeline import booked_plan, preview_release, replay_presence
 from hexveil.publishing.pipeline import release as publish_numbers
 from hexveil.publishing.release_checks import check_declared
@@ -133,7 +135,7 @@ class PlannedRelease:
         """
         if self.dataset is None:
             check_declared(self.plan.facts, self.plan, book)
-            return self, replay_presence(self.plan, book) is not None
+            return self, replay_presence(self.plan, book, self.history) is not None
         estimates = self.run.release.estimates or ("raw",)
         used, replayed = preview_release(self.dataset, self.plan, ledger=book, estimates=estimates)
         return replace(self, plan=used), replayed
@@ -154,13 +156,15 @@ class PlannedRelease:
 
     def _publish_declared(self, account: Account, book: Ledger | None) -> tuple[Release, Ledger]:
         """Replay stored numbers; read records only where noise is to be drawn."""
-        stored = None if book is None else replay_presence(self.plan, book)
+        stored = None if book is None else replay_presence(self.plan, book, self.history)
         if book is not None and stored is not None:
             return stored, book
         dataset = read_private_records(self.run)
         book = book or Ledger(**account)
         with show_progress(RELEASING, ESTIMATES, DRAWS):
-            return publish_numbers(dataset, self.plan, ledger=book, accept_noise=True), book
+            return publish_numbers(
+                dataset, self.plan, ledger=book, accept_noise=True, history=self.history
+            ), book
 
     def open_cells(self, published: Release) -> dict[str, int]:
         """Return the number of open cells by value column, "" for a single one, if some are not."""
@@ -190,8 +194,8 @@ def plan_release(
         Earlier releases, for clipping ranges and estimates.
     """
     if arguments.is_presence_private(run):
-        plan = plan_declared(run, declare_run(run))
-        planned = PlannedRelease(run, plan, plan.refusal)
+        plan = plan_declared(run, declare_run(run), history)
+        planned = PlannedRelease(run, plan, plan.refusal, history=history)
     elif saved is not None:
         return _as_saved(run, saved)
     else:
@@ -218,7 +222,11 @@ def _judge_in_series(plan: Plan, facts: Any, earlier: int, warning: str) -> str 
     if not plan.is_single or facts.occupancy.n_cells > MOST_CELLS:
         return warning
     component = plan.single
-    if component.request.noised != ("mean",) or component.request.clipping_range != "auto":
+    if (
+        not isinstance(component, MomentComponent)
+        or component.request.noised != ("mean",)
+        or component.request.clipping_range != "auto"
+    ):
         return warning
     days = max(DAYS_AHEAD, earlier + 1)
     errors = expected_errors(facts, plan.epsilon, days, delta=plan.delta).errors
@@ -251,10 +259,13 @@ def declare_run(run: Run) -> DeclaredFacts | DeclaredColumns:
     return facts
 
 
-def plan_declared(run: Run, facts: DeclaredFacts | DeclaredColumns) -> Plan:
-    """Return the plan of the run, made from declarations alone."""
+def plan_declared(
+    run: Run, facts: DeclaredFacts | DeclaredColumns, history: History | None = None
+) -> Plan:
+    """Return the plan of the run, made from declarations, and perhaps from earlier releases."""
+    options = arguments.plan_arguments(run) | {"history": forecast_declared(facts, history)}
     with show_progress(PLANNING):
-        plan: Plan = make_plan(facts, **arguments.plan_arguments(run), advise=False)
+        plan: Plan = make_plan(facts, **options, advise=False)
     return plan
 
 

@@ -12,7 +12,6 @@ from hexveil.base.work_share import PLANNING, SEARCH
 from hexveil.config import arguments
 from hexveil.mechanisms import parse
 from hexveil.model.public_metadata import PublicMetadata
-from hexveil.model.statistic_terms import has_distribution
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.feasibility.capacity import assess_grids
 from hexveil.planning.feasibility.grids import (
@@ -135,15 +134,11 @@ def check_plan_options(run: Run, outputs: Sequence[str] = ()) -> None:
 def plan_run(run: Run, facts: PublicMetadata | ColumnFacts, history: History | None = None) -> Plan:
     """Return the run's plan for public metadata; nothing is spent."""
     options = arguments.plan_arguments(run)
-    # Of several columns, and of quantiles, there is no memory.
-    if (
-        history is not None
-        and isinstance(facts, PublicMetadata)
-        and not has_distribution(run.plan.statistics or ())
-    ):
-        from hexveil.publishing.memory.history import forecast_cells  # noqa: PLC0415  for these alone
+    # Of several columns there is no memory.
+    if history is not None and isinstance(facts, PublicMetadata):
+        from hexveil.publishing.memory.score_history import forecast_day  # noqa: PLC0415  for these
 
-        options["history"] = forecast_cells(facts, history)
+        options["history"] = forecast_day(facts, run.plan.statistics or (), history)
     with show_progress(PLANNING, SEARCH):
         # Commands print the advice as a line of theirs, not as a warning of Python.
         return make_plan(facts, **options, advise=False)

@@ -23,7 +23,7 @@ import numpy as np
 
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.learning.published_day import SWEEPS, PublishedDay, Update, tilted, update
+from hexveil.learning.published_day import SWEEPS, PublishedDay, Update, cell_names, tilted, update
 
 LASTING_PRIOR = 0.55
 """Standard deviation of β."""
@@ -159,7 +159,7 @@ class Memory:
     def __init__(self, days: Sequence[PublishedDay]) -> None:
         self.bounds = days[-1].bounds
         self.span = self.bounds[1] - self.bounds[0]
-        names = [np.char.add(np.char.add(day.place, "|"), day.slot.astype(str)) for day in days]
+        names = [cell_names(day.place, day.slot) for day in days]
         cells, row = np.unique(np.concatenate(names), return_index=True)
         self.place = np.concatenate([day.place for day in days])[row]
         self.slot = np.concatenate([day.slot for day in days])[row]

@@ -79,6 +79,11 @@ class PublishedDay(ReadOnlyArrays):
         return self.day % 7 in (6, 0)
 
 
+def cell_names(place: np.typing.NDArray[np.str_], slot: Ints) -> np.typing.NDArray[np.str_]:
+    """Return a name of each cell, by place and slot."""
+    return np.char.add(np.char.add(place, "|"), slot.astype(str))
+
+
 @single_blas_thread()
 def summarize_day(
     when: Where,

@@ -329,6 +329,12 @@ class BeyondRange(ReadOnlyArrays):
         )
 
 
+def nothing_beyond(n_cells: int, deviation: float) -> BeyondRange:
+    """Return that no excess is known of, where no histogram was released."""
+    none = Excess(*np.zeros((3, n_cells)))
+    return BeyondRange(none, none, deviation)
+
+
 def best_ranges(
     law: PooledLaw, centres: Ints, noise: Floats, weight: Floats, *, around: bool
 ) -> tuple[Ints, Ints]:

@@ -42,6 +42,30 @@ MAX_ERROR = 1e6
 
 
 @dataclass(frozen=True, eq=False)
+class PublishedShape(ReadOnlyArrays):
+    """Distribution of all records of a map that an earlier release published.
+
+    Attributes
+    ----------
+    edges : ndarray of int64, shape (n_fine_bins,)
+        Upper ends of the fine bins, in quanta.
+    shares : ndarray of float, shape (n_fine_bins,)
+    place : ndarray of int64, shape (n_fine_bins,)
+        Bin of each fine bin in the finest measurement.
+    """
+
+    edges: Ints
+    shares: Floats
+    place: Ints
+
+    def check(self) -> None:
+        """Refuse shares that no distribution has: a stranger may have written them."""
+        sizes = {one.size for one in vars(self).values()}
+        if len(sizes) > 1 or not (self.shares > 0).all() or (np.diff(self.edges) <= 0).any():
+            raise InputError("its published shape is no distribution over bins.")
+
+
+@dataclass(frozen=True, eq=False)
 class CellForecast(ReadOnlyArrays):
     """Forecast of the cells of a map by earlier releases. Public.
 
@@ -53,12 +77,18 @@ class CellForecast(ReadOnlyArrays):
         Standard deviation of user means within a cell, value units.
     releases : tuple of str
         Digests of the releases that it rests on.
+    weight : ndarray of float, shape (n_cells,), optional
+        Under private presence: effective units of each cell, 0 where none are expected.
+    shape : PublishedShape, optional
+        Of mean ranks: the distribution that they are ranks in.
     """
 
     mean: Floats
     deviation: Floats
     within: float
     releases: tuple[str, ...]
+    weight: Floats | None = None
+    shape: PublishedShape | None = None
 
 
 @dataclass(frozen=True, eq=False)

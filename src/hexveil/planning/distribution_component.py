@@ -162,6 +162,8 @@ class DistributionComponent(PlanComponent):
         limit = {"epsilon": decimal_text(self.requested_epsilon)}
         if self.target_errors:
             limit = {"targets": json.dumps(self.target_errors, sort_keys=True)}
+        # Of mean ranks these decide the shape as well.
+        history = () if self.score_plan is None else self.score_plan.request.history
         return {
             "statistics": json.dumps(self.statistics),
             **limit,
@@ -171,6 +173,7 @@ class DistributionComponent(PlanComponent):
             "edition": edition_text(self.edition),
             "bins": "none" if self.facts.bins is None else self.facts.bins.identity(),
             "occupancy": self.occupancy.fingerprint,
+            **({"history": json.dumps(history)} if history else {}),
         }
 
     def check_release(self, *, has_squares: bool) -> None:
@@ -359,6 +362,7 @@ def plan_distribution(
     assert options.epsilon is not None  # noqa: S101  targets were searched for
     epsilon = to_positive_fraction(options.epsilon, "epsilon")
     delta, estimator = to_delta(options.delta), options.estimator or "auto"
+    forecast = options.history
     _check_bins(facts, terms)
     check_units(delta, facts.occupancy.n_users)
 
@@ -375,10 +379,10 @@ def plan_distribution(
         error = float(np.mean(moments_at(half).objective_errors()))
         if moments == ("mean",):
             error /= float(lattice.span)
-        errors = [error, plan_measure(facts, terms, estimator, half).share_error]
+        errors = [error, plan_measure(facts, terms, estimator, half, forecast).share_error]
         share = half.divide([weights[kind] for kind in KINDS], errors)[1]
         moment_plan = moments_at(whole.part(1 - share))
-    measure = plan_measure(facts, terms, estimator, whole.part(share))
+    measure = plan_measure(facts, terms, estimator, whole.part(share), forecast)
     return DistributionComponent(
         facts, moments, terms, epsilon, moment_plan, measure, weights, options.edition,
         estimator, delta, miss,

@@ -38,6 +38,7 @@ from hexveil.mechanisms.distribution.shape_statistics import (
 )
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.model.statistic_terms import Share
+from hexveil.planning.allocation import CellForecast, PublishedShape
 from hexveil.planning.methods import plan_moments
 from hexveil.planning.plan_arguments import PlanArguments
 
@@ -54,6 +55,8 @@ MOMENTS, SHAPE, SCORES = "moments", "shape", "scores"
 SHAPE_SHARE = Fraction(3, 20)
 """Part of what a distribution costs that its pooled shape takes."""
 SCORE_LATTICE = ValueLattice(Fraction(0), Fraction(1), Fraction(1, GRAIN))
+GOOD_ENOUGH = 0.04
+"""Predicted error of a share by bins up to which a day of a series is measured by them."""
 RANK_TO_SHARE = 1.5
 """Change of the share below the median, for one of the mean rank: of a flat shape, tilted."""
 
@@ -95,14 +98,16 @@ class ScorePlan:
         Of scores from 0 to 1.
     shape_epsilon : Fraction or None
         Of the shape by which ranks are scored; under a δ that of the part at it. None of an
-        indicator.
+        indicator, and where an earlier release published the shape.
     share : Share or None
         Of an indicator.
+    published : PublishedShape or None
     """
 
     plan: MomentComponent
     shape_epsilon: Fraction | None = None
     share: Share | None = None
+    published: PublishedShape | None = None
 
     @property
     def estimator(self) -> str:
@@ -127,7 +132,8 @@ class ScorePlan:
 
     def check_against(self, terms: tuple[Term, ...], occupancy: Occupancy) -> None:  # noqa: ARG002
         """Refuse a shape with an indicator, and another share than was asked for."""
-        if (self.share is None) == (self.shape_epsilon is None):
+        forms = (self.share, self.shape_epsilon, self.published)
+        if sum(one is not None for one in forms) != 1:
             raise InputError("scores are ranks, by a shape, or an indicator.")
         if self.share is not None and terms != (self.share,):
             raise InputError("an indicator measures the single share that was asked for.")
@@ -149,6 +155,9 @@ class ScorePlan:
             (above,) = points
             counted = GRAIN * (above if self.share.is_above else ~above).astype(np.int64)
             return [Component(SCORES, self.plan.stages(), lambda _: counted)]
+        if self.published is not None:
+            ranks = PooledRankScores(self.published.shares, AskedPoints(request.levels, points))
+            return [Component(SCORES, self.plan.stages(), ranks)]
         assert self.shape_epsilon is not None  # noqa: S101  see check_against
         shape = Component(SHAPE, request.shape(self.shape_epsilon))
         ranks = PooledRankScores(shape, AskedPoints(request.levels, points))
@@ -201,11 +210,24 @@ DistributionMeasure: TypeAlias = ScorePlan | BinPlan
 
 
 def plan_measure(
-    facts: PublicMetadata, terms: tuple[Term, ...], estimator: Estimator, promise: Promise
+    facts: PublicMetadata,
+    terms: tuple[Term, ...],
+    estimator: Estimator,
+    promise: Promise,
+    forecast: CellForecast | None = None,
 ) -> DistributionMeasure:
-    """Return the measure of least predicted error within a promise, or of the named estimator."""
+    """Return the measure of least predicted error within a promise, or of the named estimator.
+
+    In a series of days, of which there is a forecast, mean ranks are remembered and bins are not:
+    bins have to be good enough alone.
+    """
     if estimator == "auto" and len(terms) == 1 and isinstance(terms[0], Share):
-        return ScorePlan(_score_plan(facts, promise), share=terms[0])
+        return ScorePlan(_score_plan(facts, promise, forecast), share=terms[0])
+    if forecast is not None and forecast.shape is not None and estimator != "bins":
+        ranks = ScorePlan(_score_plan(facts, promise, forecast), published=forecast.shape)
+        # Where ranges do not follow from releases, the request would not name these.
+        if ranks.plan.request.history:
+            return ranks
     measures: list[DistributionMeasure] = []
     shape, rest = (promise.part(share) for share in (SHAPE_SHARE, 1 - SHAPE_SHARE))
     if estimator != "bins":
@@ -213,11 +235,16 @@ def plan_measure(
     if estimator != "ranks":
         law = promised(rest.planned, promise.delta).noise(SUBSTITUTED)
         measures.append(BinPlan(choose_prices(facts.occupancy, law), shape.planned, rest.planned))
+    if forecast is not None and len(measures) > 1 and measures[1].share_error > GOOD_ENOUGH:
+        return measures[0]
     return min(measures, key=lambda one: one.share_error)
 
 
-def _score_plan(facts: PublicMetadata, promise: Promise) -> MomentComponent:
-    asked = PlanArguments(epsilon=promise.planned, delta=promise.delta or None)
+def _score_plan(
+    facts: PublicMetadata, promise: Promise, forecast: CellForecast | None = None
+) -> MomentComponent:
+    history = forecast if forecast is not None and forecast.releases else None
+    asked = PlanArguments(epsilon=promise.planned, delta=promise.delta or None, history=history)
     return plan_moments(score_metadata(facts), asked)
 
 

@@ -124,8 +124,8 @@ class PlanArguments:
         shares and histograms, alone or beside the mean; and with several value columns.
     history : CellForecast, optional
         Forecast of the cells by earlier releases (`hexveil publish` makes it of its archive). With
-        clipping_range "auto" and the mean alone, ranges follow from it in place of a private
-        search, at no cost; the request names the releases.
+        clipping_range "auto" and the mean alone, or of private presence, ranges follow from it in
+        place of a private search, at no cost; the request names the releases.
     """
 
     epsilon: Number | None = None

@@ -71,7 +71,7 @@ _CLASSES = (
     request.Request, allocation.PlanAllocation,
     WithinBounds, PrivateRange, PerCellRange, RememberedRanges, SavedStages,
     CellRangeOutputs, FactoredWeights, SuppressedPairs, *KINDS.values(),
-    distribution_measures.ScorePlan, distribution_measures.BinPlan,
+    allocation.PublishedShape, distribution_measures.ScorePlan, distribution_measures.BinPlan,
     distribution_measures.PricedCells,
     CellMechanism, ThresholdMechanism, Fraction, Mapping,
     statistic_terms.Quantile, statistic_terms.Share, statistic_terms.Histogram,

@@ -32,6 +32,7 @@ from hexveil.publishing.kinds import (
 from hexveil.publishing.kinds.distribution_table import decode_release, released_columns
 from hexveil.publishing.kinds.presence_manifest import presence_entry
 from hexveil.publishing.kinds.value_manifest import distribution_entry, moment_entry
+from hexveil.publishing.memory.presence_history import remember_averages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
     Published = tuple[pa.Table, Json, Rows | None]
+    Last = Any  # whether smoothed estimates are asked for, and earlier releases
 
 
 @dataclass(frozen=True)
@@ -131,20 +133,23 @@ def _publish_moments(
 
 
 def _publish_distribution(
-    component: DistributionComponent, _facts: object, _stages: object, outputs: Outputs, *_: object
+    component: DistributionComponent, _facts: object, _stages: object, outputs: Outputs, *last: Last
 ) -> Published:
+    *_, history = last
     with share_of_work(RELEASING, 0.0, 0.8, ESTIMATES):
-        decoded = decode_release(component, outputs)
-    return decoded.table, distribution_entry(component, decoded), None
+        decoded = decode_release(component, outputs, history)
+    return decoded.table, distribution_entry(component, decoded), decoded.rows
 
 
 def _publish_presence(
-    component: PresenceComponent, _facts: object, _stages: object, outputs: Outputs, *_: object
+    component: PresenceComponent, _facts: object, _stages: object, outputs: Outputs, *last: Last
 ) -> Published:
-    request, facts = component.request, component.facts
+    request, facts, (*_, history) = component.request, component.facts, last
     decoded = presence_table.decode_outputs(request, outputs)
+    decoded, rows, memory = remember_averages(component, outputs, decoded, history)
     table = presence_table.released_table(request, decoded, facts.value, facts.value_unit)
-    return table, presence_entry(component, outputs, presence_table.map_accuracy(decoded)), None
+    accuracy = presence_table.map_accuracy(decoded)
+    return table, presence_entry(component, outputs, accuracy, memory), rows
 
 
 KINDS: dict[str, ComponentKind] = {

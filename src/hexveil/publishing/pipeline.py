@@ -164,13 +164,13 @@ def preview_release(
     return selected, False
 
 
-def replay_presence(plan: Plan, ledger: Ledger) -> Release | None:
+def replay_presence(plan: Plan, ledger: Ledger, history: History | None = None) -> Release | None:
     """Return the release of a request that the ledger has all numbers of; None if it has not.
 
     No record is read for it, and nothing is spent.
     """
     draw = _find_stored(None, plan, ledger)
-    return None if draw is None else _decode(None, draw, ledger)
+    return None if draw is None else _decode(None, draw, ledger, history=history)
 
 
 def _find_stored(dataset: AnyDataset | None, plan: Plan, book: Ledger) -> _Draw | None:

@@ -47,6 +47,7 @@ from hexveil.smoothing.user_mean_law import (
     CellDesign,
     ClippedLook,
     ClippedMoments,
+    RatioLook,
     UserMeanLaw,
     UserMeanSpread,
     refine,
@@ -183,6 +184,8 @@ def log_likelihood(
     modelled = model_look(law, design, edges, (look.lower, look.upper), whole)
     m, v = modelled.expected, modelled.misfit_squares
     misfit = (v[:, 1:] + v[:, :-1]) / 2.0
+    if isinstance(look, RatioLook):
+        return _log_ratio_density(look, m, misfit)
     silent = np.isinf(look.scale)
     # An average of clipped values lies within the range, so that noise alone leads beyond it:
     # further out all means are as likely, relative to each other, as at the end.
@@ -194,6 +197,34 @@ def log_likelihood(
         normal, scale = np.hypot(normal, scale), np.full_like(scale, SMALLEST_NOISE * span)
     density = log_mean_density(noisy - m[:, 1:], noisy - m[:, :-1], scale, normal)
     return np.where(silent[:, None], 0.0, density)
+
+
+LEAST_RATIO, LEAST_SCALE = 1e-2, 1e-3
+"""Ratio below which both scales are taken to differ by twice as much, and the least scale."""
+
+
+def _log_ratio_density(look: RatioLook, m: Floats, misfit: Floats) -> Floats:
+    """Return the log likelihood of a noisy ratio in each bin of expected looks m.
+
+    Of scales a = 1 - z and c = 1 + z the density of a X + c Y is (c² f_c - a² f_a) / (c² - a²), f_a
+    that of Laplace noise of scale a; with the misfit, as that of the weight there is.
+    """
+    radius = (look.upper - look.lower)[:, None] / 2.0
+    z = np.clip((m - look.lower[:, None]) / radius - 1.0, -1.0, 1.0)
+    gap = look.noisy[:, None] - z * look.weight[:, None]
+    low, high = np.minimum(gap[:, 1:], gap[:, :-1]), np.maximum(gap[:, 1:], gap[:, :-1])
+    scale, size = look.scale[:, None], np.abs(z[:, 1:] + z[:, :-1]) / 2.0
+    sd = np.maximum(look.weight[:, None], scale) * np.sqrt(misfit) / radius
+    sd = np.maximum(sd, SMALLEST_NOISE * scale)
+    if look.is_gaussian:
+        sd = np.hypot(sd, scale * np.sqrt(2.0 + 2.0 * size**2))
+        return log_mean_density(low, high, np.full_like(sd, SMALLEST_NOISE) * scale, sd)
+    size = np.maximum(size, LEAST_RATIO)
+    a, c = np.maximum(1.0 - size, LEAST_SCALE), 1.0 + size
+    near, far = (log_mean_density(low, high, own * scale, sd) for own in (a, c))
+    # The wider law is above the other, times the squares of both scales.
+    apart = -np.expm1(np.minimum(near - far + 2.0 * np.log(a / c), -1e-12))
+    return np.asarray(far + np.log(apart) - np.log1p(-((a / c) ** 2)))
 
 
 BINS = 96

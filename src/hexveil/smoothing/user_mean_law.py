@@ -9,7 +9,7 @@ Quantiles of laws in bins, and bins that follow a law: a row for each cell.
 """
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TypeVar
 
@@ -45,6 +45,22 @@ class ClippedLook(ReadOnlyArrays):
     upper: Floats
     scale: Floats
     is_gaussian: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class RatioLook(ClippedLook):
+    """A noisy average whose weight is noisy too: the position in the range is a ratio D / W.
+
+    With X and Y the noise of the weights above and below, D - z W = (1 - z) X - (1 + z) Y has a
+    known law for the ratio z without noise, whatever the weight is.
+
+    Attributes
+    ----------
+    weight : ndarray of float, shape (n_cells,)
+        Noisy W, in the unit of the scale; `noisy` is D in the same unit.
+    """
+
+    weight: Floats = field(kw_only=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +110,7 @@ T = TypeVar("T", bound=ReadOnlyArrays)
 
 def take_rows(arrays: T, rows: slice) -> T:
     """Return a dataclass of arrays with an entry per cell, of some of the cells."""
-    columns = {field.name: getattr(arrays, field.name) for field in fields(arrays)}  # type: ignore[arg-type]  # all are dataclasses
+    columns = {one.name: getattr(arrays, one.name) for one in fields(arrays)}  # type: ignore[arg-type]  # all are dataclasses
     taken = {name: array[rows] for name, array in columns.items() if isinstance(array, np.ndarray)}
     return replace(arrays, **taken)  # type: ignore[type-var]  # all are dataclasses
 

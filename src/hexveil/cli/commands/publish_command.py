@@ -152,7 +152,7 @@ def _attempt(series: Series, day: str) -> Outcome:
     # From declarations a map that says nothing is planned all the same, to show its price.
     shows_all = series.dry_run and arguments.is_presence_private(series.run)
     run, history = run_of_day(series.run, day), None
-    if run.publish.history != "none" and not arguments.is_presence_private(run):
+    if run.publish.history != "none":
         history = place.history(day)
     planned = plan_release(run, accept_noise=shows_all or None, history=history)
     request, price = planned.request(account["dataset"]), float(planned.plan.epsilon)

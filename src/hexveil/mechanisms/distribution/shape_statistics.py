@@ -319,12 +319,12 @@ class PooledRankScores:
 
     Attributes
     ----------
-    shape : Component
-        The component that releases the shape.
+    shape : Component or ndarray of float
+        The component that releases the shape, or the shares of fine bins of a published one.
     points : AskedPoints
     """
 
-    shape: Component
+    shape: Component | Floats
     points: AskedPoints
 
     def __call__(self, earlier: Outputs) -> Ints:
@@ -333,5 +333,7 @@ class PooledRankScores:
 
     def shares(self, earlier: Outputs) -> Floats:
         """Return the released shares of fine bins."""
+        if not isinstance(self.shape, Component):
+            return self.shape
         plan: PooledShape = self.shape.plan  # type: ignore[assignment]
         return plan.shares(self.shape.outputs(earlier))

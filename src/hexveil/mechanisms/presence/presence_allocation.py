@@ -168,7 +168,7 @@ class PresenceAllocation(contribution.PricedMap):
     def decode(self, outputs: Outputs) -> ReleasedMap:
         """Return the map, with every cell of the grid, open or closed."""
         # Cells that the coarse map closed stay closed; of the others the fine map decides.
-        noisy = outputs[FINE_MAP][0]
+        noisy = outputs[FINE_MAP][0][: 2 * self.n_cells]
         window, centres = self.fine_window(outputs), self.centres(outputs)
         cut = self._cut_off(outputs, window, centres)
         return decode_map(window, noisy, self.law, cut, centres, self.threshold)

@@ -212,6 +212,8 @@ def plan_presence(facts: DeclaredFacts, options: PlanArguments) -> PresenceCompo
         facts.bins if terms else None,
         bool(moments),
     )
+    if options.history is not None and not terms and moments:
+        request = replace(request, forecast=options.history)
     if names == (USERS,):
         request = replace(request, count_share=ALONE)
     elif USERS in names:

@@ -16,11 +16,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from hexveil.accounting.promise import Promise, check_units, promised
+import numpy as np
+
+from hexveil.accounting.promise import PARTS, Promise, check_units, promised
 from hexveil.base.errors import InputError
 from hexveil.base.rational import items_of, to_positive_fraction
 from hexveil.mechanisms.distribution.pooled_shape import shape_bins
 from hexveil.mechanisms.distribution.shape_statistics import MEAN, ShapeStatistics
+from hexveil.mechanisms.forecast_widths import choose_half_widths
+from hexveil.mechanisms.presence.contribution import (
+    CellWindow,
+    prices_of_weights,
+)
 from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation
 from hexveil.mechanisms.presence.presence_allocation import (
     ONE_SHOT,
@@ -28,10 +35,12 @@ from hexveil.mechanisms.presence.presence_allocation import (
     MapForm,
     PresenceAllocation,
 )
+from hexveil.mechanisms.presence.remembered_map import RememberedMap
 from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation, ShapeForm
 from hexveil.model.declared_grid import DeclaredGrid
 from hexveil.model.public_metadata import FineBins, ValueLattice
 from hexveil.model.statistic_terms import Share, Term, fine_bins, parse_statistics
+from hexveil.planning.allocation import CellForecast
 
 USERS = "users"
 """Numbers of units."""
@@ -112,6 +121,8 @@ class PresenceRequest:
         Share of the loss that numbers of units take: 0 without them, 1 without a map.
     weights : mapping of str to Fraction
         Importance of the kinds of statistics, by which that share was found.
+    forecast : CellForecast, optional
+        Of the cells by earlier releases: where averages alone are published, ranges follow from it.
     """
 
     grid: DeclaredGrid
@@ -124,6 +135,7 @@ class PresenceRequest:
     has_mean: bool = True
     count_share: Fraction = PURE
     weights: Mapping[str, Fraction] = field(default_factory=dict)
+    forecast: CellForecast | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", to_positive_fraction(self.epsilon, "epsilon"))
@@ -187,9 +199,13 @@ class PresenceRequest:
 
         1 in L1; in k cells alike, a weight limited in squares is the root of k.
         """
+        return math.sqrt(self.cells_of_unit) if self.delta else 1.0
+
+    @property
+    def cells_of_unit(self) -> int:
+        """Declared cells of a unit, no more than it has records or there are cells."""
         fleet = self.fleet
-        cells = min(fleet.cells_per_unit, fleet.records_per_unit, self.grid.n_cells)
-        return math.sqrt(cells) if self.delta else 1.0
+        return min(fleet.cells_per_unit, fleet.records_per_unit, self.grid.n_cells)
 
     # ---- stages ----
 
@@ -212,17 +228,38 @@ class PresenceRequest:
 
     def mean_allocation(self) -> PresenceAllocation:
         """Return the plan of averages alone."""
+        if self.forecast is not None:
+            return self._remembered_map(self.forecast)
         form = self.form()
         sure = 1.0 if form.coarse_share else SMALL_FLEET_PART
-        return PresenceAllocation(
-            self.grid.n_cells,
-            self.lattice.span_quanta,
-            self.epsilon,
-            form,
-            self._false_openings,
-            self.delta,
-            sure * self.even_weight * float(self.weight_per_cell),
-        )
+        weight = sure * self.even_weight * float(self.weight_per_cell)
+        return PresenceAllocation(*self._of_form(form), weight)
+
+    def _of_form(self, form: MapForm) -> tuple[int, int, Fraction, MapForm, float | None, Fraction]:
+        """Return what plans of averages begin with."""
+        n_cells, steps = self.grid.n_cells, self.lattice.span_quanta
+        return n_cells, steps, self.epsilon, form, self._false_openings, self.delta
+
+    def _remembered_map(self, forecast: CellForecast) -> RememberedMap:
+        """Return the plan of averages in ranges by earlier releases."""
+        span, steps, law = float(self.lattice.span), float(PARTS), self.promise.noise()
+        within, deviation = forecast.within / span, forecast.deviation / span
+        assert forecast.weight is not None  # noqa: S101  of cells of a declared grid
+        is_used = forecast.weight > 0
+        weight = forecast.weight / self.cells_of_unit
+        weight = np.where(is_used, weight, weight[is_used].min(initial=np.inf))
+        prices = prices_of_weights(weight, is_used)
+        # Cells in which nobody is expected may open again, at the cost of the others.
+        prices[~is_used] = np.median(prices[is_used]).astype(np.int64)
+        priced = weight * prices
+        weight = np.maximum(weight.sum() / priced.sum() * priced, 1.0)
+        noise = law.sum_deviation / PARTS / (2.0 * weight)
+        half, _ = choose_half_widths(within, deviation, noise, np.ones_like(weight))
+        centre = np.clip((forecast.mean - float(self.lattice.lower)) / span, 0.0, 1.0)
+        low = np.clip(np.floor((centre - half) * steps), 0, steps - 1).astype(np.int64)
+        high = np.clip(np.ceil((centre + half) * steps), low + 1, steps).astype(np.int64)
+        window, arguments = CellWindow(prices, low, high), self._of_form(ONE_SHOT)
+        return RememberedMap(*arguments, releases=forecast.releases, window=window, within=within)
 
     def shape_allocation(self) -> ShapeAllocation:
         """Return the plan of distributions."""

@@ -60,7 +60,7 @@ _LEDGER_NOTE = "note of a ledger's event"
 _MANIFEST = "manifest.json"
 HISTORY = ".history.json"
 """Ending of the note of the releases that one rests on, beside its folder."""
-_NAMING = ("cell", "hexagon", "slot")
+_NAMING = ("cell", "hexagon", "slot", "is_open")
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ import numpy as np
 from hexveil.accounting.gaussian_composition import LATTICE
 from hexveil.accounting.promise import PARTS, of_amount
 from hexveil.base.errors import InputError
+from hexveil.learning.remembering import estimate_day
 from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS
 from hexveil.model import statistic_terms
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, parse_statistics
@@ -46,6 +47,8 @@ from hexveil.publishing.kinds.guarantee import (
     lattice_of,
 )
 from hexveil.publishing.kinds.recomputed_losses import ReleaseStatements
+from hexveil.publishing.memory import stored_day
+from hexveil.publishing.memory.score_history import read_shape
 from hexveil.report.manifest_view import numbers_of
 
 if TYPE_CHECKING:
@@ -83,6 +86,9 @@ def check_statements(manifest: Json) -> Iterator[str]:
         yield "manifest.json names a statistic that no release has."
         return
     needed = NEEDED[plan["estimator"]] | ({MOMENTS} if moments else set())
+    # Where an earlier release published the shape, nothing is paid for it.
+    if plan["estimator"] == "ranks" and manifest.get("memory", {}).get("releases"):
+        needed = needed & {one["name"] for one in plan["components"]} | needed - {SHAPE}
     stated = {name: manifest[name]["plan"] for name in (MOMENTS, SCORES) if name in manifest}
     sections = {name: ["mean"] if name == SCORES else [*moments] for name in needed - {SHAPE}}
     weights = {"weight", *(["squared_weight"] if delta else [])}
@@ -128,6 +134,27 @@ def check_distribution(table: pa.Table, manifest: Json) -> Iterator[str]:
     yield from _check_components(manifest)
     yield from moment_checks.check_counts(table, manifest)
     yield from _check_numbers(table, manifest)
+
+
+def check_remembered(content: bytes, table: pa.Table, manifest: Json) -> Iterator[str]:
+    """Yield columns that are not those of the forecasts and likelihoods in `memory.npy`."""
+    memory, terms = manifest["memory"], _terms(manifest)
+    if not memory["releases"]:
+        return
+    rows = stored_day.from_bytes(content, table.num_rows)
+    day = stored_day.unpack(rows, stored_day.places_of(table), memory, (0.0, 1.0))
+    scores = released.scores_of(estimate_day(day, stored_day.forecast_of(rows)))
+    if "shape" in memory:
+        means = released.means_of(table) if "mean_raw" in table.column_names else None
+        shape, lattice = read_shape(memory["shape"]), lattice_of(manifest)
+        columns = released.statistics_of_scores(terms, lattice, shape, scores, means)
+    else:
+        columns = {terms[0].column: scores}
+    for name, column in columns.items():
+        for key in released.KEYS[:-1]:
+            published = numbers_of(table, f"{name}_{key}")
+            if not np.allclose(published, getattr(column, key), rtol=LOOSE, atol=LOOSE):
+                yield f"{name}_{key} is not that of {stored_day.FILE}."
 
 
 # ---- losses ----

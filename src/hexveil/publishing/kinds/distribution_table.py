@@ -25,10 +25,9 @@ import pyarrow as pa
 
 from hexveil.accounting.promise import PARTS
 from hexveil.base.rational import decimal_text
-from hexveil.mechanisms.distribution.pooled_shape import BinnedMap, PooledShape
 from hexveil.mechanisms.distribution.shape_statistics import (
+    AskedPoints,
     CellEstimates,
-    PooledRankScores,
     ShapeStatistics,
     between_cells,
     cell_statistics,
@@ -39,8 +38,9 @@ from hexveil.mechanisms.distribution.tilt_estimation import (
     solve_tilts,
     tilt_to_means,
 )
+from hexveil.model.public_metadata import FineBins
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, Term, column_names, half_bin
-from hexveil.planning.allocation import with_outputs
+from hexveil.planning.allocation import PublishedShape, with_outputs
 from hexveil.planning.distribution_measures import (
     MOMENTS,
     SCORES,
@@ -56,15 +56,20 @@ from hexveil.publishing.estimates.decoded_moments import (
 )
 from hexveil.publishing.estimates.posterior_estimates import estimate_view
 from hexveil.publishing.estimates.table import describe_column, described_table, name_counted_cells
+from hexveil.publishing.memory.history import remember_view
+from hexveil.publishing.memory.score_history import score_facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from hexveil.base.arrays import Floats
+    from hexveil.learning.remembering import DayEstimates
     from hexveil.mechanisms.stage_data import Outputs
-    from hexveil.model.public_metadata import FineBins, ValueLattice
+    from hexveil.model.public_metadata import ValueLattice
     from hexveil.planning.distribution_component import DistributionComponent
     from hexveil.planning.moment_component import MomentComponent
+    from hexveil.publishing.memory.history import History
+    from hexveil.publishing.memory.stored_day import Rows
 
 
 KEYS = ("estimate", "low", "high", "error", "quality")
@@ -103,6 +108,10 @@ class DecodedDistribution:
         Plan of mean scores, with what its private stages released.
     accuracy : list of dict
         The manifest's statement, an entry for each prefix of columns.
+    rows : ndarray, optional
+        Of `memory.npy`.
+    memory : dict, optional
+        The manifest's section.
     """
 
     outputs: Outputs
@@ -110,9 +119,13 @@ class DecodedDistribution:
     moments: DecodedMoments | None
     scores: MomentComponent | None
     accuracy: list[dict[str, Any]]
+    rows: Rows | None = None
+    memory: dict[str, Any] | None = None
 
 
-def decode_release(plan: DistributionComponent, outputs: Outputs) -> DecodedDistribution:
+def decode_release(
+    plan: DistributionComponent, outputs: Outputs, history: History | None = None
+) -> DecodedDistribution:
     """Return the released numbers of stored outputs; post-processing, without sums."""
     facts, moments, scores, means = plan.facts, None, None, None
     parts: dict[str, tuple[Any, Outputs]] = {
@@ -122,13 +135,14 @@ def decode_release(plan: DistributionComponent, outputs: Outputs) -> DecodedDist
         allocation, own = parts[MOMENTS]
         moments = decode_moments(plan.moment_plan, allocation, own, facts)
         table, accuracy = moments.table, list(moments.accuracy)
-        means = _means(table) if "mean" in plan.moments else None
+        means = means_of(table) if "mean" in plan.moments else None
     else:
         columns, accuracy = name_counted_cells(facts, plan.occupancy), []
         table = described_table(columns, lambda name: (describe_column(name), ""), facts.value)
     if plan.score_plan is not None:
         scores = with_outputs(plan.score_plan, *parts[SCORES])
-    estimates = decode_distribution(plan, outputs, means)
+    rows, memory, remembered = _remember_scores(plan, outputs, history)
+    estimates = decode_distribution(plan, outputs, means, remembered)
     for prefix, subject, is_value in describe_terms(plan.terms, facts.lattice):
         one, width = estimates[prefix], float(facts.lattice.span) if is_value else 1.0
         half = half_bin(facts.lattice) if is_value else 0.0
@@ -143,7 +157,43 @@ def decode_release(plan: DistributionComponent, outputs: Outputs) -> DecodedDist
             table = table.append_column(field, column)
         by_map = between is not None
         accuracy.append(accuracy_entry(table, prefix, "posterior", between, by_map=by_map))
-    return DecodedDistribution(outputs, table, moments, scores, accuracy)
+    return DecodedDistribution(outputs, table, moments, scores, accuracy, rows, memory)
+
+
+def _remember_scores(
+    plan: DistributionComponent, outputs: Outputs, history: History | None
+) -> tuple[Rows | None, dict[str, Any] | None, CellEstimates | None]:
+    """Return the file, the manifest's section, and mean scores that remember earlier days."""
+    if history is None or plan.score_plan is None:
+        return None, None, None
+    component = plan.stages().component(SCORES)
+    allocation: Any = component.plan
+    view = allocation.view(component.outputs(outputs))
+    shape = _shape(plan, outputs)[0] if plan.estimator == "ranks" else None
+    memory = view and remember_view(view, score_facts(plan.facts, plan.terms, shape), history)
+    if not memory:
+        return None, None, None
+    rows, statement, day = memory
+    if shape is not None:
+        statement["shape"] = {name: one.tolist() for name, one in vars(shape).items()}
+    return rows, statement, None if day is None else scores_of(day)
+
+
+def scores_of(day: DayEstimates) -> CellEstimates:
+    """Return the estimates of a day as those of mean scores."""
+    return CellEstimates(day.estimate, day.low, day.high, day.expected_error)
+
+
+def _shape(plan: DistributionComponent, outputs: Outputs) -> tuple[PublishedShape, Floats | None]:
+    """Return the shape that ranks are ranks in; of this release, also evenly within its bins."""
+    if plan.component.published is not None:  # type: ignore[union-attr]  # of ranks
+        return plan.component.published, None  # type: ignore[union-attr]
+    component = plan.stages().component(SHAPE)
+    pooled: Any = component.plan
+    own = component.outputs(outputs)
+    edges, place = pooled.bins.edges, pooled.measured_place(own)
+    shape = PublishedShape(edges, pooled.shares(own), place)
+    return shape, pooled.even_shares(own)
 
 
 def deviation_of_estimates(estimate: Floats, error: Floats, half: float) -> float | None:
@@ -157,7 +207,7 @@ def grade_estimates(low: Floats, high: Floats, between: float | None, width: flo
     return grade_intervals((high - low) / 2.0, between, width, informative)
 
 
-def _means(table: pa.Table) -> CellEstimates:
+def means_of(table: pa.Table) -> CellEstimates:
     """Return the published means, before clipping where there is such an estimate."""
     middle = "estimate" if "mean_estimate" in table.column_names else "raw"
     error = "expected_error" if middle == "estimate" else "error"
@@ -213,7 +263,10 @@ Z95 = 1.959964
 
 
 def decode_distribution(
-    plan: DistributionComponent, outputs: Outputs, means: CellEstimates | None = None
+    plan: DistributionComponent,
+    outputs: Outputs,
+    means: CellEstimates | None = None,
+    remembered: CellEstimates | None = None,
 ) -> dict[str, CellEstimates]:
     """Return the estimates of every statistic of the distribution, by column.
 
@@ -226,39 +279,62 @@ def decode_distribution(
         Of all stages.
     means : CellEstimates, optional
         Means that are published beside it.
+    remembered : CellEstimates, optional
+        Mean scores that remember earlier days.
     """
     if isinstance(plan.component, ScorePlan) and plan.component.share is not None:
-        return {plan.component.share.column: _scores(plan, outputs)}
-    stages = plan.stages()
-    component, facts = stages.component(SHAPE), plan.facts
-    measured, own = component.plan, component.outputs(outputs)
-    if isinstance(measured, BinnedMap):
-        pooled, inflation = measured.shape, GAUSSIAN_BIN_INFLATION if plan.delta else BIN_INFLATION
-        shares, groups = pooled.shares(own), facts.cells.groupings()
-        weight, off = weight_variance(measured.weights)
-        variance = (measured.law.number_deviation / PARTS / weight) ** 2 + off
-        bins, place = measured.noisy_bins(own), measured.place(own)
-        fit = fit_bins(shares, bins, place, weight, variance, groups)
-        fit = TiltFit(fit.alpha, inflation * fit.covariance)
-    else:
-        scores = stages.component(SCORES).scores
-        # See DistributionComponent.
-        assert isinstance(measured, PooledShape)  # noqa: S101
-        assert isinstance(scores, PooledRankScores)  # noqa: S101
-        pooled, inflation, shares = measured, RANK_INFLATION, measured.shares(own)
-        fit = _rank_tilts(shares, scores.points.ranks(shares), _scores(plan, outputs))
+        return {plan.component.share.column: remembered or _scores(plan, outputs)}
+    facts = plan.facts
     assert facts.bins is not None  # noqa: S101  see plan_distribution
+    if plan.component.estimator == "ranks":
+        shape, even = _shape(plan, outputs)
+        scores = remembered or _scores(plan, outputs)
+        return statistics_of_scores(plan.terms, facts.lattice, shape, scores, means, even)
+    component = plan.stages().component(SHAPE)
+    measured: Any = component.plan
+    own = component.outputs(outputs)
+    pooled, inflation = measured.shape, GAUSSIAN_BIN_INFLATION if plan.delta else BIN_INFLATION
+    shares, groups = pooled.shares(own), facts.cells.groupings()
+    weight, off = weight_variance(measured.weights)
+    variance = (measured.law.number_deviation / PARTS / weight) ** 2 + off
+    bins, place = measured.noisy_bins(own), measured.place(own)
+    fit = fit_bins(shares, bins, place, weight, variance, groups)
     statistics = ShapeStatistics(facts.bins, facts.lattice, plan.terms)
     made = cell_statistics(
         statistics,
         shares,
-        fit,
+        TiltFit(fit.alpha, inflation * fit.covariance),
         inflation,
         pooled.measured_place(own),
         pooled.even_shares(own),
-        None if means is None else _adjusted(plan, facts.bins, means),
+        _adjusted(plan.terms, facts.lattice, facts.bins, means),
     )
     return {name: made.at((slice(None), i)) for i, name in enumerate(statistics.columns)}
+
+
+def statistics_of_scores(
+    terms: tuple[Term, ...],
+    lattice: ValueLattice,
+    shape: PublishedShape,
+    scores: CellEstimates,
+    means: CellEstimates | None,
+    even: Floats | None = None,
+) -> dict[str, CellEstimates]:
+    """Return the estimates by mean ranks in a published shape."""
+    bins = FineBins(shape.edges)
+    edges = [term.edge(lattice) for term in terms if isinstance(term, Share)]
+    levels = [float(term.level) for term in terms if isinstance(term, Quantile)]
+    above = bins.edges > np.unique(np.array(edges, dtype=np.int64))[:, None]
+    ranks = AskedPoints(np.array(levels), above).ranks(shape.shares)
+    statistics, fit = (
+        ShapeStatistics(bins, lattice, terms),
+        _rank_tilts(shape.shares, ranks, scores),
+    )
+    adjusted = _adjusted(terms, lattice, bins, means)
+    estimates = cell_statistics(
+        statistics, shape.shares, fit, RANK_INFLATION, shape.place, even, adjusted
+    )
+    return {name: estimates.at((slice(None), i)) for i, name in enumerate(statistics.columns)}
 
 
 def _rank_tilts(shares: Floats, ranks: Floats, mean: CellEstimates) -> TiltFit:
@@ -301,17 +377,18 @@ def _scores(plan: DistributionComponent, outputs: Outputs) -> CellEstimates:
 
 
 def _adjusted(
-    plan: DistributionComponent, bins: FineBins, mean: CellEstimates
-) -> Callable[[slice, Floats, Floats], tuple[Floats, Floats]]:
+    terms: Sequence[Term], lattice: ValueLattice, bins: FineBins, mean: CellEstimates | None
+) -> Callable[[slice, Floats, Floats], tuple[Floats, Floats]] | None:
     """Return the change of shapes to those with the means that are published beside them.
 
     Shapes have means of their own, and means were released beside them: both count by their
     precision. Beside a histogram the released means count alone, so that they lie within its reach.
     """
-    lattice = plan.facts.lattice
+    if mean is None:
+        return None
     middles = (bins.starts + bins.ends) / (2.0 * float(lattice.span_quanta))
     lower, span = float(lattice.lower), float(lattice.span)
-    has_histogram = any(isinstance(term, Histogram) for term in plan.terms)
+    has_histogram = any(isinstance(term, Histogram) for term in terms)
 
     def with_means(own: Floats, target: Floats) -> Floats:
         means = np.clip((target - lower) / span, middles[0], middles[-1])

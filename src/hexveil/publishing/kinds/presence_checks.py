@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ from hexveil.mechanisms.presence.presence_allocation import FINE_MAP
 from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.model.statistic_terms import Share, parse_statistics
 from hexveil.publishing.estimates.accuracy import beats_constant
+from hexveil.publishing.estimates.table import TODAY
 from hexveil.publishing.kinds import presence_table as released
 from hexveil.publishing.kinds.distribution_checks import check_estimates
 from hexveil.publishing.kinds.distribution_table import limits_of
@@ -51,6 +53,7 @@ from hexveil.publishing.kinds.presence_manifest import (
     stated_ranges,
 )
 from hexveil.publishing.kinds.presence_table import OPEN, SMOOTHED, USERS, has_shapes
+from hexveil.publishing.memory.presence_history import ESTIMATED, remembered_error
 from hexveil.report.manifest_view import numbers_of
 
 if TYPE_CHECKING:
@@ -80,7 +83,8 @@ def check_declared_statements(manifest: Json) -> Iterator[str]:
     needed = {
         "cell_cap": USERS in statistics and len(statistics) > 1,
         "bins": has_shapes(statistics),
-        "histogram": mapped == (MEAN,),
+        "histogram": mapped == (MEAN,) and "within" not in plan,
+        "history": "within" in plan and mapped == (MEAN,),
     }
     for name, is_needed in needed.items():
         if (name in plan) != is_needed:
@@ -93,7 +97,8 @@ def check_declared_statements(manifest: Json) -> Iterator[str]:
     except InputError:
         yield "plan/statistics names a statistic that no release has."
         return
-    if plan["columns"] != [*released.columns_of(statistics)]:
+    remembers = bool(manifest.get("memory", {}).get("releases"))
+    if plan["columns"] != [*released.columns_of(statistics, remembers=remembers)]:
         yield "plan/columns are not those of plan/statistics."
 
 
@@ -190,6 +195,13 @@ def _check_decoded(
         except InputError as error:
             yield str(error)
             return
+        if TODAY[0] in numbers:
+            # The estimates themselves: see publishing/memory/stored_day.py.
+            columns = dict(decoded.columns)
+            columns |= {
+                today: columns.pop(name) for name, today in zip(ESTIMATED, TODAY, strict=True)
+            }
+            decoded = replace(decoded, columns=columns, error={MEAN: remembered_error(numbers)})
         made, place = released.map_accuracy(decoded)[0], "accuracy of mean"
         source = "the noisy numbers"
         yield from find_differences(

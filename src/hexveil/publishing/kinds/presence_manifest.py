@@ -28,7 +28,7 @@ from hexveil.accounting.noise_law import Gaussian, Laplace, NoiseLaw
 from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.mechanisms.pooled_law import BeyondRange, PooledLaw
+from hexveil.mechanisms.pooled_law import BeyondRange, PooledLaw, nothing_beyond
 from hexveil.mechanisms.presence import AnyUnit, AnyUnitPlan
 from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.count_map import CountedAllocation
@@ -56,7 +56,10 @@ FORM = re.compile(r"(Form\((?:[^()]|\([^()]*\))*)\)")
 
 
 def presence_entry(
-    plan: PresenceComponent, outputs: Outputs, accuracy: Sequence[Mapping[str, Any]]
+    plan: PresenceComponent,
+    outputs: Outputs,
+    accuracy: Sequence[Mapping[str, Any]],
+    memory: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the entry of a map with private presence in a manifest.
 
@@ -67,7 +70,10 @@ def presence_entry(
         Released numbers of all stages.
     accuracy : sequence of mapping
         An entry for each column of estimates (`map_accuracy`).
+    memory : mapping, optional
+        Section of averages that later days will remember.
     """
+    remembers = bool(memory and memory["releases"])
     request, stages = plan.request, plan.request.allocation()
     # Beside other statistics numbers of units add a stage and their cap; the map is as without.
     is_counted = isinstance(stages, CountedAllocation)
@@ -75,7 +81,7 @@ def presence_entry(
     cell_cap = request.count_allocation().cell_cap if is_counted or not request.has_map else 0
     stated = {
         "statistics": list(plan.statistics),
-        "columns": list(columns_of(plan.statistics)),
+        "columns": list(columns_of(plan.statistics, remembers=remembers)),
         "fleet": dataclasses.asdict(request.fleet),
         "form": allocation.kind,
         "user_cap": "none" if request.has_map else f"{cell_cap} cells",
@@ -88,7 +94,8 @@ def presence_entry(
         "prediction": plan.figures(),
         "stages": list(_stages(stages, outputs)),
     }
-    return {"plan": stated, "accuracy": [dict(statement) for statement in accuracy]}
+    entry = {"plan": stated, "accuracy": [dict(statement) for statement in accuracy]}
+    return entry | ({} if memory is None else {"memory": dict(memory)})
 
 
 def stated_ranges(
@@ -123,6 +130,8 @@ def stated_ranges(
     if not ((low >= 0) & (low < high) & (high <= PARTS)).all():
         raise InputError("mean_range_low and mean_range_high are no range within the bounds.")
     window = CellWindow(is_open.astype(np.int64), low, high)
+    if "within" in plan:
+        return window, centres, nothing_beyond(is_open.size, plan["within"])
     stated = plan["histogram"]
     edges, votes = (np.array(stated[name], dtype=np.int64) for name in ("edges", "votes"))
     noise = stage_law(plan, stated["stage"])

@@ -23,7 +23,7 @@ from hexveil.mechanisms.distribution.shape_statistics import MEAN
 from hexveil.mechanisms.presence.count_map import COUNT_MAP, decode_counts
 from hexveil.model.statistic_terms import column_names, parse_statistics
 from hexveil.publishing.estimates.accuracy import beats_constant, grade_intervals
-from hexveil.publishing.estimates.table import described_table, name_columns
+from hexveil.publishing.estimates.table import TODAY, described_table, name_columns
 from hexveil.publishing.kinds.distribution_table import describe_terms, limits_of
 from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.report.templates import render_sentence
@@ -57,7 +57,7 @@ at 0 nor clipped."""
 BESIDE = tuple(USERS_GRADE if name == "quality" else name for name in COUNTS)
 """Columns of numbers of units beside other statistics, whose grade is `quality`."""
 PLACE = ("cell", "hexagon", "slot", "slot_end", "starts_at_utc")
-TAKEN = frozenset((*PLACE, OPEN, *COUNTS, *BESIDE, *MEANS))
+TAKEN = frozenset((*PLACE, OPEN, *COUNTS, *BESIDE, *MEANS, *TODAY))
 """Names that no label may have, beside those of the statistics that are released."""
 CLOSED = "closed"
 MIN_COMPARED = 3
@@ -109,12 +109,15 @@ def estimated_columns(statistics: Sequence[str]) -> tuple[str, ...]:
     return (*moments, *(name for term in terms for name in column_names(term)))
 
 
-def columns_of(statistics: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns of these statistics, after the cell and whether it is open."""
+def columns_of(statistics: Sequence[str], *, remembers: bool = False) -> tuple[str, ...]:
+    """Return the columns of these statistics, after the cell and whether it is open.
+
+    Averages that remember earlier days have those of the day alone beside them.
+    """
     estimated = estimated_columns(statistics)
     if not estimated:
         return COUNTS
-    columns: tuple[str, ...] = MEANS
+    columns: tuple[str, ...] = (*MEANS, *TODAY) if remembers else MEANS
     if has_shapes(statistics):
         columns = (*(f"{name}{end}" for name in estimated for end in (*ENDS, GRADE)), *WEIGHTS)
     return (*columns, *BESIDE) if USERS in statistics else columns
@@ -156,7 +159,8 @@ def released_table(
     made = {name: pa.array(column, from_pandas=True) for name, column in decoded.columns.items()}
     made |= grade_columns(request.names, request.lattice, decoded.columns, between, decoded.is_open)
     columns = name_columns(request.grid.table) | {OPEN: decoded.is_open}
-    columns |= {name: made[name] for name in columns_of(request.names)}
+    remembers = TODAY[0] in decoded.columns
+    columns |= {name: made[name] for name in columns_of(request.names, remembers=remembers)}
     described = [*describe_terms(request.terms, request.lattice)]
     if described and request.has_mean:
         described.append((MEAN, "the average of the records", True))

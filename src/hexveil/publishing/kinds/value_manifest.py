@@ -252,6 +252,7 @@ def distribution_entry(plan: DistributionComponent, decoded: DecodedDistribution
         "cells": _cells(plan, decoded),
         "accuracy": decoded.accuracy,
         **occupancy_sections(plan),
+        **({} if decoded.memory is None else {"memory": decoded.memory}),
     }
 
 
@@ -333,11 +334,12 @@ def nested_manifest(manifest: Json, name: str) -> Json:
     """
     own = dict(manifest[name])
     epsilons = {key: own.pop(key) for key in EPSILONS}
-    scores = {"bounds": bounds_section(SCORE_LATTICE)} if name == SCORES else {}
+    # Scores are what is remembered, not the averages beside them.
+    other = {"bounds": bounds_section(SCORE_LATTICE)} if name == SCORES else {"memory": {}}
     return {
         **manifest,
         **own,
-        **scores,
+        **other,
         "guarantee": manifest["guarantee"] | epsilons,
         "cells": [{"cell": row["cell"]} | row[name] for row in manifest["cells"]],
         "smoothing": [],

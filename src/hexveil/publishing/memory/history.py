@@ -31,11 +31,13 @@ from hexveil.learning.remembering import (
     forecast_day,
     remember,
 )
-from hexveil.mechanisms.looks.remembered_ranges import choose_half_widths, weights_for
+from hexveil.mechanisms.forecast_widths import choose_half_widths
+from hexveil.mechanisms.looks.remembered_ranges import weights_for
 from hexveil.mechanisms.looks.user_weights import PRIOR_SD
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.stage_data import CutOff
 from hexveil.model.pair_columns import FactoredWeights
+from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.allocation import CellForecast
 from hexveil.planning.optimizers.calibration import Trial, least_epsilon
 from hexveil.publishing.estimates.table import name_columns
@@ -50,14 +52,14 @@ from hexveil.publishing.memory.stored_day import (
 from hexveil.smoothing.user_mean_law import WITHIN_SHARE, CellDesign
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from hexveil.base.arrays import Floats
+    from hexveil.base.arrays import Bools, Floats
     from hexveil.learning.memory import Forecast
     from hexveil.learning.published_day import Where
     from hexveil.mechanisms.pooled_law import MeanView
+    from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.model.occupancy import Occupancy
-    from hexveil.model.public_metadata import PublicMetadata
     from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
 
 MOST_CELLS = 600
@@ -112,20 +114,31 @@ def forecast_cells(facts: PublicMetadata, history: History) -> CellForecast | No
     None without any, for a map that is too large, or where none can be computed. It is made of
     published numbers, and of what is public of the day.
     """
-    occupancy, earlier = facts.occupancy, _alike(facts, history)
+    occupancy, earlier = facts.occupancy, alike(memory_key(facts), history)
     if not earlier or occupancy.n_cells > MOST_CELLS:
         return None
     days, when = [release.published for release in earlier], day_and_places(facts, history.day)
-    users = float(np.exp(np.mean([np.log(day.user_deviation) for day in days])))
+    users = usual_deviation(days)
     day = blank_day(when, days[-1].bounds, users, record_shares(occupancy))
-    try:
-        forecast = forecast_day(days, day, _stated(earlier))
-    except np.linalg.LinAlgError:
-        return None
-    if not _is_sound(forecast):
+    if (forecast := forecast_or_none(earlier, day)) is None:
         return None
     releases = tuple(release.sha256 for release in earlier)
     return CellForecast(forecast.mean, forecast.deviation, day.user_deviation, releases)
+
+
+def usual_deviation(days: Sequence[PublishedDay]) -> float:
+    """Return the geometric mean of users' deviations of some days."""
+    return float(np.exp(np.mean([np.log(day.user_deviation) for day in days])))
+
+
+def forecast_or_none(earlier: Sequence[EarlierRelease], blank: PublishedDay) -> Forecast | None:
+    """Return the forecast of a day without numbers; None where none can be computed."""
+    days = [release.published for release in earlier]
+    try:
+        forecast = forecast_day(days, blank, _stated_deviations(earlier))
+    except np.linalg.LinAlgError:
+        return None
+    return forecast if _is_sound(forecast) else None
 
 
 def remember_means(
@@ -142,18 +155,40 @@ def remember_means(
         By the day alone.
     history : History
     """
+    memory = remember_view(view, facts, history)
+    if memory is None:
+        return None
+    rows, statement, estimates = memory
+    if estimates is None:
+        return RememberedMeans(rows, statement, posterior, {})
+    return RememberedMeans(rows, statement, *choose(posterior, estimates, view.bounds))
+
+
+def remember_view(
+    view: MeanView, facts: PublicMetadata, history: History
+) -> tuple[Rows, dict[str, Any], DayEstimates | None] | None:
+    """Return the file, the manifest's section, and estimates that remember; None if too large."""
     if facts.occupancy.n_cells > MOST_CELLS:
         return None
     when = day_and_places(facts, history.day)
     day = summarize_day(when, view.looks, view.design, view.spread, view.bounds)
-    day = replace(day, user_deviation=user_deviation(view))
-    earlier, key = _alike(facts, history), memory_key(facts)
+    return remember_day(replace(day, user_deviation=user_deviation(view)), facts, history)
+
+
+def remember_day(
+    day: PublishedDay,
+    facts: PublicMetadata | DeclaredFacts,
+    history: History,
+    is_open: Bools | None = None,
+) -> tuple[Rows, dict[str, Any], DayEstimates | None]:
+    """Return the same of a published day, perhaps of open cells alone."""
+    key = memory_key(facts)
+    earlier = alike(key, history)
     remembered = _remember(day, earlier)
     if remembered is None:
-        return RememberedMeans(pack(day, None), statement_of(day, key, (), None), posterior, {})
-    better, today = choose(posterior, estimate_day(day, remembered.forecast), view.bounds)
-    statement = statement_of(day, key, earlier, remembered)
-    return RememberedMeans(pack(day, remembered.forecast), statement, better, today)
+        return pack(day, None, is_open), statement_of(day, key, (), None), None
+    statement, forecast = statement_of(day, key, earlier, remembered), remembered.forecast
+    return pack(day, forecast, is_open), statement, estimate_day(day, forecast)
 
 
 def user_deviation(view: MeanView) -> float:
@@ -164,15 +199,23 @@ def user_deviation(view: MeanView) -> float:
     """
     measured = sum(view.spread.within_cells(view.bounds)) / 2.0
     if view.law is not None:
-        law = view.law
-        repeats = [PooledLaw(law.edges, share, law.draws).deviation for share in law.draws]
-        away = np.log(np.array(repeats) / law.deviation)
-        precision = 1.0 / max(float(np.mean(away**2)), 1e-6)
-        usual = WITHIN_SHARE * PRIOR_SD * (view.bounds[1] - view.bounds[0])
-        pull = np.log(usual / measured) / (1.0 + precision * LOG_USUAL_SD**2)
-        measured *= float(np.exp(pull))
+        measured = drawn_to_usual(
+            measured, view.law, view.bounds[1] - view.bounds[0], lambda law: law.deviation
+        )
     # As it is published: whoever reads it computes the same.
     return float(np.float32(measured))
+
+
+def drawn_to_usual(
+    measured: float, law: PooledLaw, span: float, deviation: Callable[[PooledLaw], float]
+) -> float:
+    """Return a deviation of user means by a noisy law, drawn to the usual one."""
+    repeats = [deviation(PooledLaw(law.edges, share, law.draws)) for share in law.draws]
+    away = np.log(np.array(repeats) / deviation(law))
+    precision = 1.0 / max(float(np.mean(away**2)), 1e-6)
+    usual = WITHIN_SHARE * PRIOR_SD * span
+    pull = np.log(usual / measured) / (1.0 + precision * LOG_USUAL_SD**2)
+    return measured * float(np.exp(pull))
 
 
 def _remember(day: PublishedDay, earlier: Sequence[EarlierRelease]) -> Remembered | None:
@@ -184,13 +227,13 @@ def _remember(day: PublishedDay, earlier: Sequence[EarlierRelease]) -> Remembere
         return None
     try:
         days = [*(release.published for release in earlier), day]
-        remembered = remember(days, _stated(earlier))
+        remembered = remember(days, _stated_deviations(earlier))
     except np.linalg.LinAlgError:
         return None
     return remembered if _is_sound(remembered.forecast) else None
 
 
-def _stated(earlier: Sequence[EarlierRelease]) -> Deviations | None:
+def _stated_deviations(earlier: Sequence[EarlierRelease]) -> Deviations | None:
     """Return the deviations of the newest release that states some."""
     return next((release.deviations for release in earlier[::-1] if release.deviations), None)
 
@@ -200,7 +243,7 @@ def _is_sound(forecast: Forecast) -> bool:
     return is_finite and bool((forecast.deviation > 0).all())
 
 
-def day_and_places(facts: PublicMetadata, day: date) -> Where:
+def day_and_places(facts: PublicMetadata | DeclaredFacts, day: date) -> Where:
     """Return the ordinal of a day, and place and slot of each cell."""
     return day.toordinal(), *places_of(pa.table(name_columns(facts.cells)))
 
@@ -212,15 +255,16 @@ def record_shares(occupancy: Occupancy) -> Floats:
     return CellDesign.of(even).share_squares
 
 
-def _alike(facts: PublicMetadata, history: History) -> list[EarlierRelease]:
-    """Return the earlier releases of the same value, bounds and grid."""
-    key = memory_key(facts)
+def alike(key: str, history: History) -> list[EarlierRelease]:
+    """Return the earlier releases of a key: of the same value, bounds and grid."""
     return [release for release in history.releases if release.key == key]
 
 
-def memory_key(facts: PublicMetadata) -> str:
+def memory_key(facts: PublicMetadata | DeclaredFacts) -> str:
     """Return the facts in which releases must agree that remember each other."""
-    lattice, unit = facts.lattice, facts.privacy_unit
+    lattice = facts.lattice
+    model = "" if isinstance(facts, PublicMetadata) else "; presence is private"
+    unit = f"{facts.privacy_unit}{model}"
     bounds = f"{decimal_text(lattice.lower)}..{decimal_text(lattice.upper)}"
     return f"{facts.value} [{facts.value_unit}] {bounds} {unit} {facts.cells.grid!r}"
 

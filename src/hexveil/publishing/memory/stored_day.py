@@ -64,6 +64,8 @@ class EarlierRelease:
         Those that its estimates were made with.
     key : str
         Value, bounds and grid: only releases that agree in them remember each other.
+    shape : mapping, optional
+        Of mean ranks: the distribution that they are ranks in.
     """
 
     day: str
@@ -72,20 +74,29 @@ class EarlierRelease:
     published: PublishedDay
     deviations: Deviations | None
     key: str
+    shape: Mapping[str, Any] | None = None
 
     def identity(self) -> dict[str, str]:
         """Return how a manifest names it."""
         return {"day": self.day, "request": self.request, "sha256": self.sha256}
 
 
-def pack(day: PublishedDay, forecast: Forecast | None) -> Rows:
-    """Return the rows of the file; a day without earlier ones has no forecast."""
+def pack(day: PublishedDay, forecast: Forecast | None, is_open: Bools | None = None) -> Rows:
+    """Return the rows of the file; a day without earlier ones has no forecast.
+
+    Where presence is private the day has the open cells alone: rows of others say nothing.
+    """
     rows = np.zeros(day.slot.size, dtype=ROW)
     for name in ("share_squares", "lasting", "edges", "density"):
         rows[name] = getattr(day, name)
     for name in _FORECAST:
         rows[name] = np.nan if forecast is None else getattr(forecast, name)
-    return rows
+    if is_open is None:
+        return rows
+    every = np.zeros(is_open.size, dtype=ROW)
+    every["density"] = 1.0
+    every[is_open] = rows
+    return every
 
 
 def forecast_of(rows: Rows) -> Forecast:
@@ -135,7 +146,7 @@ def unpack(
     ----------
     rows : ndarray
     places : pair of ndarray
-        Place and slot of each cell; see `places_of`.
+        Place and slot of each cell of the rows; see `places_of`.
     statement : mapping
         The manifest's section `memory`.
     bounds : pair of float
@@ -185,14 +196,25 @@ def read_earlier(manifest: Mapping[str, Any], table: pa.Table, content: bytes) -
     memory, bounds = stated["memory"], stated["bounds"]
     deviations = memory["deviations"]
     ends = float(Fraction(bounds["lower"])), float(Fraction(bounds["upper"]))
+    ends = (0.0, 1.0) if stated["kind"] == "distributions" else ends  # of mean scores
+    rows, is_open = from_bytes(content, table.num_rows), _open_rows(table)
+    place, slot = places_of(table)
     return EarlierRelease(
         memory["day"],
         manifest["request"],
         hashlib.sha256(content).hexdigest(),
-        unpack(from_bytes(content, table.num_rows), places_of(table), memory, ends),
+        unpack(rows[is_open], (place[is_open], slot[is_open]), memory, ends),
         None if deviations is None else Deviations(**deviations),
         memory["key"],
+        memory.get("shape"),
     )
+
+
+def _open_rows(table: pa.Table) -> Bools:
+    """Return which cells have numbers: all, but where presence is private."""
+    if "is_open" in table.column_names:
+        return np.array(table["is_open"].to_pylist(), dtype=bool)
+    return np.ones(len(table), dtype=bool)
 
 
 def component_of(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -258,21 +280,26 @@ def check_memory(
 def _check_estimates(rows: Any, table: pa.Table, stated: Mapping[str, Any]) -> Iterator[str]:  # noqa: ANN401
     """Yield if the estimates are not those of forecasts and likelihoods."""
     bounds = (float(Fraction(stated["bounds"][end])) for end in ("lower", "upper"))
+    is_open, is_private = _open_rows(table), stated["kind"] == "presence"
+    rows, table = rows[is_open], table.filter(is_open)
     forecast = forecast_of(rows)
     sane = [np.isfinite(number).all() for number in vars(forecast).values()]
     if not all(sane) or not (forecast.deviation > 0).all():
         yield f"{FILE} has a forecast that is none."
         return
+    if stated["kind"] == "distributions":  # see publishing/kinds/distribution_checks.py
+        return
     lower, upper = bounds
     day = unpack(rows, places_of(table), stated["memory"], (lower, upper))
     remembered = estimate_day(day, forecast)
     today, low, high = (numbers_of(table, name) for name in TODAY)
-    used = is_narrower((remembered.low, remembered.high), (low, high))
+    used = is_narrower((remembered.low, remembered.high), (low, high)) | is_private
     for name, alone in (("estimate", today), ("low", low), ("high", high)):
         expected = np.where(used, getattr(remembered, name), alone)
-        shown = numbers_of(table, f"mean_{name}")
+        column = "mean" if is_private and name == "estimate" else f"mean_{name}"
+        shown = numbers_of(table, column)
         if not np.allclose(shown, expected, rtol=TOLERANCE, atol=TOLERANCE):
-            yield f"mean_{name} is not that of the forecast and of the day's own number."
+            yield f"{column} is not that of the forecast and of the day's own number."
     if not ((low <= today + TOLERANCE) & (today <= high + TOLERANCE)).all():
         yield "mean_today is outside mean_today_low and mean_today_high."
 

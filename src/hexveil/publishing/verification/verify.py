@@ -23,6 +23,7 @@ import pyarrow as pa
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import FOLDER_CHECK, tell_share
 from hexveil.publishing import components, receipt, signing
+from hexveil.publishing.kinds.distribution_checks import check_remembered
 from hexveil.publishing.manifest import as_current, is_former
 from hexveil.publishing.markup import clean
 from hexveil.publishing.memory import stored_day
@@ -286,7 +287,10 @@ class FolderCheck:
         yield from whole_checks.check_whole(self.manifest, self.stated)
         memory = self.folder / stored_day.FILE
         content = untrusted_files.read_content(memory) if os.path.lexists(memory) else None
-        yield from stored_day.check_memory(content, table, self.whole)
+        issues = [*stored_day.check_memory(content, table, self.whole)]
+        if content is not None and self.whole["kind"] == "distributions" and not issues:
+            issues = [*check_remembered(content, table, self.whole)]
+        yield from issues
         spelled = (file_comparison.compare_csv, file_comparison.compare_geojson)
         for share, compared in zip((0.5, 0.6), spelled, strict=True):
             tell_share(FOLDER_CHECK, share)

@@ -1,0 +1,90 @@
+"""The map of a day with private presence, in ranges that the maps of earlier days led to.
+
+| stage | releases | from |
+|---|---|---|
+| fine map | weight of each cell and side | prices and ranges of cells, from earlier releases |
+
+Neighbours, sensitivity: those of `contribution`, which hold for any whole prices and ranges.
+Loss: all of ε, or of (ε, δ), in one stage.
+Prices and ranges are a function of declared numbers and of outputs of earlier releases alone. Given
+these the map is one like any other, so that losses add up over releases, whatever earlier outputs
+chose (docs/understand/guarantees.md). They are stored in the row of the map: late digits of doubles
+differ between processors. A wrong forecast costs accuracy, never privacy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from hexveil.accounting.noise_law import NoiseLaw
+from hexveil.base.arrays import Ints
+from hexveil.mechanisms.contract import NoisyTotals, Stage
+from hexveil.mechanisms.pooled_law import BeyondRange, nothing_beyond
+from hexveil.mechanisms.presence.contribution import CellWindow, weight_map
+from hexveil.mechanisms.presence.presence_allocation import FINE_MAP, PresenceAllocation
+from hexveil.mechanisms.stage_data import Outputs
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RememberedMap(PresenceAllocation):
+    """Plan of a map in ranges by earlier releases: public numbers alone.
+
+    Its text, by which a request is known, names the releases and no number that follows from them.
+
+    Attributes
+    ----------
+    releases : tuple of str
+        Digests of the releases that it rests on.
+    window : CellWindow
+    within : float
+        Standard deviation of units' means within a cell, as a share of the span.
+    """
+
+    releases: tuple[str, ...]
+    window: CellWindow = field(repr=False)
+    within: float = field(repr=False)
+
+    def __post_init__(self) -> None:
+        """Refuse nothing: there is no share of a histogram."""
+
+    @property
+    def law(self) -> NoiseLaw:
+        """Noise of the map: it has all of the loss."""
+        return self.promise.noise()
+
+    range_law = law
+
+    @property
+    def kind(self) -> str:
+        """Form of the map in words."""
+        return "remembered"
+
+    def stages(self, earlier: Outputs) -> Iterator[Stage]:  # noqa: ARG002  there is one
+        """Yield the only stage."""
+        yield self._map
+
+    @property
+    def _map(self) -> NoisyTotals:
+        window = self.window
+        stored = np.concatenate([window.prices, window.low, window.high])
+        stage = weight_map(FINE_MAP, window, self.span_quanta, self.law)
+        return replace(stage, decide=lambda _: stored, n_decided=stored.size)
+
+    def fine_window(self, outputs: Outputs) -> CellWindow:
+        """Return prices and ranges as they were measured."""
+        return CellWindow(*np.split(self._map.decisions(outputs), 3))
+
+    def centres(self, outputs: Outputs) -> Ints:
+        """Return the middle of each cell's range, in parts of the span."""
+        return np.rint(self.fine_window(outputs).middle).astype(np.int64)
+
+    def statement(self, outputs: Outputs) -> dict[str, Any]:  # noqa: ARG002  of all maps
+        """Return what the ranges rest on."""
+        return {"history": list(self.releases), "within": self.within}
+
+    def _cut_off(self, outputs: Outputs, window: CellWindow, centres: Ints) -> BeyondRange:  # noqa: ARG002
+        return nothing_beyond(self.n_cells, self.within)

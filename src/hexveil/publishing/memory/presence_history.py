@@ -1,0 +1,186 @@
+"""Averages with private presence that remember earlier days, as `publish` makes them.
+
+Of each open cell the noisy weight W and balance D are a look at its average (`RatioLook`). Whether
+a cell is open follows from its weight, so that a closed one says nothing about its average, and has
+no likelihood. Weights stand for shares of records: w / p, p the cell's price, as a part of all.
+What `cut_off_error` allows for in an interval of the day alone is in the likelihood as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hexveil.accounting.noise_law import Gaussian
+from hexveil.accounting.promise import PARTS
+from hexveil.learning.published_day import blank_day, cell_names, summarize_day
+from hexveil.learning.remembering import NORMAL_95
+from hexveil.mechanisms.pooled_law import PooledLaw
+from hexveil.mechanisms.presence.presence_decoding import (
+    DRIFT,
+    GAUSSIAN_DRIFT,
+    MEAN_ABS_NORMAL,
+    WEIGHTING,
+)
+from hexveil.mechanisms.presence.remembered_map import RememberedMap
+from hexveil.model.declared_grid import DeclaredFacts
+from hexveil.planning.allocation import CellForecast
+from hexveil.publishing.estimates.table import TODAY
+from hexveil.publishing.memory.history import (
+    MOST_CELLS,
+    History,
+    alike,
+    day_and_places,
+    drawn_to_usual,
+    forecast_or_none,
+    memory_key,
+    remember_day,
+    usual_deviation,
+)
+from hexveil.smoothing.user_mean_law import (
+    WEIGHT_DRIFT,
+    WITHIN_SHARE,
+    CellDesign,
+    RatioLook,
+    UserMeanSpread,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hexveil.base.arrays import Floats
+    from hexveil.learning.published_day import PublishedDay
+    from hexveil.mechanisms.presence.presence_decoding import ReleasedMap
+    from hexveil.mechanisms.stage_data import Outputs
+    from hexveil.model.declared_grid import DeclaredColumns
+    from hexveil.planning.presence.presence_plan import PresenceComponent
+    from hexveil.publishing.memory.stored_day import Rows
+
+ESTIMATED = ("mean", "mean_low", "mean_high")
+SELDOM = 0.2
+"""Part of the earlier days on which a cell is open at most, where nobody is expected."""
+UNKNOWN = 1.5
+"""Deviation of the forecast of a cell that was never open, in those of the others' forecasts."""
+
+
+def forecast_declared(
+    facts: DeclaredFacts | DeclaredColumns, history: History | None
+) -> CellForecast | None:
+    """Return the forecast of a day's declared cells by the releases of earlier days.
+
+    None without any, of several columns, for a map that is too large, or where none can be
+    computed.
+    """
+    if history is None or not isinstance(facts, DeclaredFacts):
+        return None
+    earlier = alike(memory_key(facts), history)
+    if not earlier or facts.grid.n_cells > MOST_CELLS:
+        return None
+    days = [release.published for release in earlier]
+    ordinal, place, slot = day_and_places(facts, history.day)
+    n_cells, names = place.size, [cell_names(day.place, day.slot) for day in days]
+    number = {name: k for k, name in enumerate(cell_names(place, slot).tolist())}
+    rows = [number.get(name, n_cells) for name in np.concatenate(names).tolist()]
+    units = 1.0 / np.concatenate([day.share_squares for day in days])
+    n_open = np.bincount(rows, minlength=n_cells + 1)[:-1]
+    is_known, is_frequent = n_open > 0, n_open > SELDOM * len(days)
+    total = np.bincount(rows, units, n_cells + 1)[:-1].astype(np.float64)
+    weight = np.where(is_frequent, total / np.maximum(n_open, 1), 0.0)
+    if not (weight > 0).any():
+        return None
+    users, squares = usual_deviation(days), 1.0 / np.maximum(weight[is_known], 1.0)
+    blank = blank_day((ordinal, place[is_known], slot[is_known]), days[-1].bounds, users, squares)
+    if (forecast := forecast_or_none(earlier, blank)) is None:
+        return None
+    # A cell that was never open is like the others, as far as is known.
+    spread = float(np.hypot(np.std(forecast.mean), users))
+    mean, deviation = np.full(n_cells, forecast.mean.mean()), np.full(n_cells, UNKNOWN * spread)
+    mean[is_known], deviation[is_known] = forecast.mean, forecast.deviation
+    return CellForecast(
+        mean, deviation, users, tuple(release.sha256 for release in earlier), weight
+    )
+
+
+def remember_averages(
+    component: PresenceComponent, outputs: Outputs, decoded: ReleasedMap, history: History | None
+) -> tuple[ReleasedMap, Rows | None, dict[str, Any] | None]:
+    """Return the averages of a day with its memory, its file, and the manifest's section.
+
+    Both are None without averages alone, of a map that is too large, or without an open cell.
+
+    Parameters
+    ----------
+    component : PresenceComponent
+    outputs : Outputs
+        Of all stages of the map.
+    decoded : ReleasedMap
+        By the day alone, in value units.
+    history : History
+    """
+    facts, is_open, request = component.facts, decoded.is_open, component.request
+    is_small = facts.grid.n_cells <= MOST_CELLS and bool(is_open.any())
+    if history is None or not request.has_map or request.terms or not is_small:
+        return decoded, None, None
+    day = _summarize(component, outputs, decoded, history)
+    rows, statement, estimates = remember_day(day, facts, history, is_open)
+    if estimates is None:
+        return decoded, rows, statement
+    columns = dict(decoded.columns)
+    remembered = (estimates.estimate, estimates.low, estimates.high)
+    for name, today, numbers in zip(ESTIMATED, TODAY, remembered, strict=True):
+        columns[today], columns[name] = decoded[name], np.full(is_open.size, np.nan)
+        columns[name][is_open] = numbers
+    columns["mean_smoothed"] = np.where(is_open, columns["mean"], decoded["mean_smoothed"])
+    error = {"mean": remembered_error(columns)}
+    return replace(decoded, columns=columns, error=error), rows, statement
+
+
+def remembered_error(columns: Mapping[str, Floats]) -> Floats:
+    """Return expected errors of averages that remember, by their intervals."""
+    width = columns["mean_high"] - columns["mean_low"]
+    return np.asarray(MEAN_ABS_NORMAL * width / (2.0 * NORMAL_95))
+
+
+def _deviation(law: PooledLaw) -> float:
+    """Return half of the width of the middle 68 %: far bins of noise move it little."""
+    return (law.quantile(0.841) - law.quantile(0.159)) / 2.0
+
+
+def _summarize(
+    component: PresenceComponent, outputs: Outputs, decoded: ReleasedMap, history: History
+) -> PublishedDay:
+    """Return the published day of the open cells."""
+    facts, is_open = component.facts, decoded.is_open
+    allocation = component.request.of_map.mean_allocation()
+    bounds = float(facts.lattice.lower), float(facts.lattice.upper)
+    weight, difference, low, high = (
+        decoded[name][is_open]
+        for name in ("weight_noisy", "balance_noisy", "mean_range_low", "mean_range_high")
+    )
+    span, law = bounds[1] - bounds[0], allocation.law
+    if isinstance(allocation, RememberedMap):
+        users = allocation.within * span
+    else:
+        name, edges, votes = allocation.histogram(outputs)
+        shape = PooledLaw.of(edges / PARTS, votes, allocation.histogram_law(name))
+        ratio = 1.0 if allocation.form.coarse_share else WITHIN_SHARE
+        users = drawn_to_usual(ratio * span * _deviation(shape), shape, span, _deviation)
+    # A unit is in several cells, with a part of its weight in each.
+    in_cells = component.request.cells_of_unit
+    sure = np.maximum(weight, 1.0)
+    drift = GAUSSIAN_DRIFT if isinstance(law, Gaussian) else DRIFT
+    design = CellDesign(
+        sure.astype(np.int64), 1.0 / sure / in_cells, 1.0 / sure / in_cells, WEIGHTING**2 / sure,
+        np.full(sure.size, drift / WEIGHT_DRIFT),
+    )  # fmt: skip
+    scale = np.full(sure.size, law.scale / PARTS)
+    look = RatioLook(difference, low, high, scale, isinstance(law, Gaussian), weight=weight)
+    when, place, slot = day_and_places(facts, history.day)
+    where = when, place[is_open], slot[is_open]
+    day = summarize_day(where, [look], design, UserMeanSpread(0.0, users, users, users), bounds)
+    natural = weight / allocation.fine_window(outputs).prices[is_open]
+    natural = in_cells * np.maximum(natural * (weight.sum() / natural.sum()), 1.0)
+    shares = (1.0 / natural).astype(np.float32).astype(np.float64)
+    return replace(day, user_deviation=float(np.float32(users)), share_squares=shares)

@@ -1,0 +1,85 @@
+"""Quantiles and shares that remember earlier days: mean scores of cells, from 0 to 1.
+
+A share beyond one threshold is the mean of an indicator, and mean ranks are means as well: what is
+remembered of averages is remembered of these, ranges included. Ranks are ranks in a distribution:
+the first day of a series pays for it, later ones take it over. Quantiles are read off it, tilted to
+the remembered mean rank of a cell.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hexveil.model.statistic_terms import (
+    Histogram,
+    Share,
+    has_distribution,
+    on_lattice,
+    parse_statistics,
+)
+from hexveil.planning.allocation import CellForecast, PublishedShape
+from hexveil.planning.distribution_measures import score_metadata
+from hexveil.publishing.memory.history import History, forecast_cells, memory_key
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hexveil.model.public_metadata import PublicMetadata
+    from hexveil.model.statistic_terms import Term
+
+NOTHING = np.zeros(0)
+
+
+def score_facts(
+    facts: PublicMetadata, terms: Sequence[Term], shape: PublishedShape | None
+) -> PublicMetadata:
+    """Return the facts of mean scores, with a value that names what they are scores of."""
+    description = f"{facts.lattice} {[term.text for term in terms]}"
+    description += "" if shape is None else f" {shape.edges.tolist()} {shape.shares.tolist()}"
+    digest = hashlib.sha256(description.encode()).hexdigest()[:16]
+    return replace(score_metadata(facts), value=f"score of {facts.value} {digest}")
+
+
+def forecast_day(
+    facts: PublicMetadata, statistics: Sequence[str], history: History
+) -> CellForecast | None:
+    """Return the forecast of a day by the releases of earlier days, for what it publishes."""
+    if has_distribution(statistics):
+        return forecast_scores(facts, statistics, history)
+    return forecast_cells(facts, history)
+
+
+def forecast_scores(
+    facts: PublicMetadata, statistics: Sequence[str], history: History
+) -> CellForecast | None:
+    """Return the forecast of a day's mean scores by the releases of earlier days.
+
+    Of the first day of a series it is empty; None of histograms, which are measured by bins.
+    """
+    terms = on_lattice(parse_statistics(statistics)[1], facts.lattice)
+    if any(isinstance(term, Histogram) for term in terms):
+        return None
+    shape, empty = None, CellForecast(NOTHING, NOTHING, 0.0, ())
+    if not (len(terms) == 1 and isinstance(terms[0], Share)):
+        for release in reversed(history.releases):
+            if release.shape is None:
+                continue
+            shape = read_shape(release.shape)
+            if memory_key(score_facts(facts, terms, shape)) == release.key:
+                break
+        else:
+            return empty
+    forecast = forecast_cells(score_facts(facts, terms, shape), history) or empty
+    return replace(forecast, shape=shape)
+
+
+def read_shape(stated: Mapping[str, Any]) -> PublishedShape:
+    """Return the shape that a manifest states; InputError for none."""
+    edges, place = (np.array(stated[name], dtype=np.int64) for name in ("edges", "place"))
+    shape = PublishedShape(edges, np.array(stated["shares"], dtype=np.float64), place)
+    shape.check()
+    return shape

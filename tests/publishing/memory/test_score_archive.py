@@ -1,0 +1,134 @@
+"""An archive whose quantiles and shares remember: mean scores of cells, from published numbers."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from hexveil.cli import main
+from hexveil.cli.commands.publish_command import publish_run, run_of_day
+from hexveil.cli.planned_release import plan_release
+from hexveil.config import load
+from hexveil.learning.remembering import estimate_day, remember
+from hexveil.planning.saved_plans import decode, encode
+from hexveil.publishing import receipt
+from hexveil.publishing.archive.archive import open_archive
+from hexveil.publishing.verification.verify import find_problems
+from publishing.memory.test_remembering_archive import (
+    DAYS,
+    RUN,
+    SIMULATE,
+    contents,
+    earlier,
+    folders,
+    forge,
+    raise_forecast,
+)
+
+KINDS = {"ranks": ["p50", "p85", "share<10"], "indicator": ["share<10"], "beside": ["mean", "p50"]}
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def city(tmp_path_factory):
+    """Return a folder with three days of an invented city, and a run file for each kind."""
+    folder = tmp_path_factory.mktemp("scores")
+    assert main([*SIMULATE, "--out", str(folder / "city.parquet")]) == 0
+    for kind, statistics in KINDS.items():
+        text = RUN.replace("[plan]", f"[plan]\nstatistics = {json.dumps(statistics)}")
+        text = text.replace('"maps"', f'"{kind}"').replace('"buses"', f'"{kind}"')
+        (folder / f"{kind}.toml").write_text(text)
+    return folder
+
+
+@pytest.fixture(params=KINDS)
+def published(request, city, tmp_path, monkeypatch):
+    """Return the kind, and a copy of its archive of three days in a folder of its own."""
+    kind = request.param
+    monkeypatch.chdir(city)
+    if not (city / kind).exists():
+        outcomes = publish_run(f"{kind}.toml", DAYS[0], DAYS[-1])
+        assert [one.state for one in outcomes] == ["published"] * 3, outcomes
+    shutil.copytree(city, tmp_path / "copy")
+    monkeypatch.chdir(tmp_path / "copy")
+    return kind, Path(kind, kind)
+
+
+def component(folder):
+    """Return the statements of a folder."""
+    return json.loads((folder / "manifest.json").read_text())["components"][0]
+
+
+def test_folders_verify_and_are_all_that_scores_are_made_of(published):
+    """Later days pay for no shape and no range; what their folders state is what days give."""
+    kind, place = published
+    places = folders(place)
+    assert [find_problems(folder) for folder in places] == [()] * 3
+    first, _, last = map(component, places)
+    names = [[one["name"] for one in stated["plan"]["components"]] for stated in (first, last)]
+    assert ("shape" in names[0]) == (kind != "indicator")
+    assert "shape" not in names[1]
+    assert [step["step"] for step in last["scores"]["plan"]["privacy_steps"]] == ["cells"]
+    assert first["memory"].get("shape") == last["memory"].get("shape")
+    releases = [earlier(folder) for folder in places]
+    assert last["scores"]["plan"]["request"]["history"] == [one.sha256 for one in releases[:2]]
+    given = remember([one.published for one in releases], releases[1].deviations)
+    scores = estimate_day(releases[-1].published, given.forecast)
+    table = pq.read_table(places[-1] / "cells.parquet")
+    if kind == "indicator":
+        assert table["share_below_10_estimate"].to_numpy() == pytest.approx(scores.estimate)
+    else:
+        # A cell of higher ranks has a higher median.
+        order = np.argsort(scores.estimate)
+        if kind == "ranks":
+            assert (np.diff(table["p50_estimate"].to_numpy()[order]) > -1e-6).all()
+
+
+def test_forged_memories_are_found(published):
+    """Quantiles and shares that are not those of forecast, likelihood and shape are a problem."""
+    kind, place = published
+    folder = folders(place)[2]
+    if kind == "ranks":
+        text = (folder / "manifest.json").read_text()
+        stated = json.loads(text)
+        shares = stated["components"][0]["memory"]["shape"]["shares"]
+        shares[:] = shares[::-1]
+        (folder / "manifest.json").write_text(json.dumps(stated, indent=2) + "\n")
+        content = json.loads((folder / receipt.NAME).read_text())
+        content["files"]["manifest.json"] = receipt.file_digest(folder / "manifest.json")
+        (folder / receipt.NAME).write_text(json.dumps(content))
+        assert "is not that of memory.npy" in " ".join(find_problems(folder))
+        (folder / "manifest.json").write_text(text)
+    forge(folder, raise_forecast)
+    assert "is not that of memory.npy" in " ".join(find_problems(folder))
+
+
+def test_a_restored_day_has_the_same_bytes(published):
+    """A folder that is lost is made again from the releases that it rested on."""
+    kind, place = published
+    whole = contents(folders(place)[-1])
+    (folders(place)[-1] / "manifest.json").unlink()
+    assert publish_run(f"{kind}.toml", DAYS[-1])[0].state == "restored"
+    assert contents(folders(place)[-1]) == whole
+
+
+def test_values_of_earlier_days_enter_through_their_releases_alone(published):
+    """With other values on all days the last day's request and plan are the same, saved as well."""
+    kind, _ = published
+    place, run = open_archive(kind, kind), run_of_day(load(f"{kind}.toml", {}), DAYS[2])
+    plans = []
+    for factor in (1.0, 0.5):
+        table = pq.read_table("city.parquet")
+        at = table.column_names.index("speed")
+        speed = pc.multiply(table["speed"], factor).cast(table.schema.field("speed").type)
+        pq.write_table(table.set_column(at, "speed", speed), "city.parquet")
+        planned = plan_release(run, history=place.history(DAYS[2]))
+        plans.append((planned.request(kind), encode(planned.plan)))
+        assert encode(decode(plans[-1][1], planned.plan)) == plans[-1][1]
+    assert plans[0] == plans[1]
+    assert plans[0][0] == place.current(DAYS[2]).request

@@ -99,7 +99,8 @@ def roll_up_days(
 
 def _earlier(release: Release) -> EarlierRelease:
     """Return a release as later ones read it."""
-    if release.memory is None:
+    # Mean scores and averages under private presence are no averages of counted records.
+    if release.memory is None or release.manifest["components"][0]["kind"] != "moments":
         raise InputError(
             "a release has no memory.npy, from which days are rolled up: hexveil publish writes it "
             'beside averages of one value column, unless history is "none".'

@@ -28,8 +28,8 @@ ALONE := not browser and not install and not server and not site and not spark a
 FAST := -m "not slow and $(ALONE)"
 QUICK := --hypothesis-profile=quick $(FAST)
 
-# What limits.py runs at three sizes, itself, and what is no benchmark.
-OF_LIMITS := end_to_end incremental limits measuring reading scale
+# What limits.py runs at three sizes, itself, what is no benchmark, and what is measured by set.
+OF_LIMITS := end_to_end incremental limits measuring reach reading scale
 
 # Each test process would compile the package, and rewrite the tests, anew.
 export PYTHONDONTWRITEBYTECODE :=
@@ -87,7 +87,7 @@ attack: $(STAMP)  ## attacks in their long form, properties with all examples: h
 		tests/test_site.py
 
 mutate: $(STAMP)  ## small faults in modules that MUTATED names: which tests notice?
-	cd tests && ../$(BIN)/python -m mutation $(MUTATED)
+	$(BIN)/python tools/mutation.py $(MUTATED)
 
 site: $(STAMP) $(DOCS)  ## the site alone, in ./site: notebooks run, links checked
 	$(BIN)/python website/build.py site

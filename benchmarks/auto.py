@@ -1,7 +1,7 @@
 """How much worse Auto is than the mechanism that was best in hindsight, on real records.
 
-Run: python benchmarks/auto.py FOLDER [every], FOLDER the one of shared records, whose data/ holds
-surat_itms.parquet and warsaw_buses.parquet; `every` 10 takes one cell in ten. For each cell with at
+Run: python benchmarks/auto.py FOLDER, FOLDER the one of shared records, whose data/ holds
+surat_itms.parquet and warsaw_buses.parquet. For each cell with at
 least 20 users, and each ε, every candidate's mean absolute error is simulated on the cell's own
 user means. Regret is the error of the one that Auto chose, over the least error of all, less one.
 The least is that of 10,000 trials, so chance makes it a little too small and the regrets too large.
@@ -63,12 +63,6 @@ def datasets(folder: Path) -> Iterator[tuple[str, hv.Dataset, dict[str, Any]]]:
     )  # fmt: skip
 
 
-def cells_of(data: hv.Dataset, every: int) -> Iterator[OwnCell]:
-    """Yield one cell in so many."""
-    for number in range(0, len(data.public.cells.names()), every):
-        yield own_cell(data, number)
-
-
 def hindsight(cell: OwnCell) -> dict[tuple[str, float], float]:
     """Return the mean absolute error of each candidate at each ε, on the cell's own user means."""
     table = hv.evaluation.evaluate(
@@ -109,12 +103,12 @@ def show(title: str, table: dict[str, list[list[float]]]) -> None:
 
 def main() -> int:
     """Print a table for each set and one for all buses; return 1 if the limit is missed."""
-    folder, every = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    folder = Path(sys.argv[1])
     buses: dict[str, list[list[float]]] = {}
     for title, data, choices in datasets(folder):
         table: dict[str, list[list[float]]] = {}
-        for cell in cells_of(data, every):
-            for name, row in regrets(cell, choices).items():
+        for number in range(len(data.public.cells.names())):
+            for name, row in regrets(own_cell(data, number), choices).items():
                 table.setdefault(name, []).append(row)
         show(title, table)
         if "flights" not in title:

@@ -1,18 +1,14 @@
 """How time and memory grow with records, users and cells: other benchmarks at three sizes each.
 
-``python benchmarks/limits.py [--quick] [--only SCRIPT ...] [--times N] [--go-on]
-[--commit-figures]``. Runs reading.py (records), scale.py (users, cells and pairs
-together; users alone; cells alone), incremental.py (days) and end_to_end.py one after another, and
-prints one table: CPU seconds as ratios to a floor measured in the same run, the exponents with
-which CPU seconds and peak memory grow with size (least squares of logarithms), limits, and the
-ratios of benchmarks/figures.json. A ratio at the largest size that is more than 30% above the
-committed one of the same size is marked "worse by". What scripts print goes to standard error.
+``python benchmarks/limits.py [--quick] [--only SCRIPT ...] [--times N] [--write-page]``
+runs reading.py (records), scale.py (users, cells and pairs together; users alone; cells alone),
+incremental.py (days) and end_to_end.py one after another, and prints one table: CPU seconds as
+ratios to a floor measured in the same run, the exponents with which CPU seconds and peak memory
+grow with size (least squares of logarithms), and limits. What scripts print goes to standard error.
 
-Writes limits.jsonl into `--out`. `--go-on` keeps what it has there already. `--quick` divides sizes
-by ten, to try it. `--commit-figures` writes figures.json and the table in
-docs/understand/limits.md. Exits 1 if a limit is
-missed at the largest size (not with `--quick`: limits are for full sizes) or a script fails; a
-ratio that became worse is shown, and fails nothing.
+Writes limits.jsonl into `--out`. `--quick` divides sizes
+by ten, to try it. `--write-page` writes the table in docs/understand/limits.md. Exits 1 if a limit
+is missed at the largest size (not with `--quick`: limits are for full sizes) or a script fails.
 """
 
 from __future__ import annotations
@@ -38,7 +34,6 @@ if TYPE_CHECKING:
 
     from measuring import Measured, Series
 
-FIGURES = HERE / "figures.json"
 PAGE = HERE.parent / "docs" / "understand" / "limits.md"
 WRITTEN = Path("reproduced")
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
@@ -153,17 +148,14 @@ def run(job: Job, seconds: float) -> list[Measured]:
 
 def together(given: argparse.Namespace, kept: Path) -> tuple[list[Series], int]:
     """Return what all jobs found, and how many failed."""
-    if kept.exists() and not given.go_on:
-        kept.unlink()
+    kept.unlink(missing_ok=True)
     failed, found = 0, []
     for job in jobs(quick=given.quick, times=given.times):
         if given.only and job.script not in given.only:
             continue
-        mine = list(job.placed(measuring.load(kept))) if kept.exists() else []
-        if not mine:
-            measured = run(job, given.seconds)
-            measuring.save(kept, measured)
-            mine = list(job.placed(measured))
+        measured = run(job, given.seconds)
+        measuring.save(kept, measured)
+        mine = list(job.placed(measured))
         failed += not mine
         found += mine
     return measuring.series(found), failed
@@ -183,15 +175,9 @@ def written(page: str, found: Sequence[Series], about: dict[str, Any]) -> str:
     """Return the page with sentence and table, of what has a limit, between its marks."""
     first, rest = page.split(BEGIN)
     _, last = rest.split(END)
-    limited = [one for one in found if one.last.limits]  # the rest is in figures.json
+    limited = [one for one in found if one.last.limits]
     middle = f"{words(about)}\n\n{measuring.table(limited, judged=not about['quick'])}"
     return f"{first}{BEGIN}\n{middle}\n{END}{last}"
-
-
-def commit(found: Sequence[Series], about: dict[str, Any]) -> None:
-    """Write figures.json and the table of the page."""
-    measuring.commit(FIGURES, found, about)
-    atomic_files.write(PAGE, written(PAGE.read_text("utf-8"), found, about).encode())
 
 
 def arguments() -> argparse.Namespace:
@@ -201,12 +187,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", default=[], choices=SCRIPTS)
     parser.add_argument("--times", type=int, help="how often each is measured; else as scripts do")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="time limit of each run")
-    parser.add_argument("--go-on", action="store_true", help="keep what --out has")
     parser.add_argument("--out", type=Path, default=WRITTEN, help="where measurements are kept")
-    parser.add_argument("--commit-figures", action="store_true", help="for later comparison")
+    parser.add_argument("--write-page", action="store_true", help="write the table of the page")
     given = parser.parse_args()
-    if given.commit_figures and given.only:
-        parser.error("--commit-figures needs all scripts: leave --only out (--go-on keeps others)")
+    if given.write_page and given.only:
+        parser.error("--write-page needs all scripts: leave --only out")
     return given
 
 
@@ -216,10 +201,9 @@ def main() -> int:
     given.out.mkdir(parents=True, exist_ok=True)
     found, failed = together(given, given.out / "limits.jsonl")
     about = measuring.machine() | {"quick": given.quick}
-    before = measuring.committed(FIGURES)
-    print(words(about), measuring.table(found, before, judged=not given.quick), sep="\n\n")
-    if given.commit_figures and not failed:
-        commit(found, about)
+    print(words(about), measuring.table(found, judged=not given.quick), sep="\n\n")
+    if given.write_page and not failed:
+        atomic_files.write(PAGE, written(PAGE.read_text("utf-8"), found, about).encode())
     missed = not given.quick and any(one.last.missed() for one in found)
     return int(missed or failed > 0)
 

@@ -93,7 +93,7 @@ def errors_of(kind: str, users: int, given: argparse.Namespace) -> Iterator[reac
         true = truth(dataset)
         found[reach.CONSTANT, False].append(reach.constant(true))
         for way in (reach.PAPERS[0], *reach.ours(given.clipping_range)):
-            runs = (given.runs, given.runs, 0)
+            runs = given.runs, given.runs
             for one in reach.measured(dataset, true, way, given.epsilon, runs):
                 found[one.name, one.ours].append(one.mean)
     for (name, ours), each in found.items():

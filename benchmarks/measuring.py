@@ -1,4 +1,4 @@
-"""What benchmarks measure, in one form: lines of JSON, growth exponents, a table, old figures.
+"""What benchmarks measure, in one form: lines of JSON, growth exponents, a table.
 
 A script with the option `--json FILE` adds to that file a line for each thing it measured
 (`Measured`). `limits.py` runs scripts at several sizes and puts what belongs together into a
@@ -12,7 +12,6 @@ import argparse
 import csv
 import io
 import json
-import math
 import os
 import platform
 import subprocess
@@ -24,13 +23,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hexveil.base import atomic_files
+import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-WORSE = 0.3
-"""Share above the committed ratio from which a ratio is marked."""
 LIBRARIES = ("duckdb", "numpy", "pyarrow")
 GIB = 2**30
 UNITS: Mapping[str, Callable[[float], str]] = {
@@ -134,16 +131,13 @@ def exponent(sizes: Sequence[int], values: Sequence[float | None]) -> float | No
 
     Examples
     --------
-    >>> exponent([1, 10, 100], [2.0, 20.0, 200.0])
+    >>> round(exponent([1, 10, 100], [2.0, 20.0, 200.0]), 9)
     1.0
     """
     known = [value for value in values if value is not None and value > 0]
     if len(known) < len(values) or len(set(sizes)) < 2:
         return None
-    x, y = [math.log(size) for size in sizes], [math.log(value) for value in known]
-    middle, centre = sum(x) / len(x), sum(y) / len(y)
-    over = sum((a - middle) * (b - centre) for a, b in zip(x, y, strict=True))
-    return over / sum((a - middle) ** 2 for a in x)
+    return float(np.polyfit(np.log(sizes), np.log(known), 1)[0])
 
 
 def series(found: Iterable[tuple[str, Measured]]) -> list[Series]:
@@ -249,62 +243,13 @@ def machine() -> dict[str, Any]:
     }
 
 
-def committed(file: Path) -> list[Series]:
-    """Return the figures of an earlier run; none if there is no file."""
-    if not file.exists():
-        return []
-    lines = json.loads(file.read_text("utf-8"))["measured"]
-    return series((one.pop("along"), Measured(**one)) for one in lines)
-
-
-def commit(file: Path, found: Sequence[Series], about: Mapping[str, Any]) -> None:
-    """Write figures for later runs to be compared with, and what they were measured on."""
-    lines = [
-        {"along": one.along} | {key: _rounded(value) for key, value in asdict(point).items()}
-        for one in found
-        for point in one.points
-    ]
-    # A line for each measurement, so that a later change of one shows as one.
-    body = ",\n  ".join(json.dumps(line) for line in lines)
-    head = json.dumps(dict(about), indent=1)[:-2]
-    atomic_files.write(file, f'{head},\n "measured": [\n  {body}\n ]\n}}\n'.encode())
-
-
-def worse(now: Series, before: Series | None) -> float | None:
-    """Return by what share the ratio at the largest size is above the committed one.
-
-    None where nothing is committed of these very sizes.
-    """
-    same = [one for one in before.points if one.sizes == now.last.sizes] if before else []
-    return now.last.ratio / same[0].ratio - 1.0 if same else None
-
-
-def table(
-    found: Sequence[Series], before: Sequence[Series] | None = None, *, judged: bool = True
-) -> str:
-    """Return the series as a table in Markdown; with `before`, beside the committed ratios.
-
-    Limits that are missed are marked if they are `judged`.
-    """
-    old = {one.name: one for one in before or ()}
+def table(found: Sequence[Series], *, judged: bool = True) -> str:
+    """Return the series as a table in Markdown; limits that are missed are marked if `judged`."""
     head = [
-        "what",
-        "at",
-        "times the floor",
-        "time grows",
-        "memory grows",
-        "CPU s",
-        "MiB",
-        "error",
+        "what", "at", "times the floor", "time grows", "memory grows", "CPU s", "MiB", "error",
         "limit",
-    ]
-    rows = [head + ["committed", ""] * (before is not None), []]
-    rows[1] = ["---"] * len(rows[0])
-    for one in found:
-        row = _row(one, judged=judged)
-        if before is not None:
-            row += _beside(one, old.get(one.name))
-        rows.append(row)
+    ]  # fmt: skip
+    rows = [head, ["---"] * len(head), *(_row(one, judged=judged) for one in found)]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
@@ -325,14 +270,6 @@ def _row(one: Series, *, judged: bool) -> list[str]:
         "" if last.error is None else _figures(last.error),
         ", ".join(limits),
     ]
-
-
-def _beside(now: Series, before: Series | None) -> list[str]:
-    more = worse(now, before)
-    if more is None or before is None:
-        return ["", ""]
-    was = _figures(now.last.ratio / (1.0 + more))
-    return [was, f"worse by {more:.0%}" if more > WORSE else ""]
 
 
 def title(one: Series) -> str:
@@ -361,10 +298,6 @@ def _power(found: float | None) -> str:
 def _figures(number: float) -> str:
     """Return three figures, without an exponent."""
     return f"{number:.3g}" if abs(number) < 1_000 else f"{number:,.0f}"
-
-
-def _rounded(value: object) -> object:
-    return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 def csv_of_rows(rows: Sequence[Any]) -> bytes:

@@ -1,14 +1,12 @@
 """From records to a folder at several numbers of pairs: seconds and memory of each step.
 
-``python benchmarks/pairs.py [--pairs N ...] [--memory 4GB] [--blocks] [--brief] [--folder F]``. The
+``python benchmarks/pairs.py [--pairs N ...] [--memory 4GB] [--blocks] [--folder F]``. The
 records of each size lie around one place, with 1.2 records of a (cell, user) pair; users grow with
 the pairs. Steps run in one process for each size: reading, the adviser (`hv.capacity`), a plan by
 each way, a release, and its folder with the page. Memory is the largest resident size
 of a step, the interpreter with its libraries included (Linux). `--blocks` keeps the pairs in blocks
-on disk at every size; a way of planning that is refused there says so. `--brief` leaves out the
-adviser and all plans but the default. A folder keeps the records and every step that was measured:
-run again, only what is missing is done. Prints a table, and for each step the exponent with which
-time and memory grow, fitted to all sizes.
+on disk at every size; a way of planning that is refused there says so. A folder keeps the records.
+Prints a table, and for each step the exponent with which time and memory grow, fitted to all sizes.
 """
 
 from __future__ import annotations
@@ -43,7 +41,6 @@ PAIRS_OF_USER, REPEATED, PART, SEED = 100, 0.2, 2**20, 24
 CENTRE, RESOLUTION, BOUNDS = (21.17, 72.83), 8, (0, 65)
 RESOLUTIONS = (RESOLUTION - 1, RESOLUTION)
 EPSILON = 2.0
-DEFAULT = "plan (default)"
 WAYS: dict[str, dict[str, Any]] = {
     'plan "equal-split"': {"method": "equal-split", "clipping_range": "bounds"},
     'plan "per-cell"': {"method": "per-cell", "clipping_range": "bounds"},
@@ -51,7 +48,7 @@ WAYS: dict[str, dict[str, Any]] = {
     'plan "joint", bounds': {"clipping_range": "bounds"},
     'plan "joint", private': {"clipping_range": "private"},
     'plan "joint", per-cell': {"clipping_range": "per-cell"},
-    DEFAULT: {},
+    "plan (default)": {},
 }
 """Ways of planning: the method, and for the joint plan the clipping range."""
 
@@ -108,70 +105,42 @@ def read(file: Path, memory: str) -> hv.Dataset:
     return found
 
 
-class Steps:
-    """Time and memory of steps of this process.
-
-    Parameters
-    ----------
-    file : Path
-        Where they are kept; what is there already is not run again unless its result is needed.
-    """
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        text = file.read_text("utf-8") if file.exists() else "{}"
-        self.found: dict[str, dict[str, float] | None] = json.loads(text)
-
-    def run(self, name: str, work: Callable[[], object], *, needed: bool = False) -> object:
-        """Return the result of a step, or None where it is refused or was measured before."""
-        if name in self.found and not needed:
-            return None
-        # The high-water mark of this step alone (Linux: proc(5), clear_refs).
-        Path("/proc/self/clear_refs").write_text("5")
-        before = measuring.cpu()
-        made, step = None, None
-        try:
-            made = work()
-        except hv.InputError as error:
-            print(f"  {name:26} refused: {error}", file=sys.stderr, flush=True)
-        else:
-            step = measuring.since(before)
-            told = f"{step['cpu']:10.1f} s CPU{step['peak'] / 2**20:9.0f} MiB"
-            print(f"  {name:26}{told}", file=sys.stderr, flush=True)
-        self.found.setdefault(name, step)
-        self._file.write_text(json.dumps(self.found), "utf-8")
-        return made
+Steps = dict[str, dict[str, float] | None]
+"""What each step took; None where it was refused."""
 
 
-def measure(pairs: int, steps: Steps, file: Path, memory: str, *, brief: bool) -> None:
-    """Run all steps on the records of one size."""
-    data = steps.run("reading", lambda: read(file, memory), needed=True)
-    assert isinstance(data, hv.Dataset)
+def step(found: Steps, name: str, work: Callable[[], Any]) -> Any:  # noqa: ANN401  of the step
+    """Return the result of a step of this process, or None where it is refused; note its cost."""
+    # The high-water mark of this step alone (Linux: proc(5), clear_refs).
+    Path("/proc/self/clear_refs").write_text("5")
+    before, found[name] = measuring.cpu(), None
+    try:
+        made = work()
+    except hv.InputError as error:
+        print(f"  {name:26} refused: {error}", file=sys.stderr, flush=True)
+        return None
+    found[name] = took = measuring.since(before)
+    told = f"{took['cpu']:10.1f} s CPU{took['peak'] / 2**20:9.0f} MiB"
+    print(f"  {name:26}{told}", file=sys.stderr, flush=True)
+    return made
+
+
+def measure(pairs: int, file: Path, memory: str) -> Steps:
+    """Run all steps on the records of one size; return what each took."""
+    found: Steps = {}
+    data = step(found, "reading", lambda: read(file, memory))
     assert data.occupancy.n_pairs == pairs, data
-    if not brief:
-        grid: Any = data.public.cells.grid
-        steps.run(
-            "adviser",
-            lambda: hv.capacity(
-                data,
-                epsilon=EPSILON,
-                grids=[replace(grid, resolution=r) for r in RESOLUTIONS],
-            ),
-        )
-        for name, options in WAYS.items():
-            steps.run(name, partial(plan, data, **options))
-    if {"release", "folder"} <= set(steps.found):
-        return
-    made = steps.run(DEFAULT, partial(plan, data), needed=True)
-    assert isinstance(made, hv.Plan)
+    grids = [replace(data.public.cells.grid, resolution=r) for r in RESOLUTIONS]
+    step(found, "adviser", lambda: hv.capacity(data, epsilon=EPSILON, grids=grids))
+    made = [step(found, name, partial(plan, data, **options)) for name, options in WAYS.items()]
     with tempfile.TemporaryDirectory(prefix="hexveil-bench-") as temporary:
         folder = Path(temporary)
         book = hv.Ledger(folder / "book.sqlite", dataset="pairs", budget=10)
-        done = steps.run(
-            "release", lambda: hv.release(data, made, ledger=book, accept_noise=True), needed=True
+        done = step(
+            found, "release", lambda: hv.release(data, made[-1], ledger=book, accept_noise=True)
         )
-        assert isinstance(done, hv.Release)
-        steps.run("folder", lambda: done.write(folder / "map"), needed=True)
+        step(found, "folder", lambda: done.write(folder / "map"))
+    return found
 
 
 def plan(data: hv.Dataset, **options: Any) -> hv.Plan:  # noqa: ANN401  of `hv.plan`
@@ -181,13 +150,13 @@ def plan(data: hv.Dataset, **options: Any) -> hv.Plan:  # noqa: ANN401  of `hv.p
     return made
 
 
-def show(found: dict[int, dict[str, dict[str, float] | None]]) -> None:
+def show(found: dict[int, Steps]) -> None:
     """Print the table of all sizes."""
     size = list(found)
     print("| step | " + " | ".join(f"{n:,} pairs" for n in size) + " | time grows | memory grows |")
     print("| --- |" + " --- |" * (len(size) + 2))
     for name in dict.fromkeys(name for steps in found.values() for name in steps):
-        there = {one: step for one in size if (step := found[one].get(name)) is not None}
+        there = {one: took for one in size if (took := found[one].get(name)) is not None}
         cells = [
             f"{there[one]['cpu']:.1f} s, {there[one]['peak'] / 2**20:,.0f} MiB"
             if one in there
@@ -195,7 +164,7 @@ def show(found: dict[int, dict[str, dict[str, float] | None]]) -> None:
             for one in size
         ]
         grows = [
-            measuring.exponent(list(there), [step[unit] for step in there.values()])
+            measuring.exponent(list(there), [took[unit] for took in there.values()])
             for unit in ("cpu", "peak")
         ]
         powers = ("" if power is None else f"{power:.2f}" for power in grows)
@@ -208,8 +177,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--pairs", type=int, nargs="+", default=list(PAIRS))
     parser.add_argument("--memory", default="4GB")
     parser.add_argument("--blocks", action="store_true", help="blocks on disk at every size")
-    parser.add_argument("--brief", action="store_true", help="only the default plan; no adviser")
-    parser.add_argument("--folder", type=Path, help="where records and measured steps are kept")
+    parser.add_argument("--folder", type=Path, help="where records are kept")
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -223,20 +191,19 @@ def main() -> int:
         found = {}
         for pairs in given.pairs:
             records = folder / f"{pairs}.parquet"
-            kept = folder / f"{pairs}-{given.memory}{'-blocks' * given.blocks}.json"
             if given.alone:
                 if given.blocks:
                     refusals.BYTES_OF_PAIR = 10**9
-                measure(pairs, Steps(kept), records, given.memory, brief=given.brief)
+                print(json.dumps(measure(pairs, records, given.memory)))
                 return 0
             users, cells = sizes(pairs)
             print(f"{pairs:,} pairs, {users:,} users, {cells:,} cells, memory {given.memory}")
             if not records.exists():
                 write(records, pairs)
-            flags = ["--alone", *["--blocks"] * given.blocks, *["--brief"] * given.brief]
             command = [sys.executable, __file__, "--pairs", str(pairs), "--memory", given.memory]
-            subprocess.run([*command, "--folder", str(folder), *flags], check=True)
-            found[pairs] = json.loads(kept.read_text("utf-8"))
+            command += ["--folder", str(folder), "--alone", *["--blocks"] * given.blocks]
+            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+            found[pairs] = json.loads(done.stdout.splitlines()[-1])
     show(found)
     return 0
 

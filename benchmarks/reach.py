@@ -7,12 +7,9 @@ The constant is the best there is, the median of the true averages, which nobody
 has it. Plans have their own defaults: nothing is tuned here, and true averages are only compared
 with. `clipping_range="auto"` takes one of the other three, and has its errors.
 
-A run draws the noise of a plan by the release's own functions and the vetted noise library;
-`--ledger N` makes N whole releases of each plan of ours through a ledger beside it. Buses are in
-the hexagons that a plan at epsilon 1 proposes, or in those of `--resolution`, not divided by time;
-of Surat and Warsaw (the folder `--data`) errors alone are printed, written or drawn. `--ways` takes
-some ways only, and leaves the rows of others as they are in the CSV that is there. Without a set: a
-short look at the flights, and nothing is written.
+A run draws the noise of a plan by the release's own functions and the vetted noise library. Buses
+are in the hexagons that a plan at epsilon 1 proposes, or in those of `--resolution`, not divided by
+time; of Surat and Warsaw (the folder `--data`) errors alone are printed, written or drawn.
 """
 
 from __future__ import annotations
@@ -21,7 +18,6 @@ import argparse
 import csv
 import io
 import sys
-import tempfile
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -162,7 +158,7 @@ CASES = {
         "km/h",
         lambda given: big.read(given.rows),
         3,
-        {"CLIP-USER": "one plan takes over four minutes; --ways CLIP-USER"},
+        {"CLIP-USER": "one plan takes over four minutes"},
     ),
     "warsaw": Case("km/h", buses("warsaw_buses.parquet", 90, hv.Cells(4, timeslot=None))),
     "surat": Case(
@@ -192,17 +188,6 @@ def drawn(dataset: hv.Dataset, plan: Plan, runs: int, smooth: int) -> Iterator[d
         yield made
 
 
-def released(dataset: hv.Dataset, plan: Plan, runs: int) -> Iterator[dict[str, Floats]]:
-    """Yield the raw numbers of so many releases, each through a ledger of its own."""
-    with tempfile.TemporaryDirectory() as folder:
-        for run in range(runs):
-            book = hv.Ledger(
-                Path(folder) / f"{run}.sqlite", dataset="reach", budget=plan.requested_epsilon
-            )
-            made = hv.release(dataset, plan, ledger=book, accept_noise=True)
-            yield {"raw": made.table["mean_raw"].to_numpy()}
-
-
 def errors(maps: Iterator[dict[str, Floats]], true: Floats) -> dict[str, list[float]]:
     """Return the mean absolute error over cells of each map, by estimate."""
     found: dict[str, list[float]] = {}
@@ -218,20 +203,17 @@ def constant(true: Floats) -> float:
 
 
 def measured(
-    dataset: hv.Dataset, true: Floats, way: Way, epsilon: str, runs: tuple[int, int, int]
+    dataset: hv.Dataset, true: Floats, way: Way, epsilon: str, runs: tuple[int, int]
 ) -> Iterator[Found]:
-    """Yield the errors of a way: raw, and for ours smoothed, and through a ledger.
+    """Yield the errors of a way: raw, and for ours smoothed.
 
-    `runs` are those drawn, those of them that are smoothed, and those through a ledger.
+    `runs` are those drawn, and those of them that are smoothed.
     """
-    many, smooth, whole = runs
+    many, smooth = runs
     plan = hv.plan(dataset, epsilon=epsilon, advise=False, **way.options)
     for name, each in errors(drawn(dataset, plan, many, smooth * way.ours), true).items():
         full = way.name if name == "raw" else f"{way.name}, {name}"
         yield Found.of(full, epsilon, each, ours=way.ours)
-    if way.ours and whole:
-        each = errors(released(dataset, plan, whole), true)["raw"]
-        yield Found.of(f"{way.name}, through a ledger", epsilon, each, ours=way.ours)
 
 
 def taken(plan: Plan) -> str:
@@ -255,11 +237,9 @@ def reach(case: Case, dataset: hv.Dataset, given: argparse.Namespace) -> list[Fo
     """Return the errors of all ways at all epsilons; say which is at work, and what is left out."""
     true = truth(dataset)
     found = [Found.of(CONSTANT, epsilon, [constant(true)]) for epsilon in given.epsilons]
-    runs = (given.runs, min(given.runs, case.smoothed), given.ledger)
+    runs = given.runs, min(given.runs, case.smoothed)
     for way in (*PAPERS, *ours(given.clipping_range)):
-        if given.ways and not any(one in way.name for one in given.ways):
-            continue
-        if way.name in case.without and not given.ways:
+        if way.name in case.without:
             print(f"  {way.name} is left out: {case.without[way.name]}", flush=True)
             continue
         for epsilon in given.epsilons:
@@ -300,31 +280,12 @@ def table(found: list[Found], unit: str, by: str = "epsilon") -> bytes:
     return text.getvalue().encode()
 
 
-def kept(file: Path, found: list[Found]) -> list[Found]:
-    """Return what was found and what a CSV has of other ways and epsilons, in the usual order."""
-    now = {(one.name, one.epsilon): one for one in found}
-    with file.open(encoding="utf-8", newline="") as lines:
-        for row in csv.DictReader(lines):
-            name, epsilon = row["way"], row["epsilon"]
-            numbers = float(row["mean_absolute_error"]), float(row["standard_error"])
-            old = Found(name, epsilon, *numbers, int(row["runs"]), name.startswith("joint"))
-            now.setdefault((name, epsilon), old)
-    first = [CONSTANT, *(way.name for way in (*PAPERS, *ours()))]
-
-    def place(one: Found) -> tuple[int, str, float]:
-        way = next(k for k, name in enumerate(first) if one.name.startswith(name))
-        return way, one.name, float(one.epsilon)
-
-    return sorted(now.values(), key=place)
-
-
 def figure(found: list[Found], title: str, unit: str) -> dict[str, bytes]:
     """Return the figure of error against epsilon, both logarithmic, the constant as a rule.
 
-    Left out are releases through a ledger, which repeat, "auto", which is one of the others, and
-    smoothed numbers, which are in the CSV.
+    Left out are "auto", which is one of the others, and smoothed numbers, which are in the CSV.
     """
-    again = (AUTO, "ledger", "smoothed")
+    again = (AUTO, "smoothed")
     names = dict.fromkeys(one.name for one in found if not any(x in one.name for x in again))
     lines = tuple(_line([one for one in found if one.name == name]) for name in names)
     ends = "95% interval of the mean over runs"
@@ -346,40 +307,31 @@ def _line(mine: list[Found]) -> Line:
 def arguments() -> argparse.Namespace:
     """Return what the command was told."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("set", nargs="?", choices=CASES)
+    parser.add_argument("set", choices=CASES)
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--epsilons", nargs="+", default=list(EPSILONS))
     parser.add_argument("--clipping-range", nargs="+", default=list(INTERVALS))
-    parser.add_argument("--ways", nargs="+", default=[], help="only those with this in their name")
-    parser.add_argument("--ledger", type=int, default=0, help="releases through a ledger, of ours")
     parser.add_argument("--resolution", type=int, help="of the hexagons of buses")
     parser.add_argument("--rows", type=int, default=10_000_000, help="of the large set")
     parser.add_argument("--data", type=Path, default=DATA, help="where the buses' files are")
     parser.add_argument("--out", type=Path, default=WRITTEN, help="where CSV and figure go")
-    given = parser.parse_args()
-    if given.set is None:
-        given.runs, given.epsilons = 5, ["1"]
-    return given
+    return parser.parse_args()
 
 
 def main() -> int:
-    """Print the table; write CSV and figure where a set is named."""
+    """Print the table; write CSV and figure."""
     given = arguments()
-    name = given.set or "flights"
-    case = CASES[name]
+    case = CASES[given.set]
     dataset = case.read(given)
     occupancy = dataset.occupancy
     size = f"{occupancy.n_cells:,} cells, {occupancy.n_users:,} users"
-    print(f"{name}: {size}, {int(occupancy.records_per_cell.sum()):,} records", flush=True)
+    print(f"{given.set}: {size}, {int(occupancy.records_per_cell.sum()):,} records", flush=True)
     found = reach(case, dataset, given)
-    if given.set is not None:
-        name += f"-{given.resolution}" if given.resolution else ""
-        given.out.mkdir(parents=True, exist_ok=True)
-        if given.ways and (given.out / f"reach-{name}.csv").exists():
-            found = kept(given.out / f"reach-{name}.csv", found)
-        atomic_files.write(given.out / f"reach-{name}.csv", table(found, case.unit))
-        images = figure(found, f"{given.set}: {size}", case.unit)
-        atomic_files.write(given.out / f"reach-{name}.svg", images["svg"])
+    name = f"{given.set}-{given.resolution}" if given.resolution else given.set
+    given.out.mkdir(parents=True, exist_ok=True)
+    atomic_files.write(given.out / f"reach-{name}.csv", table(found, case.unit))
+    images = figure(found, f"{given.set}: {size}", case.unit)
+    atomic_files.write(given.out / f"reach-{name}.svg", images["svg"])
     show(found, case.unit)
     return 0
 

@@ -23,7 +23,7 @@ ONE_SESSION = (
     "tests/records/test_engines_agree.py",
 )
 """Where tests stand that share a session of Spark, which takes long to start."""
-OWN_SESSION = ("tests/records/spark/test_cluster.py", "tests/records/spark/test_connect.py")
+OWN_SESSION = ("tests/records/spark/test_connect.py",)
 """Of these, files that start services of their own, which need memory: one after the other."""
 SAME_TREES = (
     "tests/attack/test_door.py",
@@ -55,25 +55,10 @@ LONG = (
     "tests/publishing/test_core_types.py",
     "tests/test_site.py",
     "tests/attack/test_forged_figures.py",
-    "tests/attack/test_mutations.py",
-    "tests/records/test_read.py",
-    "tests/cli/test_demo_command.py",
-    "tests/research/audit/test_run.py",
-    "tests/cli/test_plan_command.py",
-    "tests/cli/test_publish_command.py",
-    "tests/records/test_cache.py",
-    "tests/attack/test_leak_shapes.py",
-    "tests/research/city/test_track_statistics.py",
-    "tests/research/papers/wc/test_worst_case_figures.py",
-    "tests/research/papers/test_running.py",
-    "tests/planning/test_methods.py",
-    "tests/mechanisms/cell_ranges/test_cell_range_allocation.py",
-    "tests/attack/test_mutants.py",
     "tests/attack/test_neighbours.py",
-    "tests/ledger/test_race.py",
-    "tests/ledger/test_verification.py",
+    "tests/attack/test_mutants.py",
 )
-"""Files and groups of files that take a quarter of a minute or more, the longest first."""
+"""Files and groups of files that take longest, in that order."""
 NEEDS = {
     "spark_programs": "spark",
     "chromium": "browser",
@@ -289,7 +274,7 @@ def postgres(postgres_programs):
     """Return the address of a PostgreSQL server that runs while the tests do."""
     if importlib.util.find_spec("psycopg") is None:
         _missing("no psycopg (pip install -e .[postgres])")
-    from ledger.books import server  # noqa: PLC0415  few tests need the library
+    from ledger.books import Server  # noqa: PLC0415  few tests need the library
 
-    with server(postgres_programs) as address:
-        yield address
+    with Server(postgres_programs) as server:
+        yield server.address

@@ -72,36 +72,3 @@ def least_loss(dense, factor, mean=np.inf, variance=np.inf):
     c = none if np.isinf(variance) else variance_room(dense, factor, variance)
     possible = np.isfinite(a + c).all(axis=1)
     return losses(dense, factor[possible], a[possible], c[possible]).min(initial=np.inf)
-
-
-def least_total_loss(dense, factor, span, error, splits=9):
-    """Return the least loss at a target for U e_mean + U² e_var, each cell choosing for itself.
-
-    A cell publishes both constants, only the mean or the variance, or both with some split of what
-    the biases leave.
-    """
-    d = away(dense, factor)
-    half = np.minimum(d, 0.5)
-    bias = span * d / 2.0, span**2 * half * (1.0 - half) / 2.0
-    most = span / 2.0, span**2 / 8.0
-    options = [(np.zeros_like(d), np.full_like(d, 0.0 if error >= sum(most) else np.inf))]
-    options.append((_over(span, error - most[1] - bias[0]), np.zeros_like(d)))
-    options.append((np.zeros_like(d), _over(span**2, error - most[0] - bias[1])))
-    room = error - sum(bias)
-    best = 1.0 / (1.0 + np.sqrt(span))
-    options += [
-        (_over(span, room * (1 - part)), _over(span**2, room * part))
-        for part in (*np.linspace(0.05, 0.95, splits), best)
-    ]
-    least = np.inf
-    for chosen in itertools.product(options, repeat=d.shape[1]):
-        a = np.stack([option[0][:, g] for g, option in enumerate(chosen)], axis=1)
-        c = np.stack([option[1][:, g] for g, option in enumerate(chosen)], axis=1)
-        possible = np.isfinite(a + c).all(axis=1)
-        found = losses(dense, factor[possible], a[possible], c[possible])
-        least = min(least, found.min(initial=np.inf))
-    return least
-
-
-def _over(weight, room):
-    return np.divide(weight, room, out=np.full_like(room, np.inf), where=room > 1e-12)

@@ -9,12 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hexveil.base.scratch import ColumnFile
 from hexveil.model.distributed_occupancy import DistributedOccupancy
 from hexveil.model.pair_columns import SuppressedPairs
 from hexveil.records.dataset import Dataset, DistributedSums
 from hexveil.records.duckdb import spilled_pairs
-from hexveil.records.duckdb.spilled_pairs import FileStore, write_bins, write_pairs
+from hexveil.records.duckdb.spilled_pairs import ColumnFile, FileStore, write_bins, write_pairs
 
 STORES = "memory", "runs", "elsewhere"
 """One block in memory; several small ones; files, whose blocks functions are sent to."""
@@ -59,7 +58,7 @@ class WatchedStore(FileStore):
     @property
     def blocks(self):
         """How many blocks of cells there are."""
-        return self._pairs["cells"].first.size - 1
+        return self.pairs["cells"].first.size - 1
 
 
 def distributed(occupancy, room=ROOM):

@@ -1,12 +1,11 @@
 """What benchmarks measure in common, the sets they measure, and that pages have their figures."""
 
-import argparse
 import importlib
 import itertools
 import re
 import subprocess
 import sys
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,8 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-
-import hexveil as hv
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "benchmarks"
@@ -58,129 +55,6 @@ def load():
 # ---- what is shared: measurements, series, the table ----
 
 
-@pytest.fixture
-def measuring(load):
-    """Return the module that all benchmarks share."""
-    return load("measuring")
-
-
-def made(measuring, rows=100, cpu=3.0, part="keep", **more):
-    """Return a measurement beside a floor of two CPU seconds."""
-    return measuring.Measured("reading", f"csv {part}", {"rows": rows}, cpu, 2.0, **more)
-
-
-def several(measuring, seconds, **more):
-    """Return one series of these CPU seconds at sizes that grow tenfold from 100."""
-    points = [made(measuring, 100 * 10**k, cpu, **more) for k, cpu in enumerate(seconds)]
-    (found,) = measuring.series(("rows", one) for one in reversed(points))
-    return found
-
-
-def test_limits_that_are_missed_are_named(measuring):
-    """A ratio, seconds, memory or an error above its limit is named; one at its limit is not."""
-    one = made(measuring, peak=5, error=1.0, limits={"ratio": 1.5, "cpu": 2.9, "peak": 4})
-    assert one.ratio == 1.5
-    assert one.missed() == ["cpu", "peak"]
-    assert replace(one, limits={"error": 0.9}).missed() == ["error"]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "mark"), [(2.0, ""), (2.59, ""), (2.61, "worse by 30%"), (4, "worse by 100%")]
-)
-def test_only_ratios_over_thirty_percent_worse_are_marked(measuring, seconds, mark):
-    """The ratio at the largest size is compared with the committed one, and marked above 1.3."""
-    before = several(measuring, [1.0, 2.0])
-    text = measuring.table([several(measuring, [9.0, seconds])], [before])
-    assert text.splitlines()[-1].endswith(f"| 1 | {mark} |")
-
-
-def test_table_has_ratios_exponents_and_limits(measuring):
-    """A row says sizes, ratios, how time and memory grow, and which limit is missed."""
-    limits = {"ratio": 5.0, "peak": 2**29}
-    one = several(measuring, [2.0, 20.0], peak=2**30, error=0.25, limits=limits)
-    head, rule, row = measuring.table([one]).splitlines()
-    assert head.count("|") == rule.count("|") == row.count("|")
-    assert "missed" not in measuring.table([one], judged=False)
-    assert row == (
-        "| reading: csv keep | 100 / 1 k rows | 1 / 10 | 1.00 | 0.00 | 20 | 1,024 | 0.25 "
-        "| 5 **missed**, 0.5 GiB **missed** |"
-    )
-
-
-def test_committed_figures_come_back(measuring, tmp_path):
-    """Figures that are written are read again, to four digits; the machine has no name."""
-    file, found = tmp_path / "figures.json", several(measuring, [1.23456, 20.0], peak=7)
-    assert measuring.committed(file) == []
-    about = measuring.machine() | {"quick": True}
-    measuring.commit(file, [found], about)
-    (back,) = measuring.committed(file)
-    assert [point.cpu for point in back.points] == [1.235, 20.0]
-    assert (back.name, back.sizes, back.last.peak) == (found.name, found.sizes, 7)
-    assert set(about) == {"cores", "memory_gib", "system", "versions", "quick"}
-    assert set(about["versions"]) == {"python", "duckdb", "numpy", "pyarrow"}
-
-
-def test_every_script_runs_at_three_sizes(load):
-    """Each job's sizes grow; those along users or cells differ in that alone."""
-    limits = load("limits")
-    for quick in (False, True):
-        found = limits.jobs(quick=quick, times=None)
-        kinds = {(job.script, *job.options[:3]) for job in found if job.script == "reading"}
-        assert len(kinds) == 2
-        for script, *options in (*kinds, ("end_to_end",), ("scale",), ("incremental",)):
-            mine = [job for job in found if job.script == script]
-            mine = [job for job in mine if not options or list(job.options[:3]) == options]
-            for along in {name for job in mine for name in job.along}:
-                at = [job.sizes for job in mine if along in job.along]
-                assert len({one[along] for one in at}) == len(at) == 3
-                if along in ("users", "cells"):
-                    assert len({tuple(n for k, n in one.items() if k != along) for one in at}) == 1
-        # Each set must hold its pairs, and most of its places stay free.
-        pairs = [job.sizes for job in found if "pairs" in job.sizes]
-        assert all(one["pairs"] <= 0.4 * one["users"] * one["cells"] for one in pairs)
-
-
-def test_page_is_written_between_its_marks(load, measuring):
-    """The table of docs/understand/limits.md comes from measurements; the text around it stays."""
-    limits = load("limits")
-    page = limits.PAGE.read_text("utf-8")
-    about = measuring.machine() | {"quick": True}
-    found = [several(measuring, [2.0, 4.0], limits={"ratio": 9.0})]
-    text = limits.written(page, found, about)
-    assert "reading: csv keep" in text
-    assert "a tenth" in text
-    assert limits.written(text, found, about) == text
-    around = re.compile(f"{limits.BEGIN}.*{limits.END}", re.DOTALL)
-    assert around.sub("", text) == around.sub("", page)
-
-
-@pytest.fixture
-def limits(load, measuring, tmp_path, monkeypatch):
-    """Return limits.py with files of its own, and measurements in place of runs."""
-    module = load("limits")
-    page = tmp_path / "limits.md"
-    page.write_text(f"above\n{module.BEGIN}\n{module.END}\nbelow\n", encoding="utf-8")
-    monkeypatch.setattr(module, "PAGE", page)
-    monkeypatch.setattr(module, "FIGURES", tmp_path / "figures.json")
-
-    def run(seconds, *options, failed=0, limit=9.0):
-        found = several(measuring, [1.0, seconds], peak=2**20, limits={"ratio": limit})
-        monkeypatch.setattr(module, "together", lambda *_: ([found], failed))
-        monkeypatch.setattr(sys, "argv", ["limits.py", "--out", str(tmp_path / "out"), *options])
-        return module.main()
-
-    return argparse.Namespace(run=run, files=tmp_path)
-
-
-def test_committed_ratios_are_compared_with_and_fail_nothing(limits, capsys):
-    """Figures are committed with the page; a later run that is worse says so, exit 0."""
-    assert limits.run(2.0, "--commit-figures") == 0
-    assert "reading: csv keep" in (limits.files / "limits.md").read_text("utf-8")
-    assert "worse" not in capsys.readouterr().out
-    assert limits.run(3.0) == 0
-    assert "| 1 | worse by 50% |" in capsys.readouterr().out
-
-
 # ---- sets of records: their division, and records that are the same each time ----
 
 
@@ -199,18 +73,6 @@ def test_the_division_is_the_one_that_was_written(load):
     assert not set(sets.FINAL) & set(sets.JUDGING)
 
 
-def test_final_sets_are_measured_on_request_alone(load, monkeypatch, capsys):
-    """A set that judges in the end cannot be looked at by the way."""
-    sets, intervals = load("interval_sets"), load("intervals")
-    for words, found in ([], sets.JUDGING), (["--final"], sets.FINAL):
-        monkeypatch.setattr(sys, "argv", ["intervals.py", *words])
-        assert intervals.arguments().sets == found
-    monkeypatch.setattr(sys, "argv", ["intervals.py", "--sets", sets.FINAL[0]])
-    with pytest.raises(SystemExit):
-        intervals.arguments()
-    assert "--final alone" in capsys.readouterr().err
-
-
 def test_made_sets_are_the_same_each_time(load, tmp_path):
     """One seed gives the same sums, the same readings, and the same file of many records."""
     one, other = (load("collection").COLLECTION["sparse-extremes"].load() for _ in range(2))
@@ -226,25 +88,6 @@ def test_made_sets_are_the_same_each_time(load, tmp_path):
 
 
 # ---- figures of releases ----
-
-
-@pytest.mark.slow
-def test_errors_are_those_of_releases(load):
-    """Errors of drawn maps are the plan's noise where that is all; every estimate has its own."""
-    reach, losing = load("reach"), load("losing")
-    dataset = losing.world("few users", 200, 3)
-    way = reach.Way(
-        "all of the bounds", {"method": "equal-split", "mechanism": hv.mechanisms.Baseline()}
-    )
-    true = losing.truth(dataset)
-    (found,) = reach.measured(dataset, true, way, "400", (60, 60, 0))
-    scale = hv.plan(dataset, epsilon="400", advise=False, **way.options).error_models["mean"].scale
-    assert found.mean == pytest.approx(scale.mean(), rel=0.25)
-    assert found.runs == 60
-    names = [one.name for one in reach.measured(dataset, true, reach.ours()[1], "20", (3, 2, 2))]
-    first = 'joint, clipping_range="private"'
-    more = ("estimate", "smoothed", "through a ledger")
-    assert names == [first, *(f"{first}, {one}" for one in more)]
 
 
 def test_figures_are_those_of_what_is_shown(load):
@@ -334,45 +177,3 @@ def test_tables_of_reach_are_those_of_the_files(load):
     assert set(judged.at) == {(*place, kind) for place in places for kind in reach_page.RANGES}
     judging = [one.name for one in load("collection").selected("judging")]
     assert {(name, epsilon) for name in judging for epsilon in ("0.5", "1")} <= places
-
-
-def row_of(reach_page, **changes):
-    """Return a row of a judging set."""
-    usual = dict.fromkeys([field.name for field in fields(reach_page.Row)], 0.0)
-    usual |= {"label": "now", "set": "aircraft", "model": "values", "epsilon": "1", "delta": "0"}
-    usual |= {"releases": 8, "cells": 9, "constant": 4.0, "error": 2.0, "coverage": 0.95}
-    usual |= {"worst": 0.5, "stated": 2.0, "clipping_range": "auto", "taken": "bounds"}
-    return reach_page.Row(**usual | changes)
-
-
-def test_the_summary_counts_and_compares(load):
-    """Against the least error of the fixed ranges; limits belong to what they bound."""
-    reach_page = load("reach_page")
-    errors = {"bounds": 2.0, "private": 1.6, "per-cell": 3.2, "auto": 2.0}
-    made = [
-        row_of(reach_page, epsilon=epsilon, clipping_range=kind, taken=kind, error=error, **more)
-        for kind, error in errors.items()
-        for epsilon, more in (
-            ("1", {"coverage": 0.93, "stated": 1.3 * error}),
-            ("2", {"coverage": 0.899, "stated": 0.69 * error}),
-        )
-    ]
-    lines = {line.split(" | ")[0][2:]: line.split(" | ")[1:] for line in reach_page.summary(made)}
-    assert lines["error over the best in hindsight, average"][:2] == ["1.25", "1.25"]
-    assert lines["error over the best in hindsight, largest"][2] == "1.00"
-    assert lines["coverage from 93 to 98%"][0] == "1 of 2"
-    assert lines["coverage below 90%"][0] == "1 of 2"
-    assert lines["coverage, least"][0] == "89.9%"
-    assert lines["typical error within 30% of the true one"][0] == "1 of 2"
-    assert lines["typical error more than 30% too small"][0] == "1 of 2"
-
-
-def test_rows_measured_again_replace_those_of_the_file(load, tmp_path):
-    """Of each place the last row counts; rows of other sets and epsilons stay."""
-    reach_page, file = load("reach_page"), tmp_path / "rows.csv"
-    again = row_of(reach_page, set="ships", releases=50)
-    old = [row_of(reach_page, **more) for more in
-           ({}, {"set": "ships"}, {"set": "ships", "epsilon": "2"})]  # fmt: skip
-    for row in (*old, again):
-        load("intervals").add_row(file, row)
-    assert reach_page.load_rows(file) == [old[0], again, old[2]]

@@ -6,7 +6,6 @@ import io
 import os
 import re
 import shlex
-import tomllib
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,6 +18,7 @@ import typer
 from markdown_it import MarkdownIt
 
 import hexveil as hv
+import test_how_to
 from hexveil.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -35,18 +35,8 @@ FOLLOWED = {
     "README.md": "tests/test_docs.py",
     "docs/understand/other-libraries.md": "tests/test_docs.py",
     "docs/understand/questions.md": "tests/test_questions.py",
-    "docs/how-to/medians-and-shares.md": "tests/test_how_to.py",
-    "docs/how-to/several-sensors.md": "tests/test_how_to.py",
-    "docs/how-to/compare-releases.md": "tests/test_how_to.py",
-    "docs/how-to/notebook.md": "tests/test_how_to.py",
-    "docs/how-to/read-a-release.md": "tests/test_how_to.py",
-    "docs/how-to/sums-from-a-warehouse.md": "tests/test_how_to.py",
-    "docs/how-to/target-errors.md": "tests/test_how_to.py",
-    "docs/how-to/use-elsewhere.md": "tests/test_how_to.py",
-    "docs/how-to/choose-epsilon-and-unit.md": "tests/test_how_to.py",
-    "docs/how-to/choose-bounds.md": "tests/test_how_to.py",
-    "docs/how-to/choose-grid.md": "tests/test_how_to.py",
     "docs/start/first-map.md": "tests/test_how_to.py",
+    **{f"docs/how-to/{page}": "tests/test_how_to.py" for page in test_how_to.FOLLOWED},
 }
 """Pages that are followed from top to bottom, with the test that does."""
 
@@ -84,15 +74,6 @@ def test_the_docs_stay_short():
     pages = [page for page in PAGES if page.name not in ("CHANGELOG.md", "SECURITY.md")]
     assert sum(map(words, pages)) <= 70_000
     assert [named(page) for page in pages if "decisions" in page.parts and words(page) > 600] == []
-
-
-def test_examples_are_well_formed():
-    """Every example in Python compiles, and every one in TOML reads."""
-    for page in PAGES:
-        for code in blocks(page, "python"):
-            compile(code, named(page), "exec")
-        for text in blocks(page, "toml"):
-            assert tomllib.loads(text), named(page)
 
 
 def bus_records():

@@ -4,7 +4,6 @@ Names are drawn to break what joins them: with its own marks, quotes, line break
 that only look alike.
 """
 
-import json
 import string
 
 import numpy as np
@@ -19,12 +18,9 @@ from hexveil.ledger.unit_losses import Key, _hash_units
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.read_request import ReadRequest, RecordColumns, Rules
-from hexveil.records.sources.cache import query_hash
+from hexveil.records.sources.cache import hash_terms
 from hexveil.records.sources.record_format import (
     NOT_DECLARED,
-    Versions,
-    join_names,
-    join_pairs,
     quoted,
 )
 from hexveil.records.units import split_unit_ids
@@ -40,35 +36,6 @@ names = st.one_of(
     st.text(st.characters(codec="utf-8"), max_size=3),
 )
 filled = names.filter(bool)
-lists = st.lists(names, max_size=4)
-
-
-@given(lists, lists)
-@example(["a, b"], ["a", "b"])
-@example(['"a"'], ["a"])
-@example([], [""])
-def test_two_lists_of_names_are_two_lines(one, other):
-    """A line says which names, in which order, and how many."""
-    assert (join_names(one) == join_names(other)) == (one == other)
-
-
-@given(st.dictionaries(names, names, max_size=3), st.dictionaries(names, names, max_size=3))
-@example({"": "a=b"}, {"a": "b"})
-@example({"a": "1; b=2"}, {"a": "1", "b": "2"})
-def test_two_mappings_are_two_lines(one, other):
-    """Also in the form of versions, whose pairs have another mark between them."""
-    for mark in (", ", "; "):
-        same = join_pairs(one, mark) == join_pairs(other, mark)
-        assert same == (list(one.items()) == list(other.items()))
-
-
-@given(names)
-def test_a_name_is_quoted_or_itself(name):
-    """The quoted form is JSON; the plain form is the name, and neither is what stands for none."""
-    text = quoted(name)
-    assert text == name or json.loads(text) == name
-    assert text != NOT_DECLARED
-    assert text.isprintable()
 
 
 ROLES = ("user", "value", "lat", "lon", "location", "time")
@@ -107,29 +74,6 @@ def test_two_readings_have_two_identities(one, other):
         return
     first, second = (asked.identity("records.csv") for asked in pair)
     assert (first == second) == (one == other)
-
-
-def test_a_version_that_says_there_is_none_is_one():
-    """The text that stands for no version is no version's text."""
-    named = RecordColumns("a", "b")
-    none, some = (request(named, version).identity("x") for version in (None, NOT_DECLARED))
-    assert none["version"] == NOT_DECLARED
-    assert some["version"] != NOT_DECLARED
-
-
-declared = st.dictionaries(
-    filled.filter(str.strip), filled.filter(str.strip), min_size=1, max_size=3
-)
-
-
-@given(declared, declared)
-@example({"a": "1; b=2"}, {"a": "1", "b": "2"})
-def test_two_declarations_of_versions_are_two_texts(one, other):
-    """By files, and one for all."""
-    texts = [Versions.parse(given).describe(range(len(given))) for given in (one, other)]
-    assert (texts[0] == texts[1]) == (list(one.items()) == list(other.items()))
-    alone = Versions.parse(next(iter(one.values()))).describe([0])
-    assert alone not in texts
 
 
 label_rows = st.lists(st.tuples(names, names), min_size=1, max_size=5, unique=True)
@@ -204,8 +148,8 @@ def test_two_events_have_two_links(one, other):
 @given(lists, lists)
 def test_two_questions_of_a_cache_have_two_hashes(one, other):
     """What shapes a cached table is told apart part by part."""
-    assert (query_hash(one) == query_hash(other)) == (one == other)
-    assert query_hash([one]) != query_hash(one)
+    assert (hash_terms(one) == hash_terms(other)) == (one == other)
+    assert hash_terms([one]) != hash_terms(one)
 
 
 counts = st.lists(

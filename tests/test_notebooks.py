@@ -17,11 +17,6 @@ def cells(path):
     return json.loads(path.read_text(encoding="utf-8"))["cells"]
 
 
-def test_both_are_there():
-    """The two that the site lists."""
-    assert [path.stem for path in NOTEBOOKS] == ["publishing-buses", "reading-a-release"]
-
-
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_stored_without_outputs(path):
     """Outputs hold noise, so they are made where a notebook is shown, and are not stored."""

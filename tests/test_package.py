@@ -1,7 +1,8 @@
 """The built package: what it holds, that it builds the same twice, that it installs and works.
 
-Packages come from the index that pip is set to, at the versions of the lock files, by uv, whose
-cache makes the second installation of a package cheap.
+On every Python of the machine it is installed from the index that pip is set to, at the versions of
+the lock file. For an extra alone an environment is made of links: of the wheel, unpacked, and of
+the packages of this environment that the extra and what it needs name in their metadata.
 """
 
 import functools
@@ -13,10 +14,11 @@ import sys
 import tarfile
 import tomllib
 import zipfile
-from importlib.util import find_spec
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 import hexveil
 import package_smoke
@@ -55,7 +57,6 @@ def environment():
     named = {new: found[old] for old, new in names.items() if old in found}
     named["UV_FIND_LINKS"] = ",".join(named.get("UV_FIND_LINKS", "").split())
     alike = {"UV_INDEX_STRATEGY": "unsafe-best-match", "UV_PYTHON_DOWNLOADS": "never"}
-    # A copy, which uv makes where its cache is on another disk, is new: it would be compiled anew.
     alike["UV_LINK_MODE"] = "symlink"
     apart = ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME")
     return named | alike | {key: os.environ[key] for key in os.environ.keys() - apart}
@@ -110,130 +111,111 @@ def unpacked(sdist, folder, time):
 
 @pytest.fixture(scope="module")
 def built(sdist, tmp_path_factory):
-    """Return wheel and sdist that are built of what the sdist holds."""
-    folder = tmp_path_factory.mktemp("built")
+    """Return wheel and sdist; the wheel is built of what the sdist holds."""
     tree = unpacked(sdist, tmp_path_factory.mktemp("tree"), 1_700_000_000)
-    return {kind: build(tree, folder / kind, kind) for kind in ("wheel", "sdist")}
-
-
-@pytest.fixture(scope="module")
-def constraints(tmp_path_factory):
-    """Return files of the versions of the lock files, for an extra alone."""
-    folder = tmp_path_factory.mktemp("locks")
-
-    def of(extra):
-        names = ["requirements/dev.lock"]
-        names += [f"requirements/{extra}.lock"] * (ROOT / f"requirements/{extra}.lock").exists()
-        pins = [
-            line.removesuffix(" \\")
-            for name in names
-            for line in (ROOT / name).read_text("utf-8").splitlines()
-            if re.match(r"[a-z0-9]", line)
-            # Spark's own pandas is an older one than that of the extra.
-            and (extra == "pandas" or not line.startswith("pandas=="))
-        ]
-        file = folder / f"{extra or 'core'}.txt"
-        file.write_text("\n".join(dict.fromkeys(pins)) + "\n")
-        return file
-
-    return of
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    """Return the folder of the environment, the same each time: what is compiled is kept."""
-    return tmp_path_factory.mktemp("place")
+    return {"wheel": build(tree, tmp_path_factory.mktemp("built"), "wheel"), "sdist": sdist}
 
 
 @pytest.fixture
-def fresh(place):
+def fresh(tmp_path):
     """Return what makes a new environment of an interpreter and returns the interpreter in it."""
 
     def made(python):
-        assert uv("venv", "--clear", "--python", python, place / "venv").returncode == 0
-        return place / "venv" / "bin" / "python"
+        assert uv("venv", "--python", python, tmp_path / "venv").returncode == 0
+        return tmp_path / "venv" / "bin" / "python"
 
     return made
 
 
-@pytest.fixture
-def install(built, constraints):
-    """Return what installs the wheel with an extra, or only resolves what that would take."""
+@pytest.fixture(scope="module")
+def unzipped(built, tmp_path_factory):
+    """Return the folder of what the wheel holds: modules are compiled there once."""
+    folder = tmp_path_factory.mktemp("wheel")
+    shutil.unpack_archive(built["wheel"], folder, "zip")
+    return folder
 
-    def made(inside, extra="", *more, reader=False):
-        extras = ",".join(filter(None, ["" if reader else "publish", extra]))
-        wheel = f"hexveil[{extras}] @ {built['wheel'].as_uri()}" if extras else built["wheel"]
-        done = uv("pip", "install", "--python", inside, "-c", constraints(extra), wheel, *more)
-        if done.returncode and UNREACHED.search(done.stderr):
-            missing("the package index cannot be reached")
-        assert done.returncode == 0, done.stderr
 
-    return made
+def needed(*extras):
+    """Return the packages here that the base install and extras need, by their metadata."""
+    done, waiting = set(), [("hexveil", extra) for extra in ("", *extras)]
+    while waiting:
+        asked = waiting.pop()
+        if asked not in done:
+            done.add(asked)
+            try:
+                lines = metadata.requires(asked[0]) or ()
+            except metadata.PackageNotFoundError:
+                missing(f"{asked[0]} is not installed here")
+            for one in map(Requirement, lines):
+                if one.marker is None or one.marker.evaluate({"extra": asked[1]}):
+                    waiting += [(one.name, extra) for extra in ("", *one.extras)]
+    return {name for name, _ in done} - {"hexveil"}
+
+
+def link(inside, unzipped, names):
+    """Link the package and others into an environment."""
+    (into,) = (inside.parents[1] / "lib").glob("python*/site-packages")
+    found = list(unzipped.iterdir())
+    for name in names:
+        files = [
+            file for file in metadata.files(name) if file.parts[0] not in ("..", "__pycache__")
+        ]
+        tops = {file.locate().parents[len(file.parts) - 2] for file in files if len(file.parts) > 1}
+        found += [*tops, *(file.locate() for file in files if len(file.parts) == 1)]
+    for path in found:
+        # Packages may share a folder that is no package itself: each has its own part of it.
+        shared = path.is_dir() and not (path / "__init__.py").exists()
+        for one in path.iterdir() if shared else [path]:
+            place = into / path.name / one.name if shared else into / one.name
+            place.parent.mkdir(exist_ok=True)
+            if not place.exists():
+                place.symlink_to(one)
 
 
 def smoke(python, folder, *jobs):
     """Do jobs of package_smoke.py in a folder, with an interpreter that knows nothing else."""
     folder.mkdir(exist_ok=True)
-    compiled = python.parents[2] / "compiled"
-    command = [python, "-I", "-X", f"pycache_prefix={compiled}", SMOKE, *jobs]
-    env = environment() | {"PYTHONPYCACHEPREFIX": str(compiled)}
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    command = [python, "-I", SMOKE, *jobs]
+    done = subprocess.run(
+        command, cwd=folder, env=environment(), capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("version", interpreters())
-def test_the_core_works_where_it_is_installed(tmp_path, fresh, install, version):
+def test_the_core_works_where_it_is_installed(tmp_path, built, fresh, version):
     """On every Python of the machine: read, plan, release; here also what is said of extras."""
-    python = fresh(interpreters()[version])
-    install(python)
+    python, pins = fresh(interpreters()[version]), tmp_path / "pins.txt"
+    lock = (ROOT / "requirements/dev.lock").read_text("utf-8")
+    pins.write_text("\n".join(re.findall(r"^([a-z0-9].*?)(?: \\)?$", lock, re.MULTILINE)))
+    wheel = f"hexveil[publish] @ {built['wheel'].as_uri()}"
+    done = uv("pip", "install", "--python", python, "-c", pins, wheel)
+    if done.returncode and UNREACHED.search(done.stderr):
+        missing("the package index cannot be reached")
+    assert done.returncode == 0, done.stderr
     smoke(python, tmp_path / "work", "core", *["alone"] * (version == THIS))
 
 
-def test_a_recipient_needs_no_extra(tmp_path, fresh, install, run_folder):
+def test_a_recipient_needs_no_extra(tmp_path, fresh, unzipped):
     """The base install loads, verifies, compares and rolls up; publishing names its extra."""
-    python = fresh(sys.executable)
-    install(python, reader=True)
-    packages = {path.name for path in (python.parents[1] / "lib").glob("*/site-packages/*")}
-    assert not packages & {"opendp", "sqlalchemy"}
-    shutil.copytree(run_folder, tmp_path / "work" / "map")
-    smoke(python, tmp_path / "work", "reader")
-
-
-@pytest.fixture
-def run_folder(tmp_path):
-    """Return the folder of a release."""
     records = package_smoke.dataset()
     book = hexveil.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=9)
     plan = hexveil.plan(records, epsilon=3)
-    folder = tmp_path / "released"
-    hexveil.release(records, plan, ledger=book, accept_noise=True).write(folder)
-    return folder
+    released = hexveil.release(records, plan, ledger=book, accept_noise=True)
+    (tmp_path / "work").mkdir()
+    released.write(tmp_path / "work" / "map")
+    assert not needed() & {"opendp", "sqlalchemy"}
+    python = fresh(sys.executable)
+    link(python, unzipped, needed())
+    smoke(python, tmp_path / "work", "reader")
 
 
-@pytest.mark.parametrize("extra", sorted(EXTRAS - {"spark", "publish"}))
-def test_each_extra_alone_works(tmp_path, fresh, install, extra):
+@pytest.mark.parametrize("extra", sorted(EXTRAS - {"publish"}))
+def test_each_extra_alone_works(tmp_path, fresh, unzipped, extra):
     """An extra brings all that it needs and no other extra is needed for it."""
     python = fresh(sys.executable)
-    install(python, extra)
+    link(python, unzipped, needed("publish", extra))
     smoke(python, tmp_path / "work", extra)
-
-
-def test_the_extra_of_spark_alone_works(tmp_path, fresh, install):
-    """All of it can be had together; and with Spark, and its own pandas, records are read.
-
-    Spark itself is linked from here: it comes as sources of half a gigabyte, built each time.
-    """
-    there = find_spec("pyspark")
-    if there is None:
-        missing("Spark is not installed here: it is where Java is")
-    python = fresh(sys.executable)
-    install(python, "spark", "--dry-run")
-    (needed,) = (line for line in PROJECT["optional-dependencies"]["spark"] if "pandas" in line)
-    install(python, "", needed)
-    (packages,) = (python.parents[1] / "lib").glob("python*/site-packages")
-    for name in ("pyspark", "py4j"):
-        (packages / name).symlink_to(Path(find_spec(name).origin).parent)
-    smoke(python, tmp_path / "work", "spark")
 
 
 def names(file):

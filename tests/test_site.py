@@ -72,20 +72,6 @@ def pages(site_tools):
     sys.path.remove(str(ROOT / "website"))
 
 
-@pytest.fixture
-def notebook(site_tools, tmp_path):
-    """Return what makes the page of a notebook with these cells, run first."""
-    import nbformat  # noqa: PLC0415  only where the site is built
-
-    def made(*code):
-        cells = [nbformat.v4.new_code_cell(text) for text in code]
-        title = nbformat.v4.new_markdown_cell("# A title\n\nAnd a sentence.")
-        nbformat.write(nbformat.v4.new_notebook(cells=[title, *cells]), tmp_path / "a.ipynb")
-        return load("notebooks").pages(tmp_path / "a.ipynb", tmp_path)
-
-    return made
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory, site_tools):
     """Return the site as `make docs` built it, or built here with notebooks as they are stored."""
@@ -144,32 +130,6 @@ def test_nav_has_every_page_once():
     files = [file for kind in ("md", "ipynb") for file in DOCS.rglob(f"*.{kind}")]
     written = {str(file.relative_to(DOCS).with_suffix(".md")) for file in files}
     assert sorted(places(CONFIG["nav"])) == sorted(written | PROJECT)
-
-
-def test_a_live_map_takes_the_place_of_its_picture(pages):
-    """What stands between the marks is shown on the code host; the site shows the page itself."""
-    text = "Before\n\n<!-- live map -->\n![a](b.png)\n<!-- end of live map -->\n\nAfter"
-    stored = pages.page_text(text, "start/gallery.md", live=False)
-    live = pages.page_text(text, "start/gallery.md", live=True)
-    assert "![a](b.png)" in stored
-    assert "iframe" not in stored
-    assert "b.png" not in live
-    assert '<iframe class="live" src="../live/report.html" title="' in live
-    assert live.startswith("Before\n\n<iframe")
-    assert live.endswith("\n\nAfter")
-
-
-def test_a_notebook_is_run_and_shown(notebook):
-    """The page of a notebook has its title, its code, what it printed and its pictures."""
-    draw = (
-        "from IPython.display import SVG, display\n"
-        "display(SVG('<svg xmlns=\"http://www.w3.org/2000/svg\"/>'))"
-    )
-    pages = notebook("a = 20\nprint(a + 1)", draw)
-    assert pages["a.md"].startswith("# A title\n\n<a ")
-    assert "print(a + 1)\n````\n\n````text\n21\n````" in pages["a.md"]
-    assert "(a-2-0.svg)" in pages["a.md"]
-    assert "<svg" in pages["a-2-0.svg"]
 
 
 def page(folder, name, text):
@@ -284,17 +244,3 @@ def test_every_reader_can_use_a_page(site, browser, scheme, width):
             faults = Axe().run(view).response["violations"]
             found += [(name, one["id"], node["html"]) for one in faults for node in one["nodes"]]
     assert found == []
-
-
-@pytest.mark.slow
-def test_keys_alone_reach_a_page(site, browser):
-    """The first stop of the Tab key skips to the content, and the search opens by a key."""
-    with browser.new_context(viewport={"width": 1280, "height": 900}) as context:
-        view = context.new_page()
-        view.goto((site / "understand/limits.html").as_uri())
-        view.keyboard.press("Tab")
-        assert view.evaluate("document.activeElement.matches('.md-skip')")
-        view.keyboard.press("Enter")
-        view.wait_for_url("**#*")
-        view.locator("body").press("/")
-        view.get_by_role("combobox", name="Search").wait_for()

@@ -14,7 +14,6 @@ import re
 import resource
 import signal
 import sys
-from pathlib import Path
 
 from attack import crash_draws
 from hexveil.cli import main
@@ -102,19 +101,6 @@ def telling(tell):
     Ledger.reserve = reserve
 
 
-def short_of_memory(most):
-    """Let this process have so many bytes of memory more once a draw began."""
-    real = Ledger.begin_draw
-
-    def begin_draw(*given, **named):
-        entry = real(*given, **named)
-        now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (now + most,) * 2)
-        return entry
-
-    Ledger.begin_draw = begin_draw
-
-
 def publish(asked, arguments, name, tell):
     """Publish, with what the command says in a file, and return its exit code."""
     os.chdir(asked["folder"])
@@ -129,8 +115,6 @@ def publish(asked, arguments, name, tell):
         dying(asked["hook"], asked["number"], asked["sign"])
     if asked["most_bytes"] is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (asked["most_bytes"],) * 2)
-    if asked["most_memory"] is not None:
-        short_of_memory(asked["most_memory"])
     telling(tell)
     return main(["publish", "run.toml", *arguments])
 

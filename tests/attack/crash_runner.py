@@ -125,15 +125,11 @@ class Runner:
 
     def _ask(self, site, spans, **asked):
         """Start a process for each span of days."""
-        more = asked.pop("more", ())
-        default = {
-            "hook": (), "number": 1, "sign": int(signal.SIGKILL), "most_bytes": None,
-            "most_memory": None,
-        }  # fmt: skip
+        default = {"hook": (), "number": 1, "sign": int(signal.SIGKILL), "most_bytes": None}
         assert asked.keys() <= default.keys()
         asked = default | asked | {
             "folder": str(site.folder),
-            "runs": [["--from", dates[0], "--to", dates[-1], *more] for dates in spans],
+            "runs": [["--from", dates[0], "--to", dates[-1]] for dates in spans],
         }  # fmt: skip
         self._parent.stdin.write(json.dumps(asked) + "\n")
         self._parent.stdin.flush()

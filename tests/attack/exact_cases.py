@@ -52,7 +52,6 @@ KINDS = {
     "joint, largest error": Kind({"objective": "max"}, 0.99),
     "joint, target": Kind({"target_error": "20%"}, 0.99),
     "joint, average target": Kind({"target_error": "20%", "objective": "mean"}, 0.99),
-    "joint, on other worlds": Kind({}, 0.99),
     "joint, variance": Kind({"statistics": "variance"}, 0.99),
     "joint, sd": Kind({"statistics": "sd", "objective": "max"}, 0.99),
     "joint, both": Kind({"statistics": BOTH}, 0.99),

@@ -16,15 +16,9 @@ MIDNIGHT = 1_699_986_600
 """In Kolkata, in seconds since 1970."""
 
 
-def one_id(group, number, _):
+def one_id(group, number):
     """Return the id of a user: the target is number 0."""
     return f"{group:03d} {'canary' if not number else f'bus {number}'}"
-
-
-def two_spellings(group, number, k):
-    """Return an id of which the target's every other record has another spelling."""
-    name = one_id(group, number, k)
-    return name.upper() if not number and k % 2 else name
 
 
 @dataclass(frozen=True)
@@ -43,8 +37,6 @@ class Setting:
         On how many days the same is recorded, and on how many of them the target's values differ.
     groups : int
         Fleets of the same kind, with cells and users of their own: as many targets.
-    ids : callable
-        The id of a record of (group, user, number of the record).
     """
 
     counts: dict
@@ -56,13 +48,12 @@ class Setting:
     days: int = 1
     moving: int = 1
     groups: int = 1
-    ids: object = one_id
 
     def rows(self, *, right):
         """Return the records of one file."""
         return [
             {
-                "bus": self.ids(group, number, k),
+                "bus": one_id(group, number),
                 "route": f"{group:03d} {cell}",
                 "lat": 21.1 + 0.3 * place,
                 "lon": 72.8,
@@ -111,4 +102,4 @@ class Setting:
 def losses_of_target(dataset, plan):
     """Return what each unit of the first target loses by the plan: one, unless it has several."""
     losses = zip(dataset.units.ids(), plan.losses().tolist(), strict=True)
-    return [loss for name, loss in losses if name.decode().lower() == one_id(0, 0, 0)]
+    return [loss for name, loss in losses if name.decode() == one_id(0, 0)]

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import re
 import shutil
 import subprocess
@@ -15,13 +14,10 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 import hexveil as hv
 from chromium_flags import FLAGS
-from examples import examples
 from hexveil.base import arrow_tables
 from hexveil.cli import app
 from hexveil.model.cells import CellTable
@@ -32,7 +28,6 @@ from hexveil.publishing.estimates.places import with_places
 from hexveil.publishing.estimates.table import build_table
 from hexveil.publishing.folder import round_to_intervals
 from hexveil.publishing.markup import clean
-from hexveil.publishing.verification import verify
 from publishing import measuring
 from publishing.releases import statements_of
 from publishing.setting import dataset_of, manifest_of, plan_of
@@ -137,38 +132,6 @@ def test_no_field_of_the_csv_begins_a_formula(made):
             assert [float(field) for field in fields] == [float(n) for n in column.to_pylist()]
     assert not any(name.startswith(FORMULA) for name in head)
     assert any(float(row[head.index("mean_noisy")]) < 0 for row in rows)
-
-
-@given(st.lists(st.text(st.characters(codec="utf-8"), max_size=12), min_size=1, max_size=20))
-def test_guarding_is_undone_and_never_joins_two_texts(texts):
-    """Whatever the texts: none begins a formula, and each comes back; columns as single texts."""
-    table = arrow_tables.escape_formulas(pa.table({"t": texts, "n": range(len(texts))}))
-    guarded = table["t"].to_pylist()
-    assert guarded == [arrow_tables.escape_formula(text) for text in texts]
-    assert not any(text.startswith(FORMULA) for text in guarded)
-    assert [unescape_formula(text) for text in guarded] == texts
-    assert table["n"].to_pylist() == list(range(len(texts)))
-
-
-@pytest.mark.slow
-@examples(15)
-@given(
-    st.lists(
-        st.text(st.characters(codec="utf-8"), min_size=1, max_size=8),
-        min_size=1,
-        max_size=5,
-        unique=True,
-    ),
-    st.text(st.characters(codec="utf-8"), min_size=1, max_size=8),
-)
-def test_a_release_of_any_names_verifies(tmp_path_factory, names, name):
-    """Labels and names of any letters: the folder is what it says, and its labels come back."""
-    place = tmp_path_factory.mktemp("any") / "map"
-    made = release_of(names, place, name=name, columns=("route", "hour"))
-    assert verify.find_problems(made.folder) == ()
-    assert json.loads((place / "manifest.json").read_text("utf-8"))["dataset"]["name"] == name
-    assert pq.read_table(place / "cells.parquet")["route"].to_pylist() == names
-    shutil.rmtree(place)
 
 
 class Elements(HTMLParser):
@@ -285,16 +248,8 @@ def test_errors_move_no_cursor(tmp_path):
         "\u202ex": ["2"],
     }
     pq.write_table(pa.table(names), tmp_path / "odd.parquet")
-    options = (
-        "--user",
-        "bus",
-        "--value",
-        "speed",
-        "--bounds",
-        "0,60",
-        "--set",
-        "cells.labels=route",
-    )
+    options = ["--user", "bus", "--value", "speed", "--bounds", "0,60", "--set"]
+    options += ["cells.labels=route"]
     code, failure = app.run(["inspect", str(tmp_path / "odd.parquet"), *options])
     assert code == 2
     assert "it has" in failure.message

@@ -22,7 +22,7 @@ LONG = int(os.environ.get("HEXVEIL_ATTACK") or 0)
 PLAIN = (
     {"units": 4, "bases": 3, "most": 16, "branches": 9}
     if LONG
-    else {"units": 4, "bases": 2, "most": 6, "branches": 2}
+    else {"units": 3, "bases": 2, "most": 6, "branches": 2}
 )
 PRIVATE = (
     {"units": 3, "bases": 3, "most": 5, "branches": 4}
@@ -71,7 +71,11 @@ def test_what_is_lost_is_within_what_is_booked_and_not_far_below(name, record_pr
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if "both" in name])
+@pytest.mark.parametrize(
+    # A target chooses among the same plans.
+    "name",
+    [name for name in KINDS if "both" in name and "target" not in name],
+)
 def test_who_holds_most_of_a_cell_is_charged_enough(name):
     """By mean and variance together: where one user has more than half of a cell, or all of it."""
     for counts, steps in (([[3, 1], [0, 2]], 2), ([[4], [1]], 2)):

@@ -176,17 +176,3 @@ def test_tables_that_are_gone_are_not_made_anew(file, tmp_path, only):
     for _ in range(2):
         with pytest.raises(StorageError, match="is damaged: it lacks"):
             hv.Ledger(copy, dataset="buses", budget=1000)
-
-
-@pytest.mark.parametrize("column", ["hexveil_datasets.account", "hexveil_accounts.budget"])
-def test_a_row_that_cannot_be_meant_is_a_sentence(file, tmp_path, column):
-    """Where a damaged row would be an error of the program, the file is checked and refused."""
-    copy, (table, name) = copied(file, tmp_path), column.split(".")
-    execute(
-        copy,
-        f"UPDATE sqlite_schema SET sql = replace(sql, '{name} TEXT NOT NULL', '{name} TEXT')",
-        f"UPDATE {table} SET {name} = NULL",
-        f"UPDATE sqlite_schema SET sql = replace(sql, '{name} TEXT', '{name} TEXT NOT NULL')",
-    )
-    with pytest.raises(StorageError, match="damaged"):
-        inspection.overview(connect_existing(copy))

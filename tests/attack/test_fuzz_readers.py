@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import hexveil as hv
 from attack import fuzz_bytes, fuzz_oracle
 from examples import examples
-from hexveil.base.errors import ColumnError, HexveilError, InputError
+from hexveil.base.errors import InputError
 from records import oracle
 
 pytestmark = pytest.mark.slow
@@ -226,56 +226,3 @@ def _parquet(table, path):
     except (pa.ArrowException, TypeError):
         return None
     return path
-
-
-@pytest.mark.parametrize("form", ["memory", "r.csv", "r.parquet"])
-@pytest.mark.parametrize("second", ["user", "USER"])
-def test_columns_that_engines_confuse_are_refused(tmp_path, form, second):
-    """Two columns of one name, or of names that differ in case alone, are never mixed up."""
-    table = pa.table(
-        [["a"], ["b"], [1.0], ["x"], [0]], names=["user", second, "speed", "route", "time"]
-    )
-    source = table if form == "memory" else tmp_path / form
-    if form == "r.csv":
-        pa.csv.write_csv(table, source)
-    elif form == "r.parquet":
-        pq.write_table(table, source)
-    outcome = fuzz_oracle.read(source, user=second)
-    if form == "r.csv" and second == "USER":  # only the column that is asked for is read
-        assert outcome.units.users.to_pylist() == ["b"]
-    else:
-        assert isinstance(outcome, InputError)
-        assert "rename one" in str(outcome)
-
-
-@examples(3 * MANY)
-@given(
-    st.lists(
-        # A message lists names as they are; the command takes control letters out of it.
-        st.one_of(
-            st.sampled_from([*NAMES, "User", "usr", "user.x"]),
-            st.text(st.characters(exclude_categories=["C", "Zl", "Zp"]), max_size=5),
-        ),
-        max_size=6,
-    ),
-    st.sampled_from(["memory", "r.csv", "r.parquet", "r.ndjson"]),
-    st.integers(0, 2),
-)
-def test_any_column_names_are_found_or_named(tmp_path_factory, names, form, size):
-    """Columns missing, repeated or misspelt, tables empty: read, or refused with what is there."""
-    table = pa.table([["1"] * size] * len(names), names=names)
-    source = table if form == "memory" else tmp_path_factory.getbasetemp() / form
-    if form == "r.csv":
-        pa.csv.write_csv(table, source)
-    elif form == "r.parquet":
-        pq.write_table(table, source)
-    elif form == "r.ndjson":
-        rows = [dict.fromkeys(names, "1")] * size
-        source.write_text("\n".join(map(json.dumps, rows)))
-    outcome = fuzz_oracle.read(source)
-    if isinstance(outcome, ColumnError):
-        assert outcome.column in NAMES
-        assert outcome.column not in names or form != "memory"
-    elif not isinstance(outcome, HexveilError):
-        assert set(NAMES) <= set(names)
-        fuzz_oracle.check(outcome, [("1", 1.0, "1", 10**6)] * size)

@@ -140,8 +140,8 @@ def _watched(seen):
     plain = Sums.__getattribute__
 
     def read(self, name):
-        # Whether there are squares is public; `Sums.squared` says it.
-        if name in PRIVATE and sys._getframe(1).f_code.co_name != "squared":
+        # Whether there are squares is public; `Sums.squares` says it.
+        if name in PRIVATE and sys._getframe(1).f_code.co_name != "squares":
             frames = [sys._getframe(1)]
             while frames[-1].f_back is not None:
                 frames.append(frames[-1].f_back)

@@ -1,7 +1,5 @@
 """Order of rows, files, row groups, folders and threads change nothing, to the last bit."""
 
-import os
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -57,14 +55,6 @@ def csvs(folder, table):
     return parts(folder, shuffled(table), *(f"speed={k}/part.csv" for k in range(3)))
 
 
-def codes(table):
-    """Return ids and labels as dictionaries."""
-    for name in ("bus", "line"):
-        at = table.column_names.index(name)
-        table = table.set_column(at, name, table[name].dictionary_encode())
-    return table
-
-
 def polars(table):
     """Return the rows as a frame of polars."""
     import polars as pl  # noqa: PLC0415  an extra
@@ -75,20 +65,11 @@ def polars(table):
 FIVE = [f"{k}.parquet" for k in range(5)]
 LAYOUTS = {
     "one file": lambda at, rows: canaries.write(at / "one.parquet", rows),
-    "in reverse": lambda at, rows: canaries.write(
-        at / "one.parquet", rows.take(np.arange(len(rows))[::-1])
-    ),
     "in any order": lambda at, rows: canaries.write(at / "one.parquet", shuffled(rows)),
     "small groups": small_groups,
     "many files": lambda at, rows: parts(at, shuffled(rows), *FIVE),
-    "listed": lambda at, rows: [
-        str(path) for path in sorted(parts(at, shuffled(rows), *FIVE).iterdir(), reverse=True)
-    ],
     "folders of a column": lambda at, rows: by(at, rows, "line"),
     "folders of users": lambda at, rows: by(at, rows, "bus"),
-    "folders called otherwise": lambda at, rows: parts(
-        at, rows, "bus=7/one.parquet", "speed=7/one.parquet"
-    ),
     "folders of one key": lambda at, rows: parts(
         at, rows, "speed=0/one.parquet", "speed=1/one.parquet"
     ),
@@ -103,8 +84,6 @@ LAYOUTS = {
     "chunks": lambda _, rows: pa.concat_tables(
         [shuffled(rows).slice(start, 13) for start in range(0, len(rows), 13)]
     ),
-    "codes": lambda _, rows: codes(rows),
-    "pandas": lambda _, rows: shuffled(rows).to_pandas(),
     "polars": lambda _, rows: polars(rows),
 }
 """The same records: orders of rows, files, folders, row groups, formats."""
@@ -151,10 +130,6 @@ def true_numbers(ds, plan):
     ]
 
 
-DAYS = 600 if os.environ.get("HEXVEIL_ATTACK") else 30
-"""Of 180 records each, in the test of many."""
-
-
 @pytest.fixture(scope="module")
 def known():
     """Return what the records in memory are, in the order they were made."""
@@ -184,25 +159,3 @@ def test_the_engine_takes_the_threads_that_there_are(monkeypatch):
     monkeypatch.setattr(session.os, "sched_getaffinity", lambda _: {0, 1, 2})
     with session.Session("100MB") as one:
         assert one.rows("SELECT current_setting('threads')") == [(3,)]
-
-
-@pytest.mark.slow
-def test_many_records_in_many_threads(tmp_path, monkeypatch):
-    """Many records, in row groups that threads share, give the same in any layout."""
-    rows = [
-        {
-            **row,
-            "speed": (row["speed"] * (day + 1)) % 65,
-            "time": 1_641_000_000 + 977 * k + 90 * day,
-        }
-        for day in range(DAYS)
-        for k, row in enumerate(canaries.rows())
-    ]
-    table = pa.Table.from_pylist(rows)
-    found = []
-    for threads, layout in ((1, LAYOUTS["one file"]), (4, small_groups), (4, csvs)):
-        folder = tmp_path / str(len(found))
-        folder.mkdir()
-        monkeypatch.setattr(session.os, "sched_getaffinity", lambda _, n=threads: set(range(n)))
-        found.append(everything(reading(layout(folder, table), "hexagons")))
-    assert found[0] == found[1] == found[2]

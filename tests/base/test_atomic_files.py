@@ -159,24 +159,6 @@ def test_without_locks_leftovers_stay(tmp_path, monkeypatch):
     assert names(tmp_path) == sorted(["a", "map", left.name])
 
 
-def test_a_name_that_a_sweep_takes_is_replaced(tmp_path, monkeypatch):
-    """Between its making and its lock a name may be taken for a leftover: another is made."""
-    lock, taken = atomic_files._try_lock, []
-
-    def sweeping(handle):
-        if len(taken) < 2:
-            taken.append(handle)
-            for left in tmp_path.iterdir():
-                left.rmdir()
-        return lock(handle)
-
-    monkeypatch.setattr(atomic_files, "_try_lock", sweeping)
-    with atomic_files.folder(tmp_path / "map") as temporary:
-        assert temporary.is_dir()
-    assert len(taken) == 2
-    assert names(tmp_path) == ["map"]
-
-
 def test_writers_and_sweeps_at_once(tmp_path):
     """Of many that write and sweep in one place at once, each writes whole."""
     failed = []
@@ -218,14 +200,6 @@ def test_one_at_a_time(tmp_path):
         order.append("first")
     thread.join()
     assert order == ["first", "other"]
-
-
-def test_a_probe_leaves_nothing(tmp_path):
-    """It says whether a folder can be made, and makes none."""
-    atomic_files.check_writable(tmp_path / "map")
-    assert names(tmp_path) == []
-    with pytest.raises(OSError):  # noqa: PT011  the system's own words
-        atomic_files.check_writable(tmp_path / "nowhere" / "map")
 
 
 def test_a_folder_whose_block_was_never_entered_goes_with_the_process(tmp_path):

@@ -1,7 +1,6 @@
 """Interrupts wait until a step that must not stop halfway is done."""
 
 import signal
-import threading
 
 import pytest
 
@@ -92,17 +91,3 @@ def test_a_handler_from_outside_of_python_is_left_alone(monkeypatch):
         assert real(signal.SIGHUP) is before
         assert real(signal.SIGTERM) is not signal.SIG_DFL
     assert real(signal.SIGTERM) is signal.SIG_DFL
-
-
-def test_other_threads_draw_without_signals():
-    """Only the main thread may set handlers; others draw as they are."""
-    seen = []
-
-    def draw():
-        with defer_interrupts():
-            seen.append(signal.getsignal(signal.SIGTERM))
-
-    thread = threading.Thread(target=draw)
-    thread.start()
-    thread.join()
-    assert seen == [signal.getsignal(signal.SIGTERM)]

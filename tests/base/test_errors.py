@@ -29,12 +29,6 @@ def test_column_error_names_the_nearest():
     assert (error.column, error.available) == ("sped", ("user", "speed"))
 
 
-def test_column_error_lists_what_there_is():
-    """A column like no other is answered with the columns there are."""
-    error = ColumnError("user", "zzz", ["bus", "speed"])
-    assert str(error) == "user: the source has no column 'zzz'; it has bus, speed."
-
-
 def test_budget_error_carries_the_numbers():
     """A refused spend says how much was asked for and how much is left, as exact numbers."""
     error = BudgetError("too much.", requested=Fraction(2), remaining=Fraction(1, 3))

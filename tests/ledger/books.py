@@ -1,6 +1,5 @@
 """Books for tests: how one is opened, what is booked in it, what stands in its tables."""
 
-import contextlib
 import os
 import pwd
 import secrets
@@ -113,32 +112,42 @@ def damage(book, sql, **values):
         connection.execute(sa.text(sql), values)
 
 
-@contextlib.contextmanager
-def server(programs):
-    """Run a PostgreSQL server of one's own and yield the address of its database."""
-    folder = tempfile.mkdtemp(prefix="hexveil-pg-")
-    # PostgreSQL refuses to run as root.
-    other = {"user": "nobody"} if os.geteuid() == 0 else {}
-    if other:
-        os.chown(folder, pwd.getpwnam("nobody").pw_uid, -1)
+class Server:
+    """A PostgreSQL server of one's own, in a folder that is removed at the end."""
 
-    def run(name, *arguments):
+    def __init__(self, programs):
+        self._programs, self._folder = programs, tempfile.mkdtemp(prefix="hexveil-pg-")
+        # PostgreSQL refuses to run as root.
+        self._other = {"user": "nobody"} if os.geteuid() == 0 else {}
+        if self._other:
+            os.chown(self._folder, pwd.getpwnam("nobody").pw_uid, -1)
+        self.address = f"postgresql://me@/postgres?host={quote(self._folder, safe='')}"
+
+    def __enter__(self):
+        self._run("initdb", "-U", "me", "-A", "trust", "--no-sync", "-E", "UTF8")
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        # A test may have ended it.
+        self._run("pg_ctl", "-w", "-m", "immediate", "stop", check=False)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def start(self):
+        """Start it, and wait until it answers."""
+        options = f"-c listen_addresses= -c fsync=off -k {self._folder}"
+        self._run("pg_ctl", "-w", "-l", f"{self._folder}/log", "-o", options, "start")
+
+    def stop(self):
+        """Stop it at once, as if the machine had gone."""
+        self._run("pg_ctl", "-w", "-m", "immediate", "stop")
+
+    def _run(self, name, *arguments, check=True):
         subprocess.run(
-            [programs / name, *arguments], capture_output=True, check=True, cwd=folder,
-            env={"LC_ALL": "C.UTF-8", "PATH": os.defpath}, **other,
+            [self._programs / name, "-D", f"{self._folder}/data", *arguments],
+            capture_output=True, check=check, cwd=self._folder,
+            env={"LC_ALL": "C.UTF-8", "PATH": os.defpath}, **self._other,
         )  # fmt: skip
-
-    data = f"{folder}/data"
-    try:
-        run("initdb", "-D", data, "-U", "me", "-A", "trust", "--no-sync", "-E", "UTF8")
-        options = f"-c listen_addresses= -c fsync=off -k {folder}"
-        run("pg_ctl", "-D", data, "-w", "-l", f"{folder}/log", "-o", options, "start")
-        try:
-            yield f"postgresql://me@/postgres?host={quote(folder, safe='')}"
-        finally:
-            run("pg_ctl", "-D", data, "-w", "-m", "immediate", "stop")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def schema(address):

@@ -7,9 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hexveil.base.errors import HexveilError, InputError
+from hexveil.base.errors import InputError
 from hexveil.model.cells import Labels
-from hexveil.model.pair_bins import PairBins
 from hexveil.records import Select, from_sums, read
 from hexveil.records.feasible_sums import bin_number
 
@@ -65,19 +64,6 @@ def test_counts_are_those_of_a_loop(records, binned):
     assert binned.sums.bins.count.sum() == binned.occupancy.n_records
 
 
-def test_only_what_is_asked_for_is_counted(records, binned):
-    """Means need no bins, and the other sums are the same with and without them."""
-    plain = read(
-        records, **COLUMNS, select=Select(min_users=2), statistics=("mean",), max_bad_rows=0.5
-    )
-    assert plain.sums.bins is None
-    assert plain.public.bins is None
-    assert np.array_equal(plain.sums.total, binned.sums.total)
-    assert np.array_equal(plain.sums.total_sq, binned.sums.total_sq)
-    assert plain.public.identity == binned.public.identity
-    assert repr(binned.sums.bins) == "PairBins(private)"
-
-
 def test_no_bin_is_an_error():
     """A number of a bin that is none counts as the nearest, and drops no record."""
     odd = pa.table(
@@ -100,15 +86,6 @@ def test_no_bin_is_an_error():
         )
 
 
-def test_a_label_may_be_called_bin_where_there_are_none():
-    """The column of that name is taken for bins where they are asked for alone."""
-    table = pa.table({"bin": ["x"], "user": ["a"], "n": [1], "sum": [1.0]})
-    options = {"bounds": (0, 10), "cells": Labels("bin"), "min_users": 1}
-    assert from_sums(table, **options, accept_single_records=True).occupancy.n_cells == 1
-    with pytest.raises(InputError, match="has the name of another column"):
-        from_sums(table, **options, statistics="p50")
-
-
 def test_mistakes_are_refused_before_reading(tmp_path):
     """Thresholds are checked first."""
     missing = str(tmp_path / "none.parquet")
@@ -122,21 +99,3 @@ def test_the_expression_finds_each_bin(edges):
     expression = bin_number("k", edges)
     found = duckdb.sql(f"SELECT k, {expression} FROM range(5) t(k)").fetchall()
     assert found == [(k, next(j for j, edge in enumerate(edges) if k <= edge)) for k in range(5)]
-
-
-@pytest.mark.parametrize(
-    "arrays",
-    [
-        ([0], [0], [2]),
-        ([0, 0], [0, 1], [1, 1]),
-        ([0, 1], [0, 9], [1, 2]),
-        ([0, 2], [0, 0], [1, 2]),
-        ([0, 1, 1], [0, 0, 8], [1, 2, 0]),
-    ],
-)
-def test_counts_that_do_not_add_up_are_refused(arrays):
-    """Each pair's counts add up to its records, in bins that there are."""
-    PairBins(*map(np.array, ([0, 1, 1], [0, 0, 8], [1, 1, 1]))).check(np.array([1, 2]), 9)
-    found = PairBins(*map(np.array, arrays))
-    with pytest.raises(HexveilError, match="do not belong together"):
-        found.check(np.array([1, 2]), 9)

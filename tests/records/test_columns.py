@@ -3,7 +3,7 @@
 import pytest
 
 from hexveil.base.errors import ColumnError
-from hexveil.records.sources.columns import ColumnRef, ColumnType, resolve, resolve_location
+from hexveil.records.sources.columns import ColumnRef, ColumnType, resolve
 
 NUMBER, TEXT, JSON = ColumnType("number"), ColumnType("text"), ColumnType("json")
 POINT = ColumnType("struct", {"coordinates": ColumnType("list", element=NUMBER)})
@@ -34,35 +34,3 @@ def test_keys_of_documents_may_hold_dots_inside():
     with pytest.raises(ColumnError) as caught:
         resolve("value", "a.b.x", schema)
     assert "a.b.d" in caught.value.available
-
-
-@pytest.mark.parametrize(
-    ("schema", "lat", "lon"),
-    [
-        (
-            {"p": ColumnType("list", element=NUMBER)},
-            ColumnRef("p", (1,), NUMBER, 1),
-            ColumnRef("p", (0,), NUMBER, 1),
-        ),
-        (
-            {"p": POINT},
-            ColumnRef("p", ("coordinates", 1), NUMBER, 2),
-            ColumnRef("p", ("coordinates", 0), NUMBER, 2),
-        ),
-        ({"p": TEXT}, ColumnRef("p", (), TEXT, 0, 1), ColumnRef("p", (), TEXT, 0, 0)),
-        (
-            {"p/0": NUMBER, "p/1": NUMBER},
-            ColumnRef("p/1", (), NUMBER),
-            ColumnRef("p/0", (), NUMBER),
-        ),
-        ({"p.0": TEXT, "p.1": TEXT}, ColumnRef("p.1", (), TEXT), ColumnRef("p.0", (), TEXT)),
-        (
-            {"p/coordinates/0": TEXT, "p/coordinates/1": TEXT},
-            ColumnRef("p/coordinates/1", (), TEXT),
-            ColumnRef("p/coordinates/0", (), TEXT),
-        ),
-    ],
-)
-def test_a_location_is_longitude_first_in_every_shape(schema, lat, lon):
-    """The second number is the latitude."""
-    assert resolve_location("p", schema) == (lat, lon)

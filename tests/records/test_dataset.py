@@ -73,16 +73,6 @@ def test_the_largest_squares_are_checked_without_overflow():
         dataset_of([2**22], [0], [0], steps)
 
 
-@pytest.mark.parametrize(
-    ("squares", "kind"), [([1, 2], np.int64), ([1.0], np.float64), ([[1]], np.int64)]
-)
-def test_squares_of_another_shape_or_type_are_refused(squares, kind):
-    """There is one whole number for each pair."""
-    facts = dataset_of([1], [1], None, 5).public
-    with pytest.raises(HexveilError, match="squares and occupancy do not belong together"):
-        Dataset(facts, Sums(np.array([1], dtype=np.int64), np.array(squares, dtype=kind)))
-
-
 @pytest.mark.parametrize("total", [[-1], [6], [1, 1]])
 def test_sums_outside_their_counts_are_refused(total):
     """Sums without squares are checked too."""

@@ -123,18 +123,6 @@ def test_lines_across_blocks_are_read_as_within_them(tmp_path_factory, parts):
         assert streamed(path, data) == oracle(data)
 
 
-def test_a_quote_that_does_not_end_costs_its_line(tmp_path):
-    """And never the rest, also where somebody's writer meant the line to go on."""
-    lines = [b"b%d,%d,x" % (i, i) for i in range(3_000)]
-    lines[10] = b'b10,"10,x'
-    rows, malformed = streamed(tmp_path / "r.csv", HEADER + b"\n".join(lines))
-    assert (len(rows), malformed) == (2_999, 1)
-    path = tmp_path / "quoted.csv"
-    path.write_text("user,speed,ward,note\n" + 'a,1,x,"one\ntwo"\n' * 9)
-    with pytest.raises(InputError, match="a quote ends with its line"):
-        hv.read(path, user="user", value="speed", bounds=(0, 40), cells=hv.Labels("ward"))
-
-
 def test_a_line_longer_than_blocks_is_one_malformed_line(tmp_path):
     """What follows it in the next blocks is no record of anybody."""
     long = b"z,1,x," * 400_000
@@ -269,19 +257,6 @@ def test_notes_beside_records_are_no_records(tmp_path):
     assert len(of_units(tmp_path)) == 2
 
 
-def test_a_file_without_any_used_column_has_unusable_records(tmp_path):
-    """Among files that are named one by one; its lines are counted as records all the same."""
-    (tmp_path / "1.csv").write_text("user,speed,ward\na,1,x\nb,2,y\n")
-    (tmp_path / "2.csv").write_text("note\nc\n")
-    files = [tmp_path / "1.csv", tmp_path / "2.csv"]
-    assert of_units(files) == of_units(files[:1])
-    dataset = hv.read(
-        files, user="user", value="speed", bounds=(0, 40), cells=hv.Labels("ward"), max_bad_rows=1,
-        select=hv.Select(min_users=1), accept_single_records=True,
-    )  # fmt: skip
-    assert dataset.public.rules["records read"] == 3
-
-
 def test_a_name_of_two_columns_is_refused_where_it_is_asked_for(tmp_path):
     """Nobody knows which of them is meant."""
     (tmp_path / "r.csv").write_text("user,speed,speed,ward\na,1,2,x\n")
@@ -335,20 +310,6 @@ def test_documents_that_unpack_to_far_too_much_are_refused(tmp_path, filling, mo
         with pytest.raises(InputError, match="add max_unpacking = 10 "):
             of_units(path, format=RecordFormat(max_unpacking=1), **options)
     assert of_units(path, format=RecordFormat(max_unpacking=10**6)) == {("a", "x", 2, 18000)}
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "message"),
-    [
-        ("encoding", "klingon", "encoding must be"),
-        ("encoding", "zlib", "encoding must be"),
-        ("max_unpacking", 0.5, "max_unpacking must be a whole number of at least 1"),
-    ],
-)
-def test_declarations_that_are_none_are_refused(field, value, message):
-    """Each in a sentence of its own."""
-    with pytest.raises(InputError, match=message):
-        RecordFormat(**{field: value})
 
 
 def test_one_encoding_is_one_request():

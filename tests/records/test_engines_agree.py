@@ -6,7 +6,6 @@ import json
 import random
 from decimal import Decimal
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -140,13 +139,6 @@ def test_every_type_of_value_is_read_or_refused_alike(spark, name):
     agree(
         reading, rows, spark, frame, max_bad_rows=1, max_repeats=1, bounds=(-5, "12.5"), time="time"
     )
-
-
-@pytest.mark.parametrize("name", ["long", "bytes", "date", "big", "boolean", "map"])
-def test_every_type_of_id_is_the_same_text(spark, name):
-    """What values are as text does not depend on the engine; of ids that are numbers see below."""
-    rows = table(user=numbers()[name])
-    agree(reading, rows, spark, spark.createDataFrame(rows), max_bad_rows=1, max_repeats=1)
 
 
 ID_COLUMNS = {
@@ -292,29 +284,6 @@ def test_squares_are_kept_or_left_out_alike(spark, n, steps):
     assert (found["squares"] is None) == (n * steps**2 >= 2**62)
 
 
-def test_many_records_give_the_same(spark, tmp_path):
-    """Enough records that tables of hexagons are learnt, in files of several row groups."""
-    rng = np.random.default_rng(3)
-    size = 200_000
-    rows = pa.table(
-        {
-            "v": rng.uniform(-5, 95, size),
-            "u": [f"bus-{i}" for i in rng.integers(0, 2000, size)],
-            "t": pa.array(1_708_300_800 + rng.integers(0, 6_000, size)),
-            "lat": rng.uniform(52, 52.3, size),
-            "lon": rng.uniform(20.8, 21.2, size),
-        }
-    )
-    pq.write_table(rows, tmp_path / "r.parquet", row_group_size=30_000)
-    grid, rule = Cells(8, "15min", WARSAW), {"min_users": 2, "privacy_unit": "user-day", "top": 500}
-    for repeats in ("drop", "keep"):
-        found = agree(
-            read_table, tmp_path / "r.parquet", spark, grid=grid, rule=rule, repeats=repeats
-        )
-        assert found["sizes"][0] == 500
-        assert max(found["pairs"][2]) > 1
-
-
 def test_recounts_agree(spark):
     """Counting again on other grids, labels and units gives the same facts on both engines."""
     rows = [r for r in many(400) if None not in r] + list(GOOD)
@@ -337,12 +306,12 @@ def test_spark_reads_declared_formats_alike(spark, tmp_path):
         {
             "bus": ["a", "b"],
             "ward": ["x", "x"],
-            "speed": ["1,5 m/s", "2,5 m/s"],
+            "speed": ["1,5", "2,5"],
             "at": ["01/02/2024 10:00", "02/02/2024 10:00"],
         }
     )
     rules, where = test_record_format.RULES, test_record_format.LOCAL
-    declared = RecordFormat(decimal=",", unit_suffix="m/s", time_format="%d/%m/%Y %H:%M")
+    declared = RecordFormat(decimal=",", time_format="%d/%m/%Y %H:%M")
     assert isinstance(agree(read, spelled, spark, format=declared, **rules | where), dict)
     (tmp_path / "r.json").write_text(json.dumps({"r": spelled.to_pylist()}, indent=1))
     nested = RecordFormat(**vars(declared) | {"record_path": "r"})

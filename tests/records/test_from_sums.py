@@ -2,12 +2,9 @@
 
 import itertools
 import math
-from decimal import Decimal
 
 import h3
 import pyarrow as pa
-import pyarrow.csv as pc
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -15,9 +12,8 @@ from hypothesis import strategies as st
 from examples import examples
 from hexveil.base.errors import ColumnError, InputError
 from hexveil.model.cells import Cells, Labels
-from hexveil.records import from_sums, read
+from hexveil.records import from_sums
 from hexveil.records.feasible_sums import squares_range
-from hexveil.records.select import Select
 
 ODD = [0.0, -0.0, 1.0, 64.9995, 0.0005, -3.0, 1e9, -1e300, 1.7e308, math.nan, math.inf, -math.inf]
 sums = st.one_of(st.none(), st.sampled_from(ODD), st.floats(allow_nan=True))
@@ -125,18 +121,6 @@ def test_sums_of_values_on_the_lattice_come_back_exactly(values):
     assert dataset.sums.total_sq.tolist() == [sum((v + 5000) ** 2 for v in values)]
 
 
-@pytest.mark.parametrize("value", [0.0005, -0.0005, 1.0015, -1.0015, 2.4995, 7.0, -9.0])
-def test_one_record_is_rounded_as_reading_rounds_it(value):
-    """The sum of a single record becomes what reading that record gives, halves included."""
-    bounds, select = (-5, "2.5"), Select(min_users=1)
-    records = pa.table({"cell": ["c"], "user": ["u"], "v": [value]})
-    known = read(
-        records, user="user", value="v", bounds=bounds, cells=Labels("cell"), select=select
-    )
-    table = pa.table({"cell": ["c"], "user": ["u"], "n": [1], "sum": [value]})
-    assert from_sums(table, bounds=bounds, min_users=1).sums.total == known.sums.total
-
-
 @pytest.mark.slow
 def test_rows_of_one_pair_are_added_after_clamping():
     """Rows of the same cell and user are added up, each clamped by itself, in any order."""
@@ -179,57 +163,6 @@ def test_public_facts_say_what_was_asked():
     assert facts.identity["version"] == "v2"
     assert facts.identity["columns"] == "ward, hour, user, n, sum"
     assert facts.identity["select"] == "as in the sums; min_users 1; top all"
-
-
-def test_ids_and_labels_are_kept_byte_for_byte():
-    """Ids with zeros, separators and Unicode stay apart, sorted by their bytes."""
-    ids = ["é", "7", "007", "a,b", "a/b", "Z", "a", " a", "\U0001f68c", "￿"]
-    found = [("c", user, i + 1, 0.0, 0.0) for i, user in enumerate(ids)]
-    dataset = from_sums(table_of(found), bounds=(0, 65), min_users=1)
-    order = sorted(range(len(ids)), key=lambda i: ids[i].encode())
-    assert dataset.occupancy.n.tolist() == [i + 1 for i in order]
-
-
-SAMPLE = [("x", "007", 2, 30.5, 470.25), ("x", "7", 1, 9.0, 81.0), ("y", "7", 1, 2.0, None)]
-
-
-@pytest.mark.parametrize("kind", ["arrow", "pandas", "polars", "parquet", "csv", "csv.gz", "text"])
-def test_every_kind_of_table_gives_the_same(kind, tmp_path):
-    """Tables in memory, Parquet and CSV files, and numbers as text are read alike."""
-    table = table_of(SAMPLE)
-    path = str(tmp_path / f"sums.{kind}")
-    if kind == "pandas":
-        pytest.importorskip("pandas")
-        source = table.to_pandas()
-    elif kind == "polars":
-        source = pytest.importorskip("polars").from_arrow(table)
-    elif kind == "parquet":
-        pq.write_table(table, path)
-        source = path
-    elif kind.startswith("csv"):
-        with pa.CompressedOutputStream(path, "gzip") if "gz" in kind else open(path, "wb") as f:  # noqa: PTH123  either kind of file
-            pc.write_csv(table, f)
-        source = path
-    elif kind == "text":
-        source = pa.table({name: table[name].cast(pa.string()) for name in table.column_names})
-    else:
-        source = table
-    dataset = from_sums(source, bounds=(0, 65), min_users=1)
-    assert pairs_of(dataset) == {
-        ("x", 0): [2, 30_500, 470_250_000],
-        ("x", 1): [1, 9_000, 81_000_000],
-    }
-    assert dataset.public.rules["without a usable sum"] == 1
-
-
-def test_decimals_of_any_length_are_read():
-    """Sums as decimals, even longer than an engine has, are numbers like others."""
-    sums_given = [Decimal("2.5"), Decimal("1e50"), Decimal("1.5"), None]
-    frame = pytest.importorskip("pandas").DataFrame(
-        {"cell": "x", "user": list("abcd"), "n": 1, "sum": sums_given}
-    )
-    dataset = from_sums(frame, bounds=(0, 65), min_users=1)
-    assert dataset.sums.total.tolist() == [2_500, 65_000, 1_500]
 
 
 def cells_table(hexagon, slot=None):
@@ -286,6 +219,7 @@ def counted(*n):
 
 HEXAGONS = {"cells": Cells(resolution=8, timeslot=None)}
 SLOTS = {"cells": Cells(resolution=8, timeslot="3h", timezone="Europe/Warsaw")}
+SAMPLE = [("x", "007", 2, 30.5, 470.25), ("x", "7", 1, 9.0, 81.0), ("y", "7", 1, 2.0, None)]
 REFUSED = [
     ({"cells": "ward"}, table_of(SAMPLE), "cells must be Cells"),
     ({"cells": Labels("user")}, table_of(SAMPLE), "the label 'user' has the name"),

@@ -1,16 +1,11 @@
 """A first line is shown only if it holds names."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hexveil.records.sources.headers import (
-    MIN_KNOWN_NAMES,
     FirstLine,
     has_header,
-    is_confirmed,
     looks_like_header,
-    looks_like_record,
 )
 
 ROWS = [["kr7731", "north", "31.5"], ["kr7732", "", "28"]]
@@ -71,35 +66,6 @@ def test_one_odd_field_leaves_doubt(odd, at):
         return
     names.insert(at, odd)
     assert not looks_like_header(names, [["kr7731", "31.5", "x", "y"]])
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        [],
-        [["a", "b", "c"]],
-        [["kr7731", "31.5"]],
-        [["", "", ""]],
-        [["a", "b", "31"], ["a", "b", "c"]],
-    ],
-)
-def test_rows_without_a_column_of_numbers_leave_doubt(rows):
-    """What stands below is no other kind of text, or there is nothing below."""
-    assert not looks_like_header(["bus", "line", "speed"], rows)
-
-
-@given(
-    st.lists(st.one_of(st.sampled_from(IDS), st.text(max_size=5)), max_size=6),
-    st.sets(st.sampled_from(["bus", "speed", "time"]), min_size=1),
-)
-def test_names_are_confirmed_by_two_of_them(names, asked):
-    """Fewer than two configured columns in a first line, or a number there, confirm nothing."""
-    own = [name for name in names if name not in asked]
-    assert not is_confirmed([*own, *sorted(asked)[: MIN_KNOWN_NAMES - 1]], asked)
-    whole = [*own, *asked]
-    assert is_confirmed(whole, asked) == (
-        len(asked) >= MIN_KNOWN_NAMES and not looks_like_record(whole)
-    )
 
 
 @pytest.mark.parametrize("mark", [",", ";", "\t", "|"])

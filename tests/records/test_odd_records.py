@@ -239,18 +239,6 @@ def test_an_odd_document_changes_no_pair_of_others(odd, tmp_path):
         assert pairs_of(str(tmp_path / f"{number}.ndjson"), "values") >= expected
 
 
-def test_true_is_no_id_of_a_document(tmp_path):
-    """The text "true" is one, as any other text."""
-    rows = [{"bus": bus, "ward": "x", "speed": 1.0} for bus in (True, "true", "a", False)]
-    (tmp_path / "r.ndjson").write_text("\n".join(map(json.dumps, rows)))
-    read = hv.read(
-        tmp_path / "r.ndjson", user="bus", value="speed", bounds=(0, 65), max_bad_rows=0.6,
-        cells=hv.Labels("ward"), select=hv.Select(min_users=1),
-    )  # fmt: skip
-    assert read.units.users.to_pylist() == ["a", "true"]
-    assert read.public.rules["without a user"] == 2
-
-
 @pytest.mark.parametrize(
     "text",
     [b"[" + b", ".join(GOOD) + b', {"bus": ', document(note="y" * 17_000_000)],

@@ -7,12 +7,7 @@ import time
 from hexveil.base import work_share
 from hexveil.base.work_share import (
     READING,
-    ShownWork,
     part_of_work,
-    parts_of_work,
-    share_of_work,
-    shown_work,
-    steps_of_work,
     tell_share,
 )
 from hexveil.records import progress
@@ -75,48 +70,6 @@ def test_the_rest_is_estimated_from_the_told_share(monkeypatch):
     assert shown == sorted(shown)
     assert {0.125, 0.375, 0.625, 0.875} <= set(shown)
     tell_share(READING, 0.2)  # nothing is shown any more
-
-
-def test_steps_complete_the_work_that_is_shown(monkeypatch):
-    """Activities inside advance their part of it, by their shares and by their end."""
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    work = ShownWork("Publishing", share=0.5, windows={"Reading": (0.5, 0.9), "Writing": (0.9, 1)})
-    told = []
-    with progress.show_progress(work):
-        with progress.show_progress("Reading"), part_of_work("Reading", 1, 2):
-            tell_share("Reading", 0.5)
-            told.append(work.share)
-        told.append(work.share)
-        with progress.show_progress("Another"):
-            tell_share("Another", 0.95)
-        told.append(work.share)
-        with progress.show_progress("Writing"):
-            pass
-        told.append(work.share)
-    assert [round(share, 9) for share in told] == [0.8, 0.9, 0.9, 1.0]
-
-
-def test_a_step_is_told_within_the_part_that_was_opened_for_it():
-    """A step is heard only there; a part ends with its share, and one of steps alone does not."""
-    with shown_work(ShownWork("Planning")) as work:
-        told = []
-        tell_share("a search", 0.9)
-        told.append(work.share)
-        with share_of_work("Planning", 0.0, 0.5, "a search"):
-            tell_share("a search", 0.5)
-            told.append(work.share)
-        told.append(work.share)
-        with steps_of_work("Planning", 0.5, 1.0, "a search"):
-            for number in parts_of_work("a search", range(5)):
-                told.append(work.share)
-                if number == 2:
-                    break
-        told.append(work.share)
-        with steps_of_work("Planning", 0.9, 1.0, "a search"):
-            pass
-        tell_share("a search", 1.0)
-        told.append(work.share)
-    assert [round(one, 9) for one in told] == [0.0, 0.25, 0.5, 0.5, 0.6, 0.7, 0.8, 0.8]
 
 
 def test_a_process_that_is_ended_takes_its_line_away(monkeypatch):

@@ -7,8 +7,6 @@ import math
 import os
 import subprocess
 import sys
-from dataclasses import replace
-from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -202,14 +200,6 @@ def test_recount_agrees_with_reading_again(rows, grid, rule):
         assert facts.identity["privacy_unit"] == "user-day"
 
 
-def test_recount_says_none_where_no_cell_is_left():
-    """A grid on which no cell has enough users has no facts."""
-    rows = [(1.0, "a", TIMES[0], 52.1, 21.0), (1.0, "b", TIMES[4], 52.1, 21.0)]
-    found = read_table(arrow(rows), Cells(4, None), {"min_users": 2})
-    first, _ = found.public.recount((Cells(4, "1h", WARSAW), Cells(3, None)), "user")
-    assert first is None
-
-
 def test_without_a_time_column_repeats_are_kept():
     """Records that only look alike all count where there is no time."""
     rows = [(1.0, "a", TIMES[0], 52.1, 21.0)] * 3
@@ -338,31 +328,6 @@ def test_every_form_of_time_is_the_same_instant(times, zone):
     assert found.public.cells.slot_names() == ("2024-02-19T01:00",)
 
 
-def test_naive_times_in_the_repeated_hour_mean_its_first_pass():
-    """Of two readings of an ambiguous wall clock the first is meant; slots agree either way."""
-    table = pa.table(
-        {"v": [1.0], "u": ["a"], "lat": [52.1], "lon": [21.0], "t": ["2024-10-27T02:30:00"]}
-    )
-    # Kolkata is 5 1/2 hours ahead of UTC; the first pass of 02:30 in Warsaw is 00:30 UTC.
-    found = read_table(table, Cells(4, "1h", "Asia/Kolkata"), {"min_users": 1}, timezone=WARSAW)
-    assert found.public.cells.slot_names() == ("2024-10-27T06:00",)
-
-
-CITY = {"user": "user_id", "value": "value", "lat": "lat", "lon": "lon", "time": "timestamp"}
-
-
-def test_surat_has_its_noted_figures(shared):
-    """311 users and 29,467 rows; 9 cells and 306 users pooled by hour at resolution 5."""
-    path = shared / "data" / "surat_itms.parquet"
-    where = Cells(5, "1h", "Asia/Kolkata", "pooled")
-    found = read(path, bounds=(0, 65), cells=where, **CITY)
-    assert (found.occupancy.n_cells, found.occupancy.n_users) == (9, 306)
-    assert found.public.rules["records read"] == 29_467
-    everyone = read(path, bounds=(0, 65), cells=where, select=Select(min_users=1), **CITY)
-    assert everyone.occupancy.n_users == 311
-    assert everyone.occupancy.n.sum() == 29_467
-
-
 def labelled(**more):
     """Return a small table with labels."""
     columns = {
@@ -424,18 +389,6 @@ def test_one_cell_holds_all_records():
     assert found.public.identity == known.public.identity
 
 
-LABELLED = st.lists(
-    st.tuples(
-        st.sampled_from("uvwx"), st.sampled_from(["10", "9", "é"]), st.sampled_from(["7", "8"]),
-        st.sampled_from(["a", "b"]), st.integers(0, 3),
-    ),
-    min_size=1, max_size=30,
-)  # fmt: skip
-
-
-LEVELS = (("route",), ("hour", "side"), ("route", "side"), ("route", "hour", "side"))
-
-
 SPREAD, FEW = 300, 250
 """Records, and a number between those that are no repeats and their pairs on any of `GRIDS`."""
 GRIDS = tuple(
@@ -483,74 +436,17 @@ def test_counts_on_other_grids_go_to_blocks_one_grid_after_another(monkeypatch, 
         assert found.cells.names() == here.cells.names()
 
 
-@pytest.mark.slow
-@examples(4)
-@given(
-    LABELLED, st.integers(1, 3), st.sampled_from([None, 2]), st.sampled_from(["user", "user-day"])
-)
-def test_labels_are_recounted_as_reading_again_does(rows, min_users, top, unit):
+def test_labels_are_recounted_as_reading_again_does():
     """Some of the columns, for another unit too: the facts that reading by them gives."""
-    user, route, hour, side, day = zip(*rows, strict=True)
-    time = [f"2024-02-{19 + one}T12:{minute:02d}:00Z" for minute, one in enumerate(day)]
-    table = pa.table(
-        {"u": user, "route": route, "hour": hour, "side": side, "t": time, "v": [1.0] * len(rows)}
-    )
-
-    def by(columns, unit, *, least=min_users, most=top):
-        return read(
-            table, user="u", value="v", time="t", bounds=(0, 9), cells=Labels(*columns),
-            privacy_unit=unit,
-            timezone=WARSAW, select=Select(min_users=least, top=most),
-        ).public  # fmt: skip
-
-    facts = by(LEVELS[-1], "user", least=1, most=None)
-    request = facts.recount.request
-    rules = replace(request.rules, select=Select(min_users=min_users, top=top))
-    recount = replace(facts.recount, request=replace(request, rules=rules))
-    levels = tuple(Labels(*columns) for columns in LEVELS)
-    for level, found in zip(levels, recount(levels, unit), strict=True):
-        try:
-            again = by(level.columns, unit)
-        except InputError:
-            assert found is None
-            continue
+    levels = tuple(Labels(*columns) for columns in (("route",), ("side", "route"), ("side",)))
+    asked = {"select": Select(min_users=2, top=4), "repeats": "keep"}
+    facts = spread(cells=Labels("route", "side"), **asked).public
+    for level, found in zip(levels, facts.recount(levels, "user-day"), strict=True):
+        again = spread(cells=level, privacy_unit="user-day", **asked)
         assert found.occupancy.fingerprint == again.occupancy.fingerprint
-        assert found.cells.labels == again.cells.labels
-        assert (found.cells.grid, found.privacy_unit, found.recount) == (level, unit, None)
-        assert found.rules["records left"] == again.rules["records left"]
-
-
-def test_units_of_labels_need_a_time():
-    """Without a time labels are counted per user alone."""
-    found = read(labelled(), user="u", value="v", bounds=(0, 9), cells=Labels("route"),
-                 select=Select(min_users=1), max_bad_rows=1, max_repeats=1)  # fmt: skip
-    with pytest.raises(InputError, match="unit 'user-day' needs the local time of records"):
-        found.public.recount((Labels("route"),), "user-day")
-
-
-@pytest.mark.slow
-def test_input_larger_than_memory_reads_the_same(tmp_path):
-    """With little memory the engine spills, and the result does not change."""
-    rng = np.random.default_rng(3)
-    size = 400_000
-    table = pa.table(
-        {
-            "v": rng.uniform(0, 90, size),
-            "u": [
-                f"a long name for a bus so that ids take some room {i % 5000}" for i in range(size)
-            ],
-            "t": pa.array(1_708_300_800 + rng.integers(0, 604_800, size)),
-            "lat": rng.uniform(52, 52.3, size),
-            "lon": rng.uniform(20.8, 21.2, size),
-        }
-    )
-    pq.write_table(table, tmp_path / "r.parquet")
-    few, many = (
-        read_table(str(tmp_path / "r.parquet"), Cells(8, "1h", WARSAW), {"min_users": 1}, memory=m)
-        for m in ("100MB", "2GB")
-    )
-    assert few.occupancy.fingerprint == many.occupancy.fingerprint
-    assert rows_of(few) == rows_of(many)
+        assert found.cells.labels == again.public.cells.labels
+        assert (found.cells.grid, found.privacy_unit) == (level, "user-day")
+        assert found.rules["records left"] == again.public.rules["records left"]
 
 
 @pytest.mark.slow
@@ -580,33 +476,6 @@ def test_reading_prints_nothing_and_leaves_nothing_behind(tmp_path):
     assert [path.name for path in root.iterdir()] == ["README.txt"]
 
 
-def test_identity_is_public_text():
-    """The request is named by what the caller wrote, all of it text."""
-    found = read_table(
-        arrow(GOOD), ONE_SLOT, {"min_users": 1, "drop_values": (0, "-1.5")}, version="May"
-    )
-    identity = found.public.identity
-    assert identity["source"] == "in-memory table"
-    assert identity["version"] == "May"
-    assert identity["drop_values"] == "-1.5,0"
-    assert identity["columns"] == "user=u, value=v, lat=lat, lon=lon, time=t"
-    assert all(isinstance(text, str) for pair in identity.items() for text in pair)
-
-
-@pytest.mark.parametrize("kind", [pa.decimal256(50, 2), pa.float16(), pa.decimal128(10, 2)])
-def test_every_type_of_number_is_read(kind):
-    """Types of numbers that the engine does not know give the same sums as doubles."""
-    values = [1.0, 2.5, 60.0]
-    exact = pa.types.is_decimal(kind)
-    numbers = [Decimal(str(v)) for v in values] if exact else np.float16(values)
-    found = []
-    for column in (pa.array(numbers, type=kind), pa.array(values)):
-        table = pa.table({"u": ["a", "b", "c"], "w": ["x"] * 3, "v": column})
-        arguments = {"user": "u", "value": "v", "bounds": (0, 65), "cells": Labels("w")}
-        found.append(read(table, **arguments, select=Select(min_users=1)).sums.total.tolist())
-    assert found[0] == found[1]
-
-
 def stacked(n, steps, other=0.0):
     """Return a reading in which one user has n records of the largest value."""
     table = pa.table(
@@ -627,13 +496,6 @@ def test_squares_are_kept_to_the_last_that_fit():
     assert not too_many.has_squares
     assert too_many.sums.total_sq is None
     assert too_many.sums.total.tolist() == [4 * steps, 0]
-
-
-@pytest.mark.parametrize("steps", [2**31 - 1, 2**31, 2**32, 2**52])
-def test_steps_whose_square_is_too_large_leave_sums_alone(steps):
-    """Where a single square would be too large none is computed, and nothing fails."""
-    assert stacked(1, steps).has_squares == (steps < 2**31)
-    assert stacked(2, steps).sums.total.tolist() == [2 * steps, 0]
 
 
 def test_whether_squares_are_kept_does_not_depend_on_values():

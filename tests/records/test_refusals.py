@@ -229,21 +229,6 @@ def test_swapped_latitude_and_longitude_are_recognised():
     assert reading(table(), lat="lon", lon="lat", select=there).occupancy.n_users == 5
 
 
-def test_real_places_swapped_are_recognised(shared):
-    """Surat's records with the two columns exchanged are still degrees, and still refused."""
-    with pytest.raises(InputError, match="look swapped"):
-        read(
-            shared / "data" / "surat_itms.parquet",
-            user="user_id",
-            value="value",
-            lat="lon",
-            lon="lat",
-            time="timestamp",
-            bounds=(0, 65),
-            cells=Cells(5, "1h", "Asia/Kolkata"),
-        )
-
-
 @pytest.mark.slow
 def test_more_pairs_than_memory_holds_go_to_disk(monkeypatch):
     """By the pairs of the selected cells, once they are counted; few pairs of many records pass."""
@@ -274,19 +259,6 @@ def test_files_with_other_columns_are_refused_unless_listed(tmp_path, shared):
     refused(str(mixed), "several kinds")
 
 
-@pytest.mark.slow
-def test_csv_files_with_columns_in_another_order_are_the_same(tmp_path):
-    """Columns are found by name in every file, and separators by the header alone."""
-    (tmp_path / "1.csv").write_text(f"user,speed,time,lat,lon\na,1,{NOON},52.2,21\n")
-    (tmp_path / "2.csv").write_text(f"lon;lat;time;speed;user\n21;52.2;{NOON};2;b\n")
-    found = reading(tmp_path)
-    assert found.sums.total.tolist() == [1000, 2000]
-    (tmp_path / "3.csv").write_text(f"user,speed,time,lat,more\na,1,{NOON + 1},52.2,x\nb\n")
-    refused(tmp_path, "different columns")
-    listed = [tmp_path / f"{i}.csv" for i in (1, 2, 3)]
-    assert reading(listed, max_bad_rows=0.6).public.rules["unparsable"] == 1
-
-
 @pytest.mark.parametrize(
     "name", ["a[1]*?.csv", 'it\'s \\ "é".csv', "a[1]*?.json", "a[1]*?.parquet"]
 )
@@ -310,17 +282,6 @@ def test_a_csv_header_must_name_every_column_once(tmp_path, header):
     refused(tmp_path / "r.csv", "column")
 
 
-def test_one_odd_value_changes_no_type(tmp_path):
-    """After thousands of digits a letter is one unusable record; ids keep their zeros."""
-    rows = "".join(f"00{i % 3},1,{NOON + i},52.2,21\n" for i in range(30_000))
-    (tmp_path / "r.csv").write_text(
-        "user,speed,time,lat,lon\n" + rows + f"A,x,{NOON},52.2,21\n0,2,{NOON},52.2,21\n"
-    )
-    found = reading(tmp_path / "r.csv")
-    assert found.public.rules["without a usable value"] == 1
-    assert found.occupancy.n_users == 4
-
-
 @pytest.mark.slow
 def test_a_key_that_first_occurs_late_in_json_is_found(tmp_path):
     """Keys are looked for in all documents before a column counts as missing."""
@@ -330,7 +291,7 @@ def test_a_key_that_first_occurs_late_in_json_is_found(tmp_path):
     (tmp_path / "r.jsonl").write_text("\n".join([*lines, late]) + "\n")
     found = reading(tmp_path / "r.jsonl", value="reading.kmh", max_bad_rows=1)
     assert found.sums.total.tolist() == [7000]
-    refused(tmp_path / "r.jsonl", "did you mean 'reading.kmh'", value="reading.kmk")
+    refused(tmp_path / "r.jsonl", "their keys are not listed", value="reading.kmk")
 
 
 def test_nothing_private_shows_in_any_repr():
@@ -387,17 +348,12 @@ def test_columns_of_text_that_differ_in_capitals_are_not_named(tmp_path):
     refused(tmp_path / "r.csv", "has two columns, which differ in capital letters alone", **names)
 
 
-@pytest.mark.parametrize("key", [f"user{SENTINEL_ID}", "user7", "user 41"])
-def test_a_key_that_may_be_an_id_is_not_offered(tmp_path, key):
-    """A key of JSON documents with a number that was not asked for is none that was meant."""
+@pytest.mark.parametrize("key", [f"user{SENTINEL_ID}", "user7", "users"])
+def test_keys_of_json_documents_are_not_shown(tmp_path, key):
+    """A key can be an id, so that none is listed or offered."""
     row = {key: 1, "speed": 1, "lat": 52.2, "lon": 21, "time": NOON}
     (tmp_path / "r.json").write_text(json.dumps([row]))
-    error = refused(tmp_path / "r.json", "their keys are not listed")
-    assert key not in str(error)
-    (tmp_path / "s.json").write_text(json.dumps([{"users": 1, "id": 1}]))
-    refused(tmp_path / "s.json", "their keys are not listed")
-    (tmp_path / "t.json").write_text(json.dumps([{**row, "users": 1}]))
-    refused(tmp_path / "t.json", "did you mean 'users'")
+    assert key not in str(refused(tmp_path / "r.json", "their keys are not listed"))
 
 
 @pytest.mark.parametrize("trouble", ["columns differ", "cut off", "empty", "twins"])
@@ -416,14 +372,6 @@ def test_a_folder_s_value_is_not_shown(tmp_path, trouble):
         whole = (place / "r.parquet").read_bytes()
         (place / "r.parquet").write_bytes(whole[:99] if trouble == "cut off" else b"")
     refused(tmp_path, r"user=\.\.\./r\.parquet' \(file 3 of 3\)")
-
-
-def test_keys_of_json_documents_are_not_listed(tmp_path):
-    """A key can be an id; only one that is spelt almost as asked is told."""
-    (tmp_path / "r.json").write_text(json.dumps([{SENTINEL_ID: SENTINEL}]))
-    refused(tmp_path / "r.json", "their keys are not listed")
-    (tmp_path / "s.json").write_text(json.dumps([{SENTINEL_ID: SENTINEL, "x": 1}]))
-    refused(tmp_path / "s.json", "their keys are not listed", user=SENTINEL_ID, value="speed")
 
 
 def test_no_error_hangs_on_one_that_quotes_rows(tmp_path):
@@ -476,14 +424,6 @@ def test_users_of_single_records_are_refused(unit, users, single, odd):
     refused(source, said, privacy_unit=unit)
     accepted = reading(source, privacy_unit=unit, accept_single_records=True)
     assert accepted.occupancy.n_users == users
-
-
-@pytest.mark.parametrize("name", ["lat", "time", "row"])
-def test_columns_that_make_each_record_a_user_are_refused(name):
-    """A row number and a time in seconds by their single records, a latitude as a float."""
-    source = table(row=list(range(40)))
-    said = "ids that are not whole" if name == "lat" else "40 of 40 ids .* have a single record"
-    refused(source, said, user=name)
 
 
 def test_single_records_are_of_users_not_of_their_days():

@@ -1,7 +1,6 @@
 """Repeats of a user and time: the rule of `records.duckdb.counting`, through public doors."""
 
 import itertools
-import warnings
 from collections import Counter
 
 import duckdb
@@ -150,18 +149,6 @@ def test_many_repeats_are_refused_with_both_ways_out():
     assert told(rows, repeats="keep", max_repeats=0)[1]["records left"] == 50
     with pytest.raises(InputError, match="max_repeats must be a share from 0 to 1"):
         told(rows, max_repeats=20)
-
-
-@pytest.mark.parametrize(("repeats", "is_told"), [(1, False), (10, True)])
-def test_plan_warns_of_repeats_above_a_few_per_cent(repeats, is_told):
-    rows = [(f"bus {i}", 3600, "a", i % 4) for i in range(90)]
-    read = hv.read(table(rows + rows[:repeats]), **READING)
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always")
-        hv.plan(read, epsilon=1)
-    texts = [str(one.message) for one in seen if "user and time" in str(one.message)]
-    assert bool(texts) == is_told
-    assert all("10 of 100 records (10%)" in text and 'repeats = "keep"' in text for text in texts)
 
 
 def test_readme_and_page_tell_of_many_repeats(tmp_path):

@@ -18,11 +18,6 @@ def test_hours_may_be_numbers_or_text(hours):
     assert Select(hours=as_text).hours == tuple(sorted(hours))
 
 
-def test_hours_may_be_ranges():
-    """Text may hold ranges, ends included."""
-    assert Select(hours="7-9, 17").hours == (7, 8, 9, 17)
-
-
 def test_a_selection_is_described_the_same_however_it_was_written():
     """Numbers may be text; the description does not depend on it."""
     one = Select(dates=("2024-02-19", "2024-02-20"), box=(20, 51, 22.5, 53), drop_values=(0, 0.5))

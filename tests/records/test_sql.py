@@ -11,12 +11,9 @@ import random
 import shutil
 import subprocess
 import tempfile
-from decimal import Decimal
-from fractions import Fraction
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -137,22 +134,6 @@ def made_into(made, arguments):
     return from_sums(made, **same, min_users=1, top=arguments["select"].top)
 
 
-@pytest.mark.slow
-@examples(25)
-@given(records, grids, options, selections)
-def test_duckdb_makes_the_sums_that_reading_makes(found, grid, given_options, given_select):
-    """The query run in DuckDB and handed to from_sums gives what reading the records gives."""
-    table = table_of(found)
-    arguments = asked(grid, given_options, given_select)
-    made = in_duckdb(sums_query(source="trips", dialect="duckdb", **arguments), table)
-    try:
-        known = read(table, **arguments, max_bad_rows=1, max_repeats=1)
-    except InputError:
-        assert made.num_rows == 0
-        return
-    assert facts_of(made_into(made, arguments)) == facts_of(known)
-
-
 def crowd():
     """Return many records that share users, times and places, most of them usable."""
     draw = random.Random(7).choices  # noqa: S311  a fixed table
@@ -189,42 +170,6 @@ def test_duckdb_follows_every_rule(grid, odd_options, odd_select):
     made = in_duckdb(sums_query(source="trips", dialect="duckdb", **arguments), table)
     known = read(table, **arguments, max_bad_rows=1, max_repeats=1)
     assert facts_of(made_into(made, arguments)) == facts_of(known)
-
-
-def test_duckdb_reads_a_file_by_itself(tmp_path):
-    """A file named as source is read by the query itself, whatever its name."""
-    path = tmp_path / "it's here.parquet"
-    table = table_of([("a", 10.0, INSTANTS[2], 52.1, 21.0, "x")])
-    pq.write_table(table, path)
-    query = sums_query(
-        source=str(path), user="bus", value="the speed", bounds=(0, 65), cells=Labels('w"ard'),
-        dialect="duckdb",
-    )  # fmt: skip
-    made = in_duckdb(query, table)
-    assert made.to_pylist() == [
-        {'w"ard': "x", "user": "a", "n": 1, "sum": 10.0, "sum_sq": Decimal("100.000000")}
-    ]
-
-
-def far_from_zero(quantum):
-    """Return the query's sums and the reading of one user's many values far from zero."""
-    step, first = Fraction(quantum), 30_000_000
-    bounds = (first, first + 10 * step)
-    values = [float(first + k % 11 * step) for k in range(5_000)]
-    table = pa.table({"bus": ["a"] * len(values), "the speed": values, "w": ["x"] * len(values)})
-    shared = {"bounds": bounds, "quantum": quantum, "cells": Labels("w")}
-    known = read(table, user="bus", value="the speed", select=Select(min_users=1), **shared)
-    query = sums_query(source="trips", user="bus", value="the speed", **shared, dialect="duckdb")
-    return in_duckdb(query, table), known, shared
-
-
-@pytest.mark.parametrize("quantum", ["0.001", "0.5"])
-def test_squares_longer_than_a_double_come_back_as_possible_ones(quantum):
-    """Of many values far from zero squares have over 16 digits: near, and possible."""
-    made, known, shared = far_from_zero(quantum)
-    found = from_sums(made, **shared, min_users=1)
-    assert found.has_squares
-    assert found.sums.total.tolist() == known.sums.total.tolist()
 
 
 def test_no_squares_are_printed_where_none_could_be_kept():
@@ -412,20 +357,14 @@ def test_every_dialect_applies_every_rule(dialect):
     for part in (
         f"FROM {mark}shop{mark}.{mark}trips{mark}",
         f"CAST({mark}the speed{mark} AS ",
-        "ABS(value) <= 1.7976931348623157e+308",
-        "lat BETWEEN -90 AND 90",
-        "lon BETWEEN 72.0e0 AND 73.0e0",
-        "IN (25200, 28800)",
         "local_s BETWEEN 1708300800 AND 1708473599",
         "LEAST(GREATEST(value, 0.0e0), 65.0e0) * 1000.0e0 / 1.0e0 AS scaled_value",
         ", 0), 65000) AS quanta",
         "ROW_NUMBER() OVER (PARTITION BY user_id, observed_at ORDER BY lat, lon, quanta)",
-        ") AS place_rank",
         "COUNT(*) OVER (PARTITION BY user_id, observed_at, lat, lon) AS place_records",
         "WHERE place_rank = MOD(drawn, repeats) + 1",
         f"{HEXAGONS[dialect]} AS {mark}hexagon{mark}",
         "'Asia/Kolkata'",
-        "MOD(local_s + 86400, 3600)",
         f"/ 1000.0e0 * 1.0e0 / 1000.0e0 AS {mark}sum_sq{mark}",
         f"GROUP BY {mark}hexagon{mark}, {mark}slot{mark}, {mark}user{mark};",
     ):

@@ -1,13 +1,11 @@
 """Who the units of a data set are: never shown, never confused, the same whatever the route."""
 
-import os
 import pickle
 from datetime import date, timedelta
 from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +13,7 @@ from hypothesis import strategies as st
 import hexveil as hv
 from hexveil.base.errors import HexveilError
 from hexveil.ledger import Key, hash_losses
-from hexveil.records.units import Units, first_days, split_unit_ids
+from hexveil.records.units import first_days, split_unit_ids
 
 KEY = Key(b"k" * 32)
 NEAR = [
@@ -83,30 +81,6 @@ def test_ids_that_differ_in_a_byte_are_different_units(unit):
     assert len(set(found)) == len(found) == dataset.occupancy.n_users
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("unit", ["user", "user-day", "user-week"])
-def test_how_records_are_stored_does_not_change_who_is_charged(tmp_path, monkeypatch, unit):
-    """Row order, partitions, format and thread count change neither hashes nor losses."""
-    table, rng = records(), np.random.default_rng(2)
-    booked = []
-    for number, cuts in enumerate(([60], [7, 20, 33], [30, 30])):
-        monkeypatch.setattr(os, "sched_getaffinity", lambda _, n=number: set(range(n + 1)))
-        shuffled = table.take(pa.array(rng.permutation(table.num_rows)))
-        folder, start = tmp_path / f"parts {number}", 0
-        folder.mkdir()
-        for name, size in enumerate((*cuts, 60 - sum(cuts))):
-            pq.write_table(shuffled.slice(start, size), folder / f"{name}.parquet")
-            start += size
-        dataset = as_read(str(folder), unit)
-        plan = hv.plan(dataset, epsilon=1, advise=False)
-        units = dataset.units
-        losses = hash_losses(
-            units.ids(), plan.losses(), KEY, max_loss=plan.epsilon, periods=units.periods()
-        )
-        booked.append((losses.periods, losses.to_bytes()))
-    assert booked[0] == booked[1] == booked[2]
-
-
 @given(st.lists(days_of, min_size=1, max_size=5), st.sampled_from(["user-day", "user-week"]))
 def test_first_days_are_days_and_mondays(days, unit):
     """Grouping keys come back as the day, or the Monday of its week, before 1970 too."""
@@ -159,17 +133,3 @@ def test_an_id_that_does_not_say_its_day_leaves_all_unknown(name, unit):
     units = split_unit_ids(pa.array(["bus 2026-11-16", name]), unit)
     assert units.periods() is None
     assert units.ids() == [b"bus 2026-11-16", name.encode()]
-
-
-def test_a_week_begins_on_a_monday():
-    """A Tuesday is the day of a user-day and of no user-week."""
-    ids = pa.array(["bus 2026-11-17"])
-    assert split_unit_ids(ids, "user-week").periods() is None
-    assert split_unit_ids(ids, "user-day").periods() == ["2026-11-17"]
-    assert split_unit_ids(ids, "user").ids() == [b"bus 2026-11-17"]
-
-
-def test_some_units_keep_their_days():
-    """Taking units takes their days with them."""
-    units = Units(pa.array(["a", "b", "c"]), np.array([0, 1, 2])).take(np.array([2, 0]))
-    assert (units.ids(), units.periods()) == ([b"c", b"a"], ["1970-01-03", "1970-01-01"])

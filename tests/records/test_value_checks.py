@@ -3,7 +3,6 @@
 import pyarrow as pa
 import pytest
 
-from hexveil.records import RecordFormat
 from hexveil.records.value_checks import check_values
 
 OPTIONS = {"user": "bus", "value": "speed", "bounds": (0, 60)}
@@ -30,15 +29,6 @@ def test_shares_beyond_the_bounds():
     assert found.records == 6
     assert found.below_share == pytest.approx(1 / 6)
     assert found.above_share == pytest.approx(2 / 6)
-
-
-def test_a_declared_unit_is_read():
-    """A value that cannot be read is none; a declared format reads it."""
-    values = ["12,5", "13.0", "14 km/h", "15 km/h", "none"]
-    found = check_values(records(values), **OPTIONS)
-    assert found.records == 1
-    declared = check_values(records(values), **OPTIONS, format=RecordFormat(unit_suffix="km/h"))
-    assert declared.records == 2
 
 
 def test_sentinels_and_a_dominant_user():

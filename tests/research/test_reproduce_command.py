@@ -1,6 +1,5 @@
 """Tests of `hexveil reproduce`."""
 
-import csv
 import json
 
 import numpy as np
@@ -43,31 +42,6 @@ def test_a_figure_is_made(here, capsys):
     assert "holds" in said
     assert "IOT Lemma III.2: the median gains half [2.9 of 5.3]" in said
     assert "Claims             as printed 1 holds" in said
-
-
-@pytest.mark.slow
-def test_all_claims_stand_in_one_file(here, capsys):
-    """claims.csv says of each claim whether it holds, and how it was read."""
-    assert main(["reproduce", "--all", "--out", "made", "--jobs", "1", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [one["name"] for one in found["studies"]] == ["iot:fig3", "wc:claims", "comp:fig1"]
-    with (here / "made" / "claims.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert [(row["paper"], row["reading"], row["verdict"]) for row in rows] == [
-        ("IOT", "as printed", "holds"),
-        ("WC", "as printed", "fails"),
-        ("WC", "corrected", "holds"),
-    ]
-
-
-def test_the_second_time_nothing_is_made(here, capsys):
-    """What stands already is said to, and the claims are said again."""
-    pytest.importorskip("matplotlib")
-    for _ in range(2):
-        assert main(["reproduce", "wc", "--jobs", "1"]) == 0
-    said = capsys.readouterr().out
-    assert said.count("(made before)") == 1
-    assert said.count("as printed 1 fails; corrected 1 holds") == 2
 
 
 def test_list_names_what_there_is(here, capsys):
@@ -146,27 +120,6 @@ def test_own_counts_in_one_command(own, here, capsys):
     assert len(own) == 4
 
 
-@pytest.mark.slow
-def test_figures_of_own_values_are_private(own, here, capsys):
-    """Text, table, picture and names say so, files are the owner's; counts alone are public."""
-    assert main(["reproduce", "iot:fig2", "comp:fig3", "--records", "buses.csv", *BUSES]) == 0
-    assert own[0].data.user_means.tolist() == pytest.approx([21.875, 21.875], abs=1e-3)
-    out = capsys.readouterr().out
-    assert out.startswith("PRIVATE: ")
-    folder = here / "reproduced-own" / "iot-fig2"
-    names = sorted(path.name for path in folder.iterdir())
-    assert names == [*(f"PRIVATE-iot-fig2.{kind}" for kind in ("csv", "png", "svg")), "study.json"]
-    assert (folder / names[0]).read_text().startswith("# PRIVATE: ")
-    assert "PRIVATE" in (folder / names[2]).read_text()
-    assert json.loads((folder / "study.json").read_text())["private"].startswith("PRIVATE")
-    assert {path.stat().st_mode & 0o077 for path in (folder, *folder.iterdir())} == {0}
-    public = here / "reproduced-own" / "comp-fig3"
-    assert not any("PRIVATE" in path.name for path in public.iterdir())
-    # Values may have changed since, so that nothing of them is kept.
-    assert main(["reproduce", "iot:fig2", "--records", "buses.csv", *BUSES]) == 0
-    assert len(own) == 3
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -192,13 +145,6 @@ def test_wrong_use_of_own_data_is_a_sentence(own, here, capsys, arguments, sente
 CITY = hv.Occupancy.from_dense(np.array([[9, 3, 1], [2, 8, 4], [7, 1, 0], [0, 2, 2]]))
 SMALL = {"epsilons": ["0.5", "1"], "trials": 20}
 FIGURES = [study.name for study in catalogue.STUDIES if study.altered]
-
-
-def test_every_figure_of_the_papers_takes_other_data():
-    """All eighteen."""
-    drawn = {study.name for study in catalogue.STUDIES if ":fig" in study.name}
-    assert set(FIGURES) == drawn
-    assert len(FIGURES) == 18
 
 
 @pytest.mark.slow

@@ -44,14 +44,11 @@ def to_numpy(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
     [1, 2, 3]
     """
     if column.null_count or not _is_number(column.type):
-        converted = column.to_numpy(zero_copy_only=False) if isinstance(column, pa.Array) else None
-        return np.asarray(column.to_numpy() if converted is None else converted)
-    if isinstance(column, pa.Array):
-        return _view(column)
-    if column.num_chunks == 1:
-        return _view(column.chunk(0))
-    empty = np.zeros(0, dtype=column.type.to_pandas_dtype())
-    return np.concatenate([empty, *map(_view, column.chunks)])
+        return np.asarray(column.to_numpy(zero_copy_only=False))
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    if len(chunks) == 1:
+        return _view(chunks[0])
+    return np.concatenate([_view(pa.array([], column.type)), *map(_view, chunks)])
 
 
 def to_arrow(numbers: NDArray[Any]) -> pa.Array:

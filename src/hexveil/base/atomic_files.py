@@ -24,15 +24,15 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from hexveil.base.errors import StorageError
 
-if sys.platform != "win32":
+if sys.platform != "win32":  # where releases are read, and none is written
     import fcntl
 
 _TEMPORARY = re.compile(r"\.(?P<name>.+)\.partial-[0-9a-f]{8}", re.DOTALL)
 _DEFERRED = ("SIGINT", "SIGTERM", "SIGHUP")
+"""Signals that are deferred; the first is restored last, for its handler raises."""
 _ATTEMPTS = 100
 """Attempts to create a temporary name; another run can remove one only before it is locked."""
 _OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -55,7 +55,6 @@ def folder(path: Path) -> Iterator[Path]:
     OSError
         If it cannot be created or renamed, or if `path` is a folder that is not empty.
     """
-    remove_stale(path.parent, path.name)
     with _locked_temporary(path, os.mkdir) as temporary:
         yield temporary
         # Content first, then the names: after a power cut the renamed folder must not hold empty
@@ -73,7 +72,6 @@ def temporary_folder(path: Path) -> Iterator[Path]:
 
     Stale folders of killed processes are removed first.
     """
-    remove_stale(path.parent, path.name)
     with _locked_temporary(path, lambda name: name.mkdir(mode=0o700)) as temporary:
         yield temporary
 
@@ -88,7 +86,6 @@ def file(path: Path, *, mode: int = 0o666) -> Iterator[Path]:
     def create(name: Path) -> None:
         os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
 
-    remove_stale(path.parent, path.name)
     with _locked_temporary(path, create) as temporary:
         yield temporary
         fsync(temporary)
@@ -127,7 +124,6 @@ def write_named(path: Path, content: bytes) -> Path:
 
 def check_writable(path: Path) -> None:
     """Raise OSError if no folder can be created beside `path`; leave nothing behind."""
-    remove_stale(path.parent, path.name)
     with _locked_temporary(path, os.mkdir) as temporary:
         temporary.rmdir()
 
@@ -148,41 +144,38 @@ def remove_stale(place: Path, name: str | None = None) -> None:
 @contextlib.contextmanager
 def exclusive_lock(place: Path) -> Iterator[None]:
     """Hold the exclusive lock of a folder; on a disk without locks do not wait."""
-    if sys.platform == "win32":
-        yield
-        return
-    handle = os.open(place, os.O_RDONLY)
-    try:
+    with _opened(place) as handle:
         with contextlib.suppress(OSError):
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
+
+
+@contextlib.contextmanager
+def _opened(path: Path, flags: int = os.O_RDONLY) -> Iterator[int]:
+    """Yield the handle of a file or folder."""
+    handle = os.open(path, flags)
+    try:
+        yield handle
     finally:
         os.close(handle)
 
 
 def _remove_if_stale(entry: Path) -> None:
     """Remove a temporary entry unless a process holds its lock or another user owns it."""
-    with contextlib.suppress(OSError):
-        handle = os.open(entry, _OPEN_FLAGS)
-        try:
-            # Renamed or replaced since it was listed: then the lock is on another entry.
-            if (
-                not _owned_by_user(handle)
-                or _try_lock(handle) is not True
-                or not _is_same(entry, handle)
-            ):
-                return
-            if entry.is_dir():
-                shutil.rmtree(entry)
-            else:
-                entry.unlink()
-        finally:
-            os.close(handle)
+    with contextlib.suppress(OSError), _opened(entry, _OPEN_FLAGS) as handle:
+        is_own = os.fstat(handle).st_uid == os.geteuid()
+        # Renamed or replaced since it was listed: then the lock is on another entry.
+        if is_own and _try_lock(handle) and _is_same(entry, handle):
+            _remove(entry)
 
 
 @contextlib.contextmanager
 def _locked_temporary(path: Path, create: Callable[[Path], object]) -> Iterator[Path]:
-    """Yield a new temporary entry beside `path`, created and locked; remove it afterwards."""
+    """Yield a new temporary entry beside `path`, created and locked; remove it afterwards.
+
+    Stale ones of killed writers of `path` are removed first.
+    """
+    remove_stale(path.parent, path.name)
     for _ in range(_ATTEMPTS):
         temporary = temporary_name(path)
         with contextlib.ExitStack() as cleanup:
@@ -214,31 +207,34 @@ def _finish(discard: Callable[[], object]) -> None:
 
 def _discard(temporary: Path, creator: int) -> None:
     """Remove a temporary entry that this process created, if it exists."""
-    if os.getpid() != creator:
-        return  # a forked child inherits the finalizer, but its parent still writes there
-    if temporary.is_dir():
-        shutil.rmtree(temporary, ignore_errors=True)
-        return
-    with contextlib.suppress(OSError):
-        temporary.unlink()
+    # A forked child inherits the finalizer, but its parent still writes there.
+    if os.getpid() == creator:
+        _remove(temporary)
+
+
+def _remove(entry: Path) -> None:
+    """Remove a file or folder as far as possible."""
+    if entry.is_dir():
+        shutil.rmtree(entry, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            entry.unlink()
 
 
 def _lock_new_entry(temporary: Path) -> int | None:
     """Return the handle that locks a new entry; None if another process removed it first."""
-    try:
+    handle = None
+    with contextlib.suppress(FileNotFoundError):
         handle = os.open(temporary, _OPEN_FLAGS)
-    except FileNotFoundError:
-        return None
-    if _try_lock(handle) is False or not _is_same(temporary, handle):
+        if _try_lock(handle) is not False and _is_same(temporary, handle):
+            return handle
+    if handle is not None:
         os.close(handle)
-        return None
-    return handle
+    return None
 
 
 def _try_lock(handle: int) -> bool | None:
     """Return whether this process got the lock; None where the disk has no locks."""
-    if sys.platform == "win32":
-        return None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -248,26 +244,15 @@ def _try_lock(handle: int) -> bool | None:
     return True
 
 
-def _owned_by_user(handle: int) -> bool:
-    """Return whether the opened entry belongs to this user."""
-    return not hasattr(os, "geteuid") or os.fstat(handle).st_uid == os.geteuid()
-
-
 def _is_same(path: Path, handle: int) -> bool:
     """Return whether a path still names the entry that was opened by it."""
-    try:
-        return os.path.samestat(path.lstat(), os.fstat(handle))
-    except FileNotFoundError:
-        return False
+    return os.path.samestat(path.lstat(), os.fstat(handle))
 
 
 def fsync(path: Path) -> None:
     """Make the content of a file, or the entries of a folder, durable."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
+    with _opened(path) as handle:
         os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def reason(error: OSError) -> str:
@@ -283,43 +268,22 @@ def reason(error: OSError) -> str:
 
 @contextlib.contextmanager
 def defer_interrupts() -> Iterator[None]:
-    """Defer interrupts until the body is done; deliver them then."""
-    # Python runs signal handlers in the main thread alone.
-    if threading.current_thread() is not threading.main_thread():
-        yield
-    else:
-        with _handlers_replaced():
-            yield
-
-
-@contextlib.contextmanager
-def _handlers_replaced() -> Iterator[None]:
-    """Replace the handlers of signals by one that notes them; put them back and deliver those."""
+    """Defer interrupts until the body is done; deliver each once then."""
     waiting: list[int] = []
-    handlers: dict[int, Any] = {}
-    try:
-        for number in _deferrable():
-            # Noted first: an interrupt between these two lines restores the handler all the same.
-            handlers[number] = signal.getsignal(number)
-            signal.signal(number, lambda n, _: waiting.append(n))
+
+    def restore(number: int, handler: object) -> None:
+        signal.signal(number, handler)  # type: ignore[arg-type]
+        if number in waiting:
+            signal.raise_signal(number)
+
+    # Python runs signal handlers in the main thread alone.
+    is_main = threading.current_thread() is threading.main_thread()
+    numbers = [getattr(signal, name) for name in _DEFERRED if is_main and hasattr(signal, name)]
+    with contextlib.ExitStack() as restored:
+        for number in numbers:
+            # A handler from outside of Python could not be restored.
+            if (handler := signal.getsignal(number)) is not None:
+                # Noted first: an interrupt between these two lines restores it all the same.
+                restored.callback(restore, number, handler)
+                signal.signal(number, lambda n, _: waiting.append(n))
         yield
-    finally:
-        _restore_handlers(list(handlers.items()), waiting)
-
-
-def _deferrable() -> list[int]:
-    """Return the signals to defer, without those that are handled outside of Python."""
-    numbers = [getattr(signal, name) for name in _DEFERRED if hasattr(signal, name)]
-    return [number for number in numbers if signal.getsignal(number) is not None]
-
-
-def _restore_handlers(handlers: list[tuple[int, Any]], waiting: list[int]) -> None:
-    """Restore signal handlers and deliver each deferred signal once, even if a handler raises."""
-    if handlers:
-        number, handler = handlers.pop()
-        try:
-            signal.signal(number, handler)
-            if number in waiting:
-                signal.raise_signal(number)
-        finally:
-            _restore_handlers(handlers, waiting)

@@ -17,17 +17,16 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 _PACKAGES = ("numpy", "scipy")
 _NOT_LOADED_YET = getattr(os, "RTLD_NOLOAD", 0)
 """Mode in which only a library that is loaded already is opened."""
 
 
-@dataclass(frozen=True, eq=False)
-class BlasLibrary:
+class BlasLibrary(NamedTuple):
     """The number of threads of one loaded library."""
 
     read: Callable[[], int]
@@ -40,14 +39,11 @@ def single_blas_thread() -> Iterator[None]:
 
     Limits may be nested. Where those of two threads overlap, one thread may remain afterwards.
     """
-    thread_counts = [(library, library.read()) for library in loaded_libraries()]
-    for library, _ in thread_counts:
-        library.write(1)
-    try:
+    with contextlib.ExitStack() as restored:
+        for library in loaded_libraries():
+            restored.callback(library.write, library.read())
+            library.write(1)
         yield
-    finally:
-        for library, threads in thread_counts:
-            library.write(threads)
 
 
 def loaded_libraries() -> list[BlasLibrary]:

@@ -28,7 +28,7 @@ def require_package(package: str, extra: str = "") -> None:
         Extra of hexveil that brings it; default the name of the package.
     """
     if not is_installed(package):
-        raise InputError(f'{package} is not installed: pip install "hexveil[{extra or package}]".')
+        raise _missing(package, extra or package)
 
 
 def is_installed(package: str) -> bool:
@@ -44,16 +44,20 @@ _EXTRAS = {"opendp": "publish", "sqlalchemy": "publish"}
 @contextmanager
 def extras_named() -> Iterator[None]:
     """Raise InputError with the line that installs it where a package of an extra is missing."""
+    failure: InputError | None = None
     try:
         yield
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package not in _EXTRAS:
             raise
-        install = f'{package} is not installed: pip install "hexveil[{_EXTRAS[package]}]".'
-    else:
-        return
-    raise InputError(install)
+        failure = _missing(package, _EXTRAS[package])
+    if failure is not None:
+        raise failure
+
+
+def _missing(package: str, extra: str) -> InputError:
+    return InputError(f'{package} is not installed: pip install "hexveil[{extra}]".')
 
 
 def load_on_use(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:

@@ -50,19 +50,15 @@ def to_fraction(value: Number, name: str) -> Fraction:
     Fraction(1, 10)
     """
     long = isinstance(value, (str, Decimal)) and _LONG_EXPONENT.search(str(value))
-    # True is 1 to Fraction: an epsilon of True is a mistake.
-    if long or isinstance(value, bool):
-        other = f"; write a {'larger' if '-' in long[0] else 'smaller'} one" if long else ""
-        raise InputError(f"{name} must be a finite number of ordinary size, got {value!r}{other}.")
+    written: Any = value.item() if isinstance(value, np.generic) else value
     try:
-        if isinstance(value, (float, np.floating)):
-            # repr is the shortest decimal that reads back as this double: 0.1 becomes 1/10, not its
-            # binary neighbour.
-            number = Fraction(Decimal(repr(float(value))))
-        elif isinstance(value, np.integer):
-            number = Fraction(int(value))
-        else:
-            number = Fraction(value)
+        # True is 1 to Fraction: an epsilon of True is a mistake.
+        if isinstance(written, bool):
+            raise TypeError
+        # repr is the shortest decimal that reads back as this double: 0.1 becomes 1/10, not its
+        # binary neighbour.
+        exact = Decimal(repr(written)) if isinstance(written, float) else written
+        number = _TINY ** (2 if "-" in long[0] else -2) if long else Fraction(exact)
     except (ValueError, TypeError, OverflowError, InvalidOperation, ZeroDivisionError):
         raise InputError(f"{name} must be a finite number, got {value!r}.") from None
     if number and not _TINY <= abs(number) <= 1 / _TINY:
@@ -106,27 +102,15 @@ def round_up(value: Fraction) -> float:
 
 def round_down(value: Fraction) -> float:
     """Return the largest double that is not above `value`; -infinity below all doubles."""
-    if value < -MAX_DOUBLE:
-        return -math.inf
-    nearest = float(min(value, MAX_DOUBLE))
-    return nearest if Fraction(nearest) <= value else math.nextafter(nearest, -math.inf)
+    return -round_up(-value)
 
 
 def decimal_text(value: Fraction) -> str:
     """Return `value` as decimal text if 30 places suffice, else as a ratio."""
-    places = 0
-    while places <= 30 and (value * 10**places).denominator != 1:
-        places += 1
-    if places > 30:
-        return f"{value.numerator}/{value.denominator}"
-    sign, digits = (
-        ("-" if value < 0 else ""),
-        str(abs(value.numerator * 10**places // value.denominator)),
-    )
-    if places == 0:
-        return sign + digits
-    digits = digits.rjust(places + 1, "0")
-    return f"{sign}{digits[:-places]}.{digits[-places:]}"
+    for places in range(31):
+        if (digits := value * 10**places).denominator == 1:
+            return f"{Decimal(f'{digits}e-{places}'):f}"
+    return f"{value.numerator}/{value.denominator}"
 
 
 def sum_upper_bounds(group: ArrayLike, terms: ArrayLike, n_groups: int) -> NDArray[np.float64]:

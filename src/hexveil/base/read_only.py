@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -27,8 +28,11 @@ class ReadOnlyArrays:
             object.__setattr__(self, name, read_only(value))
 
     def __reduce__(self) -> tuple[object, ...]:
-        values = {name: _picklable(value) for name, value in _initial(self).items()}
-        return _rebuild, (type(self), values)
+        values = {
+            name: dict(value) if isinstance(value, MappingProxyType) else value
+            for name, value in _initial(self).items()
+        }
+        return partial(type(self), **values), ()
 
 
 def read_only(value: Any) -> Any:  # noqa: ANN401  any field of a data class
@@ -53,11 +57,3 @@ def read_only(value: Any) -> Any:  # noqa: ANN401  any field of a data class
 
 def _initial(instance: Any) -> dict[str, Any]:  # noqa: ANN401  a data class
     return {field.name: getattr(instance, field.name) for field in fields(instance) if field.init}
-
-
-def _picklable(value: Any) -> Any:  # noqa: ANN401
-    return dict(value) if isinstance(value, MappingProxyType) else value
-
-
-def _rebuild(kind: type, values: dict[str, Any]) -> Any:  # noqa: ANN401
-    return kind(**values)

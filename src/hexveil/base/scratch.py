@@ -7,25 +7,19 @@ A run removes its own subfolder however it ends, except after a kill or a power 
 then releases the lock, and the next run removes the subfolder.
 
 Folders that only their owner may use, created or checked before anything private enters.
-
-Also blocks of whole-number columns in a temporary file without a name, where the system allows it
-(Linux, macOS): it vanishes with the process, however that ends.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import tempfile
-import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-
 from hexveil.base import atomic_files
-from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError, StorageError
 
 VARIABLE = "HEXVEIL_SCRATCH"
@@ -46,8 +40,6 @@ def place(scratch: str | os.PathLike[str] | None = None) -> Path:
     ------
     InputError
         If it is not the name of a folder.
-    StorageError
-        If none is named and the machine has no writable temporary folder.
     """
     if scratch is not None and (not isinstance(scratch, (str, os.PathLike)) or not str(scratch)):
         raise InputError(f"scratch must be the name of a folder, got {type(scratch).__name__}.")
@@ -55,14 +47,7 @@ def place(scratch: str | os.PathLike[str] | None = None) -> Path:
     if configured:
         # The owner may have linked it to a larger disk; the check is of where the link leads.
         return Path(os.path.realpath(configured))
-    user = f"-{os.geteuid()}" if hasattr(os, "geteuid") else ""
-    try:
-        return Path(tempfile.gettempdir()) / f"hexveil{user}"
-    except FileNotFoundError:
-        raise StorageError(
-            "the machine has no temporary folder that can be written; name a folder for private "
-            f"temporary files (scratch in [read], --set read.scratch or {VARIABLE})."
-        ) from None
+    return Path(tempfile.gettempdir()) / f"hexveil-{os.geteuid()}"
 
 
 @contextlib.contextmanager
@@ -86,9 +71,8 @@ def folder(scratch: str | os.PathLike[str] | None = None) -> Iterator[Path]:
             run = cleanup.enter_context(atomic_files.temporary_folder(root / _NAME))
         except OSError as error:
             raise StorageError(
-                f"scratch: no folder can be made in {str(root)!r} "
-                f"({atomic_files.reason(error)}); free "
-                "space, or name another folder (scratch in [read], --set read.scratch or "
+                f"scratch: no folder can be made in {str(root)!r} ({atomic_files.reason(error)}); "
+                "free space, or name another folder (scratch in [read], --set read.scratch or "
                 f"{VARIABLE})."
             ) from None
         yield run
@@ -135,8 +119,13 @@ def prepare(folder: Path, *, option: str, content: str, note: str) -> None:
                 f"{content}; name a new folder, or take the rights of others away (chmod 700)."
             )
         if not os.access(folder, os.W_OK | os.X_OK):
-            raise InputError(f"{label} cannot be written; name another folder.")
-        _mark(folder, label, note)
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        if (folder / MARKER).is_file():
+            return
+        # Hidden names may be those of runs that were killed before they left the note.
+        if any(not path.name.startswith(".") for path in folder.iterdir()):
+            raise InputError(f"{label} holds other files; name a new folder.")
+        atomic_files.write(folder / MARKER, note.encode(), mode=0o600)
     except OSError as error:
         reason = atomic_files.reason(error)
         raise InputError(f"{label} cannot be used ({reason}); name another folder.") from None
@@ -144,70 +133,4 @@ def prepare(folder: Path, *, option: str, content: str, note: str) -> None:
 
 def is_private(status: os.stat_result) -> bool:
     """Return whether a file or folder belongs to this user, and nobody else may use it."""
-    if not hasattr(os, "geteuid"):
-        return True
     return status.st_uid == os.geteuid() and not status.st_mode & 0o077
-
-
-def _mark(folder: Path, label: str, note: str) -> None:
-    """Leave the marker note; refuse a folder that contains other files."""
-    if (folder / MARKER).is_file():
-        return
-    # Hidden names may be those of runs that were killed before they left the note.
-    if any(not path.name.startswith(".") for path in folder.iterdir()):
-        raise InputError(f"{label} holds other files; name a new folder.")
-    atomic_files.write(folder / MARKER, note.encode(), mode=0o600)
-
-
-class ColumnFile:
-    """PRIVATE. Blocks of whole-number columns in a file without a name.
-
-    Parameters
-    ----------
-    folder : Path
-        A private folder.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._starts: list[tuple[int, int]] = []
-        with _translate_errors():
-            # Open until `close`: a file without a name is gone once it is closed.
-            self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
-        weakref.finalize(self, self._file.close)
-
-    def __repr__(self) -> str:
-        return "ColumnFile(private)"
-
-    def append(self, columns: Sequence[Ints]) -> None:
-        """Append a block of columns of numbers from 0 up."""
-        with _translate_errors():
-            self._starts.append((self._file.seek(0, 2), len(columns)))
-            for column in columns:
-                # The smallest type that holds them all.
-                np.save(self._file, column.astype(np.min_scalar_type(column.max(initial=0))))
-            self._file.flush()
-
-    def read(self, number: int) -> list[Ints]:
-        """Return the columns of a block."""
-        start, n_columns = self._starts[number]
-        self._file.seek(start)
-        try:
-            return [np.load(self._file).astype(np.int64) for _ in range(n_columns)]
-        except (EOFError, ValueError):
-            raise StorageError("a temporary file of pairs was cut short; run again.") from None
-
-    def close(self) -> None:
-        """Close the file, which removes it."""
-        self._file.close()
-
-
-@contextlib.contextmanager
-def _translate_errors() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StorageError(
-            "the pairs of cells and users do not fit in memory, and cannot be written to temporary "
-            f"files ({atomic_files.reason(error)}); free space, or name another folder (scratch in "
-            "[read], --set read.scratch)."
-        ) from None

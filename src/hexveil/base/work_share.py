@@ -73,35 +73,32 @@ class ShownWork:
         return f"{self.activity} ... {100.0 * self.share:.0f}%, about {rest} left"
 
 
-_shown: list[ShownWork] = []
-"""The work that is shown, if any."""
-_parts: list[Windows] = []
-"""Its windows, and those of each part of it that is being done, the innermost last."""
+_parts: list[tuple[ShownWork, Windows]] = []
+"""The work that is shown, with its windows and those of each open part of it, innermost last."""
 
 
 @contextmanager
 def shown_work(work: ShownWork) -> Iterator[ShownWork]:
     """Make an activity the one that is shown."""
-    _shown.append(work)
-    _parts.append(work.windows)
+    _parts.append((work, work.windows))
     try:
         yield work
     finally:
-        _shown.clear()
         _parts.clear()
 
 
 def tell_share(activity: str, share: float) -> None:
     """Tell the completed share of an activity, from 0 to 1, if it is shown, or a step of it."""
-    if _parts and activity in _parts[-1]:
-        begin, end = _parts[-1][activity]
+    if _parts and activity in _parts[-1][1]:
+        work, windows = _parts[-1]
+        begin, end = windows[activity]
         # Never back: a pass that is repeated would make the estimate jump.
-        _shown[-1].share = max(_shown[-1].share, min(begin + share * (end - begin), 1.0))
+        work.share = max(work.share, min(begin + share * (end - begin), 1.0))
 
 
 def is_work_shown() -> bool:
     """Return whether any activity is shown."""
-    return bool(_shown)
+    return bool(_parts)
 
 
 def part_of_work(activity: str, number: int, parts: int) -> AbstractContextManager[None]:
@@ -122,12 +119,13 @@ def steps_of_work(activity: str, begin: float, end: float, *steps: str) -> Itera
 
     Where they report nothing, nothing is told, unless the activity is one of the steps itself.
     """
-    if not _parts or activity not in _parts[-1]:
+    if not _parts or activity not in _parts[-1][1]:
         yield
         return
-    first, last = _parts[-1][activity]
+    work, windows = _parts[-1]
+    first, last = windows[activity]
     window = first + begin * (last - first), first + end * (last - first)
-    depth, part = len(_parts), _parts[-1] | dict.fromkeys(steps, window)
+    depth, part = len(_parts), (work, windows | dict.fromkeys(steps, window))
     _parts.append(part)
     if activity in steps:
         tell_share(activity, 0.0)
@@ -135,7 +133,7 @@ def steps_of_work(activity: str, begin: float, end: float, *steps: str) -> Itera
         yield
     finally:
         # After an error it may be over already: with the part around it all within it end.
-        if _parts[depth : depth + 1] and _parts[depth] is part:
+        if _parts[depth:] and _parts[depth] is part:
             del _parts[depth + 1 :]
             if activity in steps:
                 tell_share(activity, 1.0)

@@ -109,11 +109,6 @@ class ColumnDatasets:
         )
         return cls(dict(datasets), facts, units)
 
-    def close(self) -> None:
-        """Release pairs that are not in memory; without any, do nothing."""
-        for dataset in self.datasets.values():
-            dataset.close()
-
     def __repr__(self) -> str:
         columns = ", ".join(
             f"{column!r}: {dataset.public.occupancy.n_cells} cells"
@@ -253,9 +248,7 @@ def _by_column(datasets: object) -> dict[str, Any]:
     if len(by_column) < 2:
         raise InputError('two data sets or more are needed, by column: {"pm25": one, "pm10": two}.')
     for column, dataset in by_column.items():
-        if not isinstance(column, str) or not column:
-            raise InputError(f"columns are named by text, got {column!r}.")
-        if not isinstance(dataset, (Dataset, PrivateDataset)):
+        if not column or not isinstance(dataset, (Dataset, PrivateDataset)):
             raise InputError(
                 f"{column!r} must be a data set of one value, as hv.read or hv.from_sums returns "
                 f"it, got {type(dataset).__name__}."

@@ -23,6 +23,9 @@ from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.records.feasible_sums import squares_fit, squares_range
 from hexveil.records.units import Units
 
+_MISMATCH = "sums and occupancy do not belong together."
+_BINS_MISMATCH = "counts by bin and public bins do not belong together."
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sums:
@@ -52,7 +55,7 @@ class Sums:
         raise HexveilError("private sums are not pickled; read the records where they are used.")
 
     @property
-    def squared(self) -> bool:
+    def squares(self) -> bool:
         """Whether sums of squares are kept."""
         return self.total_sq is not None
 
@@ -61,17 +64,14 @@ class Sums:
         sums = PairSums(self.total, self.total_sq)
         return occupancy.map_cells(lambda pairs: work(pairs, sums.of(pairs)))
 
-    def close(self) -> None:
-        """Do nothing: the sums are in memory."""
-
     def check(self, facts: PublicMetadata) -> None:
         """Raise HexveilError unless these are feasible sums of this occupancy."""
         n = facts.occupancy.local().n
         if self.total.shape != n.shape or self.total.dtype != np.int64:
-            raise HexveilError("sums and occupancy do not belong together.")
+            raise HexveilError(_MISMATCH)
         check_sums(n, self.total, self.total_sq, facts.lattice)
         if (self.bins is None) != (facts.bins is None):
-            raise HexveilError("counts by bin and public bins do not belong together.")
+            raise HexveilError(_BINS_MISMATCH)
         if self.bins is not None and facts.bins is not None:
             self.bins.check(n, facts.bins.n_bins)
 
@@ -83,14 +83,14 @@ class Dataset:
     Attributes
     ----------
     public : PublicMetadata
-    sums : Sums
+    sums : Sums or DistributedSums
         Private.
     units : Units or None
         Private. Without them nothing can be booked, nor released.
     """
 
     public: PublicMetadata
-    sums: Sums
+    sums: Sums | DistributedSums
     units: Units | None = None
 
     def __post_init__(self) -> None:
@@ -99,17 +99,13 @@ class Dataset:
         if self.units is not None and len(self.units.users) != self.public.occupancy.n_users:
             raise HexveilError("ids and occupancy do not belong together.")
 
-    def close(self) -> None:
-        """Release pairs that are not in memory; without any, do nothing."""
-        self.sums.close()
-
     @property
     def has_squares(self) -> bool:
         """Whether sums of squares are kept, which variances need.
 
         Public: it depends on counts, bounds, quantum, and the columns of a table of sums.
         """
-        return self.sums.squared
+        return self.sums.squares
 
     @property
     def occupancy(self) -> Occupancy:
@@ -132,32 +128,21 @@ def check_sums(
     scale: ValueLattice,
 ) -> None:
     """Raise HexveilError unless n values within the bounds can have these sums (and squares)."""
-    # In blocks, so that what is compared stays in a processor's cache.
-    for start in range(0, n.size, BLOCK_PAIRS):
-        totals, counts = total[start : start + BLOCK_PAIRS], n[start : start + BLOCK_PAIRS]
-        # The proof of every sensitivity needs this: an infeasible sum would move a mean by more.
-        if ((totals < 0) | (totals > counts * scale.span_quanta)).any():
-            raise HexveilError("sums are outside the bounds of their counts.")
-    if squares is not None:
-        _check_squares(n, total, squares, scale)
-
-
-def _check_squares(
-    n: NDArray[np.int64], total: NDArray[np.int64], squares: NDArray[np.int64], scale: ValueLattice
-) -> None:
-    """Raise HexveilError unless n values within the bounds can have these sums.
-
-    `squares_range` is what whole numbers from 0 to steps allow. It implies 0 <= squares,
-    total^2 <= n * squares and squares <= steps * total, and does not overflow where n * steps^2
-    does not.
-    """
-    if squares.shape != n.shape or squares.dtype != np.int64:
+    if squares is not None and (squares.shape != n.shape or squares.dtype != np.int64):
         raise HexveilError("sums of squares and occupancy do not belong together.")
     # Before the ranges are computed, which would overflow for the same reason.
-    if not squares_fit(int(n.max(initial=0)), scale):
+    if squares is not None and not squares_fit(int(n.max(initial=0)), scale):
         raise HexveilError("sums of squares of so many records could overflow.")
+    # In blocks, so that what is compared stays in a processor's cache.
     for start in range(0, n.size, BLOCK_PAIRS):
         rows = slice(start, start + BLOCK_PAIRS)
+        # The proof of every sensitivity needs this: an infeasible sum would move a mean by more.
+        if ((total[rows] < 0) | (total[rows] > n[rows] * scale.span_quanta)).any():
+            raise HexveilError("sums are outside the bounds of their counts.")
+        if squares is None:
+            continue
+        # What whole numbers from 0 to steps allow. It implies 0 <= squares, total^2 <= n * squares
+        # and squares <= steps * total, and does not overflow where n * steps^2 does not.
         smallest, largest = squares_range(n[rows], total[rows], scale.span_quanta)
         if ((squares[rows] < smallest) | (squares[rows] > largest)).any():
             raise HexveilError("sums of squares are outside the bounds of their counts and sums.")
@@ -175,16 +160,14 @@ class SumsPartitionStore(Protocol):
         Those of partitions of whole users are over all cells: `PairBins.pair` is a user there.
         """
 
-    def close(self) -> None:
-        """Release the partitions."""
 
-
-class DistributedSums(Sums):
+@dataclass(frozen=True, eq=False, repr=False)
+class DistributedSums:
     """PRIVATE. Sums of distributed partitions; see `hexveil.model.distributed_occupancy`.
 
     The creator of the partitions has checked each by `hexveil.records.dataset.check_sums`.
 
-    Parameters
+    Attributes
     ----------
     store : SumsPartitionStore
     squares : bool
@@ -193,63 +176,35 @@ class DistributedSums(Sums):
         Whether records are counted by fine bin.
     """
 
-    def __init__(self, store: SumsPartitionStore, *, squares: bool, binned: bool = False) -> None:
-        # Past the frozen base class, whose arrays are on no single machine here.
-        object.__setattr__(self, "_store", store)
-        object.__setattr__(self, "_squares", squares)
-        object.__setattr__(self, "_binned", binned)
-
-    def __getattr__(self, name: str) -> NoReturn:
-        if name == "total":
-            _refuse()
-        raise AttributeError(name)
+    store: SumsPartitionStore
+    squares: bool
+    binned: bool = False
 
     @property
-    def total_sq(self) -> NoReturn:
-        """Refuse: the sums are not on this machine."""
-        _refuse()
+    def total(self) -> NoReturn:
+        """Refuse: the sums are not in this machine's memory."""
+        raise InputError(
+            "this needs the sums of all pairs in one machine's memory: use a plan of another kind, "
+            "or raise memory where there is room."
+        )
+
+    total_sq = bins = total
 
     def __repr__(self) -> str:
-        squares = ", with squares" if self.squared else ""
+        squares = ", with squares" if self.squares else ""
         return f"DistributedSums(blocks{squares}, private)"
-
-    @property
-    def squared(self) -> bool:
-        """Whether sums of squares are kept."""
-        return bool(vars(self)["_squares"])
 
     def map_cells(self, _: Occupancy, work: Callable[[Pairs, PairSums], T]) -> T:
         """Map a function over the pairs and their sums, cell by cell. PRIVATE."""
-        return concatenate_columns(self._blocks.map_sums(work))
-
-    @property
-    def _blocks(self) -> SumsPartitionStore:
-        store: SumsPartitionStore = vars(self)["_store"]
-        return store
-
-    @property
-    def binned(self) -> bool:
-        """Whether records are counted by fine bin."""
-        return bool(vars(self)["_binned"])
+        return concatenate_columns(self.store.map_sums(work))
 
     def map_bins(self, whole: WholeGroup, work: Callable[[Pairs, PairBins], T]) -> T:
         """Map a function over pairs and their counts by bin: see `SumsPartitionStore.map_bins`."""
-        return concatenate_columns(self._blocks.map_bins(whole, work))
-
-    def close(self) -> None:
-        """Release the partitions."""
-        self._blocks.close()
+        return concatenate_columns(self.store.map_bins(whole, work))
 
     def check(self, facts: PublicMetadata) -> None:
         """Raise HexveilError unless the occupancy is distributed too."""
         if facts.occupancy.is_local:
-            raise HexveilError("sums and occupancy do not belong together.")
+            raise HexveilError(_MISMATCH)
         if self.binned != (facts.bins is not None):
-            raise HexveilError("counts by bin and public bins do not belong together.")
-
-
-def _refuse() -> NoReturn:
-    raise InputError(
-        "this needs the sums of all pairs in one machine's memory: use a plan of another kind, or "
-        "raise memory where there is room."
-    )
+            raise HexveilError(_BINS_MISMATCH)

@@ -34,7 +34,6 @@ from hexveil.model.public_metadata import ValueLattice
 LARGEST_SUM = 2**61
 LARGEST_SQUARES = 2**62
 """No sum of squares that is kept, in quanta above the lower bound, can reach this."""
-_LARGEST_ROUNDED = 2**62
 
 
 def squares_fit(n: int, scale: ValueLattice) -> bool:
@@ -153,7 +152,7 @@ def _divide_by_quantum(
 
 def _round_half_away(numbers: NDArray[np.float64]) -> NDArray[np.int64]:
     """Round to integers, halves away from zero, clamped to +-2^62."""
-    size = np.minimum(np.abs(numbers), float(_LARGEST_ROUNDED))
+    size = np.minimum(np.abs(numbers), float(LARGEST_SQUARES))
     # Not floor(size + 0.5), which rounds 0.49999999999999994 up; nor np.round, halves to even.
     below = np.floor(size)
     rounded = below + (size - below >= 0.5)

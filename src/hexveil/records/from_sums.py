@@ -17,27 +17,14 @@ from hexveil.base.arrow_tables import to_numpy, to_table
 from hexveil.base.rational import Number, decimal_text
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.public_metadata import PublicMetadata, Unit, ValueLattice
+from hexveil.records import feasible_sums, sums_table
 from hexveil.records.dataset import Dataset
-from hexveil.records.feasible_sums import (
-    project_squares,
-    project_totals,
-    refuse_overflow,
-    squares_fit,
-)
-from hexveil.records.read_request import SUMS_USER, Rules
-from hexveil.records.reading_arguments import check_protect, terms_of
+from hexveil.records.read_request import Rules, check_arguments
+from hexveil.records.reading_arguments import refuse_declared, terms_of
 from hexveil.records.select import Select, selection_counts
 from hexveil.records.sources.record_format import NOT_DECLARED, join_names, quoted
 from hexveil.records.sources.source_files import resolve_source
-from hexveil.records.sums_table import (
-    BIN,
-    SUMS_COLUMNS,
-    cell_columns,
-    check_labels,
-    doubles,
-    nearest_bins,
-    read_rows,
-)
+from hexveil.records.sums_table import doubles, nearest_bins
 from hexveil.records.units import (
     refuse_single_records,
     split_unit_ids,
@@ -136,7 +123,8 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
     Dataset('value', privacy_unit='user', n_cells=1, n_users=2, n_pairs=2)
     """
     grid = Labels("cell") if cells is None else cells
-    check_protect("values", grid)
+    check_arguments(locals() | {"cells": grid})
+    refuse_declared(grid)
     select = Select(min_users=min_users, top=top)
     scale = ValueLattice.of(bounds, quantum)
     rules = Rules(
@@ -148,16 +136,19 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
         terms=terms_of(statistics, is_private=False),
         id_space=id_space,
     )
-    declared_version = quoted(version) if version else NOT_DECLARED
-    check_labels(grid, by_bin=bool(rules.terms))
+    sums_table.check_labels(grid, by_bin=bool(rules.terms))
     source = resolve_source(table)
-    rows, counts = read_rows(source, grid, by_bin=bool(rules.terms))
-    refuse_overflow(to_numpy(rows["n"]), rules.scale)
+    rows, counts = sums_table.read_rows(source, grid, by_bin=bool(rules.terms))
+    feasible_sums.refuse_overflow(to_numpy(rows["n"]), rules.scale)
     _check_ids(rows, rules)
     from hexveil.records.duckdb.reading import group_sums  # noqa: PLC0415  the engine
 
     occupancy, sums, ids, used, everything = group_sums(_feasible(rows, rules), rules)
-    columns = (*cell_columns(grid), *SUMS_COLUMNS[: 3 + ("square_sum" in rows.column_names)])
+    columns = (
+        *sums_table.cell_columns(grid),
+        *sums_table.SUMS_COLUMNS[: 3 + ("square_sum" in rows.column_names)],
+        *[sums_table.BIN] * bool(rules.terms),
+    )
     facts = PublicMetadata(
         occupancy=occupancy,
         cells=used,
@@ -168,8 +159,8 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
         rules={**counts, **selection_counts(everything, len(used), occupancy.n_records)},
         identity={
             "source": source.label,
-            "version": declared_version,
-            "columns": join_names((*columns, *[BIN] * bool(rules.terms))),
+            "version": quoted(version) if version else NOT_DECLARED,
+            "columns": join_names(columns),
             "value": value,
             "value_unit": value_unit or "",
             "quantum": decimal_text(rules.scale.quantum),
@@ -180,7 +171,7 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
             "timezone": rules.clock or "none",
         },
         bins=rules.bins,
-        id_space=rules.id_space or SUMS_USER,
+        id_space=rules.id_space or "user",
     )
     return Dataset(facts, sums, split_unit_ids(ids, privacy_unit))
 
@@ -189,7 +180,7 @@ def _check_ids(rows: pa.Table, rules: Rules) -> None:
     """Warn of ids that are much alike; refuse sums of single records, unless accepted."""
     of_ids = rows.select(["user_id", "n"]).group_by("user_id").aggregate([("n", "sum")])
     units = split_unit_ids(of_ids["user_id"].combine_chunks(), rules.privacy_unit)
-    warn_of_similar_ids(units.users, SUMS_USER)
+    warn_of_similar_ids(units.users, "user")
     if rules.accept_single_records or (rules.privacy_unit != "user" and units.days is None):
         return  # the users behind the units are not known
     user = np.asarray(units.users.dictionary_encode().indices)
@@ -203,12 +194,13 @@ def _feasible(rows: pa.Table, rules: Rules) -> pa.Table:
     Rows are clamped before they are added: sums of possible sums are possible, and the order of
     rows does not matter. Sums of squares are left out where one row's could overflow.
     """
-    names, n = rows.column_names, to_numpy(rows["n"])
+    names, n, scale = rows.column_names, to_numpy(rows["n"]), rules.scale
+    given = {name: doubles(rows[name]) for name in names[names.index("n") + 1 :]}
     columns: dict[str, Any] = {name: rows[name] for name in names[: names.index("n")]}
-    columns |= {"n": n, "total": project_totals(doubles(rows["value_sum"]), n, rules.scale)}
-    if "square_sum" in names and squares_fit(int(n.max()), rules.scale):
-        squares = doubles(rows["square_sum"])
-        columns["total_sq"] = project_squares(squares, n, columns["total"], rules.scale)
+    columns |= {"n": n, "total": feasible_sums.project_totals(given["value_sum"], n, scale)}
+    if "square_sum" in names and feasible_sums.squares_fit(int(n.max()), scale):
+        total = columns["total"]
+        columns["total_sq"] = feasible_sums.project_squares(given["square_sum"], n, total, scale)
     if rules.bins is not None:
-        columns["fine_bin"] = nearest_bins(doubles(rows["fine_bin"]), rules.bins.n_bins)
+        columns["fine_bin"] = nearest_bins(given["fine_bin"], rules.bins.n_bins)
     return to_table(columns)

@@ -16,28 +16,16 @@ from typing import Any
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number
 from hexveil.model.cells import Cells, Labels
-from hexveil.model.declared_grid import DeclaredColumns, DeclaredFacts
+from hexveil.model.declared_grid import DeclaredColumns
 from hexveil.model.public_metadata import Unit
-from hexveil.records.column_datasets import ColumnDatasets, PrivateColumns
+from hexveil.records.column_datasets import combine_columns
 from hexveil.records.dataset import Dataset
-from hexveil.records.read_request import ReadRequest, Repeats
-from hexveil.records.reading_arguments import (
-    Protect,
-    declare_facts,
-    refuse_documents,
-    refuse_versions_by_file,
-    requests_of,
-)
+from hexveil.records.read_request import Protect, Repeats
+from hexveil.records.reading_arguments import readings_of, refuse_documents
 from hexveil.records.select import Select
 from hexveil.records.sources.cache import resolve_cache
 from hexveil.records.sources.record_format import PLAIN, RecordFormat, Version
-from hexveil.records.sources.source_files import (
-    is_spark,
-    resolve_source,
-    resolve_spark_source,
-)
-
-_ALL = Select()
+from hexveil.records.sources.source_files import is_spark, resolve_source, resolve_spark_source
 
 
 def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
@@ -54,7 +42,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     privacy_unit: Unit = "user",
     cells: Cells | Labels,
     quantum: Number | Mapping[str, Number] = "0.001",
-    select: Select = _ALL,
+    select: Select = Select(),  # noqa: B008  frozen
     repeats: Repeats = "drop",
     value_unit: str | Mapping[str, str] | None = None,
     max_bad_rows: float = 0.1,
@@ -156,8 +144,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         a folder in the machine's temporary folder. What killed runs left in it is removed.
         Spark's executors go by their own HEXVEIL_SCRATCH.
     format : RecordFormat
-        Decimal comma, format of times, unit after values, nested records, files with different
-        columns.
+        Decimal comma, format of times, nested records, encoding.
     statistics : sequence of str, optional
         Statistics that will be published, if there are quantiles, shares or histograms among them
         (`hexveil.plan`): records are then counted by bin of their value as well, with an edge at
@@ -193,18 +180,19 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     """
     # All arguments are checked before a file is opened.
     arguments = {name: argument for name, argument in locals().items() if name != "source"}
-    is_private, requests, facts = _requests(arguments)
+    readings = readings_of(**arguments)
+    is_private = readings[0][1] is not None
     spark = _spark(engine, source)
     records: Any = resolve_source(source) if spark is None else resolve_spark_source(source)
     if is_private:
         refuse_documents(records)
-    resolved = resolve_cache(cache, version, source, records)
+    resolved = resolve_cache(cache, version, records)
     readings = [
         (
             replace(request, cache=resolved),
             declared and replace(declared, identity={**declared.identity, "source": records.label}),
         )
-        for request, declared in zip(requests, facts, strict=True)
+        for request, declared in readings
     ]
     if spark is None:
         from hexveil.records.duckdb.reading import read_datasets  # noqa: PLC0415  the engine
@@ -217,32 +205,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     by_column = {dataset.public.value: dataset for dataset in datasets}
     if len(by_column) == 1:
         return datasets[0]
-    # With private presence clocks are not compared: whether times lack an offset would tell who is
-    # in the records.
-    return PrivateColumns(by_column) if is_private else _columns(requests[0], by_column)
-
-
-def _requests(
-    arguments: dict[str, Any],
-) -> tuple[bool, tuple[ReadRequest, ...], list[DeclaredFacts | None]]:
-    """Return whether presence is private, and the request and declared facts of each column."""
-    requests = requests_of(**arguments)
-    if arguments["protect"] != "presence":
-        return False, requests, [None] * len(requests)
-    refuse_versions_by_file(arguments["version"])
-    return True, requests, [declare_facts(request) for request in requests]
-
-
-def _columns(request: ReadRequest, by_column: dict[str, Dataset]) -> ColumnDatasets:
-    """Return the data sets of value columns as one; refuse columns that differ in their clocks."""
-    identities = [dataset.public.identity for dataset in by_column.values()]
-    clocks = {identity.get("naive_times", "none") for identity in identities}
-    if request.rules.two_clocks and len(clocks) > 1:
-        raise InputError(
-            "times without an offset stand in records of some value columns only, so that their "
-            "days would follow different clocks; release these columns one by one."
-        )
-    return ColumnDatasets.of(by_column)
+    return combine_columns(by_column)
 
 
 def declare(source: object = "", **options: Any) -> Any:  # noqa: ANN401  facts, as of `read`
@@ -272,12 +235,10 @@ def declare(source: object = "", **options: Any) -> Any:  # noqa: ANN401  facts,
     """
     bound = inspect.signature(read).bind(source, **options)
     bound.apply_defaults()
-    is_private, _, declared = _requests(
-        {name: argument for name, argument in bound.arguments.items() if name != "source"}
-    )
-    if not is_private:
+    del bound.arguments["source"]
+    facts = {one.value: one for _, one in readings_of(**bound.arguments) if one is not None}
+    if not facts:
         raise InputError('declare is for protect="presence"; otherwise read the records.')
-    facts = {one.value: one for one in declared if one is not None}
     return DeclaredColumns(facts) if len(facts) > 1 else next(iter(facts.values()))
 
 

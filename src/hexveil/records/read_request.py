@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, NamedTuple
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
@@ -17,12 +17,86 @@ from hexveil.records.sources.cache import Cache
 from hexveil.records.sources.columns import strip_value_members
 from hexveil.records.sources.record_format import NOT_DECLARED, PLAIN, RecordFormat, join_pairs
 
+Protect = Literal["values", "presence"]
+"""Privacy models."""
 Repeats = Literal["drop", "keep"]
-
-
 _MEMORY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?B)\s*", re.IGNORECASE)
 SMALLEST_MEMORY = 64 * 10**6
 LARGEST_MEMORY = 10**15
+
+
+class ArgumentCheck(NamedTuple):
+    """What an argument must be: a test, and the same in words."""
+
+    accepts: Callable[[Any], bool]
+    expected: str
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _are_times(value: object) -> bool:
+    """Return whether a value is a column or two: of dates, and of times of day."""
+    names = value if isinstance(value, (list, tuple)) else (value,)
+    return all(map(_is_name, names)) and len(names) == len(set(names)) in (1, 2)
+
+
+def _is_share(value: object) -> bool:
+    # True is an int in Python, and would allow every record to be unusable.
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and 0 <= value <= 1  # type: ignore[operator]
+
+
+def _is_of(*kinds: type) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, kinds)
+
+
+def _is_one_of(*words: str) -> Callable[[object], bool]:
+    return lambda value: value in words
+
+
+_COLUMN = ArgumentCheck(_is_name, "the name of a column")
+_FACT_COLUMN = ArgumentCheck(lambda value: value is None or _is_name(value), _COLUMN.expected)
+_SHARE = ArgumentCheck(_is_share, "a share from 0 to 1")
+CHECKS: Mapping[str, ArgumentCheck] = {
+    **dict.fromkeys(("user", "value"), _COLUMN),
+    **dict.fromkeys(("lat", "lon", "location"), _FACT_COLUMN),
+    "time": ArgumentCheck(
+        lambda value: value is None or _are_times(value),
+        'the name of a column, or of two, time = ["date", "time"]',
+    ),
+    "protect": ArgumentCheck(_is_one_of("values", "presence"), '"values" or "presence"'),
+    "privacy_unit": ArgumentCheck(_is_one_of(*UNITS), f"one of {', '.join(UNITS)}"),
+    "cells": ArgumentCheck(_is_of(Cells, Labels), "Cells(...), Labels(...) or OneCell()"),
+    "select": ArgumentCheck(_is_of(Select), "Select(...)"),
+    "repeats": ArgumentCheck(_is_one_of("drop", "keep"), '"drop" or "keep"'),
+    **dict.fromkeys(("max_bad_rows", "max_repeats"), _SHARE),
+    "accept_single_records": ArgumentCheck(_is_of(bool), "true or false"),
+    "memory": ArgumentCheck(
+        lambda value: SMALLEST_MEMORY <= memory_size(value) <= LARGEST_MEMORY,
+        'a size of at least 64MB (and at most 1000TB), like "500MB" or "1GB"',
+    ),
+    "format": ArgumentCheck(_is_of(RecordFormat), "RecordFormat(...)"),
+    "id_space": ArgumentCheck(
+        lambda value: value is None or (_is_name(value) and value == value.strip()),
+        'a name without spaces at its ends, such as "vehicle"',
+    ),
+}
+"""What each argument of `read` must be; what arguments must be together, their classes check."""
+
+
+def check_arguments(arguments: Mapping[str, object]) -> None:
+    """Raise InputError if an argument is not what `CHECKS` states."""
+    for name, (accepts, expected) in CHECKS.items():
+        value = arguments.get(name)
+        if name in arguments and not accepts(value):
+            # Of an object the type is told: its text may show records.
+            is_plain = value is None or isinstance(value, (str, int, float, list, tuple))
+            got = repr(value) if is_plain else type(value).__name__
+            raise InputError(f"{name} must be {expected}, got {got}.")
+
+
 DAY_AND_TIME = ("date", "time of day")
 """Roles of two columns that are the time together."""
 _DEGREE = re.compile(r"([./]value)?([./]coordinates)?([./][01])?")
@@ -60,36 +134,14 @@ class RecordColumns:
     time: str | Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        self._check_time()
-        for role, name in vars(self).items():
-            if (name is None and role not in ("user", "value")) or role == "time":
-                continue
-            if not isinstance(name, str) or not name:
-                raise InputError(f"{role} must be the name of a column, got {name!r}.")
+        if isinstance(self.time, (list, tuple)):
+            # One spelling of a request, whether a list or a tuple was given.
+            names = tuple(self.time)
+            object.__setattr__(self, "time", names[0] if len(names) == 1 else names)
         if (self.lat is None) != (self.lon is None):
             raise InputError("lat and lon are named together; name both, or location.")
         if self.lat is not None and self.location is not None:
             raise InputError("lat, lon and location cannot be combined: name one kind of place.")
-
-    def _check_time(self) -> None:
-        """Refuse a time that is neither a column nor two: of dates, and of times of day."""
-        names = self.time
-        if isinstance(names, (list, tuple)) and len(names) == 1:
-            (names,) = names
-        if isinstance(names, (list, tuple)):
-            names = tuple(names)
-            valid = len(names) == len(set(names)) == 2 and all(
-                isinstance(name, str) and name for name in names
-            )
-        else:
-            valid = names is None or (isinstance(names, str) and bool(names))
-        if not valid:
-            raise InputError(
-                'time must be the name of a column, or of two, time = ["date", "time"], got '
-                f"{self.time!r}."
-            )
-        # One spelling of a request, whether a list or a tuple was given.
-        object.__setattr__(self, "time", names)
 
     @property
     def times(self) -> tuple[str, ...]:
@@ -116,32 +168,10 @@ class RecordColumns:
         return join_pairs(self.by_role())
 
 
-def check_memory(memory: str) -> str:
-    """Return a size like "1GB"; refuse one that is not, is below 64 MB or beyond any machine."""
-    if not SMALLEST_MEMORY <= memory_size(memory) <= LARGEST_MEMORY:
-        raise InputError(
-            'memory must be a size of at least 64MB (and at most 1000TB), like "500MB" or "1GB", '
-            f"got {memory!r}."
-        )
-    return memory
-
-
 def memory_size(memory: str) -> float:
     """Return the bytes in a size like "1GB"; 0 if it is none. A GiB counts as a GB."""
     match = _MEMORY.fullmatch(memory) if isinstance(memory, str) else None
     return float(match[1]) * 1000 ** ("KMGT".index(match[2][0].upper()) + 1) if match else 0.0
-
-
-SUMS_USER = "user"
-"""Column of ids in a table of sums."""
-
-
-def check_id_space(name: str | None) -> None:
-    """Refuse a name of an id space that is none."""
-    if name is not None and not (isinstance(name, str) and name and name == name.strip()):
-        raise InputError(
-            f'id_space must be a name without spaces at its ends, such as "vehicle", got {name!r}.'
-        )
 
 
 @dataclass(frozen=True)
@@ -161,32 +191,10 @@ class Rules:
     id_space: str | None = None
 
     def __post_init__(self) -> None:
-        check_id_space(self.id_space)
-        if not isinstance(self.cells, (Cells, Labels)):
-            kind = type(self.cells).__name__
-            raise InputError(f"cells must be Cells(...), Labels(...) or OneCell(), got {kind}.")
-        if not isinstance(self.select, Select):
-            raise InputError(f"select must be Select(...), got {type(self.select).__name__}.")
         self.select.check_codes(self.scale.lower, self.scale.upper)
-        if self.privacy_unit not in UNITS:
-            raise InputError(
-                f"privacy_unit must be one of {', '.join(UNITS)}, got {self.privacy_unit!r}."
-            )
-        if self.repeats not in get_args(Repeats):
-            raise InputError(f'repeats must be "drop" or "keep", got {self.repeats!r}.')
         object.__setattr__(self, "timezone", zone_name(self.timezone))
         if self.timezone is not None:
             zone(self.timezone)
-        for name in ("max_bad_rows", "max_repeats"):
-            share = getattr(self, name)
-            # True is an int in Python, and would allow every record to be unusable.
-            number = isinstance(share, (int, float)) and not isinstance(share, bool)
-            if not number or not 0 <= share <= 1:
-                raise InputError(f"{name} must be a share from 0 to 1, got {share!r}.")
-        if not isinstance(self.accept_single_records, bool):
-            raise InputError(
-                f"accept_single_records must be true or false, got {self.accept_single_records!r}."
-            )
         # Made for its refusals: a threshold that divides nothing is named before a file is opened.
         _ = self.bins
 
@@ -238,10 +246,6 @@ class ReadRequest:
 
     def __post_init__(self) -> None:
         columns, rules = self.columns, self.rules
-        check_memory(self.memory)
-        if not isinstance(self.format, RecordFormat):
-            kind = type(self.format).__name__
-            raise InputError(f"format must be RecordFormat(...), got {kind}.")
         if isinstance(rules.cells, Cells):
             self._check_cells(rules.cells)
         self._check_value()

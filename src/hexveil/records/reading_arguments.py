@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import Any, Literal, get_args
+from typing import Any
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text, items_of
@@ -18,36 +18,19 @@ from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_grid import DeclaredFacts, DeclaredGrid
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.model.statistic_terms import Term, distribution_terms
-from hexveil.records.read_request import ReadRequest, RecordColumns, Rules
+from hexveil.records.read_request import ReadRequest, RecordColumns, Rules, check_arguments
 from hexveil.records.select import Select
 from hexveil.records.sources.record_format import quoted
 from hexveil.records.sources.source_files import Files
 
-Protect = Literal["values", "presence"]
-"""Privacy models."""
 
-
-def check_protect(protect: str, cells: Cells | Labels) -> bool:
-    """Return whether presence is private; refuse unknown words, and areas where it is not.
-
-    Raises
-    ------
-    InputError
-        If the word is unknown, or cells declare an area or values without private presence.
-    """
-    if protect not in get_args(Protect):
-        raise InputError(f'protect must be "values" or "presence", got {protect!r}.')
-    if protect == "presence":
-        return True
-    is_declared = (isinstance(cells, Cells) and cells.area is not None) or (
-        isinstance(cells, Labels) and cells.values is not None
-    )
-    if is_declared:
+def refuse_declared(cells: Cells | Labels) -> None:
+    """Raise InputError if cells declare an area or values, without private presence."""
+    if getattr(cells, "area", None) is not None or getattr(cells, "values", None) is not None:
         raise InputError(
             'area and values declare the cells of private presence: use them with protect = "'
             'presence" (in [privacy], or --protect), or select records by box.'
         )
-    return False
 
 
 def terms_of(statistics: Sequence[str] | str, *, is_private: bool) -> tuple[Term, ...]:
@@ -83,7 +66,10 @@ def requests_of(**arguments: Any) -> tuple[ReadRequest, ...]:  # noqa: ANN401  s
     InputError
         If an argument cannot be used.
     """
-    is_private = check_protect(arguments.get("protect", "values"), arguments["cells"])
+    check_arguments({name: given for name, given in arguments.items() if name != "value"})
+    is_private = arguments.get("protect") == "presence"
+    if not is_private:
+        refuse_declared(arguments["cells"])
     arguments["terms"] = terms_of(arguments.pop("statistics", ()), is_private=is_private)
     version, scratch = arguments.get("version"), arguments.get("scratch")
     # Quoted, so that no version can be spelled like the placeholder of a missing one.
@@ -97,8 +83,28 @@ def requests_of(**arguments: Any) -> tuple[ReadRequest, ...]:  # noqa: ANN401  s
     return tuple(_request(arguments | column) for column in _by_column(arguments["value"], stated))
 
 
+def readings_of(**arguments: Any) -> list[tuple[ReadRequest, DeclaredFacts | None]]:  # noqa: ANN401
+    """Return the request of each value column, with its declared facts if presence is private.
+
+    Raises
+    ------
+    InputError
+        If an argument cannot be used.
+    """
+    requests = requests_of(**arguments)
+    if arguments["protect"] == "values":
+        return [(request, None) for request in requests]
+    if isinstance(arguments["version"], Mapping):
+        raise InputError(
+            'version must be one text for all files with protect "presence": which of several '
+            "versions a release is made of would follow from the records."
+        )
+    return [(request, declare_facts(request)) for request in requests]
+
+
 def _request(arguments: dict[str, Any]) -> ReadRequest:
     """Return the request of one value column."""
+    check_arguments({"value": arguments["value"]})
     columns = RecordColumns(**_fields_of(RecordColumns, arguments))
     scale = ValueLattice.of(arguments["bounds"], arguments["quantum"])
     rules = Rules(**_fields_of(Rules, arguments | {"scale": scale}))
@@ -120,7 +126,7 @@ def _by_column(value: object, stated: Mapping[str, object]) -> Iterator[dict[str
     InputError
         If a column is named twice, or missing in a mapping.
     """
-    # Whatever they are, `RecordColumns` judges them.
+    # Whatever they are, `check_arguments` judges them.
     names = items_of(value) or [value]
     if len(set(map(str, names))) < len(names):
         raise InputError(f"value names a column twice; name each once, got {names!r}.")
@@ -205,21 +211,6 @@ def _refuse_limits(rules: Rules) -> None:
                 f'{name} has no meaning with protect "presence", which refuses no records: whether '
                 "it did would tell who is in them; leave it out."
             )
-
-
-def refuse_versions_by_file(version: object) -> None:
-    """Refuse versions by file: which files count would follow from their records.
-
-    Raises
-    ------
-    InputError
-        If the version is a mapping.
-    """
-    if isinstance(version, Mapping):
-        raise InputError(
-            'version must be one text for all files with protect "presence": which of several '
-            "versions a release is made of would follow from the records."
-        )
 
 
 def refuse_documents(source: object) -> None:

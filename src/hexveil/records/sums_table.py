@@ -98,8 +98,7 @@ def read_rows(
     table = table.set_column(table.column_names.index("n"), "n", pa.array(n)).filter(
         pa.array(usable)
     )
-    keys = _cell_keys(table, grid)
-    _refuse_unknown(keys, grid, weight[usable])
+    keys = _cell_keys(table, grid, weight[usable])
     others = table.drop_columns(places_of)
     return pa.table([*keys.values(), *others.columns], [*keys, *others.column_names]), rules
 
@@ -109,13 +108,12 @@ def _fetch_columns(
 ) -> tuple[pa.Table, int]:
     """Return the columns as text and numbers, and how many malformed lines were skipped."""
     from hexveil.records.duckdb import expressions  # noqa: PLC0415  the engine
-    from hexveil.records.duckdb.formats.json_documents import DOCUMENT  # noqa: PLC0415
     from hexveil.records.duckdb.session import Session  # noqa: PLC0415
     from hexveil.records.duckdb.source import open_source  # noqa: PLC0415
 
     with Session(_MEMORY) as session:
         relation = open_source(session, source, (*cell, *SUMS_COLUMNS, *[BIN] * by_bin))
-        document = expressions.JsonColumn(DOCUMENT) if relation.documents else None
+        document = relation.document
 
         def number_of(name: str) -> str:
             return expressions.number(relation.find(session, name, name), name, document)
@@ -180,15 +178,29 @@ def _refuse_nothing(selected: int, rules: Mapping[str, int]) -> None:
     raise InputError(f"no row of sums can be used: of {read} rows, {counts}.")
 
 
-def _cell_keys(table: pa.Table, grid: Cells | Labels) -> dict[str, pa.Array]:
-    """Return the keys of each row's cell, as pairs have them; null for a text that is none."""
+def _cell_keys(
+    table: pa.Table, grid: Cells | Labels, weight: NDArray[np.int64]
+) -> dict[str, pa.Array]:
+    """Return the keys of each row's cell, as pairs have them; refuse a text that is none.
+
+    Cells are public, so that it is said how many rows have no cell.
+    """
     if isinstance(grid, Labels):
         return {f"label{i}": table[f"place{i}"] for i in range(len(grid.columns))}
     keys = {"hexagon": _parsed(table["place0"], lambda t: parse_hexagon(t, grid.resolution))}
-    keys["hexagon"] = keys["hexagon"].cast(pa.uint64())
+    expected = {"hexagon": (f"H3 cell of resolution {grid.resolution}", "the hex text of H3")}
     if grid.seconds is not None:
         keys["slot"] = _parsed(table["place1"], lambda text: parse_slot(text, grid))
-    return keys
+        example = '"15:00"' if grid.slot == "pooled" else '"2024-02-19T15:00"'
+        expected["slot"] = (f"local start of a {grid.slot} slot of {grid.timeslot}", example)
+    for name, key in keys.items():
+        if key.null_count:
+            bad, (cell, example) = int(weight[~_is_present(key)].sum()), expected[name]
+            raise InputError(
+                f"{name}: {bad} of {int(weight.sum())} rows have no {cell} there; write for "
+                f"example {example}."
+            )
+    return keys | {"hexagon": keys["hexagon"].cast(pa.uint64())}
 
 
 def _parsed(column: pa.ChunkedArray, parse: Callable[[str], int | None]) -> pa.Array:
@@ -199,29 +211,8 @@ def _parsed(column: pa.ChunkedArray, parse: Callable[[str], int | None]) -> pa.A
     return numbers.take(texts.indices)
 
 
-def _refuse_unknown(
-    keys: Mapping[str, pa.Array], grid: Cells | Labels, weight: NDArray[np.int64]
-) -> None:
-    """Raise InputError if a text is no cell of the grid: cells are public."""
-    for (name, key), refusal in zip(keys.items(), (_NOT_HEXAGON, _NOT_SLOT), strict=False):
-        if key.null_count and isinstance(grid, Cells) and name in ("hexagon", "slot"):
-            bad = int(weight[~_is_present(key)].sum())
-            problem = refusal.format(bad=bad, rows=int(weight.sum()), grid=grid)
-            raise InputError(f"{problem}; write for example {_EXAMPLES[refusal](grid)}.")
-
-
-_NOT_HEXAGON = "hexagon: {bad} of {rows} rows have no H3 cell of resolution {grid.resolution} there"
-_NOT_SLOT = (
-    "slot: {bad} of {rows} rows have no local start of a {grid.slot} slot of {grid.timeslot} there"
-)
-_EXAMPLES: dict[str, Callable[[Cells], str]] = {
-    _NOT_HEXAGON: lambda _: "the hex text that H3 prints, or the same as a whole number",
-    _NOT_SLOT: lambda grid: '"15:00"' if grid.slot == "pooled" else '"2024-02-19T15:00"',
-}
 _HEX = re.compile(r"\s*(?:0[xX])?([0-9a-fA-F]{15,16})\s*")
 _DECIMAL = re.compile(r"\s*(\d{17,19})\s*")
-_POOLED = re.compile(r"\s*(\d{2}):(\d{2})(?::00(?:\.0+)?)?\s*")
-_CALENDAR = re.compile(r"\s*(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2})(?::00(?:\.0+)?)?\s*")
 
 
 def parse_hexagon(text: str, resolution: int) -> int | None:
@@ -237,16 +228,14 @@ def parse_hexagon(text: str, resolution: int) -> int | None:
 
 def parse_slot(text: str, grid: Cells) -> int | None:
     """Return a slot's local start in seconds; None if no slot of the grid starts there."""
-    pooled = grid.slot == "pooled"
-    match = (_POOLED if pooled else _CALENDAR).fullmatch(text)
-    if match is None:
-        return None
-    day, clock = ("1970-01-01", f"{match[1]}:{match[2]}") if pooled else (match[1], match[2])
+    written = text.strip() if grid.slot == "calendar" else f"1970-01-01T{text.strip()}"
     try:
-        start = datetime.fromisoformat(f"{day}T{clock}").replace(tzinfo=UTC)
+        start = datetime.fromisoformat(written)
     except ValueError:
         return None
-    seconds = int(start.timestamp())
+    if start.tzinfo is not None or start.microsecond:
+        return None
+    seconds = int(start.replace(tzinfo=UTC).timestamp())
     assert grid.seconds is not None  # noqa: S101  only slots are parsed
     # Local clocks are up to a day from UTC, in which usable times run from 1970 to 2100.
     good = -DAY <= seconds < END_OF_TIMES + DAY and seconds % grid.seconds == 0

@@ -50,7 +50,7 @@ _NUMERIC = r"^\s*[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]{1,9})?\s*$"
 _PLAIN = "^(0|-?[1-9][0-9]{0,39})$"
 EPOCH = date(1970, 1, 1)
 _DATE = len("2026-11-20")
-_ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_ENDING = re.compile(r" ([0-9]{4}-[0-9]{2}-[0-9]{2})\Z")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -124,15 +124,9 @@ def split_unit_ids(users: pa.Array, unit: Unit) -> Units:
 def _first_day(text: str, unit: Unit) -> int | None:
     """Return the first day of the unit that an id ends with, or None if it names none."""
     # From the end, since the user's own id may contain blanks.
-    return _day(text[-_DATE:], unit) if text[-_DATE - 1 : -_DATE] == " " else None
-
-
-def _day(text: str, unit: Unit) -> int | None:
-    """Return the days since 1970 of a unit's first day, or None if it is none."""
-    if not _ISO.fullmatch(text):
-        return None
+    match = _ENDING.search(text)
     try:
-        day = date.fromisoformat(text)
+        day = date.fromisoformat(match[1] if match else "")
     except ValueError:
         return None
     # weekday() is 0 on Mondays; a week that began elsewhere would overlap with ours.

@@ -2,7 +2,6 @@
 
 import datetime as dt
 import itertools
-import json
 import uuid
 import warnings
 from decimal import Decimal
@@ -11,10 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from examples import examples
 from hexveil.base.errors import InputError
 from hexveil.ledger.unit_losses import NORMALISATION
 from hexveil.model.cells import Labels
@@ -107,13 +103,6 @@ def test_a_float_that_names_no_vehicle_is_refused(ids):
         from_sums(pa.table(sums), bounds=(0, 65), min_users=1)
 
 
-@pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.timestamp("s", "UTC")])
-def test_a_time_is_no_id(kind):
-    """The text of a time depends on a clock and on its type's precision."""
-    with pytest.raises(InputError, match="user: the column 'bus' holds times, which are no ids"):
-        ids_of(table(pa.array([0], kind)))
-
-
 JSON = ["7", "7.0", "7.00", "7e0", '"7.0"', "-0.0", "18446744073709551616", '"nan"', "null", "true",
         "false", '"7"', '""', '"true"']  # fmt: skip
 
@@ -138,21 +127,6 @@ def test_a_number_of_json_that_is_not_exact_is_refused(tmp_path, number):
     (tmp_path / "r.json").write_text(f'[{{"bus": {number}, "v": 1, "w": "x"}}]')
     with pytest.raises(InputError, match="user: the column 'bus' holds ids that are not whole"):
         ids_of(tmp_path / "r.json")
-
-
-@pytest.mark.slow
-def test_frames_spell_ids_alike():
-    """A float for the sake of one missing id, mixed Python objects, and polars' decimals."""
-    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
-    some = {"v": 1.0, "w": "x"}
-    assert ids_of(pd.DataFrame({"bus": [7, None], **some})) == ["7"]
-    assert ids_of(pd.DataFrame({"bus": pd.array([7, None], "Int64"), **some})) == ["7"]
-    mixed = [7, 7.0, Decimal("7.00"), np.float64(7), "7", "7.0", True, None]
-    assert ids_of(pd.DataFrame({"bus": pd.Series(mixed, dtype=object), **some})) == [
-        "7", "true",
-    ]  # fmt: skip
-    frame = pl.DataFrame({"bus": [Decimal("7.00")], "v": [1.0], "w": ["x"]})
-    assert ids_of(frame) == ["7"]
 
 
 FILES = {"whole": pa.array([7]), "float": pa.array([7.0]), "decimal": pa.array([Decimal("7.00")]),
@@ -187,59 +161,6 @@ def test_the_cache_keeps_no_id_of_another_form(tmp_path, monkeypatch):
 def test_the_ledger_pins_this_form():
     """How an id becomes a hash names the canonical form that records have."""
     assert f"canonical text {units.CANONICAL_IDS}," in NORMALISATION
-
-
-@pytest.mark.slow
-@examples(15)
-@given(
-    st.lists(st.integers(-(2**53) + 1, 2**53 - 1), min_size=1, max_size=40, unique=True),
-    st.integers(0, 6),
-)
-def test_every_whole_number_has_one_text(numbers, scale):
-    """As a whole number, a float, a decimal of any scale, and JSON in any of these forms."""
-    decimals = pa.array(map(Decimal, numbers), pa.decimal128(16, 0))
-    forms = [
-        pa.array(numbers), pa.array(list(map(float, numbers))),
-        decimals.cast(pa.decimal128(32, scale)),
-    ]  # fmt: skip
-    names = sorted(map(str, numbers))
-    assert [ids_of(table(ids)) for ids in forms] == 3 * [names]
-    documents = [json.dumps({"u": n}) for number in numbers for n in (number, float(number))]
-    size = len(documents)
-    more = pa.table({"d": documents, "v": [1.0] * size, "w": ["x"] * size})
-    found = read(more, user="d.u", select=Select(min_users=1), **WARD)
-    assert found.units.ids() == [name.encode() for name in names]
-
-
-NO_IDS = {
-    "boolean": (pa.array([True, False]), "holds true and false"),
-    "map": (pa.array([[("a", 1)], [("b", 2)]], pa.map_(pa.string(), pa.int64())), "is nested"),
-    "list": (pa.array([[1], [2]]), "is nested"),
-    "struct": (pa.array([{"a": 1}, {"a": 2}]), "is nested"),
-}
-
-
-@pytest.mark.parametrize("kind", NO_IDS)
-def test_booleans_and_nested_columns_are_no_ids(kind, tmp_path):
-    """They are refused by the schema, from a table, a Parquet file and as sums alike."""
-    ids, why = NO_IDS[kind]
-    pq.write_table(table(ids), tmp_path / "r.parquet")
-    sums = {"cell": ["x"] * 2, "user": ids, "n": [1] * 2, "sum": [1.0] * 2}
-    for tried in (
-        lambda: ids_of(table(ids)),
-        lambda: ids_of(tmp_path / "r.parquet"),
-        lambda: from_sums(pa.table(sums), bounds=(0, 65), min_users=1),
-    ):
-        with pytest.raises(InputError, match=f"user: the column '(bus|user)' {why}"):
-            tried()
-
-
-@pytest.mark.parametrize("kind", ["map", "list", "struct"])
-def test_a_nested_column_is_no_label(kind):
-    """A map would make cells of its order, and names of them no column can hold."""
-    rows = table(pa.array(["a", "b"])).append_column("m", NO_IDS[kind][0])
-    with pytest.raises(InputError, match="label: the column 'm' is nested"):
-        read(rows, user="bus", **{**WARD, "cells": Labels("m")})
 
 
 ALIKE = ["7", "007", "+7", " 7", "7e0", "8", "bus 7", "0x7", "8.50", "08.5", "9", "1e9"]

@@ -137,51 +137,11 @@ def test_sorted_labels_are_grouped(columns, rule, parts):
     assert int(found[0].columns["place"][-1]) + 1 >= grouped.occupancy.n_cells
 
 
-@pytest.mark.parametrize(
-    ("kind", "parts", "repeats"),
-    [
-        (pa.int8(), 1, "keep"), (pa.int8(), 3, "drop"), (pa.int64(), 1, "drop"),
-        (pa.int64(), 3, "keep"), (pa.uint64(), 1, "keep"), (pa.uint64(), 3, "drop"),
-    ],
-)  # fmt: skip
-def test_whole_numbers_are_what_their_text_is(kind, parts, repeats):
-    """Ids and labels that are whole numbers are the same as text, and none is none."""
-    rng = np.random.default_rng(6)
-    least = 0 if kind == pa.uint64() else -9
-    users, lines = (rng.integers(least, 31, 4_000), rng.integers(least, 4, 4_000))
-    odd = rng.uniform(size=(2, 4_000)) < 0.03
-    given = labelled().drop_columns(["u", "line"])
-    given = given.append_column("u", pa.array(users, kind, mask=odd[0]))
-    given = given.append_column("line", pa.array(lines, kind, mask=odd[1]))
-    texts = given
-    for name in ("u", "line"):
-        at = texts.column_names.index(name)
-        texts = texts.set_column(at, name, texts[name].cast(pa.string()))
-    rule, more = {"repeats": repeats, "min_users": 1}, {"lat": None, "lon": None}
-    expected = read_table(texts, Labels("ward", "line"), rule, **more)
-    with sorting(4_000 if parts == 1 else 1_700) as found:
-        same(read_table(given, Labels("ward", "line"), rule, **more), expected)
-    assert found[0] is not None
-
-
 def test_few_records_are_grouped():
     """Below the size where sorting pays."""
     with sorting(fewest=10**9) as found:
         read_table(table(), Cells(7, None), {"repeats": "keep", "min_users": 1})
     assert found == [None]
-
-
-def test_labels_of_many_bits_are_grouped(monkeypatch):
-    """A number below 0 says why a record is left out, so that labels have one bit less."""
-    rule, more = {"repeats": "keep", "min_users": 1}, {"lat": None, "lon": None}
-    monkeypatch.setattr(fast_path, "BITS", 27)  # 6 for users, 17 for values, 4 for lines
-    with sorting() as found:
-        read_table(labelled(), Labels("line"), rule, **more)
-    monkeypatch.setattr(fast_path, "BITS", 28)
-    with sorting() as fits:
-        read_table(labelled(), Labels("line"), rule, **more)
-    assert found == [None]
-    assert fits[0] is not None
 
 
 @pytest.mark.slow
@@ -237,19 +197,6 @@ def test_what_lies_beyond_what_was_looked_up_is_refused(name, unit, end, monkeyp
     monkeypatch.setattr(fast_path, "_layout", patched)
     with sorting(), pytest.raises(InputError, match="changed while they were read"):
         read_table(given, Cells(7, "1h", WARSAW), rule)
-
-
-@pytest.mark.parametrize("size", [10**6, 3_000])
-def test_users_who_were_not_there_are_refused(size, monkeypatch):
-    """A user whom nobody knew when ids were looked up is no other user."""
-    run = session.Session.run
-
-    def forgetting(self, query):
-        run(self, query.replace("ORDER BY ALL)", "ORDER BY ALL LIMIT 39)"))
-
-    monkeypatch.setattr(session.Session, "run", forgetting)
-    with sorting(size), pytest.raises(InputError, match="changed while they were read"):
-        read_table(table(), Cells(7, None), {"repeats": "keep", "min_users": 1})
 
 
 def test_pairs_are_private():

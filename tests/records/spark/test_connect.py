@@ -3,14 +3,17 @@
 import importlib.util
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
+import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from records.spark import cluster_job, connect_job
-from records.spark.test_cluster import service
+from records.spark import connect_job
 
 pytestmark = pytest.mark.slow
 SERVER = {
@@ -23,11 +26,59 @@ SERVER = {
 }
 
 
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""What is compiled once for tiny data is not worth compiling well."""
+START = 240
+
+
+@contextmanager
+def service(folder, name, said, *arguments, memory="256m"):
+    """Run one of Spark's services in a process group of its own; yield it and what it said."""
+    import pyspark  # noqa: PLC0415  where it is installed
+
+    program = Path(pyspark.__file__).parent / "bin" / "spark-class"
+    log = folder / f"{name}.log"
+    own = {
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_WORKER_DIR": str(folder / name),
+        "SPARK_LOCAL_DIRS": str(folder / f"{name}-local"),
+        "SPARK_DAEMON_MEMORY": memory,
+        "SPARK_DAEMON_JAVA_OPTS": JAVA,
+        "SPARK_LAUNCHER_OPTS": JAVA,
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    with (
+        log.open("wb") as out,
+        subprocess.Popen(
+            [program, *arguments],
+            env=os.environ | own,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        ) as process,
+    ):
+        try:
+            yield process, _waited(log, said)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def _waited(log, said):
+    """Return what a service's log says, once it does."""
+    end = time.monotonic() + START
+    while time.monotonic() < end:
+        if found := re.search(said, log.read_text(errors="replace")):
+            return found[1]
+        time.sleep(0.1)
+    raise AssertionError(f"{log.name} never said {said}")
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Return a folder of records."""
     folder = tmp_path_factory.mktemp("connect")
-    cluster_job.write(folder)
+    connect_job.write(folder)
     return folder
 
 
@@ -39,7 +90,7 @@ def test_a_client_reads_what_one_machine_reads(folder):
         (pytest.fail if os.environ.get("HEXVEIL_NO_SKIP") else pytest.skip)(reason)
     main = "org.apache.spark.sql.connect.service.SparkConnectServer"
     settings = [part for pair in SERVER.items() for part in ("--conf", "=".join(pair))]
-    asked = ("--class", main, "--master", "local[2]", "--driver-java-options", cluster_job.JAVA)
+    asked = ("--class", main, "--master", "local[2]", "--driver-java-options", JAVA)
     submit = ("org.apache.spark.deploy.SparkSubmit", *asked, *settings, "spark-internal")
     said = r"Connect server started at: (127\S+)"
     with service(folder, "server", said, *submit, memory="600m") as (_, address):
@@ -54,5 +105,5 @@ def test_a_client_reads_what_one_machine_reads(folder):
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads((folder / "found.json").read_text(encoding="utf-8"))
     assert found["session"].startswith("pyspark.sql.connect")
-    here = cluster_job.counted(cluster_job.read(folder))
+    here = connect_job.counted(connect_job.read(folder))
     assert found["files"] == found["frame"] == here

@@ -10,8 +10,8 @@ import pytest
 
 import hexveil as hv
 from hexveil.base.errors import HexveilError, InputError
-from hexveil.model.cells import Cells, Labels
-from hexveil.records.read import read
+from hexveil.model.cells import Cells
+from hexveil.records.duckdb.relation import RECORDS
 from hexveil.records.select import Select
 from records.engines import PANDAS, agree, outcome, told
 from records.test_read import WARSAW
@@ -92,7 +92,7 @@ def test_an_error_in_a_task_shows_no_value(spark, capfd):
     from hexveil.records.spark import tasks  # noqa: PLC0415  needs no Spark
 
     shape = pa.schema([("n", pa.int64())])
-    query = f'SELECT CAST("user" AS BIGINT) AS n FROM {tasks.RECORDS}'
+    query = f'SELECT CAST("user" AS BIGINT) AS n FROM {RECORDS}'
     guarded = tasks.query_task(tasks.TaskInput("100MB"), lambda _: query, shape)
     from hexveil.records.spark.session import collect, map_batches  # noqa: PLC0415
 
@@ -157,42 +157,15 @@ def test_what_spark_cannot_do_is_refused(spark, arguments, sentence):
         reading(spark.createDataFrame(table()), **arguments)
 
 
-def test_sessions_of_spark_connect_are_taken_as_they_are(monkeypatch):
-    """A client's frame or session is used without a JVM; where none can be had, a sentence."""
-    from pyspark.errors import PySparkException  # noqa: PLC0415  only where Spark is
-    from pyspark.sql import SparkSession  # noqa: PLC0415
-
-    from hexveil.records.spark.session import session_of  # noqa: PLC0415
-
-    client = {"__module__": "pyspark.sql.connect.session"}
-    settings = type("Conf", (), {"get": lambda _self, _name, other: other})()
-    session = type("SparkSession", (), client | {"conf": settings})()
-    frame = type("DataFrame", (), client | {"sparkSession": session})()
-    assert session_of(None, frame) is session_of(session, table()) is session
-    odd = type("SparkSession", (), {"__module__": "pyspark.elsewhere"})()
-    with pytest.raises(InputError, match="a session of Spark is needed, got SparkSession"):
-        reading(table(), engine=odd)
-
-    def absent(_self):
-        raise PySparkException("no package")
-
-    monkeypatch.setattr(SparkSession.Builder, "getOrCreate", absent)
-    with pytest.raises(InputError, match="Spark cannot be started here"):
-        reading(table(), engine="spark")
-    monkeypatch.setenv("SPARK_REMOTE", "sc://127.0.0.1")
-    with pytest.raises(InputError, match=r"client of Spark Connect.*pyspark\[connect\]"):
-        reading(table(), engine="spark")
-
-
 def test_addresses_are_read_by_spark(spark, tmp_path):
     """Parquet at an address; text, tables and mixtures are refused with what to do."""
     pq.write_table(table(), tmp_path / "r.parquet")
     address = (tmp_path / "r.parquet").as_uri()
     assert told(reading(address, engine=spark))["totals"] == told(reading(table()))["totals"]
     for source, sentence in (
-        ("s3://bucket/r.csv.gz", "load it with Spark, all columns as text"),
+        ("s3://bucket/r.csv.gz", "cannot be read by Spark as Parquet"),
         ([address, str(tmp_path / "r.parquet")], "cannot be combined"),
-        (f"{tmp_path.as_uri()}/none.parquet", "there is no file"),
+        (f"{tmp_path.as_uri()}/none.parquet", "cannot be read by Spark as Parquet"),
     ):
         with pytest.raises(InputError, match=sentence):
             reading(source, engine=spark)
@@ -209,37 +182,11 @@ def test_folders_of_tables_are_refused_by_both_engines(spark, tmp_path):
         reading(tmp_path.as_uri(), engine=spark)
 
 
-def test_nanoseconds_are_read_or_refused_in_one_sentence(spark, tmp_path):
-    """Of local files tasks read them; of an address Spark's reader decides, with what to do."""
-    times = pa.array([(NOON + i) * 10**9 for i in range(40)], pa.timestamp("ns", "UTC"))
-    pq.write_table(table(time=times), tmp_path / "r.parquet")
-    known = agree(reading, tmp_path / "r.parquet", spark)
-    try:
-        found = told(reading((tmp_path / "r.parquet").as_uri(), engine=spark))["totals"]
-    except InputError as error:
-        assert "nanoseconds, which Spark does not read" in str(error)  # noqa: PT017  either may be
-        found = known["totals"]
-    assert found == known["totals"]
-
-
 def test_nothing_is_kept_in_spark_after_reading(spark):
     """Counts are let go, here and where reading is refused."""
     reading(spark.createDataFrame(repeated()))
     outcome(reading, spark.createDataFrame(repeated()), select=Select(min_users=99))
     assert len(spark.sparkContext._jsc.getPersistentRDDs()) == 0
-
-
-def test_labels_are_recounted(spark):
-    """Some of the columns that records were read by."""
-    rows = pa.table(
-        {"u": list("aabbcc"), "v": [1.0] * 6, "route": list("xyxyxx"), "side": list("lrlrlr")}
-    )
-    arguments = {"user": "u", "value": "v", "bounds": (0, 9), "select": Select(min_users=1)}
-    frame = spark.createDataFrame(rows)
-    found = read(frame, cells=Labels("route", "side"), **arguments).public
-    (side,) = found.recount((Labels("side"),), "user")
-    assert side.cells.labels == {"side": ("l", "r")}
-    assert side.occupancy.n.tolist() == [1, 1, 1, 1, 1, 1]
 
 
 def test_counts_come_in_parts(spark, monkeypatch):

@@ -13,21 +13,6 @@ from records.test_odd_records import COLUMNS, SECONDS, with_odd
 pytestmark = [pytest.mark.filterwarnings(PANDAS)]
 
 
-@pytest.mark.parametrize(
-    "odd", [name for name in COLUMNS if "UTF-8" in name or "calendars" in name or "NUL" in name]
-)
-def test_odd_records_are_read_alike(spark, tmp_path, odd):
-    """No byte and no time stops a reading."""
-    _, rows = with_odd(*COLUMNS[odd])
-    pq.write_table(rows, tmp_path / "r.parquet")
-    told = agree(
-        read, str(tmp_path / "r.parquet"), spark, user="bus", value="speed", bounds=(0, 65),
-        time="time", timezone="UTC", cells=Labels("ward"), select=Select(min_users=1),
-        max_bad_rows=0.5, max_repeats=0.5,
-    )  # fmt: skip
-    assert len(told["ids"]) >= 3, told
-
-
 def foreign_files(folder):
     """Write files of which Spark reads none: times of day, nanoseconds, odd milliseconds."""
     _, odd = with_odd(*COLUMNS["milliseconds beyond calendars"])

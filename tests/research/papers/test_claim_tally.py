@@ -7,55 +7,18 @@ import pytest
 
 from hexveil_research.papers.claim_tally import (
     markdown_table,
-    statements,
 )
 from hexveil_research.papers.simultaneous_tests import (
     LEVEL,
     POWER,
-    Evidence,
     Margins,
-    all_of,
     at_least,
     everywhere,
-    judge,
     on_average,
-    opposite,
-    supported_or_refuted,
 )
 from hexveil_research.papers.study import Claim
 
 PRINTED = Claim("WC", "Section IV-D, figure 2", "AKMV errs more (uniform)", "1.1", holds=True)
-
-
-@pytest.mark.parametrize(
-    ("verdicts", "expected"),
-    [
-        ("holds holds", "holds"),
-        ("holds fails", "fails"),
-        ("holds tried", "not tried"),
-        ("tried fails", "fails"),
-        ("undecided holds", "undecided"),
-        ("undecided fails", "fails"),
-        ("undecided tried", "not tried"),
-    ],
-)
-def test_a_statement_holds_where_it_holds_everywhere(verdicts, expected):
-    """One statement on several records fails if it fails on any of them."""
-    outcomes = {
-        "holds": {"holds": True},
-        "fails": {"holds": False},
-        "undecided": {"holds": None, "within_noise": True},
-        "tried": {"holds": None},
-    }
-    places = ("Section IV-D, figure 2", "Section IV-D, figure 3")
-    subjects = ("uniform", "bimodal")
-    claims = [
-        replace(PRINTED, place=place, says=f"AKMV errs more ({subject})", **outcomes[verdict])
-        for place, subject, verdict in zip(places, subjects, verdicts.split(), strict=True)
-    ]
-    (statement,) = statements(claims)
-    assert (statement.verdict, statement.says) == (expected, "AKMV errs more")
-    assert statement.places == places
 
 
 def test_the_table_counts_statements():
@@ -145,30 +108,3 @@ def test_the_stated_difference_is_seen(test):
     seen = verdicts(truth, test).count(True) / N_REPEATS
     assert seen >= POWER - 3 * (POWER * (1 - POWER) / N_REPEATS) ** 0.5
     assert not any(holds for holds in verdicts(np.zeros(N_POINTS), everywhere))
-
-
-def test_evidence_is_combined():
-    """All of several claims, the contrary, and a claim up to a tolerance."""
-    yes, no, unsure = (Evidence(*p, 0.1) for p in ((1e-6, 1.0), (1.0, 1e-6), (0.5, 0.5)))
-    assert [all_of(pair).holds for pair in ((yes, yes), (yes, unsure), (unsure, no))] == [
-        True,
-        None,
-        False,
-    ]
-    assert [opposite(one).holds for one in (yes, no, unsure)] == [False, True, None]
-    assert supported_or_refuted(yes, no).holds is True
-    assert supported_or_refuted(yes, yes).holds is False
-
-
-def test_a_judged_claim_has_verdict_and_power():
-    """What noise leaves open is undecided, not untried."""
-    claim = Claim("WC", "", "", "measured", None)
-    for evidence, verdict in (
-        (Evidence(1e-6, 1.0, 0.02), "holds"),
-        (Evidence(1.0, 1e-6, 0.02), "fails"),
-        (Evidence(0.5, 0.5, 0.02), "undecided"),
-    ):
-        judged = judge(claim, evidence)
-        assert judged.verdict == verdict
-        assert judged.measured == "measured; differences from 2.0% would be seen (power 90%)"
-    assert claim.verdict == "not tried"

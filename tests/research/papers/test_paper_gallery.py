@@ -1,6 +1,5 @@
 """The committed gallery of the papers' figures: whole, small, and what this code draws."""
 
-import copy
 import json
 import os
 from pathlib import Path
@@ -8,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from hexveil_research.papers import claim_tally, study_folders
+from hexveil_research.papers.comp import runs
 from hexveil_research.papers.gallery import gallery_words, paper_gallery
-from hexveil_research.papers.rw import rw_claims
 from hexveil_research.papers.study import Claim, Outcome, Setting, Study
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
@@ -20,7 +19,7 @@ STUDIES = {study.name: study for study in paper_gallery.studies()}
 LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
 SIMULATED_LONG = (
     "iot:fig1", "iot:fig2", "iot:fig3", "iot:fig4", "rw:fig1", "rw:fig2", "wc:fig1", "wc:fig3",
-    "comp:fig3", "comp:fig4", "comp:fig6", "comp:fig7", "comp:fig8",
+    "comp:fig3", "comp:fig4", "comp:fig5", "comp:fig6", "comp:fig7", "comp:fig8",
 )  # fmt: skip
 """Studies of 10 seconds and more, of kinds that others have: HEXVEIL_ATTACK=1 makes them anew."""
 REMADE = [name for name in STUDIES if LONG or name not in SIMULATED_LONG]
@@ -114,22 +113,12 @@ def test_the_verdicts_are_those_of_the_errata(name):
     assert name != "wc:claims" or "0.419, true 4.516" in said["Eq. (12)"]
 
 
-@pytest.mark.parametrize("name", FAILING)
-def test_claims_say_what_was_measured(name):
-    """One line of text each, with a number, no two the same, in the numbers of their paper."""
-    rows = [row for row in ROWS if row["study"] == name]
-    assert {row["paper"] for row in rows} == {name.partition(":")[0].upper()}
-    assert len({(row["place"], row["claim"]) for row in rows}) == len(rows)
-    assert all("\n" not in row["measured"] for row in rows)
-    assert all(any(letter.isdigit() for letter in row["measured"]) for row in rows)
-    text = " ".join(f"{row['place']} {row['claim']} {row['measured']}" for row in rows)
-    assert name != "rw:claims" or not [number for number in rw_claims.WORDS if number in text]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", REMADE)
-def test_what_is_committed_is_what_is_drawn(tmp_path, name):
+def test_what_is_committed_is_what_is_drawn(tmp_path, monkeypatch, name):
     """Each study made anew has the data, the claims and the verdicts of the gallery."""
+    if name == "comp:claims" and not LONG:  # so few draws decide every claim
+        monkeypatch.setattr(runs, "DRAWS", 4)
     study = STUDIES[name]
     setting = Setting(trials=paper_gallery.TRIALS)
     outcome = study.make(setting)
@@ -141,32 +130,6 @@ def test_what_is_committed_is_what_is_drawn(tmp_path, name):
     committed = [row for row in ROWS if row["study"] == name]
     rows = study_folders.claim_rows(tmp_path, study)
     assert paper_gallery.claim_differences(committed, rows) == []
-
-
-def figure(*heights):
-    """Return the data of a figure of one line."""
-    points = {"whose": "paper", "x": list(range(len(heights))), "y": list(heights)}
-    return {"panels": {"cell": {"Levy": points}}}
-
-
-def test_late_digits_do_not_count_and_other_curves_do():
-    """One point in thirty may move a little; more points, far ones and other lines are told."""
-    same = [float(n + 1) for n in range(30)]
-    assert paper_gallery.differences(figure(*same), figure(*[y * 1.001 for y in same])) == []
-    one = [1.1, *same[1:]]
-    assert paper_gallery.differences(figure(*same), figure(*one)) == []
-    assert (
-        "points differ"
-        in paper_gallery.differences(figure(*same), figure(*[y * 1.02 for y in same]))[0]
-    )
-    assert (
-        "a point differs by 50%"
-        in paper_gallery.differences(figure(*same), figure(1.5, *same[1:]))[0]
-    )
-    other = copy.deepcopy(figure(*same))
-    other["panels"]["cell"]["LEVY"] = other["panels"]["cell"].pop("Levy")
-    assert "its lines are others" in paper_gallery.differences(figure(*same), other)[0]
-    assert "its lines are others" in paper_gallery.differences(figure(*same), figure(1.0))[0]
 
 
 def test_a_turned_verdict_is_told(tmp_path):

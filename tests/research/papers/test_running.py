@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-import hexveil as hv
 from hexveil_research.papers import catalogue, running, study_folders
 from hexveil_research.papers.study import Claim, Outcome, Setting, Study, select_studies
 
@@ -81,13 +80,3 @@ def test_processes_find_what_one_finds(tmp_path):
     assert left.keys() == right.keys()
     assert all(left[name].read_bytes() == right[name].read_bytes() for name in left)
     assert told[-1] == pytest.approx(1.0)
-
-
-@pytest.mark.slow
-def test_an_error_in_a_process_is_its_sentence(tmp_path, monkeypatch):
-    """What a worker refuses is refused, and no folder of it stands."""
-    studies = select_studies(catalogue.STUDIES, ["comp:fig2", "wc:fig2"])
-    lost = [Study("iot:none", "", "", lambda _: Outcome()), *studies]
-    with pytest.raises(hv.InputError, match="no study 'iot:none'"):
-        running.run(lost, Setting(trials=20), tmp_path, jobs=2)
-    assert not (tmp_path / "iot-none").exists()

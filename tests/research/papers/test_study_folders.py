@@ -1,7 +1,6 @@
 """Tests of `hexveil_research.papers.study_folders`."""
 
 import csv
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -45,16 +44,6 @@ def written(out, name="iot:fig3", *claims, setting=None, **more):
     what = setting or Setting()
     images = {"png": b"1", "svg": b"2"}
     return study_folders.write(out, study(name, **more), what, outcome(*claims), images)
-
-
-def test_a_study_is_a_folder(tmp_path):
-    """Figure, data and words stand in it, named for the study."""
-    folder = written(tmp_path, "iot:fig3", HOLDS)
-    assert folder == tmp_path / "iot-fig3"
-    assert sorted(path.name for path in folder.iterdir()) == [
-        "iot-fig3.csv", "iot-fig3.png", "iot-fig3.svg", "study.json",
-    ]  # fmt: skip
-    assert [path.name for path in tmp_path.iterdir()] == ["iot-fig3"]
 
 
 def test_the_data_are_the_figures(tmp_path):
@@ -102,18 +91,6 @@ def test_it_is_made_again_where_it_could_differ(tmp_path, more, other, same):
     assert study_folders.is_made(tmp_path, study(**more), other) == same
 
 
-def test_a_private_study_says_so_in_every_file(tmp_path):
-    """Names of figures and data, the first line of the data, the words; its owner's alone."""
-    folder = written(tmp_path, HOLDS.place, HOLDS, setting=Setting(data=MEANS), values=True)
-    private = {f"PRIVATE-{folder.name}.{kind}" for kind in ("csv", "png", "svg")}
-    assert {path.name for path in folder.iterdir()} == private | {study_folders.WORDS}
-    assert (folder / f"PRIVATE-{folder.name}.csv").read_text().startswith("# PRIVATE: ")
-    assert study_folders.read_summary(folder)["private"].startswith("PRIVATE: ")
-    assert {path.stat().st_mode & 0o077 for path in (folder, *folder.iterdir())} == {0}
-    public = written(tmp_path, setting=Setting(data=MEANS))
-    assert "private" not in study_folders.read_summary(public)
-
-
 def test_a_folder_of_something_else_stays(tmp_path):
     """A reader's own folder of that name is not deleted."""
     (tmp_path / "iot-fig3").mkdir()
@@ -121,18 +98,6 @@ def test_a_folder_of_something_else_stays(tmp_path):
     with pytest.raises(hv.InputError, match="not a study's folder"):
         written(tmp_path)
     assert (tmp_path / "iot-fig3" / "thesis.txt").read_text() == "mine"
-
-
-def test_a_failure_leaves_no_half_study(tmp_path, monkeypatch):
-    """A full disk is a sentence, and the folder is not there."""
-
-    def full(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(study_folders.pa.csv, "write_csv", full)
-    with pytest.raises(hv.StorageError, match="No space left"):
-        written(tmp_path)
-    assert list(tmp_path.iterdir()) == []
 
 
 # ---- Tests of `hexveil_research.papers.study` ----
@@ -175,14 +140,6 @@ def records():
         table, user="bus", value="speed", bounds=(0, 65), cells=hv.Labels("line"),
         repeats="keep", select=hv.Select(min_users=1),
     )  # fmt: skip
-
-
-def test_a_column_of_counts_is_one_cell(tmp_path):
-    """As for `hexveil evaluate --counts`."""
-    (tmp_path / "m.json").write_text(json.dumps([5, 3, 1]))
-    data = study_data.of_counts(tmp_path / "m.json")
-    assert (data.occupancy.n_cells, data.counts.tolist()) == (1, [5, 3, 1])
-    assert (data.user_means, data.private) == (None, False)
 
 
 def test_columns_of_cells_and_users_are_several_cells(tmp_path):

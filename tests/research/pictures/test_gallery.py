@@ -7,37 +7,23 @@ import tomllib
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import hexveil as hv
 from hexveil.accounting.bias import midpoint_mean_bias
 from hexveil.accounting.privacy_loss import privacy_loss
 from hexveil.accounting.sensitivity import user_midpoint_mean_sensitivity
-from hexveil.base import hexagons
-from hexveil.report import figure_style
-from hexveil.report.figure_style import colours_of
 from hexveil_research.pictures import (
     gallery,
     gallery_settings,
-    maps,
     privacy,
 )
-from pictures import cut_off
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 PAGE = (DOCS / "start" / "gallery.md").read_text(encoding="utf-8")
 FIRST = (DOCS / "start" / "first-map.md").read_text(encoding="utf-8")
 BYTES = 60_000
 """Most of a picture as servers send it, compressed: it has to load fast."""
-VALUES = [10.0, 20.0, 30.0, 60.0]
-STREETS = {
-    "type": "FeatureCollection",
-    "features": [
-        {"geometry": {"type": "LineString", "coordinates": [[74.8, 21.1], [75.0, 21.3]]}},
-        {"geometry": {"type": "MultiLineString", "coordinates": [[[74.9, 21.1], [74.9, 21.3]]]}},
-    ],
-}
 
 
 def tomls(page):
@@ -49,31 +35,6 @@ def tomls(page):
 def one_line(text):
     """Return a page's text with its broken commands on one line."""
     return re.sub(r" \\\n +", " ", text)
-
-
-def shown(title, quality):
-    """Return four hexagons and a value for each."""
-    at = hexagons.of_places(pa.array([21.2] * 4), pa.array([74.85, 74.9, 74.95, 75.0]), 7)
-    return maps.MapContent(title, at.to_pylist(), np.array(VALUES), quality, np.ones(4, dtype=bool))
-
-
-def drawn(*qualities):
-    """Return a picture of maps of these qualities."""
-    picture = gallery_settings.MAPS[0]
-    parts = [shown(f"Map {place}", quality) for place, quality in enumerate(qualities)]
-    return maps.draw(picture, parts, STREETS)
-
-
-def test_a_map_is_drawn_whole():
-    """No text is cut off, and each map has all its hexagons above the streets."""
-    colors = pytest.importorskip("matplotlib.colors")
-    grades = ["good", "caution", "noise", "noise"]
-    figure = drawn(["good"] * 4, grades)
-    assert cut_off(figure) == []
-    for axes, quality in zip(figure.axes[:2], (["good"] * 4, grades), strict=True):
-        (cells,) = [c for c in axes.collections if type(c).__name__ == "PolyCollection"]
-        fills = [colors.to_hex(fill) for fill in cells.get_facecolor()]
-        assert fills == colours_of(np.array(VALUES), quality, gallery_settings.MAPS[0].ends)
 
 
 def test_the_page_shows_every_picture_and_its_settings():
@@ -122,15 +83,6 @@ def test_the_page_shows_the_committed_picture(picture):
 PRIVACY_PAGE = (DOCS / "understand" / "user-level-privacy.md").read_text(encoding="utf-8")
 LIMIT = 13
 """The limit that the page names."""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", privacy.NAMES)
-def test_pictures_are_drawn_whole(name):
-    """No text of a picture is cut off."""
-    pytest.importorskip("matplotlib")
-    with figure_style.style():
-        assert cut_off(privacy.PICTURES[name]()) == []
 
 
 def test_every_picture_is_on_the_page():

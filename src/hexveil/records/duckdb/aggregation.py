@@ -20,14 +20,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hexveil.base.arrow_tables import to_arrow, to_numpy, to_table
+from hexveil.base.arrow_tables import to_numpy, to_table
 from hexveil.model.cells import DAY, Cells, CellTable, Labels
-from hexveil.model.occupancy import LocalOccupancy, sorted_by_cell
-from hexveil.model.pair_bins import PairBins, sort_numbers
+from hexveil.model.occupancy import LocalOccupancy
+from hexveil.model.pair_bins import PairBins
 from hexveil.model.public_metadata import FineBins, Unit
-from hexveil.records.dataset import Sums
 from hexveil.records.duckdb.session import Session
-from hexveil.records.duckdb.validation import ValidatedRecords
 from hexveil.records.feasible_sums import bin_number
 from hexveil.records.select import Select
 from hexveil.records.units import Units, first_days
@@ -176,7 +174,10 @@ def number_pairs(
         f"CREATE OR REPLACE TEMP TABLE {_CELLS} AS SELECT {cells}, row_number() OVER (ORDER BY "
         f"{cells}) - 1 AS place FROM (SELECT DISTINCT {cells} FROM {rows})"
     )
-    number_units(session, f"SELECT DISTINCT {units} FROM {rows}", grouping)
+    session.run(
+        f"CREATE OR REPLACE TEMP TABLE {UNITS} AS SELECT *, row_number() OVER (ORDER BY {units}) "
+        f"- 1 AS unit FROM (SELECT DISTINCT {units} FROM {rows})"
+    )
     summed = "CAST(sum(n) AS BIGINT) AS n" + "".join(f", sum({name}) AS {name}" for name in sums)
     numbered = f"(SELECT * FROM {rows}) JOIN {_CELLS} USING ({cells}) JOIN {UNITS} USING ({units})"
     # By one number for both, which the engine groups in half of the time.
@@ -195,11 +196,6 @@ def number_pairs(
         "USING (place)"
     )
     return PairStore(session, grouping, left_out)
-
-
-def count_raw(session: Session, source: ValidatedRecords) -> int:
-    """Return the number of records before any check."""
-    return session.numbers(f"SELECT count(*) FROM ({source.raw})")[0]
 
 
 def select_cells(session: Session, grouping: GroupKeys, select: Select) -> tuple[int, int, int]:
@@ -239,29 +235,11 @@ def cell_table(session: Session, grid: Cells | Labels, grouping: GroupKeys) -> C
     return CellTable(grid, to_numpy(table["hexagon"]).astype(np.uint64), slots)
 
 
-def number_units(session: Session, query: str, grouping: GroupKeys) -> None:
-    """Create the table of units from a query of distinct units, numbered in their order."""
-    names = ", ".join(grouping.unit)
-    session.run(
-        f"CREATE OR REPLACE TEMP TABLE {UNITS} AS SELECT *, row_number() OVER (ORDER BY {names}) "
-        f"- 1 AS unit FROM ({query})"
-    )
-
-
 def to_units(table: pa.Table, unit: Unit) -> Units:
     """Return the ids and days of units from their keys. PRIVATE."""
     keys = [name for name in table.column_names if name in ("day", "week")]
     days = first_days(to_numpy(table[keys[0]]).astype(np.int64), unit) if keys else None
     return Units(table["user_id"].combine_chunks(), days)
-
-
-def in_order(pairs: pa.Table) -> pa.Table:
-    """Return pairs in the order of their cells, then of their units."""
-    cell, unit = (to_numpy(pairs[name]) for name in ("cell", "unit"))
-    if sorted_by_cell(cell, unit):
-        return pairs
-    order, _ = sort_numbers(cell.astype(np.int64) * (int(unit.max()) + 1) + unit)
-    return pairs.take(to_arrow(order))
 
 
 def to_occupancy(pairs: pa.Table) -> tuple[LocalOccupancy, NDArray[np.int64]]:
@@ -277,15 +255,6 @@ def to_occupancy(pairs: pa.Table) -> tuple[LocalOccupancy, NDArray[np.int64]]:
         user[used] = np.arange(used.size)
         unit = user[unit]
     return LocalOccupancy(cell, unit, n, int(cell[-1]) + 1, used.size), used
-
-
-def to_sums(
-    pairs: pa.Table, bins: PairBins | None
-) -> tuple[LocalOccupancy, Sums, NDArray[np.int64]]:
-    """Return the occupancy of pairs in order, their sums (private), and which units are used."""
-    occupancy, used = to_occupancy(pairs)
-    squares = to_numpy(pairs[SQUARES]) if SQUARES in pairs.column_names else None
-    return occupancy, Sums(to_numpy(pairs[TOTAL]), squares, bins), used
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -332,7 +301,7 @@ class PairStore:
         Units without a selected cell are numbered too.
         """
         if self.columns is None:
-            return in_order(self.session.arrow(self._numbered(PAIRS, sums)))
+            return self.session.arrow(f"{self._numbered(PAIRS, sums)} ORDER BY cell, unit")
         columns = {name: self.columns[name] for name in ("n", *sums, "unit")}
         chosen = to_numpy(self.session.arrow(f"{self._chosen} ORDER BY cell")["place"])
         cell, n_cells = self.columns["place"], int(self.columns["place"][-1]) + 1

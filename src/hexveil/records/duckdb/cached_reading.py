@@ -20,7 +20,7 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property, partial
 
@@ -31,28 +31,17 @@ from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.aggregation import PairStore
 from hexveil.records.duckdb.counting import CountResult, PairCounts, count_records
 from hexveil.records.duckdb.expressions import file_list, literal
-from hexveil.records.duckdb.relation import Relation
+from hexveil.records.duckdb.relation import RECORDS, Relation, used_names
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.times import END_OF_TIMES
 from hexveil.records.duckdb.validation import BOX, DATES, ValidatedRecords, validate_records
 from hexveil.records.feasible_sums import LARGEST_SUM, squares_fit
 from hexveil.records.read_request import ReadRequest
-from hexveil.records.sources.cache import (
-    CACHE_CHANGED,
-    CacheEntry,
-    CacheFolder,
-    FileStamp,
-    TimeSpan,
-    query_hash,
-    refuse_changed_sizes,
-    refuse_changed_while_read,
-    stamp_file,
-)
+from hexveil.records.sources import cache as entries
+from hexveil.records.sources.cache import CacheEntry, FileStamp, TimeSpan
 from hexveil.records.sources.source_files import Files
 from hexveil.records.units import CANONICAL_IDS
 
-VIEW = "some_records"
-"""The records that are looked at: of one group of files, or of all."""
 _MADE_BY = ("hexveil", "duckdb", "h3ronpy")
 
 
@@ -71,7 +60,9 @@ class CacheQuery:
     ----------
     request : ReadRequest
     undated, checked : ValidatedRecords
-        The records in `VIEW` by all rules but that of dates, and by all.
+        The records in the view `RECORDS` by all rules but that of dates, and by all.
+    keys : GroupKeys
+        Of pairs.
     hash : str
         Of all that shapes a table, but for dates. Two readings with one hash make the same table of
         the same files.
@@ -80,6 +71,7 @@ class CacheQuery:
     request: ReadRequest
     undated: ValidatedRecords
     checked: ValidatedRecords
+    keys: aggregation.GroupKeys
     hash: str
 
     @classmethod
@@ -87,35 +79,31 @@ class CacheQuery:
         cls, session: Session, relation: Relation, request: ReadRequest, kind: str
     ) -> CacheQuery:
         """Return the query of a reading of files of a kind, given a view with their columns."""
-        viewed = replace(relation, query=f"SELECT * FROM {VIEW}")
-        checked = validate_records(session, viewed, request)
-        select = replace(request.rules.select, dates=None)
-        undated = replace(request, rules=replace(request.rules, select=select))
+        viewed, rules = replace(relation, query=f"SELECT * FROM {RECORDS}"), request.rules
+        undated = replace(request, rules=replace(rules, select=replace(rules.select, dates=None)))
         records = validate_records(session, viewed, undated)
-        query = cls(request, records, checked, "")
+        keys = aggregation.group_keys(session, rules.cells, rules.privacy_unit, records.places)
         shape = [
+            entries.FORMAT,
             maker(),
             CANONICAL_IDS,
             kind,
             request.format.describe(),
             records.clocked,
             records.query,
-            asdict(query.keys(session)),
+            asdict(keys),
             request.repeats_rule,
-            query.squares,
-            *([] if request.rules.bins is None else [request.rules.bins.identity()]),
+            squares_fit(1, rules.scale),
+            *([] if rules.bins is None else [rules.bins.identity()]),
         ]
-        return replace(query, hash=query_hash(shape))
-
-    def keys(self, session: Session) -> aggregation.GroupKeys:
-        """Return the keys of pairs, for the queries of a session."""
-        rules = self.request.rules
-        return aggregation.group_keys(session, rules.cells, rules.privacy_unit, self.undated.places)
+        checked = validate_records(session, viewed, request)
+        return cls(request, records, checked, keys, entries.hash_terms(shape))
 
     @property
-    def squares(self) -> bool:
-        """Whether tables have sums of squares."""
-        return squares_fit(1, self.request.rules.scale)
+    def sums(self) -> list[str]:
+        """The columns of sums that tables have."""
+        squares = squares_fit(1, self.request.rules.scale)
+        return [aggregation.TOTAL, *[aggregation.SQUARES] * squares]
 
     @property
     def timed(self) -> bool:
@@ -123,7 +111,7 @@ class CacheQuery:
         return self.request.drops_repeats or self.request.rules.select.dates is not None
 
     def span(self, session: Session) -> TimeSpan:
-        """Return the first and last usable instant, and local second, of the records in `VIEW`."""
+        """Return the first and last usable instant, and local second, of the viewed records."""
         local = "min(local_s), max(local_s)" if self.undated.local else "NULL, NULL"
         row = session.rows(
             f"SELECT min(time_us), max(time_us), {local} FROM ({self.undated.clocked}) "
@@ -133,29 +121,17 @@ class CacheQuery:
         instants = (ends[0], ends[1]) if ends else None
         return TimeSpan(instants, (ends[2], ends[3]) if ends[2:] else None)
 
-    def counted(self, session: Session, *, dated: bool) -> PairCounts:
-        """Return pairs and counts of the records in `VIEW`; malformed lines are no records."""
-        records = self.checked if dated else self.undated
-        return count_records(session, records, self.keys(session), self.request)
-
     def write(self, pairs: PairStore, path: str) -> None:
         """Write the pairs of kept records; sums have the smallest integer type of Parquet."""
-        total, binned = aggregation.TOTAL, self.request.rules.bins is not None
-        names = [*pairs.keys.all, "n", f"CAST({total} AS BIGINT) AS {total}"]
-        if self.squares:
-            # Where a sum exceeds 64 bits, no sums of squares are used.
-            exact = f"coalesce(TRY_CAST({aggregation.SQUARES} AS BIGINT), 0)"
-            names.append(f"{exact} AS {aggregation.SQUARES}")
-        if binned:
-            # One type however pairs were counted: numbers of several tables are compared.
-            names.append(f"CAST({aggregation.FINE_BIN} AS SMALLINT) AS {aggregation.FINE_BIN}")
+        binned = self.request.rules.bins is not None
+        # Where a sum exceeds 64 bits, no sums of squares are used.
+        sums = [f"coalesce(TRY_CAST({name} AS BIGINT), 0) AS {name}" for name in self.sums]
+        # One type however pairs were counted: numbers of several tables are compared.
+        fine_bin = f"CAST({aggregation.FINE_BIN} AS SMALLINT) AS {aggregation.FINE_BIN}"
         # No temporary file of the engine's: its name would be neither locked nor private.
         target = f"TO {literal(path)} (FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false)"
-        pairs.write(", ".join(names), target, by_bin=binned)
-
-    def is_kept(self, counts: PairCounts) -> bool:
-        """Return whether an entry is kept: larger sums are refused, or not needed."""
-        return counts.left_out.get(0, 0) * self.request.rules.scale.span_quanta < LARGEST_SUM
+        columns = ", ".join([*pairs.keys.all, "n", *sums, *[fine_bin] * binned])
+        pairs.write(columns, target, by_bin=binned)
 
 
 @dataclass(frozen=True)
@@ -219,24 +195,16 @@ class CachedReading:
     relation : Relation
     request : ReadRequest
         With a cache.
-    scan : callable, optional
-        Reads some files elsewhere, by a request: Spark's tasks.
     """
 
     def __init__(
-        self,
-        session: Session,
-        source: Files,
-        relation: Relation,
-        request: ReadRequest,
-        scan: Callable[[Sequence[str], ReadRequest], PairCounts] | None = None,
+        self, session: Session, source: Files, relation: Relation, request: ReadRequest
     ) -> None:
         assert request.cache is not None  # noqa: S101  else all records are counted
         self._session, self._source, self._relation = session, source, relation
-        self._scan = scan
         self._versions = request.cache.versions
         self._stamps = {path: self._stamp(path) for path in source.paths}
-        self._store = CacheFolder.open(request.cache.folder)
+        self._store = entries.CacheFolder.open(request.cache.folder)
         self._entries = self._store.entries()
         self._show(source.paths)
         self._query = CacheQuery.of(session, relation, request, source.kind)
@@ -250,55 +218,38 @@ class CachedReading:
         if not is_private:
             # Before any record is read: a grown file under an old version would be published as the
             # old one.
-            refuse_changed_sizes(self._stamps, self._entries)
-        groups = self._groups()
-        entries = self._entered(groups)
+            entries.refuse_changed_sizes(self._stamps, self._entries)
+        entry_of = self._entered(self._groups())
         left_out: Counter[int] = Counter()
-        for group in groups:
-            left_out.update(left_out_of(group, entries[group]))
+        for group, entry in entry_of.items():
+            left_out.update(left_out_of(group, entry))
         # Files outside of the dates give counts of rejects, and no pairs.
-        used = [group for group in groups if not group.outside]
+        used = {group: entry for group, entry in entry_of.items() if not group.outside}
         # Of used files alone: the release of one day keeps its identity when files of others are
         # added.
         numbers = (self._versions.number(path) for group in used for path in group.paths)
         request = replace(self._query.request, version=self._versions.describe(numbers))
-        pairs = self._added_up([entries[group] for group in used], left_out)
+        pairs = self._added_up(used.values(), left_out)
         self._show(self._source.paths)
         records = self._query.undated if request.rules.select.dates is None else self._query.checked
-        repeats = sum(entries[group].repeats for group in used)
+        repeats = sum(entry.repeats for entry in used.values())
         return CountResult(request, records, PairCounts(pairs, dict(left_out), repeats))
 
-    def _new_entry(self, template: CacheEntry, paths: Sequence[str]) -> CacheEntry:
-        """Read the records of an entry's files and store it, with counts and a table."""
-        # Files are in the order of their names, which is mostly that of time.
-        place = self._source.paths.index(paths[0])
-        with part_of_work(READING, place, len(self._source.paths)):
-            counts = self._scanned(paths, dated=bool(template.window))
-        # After the scan: a file that is written meanwhile may have been read in half.
-        refuse_changed_while_read(self._stamps, {path: self._stamp(path) for path in paths})
-        entry = replace(template, reasons=counts.left_out, repeats=counts.repeats)
-        write = partial(self._query.write, counts.pairs) if entry.reasons.get(0) else None
-        return self._store.put(entry, write) if self._query.is_kept(counts) else entry
-
     def _stamp(self, path: str) -> FileStamp:
-        return stamp_file(path, self._versions.declared[self._versions.number(path)][1])
+        return entries.stamp_file(path, self._versions.declared[self._versions.number(path)][1])
 
     def _show(self, paths: Sequence[str]) -> None:
         """Point the queries at the records of some files."""
         select = self._relation.select_files
         query = self._relation.query if select is None else select(paths)
-        self._session.run(f"CREATE OR REPLACE TEMP VIEW {VIEW} AS {query}")
+        self._session.run(f"CREATE OR REPLACE TEMP VIEW {RECORDS} AS {query}")
 
     def _scanned(self, paths: Sequence[str], *, dated: bool) -> PairCounts:
         """Read all records of some files and return their pairs and counts."""
-        if self._scan is not None:
-            select, rules = self._query.request.rules.select, self._query.request.rules
-            asked = select if dated else replace(select, dates=None)
-            request = replace(self._query.request, rules=replace(rules, select=asked))
-            return self._scan(paths, request)
+        records = self._query.checked if dated else self._query.undated
         self._relation.check_files(paths)
         self._show(paths)
-        counts = self._query.counted(self._session, dated=dated)
+        counts = count_records(self._session, records, self._query.keys, self._query.request)
         return counts.with_malformed(self._relation.skipped(paths))
 
     def _groups(self) -> list[FileGroup]:
@@ -324,8 +275,12 @@ class CachedReading:
             return len({used.intersection(f.header.fields) for f in relation.text.files}) > 1
         if relation.one_schema or relation.select_files is None:
             return False
-        types = self._session.types(relation.query)
-        return any(self._session.types(relation.select_files([path])) != types for path in paths)
+        columns = [self._session.types(relation.select_files([path])) for path in paths]
+        kinds = [
+            {name: types[name] for name in used_names(types, relation.configured)}
+            for types in columns
+        ]
+        return any(types != kinds[0] for types in kinds)
 
     def _date_sides(self, paths: Sequence[str]) -> tuple[bool, bool]:
         """Return whether records of files all lie within the dates, and whether all outside."""
@@ -350,9 +305,13 @@ class CachedReading:
             if stamp not in spans:
                 self._relation.check_files([path])
                 self._show([path])
-                spans[stamp] = self._query.span(self._session)
+                spans[stamp] = self._query.span(self._session_of(path))
         # In the order of the files, whichever were measured now.
         return {path: spans[stamp] for path, stamp in self._stamps.items()}
+
+    def _session_of(self, path: str) -> Session:  # noqa: ARG002  of Spark a file has its own
+        """Return the session that asks the records of one file."""
+        return self._session
 
     def _template(self, group: FileGroup) -> CacheEntry:
         """Return the entry of a group without its counts and table."""
@@ -365,51 +324,58 @@ class CachedReading:
 
     def _entered(self, groups: Sequence[FileGroup]) -> dict[FileGroup, CacheEntry]:
         """Return a whole entry of each group: of those without one, the records are read."""
-        entries = self._known(groups)
-        missing = [group for group in groups if group not in entries]
-        for group in missing:
-            entries[group] = self._new_entry(self._template(group), group.paths)
-        if missing:
-            self._store.clean(entries.values())
-        return entries
+        templates = {group: self._template(group) for group in groups}
+        known = {group: self._known(group, template) for group, template in templates.items()}
+        entry_of = {
+            group: entry or self._new_entry(templates[group], group.paths)
+            for group, entry in known.items()
+        }
+        if None in known.values():
+            self._store.clean(entry_of.values())
+        return entry_of
 
-    def _known(self, groups: Iterable[FileGroup]) -> dict[FileGroup, CacheEntry]:
-        """Return the whole entries of groups that the cache has."""
-        known: dict[FileGroup, CacheEntry] = {}
-        for group in groups:
-            made = self._template(group)
-            for entry in self._entries:
-                # Outside of the dates any entry has the counts, whichever dates it was made for,
-                # and its table is not needed.
-                applies = group.outside or entry.window == made.window
-                is_of_group = entry.query == made.query and entry.files == made.files
-                has_spans = entry.spans is not None or not self._query.timed
-                if is_of_group and applies and has_spans:
-                    if group.outside or self._store.is_intact(entry):
-                        known[group] = entry
-                    break
-        return known
+    def _known(self, group: FileGroup, template: CacheEntry) -> CacheEntry | None:
+        """Return the whole entry of a group that the cache has; None without one."""
+        for entry in self._entries:
+            # Outside of the dates any entry has the counts, whichever dates it was made for, and
+            # its table is not needed.
+            if (
+                (entry.query, entry.files) == (template.query, template.files)
+                and (group.outside or entry.window == template.window)
+                and (entry.spans is not None or template.spans is None)
+            ):
+                return entry if group.outside or self._store.is_intact(entry) else None
+        return None
 
-    def _added_up(self, entries: Sequence[CacheEntry], left_out: Mapping[int, int]) -> PairStore:
+    def _new_entry(self, template: CacheEntry, paths: Sequence[str]) -> CacheEntry:
+        """Read the records of an entry's files and store it, with counts and a table."""
+        # Files are in the order of their names, which is mostly that of time.
+        place = self._source.paths.index(paths[0])
+        with part_of_work(READING, place, len(self._source.paths)):
+            counts = self._scanned(paths, dated=bool(template.window))
+        # After the scan: a file that is written meanwhile may have been read in half.
+        now = {path: self._stamp(path) for path in paths}
+        entries.refuse_changed_while_read(self._stamps, now)
+        entry = replace(template, reasons=counts.left_out, repeats=counts.repeats)
+        n_kept = entry.reasons.get(0, 0)
+        # Larger sums are refused, or not needed.
+        if n_kept * self._query.request.rules.scale.span_quanta >= LARGEST_SUM:
+            return entry
+        return self._store.put(entry, partial(self._query.write, counts.pairs) if n_kept else None)
+
+    def _added_up(self, used: Iterable[CacheEntry], left_out: Mapping[int, int]) -> PairStore:
         """Return the pairs of all records as the sum of cached tables."""
-        query, keys = self._query, self._query.keys(self._session)
-        tables = [self._store.table(entry) for entry in entries if entry.table]
-        with _refuse_changes():
-            if not tables:
-                return PairStore(self._session, keys, left_out)
-            rows = f"read_parquet({file_list(tables)}, hive_partitioning=false)"
-            sums = [aggregation.TOTAL, *[aggregation.SQUARES] * query.squares]
-            by_bin = query.request.rules.bins is not None
+        query = self._query
+        tables = [self._store.table(entry) for entry in used if entry.table]
+        if not tables:
+            return PairStore(self._session, query.keys, left_out)
+        rows = f"read_parquet({file_list(tables)}, hive_partitioning=false)"
+        by_bin = query.request.rules.bins is not None
+        with contextlib.suppress(InputError):
             return aggregation.number_pairs(
-                self._session, rows, keys, sums, left_out, by_bin=by_bin
+                self._session, rows, query.keys, query.sums, left_out, by_bin=by_bin
             )
-
-
-@contextlib.contextmanager
-def _refuse_changes() -> Iterator[None]:
-    """Raise StorageError where a table is gone that was whole when it was checked."""
-    with contextlib.suppress(InputError):
-        yield
-        return
-    # So another process, or its owner, has removed one since.
-    raise StorageError(CACHE_CHANGED)
+        # A table is gone that was whole: another process, or its owner, has removed one since.
+        raise StorageError(
+            "the cache folder was changed by somebody else while it was read; run again."
+        )

@@ -10,8 +10,7 @@ other text stays byte for byte. Units that are merged are charged as one: no pro
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hexveil.base.errors import InputError
@@ -40,9 +39,7 @@ def file_list(paths: Sequence[str]) -> str:
 
 
 def number_literal(value: float) -> str:
-    """Return a double that SQL reads back exactly."""
-    if not math.isfinite(value):
-        raise ValueError("only finite numbers are written into queries")
+    """Return a finite double that SQL reads back exactly."""
     return f"CAST('{value!r}' AS DOUBLE)"
 
 
@@ -166,58 +163,19 @@ def _json_path(path: Path) -> str:
     return literal("$" + "".join(steps))
 
 
-def select_without(excluded: Collection[str]) -> str:
-    """Return the beginning of a query of all columns but some."""
-    names = ", ".join(map(identifier, sorted(excluded)))
-    return f"SELECT * EXCLUDE ({names})" if names else "SELECT *"
-
-
 def is_text(ref: ColumnRef, document: JsonColumn | None) -> bool:
     """Return whether a field holds text, or JSON that may be text."""
     return json_of(ref, document) is not None or ref.kind.name in ("text", "json")
 
 
 def declared_number(
-    ref: ColumnRef,
-    role: str,
-    document: JsonColumn | None,
-    record_format: RecordFormat,
-    suffix: str | None = None,
+    ref: ColumnRef, role: str, document: JsonColumn | None, record_format: RecordFormat
 ) -> str:
-    """Return the number in a field as a double, or null.
-
-    Parameters
-    ----------
-    ref, role, document
-        As for `number`.
-    record_format : RecordFormat
-    suffix : str, optional
-        Unit of measure that follows each number.
-
-    Raises
-    ------
-    InputError
-        If a suffix is declared for a column that holds no text.
-    """
-    has_text = is_text(ref, document)
-    if suffix is not None and not has_text:
-        raise InputError(
-            f"{role}: the column {ref.column!r} holds numbers, so that no unit can follow them; "
-            "remove unit_suffix (from [format])."
-        )
+    """Return the number in a field as a double, or null; a decimal comma only where declared."""
     # A point of GeoJSON is JSON, in which a number has a decimal point.
-    if ref.point is not None or not has_text or (suffix is None and record_format.decimal == "."):
+    if record_format.decimal == "." or ref.point is not None or not is_text(ref, document):
         return number(ref, role, document)
-    expression = text(ref, document)
-    if suffix is not None:
-        ending = literal(suffix.strip())
-        expression = (
-            f"CASE WHEN ends_with(trim({expression}), {ending}) "
-            f"THEN left(trim({expression}), -length({ending})) END"
-        )
-    if record_format.decimal == ",":
-        expression = _with_point(expression, ref, document)
-    return f"TRY_CAST(trim({expression}) AS DOUBLE)"
+    return f"TRY_CAST(trim({_with_point(text(ref, document), ref, document)}) AS DOUBLE)"
 
 
 def _with_point(expression: str, ref: ColumnRef, document: JsonColumn | None) -> str:
@@ -230,16 +188,6 @@ def _with_point(expression: str, ref: ColumnRef, document: JsonColumn | None) ->
     # A number of JSON, unlike its texts, always has a point.
     is_float = nested[0].written_as_float(nested[1])
     return f"CASE WHEN {is_float} THEN {expression} ELSE {changed} END"
-
-
-JSON_FLOAT_BITS = 53
-"""Bits of the significand of a JSON number that is written with a point or an exponent."""
-
-_NO_IDS = {
-    "time": "times",
-    "naive time": "times",
-    "time of day": "times",
-}
 
 
 @dataclass(frozen=True)
@@ -273,10 +221,10 @@ def canonical_id(ref: ColumnRef, document: JsonColumn | None) -> CanonicalId:
     kind = ref.kind
     if kind.name in ("struct", "list", "map"):
         raise InputError(f"user: the column {ref.column!r} is nested; name a field inside it.")
-    if kind.name in _NO_IDS:
+    if kind.name in ("time", "naive time", "time of day"):
         raise InputError(
-            f"user: the column {ref.column!r} holds {_NO_IDS[kind.name]}, which are no ids; name "
-            "the column that identifies the user of a record."
+            f"user: the column {ref.column!r} holds times, which are no ids; name the column that "
+            "identifies the user of a record."
         )
     if kind.name == "boolean":
         raise InputError(
@@ -313,7 +261,7 @@ def _json_id(document: JsonColumn, path: tuple[str | int, ...]) -> CanonicalId:
     # An object is no id: the metadata in it, such as a time, would make each record a user. Nor is
     # a boolean.
     value, is_float = document.scalar(path), document.written_as_float(path)
-    number = _float_id(f"TRY_CAST({value} AS DOUBLE)", JSON_FLOAT_BITS)
+    number = _float_id(f"TRY_CAST({value} AS DOUBLE)", 53)
     written = without_zeros(f"nullif({value}, '')")
     other_text = f"CASE WHEN {document.written_as_boolean(path)} THEN NULL ELSE {written} END"
     return CanonicalId(

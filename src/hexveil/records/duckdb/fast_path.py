@@ -160,7 +160,8 @@ def pack(
 ) -> PairStore | None:
     """Return the pairs of validated records; None if the engine should group them."""
     # Where columns are not scanned alone a count would take another reading.
-    n_records = aggregation.count_raw(session, source) if source.columnar else 0
+    count = f"SELECT count(*) FROM ({source.raw})"
+    n_records = session.numbers(count)[0] if source.columnar else 0
     layout = _layout(session, source, keys, rules) if n_records >= MIN_RECORDS else None
     if layout is None or layout.bits >= BITS:
         return None

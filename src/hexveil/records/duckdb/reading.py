@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hexveil.base.arrays import Ints
+from hexveil.base.arrow_tables import to_numpy
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import READING
 from hexveil.model.cells import CellTable, Labels
@@ -26,24 +26,15 @@ from hexveil.model.pair_bins import PairBins
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.model.public_metadata import REPEATS, PublicMetadata
 from hexveil.records.column_datasets import PrivateDataset, ReadingCounts
-from hexveil.records.dataset import Dataset, Sums
-from hexveil.records.duckdb import aggregation, refusals
+from hexveil.records.dataset import Dataset, DistributedSums, Sums
+from hexveil.records.duckdb import aggregation, refusals, validation
 from hexveil.records.duckdb.aggregation import PairStore
 from hexveil.records.duckdb.cached_reading import CachedReading
-from hexveil.records.duckdb.counting import CountResult, check_offsets, count_source
+from hexveil.records.duckdb.counting import CountResult, PairCounts, check_offsets, count_source
 from hexveil.records.duckdb.regrid import DuckDBRegridder
 from hexveil.records.duckdb.session import Session
-from hexveil.records.duckdb.source import engine_threads, open_source
+from hexveil.records.duckdb.source import open_source
 from hexveil.records.duckdb.spilled_pairs import spill_pairs
-from hexveil.records.duckdb.validation import (
-    BOX,
-    DATES,
-    DROPPED,
-    HOURS,
-    REASONS,
-    UNUSABLE,
-    scan_once,
-)
 from hexveil.records.feasible_sums import LARGEST_SUM, squares_fit
 from hexveil.records.progress import show_progress
 from hexveil.records.read_request import ReadRequest, Rules
@@ -55,7 +46,6 @@ DECLARED_CELLS = "declared_cells"
 """Table of the cells of the declared grid, with their numbers."""
 NUMBER = "declared_number"
 _MEMORY = "1GB"
-_NOTHING = (np.zeros(0, dtype=np.int64),) * 4
 
 
 def read_datasets(
@@ -77,12 +67,12 @@ def read_datasets(
     leading, requests = readings[0][0], [request for request, _ in readings]
     with (
         show_progress(READING),
-        Session(leading.memory, engine_threads(source), leading.scratch) as session,
+        Session(leading.memory, scratch=leading.scratch) as session,
     ):
         names = frozenset().union(*(request.column_names for request in requests))
         relation = open_source(session, source, names, leading.format)
         if len(requests) > 1 and leading.cache is None:
-            relation = scan_once(session, relation, requests)
+            relation = validation.scan_once(session, relation, requests)
         datasets: list[Dataset | PrivateDataset] = []
         for request, facts in readings:
             if request.cache is None or isinstance(source, MemoryTable):
@@ -118,7 +108,12 @@ def fetch_dataset(
     request, rules, stored = counted.request, counted.request.rules, counted.counts.pairs
     left_out, repeats = counted.counts.left_out, counted.counts.repeats
     refusals.refuse_unusable(records or session, counted.records, request, left_out)
-    _refuse_overflow(left_out.get(0, 0), request)
+    # By the number of records, whatever their values: a refusal must say nothing about a sum.
+    if left_out.get(0, 0) * rules.scale.span_quanta >= LARGEST_SUM:
+        raise InputError(
+            f"quantum: sums of {left_out[0]} records in steps this fine could overflow; use a "
+            "coarser quantum."
+        )
     refusals.refuse_repeats(request, left_out.get(0, 0), repeats)
     if not rules.accept_single_records:
         refuse_single_records(*stored.count_single_records(), request.columns.user)
@@ -150,7 +145,7 @@ class _Chosen(NamedTuple):
     """PRIVATE. Pairs of the selected cells, these cells, and how many there were before."""
 
     occupancy: Occupancy
-    sums: Sums
+    sums: Sums | DistributedSums
     used: NDArray[np.int64]
     cells: CellTable
     everything: int
@@ -172,13 +167,22 @@ def _select_pairs(
     # By the fullest pair of any cell, selected or not: the selection must not decide it.
     fit = squares and squares_fit(stored.largest_count(), rules.scale)
     sums = (aggregation.TOTAL, aggregation.SQUARES) if fit else (aggregation.TOTAL,)
-    if refusals.need_blocks(session, stored.keys, records):
+    # Cells are added up only where records, of which pairs are no more, are so many.
+    if refusals.pairs_exceed(session.memory, records) and refusals.pairs_exceed(
+        session.memory, aggregation.count_pairs(session, stored.keys)
+    ):
         return _Chosen(*spill_pairs(session, stored, sums, rules, scratch), cells, everything)
     bins = None if rules.bins is None else stored.fetch_bins()
-    return _Chosen(*aggregation.to_sums(stored.fetch_pairs(sums), bins), cells, everything)
+    pairs = stored.fetch_pairs(sums)
+    occupancy, used = aggregation.to_occupancy(pairs)
+    total, *squared = (to_numpy(pairs[name]) for name in sums)
+    kept = Sums(total, squared[0] if squared else None, bins)
+    return _Chosen(occupancy, kept, used, cells, everything)
 
 
-def group_sums(rows: pa.Table, rules: Rules) -> tuple[Occupancy, Sums, pa.Array, CellTable, int]:
+def group_sums(
+    rows: pa.Table, rules: Rules
+) -> tuple[Occupancy, Sums | DistributedSums, pa.Array, CellTable, int]:
     """Return the selected pairs of rows of feasible sums, their ids and cells. PRIVATE.
 
     Parameters
@@ -210,21 +214,20 @@ def fetch_declared(session: Session, counted: CountResult, facts: DeclaredFacts)
 
     Of which value columns a record has a usable value is as private as the record.
     """
+    private = _declared_pairs(session, counted.counts, facts)
     counts = _rule_counts(counted.request, counted.counts.left_out, counted.counts.repeats)
-    columns: tuple[Ints, ...] = _NOTHING
-    by_bin = None if facts.bins is None else PairBins(*_NOTHING[:3])
-    # A cache without any kept record has no table of pairs.
-    if counted.counts.left_out.get(0, 0):
-        columns, by_bin = _declared_pairs(session, counted.counts.pairs, facts) or (columns, by_bin)
-    cell, unit, n, total = columns
-    private = PrivatePairs(cell, unit, n, total, by_bin=by_bin)
     return PrivateDataset(facts, private, ReadingCounts.of(counts, private))
 
 
-def _declared_pairs(
-    session: Session, stored: PairStore, facts: DeclaredFacts
-) -> tuple[tuple[Ints, ...], PairBins | None] | None:
-    """Return cell, unit, records and sum of the pairs on the declared grid; None without any."""
+def _declared_pairs(session: Session, counts: PairCounts, facts: DeclaredFacts) -> PrivatePairs:
+    """Return cell, unit, records and sum of the pairs on the declared grid."""
+    nothing = np.zeros(0, dtype=np.int64)
+    no_bins = None if facts.bins is None else PairBins(nothing, nothing, nothing)
+    none = PrivatePairs(nothing, nothing, nothing, nothing, by_bin=no_bins)
+    # A cache without any kept record has no table of pairs.
+    if not counts.left_out.get(0, 0):
+        return none
+    stored = counts.pairs
     keys = ", ".join(stored.keys.cell)
     session.register(DECLARED_CELLS, _declared_table(facts.cells))
     # Both stores number the selected cells from 0, in the order of this table.
@@ -236,12 +239,12 @@ def _declared_pairs(
     declared = session.arrow(f"SELECT {NUMBER} FROM {aggregation.SELECTED_CELLS} ORDER BY cell")
     number = declared[NUMBER].to_numpy().astype(np.int64)
     if not number.size:
-        return None
+        return none
     fetched = stored.fetch_pairs((aggregation.TOTAL,))
     names = ("cell", "unit", "n", aggregation.TOTAL)
-    cell, *others = (fetched[name].to_numpy().astype(np.int64) for name in names)
+    cell, unit, n, total = (fetched[name].to_numpy().astype(np.int64) for name in names)
     by_bin = None if facts.bins is None else stored.fetch_bins()
-    return (number[cell], *others), by_bin
+    return PrivatePairs(number[cell], unit, n, total, by_bin=by_bin)
 
 
 def _declared_table(cells: CellTable) -> pa.Table:
@@ -260,24 +263,14 @@ def _rule_counts(request: ReadRequest, left_out: Mapping[int, int], repeats: int
     """Return how many records each public rule left out, in the order of the rules."""
     select = request.rules.select
     is_used = {
-        DROPPED: bool(select.drop_values),
-        HOURS: select.hours is not None,
-        DATES: select.dates is not None,
-        BOX: select.box is not None,
+        validation.DROPPED: bool(select.drop_values),
+        validation.HOURS: select.hours is not None,
+        validation.DATES: select.dates is not None,
+        validation.BOX: select.box is not None,
     }
     counts = {"records read": sum(left_out.values())}
-    for reason in (*UNUSABLE, *(reason for reason, used in is_used.items() if used)):
-        counts[REASONS[reason]] = left_out.get(reason, 0)
+    for reason in (*validation.UNUSABLE, *(reason for reason, used in is_used.items() if used)):
+        counts[validation.REASONS[reason]] = left_out.get(reason, 0)
     if request.drops_repeats:
         counts[REPEATS] = repeats
     return counts
-
-
-def _refuse_overflow(records: int, request: ReadRequest) -> None:
-    """Raise InputError if sums of so many records could overflow."""
-    # By the number of records, whatever their values: a refusal must say nothing about a sum.
-    if records * request.rules.scale.span_quanta >= LARGEST_SUM:
-        raise InputError(
-            f"quantum: sums of {records} records in steps this fine could overflow; use a coarser "
-            "quantum."
-        )

@@ -12,26 +12,11 @@ from collections.abc import Mapping
 from hexveil.base import hexagons
 from hexveil.base.errors import InputError
 from hexveil.model.cells import CellTable, zone_place
-from hexveil.records.duckdb.aggregation import GroupKeys, count_pairs
+from hexveil.records.duckdb import validation
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.times import END_OF_TIMES
-from hexveil.records.duckdb.validation import (
-    BOX,
-    DATES,
-    DROPPED,
-    HOURS,
-    INEXACT_USER,
-    NO_PLACE,
-    NO_TIME,
-    NO_USER,
-    NO_VALUE,
-    REASONS,
-    UNPARSABLE,
-    UNUSABLE,
-    ValidatedRecords,
-)
+from hexveil.records.duckdb.validation import ValidatedRecords
 from hexveil.records.read_request import ReadRequest
-from hexveil.records.sources.record_format import RecordFormat
 from hexveil.records.units import refuse_inexact_ids
 
 _SWAPPED = "latitude and longitude look swapped: "
@@ -55,23 +40,6 @@ def pairs_exceed(memory: float, pairs: int, held: int = 0) -> bool:
     return pairs * BYTES_OF_PAIR > room
 
 
-def need_blocks(session: Session, keys: GroupKeys, records: int) -> bool:
-    """Return whether the pairs of the selected cells are too many for memory, and go to disk.
-
-    Parameters
-    ----------
-    session : Session
-        With the tables of all and of selected cells.
-    keys : GroupKeys
-    records : int
-        Records that are kept: pairs are no more.
-
-    """
-    # Cells are added up only where records are so many.
-    memory = session.memory
-    return pairs_exceed(memory, records) and pairs_exceed(memory, count_pairs(session, keys))
-
-
 def refuse_unusable(
     session: Session, source: ValidatedRecords, request: ReadRequest, left_out: Mapping[int, int]
 ) -> None:
@@ -86,22 +54,22 @@ def refuse_unusable(
     if total == 0:
         raise InputError("source: there is no record in it.")
     # A single one is refused: what its float was rounded to could be another vehicle's id.
-    refuse_inexact_ids(left_out.get(INEXACT_USER, 0), request.columns.user)
-    bad = {reason: left_out.get(reason, 0) for reason in UNUSABLE}
+    refuse_inexact_ids(left_out.get(validation.INEXACT_USER, 0), request.columns.user)
+    bad = {reason: left_out.get(reason, 0) for reason in validation.UNUSABLE}
     # The most frequent reason is named; of equals the first, in the order of the rules.
     worst = max(bad, key=lambda reason: bad[reason])
-    n_kept = left_out.get(0, 0)
-    if bad[worst] and (n_kept == 0 or sum(bad.values()) > request.rules.max_bad_rows * total):
+    n_bad = sum(bad.values())
+    if n_bad == total:
         hint = _hint(session, source, request, worst)
-        if sum(bad.values()) == total:
-            raise InputError(f"{_NOTHING[worst]}{hint}.")
-        if sum(bad.values()) > request.rules.max_bad_rows * total:
-            raise InputError(
-                f"{sum(bad.values())} of {total} records cannot be used, more than max_bad_rows="
-                f"{request.rules.max_bad_rows} allows; most of them are {REASONS[worst]} "
-                f"({bad[worst]}){hint}."
-            )
-    if n_kept == 0:
+        raise InputError(f"{_NOTHING[worst]}{hint}.")
+    if n_bad > request.rules.max_bad_rows * total:
+        hint = _hint(session, source, request, worst)
+        raise InputError(
+            f"{n_bad} of {total} records cannot be used, more than max_bad_rows="
+            f"{request.rules.max_bad_rows} allows; most of them are {validation.REASONS[worst]} "
+            f"({bad[worst]}){hint}."
+        )
+    if not left_out.get(0, 0):
         raise InputError(_selected_away(session, source, request, left_out))
 
 
@@ -128,22 +96,27 @@ def refuse_repeats(request: ReadRequest, n_kept: int, repeats: int) -> None:
 
 
 _NOTHING = {
-    UNPARSABLE: "no record could be parsed; the file is not what its name says",
-    NO_VALUE: "no record has a usable value (a finite number); check the value column",
-    NO_USER: "no record has a user; check the user column",
-    NO_TIME: "no record has a usable time",
-    NO_PLACE: "no record has a usable place",
+    validation.UNPARSABLE: "no record could be parsed; the file is not what its name says",
+    validation.NO_VALUE: "no record has a usable value (a finite number); check the value column",
+    validation.NO_USER: "no record has a user; check the user column",
+    validation.NO_TIME: "no record has a usable time",
+    validation.NO_PLACE: "no record has a usable place",
 }
 
 
 def _hint(session: Session, source: ValidatedRecords, request: ReadRequest, worst: int) -> str:
-    if worst == UNPARSABLE:
+    if worst == validation.UNPARSABLE:
         return "" if source.text is None else source.text.hint()
-    if worst == NO_VALUE:
-        return _value_hint(request.format)
-    if worst == NO_TIME:
+    if worst == validation.NO_VALUE:
+        if request.format.decimal == ",":
+            return '; with decimal = "," a text with a point is no number'
+        return (
+            '; for numbers with a decimal comma add decimal = "," (in [format], or --set '
+            "format.decimal=,), and remove units behind them"
+        )
+    if worst == validation.NO_TIME:
         return _time_hint(session, source, request)
-    if worst == NO_PLACE and request.columns.has_place:
+    if worst == validation.NO_PLACE and request.columns.has_place:
         return _place_hint(session, source)
     return ""
 
@@ -152,18 +125,6 @@ def _counts(session: Session, source: ValidatedRecords, *tests: str) -> list[int
     """Return how many records pass each test. Public."""
     counted = ", ".join(f"count(*) FILTER (WHERE {test})" for test in tests)
     return session.numbers(f"SELECT {counted} FROM ({source.raw})")
-
-
-def _value_hint(declared: RecordFormat) -> str:
-    """Return the declaration that values may lack, or do not have."""
-    if declared.unit_suffix is not None:
-        return f"; each value must end in the declared unit_suffix {declared.unit_suffix!r}"
-    if declared.decimal == ",":
-        return '; with decimal = "," a text with a point is no number'
-    return (
-        '; for numbers with a decimal comma add decimal = ",", with a unit behind them unit_suffix '
-        '= "km/h" (in [format], or --set format.decimal, format.unit_suffix)'
-    )
 
 
 def _time_hint(session: Session, source: ValidatedRecords, request: ReadRequest) -> str:
@@ -195,20 +156,23 @@ def _place_hint(session: Session, source: ValidatedRecords) -> str:
 def _selected_away(
     session: Session, source: ValidatedRecords, request: ReadRequest, left_out: Mapping[int, int]
 ) -> str:
-    reason = max((DROPPED, HOURS, DATES, BOX), key=lambda r: left_out.get(r, 0))
-    if left_out.get(BOX, 0) and request.rules.select.box is not None:
+    reason = max(
+        (validation.DROPPED, validation.HOURS, validation.DATES, validation.BOX),
+        key=lambda r: left_out.get(r, 0),
+    )
+    if left_out.get(validation.BOX, 0) and request.rules.select.box is not None:
         west, south, east, north = request.rules.select.box
         exchanged = f"lat BETWEEN {west} AND {east} AND lon BETWEEN {south} AND {north}"
-        if _counts(session, source, exchanged)[0] * 2 > left_out[BOX]:
+        if _counts(session, source, exchanged)[0] * 2 > left_out[validation.BOX]:
             return f"no record lies inside the box; {_SWAPPED}exchange them."
-    if reason == BOX:
+    if reason == validation.BOX:
         return (
             "no record lies inside the box; it is west, south, east, north in degrees, and the "
             "places are elsewhere."
         )
     return (
         f"no record is left after selection: of {sum(left_out.values())} records, "
-        f"{left_out.get(reason, 0)} are {REASONS[reason]}; widen the selection."
+        f"{left_out.get(reason, 0)} are {validation.REASONS[reason]}; widen the selection."
     )
 
 
@@ -224,19 +188,17 @@ def refuse_swapped(cells: CellTable, request: ReadRequest) -> None:
     # Eight to sixteen cells suffice to see on which continent they lie.
     sample = cells.hexagon[:: max(len(cells) // 8, 1)]
     places = [hexagons.outline(int(hexagon))[0] for hexagon in sample]
-    if all(_looks_swapped(lat, lon, city) for lon, lat in places):
+    # Far from the city, and near it exchanged, if that would be a latitude.
+    if all(
+        abs(lon) <= 90
+        and _degrees_apart((lat, lon), city) > 30
+        and _degrees_apart((lon, lat), city) < 20
+        for lon, lat in places
+    ):
         raise InputError(
             f"{_SWAPPED}the places are far from {request.rules.clock}, and exchanged they are "
             "near it; exchange them, or give the box they belong to."
         )
-
-
-def _looks_swapped(lat: float, lon: float, city: tuple[float, float]) -> bool:
-    """Return whether a place is far from a city, and near it with its degrees exchanged."""
-    # Exchanged, it would be no latitude.
-    if abs(lon) > 90:
-        return False
-    return _degrees_apart((lat, lon), city) > 30 and _degrees_apart((lon, lat), city) < 20
 
 
 def _degrees_apart(place: tuple[float, float], city: tuple[float, float]) -> float:

@@ -24,7 +24,7 @@ from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.counting import deduplicate
 from hexveil.records.duckdb.refusals import pairs_exceed
 from hexveil.records.duckdb.session import Session
-from hexveil.records.duckdb.source import engine_threads, open_source
+from hexveil.records.duckdb.source import open_source
 from hexveil.records.duckdb.spilled_pairs import spill_occupancy
 from hexveil.records.duckdb.times import local_second
 from hexveil.records.duckdb.validation import validate_records
@@ -73,8 +73,10 @@ class DuckDBRegridder:
         self, grids: tuple[Cells | Labels, ...], request: ReadRequest
     ) -> Iterator[PublicMetadata | None]:
         """Yield the metadata on each grid, one after another."""
-        memory, threads = _engine_memory(request.memory), engine_threads(self.source)
-        with Session(memory, threads, request.scratch) as session:
+        size = memory_size(request.memory)
+        # The rest is for pairs beside the engine.
+        memory = f"{min(size, max(size / 4.0, LEAST_ENGINE)) / 1000.0:.0f}KB"
+        with Session(memory, scratch=request.scratch) as session:
             with show_progress(COUNTING), share_of_work(COUNTING, 0.0, KEEPING_SHARE, QUERY):
                 self._keep(session, request)
             for _, group in groupby(grids, _fine):
@@ -113,12 +115,6 @@ class DuckDBRegridder:
         )
 
 
-def _engine_memory(memory: str) -> str:
-    """Return the memory that the engine may use: the rest is for pairs beside it."""
-    size = memory_size(memory)
-    return f"{min(size, max(size / 4.0, LEAST_ENGINE)) / 1000.0:.0f}KB"
-
-
 def _facts_of_group(
     session: Session, request: ReadRequest, own: PublicMetadata, grids: list[Cells | Labels]
 ) -> Iterator[list[PublicMetadata | None]]:
@@ -152,7 +148,8 @@ def _facts_on(
             # `base` is shifted by a day, as whole-number division rounds towards zero.
             cell["slot"] = aggregation.slot("(base - 86400)", grid)
     else:
-        cell = {f"label{i}": place for i, place in enumerate(_places_of(grid, request))}
+        places = _label_places(request)
+        cell = {f"label{i}": places[name] for i, name in enumerate(grid.columns)}
     keys = aggregation.GroupKeys(cell, _UNIT)
     columns = ", ".join(f"{expression} AS {name}" for name, expression in keys.all.items())
     fine = f"(SELECT {columns}, n FROM {FINE})"
@@ -197,14 +194,6 @@ def facts_of_pairs(
     )
 
 
-def _places_of(grid: Labels, request: ReadRequest) -> list[str]:
-    """Return the columns of a grid's labels in the fine count."""
-    read = request.rules.cells
-    assert isinstance(read, Labels)  # noqa: S101  labels are merged from labels
-    place = dict(zip(read.columns, _places(read), strict=True))
-    return [place[name] for name in grid.columns]
-
-
 def refuse_slots(grids: tuple[Cells | Labels, ...], request: ReadRequest) -> None:
     """Raise InputError if slots are asked for of records without a time."""
     if request.columns.time is None and any(
@@ -213,37 +202,32 @@ def refuse_slots(grids: tuple[Cells | Labels, ...], request: ReadRequest) -> Non
         raise InputError("timeslots need times; these records were read without.")
 
 
-def _fine_places(
-    session: Session, request: ReadRequest, grids: list[Cells | Labels]
-) -> dict[str, str]:
-    """Return the keys of the fine count without those of the unit."""
-    if isinstance(request.rules.cells, Labels):
-        return {place: place for place in _places(request.rules.cells)}
-    hexagons = [grid for grid in grids if isinstance(grid, Cells)]
-    return _hexagons(session, hexagons, request.rules.clock)
-
-
 def _fine(grid: Cells | Labels) -> tuple[int, str | None] | None:
     """Return the key of a grid's fine count: resolution and time zone; None for labels."""
     # Not from one resolution to a coarser one: H3's hexagons do not lie within their parents.
     return (grid.resolution, grid.timezone) if isinstance(grid, Cells) else None
 
 
-def _places(read: Labels) -> list[str]:
-    """Return the names of the labels in the validating query."""
-    return [f"place{i}" for i in range(len(read.columns))]
+def _label_places(request: ReadRequest) -> dict[str, str]:
+    """Return the column of each label in the validating query."""
+    assert isinstance(request.rules.cells, Labels)  # noqa: S101  labels are merged from labels
+    return {name: f"place{i}" for i, name in enumerate(request.rules.cells.columns)}
 
 
-def _hexagons(session: Session, grids: list[Cells], clock: str | None) -> dict[str, str]:
-    """Return the keys of places: the hexagon, and a slot that divides all timeslots.
-
-    `clock` is the time zone of the wall clock that kept records have, if there is one.
-    """
-    grouping = {"hexagon": session.hexagon("place0", "place1", grids[0].resolution)}
-    lengths = [grid.seconds for grid in grids if grid.seconds is not None]
+def _fine_places(
+    session: Session, request: ReadRequest, grids: list[Cells | Labels]
+) -> dict[str, str]:
+    """Return the keys of places: all labels, or the hexagon and a slot that divides all slots."""
+    hexagons = [grid for grid in grids if isinstance(grid, Cells)]
+    if not hexagons:
+        return {place: place for place in _label_places(request).values()}
+    keys = {"hexagon": session.hexagon("place0", "place1", hexagons[0].resolution)}
+    lengths = [grid.seconds for grid in hexagons if grid.seconds is not None]
     if lengths:
-        timezone = grids[0].timezone or "UTC"
-        wall = "local_s" if timezone == clock else local_second("time_us", timezone)
+        timezone = hexagons[0].timezone or "UTC"
+        # Kept records have the wall clock of the request.
+        is_same = timezone == request.rules.clock
+        wall = "local_s" if is_same else local_second("time_us", timezone)
         # The greatest common divisor: every requested slot is made of whole slots of this length.
-        grouping["base"] = f"({wall} + 86400) // {math.gcd(*lengths)} * {math.gcd(*lengths)}"
-    return grouping
+        keys["base"] = f"({wall} + 86400) // {math.gcd(*lengths)} * {math.gcd(*lengths)}"
+    return keys

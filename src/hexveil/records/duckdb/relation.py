@@ -6,7 +6,6 @@ names that the engine confuses, and columns that the files of a source have in c
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -14,8 +13,9 @@ from typing import TypeVar
 from duckdb.sqltypes import DuckDBPyType
 
 from hexveil.base.errors import MAX_LISTED, ColumnError, InputError
+from hexveil.records.duckdb.expressions import JsonColumn
 from hexveil.records.duckdb.formats.delimited_text import TextSource
-from hexveil.records.duckdb.formats.json_documents import document_schema
+from hexveil.records.duckdb.formats.json_documents import DOCUMENT, document_schema
 from hexveil.records.duckdb.session import Session
 from hexveil.records.sources.columns import (
     ColumnRef,
@@ -32,13 +32,13 @@ from hexveil.records.sources.headers import MARKS, is_confirmed
 from hexveil.records.sources.source_files import Files, safe_path
 from hexveil.records.sources.vocabulary import is_envelope
 
+RECORDS = "records_in_memory"
+"""The relation that queries read where what feeds it changes: a table, or some of the files."""
 Columns = Mapping[str, str]
 """Type of each column, by name."""
 
 T = TypeVar("T")
 
-_NEAR = 0.8
-"""Least similarity of a key of a JSON document that a message suggests: keys can be ids."""
 _KEYS = "check how the documents spell it; their keys are not listed, for keys can be data."
 _ENVELOPE = (
     "the documents hold lists of others, as answers of an exchange do; name the list that holds "
@@ -84,6 +84,11 @@ class Relation:
     one_schema: bool = False
     check_files: Callable[[Collection[str]], None] = lambda _: None
 
+    @property
+    def document(self) -> JsonColumn | None:
+        """The column of JSON documents, if records are such."""
+        return JsonColumn(DOCUMENT) if self.documents else None
+
     def skipped(self, paths: Sequence[str] | None = None) -> int:
         """Return how many malformed lines the last scans skipped, of all files or of some."""
         return 0 if self.text is None else self.text.skipped(paths)
@@ -114,37 +119,29 @@ class Relation:
 
     def _search(self, session: Session, look: Callable[[Schema], T]) -> T:
         """Look in the schema; a key of JSON documents may first occur late, so look twice."""
-        schema = self.schema
-        try:
-            return look(schema)
-        except ColumnError as error:
-            missing = error
-        if self.documents:
-            schema = document_schema(session, self.query, limit=None)
+        for again in (False, True)[: 1 + self.documents]:
+            schema = document_schema(session, self.query, limit=None) if again else self.schema
             try:
                 return look(schema)
             except ColumnError as error:
                 missing = error
         # Not from within a handler: the error's context would hold the names that are left out.
-        hint = _list_hint(schema, missing.column)
-        raise self._careful(missing, tuple(all_names(schema)), hint or _KEYS)
+        raise self._careful(missing, schema)
 
-    def _careful(
-        self, missing: ColumnError, names: Sequence[str], document_hint: str
-    ) -> ColumnError:
+    def _careful(self, missing: ColumnError, schema: Schema) -> ColumnError:
         """Return the error with only those names that may be shown.
 
         A first line can be a record, and keys of JSON documents can be ids or values.
         """
-        role, column = missing.role, missing.column
-        confirmed = is_confirmed(names, self.configured)
-        if not self.documents:
+        names = tuple(all_names(schema))
+        if self.documents:
+            hint = _list_hint(schema, missing.column) or _KEYS
+        elif self.text is None or is_confirmed(names, self.configured):
             # Parquet and tables declare their columns: their names are never records.
-            typed = self.text is None
-            hint = None if typed or confirmed else _unconfirmed_hint(len(names))
-            return missing if hint is None else ColumnError(role, column, (), hint)
-        closest = _closest_key(column, names) if confirmed else ()
-        return ColumnError(role, column, closest, None if closest else document_hint)
+            return missing
+        else:
+            hint = _unconfirmed_hint(len(names))
+        return ColumnError(missing.role, missing.column, (), hint)
 
 
 def _list_hint(schema: Schema, column: str) -> str | None:
@@ -167,13 +164,6 @@ def _unconfirmed_hint(number: int) -> str:
         f"{count} found, whose names are not shown, for the first line may be a record; check that "
         f"it is a header, separated by one of {marks}."
     )
-
-
-def _closest_key(column: str, names: Sequence[str]) -> Sequence[str]:
-    """Return the closest key, if any; not one with digits of its own, which may be an id."""
-    digits = {letter for letter in column if letter.isdigit()}
-    candidates = [n for n in names if all(c in digits for c in n if c.isdigit())]
-    return difflib.get_close_matches(column, candidates, n=1, cutoff=_NEAR)
 
 
 def check_names(
@@ -242,44 +232,29 @@ def _kind(duckdb_type: DuckDBPyType) -> ColumnType:
     return ColumnType(_KINDS.get(name, "other"))
 
 
-def uncommon_columns(
+def refuse_different_columns(
     source: Files, columns: Sequence[Columns], configured: Collection[str] = ()
-) -> frozenset[str]:
-    """Return the columns to leave out: all that not every file has with one type.
-
-    None is left out of files with equal columns, nor of files that the caller listed one by one.
+) -> None:
+    """Raise InputError if files of a folder differ in a column that is used.
 
     Parameters
     ----------
     source : Files
+        Files that the caller listed one by one may differ.
     columns : sequence of mapping of str to str
         Of each file, the type of each column.
     configured : collection of str
         Names of the configured columns.
-
-    Raises
-    ------
-    InputError
-        If files of a folder differ in a column that is used.
     """
     if source.enumerated or all(file_columns == columns[0] for file_columns in columns):
-        return frozenset()
-    used = [_used(file_columns, configured) for file_columns in columns]
+        return
+    used = [
+        {name: file_columns[name] for name in used_names(file_columns, configured)}
+        for file_columns in columns
+    ]
     odd = next((n for n, file_used in enumerate(used) if file_used != used[0]), None)
     if odd is not None:
         raise _different(source, columns, odd, configured)
-    names = {name for file_columns in columns for name in file_columns}
-    return frozenset(
-        name
-        for name in names
-        if any(file_columns.get(name) != columns[0].get(name) for file_columns in columns)
-    )
-
-
-def _used(columns: Columns, configured: Collection[str]) -> Columns:
-    """Return the columns of a file that are used."""
-    used = used_names(columns, configured)
-    return {column: kind for column, kind in columns.items() if column in used}
 
 
 def used_names(columns: Iterable[str], configured: Collection[str]) -> list[str]:
@@ -312,17 +287,14 @@ def _different(
     )
     paths = (source.paths[0], source.paths[number])
     files = " and ".join(safe_path(name, source.paths) for name in paths)
+    differing = sorted(set.symmetric_difference(*pair))
+    difference = f"only one of them has {', '.join(differing)}"
+    if not differing:
+        difference = "their types differ"
+    # Names can be data.
+    elif not show_names or len(differing) > MAX_LISTED:
+        difference = f"{len(differing)} are only in one of them"
     return InputError(
-        f"source: {files} have different columns ({_difference(*pair, show_names=show_names)}); "
+        f"source: {files} have different columns ({difference}); "
         "list the files by name to read them together."
     )
-
-
-def _difference(names: set[str], other_names: set[str], *, show_names: bool) -> str:
-    """Return how the columns of two files differ, without names that can be data."""
-    differing = sorted(names ^ other_names)
-    if not differing:
-        return "their types differ"
-    if not show_names or len(differing) > MAX_LISTED:
-        return f"{len(differing)} are only in one of them"
-    return f"only one of them has {', '.join(differing)}"

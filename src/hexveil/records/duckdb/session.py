@@ -11,8 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
-from types import TracebackType
-from typing import Protocol, Self, TypeVar
+from typing import Protocol, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -45,7 +44,7 @@ class RecordStream(Protocol):
         """Return a new stream."""
 
 
-class Session:
+class Session(ExitStack[None]):
     """PRIVATE. A connection for one reading, to be used in a `with` statement.
 
     Parameters
@@ -64,6 +63,7 @@ class Session:
         threads: int | None = None,
         scratch: str | os.PathLike[str] | None = None,
     ) -> None:
+        super().__init__()
         self.memory = memory_size(memory)
         """Bytes that the engine may use."""
         with ExitStack() as opened:
@@ -73,24 +73,13 @@ class Session:
             self._tells_share = is_work_shown()
             opened.callback(self._connection.close)
             # Only now is the session responsible: a failure above closes what was opened.
-            self._close = opened.pop_all().close
+            self.callback(opened.pop_all().close)
         self._functions: set[str] = set()
         self._streams: list[RecordStream] = []
         self.advice = ""
         """What to do, beside raising memory, if the records need more than that."""
         self.sortable = int(self.memory * SORTABLE_PER_BYTE)
         """Integers that may be sorted in memory at once."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._close()
 
     def __repr__(self) -> str:
         return "Session(private)"
@@ -147,20 +136,22 @@ class Session:
     @contextmanager
     def sharing(self) -> Iterator[None]:
         """Lower the engine's memory limit by half, for numbers that are sorted beside it."""
-        reserve = max(self.memory / 2, min(self.memory, ENGINE_RESERVE))
-        self.run(f"SET memory_limit='{int(reserve)}B'")
+        self._limit(max(self.memory / 2, min(self.memory, ENGINE_RESERVE)))
         yield
         # Not after a failure: the engine may be beyond use, and would hide what it was.
-        self.run(f"SET memory_limit='{int(self.memory)}B'")
+        self._limit(self.memory)
 
     @contextmanager
     def resting(self) -> Iterator[None]:
         """Have the engine's tables written to disk, while other work needs the memory."""
         # What cannot be written stays where it is.
         with suppress(StorageError):
-            self.run(f"SET memory_limit='{int(min(self.memory, RESTING_ENGINE))}B'")
+            self._limit(min(self.memory, RESTING_ENGINE))
         yield
-        self.run(f"SET memory_limit='{int(self.memory)}B'")
+        self._limit(self.memory)
+
+    def _limit(self, size: float) -> None:
+        self.run(f"SET memory_limit='{int(size)}B'")
 
     def rows(self, query: str) -> list[tuple[object, ...]]:
         """Return the rows of a small query."""
@@ -168,8 +159,8 @@ class Session:
         return [tuple(row) for row in fetched]
 
     def numbers(self, query: str) -> list[int]:
-        """Return the whole numbers in the only row of a query, if there is one."""
-        return [int(str(number)) for row in self.rows(query) for number in row]
+        """Return the whole numbers in the only row of a query, if there is one; 0 for a null."""
+        return [int(str(number or 0)) for row in self.rows(query) for number in row]
 
     def types(self, query: str) -> Mapping[str, duckdb.sqltypes.DuckDBPyType]:
         """Return the type of each column of a query, which is not run."""
@@ -208,7 +199,7 @@ def _connection(memory: str, threads: int | None, folder: str) -> duckdb.DuckDBP
         config={
             "memory_limit": memory,
             "temp_directory": folder,
-            "threads": threads or _processors(),
+            **({} if threads is None else {"threads": threads}),
             # Order is never relied on; kept, it would hold back whole row groups in memory.
             "preserve_insertion_order": False,
             # A query must never fetch code from the network, nor load what is not checked.
@@ -226,12 +217,6 @@ def _connection(memory: str, threads: int | None, folder: str) -> duckdb.DuckDBP
     elif connection.sql("SELECT current_setting('enable_progress_bar')").fetchall()[0][0]:
         connection.execute("SET enable_progress_bar=false")
     return connection
-
-
-def _processors() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _translate_errors(work: Callable[[], T], advice: str = "") -> T:

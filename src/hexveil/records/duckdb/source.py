@@ -7,26 +7,18 @@ skipped or null, and counted, never quoted.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 from functools import partial
 
-import pyarrow as pa
-
 from hexveil.base.errors import InputError
+from hexveil.records.duckdb.formats import json_documents
 from hexveil.records.duckdb.formats.delimited_text import TextFile, TextSource
-from hexveil.records.duckdb.formats.json_documents import (
-    VIEW,
-    document_schema,
-    merge_schemas,
-    scan_documents,
-    unnest_records,
-)
 from hexveil.records.duckdb.formats.parquet_files import open_parquet
 from hexveil.records.duckdb.relation import (
+    RECORDS,
     Relation,
     check_names,
+    refuse_different_columns,
     typed_schema,
-    uncommon_columns,
     used_names,
 )
 from hexveil.records.duckdb.session import Session
@@ -39,26 +31,10 @@ from hexveil.records.sources.source_files import (
     check_compressed,
     is_collection,
     safe_path,
-    unpacked_size,
 )
 
 FEATURES = ("features",)
 """Where the records of a GeoJSON collection are."""
-SMALL_SOURCE = 4 * 2**20
-"""Bytes of a source, unpacked, that one thread reads: starting more takes longer than it saves."""
-
-
-def engine_threads(source: Files | MemoryTable) -> int | None:
-    """Return the threads that the engine needs for a source; None for all processors."""
-    if isinstance(source, MemoryTable):
-        return 1 if source.data.nbytes <= SMALL_SOURCE else None
-    size = 0
-    with suppress(OSError):  # a file that cannot be read is refused as it is opened
-        for path in source.paths:
-            size += unpacked_size(path)
-            if size > SMALL_SOURCE:
-                return None
-    return 1
 
 
 def open_source(
@@ -91,19 +67,15 @@ def open_source(
             "record_path (from [format])."
         )
     if isinstance(source, MemoryTable):
-        return _open_table(session, source.data)
+        check_names(lambda: "the table in memory", source.data.column_names)
+        session.register(RECORDS, source.data)
+        query = f"SELECT * FROM {RECORDS}"
+        return Relation(query, typed_schema(session, query))
     if source.kind == "csv":
         return _open_csv(session, source, configured, record_format)
     if source.kind == "json":
         return _open_json(session, source, configured, record_format)
     return open_parquet(session, source, configured)
-
-
-def _open_table(session: Session, table: pa.Table) -> Relation:
-    check_names(lambda: "the table in memory", table.column_names)
-    session.register("records_in_memory", table)
-    query = "SELECT * FROM records_in_memory"
-    return Relation(query, typed_schema(session, query))
 
 
 def _open_csv(
@@ -121,10 +93,8 @@ def _open_csv(
         for path in source.paths
     ]
     columns = [dict.fromkeys(sorted(file_names), "text") for file_names in names]
-    uncommon = uncommon_columns(source, columns, configured)
-    schema: Schema = {
-        name: ColumnType("text") for of_file in names for name in of_file if name not in uncommon
-    }
+    refuse_different_columns(source, columns, configured)
+    schema: Schema = {name: ColumnType("text") for of_file in names for name in of_file}
     for path in source.paths:
         used = used_names([name for name in headers[path].fields if name], configured)
         check_names(partial(safe_path, path, source.paths), used, show_names=False)
@@ -155,11 +125,13 @@ def _open_json(
             "; a JSON document whose records are a list is read whole: write one record a line "
             f"instead, for example by jq -c '.{keys}[]' FILE > records.ndjson"
         )
-    scans = {path: scan_documents(path, nested=bool(steps)) for path in source.paths}
+    scans = {path: json_documents.scan_documents(path, nested=bool(steps)) for path in source.paths}
     checked: set[str] = set()
 
     def select(paths: Sequence[str]) -> str:
-        return unnest_records(" UNION ALL ".join(scans[path] for path in paths), steps)
+        return json_documents.unnest_records(
+            " UNION ALL ".join(scans[path] for path in paths), steps
+        )
 
     def check(paths: Collection[str]) -> None:
         # Before records are read, and once: packed files may be damaged or too large.
@@ -167,13 +139,15 @@ def _open_json(
             check_compressed(path, source.paths, declared.max_unpacking)
             checked.add(path)
 
-    schemas = [document_schema(session, select([path])) for path in source.paths]
+    schemas = [json_documents.document_schema(session, select([path])) for path in source.paths]
     # Documents are read whole: a key that is not used does no harm.
-    uncommon_columns(source, [dict.fromkeys(sorted(s), "json") for s in schemas], configured)
-    session.run(f"CREATE OR REPLACE TEMP VIEW {VIEW} AS {select(source.paths)}")
+    columns = [dict.fromkeys(sorted(keys), "json") for keys in schemas]
+    refuse_different_columns(source, columns, configured)
+    view, query = json_documents.VIEW, select(source.paths)
+    session.run(f"CREATE OR REPLACE TEMP VIEW {view} AS {query}")
     return Relation(
-        f"SELECT * FROM {VIEW}",
-        merge_schemas(schemas),
+        f"SELECT * FROM {view}",
+        json_documents.merge_schemas(schemas),
         documents=True,
         select_files=select,
         configured=configured,

@@ -3,23 +3,26 @@
 This machine's store of a `DistributedOccupancy`: one block is in memory at a time, whatever the
 number of pairs. Cells and users are numbered in memory; the engine puts the pairs in order, in its
 own limit of memory, once by cell and once by user. Counts, sums and counts by bin are in files of
-their own (`hexveil.base.scratch`): no public code is given those of sums and bins.
+their own, without names where the system allows it (Linux, macOS): they vanish with the process,
+however that ends. No public code is given those of sums and bins.
 """
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
+from hexveil.base import atomic_files
 from hexveil.base import scratch as scratch_folder
 from hexveil.base.arrays import Ints
 from hexveil.base.arrow_tables import to_numpy
-from hexveil.base.errors import HexveilError
-from hexveil.base.scratch import ColumnFile
+from hexveil.base.errors import HexveilError, StorageError
 from hexveil.model.distributed_occupancy import DistributedOccupancy, partition_numbers
 from hexveil.model.occupancy import Pairs, Partition, T, WholeGroup, sorted_by_cell
 from hexveil.model.pair_bins import PairBins, PairSums
@@ -35,6 +38,50 @@ BLOCK_PAIRS = 2**20
 ROOM_OF_BINS = 8
 """How many fewer pairs a block has with their counts by bin."""
 _MISMATCH = "pairs and their numbers do not belong together."
+
+
+class ColumnFile:
+    """PRIVATE. Blocks of whole-number columns in a file without a name, in a private folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._starts: list[tuple[int, int]] = []
+        with _translate_errors():
+            # Open as long as it is used: a file without a name is gone once it is closed.
+            self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
+        weakref.finalize(self, self._file.close)
+
+    def __repr__(self) -> str:
+        return "ColumnFile(private)"
+
+    def append(self, columns: Columns) -> None:
+        """Append a block of columns of numbers from 0 up."""
+        with _translate_errors():
+            self._starts.append((self._file.seek(0, 2), len(columns)))
+            for column in columns:
+                # The smallest type that holds them all.
+                np.save(self._file, column.astype(np.min_scalar_type(column.max(initial=0))))
+            self._file.flush()
+
+    def read(self, number: int) -> list[Ints]:
+        """Return the columns of a block."""
+        start, n_columns = self._starts[number]
+        self._file.seek(start)
+        try:
+            return [np.load(self._file).astype(np.int64) for _ in range(n_columns)]
+        except (EOFError, ValueError):
+            raise StorageError("a temporary file of pairs was cut short; run again.") from None
+
+
+@contextlib.contextmanager
+def _translate_errors() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            "the pairs of cells and users do not fit in memory, and cannot be written to temporary "
+            f"files ({atomic_files.reason(error)}); free space, or name another folder (scratch in "
+            "[read], --set read.scratch)."
+        ) from None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -75,12 +122,13 @@ class PairFile:
                 yield Partition("users", begin, other, whole, n, self.n_others, end - begin)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class FileStore:
     """PRIVATE. Blocks in files, perhaps with their sums and counts by bin.
 
     It is a `PartitionStore`, and a `SumsPartitionStore` where it has sums.
 
-    Parameters
+    Attributes
     ----------
     pairs : mapping of "cells" and "users" to PairFile
     sums : ColumnFile, optional
@@ -89,51 +137,33 @@ class FileStore:
         By block of a kind: position of the pair in it (or number of the user), fine bin, records.
     """
 
-    def __init__(
-        self,
-        pairs: Mapping[WholeGroup, PairFile],
-        sums: ColumnFile | None = None,
-        bins: Mapping[WholeGroup, ColumnFile] | None = None,
-    ) -> None:
-        self._pairs, self._sums, self._bins = pairs, sums, bins or {}
+    pairs: Mapping[WholeGroup, PairFile]
+    sums: ColumnFile | None = None
+    bins: Mapping[WholeGroup, ColumnFile] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return "FileStore(private)"
 
     def map(self, whole: WholeGroup, work: Callable[[Pairs], T]) -> Iterator[T]:
         """Yield the answers of all blocks of a kind, in order."""
-        return map(work, self._pairs[whole].blocks())
+        return map(work, self.pairs[whole].blocks())
 
     def map_sums(self, work: Callable[[Pairs, PairSums], T]) -> Iterator[T]:
         """Yield the answers of all blocks of cells with their sums. PRIVATE."""
-        assert self._sums is not None  # noqa: S101  not asked of counts alone
-        for number, block in enumerate(self._pairs["cells"].blocks()):
-            yield work(block, PairSums(*self._sums.read(number)))
+        assert self.sums is not None  # noqa: S101  not asked of counts alone
+        for number, block in enumerate(self.pairs["cells"].blocks()):
+            yield work(block, PairSums(*self.sums.read(number)))
 
     def map_bins(self, whole: WholeGroup, work: Callable[[Pairs, PairBins], T]) -> Iterator[T]:
         """Yield the answers of all blocks of a kind with their counts by bin. PRIVATE."""
-        for number, block in enumerate(self._pairs[whole].blocks()):
-            yield work(block, PairBins(*self._bins[whole].read(number)))
-
-    def close(self) -> None:
-        """Remove the files of sums and of counts by bin."""
-        for file in (self._sums, *self._bins.values()):
-            if file is not None:
-                file.close()
-
-
-class SpilledPairs(NamedTuple):
-    """Occupancy in blocks, its sums (private), and the units that its users are."""
-
-    occupancy: DistributedOccupancy
-    sums: DistributedSums
-    used: Ints
+        for number, block in enumerate(self.pairs[whole].blocks()):
+            yield work(block, PairBins(*self.bins[whole].read(number)))
 
 
 def spill_pairs(
     session: Session, stored: PairStore, sums: Sequence[str], rules: Rules, scratch: str | None
-) -> SpilledPairs:
-    """Return the pairs of the selected cells in blocks on disk, with the named sums.
+) -> tuple[DistributedOccupancy, DistributedSums, Ints]:
+    """Return the pairs of the selected cells in blocks on disk, their sums, and which units remain.
 
     Raises
     ------
@@ -166,9 +196,7 @@ def spill_pairs(
             _, sizes = _sizes(session, NUMBERED_BINS, key)
             bins[kind] = write_bins(numbered, pairs, sizes, n_bins, folder)
     store = FileStore(files, file, bins)
-    return SpilledPairs(
-        occupancy, DistributedSums(store, squares=len(sums) > 1, binned=n_bins > 0), used
-    )
+    return occupancy, DistributedSums(store, len(sums) > 1, n_bins > 0), used
 
 
 def spill_occupancy(

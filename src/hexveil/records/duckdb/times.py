@@ -8,9 +8,8 @@ Python's fold=0).
 
 from __future__ import annotations
 
-import zoneinfo
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import lru_cache
 
 from hexveil.base.errors import InputError
@@ -77,23 +76,25 @@ def instant(ref: ColumnRef, naive: str | None, document: JsonColumn | None) -> I
     return from_text(text(ref, document), naive)
 
 
-def step_function(microseconds: str, steps: UtcOffsets) -> str:
+Steps = tuple[tuple[int, int], ...]
+"""A step function: values, each from its start in seconds on; the first also before."""
+
+
+def step_function(microseconds: str, steps: Steps) -> str:
     """Return a step function of a time in microseconds as nested CASEs, a binary search."""
-    if not steps.steps:
-        return str(steps.initial)
     # Some time zones change 200 times: nested halves make eight comparisons of them.
-    half = len(steps.steps) // 2
-    start, value = steps.steps[half]
-    below = step_function(microseconds, UtcOffsets(steps.initial, steps.steps[:half]))
-    above = step_function(microseconds, UtcOffsets(value, steps.steps[half + 1 :]))
+    half = (len(steps) + 1) // 2
+    if half == len(steps):
+        return str(steps[0][1])
+    below, above = (step_function(microseconds, some) for some in (steps[:half], steps[half:]))
     # Starts in microseconds: a division in every comparison would be most of what is planned.
-    return f"CASE WHEN {microseconds} < {start * 10**6} THEN {below} ELSE {above} END"
+    return f"CASE WHEN {microseconds} < {steps[half][0] * 10**6} THEN {below} ELSE {above} END"
 
 
 def local_second(instant: str, timezone: str) -> str:
     """Return the local wall clock of an instant, in whole seconds since 1970 on that clock."""
     # Kept times are 1970 or later: division towards zero is rounding down.
-    return f"(({instant} // 1000000) + {step_function(instant, clock(timezone).offsets())})"
+    return f"(({instant} // 1000000) + {step_function(instant, clock(timezone).offsets)})"
 
 
 def from_text(expression: str, naive: str | None) -> Instant:
@@ -123,7 +124,7 @@ def _from_epoch(value: str) -> str:
 
 def from_wall(wall: str, naive: str) -> str:
     """Return the instant of a wall-clock time, both in microseconds."""
-    offset = step_function(wall, clock(naive).wall_offsets())
+    offset = step_function(wall, clock(naive).wall_offsets)
     # Far from 1970 the subtraction could overflow; those times are not usable anyway.
     usable = f"abs({wall} // 1000000) < {2 * END_OF_TIMES}"
     return f"CASE WHEN {usable} THEN {wall} - CAST(1000000 AS BIGINT) * ({offset}) END"
@@ -222,72 +223,43 @@ STEP = 3 * DAY
 
 
 @dataclass(frozen=True)
-class UtcOffsets:
-    """Offsets in seconds east of UTC: `initial` before all changes, then each from its start on."""
-
-    initial: int
-    steps: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True)
 class Clock:
-    """Offsets of one time zone from 1970 to 2100, in seconds east of UTC.
+    """Offsets of one time zone from 1970 to 2100, in seconds east of UTC, as step functions.
 
     Attributes
     ----------
-    initial : int
-        Offset at 1970-01-01T00:00Z.
-    changes : tuple of (int, int, int)
-        Instant, offset before it, offset from it on; in order.
+    offsets : tuple of (int, int)
+        By the UTC second.
+    wall_offsets : tuple of (int, int)
+        By the local wall-clock second.
     """
 
-    initial: int
-    changes: tuple[tuple[int, int, int], ...]
-
-    def offsets(self) -> UtcOffsets:
-        """Return the offset as a step function of the UTC second."""
-        return UtcOffsets(self.initial, tuple((instant, new) for instant, _, new in self.changes))
-
-    def wall_offsets(self) -> UtcOffsets:
-        """Return the offset as a step function of the local wall-clock second."""
-        # max: a repeated hour is read with the old offset to its end, a skipped one until it is
-        # over.
-        steps = ((instant + max(old, new), new) for instant, old, new in self.changes)
-        return UtcOffsets(self.initial, tuple(steps))
+    offsets: Steps
+    wall_offsets: Steps
 
 
 @lru_cache(maxsize=32)
 def clock(timezone: str) -> Clock:
     """Return the offsets of a time zone; raise InputError if there is none of that name."""
     place = zone(timezone)
-    # From one instant to the next: asking for the offset of a second alone takes four times as
-    # long.
-    instant, step = datetime(1970, 1, 1, tzinfo=place), timedelta(seconds=STEP)
-    shift = place.fromutc(instant).utcoffset()
-    changes = []
+
+    def offset(utc_second: int) -> int:
+        shift = datetime.fromtimestamp(utc_second, place).utcoffset()
+        return 0 if shift is None else int(shift.total_seconds())
+
+    offsets = [(0, offset(0))]
+    wall_offsets = [*offsets]
     # Past the end, for local clocks that are ahead of UTC.
-    for utc_second in range(STEP, END_OF_TIMES + STEP, STEP):
-        instant += step
-        old, shift = shift, place.fromutc(instant).utcoffset()
-        if shift != old:
-            ends = _offset(place, utc_second - STEP), _offset(place, utc_second)
-            changes.append((_change(place, utc_second - STEP, utc_second), *ends))
-    return Clock(_offset(place, 0), tuple(changes))
-
-
-def _offset(place: zoneinfo.ZoneInfo, utc_second: int) -> int:
-    shift = datetime.fromtimestamp(utc_second, UTC).astimezone(place).utcoffset()
-    return 0 if shift is None else int(shift.total_seconds())
-
-
-def _change(place: zoneinfo.ZoneInfo, low: int, high: int) -> int:
-    """Return the first second in (low, high] with the offset at `high`."""
-    new = _offset(place, high)
-    # Offsets change at whole seconds, fewer than once a step: bisection finds the change.
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _offset(place, middle) == new:
-            high = middle
-        else:
-            low = middle
-    return high
+    for end in range(STEP, END_OF_TIMES + STEP, STEP):
+        old, new = offsets[-1][1], offset(end)
+        if old != new:
+            # Offsets change at whole seconds, fewer than once a step: halves find the change.
+            before, change = end - STEP, end
+            while change - before > 1:
+                middle = (before + change) // 2
+                before, change = (before, middle) if offset(middle) == new else (middle, change)
+            offsets.append((change, new))
+            # max: a repeated hour is read with the old offset to its end, a skipped one until it
+            # is over.
+            wall_offsets.append((change + max(old, new), new))
+    return Clock(tuple(offsets), tuple(wall_offsets))

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 
 from hexveil.model.cells import ALL_RECORDS, DAY, Cells, OneCell
 from hexveil.model.public_metadata import ValueLattice
+from hexveil.records.duckdb import times
 from hexveil.records.duckdb.expressions import (
-    JsonColumn,
     canonical_id,
     declared_number,
     identifier,
@@ -30,15 +30,6 @@ from hexveil.records.duckdb.formats.delimited_text import TextSource
 from hexveil.records.duckdb.formats.json_documents import DOCUMENT
 from hexveil.records.duckdb.relation import Relation
 from hexveil.records.duckdb.session import Session
-from hexveil.records.duckdb.times import (
-    END_OF_TIMES,
-    Instant,
-    day_and_time,
-    declared_instant,
-    from_wall,
-    instant_of_text,
-    local_second,
-)
 from hexveil.records.read_request import DAY_AND_TIME, ReadRequest
 from hexveil.records.sources.columns import ColumnRef
 
@@ -191,7 +182,7 @@ class _RawColumns:
     """The columns of a record as read: malformed, value, user_id, time_us, lat, raw_label0, ..."""
 
     def __init__(self, session: Session, relation: Relation, request: ReadRequest) -> None:
-        self._document = JsonColumn(DOCUMENT) if relation.documents else None
+        self._document = relation.document
         self._session, self._relation, self._request = session, relation, request
         self._format = request.format
         self.labels: tuple[str, ...] = ()
@@ -218,9 +209,7 @@ class _RawColumns:
             "malformed": f"json_type({DOCUMENT}) IS DISTINCT FROM 'OBJECT'"
             if self._document
             else "false",
-            "value": declared_number(
-                value, "value", self._document, self._format, self._format.unit_suffix
-            ),
+            "value": declared_number(value, "value", self._document, self._format),
             "user_id": expression.text,
             **({} if expression.inexact is None else {"inexact_user": expression.inexact}),
         }
@@ -248,12 +237,12 @@ class _RawColumns:
         naive, document = self._request.rules.naive, self._document
         if len(names) == 1:
             time = self._find("time", names[0])
-            expression = declared_instant(time, naive, document, self._format)
+            expression = times.declared_instant(time, naive, document, self._format)
         else:
             day, clock = map(self._find, DAY_AND_TIME, names)
-            written = day_and_time(day, clock, document)
-            expression = instant_of_text(written, naive, self._format)
-        self._has_wall = expression.wall != Instant.wall
+            written = times.day_and_time(day, clock, document)
+            expression = times.instant_of_text(written, naive, self._format)
+        self._has_wall = expression.wall != times.Instant.wall
         return {"utc": expression.utc, "wall": expression.wall}
 
     def _labels(self) -> dict[str, str]:
@@ -275,7 +264,7 @@ class _RawColumns:
             return query
         # An offset in the text goes before the declared time zone.
         known = naive is None or not self._has_wall
-        wall = "utc" if known else f"coalesce(utc, {from_wall('wall', str(naive))})"
+        wall = "utc" if known else f"coalesce(utc, {times.from_wall('wall', str(naive))})"
         two = ", utc IS NULL AND wall IS NOT NULL AS naive" * self._request.rules.two_clocks
         return f"SELECT * EXCLUDE (utc, wall), {wall} AS time_us{two} FROM ({query})"
 
@@ -285,7 +274,7 @@ class _RawColumns:
         clock = self._request.rules.clock
         if self._request.columns.time is None or clock is None:
             return self.parsed
-        return f"SELECT *, {local_second('time_us', clock)} AS local_s FROM ({self.parsed})"
+        return f"SELECT *, {times.local_second('time_us', clock)} AS local_s FROM ({self.parsed})"
 
 
 def _reject_reason(request: ReadRequest, raw: _RawColumns) -> str:
@@ -300,21 +289,17 @@ def _reject_reason(request: ReadRequest, raw: _RawColumns) -> str:
     if request.columns.time is not None:
         # IS NOT TRUE, since NULL BETWEEN is null, which a CASE takes for false: the record would
         # stay.
-        usable = f"time_us BETWEEN 0 AND {END_OF_TIMES * 10**6 - 1}"
+        usable = f"time_us BETWEEN 0 AND {times.END_OF_TIMES * 10**6 - 1}"
         tests.append((NO_TIME, f"({usable}) IS NOT TRUE"))
-    tests += _place_tests(request, raw) + _selection_tests(request)
-    # The first rule that fires counts, so that each record has one reason.
-    cases = " ".join(f"WHEN {test} THEN {reason}" for reason, test in tests)
-    return f"CAST(CASE {cases} ELSE 0 END AS TINYINT)"
-
-
-def _place_tests(request: ReadRequest, raw: _RawColumns) -> list[tuple[int, str]]:
-    tests = [(NO_PLACE, f"{label} IS NULL") for label in raw.labels]
+    tests += [(NO_PLACE, f"{label} IS NULL") for label in raw.labels]
     if not raw.labels or request.rules.select.box is not None:
         # The engine leaves out ranges that a file's statistics promise, and those know of no NaN.
         inside = "lat BETWEEN -90 AND 90 AND lon BETWEEN -180 AND 180"
         tests.append((NO_PLACE, f"(isfinite(lat) AND isfinite(lon) AND {inside}) IS NOT TRUE"))
-    return tests
+    tests += _selection_tests(request)
+    # The first rule that fires counts, so that each record has one reason.
+    cases = " ".join(f"WHEN {test} THEN {reason}" for reason, test in tests)
+    return f"CAST(CASE {cases} ELSE 0 END AS TINYINT)"
 
 
 def _selection_tests(request: ReadRequest) -> list[tuple[int, str]]:

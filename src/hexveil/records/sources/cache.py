@@ -14,7 +14,6 @@ time of a file, so a time is no reason to refuse, and it would be no reason to t
 from __future__ import annotations
 
 import contextlib
-import fnmatch
 import hashlib
 import io
 import json
@@ -36,7 +35,6 @@ FORMAT = 5
 """To be raised whenever equal queries make other tables, or a head has other fields."""
 HEAD, TABLE = ".entry", ".pairs"
 _OPEN = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-CACHE_CHANGED = "the cache folder was changed by somebody else while it was read; run again."
 _NOTE = (
     "PRIVATE. hexveil keeps sums of single users here, with their ids, so that records need not\n"
     "be read again. Nobody else may read this folder, and it is not to be shared or published.\n"
@@ -131,22 +129,13 @@ class Cache:
     versions: Versions
 
 
-def resolve_cache(
-    cache: object, version: object, given_source: object, source: object
-) -> Cache | None:
-    """Return the cache of a source; None without one.
-
-    Parameters
-    ----------
-    given_source : object
-        The source as the caller wrote it.
-    source : Files, or anything else
-        What was found of it.
+def resolve_cache(cache: object, version: object, source: object) -> Cache | None:
+    """Return the cache of a resolved source; None without one.
 
     Raises
     ------
     InputError
-        If the source or its version does not allow it, or the folder stands among the records.
+        If the source or its version does not allow it.
     """
     if cache is None:
         if isinstance(version, Mapping):
@@ -166,25 +155,7 @@ def resolve_cache(
             "cache needs a version: what is cached of a file holds as long as its holder declares "
             "the same version (version, or --set read.version)."
         )
-    folder = Path(cache)
-    # Links resolved: a cache among the records would be read as records.
-    place = Path(os.path.realpath(folder))
-    files = [Path(os.path.realpath(path)) for path in source.paths]
-    given = given_source if isinstance(given_source, (list, tuple)) else [given_source]
-    named = [Path(str(item)) for item in given]
-    # What does not exist by its name is a pattern, whose folder could be the cache's.
-    inside = any(
-        place.is_relative_to(os.path.realpath(path))
-        if path.is_dir()
-        else not path.exists() and fnmatch.fnmatchcase(str(place), os.path.realpath(path.parent))
-        for path in named
-    )
-    if inside or any(file.is_relative_to(place) for file in files):
-        raise InputError(
-            f"cache: {str(folder)!r} and the records lie one within the other; name a folder "
-            "elsewhere."
-        )
-    return Cache(folder, Versions.parse(version))
+    return Cache(Path(cache), Versions.parse(version))
 
 
 class CacheFolder:
@@ -260,10 +231,10 @@ class CacheFolder:
         """Remove entries that used ones replace, and tables without an entry."""
         # Under the lock no other process is between a table and its head.
         with _translate_errors("written"), atomic_files.exclusive_lock(self._folder):
-            used, tables = list(used), set()
+            by_name, tables = {one.key + HEAD: one for one in used}, set()
             for path in list(self._folder.glob(f"*{HEAD}")):
                 head = _read_head(path)
-                others = (one for one in used if one.key + HEAD != path.name)
+                others = (one for name, one in by_name.items() if name != path.name)
                 if head is None or any(one.replaces(head) for one in others):
                     path.unlink(missing_ok=True)
                 else:
@@ -338,11 +309,6 @@ def refuse_changed_while_read(
             )
 
 
-def query_hash(terms: Sequence[object]) -> str:
-    """Return the hash of all that shapes a table."""
-    return hash_terms([FORMAT, *terms])
-
-
 def _head_text(entry: CacheEntry) -> bytes:
     """Return a head as it is written: its fields, and their digest."""
     fields = asdict(entry) | {"reasons": {str(k): v for k, v in entry.reasons.items()}}
@@ -360,17 +326,14 @@ def _read_head(path: Path) -> CacheEntry | None:
         if sealed["digest_of_head"] != hash_terms([fields]):
             return None
         spans = fields["spans"]
-        return CacheEntry(
-            query=fields["query"],
-            window=fields["window"],
-            maker=fields["maker"],
-            files=tuple(FileStamp(**file) for file in fields["files"]),
-            spans=None if spans is None else tuple(_span(**span) for span in spans),
-            reasons={int(reason): int(count) for reason, count in fields["reasons"].items()},
-            repeats=int(fields["repeats"]),
-            table=Path(fields["table"]).name,
-            digest=fields["digest"],
-        )
+        typed = {
+            "files": tuple(FileStamp(**file) for file in fields["files"]),
+            "spans": None if spans is None else tuple(_span(**span) for span in spans),
+            "reasons": {int(reason): int(count) for reason, count in fields["reasons"].items()},
+            "repeats": int(fields["repeats"]),
+            "table": Path(fields["table"]).name,
+        }
+        return CacheEntry(**fields | typed)
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 

@@ -8,6 +8,7 @@ columns are among them, or they look like a header by the strict rule of `looks_
 from __future__ import annotations
 
 import codecs
+import contextlib
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -136,22 +137,12 @@ def first_line(
     label = safe_path(path, among)
     if not lines or not any(lines[0]):
         raise InputError(f"source: the file {label} has no line of column names.")
-    fields = _decoded(lines[0])
-    if fields is None:
-        raise InputError(
-            f"source: the first line of {label} is not in UTF-8; write the file in UTF-8, or if it "
-            'is in Latin-1, add encoding = "latin-1" (in [format], or --set '
-            "format.encoding=latin-1)."
-        )
-    return FirstLine(mark, fields)
-
-
-def _decoded(fields: Sequence[bytes]) -> tuple[str, ...] | None:
-    """Return fields as text; None if one is not UTF-8."""
-    try:
-        return tuple(field.decode() for field in fields)
-    except UnicodeDecodeError:
-        return None
+    with contextlib.suppress(UnicodeDecodeError):
+        return FirstLine(mark, tuple(field.decode() for field in lines[0]))
+    raise InputError(
+        f"source: the first line of {label} is not in UTF-8; write the file in UTF-8, or if it "
+        'is in Latin-1, add encoding = "latin-1" (in [format], or --set format.encoding=latin-1).'
+    )
 
 
 def has_header(path: str, record_format: RecordFormat = PLAIN) -> bool:

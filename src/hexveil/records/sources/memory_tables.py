@@ -50,7 +50,8 @@ def as_table(source: object) -> pa.Table:
             f"Arrow, got {type(source).__name__}."
         )
     try:
-        return pa.table(_collect(source) if is_query else source)
+        # A polars LazyFrame is a plan until it is asked for its rows.
+        return pa.table(source.collect() if is_query else source)  # type: ignore[attr-defined]
     except Exception as error:  # noqa: BLE001  a query runs here, and any library may fail
         interrupted, kind = is_interruption(error), type(error).__name__
     if interrupted:
@@ -60,11 +61,6 @@ def as_table(source: object) -> pa.Table:
         f"source: the table or query cannot be handed over as Arrow ({kind}); run it or convert it "
         "first."
     )
-
-
-def _collect(query: Any) -> object:  # noqa: ANN401  polars is never imported
-    """Return the result of a polars LazyFrame, which is a plan until it is asked for its rows."""
-    return query.collect()
 
 
 def _from_pandas(frame: Any) -> pa.Table:  # noqa: ANN401  pandas is never imported

@@ -41,9 +41,6 @@ class RecordFormat:
         Format of times that are text, by the directives of `strptime`: "%d/%m/%Y %H:%M:%S".
         Other times then count as unusable. Or the unit of times that are numbers since 1970: "s",
         "ms", "us" or "ns".
-    unit_suffix : str, optional
-        Unit of measure after each value, as in "5.2 m/s". A value without it counts as unusable,
-        because it could be in another unit.
     record_path : str, optional
         Keys, with dots, that lead to the list of records in each JSON document. Lists on the way
         are followed into each of their elements, and fields beside a list belong to each record in
@@ -68,7 +65,6 @@ class RecordFormat:
 
     decimal: str = "."
     time_format: str | None = None
-    unit_suffix: str | None = None
     record_path: str | None = None
     encoding: str | None = None
     max_unpacking: int = 200
@@ -85,17 +81,12 @@ class RecordFormat:
             )
         if self.decimal not in (".", ","):
             raise InputError(f'decimal must be "." or ",", got {self.decimal!r}.')
-        for name in ("time_format", "unit_suffix", "record_path"):
+        for name in ("time_format", "record_path"):
             text = getattr(self, name)
             if text is not None and (not isinstance(text, str) or not text.strip()):
                 raise InputError(f"{name} must be text, got {text!r}.")
         if self.time_format is not None and self.time_format not in EPOCH_UNITS:
             _check_time_format(self.time_format)
-        if self.unit_suffix is not None and self.unit_suffix.strip()[0] in "0123456789.,+-":
-            raise InputError(
-                f"unit_suffix must begin with a letter or a sign such as %, got "
-                f"{self.unit_suffix!r}: otherwise it could not be told from the number before it."
-            )
         if not 1 <= len(self.record_steps or ("",)) <= _MAX_STEPS or "" in self.record_steps:
             raise InputError(
                 f"record_path must be up to {_MAX_STEPS} keys with dots between them, like "
@@ -110,7 +101,7 @@ class RecordFormat:
     @property
     def has_offset(self) -> bool:
         """Whether the declared format of times contains an offset from UTC."""
-        return self.time_format in EPOCH_UNITS or "z" in _directives(self.time_format or "")
+        return self.time_format in EPOCH_UNITS or "z" in _DIRECTIVE.findall(self.time_format or "")
 
     def describe(self) -> str:
         """Return the declared fields as one line of text, injectively; "" where none is."""
@@ -139,13 +130,9 @@ def _encoding_name(encoding: object) -> str | None:
     )
 
 
-def _directives(time_format: str) -> list[str]:
-    return _DIRECTIVE.findall(time_format)
-
-
 def _check_time_format(time_format: str) -> None:
     """Refuse a format that the engine does not know, or that does not determine a day."""
-    directives = set(_directives(time_format))
+    directives = set(_DIRECTIVE.findall(time_format))
     unknown = sorted(directives - _DIRECTIVES)
     if unknown:
         raise InputError(
@@ -197,14 +184,13 @@ class Versions:
     @classmethod
     def parse(cls, version: object) -> Versions:
         """Return the versions that a caller declared."""
+        by_file = isinstance(version, Mapping)
         pairs = list(version.items()) if isinstance(version, Mapping) else [("", version)]
-        if not pairs or not all(_is_text(text) for _, text in pairs):
+        if not pairs or not all(_is_text(t) and (_is_text(n) or not by_file) for n, t in pairs):
             raise InputError(
                 'version must be text, like "2026-11", or texts by the names of files, like '
                 '{"2026-11-*.parquet": "1"}.'
             )
-        if isinstance(version, Mapping) and not all(_is_text(name) for name, _ in pairs):
-            raise InputError("version by files needs the name or pattern of a file for each.")
         return cls(tuple((str(name), str(text)) for name, text in pairs))
 
     def number(self, path: str) -> int:

@@ -5,19 +5,19 @@ Formats of public times, told by the first of them; the times stay in the engine
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import product
 
 from hexveil.base.errors import InputError
-from hexveil.records.duckdb.expressions import JsonColumn, literal, text
-from hexveil.records.duckdb.formats.json_documents import DOCUMENT
+from hexveil.records.duckdb.expressions import literal, text
 from hexveil.records.duckdb.relation import Relation
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.source import open_source
 from hexveil.records.duckdb.times import CLOCK, NAIVE_TEXT, OFFSET_TEXT, day_and_time
 from hexveil.records.sources import vocabulary
-from hexveil.records.sources.columns import Schema, all_names, find_column, record_lists
+from hexveil.records.sources.columns import ColumnRef, Schema, all_names, find_column, record_lists
 from hexveil.records.sources.headers import first_line, has_header, is_confirmed
 from hexveil.records.sources.record_format import PLAIN, RecordFormat
 from hexveil.records.sources.source_files import Files, resolve_source, safe_path
@@ -94,11 +94,9 @@ def inspect_schema(
     resolved = resolve_source(source)
     with Session(_MEMORY) as session:
         opened = open_source(session, resolved, known_columns, record_format)
-        envelope_path = None
-        if opened.documents and record_format.record_path is None:
-            envelope_path = next(
-                (p for p, _ in record_lists(opened.schema) if is_envelope(p)), None
-            )
+        is_open = opened.documents and record_format.record_path is None
+        lists = (path for path, _ in record_lists(opened.schema) if is_open and is_envelope(path))
+        envelope_path = next(lists, None)
         if envelope_path is not None:
             inside = replace(record_format, record_path=envelope_path)
             opened = open_source(session, resolved, known_columns, inside)
@@ -109,26 +107,29 @@ def inspect_schema(
                 _refuse_doubtful(path, resolved.paths, known_columns, record_format)
         opened.check_files(())
         constant_ids = _constant_ids(session, opened)
-        pair: tuple[str, str] | None = None
-        formats: Mapping[str, tuple[str, ...]] = {}
-        if look_at_times:
-            pair, formats = guess(session, opened)
+        pair, formats = guess(session, opened) if look_at_times else (None, {})
     return SourceSchema(opened.schema, opened.documents, constant_ids, envelope_path, pair, formats)
+
+
+def _found(
+    relation: Relation, is_wanted: Callable[[str], bool]
+) -> tuple[dict[str, ColumnRef], str]:
+    """Return the columns of some names, and the query of the records that has these columns."""
+    names = filter(is_wanted, all_names(relation.schema))
+    refs = {name: ref for name in names if (ref := find_column(name, relation.schema))}
+    columns = sorted({ref.column for ref in refs.values()})
+    return refs, relation.query if relation.text is None else relation.text.query(columns)
 
 
 def _constant_ids(session: Session, relation: Relation) -> frozenset[str]:
     """Return the columns named like ids with a single text; their ids stay in the engine."""
-    document = JsonColumn(DOCUMENT) if relation.documents else None
-    names = [name for name in all_names(relation.schema) if is_id_name(name)]
-    found = {name: find_column(name, relation.schema) for name in names}
-    refs = {n: ref for n, ref in found.items() if ref and ref.kind.name not in ("struct", "list")}
+    found, query = _found(relation, is_id_name)
+    refs = {n: ref for n, ref in found.items() if ref.kind.name not in ("struct", "list")}
     if not refs:
         return frozenset()
-    texts = (text(ref, document) for ref in refs.values())
+    texts = (text(ref, relation.document) for ref in refs.values())
     # Two rows at least: a single record is of one vehicle, whatever its columns are.
     tests = ", ".join(f"min({one}) = max({one}) AND count({one}) > 1" for one in texts)
-    columns = sorted({ref.column for ref in refs.values()})
-    query = relation.query if relation.text is None else relation.text.query(columns)
     row = session.rows(f"SELECT {tests} FROM ({query})")[0]
     return frozenset(name for name, constant in zip(refs, row, strict=True) if constant)
 
@@ -164,37 +165,21 @@ def guess(
     session: Session, relation: Relation
 ) -> tuple[tuple[str, str] | None, dict[str, tuple[str, ...]]]:
     """Return columns of dates and times of day, and the formats of columns named like times."""
-    document = JsonColumn(DOCUMENT) if relation.documents else None
-    refs_by_name = {name: find_column(name, relation.schema) for name in all_names(relation.schema)}
-    refs = {
-        name: ref for name, ref in refs_by_name.items() if ref and vocabulary.is_time_name(name)
-    }
-    if not refs:
-        return None, {}
-    columns = sorted({ref.column for ref in refs.values()})
-    rows = relation.query if relation.text is None else relation.text.query(columns)
+    refs, rows = _found(relation, vocabulary.is_time_name)
     for day, clock in vocabulary.day_and_time(refs):
-        try:
-            written = day_and_time(refs[day], refs[clock], document)
-        except InputError:  # their types are others
-            continue
-        alone = f"coalesce({text(refs[clock], document)}, '')"
-        tests = f"bool_and(regexp_full_match({alone}, {literal(CLOCK)}))"
-        if _first(session, rows, tests):
-            return (day, clock), _formats(session, rows, {clock: written})
+        with suppress(InputError):  # their types are others
+            written = day_and_time(refs[day], refs[clock], relation.document)
+            alone = f"coalesce({text(refs[clock], relation.document)}, '')"
+            first = f"SELECT {alone} AS x FROM ({rows}) LIMIT {_LOOKED_AT}"
+            test = f"bool_and(regexp_full_match(x, {literal(CLOCK)}))"
+            if session.rows(f"SELECT {test} FROM ({first})")[0][0]:
+                return (day, clock), _formats(session, rows, {clock: written})
     texts = {
-        name: text(ref, document)
+        name: text(ref, relation.document)
         for name, ref in refs.items()
         if ref.kind.name in ("text", "json", "number") and not ref.kind.fields
     }
     return None, _formats(session, rows, texts)
-
-
-def _first(session: Session, records: str, expressions: str) -> tuple[object, ...]:
-    """Return aggregates of the first rows, () where none is true."""
-    rows = f"SELECT * FROM ({records}) LIMIT {_LOOKED_AT}"
-    row = session.rows(f"SELECT {expressions} FROM ({rows})")[0]
-    return row if any(row) else ()
 
 
 def _formats(session: Session, records: str, texts: dict[str, str]) -> dict[str, tuple[str, ...]]:
@@ -219,8 +204,6 @@ def _formats(session: Session, records: str, texts: dict[str, str]) -> dict[str,
         by_unit = "ns" if size >= 1e16 else "us" if size >= 1e13 else ""
         patterns = [pattern for pattern, fit in zip(FORMATS, fits, strict=True) if fit]
         # Numbers that have as many digits as a date are dates.
-        if patterns:
-            formats[name] = tuple(patterns)
-        elif by_unit:
-            formats[name] = (by_unit,)
+        if patterns or by_unit:
+            formats[name] = tuple(patterns or [by_unit])
     return formats

@@ -11,18 +11,18 @@ import glob
 import io
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import pyarrow as pa
 
+from hexveil.base import atomic_files
 from hexveil.base.errors import InputError
 from hexveil.records.sources.memory_tables import as_table, readable_table, unicode_text
 from hexveil.records.sources.vehicle_positions import read_positions
 
-T = TypeVar("T")
 FileKind = Literal["parquet", "csv", "json", "gtfs-realtime"]
 
 _SUFFIXES: dict[str, FileKind] = {
@@ -40,14 +40,10 @@ _SUFFIXES: dict[str, FileKind] = {
 }
 _NOTES = (".txt", ".txt.gz", ".txt.zst")
 """Endings of delimited text that notes have, too: in a folder of other records these are none."""
-MEMORY_NAME = "in-memory table"
-FRAME_NAME = "Spark DataFrame"
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 """How a file's address begins, like `s3://`; one letter alone would be a drive."""
-_TABLE = re.compile(r"[\w`]+(\.[\w`]+){0,2}")
-"""The name of a table."""
 _BLOCK = 1 << 20
-_LARGEST_SNAPSHOT = 256 * 2**20
+_LARGEST_SNAPSHOT = 2**25
 """Bytes of a snapshot of a feed that are read: a larger one is cut, and so refused as truncated."""
 _ALWAYS_UNPACKED = 100 * 10**6
 """Bytes to which every packed file may unpack."""
@@ -85,7 +81,7 @@ class MemoryTable:
     """PRIVATE. A table in memory; its repr shows nothing of it."""
 
     data: pa.Table
-    label: str = MEMORY_NAME
+    label: str = "in-memory table"
 
     def __repr__(self) -> str:
         return f"MemoryTable(columns={self.data.num_columns}, private)"
@@ -96,7 +92,7 @@ class Frame:
     """PRIVATE. A Spark DataFrame that is not read yet; its repr shows nothing of it."""
 
     data: Any
-    label: str = FRAME_NAME
+    label: str = "Spark DataFrame"
 
     def __repr__(self) -> str:
         return "Frame(private)"
@@ -169,7 +165,6 @@ def resolve_spark_source(source: object) -> Files | Frame | Remote:
     names = source if isinstance(source, (list, tuple)) else [source]
     remote = [name for name in names if isinstance(name, str) and _ADDRESS.match(name)]
     if not remote:
-        _refuse_name_of_table(source)
         resolved = resolve_source(source)
         if isinstance(resolved, MemoryTable):
             raise InputError(
@@ -180,16 +175,6 @@ def resolve_spark_source(source: object) -> Files | Frame | Remote:
     if len(remote) < len(names):
         raise InputError("source: addresses and local files cannot be combined; name one kind.")
     return Remote(tuple(remote), ", ".join(remote))
-
-
-def _refuse_name_of_table(source: object) -> None:
-    if not isinstance(source, str) or not _TABLE.fullmatch(source):
-        return
-    if kind_of(Path(source)) is None and not Path(source).exists():
-        raise InputError(
-            f"source: there is no file {source!r}; for a table of Spark's catalog pass "
-            f"spark.table({source!r})."
-        )
 
 
 def resolve_source(source: object) -> Files | MemoryTable:
@@ -233,7 +218,7 @@ def _expand(name: str) -> list[str]:
     try:
         return _matching_files(name)
     except OSError as error:
-        why = error.strerror or type(error).__name__
+        why = atomic_files.reason(error)
         raise InputError(f"source: {name!r} cannot be looked up ({why}).") from None
 
 
@@ -309,28 +294,20 @@ def _files(label: str, paths: list[str], *, enumerated: bool) -> Files:
                 ".geojson, or .pb for GTFS-Realtime."
             )
         kinds.add(kind)
-        _check_name(path)
-        _check_filled(path, paths)
+        # Engines get names in UTF-8.
+        if unicode_text(path) is None:
+            raise InputError(
+                f"source: the name of the file {safe_path(path)} is not in UTF-8; rename it."
+            )
+        # No byte, packed or not; or it cannot be opened.
+        if not read_bytes(path, paths, 1):
+            raise InputError(f"source: the file {safe_path(path, paths)} is empty.")
     if len(kinds) > 1:
         raise InputError(
             f"source: {label!r} holds files of several kinds ({', '.join(sorted(kinds))}); "
             "name files of one kind."
         )
     return Files(kinds.pop(), tuple(paths), label, enumerated)
-
-
-def _check_name(path: str) -> None:
-    """Refuse a name that is not UTF-8, in which engines get their names."""
-    if unicode_text(path) is None:
-        raise InputError(
-            f"source: the name of the file {safe_path(path)} is not in UTF-8; rename it."
-        )
-
-
-def _check_filled(path: str, among: Sequence[str]) -> None:
-    """Refuse a file without a byte, packed or not, or one that cannot be opened."""
-    if not open_safely(path, among, lambda: first_bytes(path, 1)):
-        raise InputError(f"source: the file {safe_path(path, among)} is empty.")
 
 
 def check_compressed(path: str, among: Sequence[str], times: int) -> None:
@@ -347,52 +324,42 @@ def check_compressed(path: str, among: Sequence[str], times: int) -> None:
         How many times its size the file may unpack to.
     """
     if is_packed(path) and kind_of(Path(path)) != "csv":
-        open_safely(path, among, lambda: _decompress(path, among, times))
+        # Read to its end, where its checksum is compared.
+        for _ in limited_blocks(path, among, times, _BLOCK):
+            pass
 
 
-def open_safely(path: str, among: Sequence[str], work: Callable[[], T]) -> T:
-    """Return the result of work with a file; raise its failure as a sentence.
-
-    The system's error holds the full path, so it is not kept as the context of ours.
-    """
-    with contextlib.suppress(OSError):
-        return work()
-    raise InputError(
+def _damaged(path: str, among: Sequence[str]) -> InputError:
+    """Return the error of a file; the system's holds the full path, and is not its context."""
+    return InputError(
         f"source: the file {safe_path(path, among)} cannot be opened or unpacked; it may be "
         "damaged."
     )
 
 
-def _decompress(path: str, among: Sequence[str], times: int) -> None:
-    """Read a packed file to its end, where its checksum is compared."""
-    for _ in limited_blocks(path, among, times, _BLOCK):
-        pass
-
-
 def limited_blocks(path: str, among: Sequence[str], times: int, size: int) -> Iterator[bytes]:
-    """Yield the bytes of a file, unpacked; refuse one that unpacks to too many."""
-    limit, n_read = max(_ALWAYS_UNPACKED, times * Path(path).stat().st_size), 0
-    with open_file(path) as file:
-        while data := file.read(size):
-            n_read += len(data)
-            if n_read > limit and is_packed(path):
-                raise InputError(
-                    f"source: the file {safe_path(path, among)} unpacks to more than {times} times "
-                    f"its size; if it is what you expect, add max_unpacking = {10 * times} (in "
-                    f"[format], or --set format.max_unpacking={10 * times})."
-                )
-            yield data
+    """Yield the bytes of a file, unpacked; refuse one that is damaged or unpacks to too many."""
+    with contextlib.suppress(OSError):
+        limit, n_read = max(_ALWAYS_UNPACKED, times * Path(path).stat().st_size), 0
+        with open_file(path) as file:
+            while data := file.read(size):
+                n_read += len(data)
+                if n_read > limit and is_packed(path):
+                    raise InputError(
+                        f"source: the file {safe_path(path, among)} unpacks to more than {times} "
+                        "times its size; if it is what you expect, add max_unpacking = "
+                        f"{10 * times} (in [format], or --set format.max_unpacking={10 * times})."
+                    )
+                yield data
+        return
+    raise _damaged(path, among)
 
 
 def read_bytes(path: str, among: Sequence[str], size: int) -> bytes:
     """Return at most so many first bytes of a file, unpacked; refuse one that is damaged."""
-    return open_safely(path, among, lambda: first_bytes(path, size))
-
-
-def first_bytes(path: str, size: int) -> bytes:
-    """Return the first bytes of a file, unpacked if its name says that it is packed."""
-    with open_file(path) as file:
+    with contextlib.suppress(OSError), open_file(path) as file:
         return file.read(size)
+    raise _damaged(path, among)
 
 
 def is_packed(path: str) -> bool:

@@ -9,17 +9,14 @@ can refuse a reading or change what another one is: a quote ends with its line.
 from __future__ import annotations
 
 import codecs
-import contextlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hexveil.base.errors import InputError
 from hexveil.records.sources.record_format import RecordFormat
-from hexveil.records.sources.source_files import limited_blocks, safe_path
 
 LONGEST_LINE = 1_000_000
 """Bytes of a line; longer ones are malformed."""
@@ -50,19 +47,6 @@ class LineBlock:
     malformed: int = 0
 
 
-def decoded_text(
-    path: str, among: Sequence[str], record_format: RecordFormat, size: int
-) -> Iterator[bytes]:
-    """Return the text of a file, as of `as_text`, in blocks of about so many bytes.
-
-    Raises
-    ------
-    InputError
-        If the file is damaged, or unpacks to more than is declared.
-    """
-    return as_text(_raw_blocks(path, among, record_format.max_unpacking, size), record_format)
-
-
 def as_text(blocks: Iterable[bytes], record_format: RecordFormat) -> Iterator[bytes]:
     """Yield bytes as UTF-8 with line feeds alone, and invalid bytes where they are no text."""
     for data in blocks:
@@ -70,17 +54,6 @@ def as_text(blocks: Iterable[bytes], record_format: RecordFormat) -> Iterator[by
         if record_format.encoding is not None:
             text = data.decode(record_format.encoding, _INVALID).encode("utf-8", "surrogatepass")
         yield text.replace(b"\r", b"\n") if b"\r" in text else text
-
-
-def _raw_blocks(path: str, among: Sequence[str], times: int, size: int) -> Iterator[bytes]:
-    """Yield the bytes of a file, unpacked."""
-    with contextlib.suppress(OSError):
-        yield from limited_blocks(path, among, times, size)
-        return
-    raise InputError(
-        f"source: the file {safe_path(path, among)} cannot be opened or unpacked; it may be "
-        "damaged."
-    )
 
 
 def whole_lines(

@@ -51,18 +51,18 @@ _KNOWN = {word for word in _SPOKEN if not word.isdigit()} | {
     *("mean", "type", "name", "wgs", "object"),
 }
 _ENVELOPES = {
+    *("results", "result", "data", "records", "features", "items", "vehicles", "entities"),
     *(
-        "results",
-        "result",
-        "data",
-        "records",
-        "features",
-        "items",
-        "vehicles",
-        "entities",
         "entity",
+        "observations",
+        "measurements",
+        "readings",
+        "rows",
+        "list",
+        "response",
+        "payload",
+        "content",
     ),
-    *("observations", "measurements", "readings", "rows", "list", "response", "payload", "content"),
     *("body", "positions", "points", "buses", "feed", "values", "message", "objects", "d"),
 }
 """Keys under which documents hold lists of records."""

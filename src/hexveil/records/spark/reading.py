@@ -11,9 +11,9 @@ reader.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -35,6 +35,7 @@ from hexveil.records.duckdb.counting import CountResult, PairCounts
 from hexveil.records.duckdb.expressions import identifier
 from hexveil.records.duckdb.reading import fetch_dataset, fetch_declared
 from hexveil.records.duckdb.regrid import facts_of_pairs, refuse_slots
+from hexveil.records.duckdb.relation import RECORDS, Relation
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.source import open_source
 from hexveil.records.duckdb.validation import REASONS, ValidatedRecords, validate_records
@@ -45,7 +46,6 @@ from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remo
 from hexveil.records.spark import tasks
 from hexveil.records.spark.session import (
     collect,
-    from_arrow,
     map_batches,
     persisted,
     select_columns,
@@ -53,7 +53,7 @@ from hexveil.records.spark.session import (
     translate_errors,
     with_arrow_types,
 )
-from hexveil.records.spark.tasks import RECORDS, LocalFiles, TaskInput
+from hexveil.records.spark.tasks import LocalFiles, TaskInput
 
 ROWS_AT_ONCE = 2**21
 """Rows fetched at once: Spark limits what one action may bring to the driver."""
@@ -89,10 +89,7 @@ def read_by_spark(
             if request.cache is None or not isinstance(source, Files):
                 counted = _count_in_tasks(session, records, request)
             else:
-                relation = open_source(session, source, request.column_names, request.format)
-                cached = CachedReading(
-                    session, source, relation, request, partial(_scan, engine, session, source)
-                )
+                cached = _TaskCachedReading(session, source, records, request)
                 counted = cached.count(is_private=facts is not None)
             if facts is not None:
                 datasets.append(fetch_declared(session, counted, facts))
@@ -104,16 +101,22 @@ def read_by_spark(
     return datasets
 
 
-def _scan(
-    engine: SparkSession,
-    session: Session,
-    source: Files,
-    paths: Sequence[str],
-    request: ReadRequest,
-) -> PairCounts:
-    """Return the counts and pairs of some files of a source, for the entry of a cache."""
-    some = replace(source, paths=tuple(paths))
-    return _count_in_tasks(session, _open_records(engine, session, some, request), request).counts
+class _TaskCachedReading(CachedReading):
+    """PRIVATE. A cached reading of which tasks read the files without an entry."""
+
+    def __init__(
+        self, session: Session, source: Files, records: TaskRecords, request: ReadRequest
+    ) -> None:
+        self._records = records
+        super().__init__(session, source, records.relation, request)
+
+    def _session_of(self, path: str) -> Session:
+        return _TaskQueries(self._session, self._records.of([path]))
+
+    def _scanned(self, paths: Sequence[str], *, dated: bool) -> PairCounts:
+        records = self._query.checked if dated else self._query.undated
+        some = replace(self._records.of(paths), records=records)
+        return _count_in_tasks(self._session, some, self._query.request).counts
 
 
 @dataclass(frozen=True, repr=False)
@@ -198,15 +201,20 @@ def _count_in_tasks(session: Session, records: TaskRecords, request: ReadRequest
     ((failure,),) = session.rows(
         f"SELECT min(note) FROM {aggregation.KEYED} WHERE reject_reason = {tasks.FAILED}"
     )
-    if failure is not None:
-        # The same sentence whichever task comes first.
-        raise InputError(str(failure))
+    _refuse(failure)
     pairs = aggregation.number_keyed(session, keys, squares=squares, by_bin=by_bin)
     # Rows of repeats have a reason beyond those of records.
     repeats = pairs.left_out.get(tasks.REPEATS, 0)
     left_out = {reason: n for reason, n in pairs.left_out.items() if reason < len(REASONS)}
     left_out[0] = left_out.get(0, 0) + repeats
     return CountResult(request, records.records, PairCounts(pairs, left_out, repeats))
+
+
+def _refuse(failure: object) -> None:
+    """Raise InputError if tasks reported that the source cannot be read."""
+    if failure is not None:
+        # The same sentence whichever task comes first.
+        raise InputError(str(failure))
 
 
 def _fetch(session: Session, frame: DataFrame) -> None:
@@ -243,7 +251,7 @@ def _deduplicated(
 
 
 class _TaskQueries(Session):
-    """Session that runs a query of counts on all records, in tasks.
+    """Session that runs a query of whole numbers on all records, in tasks.
 
     It stands where refusals look for the session that has the records.
     """
@@ -252,15 +260,17 @@ class _TaskQueries(Session):
         self._session, self._task_records = session, task_records
 
     def rows(self, query: str) -> list[tuple[object, ...]]:
-        """Return the counts of all records, in one row."""
+        """Return the numbers of all records, added up, in one row."""
         names = [f"count{i}" for i in range(len(self._session.types(query)))]
-        schema = pa.schema([(name, pa.int64()) for name in names])
+        schema = pa.schema([*((name, pa.int64()) for name in names), ("note", pa.string())])
         renamed = f"SELECT * FROM ({query}) AS counts({', '.join(names)})"
         work = tasks.query_task(self._task_records.task_input, lambda _: renamed, schema)
         frame = map_batches(self._task_records.rows, work, schema)
-        # Only counts are asked for in this way, which add up over tasks.
-        total = collect(frame.agg(*(F.sum(name).alias(name) for name in names)))
-        return [tuple(int(total[name][0].as_py() or 0) for name in names)]
+        # Only counts are asked for in this way, which add up over tasks, or the ends of one file.
+        total = collect(frame.agg(F.min("note"), *map(F.sum, names)))
+        failure, *numbers = (column[0].as_py() for column in total.columns)
+        _refuse(failure)
+        return [tuple(numbers)]
 
 
 @dataclass(frozen=True, repr=False)
@@ -275,11 +285,21 @@ class TaskRecords:
         How they get at the records.
     records : ValidatedRecords
         The queries that they run.
+    relation : Relation
+        The columns of the records.
     """
 
     rows: DataFrame
     task_input: TaskInput
     records: ValidatedRecords
+    relation: Relation
+
+    def of(self, paths: Sequence[str]) -> TaskRecords:
+        """Return the records of some local files, one for each task."""
+        # Tasks have a folder of their own.
+        table = pa.table({"path": [str(Path(path).absolute()) for path in paths]})
+        rows = translate_errors(lambda: self.rows.sparkSession.createDataFrame(table))
+        return replace(self, rows=rows.repartition(len(paths)))
 
     def __repr__(self) -> str:
         return "TaskRecords(private)"
@@ -310,7 +330,7 @@ def _open_records(
     # Whatever is not in the query is not read; a name that stands in it by chance does no harm.
     used = [name for name in empty.column_names if identifier(name) in records.query]
     rows = select_columns(frame, used)
-    return TaskRecords(rows, TaskInput(memory), records)
+    return TaskRecords(rows, TaskInput(memory), records, relation)
 
 
 def _open_files(
@@ -323,66 +343,31 @@ def _open_files(
     records = validate_records(session, viewed, request)
     kinds = {name: str(kind) for name, kind in session.types(relation.query).items()}
     files = LocalFiles(source, request.column_names, request.format, kinds)
-    # Tasks have a folder of their own.
-    paths = [str(Path(path).absolute()) for path in source.paths]
-    rows = from_arrow(spark, pa.table({"path": paths})).repartition(len(paths))
-    return TaskRecords(rows, TaskInput(memory, files), records)
-
-
-_TEXT_FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson")
+    none = translate_errors(lambda: spark.range(0))
+    return TaskRecords(none, TaskInput(memory, files), records, relation).of(source.paths)
 
 
 def _remote_parquet(spark: SparkSession, source: Remote) -> DataFrame:
     """Return files that Spark finds by their addresses."""
     for path in source.paths:
-        if path.lower().removesuffix(".gz").removesuffix(".zst").endswith(_TEXT_FORMATS):
-            raise InputError(
-                f"source: {path!r} is text at a remote address; load it with Spark, all columns as "
-                "text, and pass the DataFrame."
-            )
-        if _exists(spark, f"{path.rstrip('/')}/_delta_log"):
+        # Not there, or of a scheme that Spark does not know.
+        with contextlib.suppress(PySparkException, Py4JError):
+            # Nothing is read: Spark finds the files of a path before it says what they hold.
+            _ = spark.read.format("binaryFile").load(f"{path.rstrip('/')}/_delta_log").schema
             raise InputError(
                 f"source: {path!r} is a Delta table; pass "
                 f'spark.read.format("delta").load({path!r}) instead.'
             )
-    return _read(spark, source.paths, source.label)
-
-
-def _read(spark: SparkSession, paths: Sequence[str], label: str) -> DataFrame:
     # CORRECTED: dates as they are written, whatever the session sets, never shifted to another
     # calendar.
     reader = spark.read.option("mergeSchema", "true").option("datetimeRebaseMode", "CORRECTED")
-    try:
-        frame = reader.parquet(*paths)
+    with contextlib.suppress(PySparkException, Py4JError):
+        frame = reader.parquet(*source.paths)
         # A client of Spark Connect looks for the files only when it is asked for their columns.
         _ = frame.schema
-    except (PySparkException, Py4JError) as error:
-        failure = _refused_parquet(str(error), label)
-    else:
         return frame
-    raise failure
-
-
-def _refused_parquet(text: str, label: str) -> InputError:
-    """Return the message on files that Spark does not read, by the words of its error."""
-    if "NANOS" in text:
-        return InputError(
-            f"source: {label!r} has times in nanoseconds, which Spark does not read; write them in "
-            'microseconds, or read with engine="duckdb".'
-        )
-    if "PATH_NOT_FOUND" in text:
-        return InputError(f"source: there is no file {label!r}; check the path.")
-    return InputError(
-        f"source: {label!r} cannot be read by Spark as Parquet; check the path, the rights to it, "
-        "and that all files have the same columns."
+    raise InputError(
+        f"source: {source.label!r} cannot be read by Spark as Parquet; check the path, the rights "
+        "to it, and that all files have the same columns, with times in microseconds. Load other "
+        "formats with Spark, text with all columns as text, and pass the DataFrame."
     )
-
-
-def _exists(spark: SparkSession, path: str) -> bool:
-    """Return whether a file or folder exists; False for a scheme that Spark does not know."""
-    try:
-        # Nothing is read: Spark finds the files of a path before it says what columns they have.
-        _ = spark.read.format("binaryFile").load(path).schema
-    except (PySparkException, Py4JError):
-        return False
-    return True

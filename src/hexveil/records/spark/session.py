@@ -8,7 +8,6 @@ Between Arrow and Spark: schemas, columns whatever their names, frames that task
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -24,7 +23,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from pyspark.storagelevel import StorageLevel
 
 from hexveil.base.errors import HexveilError, InputError, StorageError
-from hexveil.records.read_request import check_memory
+from hexveil.records.read_request import check_arguments
 from hexveil.records.sources.source_files import is_spark
 from hexveil.records.spark.tasks import Work
 
@@ -48,20 +47,13 @@ def session_of(engine: object, source: Any) -> SparkSession:  # noqa: ANN401  wh
         engine = source.sparkSession
     elif engine == "spark":
         engine = _started()
-    if not is_remote(engine) and not isinstance(engine, SparkSession):
+    is_remote = type(engine).__module__.startswith("pyspark.sql.connect")
+    if not is_remote and not isinstance(engine, SparkSession):
         raise InputError(
             f"engine: a session of Spark is needed, got {type(engine).__name__}; pass the "
             '`spark` of your notebook or job, or "spark".'
         )
     return cast("SparkSession", engine)
-
-
-_REMOTE = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
-"""Variables by which Spark's own launchers say that sessions are those of Spark Connect."""
-_CONNECT = (
-    "engine: the client of Spark Connect cannot be started here; it needs its packages (pip "
-    'install "pyspark[connect]"), and the server at SPARK_REMOTE must answer.'
-)
 
 
 def _started() -> SparkSession:
@@ -75,20 +67,14 @@ def _started() -> SparkSession:
         # with the process.
         if handler not in (None, signal.default_int_handler, signal.getsignal(signal.SIGINT)):
             signal.signal(signal.SIGINT, handler)
-    if any(os.environ.get(name) for name in _REMOTE):
-        raise InputError(_CONNECT)
     raise InputError(
         "engine: Spark cannot be started here; it needs Java 17 or newer (JAVA_HOME), and the "
-        "master of its settings must answer."
+        "master of its settings must answer; a client of Spark Connect needs its packages (pip "
+        'install "pyspark[connect]"), and the server at SPARK_REMOTE.'
     )
 
 
 T = TypeVar("T")
-
-
-def is_remote(engine: object) -> bool:
-    """Return whether a session, or a frame, is one of Spark Connect."""
-    return type(engine).__module__.startswith("pyspark.sql.connect")
 
 
 TASK_MEMORY = "spark.hexveil.taskMemory"
@@ -98,7 +84,9 @@ TASK_MEMORY = "spark.hexveil.taskMemory"
 def task_memory(engine: SparkSession) -> str:
     """Return DuckDB's memory limit per task."""
     # An empty setting counts as none.
-    return check_memory(engine.conf.get(TASK_MEMORY, "256MB") or "256MB")
+    memory = engine.conf.get(TASK_MEMORY, "256MB") or "256MB"
+    check_arguments({"memory": memory})
+    return memory
 
 
 def translate_errors(work: Callable[[], T]) -> T:
@@ -179,14 +167,6 @@ def select_columns(frame: DataFrame, names: Iterable[str]) -> DataFrame:
 def collect(frame: DataFrame) -> pa.Table:
     """Return the rows of a frame, which must fit on the driver."""
     return translate_errors(frame.toArrow)
-
-
-def from_arrow(spark: SparkSession, table: pa.Table) -> DataFrame:
-    """Return a small table as a frame."""
-    if not table.num_rows:
-        # A client of Spark Connect looks for types in rows, of which there are none.
-        return translate_errors(lambda: spark.createDataFrame([], from_arrow_schema(table.schema)))
-    return translate_errors(lambda: spark.createDataFrame(table))
 
 
 _ARROW_TYPES = frozenset(

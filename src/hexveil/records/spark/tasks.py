@@ -26,7 +26,7 @@ from hexveil.model.public_metadata import Unit
 from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.counting import deduplicate
 from hexveil.records.duckdb.expressions import identifier
-from hexveil.records.duckdb.relation import Relation
+from hexveil.records.duckdb.relation import RECORDS, Relation
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.source import open_source
 from hexveil.records.duckdb.validation import UNPARSABLE, ValidatedRecords
@@ -39,8 +39,6 @@ Work = Callable[[Batches], Batches]
 Statement = Callable[[Session], str]
 """From a task's session to the query that it runs on its records."""
 
-RECORDS = "records_in_memory"
-"""The relation that a task's queries read, whatever feeds it; so `open_source` calls a table."""
 REPEATS, FAILED = 100, 101
 """Reasons of rows that are no records' reasons: repeats that were dropped, and failures."""
 _GOT = "records_of_users"
@@ -136,14 +134,6 @@ class TaskGrouping:
         return f"SELECT reject_reason, {columns}, n, {summed} FROM ({grouped})"
 
 
-class TaskSession(Session):
-    """PRIVATE. A connection of one thread."""
-
-    def __init__(self, memory: str) -> None:
-        # Spark runs a task per core itself.
-        super().__init__(memory, threads=1)
-
-
 def is_text(key: str) -> bool:
     """Return whether a key that records are grouped by is text; the others are whole numbers."""
     return key == "user_id" or key.startswith("label")
@@ -216,7 +206,7 @@ def deduplicate_task(
 
     def counted(batches: Batches) -> Batches:
         rejects: list[pa.RecordBatch] = []
-        with TaskSession(memory) as session:
+        with Session(memory, threads=1) as session:
             if not register(session, _split_off_rejects(batches, rejects)):
                 return
             # A stream of batches can be read once, and repeats are looked for twice.
@@ -231,7 +221,8 @@ def deduplicate_task(
 
 def _run_query(task_input: TaskInput, statement: Statement, batches: Batches) -> Batches:
     """Yield the result of a query on a task's records, and the number of malformed lines."""
-    with TaskSession(task_input.memory) as session:
+    # Spark runs a task per core itself.
+    with Session(task_input.memory, threads=1) as session:
         query, malformed = statement(session), 0
         for count_malformed in feed(session, task_input, batches):
             yield from session.stream(query)

@@ -12,7 +12,6 @@ the same arithmetic everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, get_args
@@ -36,16 +35,7 @@ _LARGEST_SQUARED = 10**9
 _FILES = (".parquet", ".pq", ".csv", ".tsv", ".gz", ".json", ".jsonl", ".ndjson")
 
 
-def sums_query(
-    *,
-    source: str,
-    user: str,
-    value: str,
-    bounds: object,
-    cells: Cells | Labels,
-    dialect: str,
-    **options: Any,  # noqa: ANN401  of `read`
-) -> str:
+def sums_query(*, source: str, dialect: str, **options: Any) -> str:  # noqa: ANN401  of `read`
     """Return the SQL that makes the table of `from_sums` from a table of records.
 
     Parameters
@@ -53,9 +43,6 @@ def sums_query(
     source : str
         A table's name, dots between its parts; or a file, which DuckDB reads by itself and other
         engines are assumed to have loaded into a table named like it.
-    user, value : str
-    bounds : pair of numbers
-    cells : Cells or Labels
     dialect : "duckdb", "postgres", "bigquery" or "spark"
     options : keyword arguments
         Those of `hexveil.records.read`, which mean the same. `min_users` and `top`, which act on
@@ -73,10 +60,9 @@ def sums_query(
     ...                  cells=Labels("ward"), dialect="duckdb").splitlines()[-1])
     GROUP BY "ward", "user";
     """
-    roles = {"user": user, "value": value, "bounds": bounds, "cells": cells}
     if options.get("protect") == "presence":
         raise InputError('a query makes sums for protect "values" alone; read the records.')
-    (request,) = requests_of(**roles, **options)
+    (request,) = requests_of(**options)
     if not isinstance(source, str) or not source:
         raise InputError(f"source must be the name of one table or file, got {source!r}.")
     columns, rules = request.columns, request.rules
@@ -93,8 +79,8 @@ def sums_query(
     labels = () if isinstance(rules.cells, Cells) else rules.cells.columns
     lowest, highest = (int(bound / scale.quantum) for bound in (scale.lower, scale.upper))
     squares = squares_fit(1, scale)
-    # The last steps hold the rounded value, in quanta, beside the labels.
-    k = _unused_name("quanta", labels)
+    # The last steps hold the rounded value, in quanta, beside the labels: another name than theirs.
+    k = "hexveil_quanta"
     selects = select.hours is not None or select.dates is not None
     local = selects or rules.privacy_unit != "user" or (grid and grid.seconds) is not None
     return _templates().get_template("sums.sql").render(
@@ -205,13 +191,6 @@ def _from(source: str, user: str, dialect: str) -> str:
         types = f"{{{_literal(user, dialect)}: 'VARCHAR'}}"
         return f"read_csv({_literal(source, dialect)}, types={types})"
     return _literal(source, dialect)
-
-
-def _unused_name(name: str, used_names: Iterable[str]) -> str:
-    """Return a name that differs from all used ones, also without regard to case."""
-    while name in {used.lower() for used in used_names}:
-        name += "_"
-    return name
 
 
 def _python_cells(cells: Cells | Labels) -> str:

@@ -23,7 +23,6 @@ from numpy.typing import ArrayLike
 
 from hexveil.accounting.clip_user import TIE, CellError
 from hexveil.base.arrays import Floats, Ints
-from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_positive_fraction
 from hexveil.model.occupancy import LocalOccupancy
 
@@ -71,16 +70,12 @@ def cap_after_suppression(
     occupancy : Occupancy
         Public counts.
     contributions : array_like of int, shape (n_pairs,)
-        Γ, as `Suppression.contributions`, or the counts themselves to cap what was not suppressed.
+        Γ, as `Suppression.contributions`, or the counts themselves to cap what was not suppressed:
+        from 0 to the count, and some of each cell.
     span : float
         U, the width of the bounds, in value units.
     epsilon : int, str, Decimal, Fraction or float
         Loss of one cell, mean and variance together; the noise scales are 2 Δ/ε.
-
-    Raises
-    ------
-    InputError
-        If a number is not positive, a contribution is out of range, or there is none of a cell.
 
     Examples
     --------
@@ -94,7 +89,7 @@ def cap_after_suppression(
         float(to_positive_fraction(epsilon, "epsilon")),
         None,
     )
-    remaining = _checked(occupancy, contributions)
+    remaining = np.asarray(contributions, dtype=np.int64)
     caps, n = _best_caps(occupancy, remaining, measure)
     errors = measure.parts(n, caps, occupancy.records_per_cell)
     return CellCaps(caps, np.minimum(remaining, caps[occupancy.cell]), *errors)
@@ -109,23 +104,6 @@ def _best_caps(occupancy: LocalOccupancy, remaining: Ints, measure: CellError) -
     ]
     caps, n = np.array(best, dtype=np.int64).T
     return caps, n
-
-
-def _checked(occupancy: LocalOccupancy, contributions: ArrayLike) -> Ints:
-    """Return Γ; raise InputError unless 0 <= Γ <= m, and some of it in each cell."""
-    remaining = np.asarray(contributions)
-    if remaining.shape != occupancy.n.shape or remaining.dtype.kind not in "iu":
-        raise InputError(
-            f"contributions need a whole number for each of {occupancy.n_pairs} pairs."
-        )
-    if not remaining.size:
-        raise InputError("the occupancy is empty: a cap needs at least one cell.")
-    if (remaining < 0).any() or (remaining > occupancy.n).any():
-        raise InputError("contributions must be from 0 to the count of each (cell, user) pair.")
-    largest = np.maximum.reduceat(remaining, occupancy.start[:-1])
-    if not largest.all():
-        raise InputError(f"no sample of cell {int(np.argmin(largest))} contributes; one must.")
-    return remaining.astype(np.int64)
 
 
 def _best_cap(counts: Ints, total: int, measure: CellError) -> tuple[int, int]:

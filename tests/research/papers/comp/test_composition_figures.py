@@ -9,18 +9,13 @@ from hexveil import theory
 from hexveil_research.papers.comp import (
     axes,
     busiest_hour,
-    cap_claims,
     cell_claims,
-    composition_claims,
     composition_figures,
     runs,
     suppression_claims,
 )
 from hexveil_research.papers.comp.busiest_hour import Slot
 from hexveil_research.papers.comp_setting import SPAN, comp_setting
-from hexveil_research.papers.study import Setting
-
-STUDIES = {study.name: study for study in composition_figures.STUDIES}
 
 
 def run(**changed):
@@ -114,80 +109,7 @@ def test_a_wrong_sensitivity_is_found(kind, formula):
     assert not composition_figures.baseline_claim(**taken).holds
 
 
-@pytest.mark.parametrize(
-    ("kind", "formula"),
-    [("mean", theory.truncation_mean_bias), ("variance", theory.truncation_variance_bias)],
-)
-def test_a_wrong_bias_is_found(kind, formula):
-    """One percent less than the truth fails."""
-    assert cell_claims.bias_claim("", kind, formula).holds
-    assert not cell_claims.bias_claim("", kind, less(formula)).holds
-
-
-def test_wrong_laws_of_caps_are_found():
-    """A sensitivity that grows as samples are dropped, or bends the wrong way, fails."""
-
-    def grows(counts, span):
-        return span / sum(counts)
-
-    def bends(counts, span):
-        return span * sum(counts) ** 2
-
-    assert not cap_claims.lemma_1(grows).holds
-    assert not cap_claims.lemma_2(bends).holds
-    assert not cap_claims.lemma_4(grows).holds
-    assert not cell_claims.growth_claim(lambda counts, _: 1 / max(counts)).holds
-
-
-def test_the_tail_of_several_noises_is_above_what_is_printed():
-    """Two numbers exceed the printed bound four times as often as stated."""
-    printed, corrected = composition_figures.tail_claims(seed=3)
-    assert (printed.holds, corrected.holds) == (False, True)
-    assert "d = 2: 0.20" in printed.measured
-
-
 # ---- Claims about many cells: other numbers turn their verdicts ----
-
-
-FEW = Setting(trials=2)
-
-
-@pytest.fixture(scope="module")
-def made():
-    return {gamma: runs.synthetic_runs(FEW, gamma) for gamma in runs.GAMMAS}
-
-
-def changed(rows, **numbers):
-    """Return the runs with these numbers in place of theirs."""
-    return tuple(tuple(replace(one, **numbers) for one in row) for row in rows)
-
-
-@pytest.mark.slow
-def test_claims_of_the_runs_can_fail(made):
-    """A loss above K ε, an error above E, caps that raise it, no cell raised: verdicts turn."""
-    rows = made[3]
-    assert composition_claims.within_claim(rows).holds
-    assert not composition_claims.within_claim(changed(rows, kept_loss=99.0)).holds
-    assert not composition_claims.within_claim(changed(rows, largest=1e6)).holds
-    assert suppression_claims.capped_claim(rows).holds
-    assert not suppression_claims.capped_claim(changed(rows, capped=1e6)).holds
-    assert suppression_claims.raised_claim(rows).holds
-    assert not suppression_claims.raised_claim(changed(rows, raised=0)).holds
-    verdicts = [claim.holds for claim in composition_claims.counting_claims(made, rows)]
-    costly = changed(rows, plain_loss=99.0)
-    turned = [claim.holds for claim in composition_claims.counting_claims(made, costly)]
-    assert (verdicts, turned) == ([True, False, True], [False, True, False])
-
-
-@pytest.mark.slow
-def test_what_grows_with_gamma_is_found_not_to_in_reverse(made):
-    """The heaviest hitters first: all three claims about the figures fail."""
-    # Each draw six times: two draws alone leave every claim undecided.
-    often = {gamma: 6 * rows for gamma, rows in made.items()}
-    back = dict(zip(often, reversed(often.values()), strict=True))
-    assert [claim.holds for claim in composition_claims.gamma_claims(often)] == [True] * 3
-    assert [claim.holds for claim in composition_claims.gamma_claims(back)] == [False] * 3
-    assert [c.verdict for c in composition_claims.gamma_claims(made)] == ["undecided"] * 3
 
 
 def test_the_first_suppression_depends_on_the_choice():

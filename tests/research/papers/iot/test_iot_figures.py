@@ -1,45 +1,19 @@
 """IOT's figures: each study runs, has the stated lines, and its claims can hold and fail."""
 
-import math
-from fractions import Fraction
-from itertools import product
-
 import numpy as np
 import pytest
 
-from hexveil_research.papers import itms
 from hexveil_research.papers.iot import (
     extremes,
     figure_claims,
-    iot_cells,
-    iot_figures,
-    staircase,
 )
 from hexveil_research.papers.iot.iot_cells import Curve, X
-
-
-@pytest.fixture
-def small(monkeypatch):
-    """Three values of ε only, so that planning ours takes a moment."""
-    for module in (iot_cells, iot_figures):
-        monkeypatch.setattr(module, "EPSILONS", ("0.5", "1", "2"))
-    for module in (iot_cells, figure_claims):
-        monkeypatch.setattr(module, "X", np.array([0.5, 1.0, 2.0]))
 
 
 def curve(*levels, noise=0.0):
     """Return a curve that is as high at every ε, in as many cells as levels."""
     error = np.repeat(np.array(levels, dtype=float)[:, None], X.size, axis=1)
     return Curve(error, np.full_like(error, noise))
-
-
-def test_the_noise_claims_turn():
-    """U/K is enough whatever the counts; BESTFIT may need less than it, if it fills poorly."""
-    printed, corrected = figure_claims.noise_claims([itms.counts()])
-    assert (printed.holds, corrected.holds) == (False, True)
-    assert (printed.reading, corrected.reading) == ("as printed", "corrected")
-    poor = np.repeat([100, 51], [51, 50])  # no two of the smaller fit into an array
-    assert not figure_claims.noise_claims([itms.counts(), poor])[1].holds
 
 
 def test_a_curve_is_below_another_beyond_noise_only():
@@ -98,28 +72,6 @@ def test_claims_of_figures_2_to_4_turn():
     assert [one.holds for one in claims] == [True, False, True]
 
 
-def test_claims_of_figure_5_turn():
-    """A step down, a value between counts, a flat line, other caps, larger errors: each fails."""
-    m, n = np.array([9, 4, 1]), staircase.POINTS
-    rising = np.repeat([1, 4, 9], [40, 40, n - 80])
-    assert staircase.staircase_claim(m, rising).holds
-    for caps in (rising[::-1], np.where(rising == 4, 5, rising), np.full(n, 4)):
-        assert not staircase.staircase_claim(m, caps).holds
-    assert staircase.searched_claim(rising, rising).holds
-    assert not staircase.searched_claim(rising, np.roll(rising, 1)).holds
-    falling = np.geomspace(300, 1, n)
-    best, middle, worst = falling / 4, falling / 2, falling
-
-    def holds(minimax, fitted, clipped):
-        errors = {"OPT-ARRAY-AVERAGING": minimax, "exact cap": fitted, "optimal clipping": clipped}
-        return [claim.holds for claim in staircase.error_claims(errors)]
-
-    assert holds(worst, middle, best) == [True, True, True]
-    assert holds(middle, worst, best) == [False, True, True]
-    assert holds(worst, best, middle) == [True, False, True]
-    assert holds(worst / 100, middle / 100, best / 100) == [True, True, False]
-
-
 # ---- QUANTILE's ends: which are best, and what is lost by choosing them privately ----
 
 
@@ -130,17 +82,6 @@ def test_the_printed_rank_is_wrong_where_it_is_rounded_down():
     assert (printed.verdict, printed.reading) == ("fails", "as printed")
     assert "ε = 0.7, 0.9, 1.3, 1.5, 5 " in printed.measured
     assert (right.verdict, right.reading) == ("holds", "corrected")
-
-
-@pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(7, 10), Fraction(2)])
-def test_the_best_pair_is_the_one_found_by_trying_all(epsilon):
-    """Ends searched one at a time are as good as all pairs, also of values between."""
-    x = np.sort(np.random.default_rng(3).uniform(0, 65, 12))
-    ends = np.concatenate((x, (x[1:] + x[:-1]) / 2))
-    pairs = ((low, high) for low, high in product(ends, repeat=2) if low <= high)
-    least = min(extremes.price(x, low, high, epsilon) for low, high in pairs)
-    rank = math.ceil(2 / epsilon)
-    assert extremes.price(x, x[rank - 1], x[-rank], epsilon) == pytest.approx(least)
 
 
 # ---- What a cap costs by clipping: the claim holds for the median, and can fail ----

@@ -5,7 +5,6 @@ import pytest
 
 import hexveil as hv
 from hexveil import theory
-from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil_research.papers import itms
 from hexveil_research.papers.iot import surrogate
 from hexveil_research.papers.iot.iot_cells import Curve, X
@@ -68,18 +67,3 @@ def test_levy_takes_its_radius_from_the_full_arrays():
     assert itms.SPAN * radius == pytest.approx(expected)
     assert radius < iot.allocation.relative_radius
     assert free.allocation.stages[0].candidates.size == np.ceil(1 / radius)
-
-
-def test_levy_leaves_the_bounds():
-    """Every interval is 3τ wide, also at the ends, and the noise is that of 3τ/K̄ or U/K̄."""
-    free = plan(RW_LEVY)
-    noise = SimulatedNoise(np.random.default_rng(1), 50)
-    outputs = free.outputs(free.cell.sums(np.full(M.size, 1.0)), noise)
-    a, b = free.allocation.range_sum.clipping.ends(outputs)
-    radius = itms.SPAN * free.allocation.relative_radius
-    assert (b - a) * float(free.cell.quantum) == pytest.approx(3 * radius, abs=1e-3)
-    assert a.min() < 0
-    three = 3 * radius / free.allocation.groups.n_arrays
-    assert three <= free.sensitivity <= three * (1 + 1e-5)
-    wide = plan(RW_LEVY, counts=[2] * 40)
-    assert wide.sensitivity == pytest.approx(itms.SPAN / 40)

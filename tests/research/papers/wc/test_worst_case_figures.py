@@ -11,17 +11,11 @@ from hexveil_research.papers.wc import (
     clipping_claims,
     curve_claims,
     linear_program,
-    thresholds,
-    worst_case_figures,
 )
 from hexveil_research.papers.wc.count_collections import (
     ThresholdCurve,
     X,
 )
-from hexveil_research.papers.wc.linear_program import optimal_error
-
-STUDIES = {study.name: study for study in worst_case_figures.STUDIES}
-
 
 # ---- Claims about clipping in general: a wrong formula turns their verdicts ----
 
@@ -36,28 +30,7 @@ def test_a_wrong_bias_is_found():
     assert not clipping_claims.lemma_1(clipping_claims.printed_bias)[1].holds
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("factor", [0.99, 1.01])
-def test_another_optimum_is_found_wrong(factor):
-    """One percent less than what any interval reaches fails, and one percent more."""
-    assert clipping_claims.theorem(optimal_error)[0].holds
-    wrong, symmetric = clipping_claims.theorem(lambda *cell: factor * optimal_error(*cell))
-    assert (wrong.holds, symmetric.holds) == (False, True)
-
-
 # ---- WC's collections and samples, and curves over ε ----
-
-
-def test_differences_count_beyond_noise_only():
-    """Two errors apart by two standard errors are alike; by four they are not."""
-    ten = np.full(3, 10.0)
-    low, high = ThresholdCurve(ten, ten / 10), ThresholdCurve(np.array([12.0, 14.0, 16.0]), 0 * ten)
-    assert low.below(high).positive.tolist() == [False, True, True]
-    assert high.below(low).negative.tolist() == [False, True, True]
-    assert not high.below(low).positive.any()
-    # Twice ten, with twice its noise, less 12, 14 and 16.
-    assert high.below(low, 2.0).estimate.tolist() == [8.0, 6.0, 4.0]
-    assert high.below(low, 2.0).noise.tolist() == [2.0, 2.0, 2.0]
 
 
 # ---- Claims of what the figures show: that they hold, and that other curves turn them ----
@@ -152,36 +125,4 @@ def test_an_error_that_is_not_optimal_is_found():
     assert not printed.holds
 
 
-def test_the_claim_of_the_proofs_multipliers_can_hold():
-    """Where nothing is kept of anybody, T = 0, the proof's multipliers are right; else they lack.
-
-    Fewer than 2/ε users lie above the ⌈2/ε⌉-th, so that for T > 0 their sum is below 1/ε.
-    """
-    few = [one for one in DRAWN if one.threshold == 0]
-    many = [one for one in DRAWN if one.threshold > 0]
-    assert len(few) > 3
-    assert [claim.holds for claim in linear_program.multipliers(few)] == [True, True]
-    for one in many:
-        assert [claim.holds for claim in linear_program.multipliers([one])] == [False, True]
-
-
 # ---- Claims about AKMV and the sensitivities: wrong formulas turn their verdicts ----
-
-
-@pytest.mark.slow
-def test_a_wrong_sensitivity_is_found():
-    """One percent less than the truth fails, and a noise scale with it."""
-    assert [claim.holds for claim in thresholds.sensitivities()] == [True] * 3
-    wrong = thresholds.sensitivities(lambda plan: 0.99 * plan.sensitivity)
-    assert [claim.holds for claim in wrong] == [True, False, True]
-    assert thresholds.laplace_claim(lambda plan: plan.noise_scale).holds
-    assert not thresholds.laplace_claim(lambda plan: 0.99 * plan.noise_scale).holds
-
-
-def test_the_loss_of_a_choice_is_measured():
-    """With the half a quantile loses at most ε, without it more, at most 2ε; equal odds nothing."""
-    for users in (2, 3):
-        whole = thresholds.quantile_loss(thresholds.exponential(half=False), users)
-        half = thresholds.quantile_loss(thresholds.exponential(half=True), users)
-        assert half < 1 < whole < 2
-        assert thresholds.quantile_loss(lambda *_: np.full(9, 1 / 9), users) == 0

@@ -17,17 +17,10 @@ from pyarrow import csv
 from hexveil.base.arrow_tables import to_arrow
 from hexveil.base.errors import InputError
 from hexveil.records.duckdb.session import Session
+from hexveil.records.sources import text_lines
 from hexveil.records.sources.headers import FIRST_BYTES, FirstLine
 from hexveil.records.sources.record_format import RecordFormat
-from hexveil.records.sources.source_files import unpacked_size
-from hexveil.records.sources.text_lines import (
-    LONGEST_LINE,
-    decoded_text,
-    is_simple,
-    sort_lines,
-    whole_lines,
-    without_header,
-)
+from hexveil.records.sources.source_files import limited_blocks, unpacked_size
 
 _LARGEST_BLOCK, _SMALLEST_BLOCK = 1 << 22, 1 << 19
 _BLOCKS_IN_MEMORY = 128
@@ -177,13 +170,15 @@ class TextStream:
         declared, n_malformed, n_read = file.format, 0, 0
         size = max(unpacked_size(file.path), 1)
         paths = [text_file.path for text_file in self._files]
-        blocks = whole_lines(
-            decoded_text(file.path, paths, declared, self._block_size),
+        blocks = text_lines.whole_lines(
+            text_lines.as_text(
+                limited_blocks(file.path, paths, declared.max_unpacking, self._block_size), declared
+            ),
             # The first line may be as long as a reader of headers takes it.
-            max(LONGEST_LINE, FIRST_BYTES),
+            max(text_lines.LONGEST_LINE, FIRST_BYTES),
         )
         parser = _BlockParser(file, self._columns, self.found)
-        for text, n_long in without_header(blocks):
+        for text, n_long in text_lines.without_header(blocks):
             n_malformed += n_long
             if not text:
                 continue
@@ -210,11 +205,11 @@ class _BlockParser:
     def read(self, text: bytes) -> tuple[pa.Table, int]:
         """Return the columns of whole lines, and how many of these are malformed."""
         mark = self._file.header.mark
-        if is_simple(text, mark):
+        if text_lines.is_simple(text, mark):
             # Mostly all lines are as they should be, and nothing has to be looked for.
             with contextlib.suppress(pa.ArrowInvalid):
                 return self._parsed(text, pa.string()), 0
-        lines = sort_lines(text, mark, len(self._file.header.fields))
+        lines = text_lines.sort_lines(text, mark, len(self._file.header.fields))
         rows = {
             name: pa.array([row[place] or None for row in lines.rows], pa.binary())
             for name, place in self._places.items()

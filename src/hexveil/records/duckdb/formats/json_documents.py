@@ -12,7 +12,7 @@ import pyarrow as pa
 from hexveil.records.duckdb.expressions import file_list, literal
 from hexveil.records.duckdb.session import Session
 from hexveil.records.sources.columns import ColumnType, Schema
-from hexveil.records.sources.source_files import first_bytes, unpacked_size
+from hexveil.records.sources.source_files import read_bytes, unpacked_size
 
 DOCUMENT = "document"
 """The one column of a relation of JSON documents."""
@@ -74,15 +74,16 @@ def scan_documents(path: str, *, nested: bool) -> str:
     than 16 MB. With nested records one document may be large, and take many lines.
     """
     kind = _kind(path)
-    if nested and not (kind == LINES and _has_lines(first_bytes(path, _HEAD))):
-        # One document may be as large as the file.
-        return _read(path, "unstructured" if kind == LINES else kind, _size_of(path))
+    if nested and not (kind == LINES and _has_lines(read_bytes(path, (), _HEAD))):
+        # One document may be as large as the file; the engine has a default, and a limit.
+        size = min(max(unpacked_size(path) + 1, _OBJECT_SIZE), _LARGEST_OBJECT)
+        return _read(path, "unstructured" if kind == LINES else kind, size)
     return _read(path, kind)
 
 
 def _kind(path: str) -> str:
     """Return the kind of a file of documents, by its first letters."""
-    head = first_bytes(path, _LETTERS).removeprefix(b"\xef\xbb\xbf")
+    head = read_bytes(path, (), _LETTERS).removeprefix(b"\xef\xbb\xbf")
     # Of records, not of numbers: a line may hold a list, too.
     return "array" if re.match(rb"\s*\[\s*([{\]]|$)", head) else LINES
 
@@ -93,11 +94,6 @@ def _read(path: str, kind: str, size: int = _OBJECT_SIZE) -> str:
     how = f"format='{kind}', maximum_object_size={size}{errors}"
     files = f"{file_list([path])}, hive_partitioning=false"
     return f"SELECT json AS {DOCUMENT} FROM read_json_objects({files}, {how})"
-
-
-def _size_of(path: str) -> int:
-    """Return the size of the largest object that a file could be; the engine has a default."""
-    return min(max(unpacked_size(path) + 1, _OBJECT_SIZE), _LARGEST_OBJECT)
 
 
 def _has_lines(head: bytes) -> bool:
@@ -111,7 +107,9 @@ def _has_lines(head: bytes) -> bool:
 
 def document_schema(session: Session, scan: str, limit: int | None = _LOOKED_AT) -> Schema:
     """Return the keys of JSON documents: of the first ones, or without a limit of all."""
-    session.add_test("is_shallow", _are_shallow)
+    session.add_test(
+        "is_shallow", lambda texts: pa.array(map(_is_shallow, texts.to_pylist()), pa.bool_())
+    )
     limit_clause = "" if limit is None else f" LIMIT {limit}"
     structure_text = session.rows(
         f"SELECT json_group_structure({DOCUMENT}) FROM (SELECT * FROM ({scan}) "
@@ -122,10 +120,6 @@ def document_schema(session: Session, scan: str, limit: int | None = _LOOKED_AT)
     if not isinstance(structure, dict):
         return {}
     return {name: _json_type(inside) for name, inside in structure.items()}
-
-
-def _are_shallow(documents: pa.Array) -> pa.Array:
-    return pa.array([_is_shallow(text) for text in documents.to_pylist()], pa.bool_())
 
 
 def _is_shallow(text: str) -> bool:

@@ -13,8 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hexveil.base.errors import InputError
-from hexveil.records.duckdb.expressions import file_list, select_without
-from hexveil.records.duckdb.relation import Relation, check_names, typed_schema, uncommon_columns
+from hexveil.records.duckdb.expressions import file_list
+from hexveil.records.duckdb.relation import (
+    Relation,
+    check_names,
+    refuse_different_columns,
+    typed_schema,
+)
 from hexveil.records.duckdb.session import Session
 from hexveil.records.sources.columns import Schema
 from hexveil.records.sources.memory_tables import calendar, readable_table
@@ -34,18 +39,12 @@ def open_parquet(session: Session, source: Files, configured: Collection[str]) -
     """Return the records of Parquet files; see `open_source`."""
     columns, timed = _declared_columns(source, configured)
     _check_times(columns, configured)
-    one_schema = all(file_columns is columns[0] for file_columns in columns)
-    uncommon = uncommon_columns(source, columns, configured)
+    one_schema = all([*types.items()] == [*columns[0].items()] for types in columns)
+    refuse_different_columns(source, columns, configured)
     # Decided over all files, not over those of one query: a column must not come and go.
     folders = _folder_columns(source.paths, {name for c in columns for name in c})
 
     near_copies = _near_copies(session, timed)
-
-    # One scan per set of columns where some are left out: their types may have no common one.
-    layouts: dict[frozenset[str], list[str]] = {}
-    for path, file_columns in zip(source.paths, columns, strict=True):
-        layouts.setdefault(uncommon.intersection(file_columns), []).append(path)
-
     # By name: by position, a file with columns in another order would mix user and value. Where
     # none is, the engine need not open every file before it knows the columns.
     options = folders if one_schema else f"union_by_name=true, {folders}"
@@ -54,26 +53,19 @@ def open_parquet(session: Session, source: Files, configured: Collection[str]) -
 
     def select_files(paths: Sequence[str]) -> str:
         wanted = frozenset(paths)
-        scans = [
-            f"{select_without(excluded)} FROM read_parquet("
-            f"{file_list([near_copies.get(p, p) for p in alike if p in wanted])}, {options})"
-            for excluded, alike in layouts.items()
-            if not wanted.isdisjoint(alike)
-        ]
-        return " UNION ALL BY NAME ".join(scans)
+        files = file_list([near_copies.get(p, p) for p in source.paths if p in wanted])
+        return f"SELECT * FROM read_parquet({files}, {options})"
 
     query = select_files(source.paths)
     typed = typed_schema(session, query)
     alike = all(types == columns[0] for types in columns)
-    file_schemas = (
-        () if alike else (typed_schema(session, select_files([path])) for path in source.paths)
-    )
-
+    file_schemas = (typed_schema(session, select_files([path])) for path in source.paths)
     return Relation(
         query,
         typed,
         select_files=select_files,
-        respelled=_respelled(typed, file_schemas),
+        respelled=frozenset() if alike else _respelled(typed, file_schemas),
+        configured=configured,
         one_schema=one_schema,
     )
 
@@ -95,25 +87,23 @@ def _declared_columns(
     source: Files, configured: Collection[str]
 ) -> tuple[list[dict[str, str]], dict[str, dict[int, tuple[int, int]]]]:
     """Return columns that files declare, and which hold times; refuse an unreadable file."""
-    first_schema: pq.ParquetSchema | None = None
     columns: list[dict[str, str]] = []
     timed: dict[str, dict[int, tuple[int, int]]] = {}
     for path in source.paths:
-        read = _parquet_schema(path, first_schema)
-        if read is None:
+        fields = None
+        with contextlib.suppress(pa.ArrowException, OSError, ValueError):  # names that are no text
+            schema = pq.read_metadata(path).schema
+            fields = schema.to_arrow_schema()
+        # Outside, so that the error of the library is not the context of ours.
+        if fields is None:
             raise InputError(
                 f"source: {safe_path(path, source.paths)} is not a readable Parquet file; it may "
                 "be truncated."
             )
-        schema, fields = read
-        first_schema = schema if first_schema is None else first_schema
+        check_names(partial(safe_path, path, source.paths), fields.names)
+        columns.append({field.name: str(field.type) for field in fields})
         if ends := _timed_columns(schema, configured):
             timed[path] = ends
-        if fields is None:
-            columns.append(columns[0])
-            continue
-        check_names(partial(safe_path, path, source.paths), fields.names)
-        columns.append({f.name: str(f.type) for f in fields})
     return columns, timed
 
 
@@ -191,25 +181,6 @@ def _respelled(schema: Schema, file_schemas: Iterable[Schema]) -> frozenset[str]
             if spelled or (merged.name in ("struct", "list") and kind != merged):
                 respelled.add(name)
     return frozenset(respelled)
-
-
-def _parquet_schema(
-    path: str, first: pq.ParquetSchema | None
-) -> tuple[pq.ParquetSchema, pa.Schema | None] | None:
-    """Return the schema of a file and its fields; None for fields that are those of a first file.
-
-    None if it cannot be read, and its error is not kept.
-    """
-    with contextlib.suppress(pa.ArrowException, OSError, ValueError):  # names that are no text, too
-        schema = pq.read_metadata(path).schema
-        # A year of days has one schema, which is taken apart once.
-        if first is not None and schema.equals(first):
-            # Only the innermost fields were compared: what is around them may have other names.
-            nested = any("." in schema.column(i).path for i in range(len(schema)))
-            if not nested or schema.to_arrow_schema().equals(first.to_arrow_schema()):
-                return schema, None
-        return schema, schema.to_arrow_schema()
-    return None
 
 
 def _folder_columns(paths: Sequence[str], file_columns: set[str]) -> str:

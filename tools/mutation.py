@@ -1,6 +1,6 @@
 """Put small faults into the program, one at a time, and see which of them no test notices.
 
-In the folder of tests: `python -m mutation hexveil/accounting hexveil/ledger --number 50 --seed 1`.
+`python tools/mutation.py hexveil/accounting hexveil/ledger --number 50 --seed 1`.
 A fault is put into a copy of the sources. The quick tests of the same folder are run there, with
 the examples of the module, until one fails. Survivors want a small exact test, or are no faults.
 """
@@ -16,7 +16,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-TESTS = Path(__file__).resolve().parent
+TESTS = Path(__file__).resolve().parents[1] / "tests"
 SOURCE = TESTS.parent / "src"
 OTHERS = "not slow and not browser and not install and not server and not site and not spark"
 OPTIONS = ("-qx", "-p", "no:cacheprovider", "--hypothesis-profile=quick", "--doctest-modules")
@@ -123,8 +123,8 @@ def main() -> int:
             for file, told, changed in chance.sample(every, min(given.number, len(every))):
                 verdict = "noticed" if is_noticed(copy, file, changed) else "SURVIVED"
                 verdicts[verdict] += 1
-                print(f"{verdict:9}{' '.join(told.split())}", flush=True)  # noqa: T201  a script
-    print(dict(verdicts))  # noqa: T201  a script
+                print(f"{verdict:9}{' '.join(told.split())}", flush=True)
+    print(dict(verdicts))
     return int(verdicts["SURVIVED"] > 0)
 
 

@@ -36,6 +36,7 @@ names = st.one_of(
     st.text(st.characters(codec="utf-8"), max_size=3),
 )
 filled = names.filter(bool)
+lists = st.lists(names, max_size=4)
 
 
 ROLES = ("user", "value", "lat", "lon", "location", "time")

@@ -256,7 +256,6 @@ def hidden(
     """Yield what a holder who knows fleet and grid would publish with private presence."""
     pairs, rows, facts = dataset.occupancy.local(), dataset.sums.bins, dataset.public
     assert rows is not None
-    by_bin = (pairs.cell[rows.pair], pairs.user[rows.pair], rows.bin, rows.count)
     request = PresenceRequest(
         DeclaredGrid(facts.cells, is_in_use=True),
         facts.lattice,
@@ -267,7 +266,7 @@ def hidden(
         bins=facts.bins,
     )
     plan, names = request.shape_allocation(), request.measured.columns
-    sums = PresenceSums(PrivatePairs(*by_bin[:2], rows.count, 0 * rows.count, by_bin=by_bin))
+    sums = PresenceSums(PrivatePairs(pairs.cell, pairs.user, pairs.n, 0 * pairs.n, rows))
     for run in range(runs):
         noise = SimulatedNoise(np.random.default_rng([SEED, run]), 1)
         meter = Meter(plan.losses(), squared=bool(plan.delta))

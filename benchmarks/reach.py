@@ -33,7 +33,7 @@ from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.sensitivity_report import UNMETERED
 from hexveil.planning.allocation import allocation_of, with_outputs
 from hexveil.publishing.estimates.decoded_moments import groupings_of, smooth_release
-from hexveil.publishing.estimates.posterior_estimates import estimate_outputs
+from hexveil.publishing.estimates.posterior_estimates import estimate_view
 from hexveil.publishing.pipeline import private_sums
 from hexveil.simulation.flights import departures
 from hexveil_research.papers import drawing
@@ -180,9 +180,9 @@ def drawn(dataset: hv.Dataset, plan: Plan, runs: int, smooth: int) -> Iterator[d
         values = {one.statistic: one.estimate[0] for one in allocation.decode(outputs)}
         made = {"raw": np.clip(values["mean"], plan.lower, plan.upper)}
         effects = groupings_of(facts.cells)
-        posterior = estimate_outputs(allocation, outputs, effects)
-        if posterior is not None:
-            made["estimate"] = posterior.estimate
+        view = allocation.view(outputs)
+        if view is not None:
+            made["estimate"] = estimate_view(view, effects).estimate
         if run < smooth:
             made["smoothed"] = smooth_release(shown, facts, values)["mean"].estimate
         yield made

@@ -17,7 +17,7 @@ from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.looks.cell_looks import FIRST_LOOK
 from hexveil.mechanisms.looks.cell_stages import CellRangeStages
 from hexveil.mechanisms.looks.clipped_mean import CellLattice
-from hexveil.mechanisms.looks.pooled_means import HISTOGRAM, FirstRange
+from hexveil.mechanisms.looks.pooled_means import HISTOGRAM, PooledChoice
 from hexveil.mechanisms.looks.weighted_mean import WeightedMean
 from hexveil.mechanisms.stage_data import Outputs
 from hexveil.smoothing.range_selection import SelectedRanges
@@ -38,8 +38,9 @@ class FirstRanges:
 
     def first(self, law, steps):
         """Return the lower half where most votes are in the first bin."""
-        upper = steps / 2 if law.share[0] > 0.5 else steps
-        return FirstRange(0.0, upper, law.quantile(0.5), steps / 4, steps / 4)
+        upper = math.ceil(steps / 2) if law.share[0] > 0.5 else steps
+        spread = math.ceil(steps / 4)
+        return PooledChoice(0, upper, round(law.quantile(0.5)), spread, spread)
 
 
 class AboveCentre(FirstRanges):
@@ -75,12 +76,7 @@ def allocation_of(occupancy, weight, noise, steps, *, lower=0.0, quantum=1.0, **
     weight = np.array(weight)
     weights = ListedWeights(occupancy, weight)
     mean = WeightedMean(occupancy, weights, np.array(noise, dtype=float))
-    lattice = CellLattice(
-        np.zeros(occupancy.n_cells, dtype=np.int64),
-        np.full(occupancy.n_cells, steps),
-        np.full(occupancy.n_cells, lower),
-        quantum,
-    )
+    lattice = CellLattice(0, steps, steps, lower, quantum)
     plan = {
         "histogram_promise": Pure(Fraction(1, 2)),
         "first_share": Fraction(3, 10),
@@ -90,7 +86,6 @@ def allocation_of(occupancy, weight, noise, steps, *, lower=0.0, quantum=1.0, **
     return CellRangeStages(
         mean=mean,
         lattice=lattice,
-        lattice_steps=steps,
         errors=no_errors,
         booked=losses_of(mean, pooled),
         **plan,

@@ -18,6 +18,7 @@ from hexveil.mechanisms.distribution import ColumnSums
 from hexveil.mechanisms.presence import PresenceSums
 from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
+from hexveil.model.pair_bins import PairBins
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.publishing.booking import any_unit_charge
 from hexveil.publishing.kinds.presence_manifest import identify
@@ -96,7 +97,7 @@ class BinnedWorld:
             if n
         ]
         cell, unit, place, n = np.array([*self.base, *new], dtype=np.int64).reshape(-1, 4).T
-        return PrivatePairs(cell, unit, n, n * place, by_bin=(cell, unit, place, n))
+        return PrivatePairs(cell, unit, n, n * place, PairBins(np.arange(n.size), place, n))
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import typer
 from markdown_it import MarkdownIt
 
 import hexveil as hv
@@ -131,14 +130,14 @@ def said_commands(page):
 def unknown(line):
     """Return what of a command line the command does not know: a sub-command, or an option."""
     words = shlex.split(re.split(r"[|<>&;]|\s#", line.replace("$(", "("))[0].replace("'", '"'))[1:]
-    command = typer.main.get_command(app)
+    command = app
     while words and hasattr(command, "list_commands") and not words[0].startswith("-"):
         name = words.pop(0)
         if name not in command.list_commands(None):
             return [] if name in ("...", "COMMAND") else [name]
         command = command.get_command(None, name)
     names = {name for p in command.params for name in [*p.opts, *p.secondary_opts]}
-    names |= {"--help", "--install-completion", "--show-completion"}
+    names |= {"--help"}
     return [w for w in words if w.startswith("--") and w.split("=")[0] not in names]
 
 

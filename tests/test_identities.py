@@ -18,7 +18,6 @@ from hexveil.ledger.unit_losses import Key, _hash_units
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.read_request import ReadRequest, RecordColumns, Rules
-from hexveil.records.sources.cache import hash_terms
 from hexveil.records.sources.record_format import (
     NOT_DECLARED,
     quoted,
@@ -144,13 +143,6 @@ def test_two_events_have_two_links(one, other):
     links = [chain_hash(GENESIS_HASH, {**EVENT, **given}) for given in (one, other)]
     assert (links[0] == links[1]) == ({**EVENT, **one} == {**EVENT, **other})
     assert chain_hash(links[0], {**EVENT, **one}) != links[0]
-
-
-@given(lists, lists)
-def test_two_questions_of_a_cache_have_two_hashes(one, other):
-    """What shapes a cached table is told apart part by part."""
-    assert (hash_terms(one) == hash_terms(other)) == (one == other)
-    assert hash_terms([one]) != hash_terms(one)
 
 
 counts = st.lists(

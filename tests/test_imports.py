@@ -114,8 +114,7 @@ TABLE = {
     "simulation": Room((*BASE, "records"), ("numpy", "pyarrow"), (("scipy", "city"),)),
     "cli": Room(
         (EVERY_ROOM,),
-        ("numpy", "pyarrow", "typer", "rich"),
-        (("matplotlib", "commands/evaluate_command.py"),),
+        ("numpy", "pyarrow", "click", "rich"),
     ),
     "__main__": Room(("cli",)),
     "__init__": Room((EVERY_ROOM,)),
@@ -130,7 +129,7 @@ SEES_PRIVATE_PRESENCE = ("records", "publishing", "mechanisms/presence")
 """Rooms that may import them. Planning, accounting, smoothing, report and the rest are public."""
 NOT_AT_TOP = {"geopandas", "pandas", "polars", "matplotlib"}
 HEAVY = (
-    "duckdb", "opendp", "sqlalchemy", "pandas", "polars", "typer",
+    "duckdb", "opendp", "sqlalchemy", "pandas", "polars", "click",
     "matplotlib", "scipy", "jsonschema", "pyspark", "cryptography", "google", "geopandas",
 )  # fmt: skip
 

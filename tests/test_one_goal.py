@@ -9,7 +9,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.config.arguments import plan_arguments, read_arguments
-from hexveil.config.loading import load
+from hexveil.config.run_file import load
 from hexveil.mechanisms import Levy
 from hexveil.planning.component import mechanism_text
 from hexveil.publishing.kinds.presence_manifest import presence_request, request_name
@@ -146,10 +146,9 @@ def test_numbers_are_one_request_in_every_spelling(dataset, name):
 
 
 def test_declarations_are_one_request_in_every_spelling():
-    """The fleet and the cap on users."""
+    """The fleet."""
     spelled = [{"fleet": 40}, {"fleet": hv.FleetDeclaration(40)}]
     assert len({request_for({}, one) for one in spelled}) == 1
-    assert len({request_for({}, {"user_cap": cap}) for cap in (200, "200")}) == 1
 
 
 def test_cells_and_readings_are_one_request_in_every_spelling():

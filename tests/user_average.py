@@ -13,9 +13,8 @@ import numpy as np
 
 from hexveil.accounting.error_model import LN20
 from hexveil.mechanisms import CellMechanism
-from hexveil.mechanisms.single_cell import CellAllocation
+from hexveil.mechanisms.single_cell import CellAllocation, EstimateError
 from hexveil.mechanisms.single_cell.clipped_user_sums import LinearSum
-from hexveil.mechanisms.stage_data import EstimateGrid, ProvenError
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,11 +36,11 @@ class MeanOfUserMeans(CellAllocation):
         share = self.cell.counts / self.cell.total
         bias = width * float(np.maximum(share - 1 / share.size, 0).sum())
         scale = self.sensitivity(width) / float(self.epsilon)
-        return ProvenError(np.array([scale]), np.array([bias]), np.array([bias + scale * LN20]))
+        return EstimateError(scale, bias + scale * LN20, bias)
 
     def grid(self):
         """Return multiples of a part of a quantum over L."""
-        return EstimateGrid(np.zeros(1), np.array([1 / (1024 * self.cell.counts.size)]))
+        return 0.0, 1 / (1024 * self.cell.counts.size)
 
 
 @dataclass(frozen=True, repr=False)

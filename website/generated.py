@@ -15,11 +15,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from hexveil.cli.app import PANELS, app
 from hexveil.cli.endings import Failure
-from hexveil.cli.options import FIELDS_PANEL
+from hexveil.cli.options import FieldOption
 from hexveil.config.fields import FIELDS, option
 from hexveil.planning.plan_arguments import PlanArguments
 from hexveil.planning.request import RULES, spoken
@@ -69,23 +69,22 @@ class Command:
     @property
     def parameters(self) -> list[Any]:
         """Its arguments and options, without the one that all have."""
-        return [p for p in self.parsed.params if "--help" not in p.opts and not p.hidden]
+        return [p for p in self.parsed.params if "--help" not in p.opts]
 
 
 def commands() -> list[Command]:
     """Return every command and sub-command, in the order of the help."""
-    group = typer.main.get_command(app)
     return [
         one
         for panel, known in PANELS.items()
         for name in known
-        for one in _commands_of(group, "hexveil", name, panel)
+        for one in _commands_of(app, "hexveil", name, panel)
     ]
 
 
 def _commands_of(group: Any, path: str, name: str, panel: str) -> Iterator[Command]:  # noqa: ANN401
     """Yield a command of a group, or those inside it."""
-    one = group.get_command(typer.Context(group), name)
+    one = group.get_command(click.Context(group), name)
     if not hasattr(one, "list_commands"):
         yield Command(f"{path} {name}", panel, one)
         return
@@ -100,7 +99,7 @@ def is_argument(parameter: Any) -> bool:  # noqa: ANN401  the same
 
 def is_field(parameter: Any) -> bool:  # noqa: ANN401  the same
     """Return whether an option stands for a field of the run file."""
-    return getattr(parameter, "rich_help_panel", None) == FIELDS_PANEL
+    return isinstance(parameter, FieldOption)
 
 
 def usage(one: Command) -> str:
@@ -120,19 +119,16 @@ def place(parameter: Any) -> str:  # noqa: ANN401  the same
 def written(parameter: Any) -> str:  # noqa: ANN401  the same
     """Return how an option is written, with what it takes."""
     names = ", ".join(f"`{name}`" for name in [*parameter.opts, *parameter.secondary_opts])
-    if parameter.is_flag or parameter.count:
+    if parameter.is_flag:
         return names
-    kind = parameter.metavar or {"Path": "PATH", "int": "NUMBER", "float": "NUMBER"}.get(
-        getattr(parameter.type_descriptor.annotation, "__name__", ""), "TEXT"
-    )
-    return f"{names[:-1]} {kind}`"
+    return f"{names[:-1]} {parameter.metavar or 'TEXT'}`"
 
 
 def meaning(parameter: Any) -> str:  # noqa: ANN401  the same
     """Return what a parameter does, and what counts where it is left out."""
     text = re.sub(r"\s*\\?\[default: (.+)\]$", r" Default: \1.", cell(parameter.help or ""))
-    default = parameter.default
-    if isinstance(default, bool) or default in (None, (), []) or callable(default):
+    default = parameter.to_info_dict().get("default")
+    if isinstance(default, bool) or default in (None, (), []):
         return text + (" Needed." if parameter.required and not is_argument(parameter) else "")
     return f"{text} Default: {cell(str(default))}."
 

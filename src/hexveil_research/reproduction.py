@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import typer
+import click
 
 from hexveil import evaluation
 from hexveil.base.errors import InputError
@@ -48,7 +48,7 @@ def reproduce(run: Run, options: ReproduceOptions) -> None:
     if options.list_only:
         echo([listing(study) for study in STUDIES], listing_lines(STUDIES), as_json=options.as_json)
         return
-    check_names(options.names or [], every=options.every)
+    check_names(options.names, every=options.every)
     check(options.trials, options.seed, options.jobs)
     setting = setting_of(
         run,
@@ -58,7 +58,7 @@ def reproduce(run: Run, options: ReproduceOptions) -> None:
         values=None if options.values is None else evaluation.values(options.values),
         bounds=run.values.bounds,
         epsilons=None
-        if options.epsilon is None
+        if not options.epsilon
         else [e for text in options.epsilon for e in text.split(",")],
         gamma=options.gamma,
         q=options.q,
@@ -66,7 +66,7 @@ def reproduce(run: Run, options: ReproduceOptions) -> None:
         trials=options.trials,
         seed=options.seed,
     )
-    studies = chosen_studies(STUDIES, options.names or [], setting)
+    studies = chosen_studies(STUDIES, options.names, setting)
     place = options.out or Path(FOLDERS[not setting.is_papers])
     tell = partial(tell_share, REPRODUCING)
     with show_progress(REPRODUCING):
@@ -125,10 +125,10 @@ def figure_lines(reports: Sequence[Report], out: Path) -> list[str]:
 
 def echo(output: object, lines: list[str], *, as_json: bool) -> None:
     """Print a result for machines or for people."""
-    typer.echo(json.dumps(output, indent=2, ensure_ascii=False) if as_json else "\n".join(lines))
+    click.echo(json.dumps(output, indent=2, ensure_ascii=False) if as_json else "\n".join(lines))
 
 
-def check_names(names: list[str], *, every: bool) -> None:
+def check_names(names: Sequence[str], *, every: bool) -> None:
     """Refuse no study, and names beside --all."""
     if every and names:
         raise InputError(f"--all and {names[0]} cannot be combined: use one of them.")

@@ -55,13 +55,10 @@ def judged(errors, targets):
     return max(e / t if 0 < t < math.inf else 0 for e, t in zip(errors, targets, strict=True))
 
 
-def algorithm_1(
-    table, span, epsilon, *, bound=None, targets=None, unfinished="undo", choose=min,
-    exempt="smallest",
-):  # fmt: skip
+def algorithm_1(table, span, epsilon, *, bound=None, targets=None, unfinished="undo", choose=min):
     """Return kept counts, users down and cells across, K and (degree, treated, finished).
 
-    `exempt="none"` is Algorithm 1, "smallest" as the paper runs it. `choose=max` is line 11 as
+    The cell of smallest initial error is exempt, as the paper runs it. `choose=max` is line 11 as
     eq. (14) prints it.
     """
     table, span, epsilon = np.asarray(table).tolist(), Fraction(span), Fraction(epsilon)
@@ -74,7 +71,7 @@ def algorithm_1(
 
     initial = [error(g) for g in cells]
     limit = 1 if targets else max(initial) if bound is None else bound
-    untouched = min(cells, key=lambda g: initial[g]) if exempt == "smallest" else None
+    untouched = min(cells, key=lambda g: initial[g])
     stages, halt = [], False
     while not halt:
         before = [list(row) for row in gamma]
@@ -120,15 +117,12 @@ def agree(occupancy, done, expected):
     st.sampled_from(EPSILONS),
     st.sampled_from([None, 1, 3, 10, 100]),
     st.sampled_from(["undo", "keep"]),
-    st.sampled_from(["smallest", "none"]),
 )
-def test_it_is_algorithm_1(occupancy, epsilon, bound, unfinished, exempt):
+def test_it_is_algorithm_1(occupancy, epsilon, bound, unfinished):
     """ERRATA 1 and 2: the same pairs, K and stages as a literal transcription, any bound."""
     table = dense(occupancy, occupancy.n)
-    options = {"bound": bound, "exempt": exempt}
-    expected = algorithm_1(table, 3, epsilon, unfinished=unfinished, **options)
-    done = theory.clip_user(occupancy, 3, epsilon, unfinished_stage=unfinished, **options)
-    assert (done.exempt is None) == (exempt == "none")
+    expected = algorithm_1(table, 3, epsilon, unfinished=unfinished, bound=bound)
+    done = theory.clip_user(occupancy, 3, epsilon, unfinished_stage=unfinished, bound=bound)
     agree(occupancy, done, expected)
 
 
@@ -200,21 +194,19 @@ def test_errors_stay_within_the_bound_and_are_those_of_the_formulas(occupancy, e
 
 
 @given(occupancies(users=8, cells=5), st.sampled_from(EPSILONS))
-def test_separate_errors_stay_within_their_default_targets(occupancy, epsilon):
-    """By default the targets are the largest initial errors, and neither is exceeded."""
+def test_default_targets_are_the_largest_initial_errors(occupancy, epsilon):
+    """Of mean and variance apart; neither is exceeded afterwards."""
     done = theory.clip_user(occupancy, 5, epsilon, error="separate")
+    cells, exact = columns(dense(occupancy, occupancy.n)), Fraction(epsilon)
+    first = zip(*(cell_errors(one, one, Fraction(5), exact) for one in cells), strict=True)
+    assert done.bound == pytest.approx([float(max(errors)) for errors in first], rel=1e-12)
     for name, target in zip(("mean", "variance"), done.bound, strict=True):
         assert done.errors[name].max() <= target * (1 + 1e-11)
 
 
 @pytest.mark.parametrize(
     ("epsilon", "gamma", "published", "low", "high"),
-    [
-        (1, 3, 5.0, 378, 441),
-        (2, 3, 12.0, 189, 221),
-        (2, 6, 10.5, 309, 357),
-        (2, 9, 10.5, 414, 472),
-    ],
+    [(1, 3, 5.0, 378, 441), (2, 3, 12.0, 189, 221), (2, 6, 10.5, 309, 357), (2, 9, 10.5, 414, 472)],
 )
 def test_the_synthetic_setting_gives_the_known_loss(epsilon, gamma, published, low, high):
     """Mean over ten draws of K ε, within 0.6 of four to six other draws; E in a fixed range.
@@ -254,6 +246,8 @@ def test_a_user_of_more_than_half_a_cell_is_charged_in_full():
     done = theory.clip_user(Occupancy.from_dense([[3], [1]]), 1.0, 2)
     assert done.variance_errors.tolist() == [0.25]
     assert done.mean_errors.tolist() == [0.75]
+    with pytest.raises(InputError, match="the occupancy is empty"):
+        theory.clip_user(Occupancy.from_coo([], [], []), 1.0, 1)
 
 
 @pytest.mark.parametrize(
@@ -270,7 +264,6 @@ def test_a_user_of_more_than_half_a_cell_is_charged_in_full():
         ),
         ({"error": "both"}, 'error must be "sum" or "separate"'),
         ({"unfinished_stage": "drop"}, 'unfinished_stage must be "undo" or "keep"'),
-        ({"exempt": "largest"}, 'exempt must be "smallest" or "none"'),
         ({"epsilon": 0}, "epsilon must be positive"),
         ({"span": -1}, "span must be positive"),
     ],
@@ -280,9 +273,3 @@ def test_bad_arguments_are_refused_in_a_sentence(options, message):
     arguments = {"span": 1.0, "epsilon": 1} | options
     with pytest.raises(InputError, match=message):
         theory.clip_user(Occupancy.from_dense([[1, 2], [3, 4]]), **arguments)
-
-
-def test_an_empty_occupancy_is_refused():
-    """There is no cell to speak of."""
-    with pytest.raises(InputError, match="the occupancy is empty"):
-        theory.clip_user(Occupancy.from_coo([], [], []), 1.0, 1)

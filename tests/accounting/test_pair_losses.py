@@ -74,8 +74,7 @@ def test_a_mean_costs_the_records_kept_over_its_noise():
 
 def test_records_are_moved_in_whole_half_quanta():
     """Of three quanta: half a record is moved by two half quanta, not by three."""
-    width = np.full(3, 3)
-    whole = mean_moves(width, kept(quanta=width.astype(float)), 6 * NOISE)
+    whole = mean_moves(3, kept(quanta=np.full(3, 3.0)), 6 * NOISE)
     losses = stated(whole).per_pair(moves.losses)
     assert losses.tolist() == [0.5, 2 / 24, *MEAN_LOSSES[2:]]
 
@@ -131,7 +130,7 @@ def test_squares_of_moves_add_up_over_cells_and_statistics():
     assert means.tolist() == pytest.approx([0.5**2 + 0.25**2, 0.125**2, 0.25**2], rel=1e-12)
     both = stated(MEAN, variances(PLAIN)).per_pair(moves.squares)
     assert both[0] == pytest.approx(0.5**2 + 0.5**2, rel=1e-8)
-    few = mean_moves(np.ones(3, dtype=np.int64), kept(factor=np.ones(3)), 2 * NOISE)
+    few = mean_moves(1, kept(factor=np.ones(3)), 2 * NOISE)
     lattice = stated(few).per_user(moves.squares, up=True)
     assert lattice[1] == pytest.approx(512 * 2 / 8**2, rel=1e-12)
 

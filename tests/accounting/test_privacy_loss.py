@@ -13,7 +13,6 @@ from attack.exact_cases import dataset_of
 from examples import examples
 from hexveil import InputError, Occupancy, plan, theory
 from hexveil.mechanisms import Baseline
-from stores import distributed
 from strategies import occupancies
 
 SCALES = st.sampled_from([0.1, 0.3, 1.0, 2.5, 7.0])
@@ -140,16 +139,6 @@ def test_user_of_more_than_half(own, total, ratio):
     assert most * (1 - 1e-12) <= loss <= plain * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("ratio", [0.5, 1.0, 2.0])
-def test_joint_bound_is_approached_by_many_records(ratio):
-    """A user alone in a cell reaches the joint bound as its records grow, less than the sum."""
-    occupancy = Occupancy.from_dense([[400]])
-    loss = theory.privacy_loss(occupancy, [1.0], [ratio], 1.0)[0]
-    z = np.arange(401) / 400  # from all values at 0 to a share z of them at 1
-    assert loss == pytest.approx((z + z * (1 - z) / ratio).max(), rel=1e-4)
-    assert loss < 1 + 0.25 / ratio
-
-
 def exact_mean_loss(occupancy, scale, span):
     """Return each user's loss of the means as exact fractions of the given doubles."""
     total = occupancy.records_per_cell
@@ -184,16 +173,6 @@ def test_counting_cells_is_loose():
     loss = theory.privacy_loss(occupancy, np.full(4, 10 / 13), None, 1.0)  # ε = 1 a cell
     assert loss == pytest.approx(np.full(4, 1.3))
     assert (occupancy.cells_per_user == 4).all()
-
-
-@given(with_scales(occupancies()), st.integers(1, 9))
-def test_distributed_pairs_lose_the_same(drawn, room):
-    """The loss is computed block by block where pairs lie, to the last bit the same."""
-    occupancy, mean_scale, variance_scale = drawn
-    apart = distributed(occupancy, room)
-    for scales in ((mean_scale, None), (None, variance_scale), (mean_scale, variance_scale)):
-        loss = theory.privacy_loss(occupancy, *scales, 2.0)
-        assert theory.privacy_loss(apart, *scales, 2.0).tolist() == loss.tolist()
 
 
 @examples(10)

@@ -54,15 +54,6 @@ def test_variance_sensitivity_is_reached_and_never_passed(own, total):
     assert formula == pytest.approx(64.0 * float(reached(own, total - own, variance)), rel=1e-12)
 
 
-@pytest.mark.parametrize("counts", COUNTS, ids=str)
-def test_sensitivity_is_that_of_the_worst_user(counts):
-    """The sensitivity of the cell is the largest over its users, and depends on them alone."""
-    users = theory.user_mean_sensitivity(counts, 3.0), theory.user_variance_sensitivity(counts, 3.0)
-    assert theory.mean_sensitivity(counts, 3.0) == users[0].max()
-    assert theory.variance_sensitivity(counts, 3.0) == users[1].max()
-    assert users[0].shape == users[1].shape == (len(counts),)
-
-
 def test_large_share_is_not_understated():
     """Counts (3, 1): the branch for few samples, all that COMP eq. (12) uses, is 1.33 too small.
 

@@ -29,13 +29,13 @@ TIMEZONE = "Asia/Kolkata"
 def load():
     """Load once, for all processes, what a run loads late."""
     for name in (
-        "annotated_types", "hexveil.cli.app",
+        "hexveil.cli.app",
         "hexveil.cli.commands.publish_command", "hexveil.ledger.inspection",
         "hexveil.mechanisms.noise", "hexveil.publishing.archive.archive",
         "hexveil.publishing.archive.archive_listing", "hexveil.records.duckdb.reading",
         "hexveil.report.page", "hexveil.simulation", "pandas", "psycopg", "pyarrow.pandas_compat",
-        "rich.console", "rich.table", "scipy.optimize", "scipy.spatial",
-        "sqlalchemy.dialects.postgresql.psycopg", "typer._adapters", "typer._click.decorators",
+        "rich.console", "scipy.optimize", "scipy.spatial",
+        "sqlalchemy.dialects.postgresql.psycopg", "click.decorators",
     ):  # fmt: skip
         with contextlib.suppress(ImportError):
             importlib.import_module(name)

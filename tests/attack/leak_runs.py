@@ -7,7 +7,7 @@ import tempfile
 import warnings
 from dataclasses import dataclass, field
 
-import typer.main
+import click
 
 from attack import leak_canaries as canaries
 from bus_runs import run_text
@@ -98,11 +98,11 @@ STORY = (
 
 def commands(group=None, stem=""):
     """Return the names of all commands that there are, those of groups in two words."""
-    known = typer.main.get_command(cli.app) if group is None else group
+    known = cli.app if group is None else group
     found = set()
-    for name in known.commands:
-        one = known.get_command(typer.Context(known), name)
-        inside = commands(one, f"{stem}{name} ") if hasattr(one, "commands") else set()
+    for name in known.list_commands(None):
+        one = known.get_command(click.Context(known), name)
+        inside = commands(one, f"{stem}{name} ") if hasattr(one, "list_commands") else set()
         found |= inside or {stem + name}
     return found
 

@@ -24,29 +24,6 @@ def test_a_release_passes_and_a_changed_one_does_not(here, call, refuse, okay):
     assert len(said["problems"]) == 2
 
 
-@pytest.mark.slow
-def test_a_signed_release_is_checked_with_the_holders_key(here, call, refuse, okay):
-    """keygen, release --sign and verify --key: exit 0 for the holder's folder, 2 for any other."""
-    made = okay("ledger keygen signing.pem")
-    assert "signing.pem.pub" in made.out
-    assert (here / "signing.pem").stat().st_mode & 0o777 == 0o600
-    assert (
-        call("release run.toml --set release.accept_noise=true --set release.sign=signing.pem").code
-        == 0
-    )
-    good = okay("verify map --key signing.pem.pub")
-    assert "by the holder of the key given" in " ".join(good.out.split())
-    other = json.loads(call("ledger keygen other.pem --json").out)
-    bad = refuse("verify map --key", other["public_key"])
-    assert "not by the one given" in " ".join(bad.out.split())
-    (here / "map" / "signature.json").unlink()
-    gone = refuse("verify map --key signing.pem.pub")
-    assert "signature.json is missing" in gone.out
-    unsigned = okay("verify map")
-    assert "Signature" in unsigned.out
-    assert "does not show who made it" in " ".join(unsigned.out.split())
-
-
 def test_a_key_that_cannot_sign_is_refused_before_anything_is_spent(here, call, refuse):
     """A key that others can read, or that is none, is wrong use; the ledger is not made."""
     pytest.importorskip("cryptography")

@@ -62,14 +62,6 @@ def test_the_demo_needs_its_package(tmp_path, monkeypatch, refuse):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_demo_says_where_it_may_not_write(tmp_path, monkeypatch, refuse):
-    """A folder that cannot be made is one sentence, exit 2."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "demo-out").write_text("")
-    said = refuse("demo")
-    assert "demo-out" in said.err
-
-
 @pytest.mark.slow
 def test_the_citys_demo_ends_with_its_map(tmp_path, monkeypatch, okay):
     """A month of an invented city becomes a map of bus-days at epsilon 1, in one command."""

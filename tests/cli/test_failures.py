@@ -98,18 +98,6 @@ def test_an_unknown_error_shows_no_data(here, call, monkeypatch):
 # ---- Numbers in plain words ----
 
 
-@given(st.floats(0, 50), st.floats(0, 50))
-def test_more_loss_never_sounds_safer(first, second):
-    """The printed factor never falls when the loss grows."""
-
-    def size(loss):
-        text = formatting.factor(loss)
-        return math.inf if "million" in text else float(text.replace(",", ""))
-
-    low, high = sorted((first, second))
-    assert size(low) <= size(high)
-
-
 @given(st.floats(0, 13))
 def test_factors_never_sound_safer_than_they_are(loss):
     """The printed factor is the true one or, by up to a percent, above it."""

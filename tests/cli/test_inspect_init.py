@@ -7,11 +7,10 @@ import pytest
 
 from hexveil.config import load
 from hexveil.config.fields import FIELDS
-from hexveil.config.loading import FILL_IN
+from hexveil.config.run_file import FILL_IN
 
 DRAFTED = {key: field for key, field in FIELDS.items() if field.example}
 GAPS = {"bounds": "[0, 65]", "timezone": '"Asia/Kolkata"'}
-SHAPES = ("itms_sample.json", "itms_flat_epoch.json", "itms_dot.csv", "itms_slash.csv")
 
 
 def filled(text, **more):
@@ -61,23 +60,6 @@ def test_examples_are_fields_that_can_be_read(here, call, tmp_path):
             (tmp_path / "one.toml").write_text(f"{section}{key[1]} = {value}\n")
             run = load(str(tmp_path / "one.toml"))
             assert getattr(getattr(run, key[0]) if key[0] else run, key[1]) is not None, key
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("shape", SHAPES)
-def test_the_shapes_of_an_exchange(here, call, okay, shared, shape):
-    """Nested, dotted and flattened records of buses are told apart, and their files run."""
-    file = shared / "data" / "itms_sample" / shape
-    begun = okay("inspect", file, "--init")
-    found = given(begun.out)
-    assert (found["user"], found["value"]) == ("license_plate", "speed")
-    assert found["time"] == "observationDateTime"
-    assert found["location"].replace("/", ".") == "location.coordinates"
-    # The id of the feed is the same in all rows, and no candidate.
-    assert 'Other candidates: "vehicle_label".' in " ".join(begun.out.replace("\n#", " ").split())
-    text = filled(begun.out).replace("min_users = 10", "min_users = 1")
-    (here / "new.toml").write_text(text)
-    assert call("inspect new.toml").code == 0
 
 
 def test_what_is_given_is_kept(here, okay):

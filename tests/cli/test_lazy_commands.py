@@ -21,12 +21,15 @@ NAMES = [name for commands in PANELS.values() for name in commands]
 def completed(words, shell="bash", **more):
     """Return what the command offers a shell where the last of some words begins."""
     line = " ".join(words)
-    asked = {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1), "_TYPER_COMPLETE_ARGS": line}
-    env = os.environ | asked | {"_HEXVEIL_COMPLETE": f"complete_{shell}"} | more
+    asked = {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+    env = os.environ | asked | {"_HEXVEIL_COMPLETE": f"{shell}_complete"} | more
     done = subprocess.run(
         [sys.executable, "-m", "hexveil"], env=env, capture_output=True, text=True, check=False
     )
-    return done.returncode, done.stdout.split("\n"), done.stderr
+    lines = [
+        line.removeprefix("plain,") if shell == "bash" else line for line in done.stdout.split("\n")
+    ]
+    return done.returncode, lines, done.stderr
 
 
 HELPS = """\
@@ -69,7 +72,7 @@ def test_help_lists_the_fields_of_a_run_file(call, okay):
     assert "[ledger]" not in call("help", "fields", "plan").out
     assert call("help", "plan").out == call("plan", "--help").out
     assert "there is no section 'plum'" in call("help", "fields", "plum").err
-    assert "there is no command 'plum'" in call("help", "plum").err
+    assert "No such command 'plum'" in call("help", "plum").err
 
 
 @pytest.mark.slow
@@ -81,9 +84,8 @@ def test_completion_offers_commands_options_and_fields():
     assert completed(["hexveil", "release", "run.toml", "--e"])[1] == ["--epsilon", ""]
     fields = completed(["hexveil", "release", "run.toml", "--set", "plan.e"])[1]
     assert sorted(fields) == ["", "plan.edition=", "plan.epsilon=", "plan.estimator="]
-    assert '"plan"' in completed(["hexveil", "pl"], "zsh")[1][0]
-    fish = completed(["hexveil", "pl"], "fish", _TYPER_COMPLETE_FISH_ACTION="get-args")
-    assert fish[1][0].startswith("plan\t")
+    assert completed(["hexveil", "pl"], "zsh")[1][:2] == ["plain", "plan"]
+    assert completed(["hexveil", "pl"], "fish", COMP_CWORD="pl")[1][0].startswith("plain,plan\t")
 
 
 OTHER_PLANS = (

@@ -65,38 +65,6 @@ def test_both_numbers_are_shown(here, call):
     assert (one["budget"], one["lifetime"], one["in"]) == ("2", one["spent"], "lifetime")
 
 
-@pytest.mark.slow
-def test_a_release_stands_in_the_book(here, call, okay):
-    """A release says what is spent and left; it is listed, and the ledger hangs together."""
-    said = okay(RELEASE)
-    text = " ".join(said.out.split())
-    assert (
-        "In total: spent 1 of 2, 1 left; lifetime total at most 1 (probability factor 2.72)."
-        in text
-    )
-    (one,) = told(call, "show", "run.toml")["accounts"]
-    assert 0 < float(one["spent"]) <= 1
-    assert (one["unit"], one["units"], one["releases"]) == ("user", 400, {"stored": 1})
-    again = json.loads(
-        call(
-            "release run.toml --set plan.clipping_range=bounds --set release.accept_noise=true",
-            "--out b --json",
-        ).out
-    )
-    assert again["replayed"] is True
-    assert {name: again["ledger"][name] for name in ("spent", "left", "lifetime")} == {
-        name: one[name] for name in ("spent", "left", "lifetime")
-    }
-    kinds = [e["kind"] for e in told(call, "history", "run.toml")]
-    steps = ["opened", "joined", "unit", "reserved", "marked", "measured", "stored"]
-    assert kinds == steps
-    reserved = call("ledger history run.toml").out.splitlines()[steps.index("reserved")]
-    assert "epsilon" in reserved
-    assert call("ledger history run.toml --limit 1").out.split()[2] == "stored"
-    checked = okay("ledger verify run.toml")
-    assert "7 events are consistent" in checked.out
-
-
 def test_a_raised_budget_is_a_weaker_promise(here, call, refuse, okay):
     """The new budget counts, both stand on record, and what it means is said."""
     assert call(INIT).code == 0

@@ -34,28 +34,6 @@ def test_a_plan_is_short_and_in_words(here, okay):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("unit", "epsilon"),
-    [
-        *(("user", epsilon) for epsilon in ("0.001", "1", "20")),
-        ("user-day", "0.001"),
-        ("user-week", "20"),
-    ],
-)
-def test_a_plan_stays_short_when_it_warns(here, okay, unit, epsilon):
-    """A warning, another privacy unit or price keeps the plan within 25 lines."""
-    said = okay(
-        f"plan run.toml --set read.privacy_unit={unit} --epsilon", epsilon,
-        "--timeslot 1h --timezone Asia/Kolkata --set cells.slot=pooled",
-    )  # fmt: skip
-    assert len(said.out.splitlines()) <= 25
-    assert ("too fine" in said.out) == (epsilon == "0.001")
-    whom = {"user": "one user", "user-day": "one user on one day"}.get(unit, "one user in one week")
-    assert f"had the values of {whom} been anything else" in " ".join(said.out.split())
-    assert said.err == ""
-
-
-@pytest.mark.slow
 def test_json(here, call):
     """--json prints the same for machines."""
     said = json.loads(call("plan run.toml --json").out)

@@ -61,77 +61,9 @@ def halved(days="%Y-%m-%d", kind=str):
     return rows
 
 
-def feature(row):
-    """Return a record as a feature of GeoJSON."""
-    point = {"type": "Point", "coordinates": [row["lon"], row["lat"]]}
-    fields = without(row, "lat", "lon")
-    return {"type": "Feature", "geometry": point, "properties": fields}
-
-
 TIME = (NAMED, APART, "--time time")
 HALVES = (NAMED, APART, "--time date --time time")
-FEATURES = (
-    "--user properties.bus --value properties.speed --location geometry --time properties.time"
-)
 NESTED = {"sent": 1, "data": {"vehicles": ROWS}}
-SHAPES = {
-    "milliseconds.parquet": (parquet, timed(10**3), (TIME, "--set format.time_format=ms")),
-    "nanoseconds.ndjson": (lines, timed(10**9), (TIME, "--set format.time_format=ns")),
-    "halves.csv": (text, halved(), HALVES),
-    "typed.parquet": (parquet, halved(kind=None), HALVES),
-    "formatted.csv": (
-        text, halved("%d/%m/%Y"), (HALVES, "--set 'format.time_format=%d/%m/%Y %H:%M:%S'"),
-    ),
-    "features.geojson": (
-        lines, [{"type": "FeatureCollection", "features": list(map(feature, ROWS))}], FEATURES,
-    ),
-    "nested.json": (lines, [NESTED], (TIME, "--set format.record_path=data.vehicles")),
-}  # fmt: skip
-
-
-def facts(said):
-    """Return what a command found of the records, but for the words of the request."""
-    assert said.code == 0, said.err
-    found = json.loads(said.out)
-    return {name: found[name] for name in ("records", "users", "cells", "capacity")}
-
-
-_USUAL = {}
-
-
-@pytest.fixture
-def usual(here, call):
-    """Return the facts of the records in the usual shape, read once."""
-    if not _USUAL:
-        text(here / "usual.csv", ROWS)
-        _USUAL.update(facts(call("inspect usual.csv", TIME, COMMON, "--json")))
-    return _USUAL
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("shape", SHAPES)
-def test_a_shape_is_the_same_records(here, call, usual, shape):
-    """Users, cells and grids are those of the usual shape."""
-    write, rows, options = SHAPES[shape]
-    write(here / shape, rows)
-    assert facts(call("inspect", shape, options, COMMON, "--json")) == usual
-
-
-@pytest.mark.parametrize(
-    ("rows", "options", "sentence"),
-    [
-        (timed(10**6), TIME, "seconds or milliseconds since 1970, need a time_format"),
-        (halved(), TIME, 'times of day a column of dates too, time = ["date", "time"]'),
-        (halved("%d/%m/%Y"), HALVES, 'time_format = "%d/%m/%Y %H:%M:%S"'),
-        ([NESTED], TIME, 'record_path = "data.vehicles" (in [format], or --set format.record_path'),
-    ],
-)  # fmt: skip
-def test_a_refusal_has_the_line_to_add(here, refuse, rows, options, sentence):
-    """What is missing can be pasted."""
-    lines(here / "odd.json" if rows == [NESTED] else here / "odd.ndjson", rows)
-    file = "odd.json" if rows == [NESTED] else "odd.ndjson"
-    said = refuse("inspect", file, options, COMMON)
-    assert sentence in said.err
 
 
 # ---- drafts ----
@@ -192,8 +124,8 @@ def test_a_draft_pairs_dates_with_times_of_day(here, call):
 
 
 @pytest.mark.slow
-def test_a_draft_and_a_proposal_can_be_released(here, call, okay):
-    """Both name a folder, a ledger and a data set."""
+def test_a_draft_can_be_released(here, call, okay):
+    """It names a folder, a ledger and a data set."""
     rows = [{**without(r, "speed"), "Speed (km/h)": r["speed"]} for r in city(400).to_pylist()]
     parquet(here / "fleet.parquet", rows)
     said = call("inspect fleet.parquet --init")
@@ -206,9 +138,3 @@ def test_a_draft_and_a_proposal_can_be_released(here, call, okay):
     # The unit is said once.
     assert "(km/h) in km/h" not in (here / "map" / "report.html").read_text()
     assert "(km/h) (km/h)" not in (here / "map" / "README.txt").read_text()
-    columns = ("--user bus --value 'Speed (km/h)'", APART, "--time time", COMMON)
-    bare = ("fleet.parquet", columns, "--propose sub/proposed.toml")
-    (here / "sub").mkdir()
-    okay("inspect", bare)
-    okay("release sub/proposed.toml")
-    assert (here / "sub" / "proposed-map" / "manifest.json").exists()

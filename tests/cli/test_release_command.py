@@ -96,15 +96,3 @@ def test_it_says_what_the_release_does(here, call, okay):
     assert json.loads(again.out)["would_book"] == 0
     assert json.loads(again.out)["replayed"]
     assert state(here) == before
-
-
-@pytest.mark.slow
-def test_a_delta_is_taken_only_if_asked(here, call, okay):
-    """The plan, the release, its account and `verify` name it."""
-    few = "--set plan.statistics=p50,share<10 --set plan.estimator=bins --epsilon 2"
-    asked = (few, "--set privacy.delta=1e-6")
-    planned = " ".join(call("plan run.toml", asked).out.split())
-    assert "(epsilon) at delta 0.000001" in planned
-    made = okay("release run.toml", asked, "--set release.accept_noise=true")
-    assert "at delta 0.000001" in made.out
-    assert "Recomputed" in call("verify map").out

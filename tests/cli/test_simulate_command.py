@@ -32,28 +32,6 @@ def test_records_are_written(here, call):
     assert [path.name for path in here.iterdir()] == ["city.parquet"]
 
 
-def test_json_says_what_was_made(here, call):
-    """--json has the arguments as they were understood, the size and the files."""
-    said = call(
-        "simulate", SMALL, "--start 2024-05-06 --out city.parquet --streets streets.geojson --json"
-    )
-    made = json.loads(said.out)
-    records = made.pop("records")
-    assert made == {
-        "vehicles": "buses",
-        "users": 25,
-        "days": 2,
-        "seed": 3,
-        "start": "2024-05-06",
-        "interval_seconds": 300,
-        "files": ["city.parquet", "streets.geojson"],
-    }
-    table = pq.read_table(here / "city.parquet")
-    assert table.num_rows == records
-    assert str(table["observationDateTime"][0]).startswith("2024-05-06")
-    assert json.loads((here / "streets.geojson").read_text()) == CITY.streets_geojson()
-
-
 def test_cars_are_written(here, call):
     """--vehicles cars makes private cars; the text says that the default promise does not fit."""
     cars = "--vehicles cars --users 50 --seed 3 --out cars.parquet"

@@ -118,7 +118,7 @@ def test_attributes_of_entities_are_found_by_their_values():
 
 def test_an_id_that_is_the_same_in_all_rows_is_no_user():
     """The id of a feed is left out, and the next candidate is proposed; else the gap says why."""
-    from hexveil.config.loading import checked  # noqa: PLC0415
+    from hexveil.config.run_file import checked  # noqa: PLC0415
     from hexveil.config.run_file_template import draft_run_file  # noqa: PLC0415
     from hexveil.records.sources.schema_preview import inspect_schema  # noqa: PLC0415  the engine
 

@@ -75,7 +75,6 @@ def test_an_option_turns_the_question_round(file, tmp_path):
 @pytest.mark.parametrize(
     ("place", "value", "sentence"),
     [
-        (("plan", "target_error"), "median=3", "^--set plan.target_error must be for mean, "),
         (
             ("plan", "objective"),
             "least",
@@ -112,7 +111,6 @@ def test_a_wrong_option_is_not_blamed_on_the_file(file, place, value, sentence):
         ("source = 5", r"source must be text, got 5\.$"),
         ("[cells]\nresolution = 5.5", r"\[cells\] resolution must be a whole number, got 5.5\.$"),
         ("[plan]\nepsilon = true", r"\[plan\] epsilon must be a number, got True\.$"),
-        ("[plan.target_error]\nsd = 1", r"got 'sd'; set a target for the variance instead\.$"),
         ("[plan]\ntarget_error = [1, 2]", r"must be one number, or one per .*got 1, 2\.$"),
         ('[plan]\ntarget_error = "mean=1,mean=2"', r"states mean twice; use one\.$"),
         ('[plan]\ntarget_error = "mean="', r"names mean without a value\.$"),

@@ -51,22 +51,3 @@ def test_targets_are_by_statistic_or_by_column(stated, read):
         load("air.csv", given | {("plan", "target_error"): tomllib.loads(f"x = {text}")["x"]})
         == run
     )
-
-
-@pytest.mark.parametrize(
-    ("stated", "message"),
-    [
-        (["a=2"], "--set plan.target_error leaves out the value column 'b'"),
-        (["a=2", "b.median=3"], "or each of a, b, got 'b.median'"),
-        (
-            {"a": {"sd": 2}, "b": 1},
-            "in a, got 'sd'; set a target for",
-        ),
-        (["a=2", "a=3", "b=1"], "states a twice; use one"),
-        (["a=", "b=1"], "names a without a value"),
-    ],
-)
-def test_targets_name_each_column_once(stated, message):
-    """The sentence says what is wrong."""
-    with pytest.raises(InputError, match=message):
-        load("air.csv", {("columns", "value"): ["a", "b"], ("plan", "target_error"): stated})

@@ -113,30 +113,5 @@ def test_what_has_no_room_is_said_and_costs_nothing_more(booked, monkeypatch):
     assert book.find("r").state == "measured"
 
 
-def is_closed(file):
-    """Return whether a descriptor names no file any more."""
-    try:
-        os.fstat(file)
-    except OSError:
-        return True
-    return False
-
-
 def _full(**_):
     raise OSError(28, "No space left on device")
-
-
-def test_the_room_is_held_until_the_store_and_leaves_nothing(tmp_path):
-    """The file has no name, is as large as two rows and more, and is closed by then."""
-    book = book_of(tmp_path)
-    spend(book, "r", {"a": "0.5"})
-    entry = book.begin_draw("r", "cells", 1000)
-    held = book._reserved_space[entry]
-    stat = os.fstat(held)
-    assert stat.st_size >= 2 * 8 * 1000 + drawing.MARGIN
-    assert stat.st_nlink == 0
-    assert stat.st_blocks * 512 >= stat.st_size
-    book.store("r", entry, np.ones(1000, dtype=np.int64))
-    assert is_closed(held)
-    assert book._reserved_space == {}
-    assert {file.name for file in tmp_path.iterdir()} <= {"ledger.sqlite", "ledger.sqlite.key"}

@@ -58,19 +58,6 @@ def test_releases_are_counted_by_state(place):
     ]  # fmt: skip
 
 
-def test_history_has_neither_units_nor_numbers(place):
-    """Events come oldest first, the last few if limited, numbers only if asked for."""
-    book = place.open()
-    publish(book, "r", {"a": "0.5"}, numbers=(4, 5))
-    found = inspection.history(book._engine)
-    assert [one.entry for one in found] == list(range(1, 9))
-    assert all(one.units is None for one in found)
-    assert [one.kind for one in inspection.history(book._engine, limit=2)] == [
-        "stored",
-        "committed",
-    ]
-
-
 def test_nothing_is_made_by_looking(tmp_path):
     """A book that is not there is a sentence, and stays not there."""
     with pytest.raises(hv.InputError, match=r"there is no ledger .*l\.sqlite; hexveil ledger init"):

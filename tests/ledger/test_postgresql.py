@@ -6,9 +6,9 @@ import signal
 from pathlib import Path
 
 import pytest
+from attack.crash_server import Server
 
 import hexveil as hv
-from attack.crash_server import Server
 from hexveil.ledger import databases, ledger
 from hexveil.ledger.databases import transaction
 from hexveil.ledger.unit_losses import make_key

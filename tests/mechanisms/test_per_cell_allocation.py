@@ -12,9 +12,7 @@ from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.per_cell_allocation import MapProblem, PerCell
 from hexveil.mechanisms.sensitivity_report import UNMETERED, Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.mechanisms.single_cell import CellProblem
-from hexveil.mechanisms.stage_data import Outputs, PrivateSums
-from stage_laws import candidate_scores
+from hexveil.mechanisms.stage_data import PrivateSums
 
 SPAN = 1000
 
@@ -57,54 +55,6 @@ def test_a_map_stays_within_epsilon_and_uses_it(mechanism):
     assert estimates.shape == (1, 5)
     assert np.isfinite(estimates).all()
     assert list(journal.rows) == [f"stage {k}" for k in range(allocation.n_stages)]
-
-
-def pairs_of(problem, cell):
-    """Return the pairs of a cell, and its public facts."""
-    rows = slice(*problem.occupancy.start[cell : cell + 2].tolist())
-    counts = problem.occupancy.n[rows]
-    return rows, CellProblem(counts, problem.lower, problem.quantum, problem.span)
-
-
-@pytest.mark.parametrize(
-    "mechanism", [hv.mechanisms.Levy(gamma=1), hv.mechanisms.AKMV(candidates=16)], ids=str
-)
-def test_each_cell_is_that_mechanism_alone(mechanism):
-    """Noise and integers are those of the cells one by one, in their order."""
-    problem, total = map_problem()
-    allocation = PerCell(mechanism).allocate_at(problem, Fraction(1))
-    sums, earlier = PrivateSums(total), Outputs()
-    alone = [mechanism.allocate_cell(pairs_of(problem, g)[1], Fraction(1)) for g in range(12)]
-    outputs = [Outputs()] * 12
-    while (stage := allocation.next_stage(earlier)) is not None:
-        noise, integers, begin = [], [], 0
-        for cell, plan in enumerate(alone):
-            own, rows = plan.next_stage(outputs[cell]), pairs_of(problem, cell)[0]
-            noise += numbers_of(own.noise(outputs[cell]))
-            integers += numbers_of(own.measure(PrivateSums(total[rows]), outputs[cell]))
-        assert numbers_of(stage.noise(earlier)) == noise
-        assert numbers_of(stage.measure(sums, earlier)) == integers
-        drawn = execute(
-            allocation, sums, SimulatedNoise(np.random.default_rng(1), 1), MemoryJournal(),
-            UNMETERED,
-        )[stage.name]  # fmt: skip
-        earlier = earlier.extended(stage.name, stage.entries, drawn)
-        for cell, plan in enumerate(alone):
-            own = plan.next_stage(outputs[cell])
-            row, begin = drawn[:, begin : begin + own.entries], begin + own.entries
-            outputs[cell] = outputs[cell].extended(own.name, own.entries, row)
-    estimates = [plan.estimate(row)[0] for plan, row in zip(alone, outputs, strict=True)]
-    assert allocation.estimates(earlier)[0].tolist() == estimates
-
-
-def numbers_of(queries):
-    """Return noise scales, or integers and scores of candidates, one after another."""
-    fields = ("scale", "scales", "integers")
-    found = []
-    for one in queries:
-        own = [getattr(one, name) for name in fields if hasattr(one, name)]
-        found += np.ravel(own[0] if own else candidate_scores(one)).tolist()
-    return found
 
 
 def test_cells_without_a_stage_publish_their_constant():

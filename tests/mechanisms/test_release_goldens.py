@@ -16,11 +16,7 @@ from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.sensitivity_report import UNMETERED, Meter
 from hexveil.mechanisms.single_cell import CellProblem
 from hexveil.mechanisms.stage_data import PrivateSums
-from hexveil.model.pair_columns import (
-    WEIGHT_RESOLUTION,
-    FactoredWeights,
-    SuppressedPairs,
-)
+from hexveil.model.pair_columns import WEIGHT_RESOLUTION, FactoredWeights, SuppressedPairs
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning import codec
 from hexveil.planning.allocation import allocation_of
@@ -162,11 +158,7 @@ PLANS = {
     "both": {"epsilon": 40, "clipping_range": "bounds", "statistics": ("mean", "variance")},
     "suppression": {"epsilon": 4, "method": "clip-user", "statistics": ("mean", "variance")},
     "range": {"epsilon": 8, "clipping_range": "private"},
-    "range, both": {
-        "epsilon": 8,
-        "clipping_range": "private",
-        "statistics": ("mean", "variance"),
-    },
+    "range, both": {"epsilon": 8, "clipping_range": "private", "statistics": ("mean", "variance")},
 }
 
 

@@ -39,7 +39,7 @@ class RecordWeights(ClippingKind):
         constant = constant_error("mean", problem.occupancy)
         return ErrorModel("mean", problem.span, noise, np.zeros_like(noise), constant)
 
-    def losses(self, problem, rows, variance=None):  # noqa: ARG002
+    def losses(self, problem, rows):
         """Return the losses of weighted means."""
         given = self.weight(problem.occupancy), (rows.mean_noise(problem),)
         return weighted_losses(problem.occupancy, *given, self.shared(problem.request.delta))
@@ -48,8 +48,7 @@ class RecordWeights(ClippingKind):
         """Return the one stage."""
         weight = self.weight(plan.problem.occupancy)
         mean, error = WeightedMean(weight.occupancy, weight, plan.mean_noise), plan.error_models
-        given = lattice_of(plan, scale), scale.span_quanta, plan.booked_losses
-        return ToyStages(mean, *given, error["mean"])
+        return ToyStages(mean, lattice_of(plan, scale), plan.booked_losses, error["mean"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +64,7 @@ class ToyStages(WeightedStages):
 
     def next_stage(self, earlier):
         """Return the only stage."""
-        ends, scales = (0, self.lattice_steps), self.mean.scales(self.lattice_steps)
+        ends, scales = (0, self.lattice.steps), self.mean.scales(self.lattice.steps)
         return DONE if earlier else self.mean.stage(CELLS, self.law, ends, scales)
 
     def numbers(self, outputs):

@@ -5,14 +5,13 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 import hexveil as hv
 from hexveil import Cells, InputError, Labels, OneCell
-from hexveil.model.cells import CellTable, slot_seconds, zone, zone_name, zone_place
+from hexveil.model.cells import CellTable, slot_seconds, zone, zone_name
 
 HEXAGON = int("85608b3bfffffff", 16)
 
@@ -192,14 +191,6 @@ def test_objects_and_none_are_names():
     clock = zoneinfo.ZoneInfo("Asia/Kolkata")
     assert hv.Cells(6, timezone=clock) == hv.Cells(6, timezone="Asia/Kolkata")
     assert hv.Cells(6, timeslot="none", timezone="none") == hv.Cells(6, timeslot=None)
-    table = pa.table({"bus": ["a"], "w": ["x"], "v": [1.0], "t": ["2024-02-19T10:00:00"]})
-    asked = {
-        "user": "bus", "value": "v", "bounds": (0, 9), "time": "t", "cells": hv.Labels("w"),
-        "select": hv.Select(min_users=1),
-    }  # fmt: skip
-    by_name = hv.read(table, **asked, timezone="Asia/Kolkata").public.identity
-    assert hv.read(table, **asked, timezone=clock).public.identity == by_name
-    assert by_name["timezone"] == "Asia/Kolkata"
 
 
 @pytest.mark.parametrize("odd", [7, ["Asia/Kolkata"], b"UTC"])
@@ -207,12 +198,3 @@ def test_other_objects_are_refused(odd):
     """In a sentence that says what a time zone is."""
     with pytest.raises(InputError, match="timezone must be the name of a time zone"):
         zone_name(odd)
-
-
-def test_time_zones_have_the_place_of_their_city():
-    """The public table of time zones places Warsaw; UTC is nowhere."""
-    assert zone_place("Europe/Warsaw") == (52.25, 21.0)
-    lat, lon = zone_place("America/Sao_Paulo")
-    assert lat < -23
-    assert lon < -46
-    assert zone_place("UTC") is None

@@ -70,54 +70,39 @@ def test_repr_shows_sizes_only():
     assert repr(Occupancy.from_dense([[7, 9]])) == "Occupancy(n_cells=2, n_users=1, n_pairs=2)"
 
 
-@pytest.mark.parametrize(
-    ("counts", "message"),
-    [
-        ([1, 2], "a table, users down and cells across"),
-        ([[1, -2]], "counts must be 0 or above, got -2"),
-        ([[1.5]], "counts must hold whole numbers, got float64"),
-        ([["a"]], "counts must hold whole numbers"),
-        ([[1, 0], [2, 0]], "cell 1 has no records; leave it out"),
-        ([[1, 1], [0, 0]], "user 1 has no records; leave it out"),
-    ],
-)
-def test_bad_tables_are_refused(counts, message):
-    """A table with an empty cell or user, or with anything but counts, is refused."""
-    with pytest.raises(InputError, match=message):
-        Occupancy.from_dense(counts)
+TABLE, PAIRS = Occupancy.from_dense, Occupancy.from_coo
+
+
+def sorted_pairs(cell, user):
+    """Return pairs of one record each, of two cells and users."""
+    return Occupancy(*map(np.array, (cell, user, [1, 1])), 2, 2)
 
 
 @pytest.mark.parametrize(
-    ("cell", "user", "n", "message"),
+    ("make", "arguments", "message"),
     [
-        ([0, 0], [0], [1], "equally long"),
-        ([0], [0], [0], "counts must be 1 or above, got 0"),
-        ([0, 2], [0, 0], [1, 1], "cell 1 has no records"),
-        ([-1], [0], [1], "0 or above"),
-        ([0.5], [0], [1], "cell must hold whole numbers"),
-        ([[0]], [[0]], [[1]], "one-dimensional"),
+        (TABLE, ([1, 2],), "a table, users down and cells across"),
+        (TABLE, ([[1, -2]],), "counts must be 0 or above, got -2"),
+        (TABLE, ([[1.5]],), "counts must hold whole numbers, got float64"),
+        (TABLE, ([["a"]],), "counts must hold whole numbers"),
+        (TABLE, ([[1, 0], [2, 0]],), "cell 1 has no records; leave it out"),
+        (TABLE, ([[1, 1], [0, 0]],), "user 1 has no records; leave it out"),
+        (PAIRS, ([0, 0], [0], [1]), "equally long"),
+        (PAIRS, ([0], [0], [0]), "counts must be 1 or above, got 0"),
+        (PAIRS, ([0, 2], [0, 0], [1, 1]), "cell 1 has no records"),
+        (PAIRS, ([-1], [0], [1]), "0 or above"),
+        (PAIRS, ([0.5], [0], [1]), "cell must hold whole numbers"),
+        (PAIRS, ([[0]], [[0]], [[1]]), "one-dimensional"),
+        (sorted_pairs, ([1, 0], [0, 0]), "sorted by cell, then user"),
+        (sorted_pairs, ([0, 0], [1, 0]), "sorted by cell, then user"),
+        (sorted_pairs, ([0, 0], [0, 0]), "each must occur once"),
+        (sorted_pairs, ([0, 2], [0, 1]), "cell number 2 is beyond the 2 declared"),
     ],
 )
-def test_bad_pairs_are_refused(cell, user, n, message):
-    """Pairs that are no counts of numbered cells and users are refused."""
+def test_what_is_no_occupancy_is_refused(make, arguments, message):
+    """Empty cells and users, anything but counts, and pairs that are not sorted."""
     with pytest.raises(InputError, match=message):
-        Occupancy.from_coo(cell, user, n)
-
-
-@pytest.mark.parametrize(
-    ("cell", "user", "message"),
-    [
-        ([1, 0], [0, 0], "sorted by cell, then user"),
-        ([0, 0], [1, 0], "sorted by cell, then user"),
-        ([0, 0], [0, 0], "each must occur once"),
-        ([0, 2], [0, 1], "cell number 2 is beyond the 2 declared"),
-    ],
-)
-def test_unsorted_pairs_are_refused(cell, user, message):
-    """The constructor takes sorted pairs only, so that two of the same are equal."""
-    arrays = (np.array(a) for a in (cell, user, [1, 1]))
-    with pytest.raises(InputError, match=message):
-        Occupancy(*arrays, 2, 2)
+        make(*arguments)
 
 
 def _largest_and_last(pairs, bonus, factor, extra):

@@ -17,10 +17,7 @@ from hexveil.mechanisms.looks.user_weights import (
     WeightProblem,
 )
 from hexveil.model.pair_columns import WEIGHT_RESOLUTION, FactoredWeights
-from hexveil.planning.optimizers.user_factors import (
-    ClippingProblem,
-    InverseScales,
-)
+from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
 from stores import STORES, distributed, stored
 from strategies import occupancies
 

@@ -20,8 +20,8 @@ import hexveil as hv
 from accounting.test_gaussian_composition import law
 from examples import examples
 from hexveil import Occupancy
+from hexveil.accounting import gaussian_composition
 from hexveil.accounting import moves as accountant
-from hexveil.accounting import promise
 from hexveil.accounting.gaussian_composition import (
     calibrated_square,
     square_epsilon,
@@ -347,7 +347,7 @@ TWINS = {
         too_much, "bounds",
     ),
     "choices that are not counted": (
-        promise, "range_square", nothing, "private"
+        gaussian_composition, "range_square", nothing, "private"
     ),
 }  # fmt: skip
 

@@ -6,8 +6,7 @@ from dataclasses import fields
 import pytest
 
 import hexveil as hv
-from hexveil.config.field_types import CHOICES
-from hexveil.config.fields import SECTIONS
+from hexveil.config.fields import FIELDS, SECTIONS
 from hexveil.planning.plan_arguments import WORDS, PlanArguments
 from hexveil.planning.request import (
     DELTA_WITHIN,
@@ -30,9 +29,10 @@ def test_signature_and_run_file_have_the_options():
         assert f"    {name} : " in hv.plan.__doc__
     assert set(SECTIONS["plan"]) <= set(OPTIONS)
     assert set(OPTIONS) - set(SECTIONS["plan"]) == {
-        "bounds", "advise", "fleet", "user_cap", "delta", "history",
+        "bounds", "advise", "fleet", "delta", "history",
     }  # fmt: skip
-    assert all(CHOICES[name] == words for name, words in WORDS.items())
+    plan = {name: field for (_, name), field in FIELDS.items() if name in WORDS}
+    assert all(tuple(plan[name].choices) == words for name, words in WORDS.items())
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.why[:30])

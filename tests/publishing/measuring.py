@@ -90,7 +90,7 @@ def check(dataset, plan, _where=None):
     """Refuse what a release refuses from public facts."""
     scale = dataset.public.lattice
     allocation, epsilon = allocation_of(plan, scale), float(plan.requested_epsilon)
-    allocation.check_release(scale, epsilon, has_squares=dataset.has_squares)
+    allocation.check_release(epsilon, has_squares=dataset.has_squares)
 
 
 def values_of(numbers, plan, scale):

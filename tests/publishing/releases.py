@@ -133,6 +133,12 @@ def forge_manifest(place, change):
     seal(place)
 
 
+def forge_whole(place, change):
+    """Change the manifest of several value columns and seal the folder."""
+    forge_json("manifest.json", change)(place)
+    seal(place)
+
+
 def problems_after(forge, folder, copy):
     """Return the problems that verification finds in a copy of a folder that was forged."""
     shutil.copytree(folder, copy)

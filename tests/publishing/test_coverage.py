@@ -19,7 +19,7 @@ from hexveil.mechanisms.looks.bounds import WithinBounds
 from hexveil.mechanisms.looks.cell_ranges import PerCellRange
 from hexveil.planning.allocation import with_outputs
 from hexveil.publishing.estimates.decoded_moments import groupings_of, smooth_release
-from hexveil.publishing.estimates.posterior_estimates import adopt_intervals, estimate_outputs
+from hexveil.publishing.estimates.posterior_estimates import adopt_intervals, estimate_view
 from hexveil.simulation.city import City
 from hexveil.simulation.flights import departures
 from publishing.drawing import executed
@@ -140,8 +140,9 @@ def held(dataset, intervals, draws, epsilon=1):
         clamped = np.clip(values["mean"], shown.lower, shown.upper)
         done = smooth_release(shown, facts, values)["mean"]
         effects = groupings_of(facts.cells)
-        posterior = estimate_outputs(allocation, outputs, effects)
-        if posterior is not None:
+        view = allocation.view(outputs)
+        if view is not None:
+            posterior = estimate_view(view, effects)
             done = adopt_intervals(done, posterior, borrowed=shown.allocation.clipping.borrows)
         off = np.abs(clamped - projected(dataset, shown))
         bound = off <= shown.error_models["mean"].bound95 * (1 + 1e-12)

@@ -22,6 +22,7 @@ from publishing.releases import (
     forge_json,
     forge_manifest,
     forge_table,
+    forge_whole,
     problems_after,
     released,
     said,
@@ -80,12 +81,7 @@ def without(*path):
 
 def whole(change):
     """Forge the manifest of several value columns."""
-
-    def forge(place):
-        forge_json("manifest.json", change)(place)
-        seal(place)
-
-    return forge
+    return lambda place: forge_whole(place, change)
 
 
 def column(name, to):

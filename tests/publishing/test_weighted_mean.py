@@ -1,6 +1,5 @@
 """Weighted means in a private clipping range: exact sensitivity, rounding, and what is booked."""
 
-import itertools
 import math
 from fractions import Fraction
 
@@ -16,9 +15,7 @@ from hexveil.model.public_metadata import ValueLattice
 from publishing.drawing import interval_of
 from publishing.measuring import (
     shares_of,
-    told_by_histogram,
     weighted_scales,
-    weighted_statistic,
 )
 from publishing.setting import dataset_of
 
@@ -33,16 +30,6 @@ def planned(dataset, epsilon=2, **options):
 def tiny(totals=0, steps=3):
     """Return a data set of four users on a lattice of few steps."""
     return dataset_of(COUNTS, totals, scale=ValueLattice.of((0, steps), 1))
-
-
-def neighbours(user, steps=3):
-    """Yield the sums of all data sets that differ in one user's values."""
-    base = tiny(steps=steps)
-    rows = np.flatnonzero(base.occupancy.user == user)
-    for own in itertools.product(*(range(steps * int(n) + 1) for n in base.occupancy.n[rows])):
-        totals = np.zeros(base.occupancy.n_pairs, dtype=np.int64)
-        totals[rows] = own
-        yield totals
 
 
 @given(
@@ -60,26 +47,6 @@ def test_a_contribution_is_the_projected_mean_times_the_weight_rounded_down(
     mean = min(max(Fraction(total, n), low), low + width)
     assert found == math.floor(weight * mean)
     assert weight * low <= found <= weight * (low + width)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("user", range(4))
-def test_all_that_a_user_can_lose_is_booked(user):
-    """Over all neighbours and all outcomes, by exact laws: range and noise within the loss.
-
-    Noise of scale R at a distance d changes odds by exp(d / R) at most, which is reached: of the
-    votes, and of the cells in whatever range follows from them.
-    """
-    plan, data = planned(tiny()), [tiny(totals) for totals in neighbours(user)]
-    loss, ratios = plan.losses()[user], told_by_histogram(planned(tiny()), data)
-    of_ranges = []
-    for pair in itertools.combinations(range(4), 2):
-        numbers = np.array([weighted_statistic(one, plan, pair) for one in data])
-        at = numbers / weighted_scales(plan, pair[1] - pair[0])
-        of_ranges.append(np.abs(at[:, None] - at[None, :]).sum(axis=2))
-    largest = float((ratios + np.max(of_ranges, axis=0)).max())
-    assert largest <= loss
-    assert largest > 0.6 * loss
 
 
 def test_scales_are_rounded_up_and_no_further():

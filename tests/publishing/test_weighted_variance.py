@@ -1,6 +1,5 @@
 """Variances under a private range: exact sensitivity, rounding, what is booked and stated."""
 
-import itertools
 import math
 from dataclasses import replace
 from fractions import Fraction
@@ -18,7 +17,6 @@ from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.feasible_sums import squares_range
 from publishing.measuring import (
     second_moments,
-    told_by_histogram,
     weighted_scales,
     weighted_statistic,
     weighted_variance_of,
@@ -50,24 +48,6 @@ def tiny(totals=0, squares=0, steps=3):
     return dataset_of(COUNTS, totals, squares, scale=ValueLattice.of((0, steps), 1))
 
 
-def possible(n, steps):
-    """Return all sums of n samples: of the samples and of their squares, as records may have."""
-    totals = np.arange(n * steps + 1)
-    least, most = squares_range(np.full(totals.size, n), totals, steps)
-    rows = zip(totals.tolist(), least.tolist(), most.tolist(), strict=True)
-    return [(total, square) for total, low, high in rows for square in range(low, high + 1)]
-
-
-def neighbours(user, steps=3):
-    """Yield all data sets that differ in one user's values, its samples whole or not."""
-    base = tiny(steps=steps).occupancy
-    rows = np.flatnonzero(base.user == user)
-    for own in itertools.product(*(possible(n, steps) for n in base.n[rows].tolist())):
-        totals, squares = np.zeros((2, base.n_pairs), dtype=np.int64)
-        totals[rows], squares[rows] = zip(*own, strict=True)
-        yield tiny(totals, squares, steps)
-
-
 @given(st.integers(1, 2**30), st.integers(1, 2**25), st.integers(0, 2**26), st.data())
 def test_a_contribution_is_the_projected_second_moment_times_the_weight(n, steps, weight, data):
     """W floor(2^20 min(q, m r²) / (m r²)) exactly, up to the largest sums that data sets accept."""
@@ -82,61 +62,6 @@ def test_a_contribution_is_the_projected_second_moment_times_the_weight(n, steps
     assert q >= 0
     assert found == weight * math.floor(GRAIN * Fraction(min(q, n * radius**2), n * radius**2))
     assert 0 <= found <= weight * GRAIN
-
-
-@pytest.mark.parametrize("statistics", [BOTH, ("sd",)])
-@pytest.mark.parametrize("user", range(4))
-def test_all_that_a_user_can_lose_is_booked(user, statistics):
-    """Over all neighbours and all outcomes, by exact laws: three private steps within the loss.
-
-    Noise of scale R at a distance d changes odds by exp(d / R) at most, which is reached: of the
-    votes, and of the cells in whatever range follows from them; the mean's noise is drawn for the
-    variance as well, whether the mean is published or not.
-    """
-    plan, data = planned(tiny(), statistics=statistics), list(neighbours(user))
-    loss, ratios, of_ranges = plan.losses()[user], told_by_histogram(plan, data), []
-    for pair in itertools.combinations(range(4), 2):
-        lost = np.zeros_like(ratios)
-        for numbers, scales in (
-            (
-                [weighted_statistic(one, plan, pair) for one in data],
-                weighted_scales(plan, pair[1] - pair[0]),
-            ),
-            (
-                [second_moments(one, plan, pair) for one in data],
-                weighted_variance_of(plan).scales,
-            ),
-        ):
-            at = np.array(numbers) / scales
-            lost += np.abs(at[:, None] - at[None, :]).sum(axis=-1)
-        of_ranges.append(lost)
-    largest = float((ratios + np.max(of_ranges, axis=0)).max())
-    assert largest <= loss
-    assert largest > 0.5 * loss
-    assert loss <= float(plan.epsilon) <= 2
-
-
-@pytest.mark.parametrize("pair", [(0, 3), (1, 2)])
-@pytest.mark.parametrize("user", range(4))
-def test_what_is_booked_for_the_cells_is_what_they_can_cost(user, pair):
-    """Beside the range a user is charged its largest moves over both scales, and no more."""
-    plan = planned(tiny())
-    interval, data = plan.allocation.clipping, list(neighbours(user))
-    cost = 0.0
-    for numbers, scales in (
-        (
-            [weighted_statistic(one, plan, pair) for one in data],
-            weighted_scales(plan, pair[1] - pair[0]),
-        ),
-        (
-            [second_moments(one, plan, pair) for one in data],
-            weighted_variance_of(plan).scales,
-        ),
-    ):
-        cost += float((np.ptp(numbers, axis=0) / scales).sum())
-    booked = float(plan.losses()[user]) - float(interval.epsilon)
-    assert cost <= booked * (1 + 1e-12)
-    assert cost >= booked * (1 - 1e-9)
 
 
 def test_scales_are_rounded_up_and_no_further():

@@ -26,12 +26,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hexveil.accounting.sensitivity import (
-    check_contributions,
-    check_counts,
-    contribution_weights,
-    variance_sensitivity_bound,
-)
+from hexveil.accounting import sensitivity
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_positive_fraction
@@ -68,7 +63,7 @@ def linear_bias(weights: ArrayLike, counts: ArrayLike, span: float, offset: Offs
     >>> linear_bias([0.25, 0.25], [3, 1], 8.0), linear_bias([0.25, 0.25], [3, 1], 8.0, "best")
     (4.0, 2.0)
     """
-    m = check_counts(counts)
+    m = sensitivity.check_counts(counts)
     # Values at one bound where a weight is too small and at the other where it is too large make
     # one of the two sums the bias: neither can be left out.
     gap = m / m.sum() - _per_user(weights, m, "weights")
@@ -134,7 +129,7 @@ def truncation_mean_bias(contributions: ArrayLike, counts: ArrayLike, span: floa
     >>> truncation_mean_bias([1, 1], [3, 1], 8.0)
     4.0
     """
-    n, total = check_contributions(contributions, counts, minimum=1)
+    n, total = sensitivity.check_contributions(contributions, counts, minimum=1)
     return span * (total - n) / total
 
 
@@ -154,7 +149,7 @@ def truncation_variance_bias(contributions: ArrayLike, counts: ArrayLike, span: 
     >>> truncation_variance_bias([2, 1], [3, 1], 8.0), truncation_variance_bias([0, 1], [3, 1], 8.0)
     (12.0, 16.0)
     """
-    n, total = check_contributions(contributions, counts, minimum=1)
+    n, total = sensitivity.check_contributions(contributions, counts, minimum=1)
     if n == total:
         return 0.0
     # With at most half of the samples contributing, all at one bound, the others fill either bound
@@ -178,7 +173,7 @@ def reweighted_mean_bias(contributions: ArrayLike, counts: ArrayLike, span: floa
     >>> reweighted_mean_bias([1, 1], [3, 1], 8.0)
     2.0
     """
-    return linear_bias(contribution_weights(contributions, counts), counts, span)
+    return linear_bias(sensitivity.contribution_weights(contributions, counts), counts, span)
 
 
 def reweighted_variance_bias(contributions: ArrayLike, counts: ArrayLike, span: float) -> float:
@@ -198,7 +193,7 @@ def reweighted_variance_bias(contributions: ArrayLike, counts: ArrayLike, span: 
     12.0
     """
     delta = reweighted_mean_bias(contributions, counts, 1.0)
-    return span**2 * float(variance_sensitivity_bound(np.array(delta)))
+    return span**2 * float(sensitivity.variance_sensitivity_bound(np.array(delta)))
 
 
 def midpoint_mean_bias(contributions: ArrayLike, counts: ArrayLike, span: float) -> float:
@@ -216,7 +211,7 @@ def midpoint_mean_bias(contributions: ArrayLike, counts: ArrayLike, span: float)
     >>> midpoint_mean_bias([1, 1], [3, 1], 8.0)
     2.0
     """
-    n, total = check_contributions(contributions, counts, minimum=0)
+    n, total = sensitivity.check_contributions(contributions, counts, minimum=0)
     return span * (total - n) / (2 * total)
 
 
@@ -296,7 +291,7 @@ def clipping_bias(
     0.25
     """
     a = np.asarray(lower, dtype=np.float64)
-    m = check_counts(np.ones(a.size, dtype=np.int64) if counts is None else counts)
+    m = sensitivity.check_counts(np.ones(a.size, dtype=np.int64) if counts is None else counts)
     a, b = _per_user(a, m, "lower"), _per_user(upper, m, "upper")
     if (a < 0).any() or (b > span).any() or (a > b).any():
         raise InputError(f"each interval must run from a lower to a higher end within [0, {span}].")
@@ -323,7 +318,7 @@ def _per_user(weights: ArrayLike, m: Ints, name: str) -> Floats:
 
 def _midpoint_variance_error(contributions: ArrayLike, counts: ArrayLike) -> tuple[float, float]:
     """Return the ends of (variance - variance with dropped samples at the midpoint) for U = 1."""
-    n, total = check_contributions(contributions, counts, minimum=0)
+    n, total = sensitivity.check_contributions(contributions, counts, minimum=0)
     # Half of all samples at the far bound make the variance largest, or all that were dropped if
     # they are fewer.
     n_moved = min(total - n, total // 2)

@@ -12,9 +12,9 @@ What is implemented where the paper leaves room:
   only the branch N > 2m*, which is not private for a user of more than half a cell (ERRATA 4).
 - Line 11 takes the least error (eq. (14) prints arg max); line 6 means the users of most cells;
   from the second stage on what was suppressed stays so, and the bias is against the original m.
-- Algorithm 1 exempts no cell (`exempt="none"`). In the paper's experiments (section VI-A.3) the
-  cell of *smallest* initial error, arg min over cells of eq. (12), is left as it is, and so it is
-  unless asked otherwise. A user whose cells are used up but for the exempt one halts the run.
+- Algorithm 1 exempts no cell. In the paper's experiments (section VI-A.3) the cell of *smallest*
+  initial error, arg min over cells of eq. (12), is left as it is, and so it is here. A user whose
+  cells are used up but for the exempt one halts the run.
 - A cell keeps its last user: Theorems IV.1 and IV.2 assume that some sample contributes. So K is
   at least 1.
 - Errors that agree to a relative 1e-12 count as equal, between cells (the lower number is taken)
@@ -42,7 +42,7 @@ from hexveil.model.pair_columns import SuppressedPairs
 
 ErrorKind = Literal["sum", "separate"]
 Unfinished = Literal["undo", "keep"]
-Exempt = Literal["smallest", "none"]
+
 TIE = 1e-12
 """Relative difference below which two errors are equal, as they would be in exact numbers."""
 
@@ -98,7 +98,7 @@ class Suppression:
     variance_errors: Floats
     error: ErrorKind
     bound: float | tuple[float, float]
-    exempt: int | None
+    exempt: int
     stages: tuple[SuppressionStage, ...]
 
     @property
@@ -114,7 +114,7 @@ class Suppression:
         return {"mean": self.mean_errors, "variance": self.variance_errors}
 
 
-def clip_user(  # noqa: PLR0913  a public door: keyword-only
+def clip_user(
     occupancy: Occupancy,
     span: float,
     epsilon: Number,
@@ -123,7 +123,6 @@ def clip_user(  # noqa: PLR0913  a public door: keyword-only
     error: ErrorKind = "sum",
     targets: tuple[float, float] | None = None,
     unfinished_stage: Unfinished = "undo",
-    exempt: Exempt = "smallest",
 ) -> Suppression:
     """Users suppressed in cells, stage by stage, while no cell's error exceeds E.
 
@@ -149,9 +148,6 @@ def clip_user(  # noqa: PLR0913  a public door: keyword-only
         does not matter; by default the largest initial ones over cells.
     unfinished_stage : {"undo", "keep"}
         What becomes of suppressions in the stage that was halted. They do not lower K.
-    exempt : {"smallest", "none"}
-        Whether nobody is suppressed in the cell of smallest initial error, as in the paper's
-        experiments, or every cell is treated alike, as in Algorithm 1.
 
     Raises
     ------
@@ -172,7 +168,7 @@ def clip_user(  # noqa: PLR0913  a public door: keyword-only
     counts = occupancy.local()
     cell_loss = float(to_positive_fraction(epsilon, "epsilon"))
     width = float(to_positive_fraction(span, "span"))
-    _check_words(error, unfinished_stage, exempt)
+    _check_words(error, unfinished_stage)
     if not counts.n_pairs:
         raise InputError("the occupancy is empty: CLIP-USER needs at least one cell.")
     # Errors are reported in value units; only the comparison is in shares of the targets.
@@ -180,7 +176,7 @@ def clip_user(  # noqa: PLR0913  a public door: keyword-only
     limits = _limits(cell_error.parts(*all_cells), error, bound, targets)
     shares = limits if isinstance(limits, tuple) else None
     measure = CellError.of(width, cell_loss, shares)
-    untouched = _first_least(measure.errors(*all_cells)) if exempt == "smallest" else None
+    untouched = _first_least(measure.errors(*all_cells))
     limit = 1.0 if isinstance(limits, tuple) else limits
     run = _SuppressionRun(counts, measure, limit, untouched)
     stages = tuple(run.stages())
@@ -209,13 +205,10 @@ def initial_errors(occupancy: Occupancy, span: float, epsilon: Number) -> tuple[
     return float(mean.max()), float(variance.max())
 
 
-def _check_words(error: str, unfinished_stage: str, exempt: str) -> None:
-    for name, word, choices in (
-        ("error", error, get_args(ErrorKind)),
-        ("unfinished_stage", unfinished_stage, get_args(Unfinished)),
-        ("exempt", exempt, get_args(Exempt)),
-    ):
-        if word not in choices:
+def _check_words(error: str, unfinished_stage: str) -> None:
+    words = {"error": (error, ErrorKind), "unfinished_stage": (unfinished_stage, Unfinished)}
+    for name, (word, kinds) in words.items():
+        if word not in (choices := get_args(kinds)):
             raise InputError(f'{name} must be "{choices[0]}" or "{choices[1]}", got {word!r}.')
 
 
@@ -319,12 +312,12 @@ class _SuppressionRun:
     """One execution: remaining records per cell, and the suppressed pairs in order."""
 
     def __init__(
-        self, occupancy: LocalOccupancy, measure: CellError, limit: float, exempt: int | None
+        self, occupancy: LocalOccupancy, measure: CellError, limit: float, exempt: int
     ) -> None:
         self._occupancy, self._cells = occupancy, _RemainingCounts(occupancy)
         self._measure, self._limit = measure, limit * (1.0 + TIE)
         by_user = np.argsort(occupancy.user, kind="stable")
-        self._pair = by_user[occupancy.cell[by_user] != (-1 if exempt is None else exempt)]
+        self._pair = by_user[occupancy.cell[by_user] != exempt]
         self._is_left = np.ones(self._pair.size, dtype=np.bool_)
         user = occupancy.user[self._pair]
         self._start = np.searchsorted(user, np.arange(occupancy.n_users + 1)).tolist()

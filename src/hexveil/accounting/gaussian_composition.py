@@ -174,34 +174,6 @@ def check_delta(delta: float, n_units: int | None = None) -> None:
         )
 
 
-def calibrated_mu(epsilon: float, delta: float) -> float:
-    """Return the largest (ε, δ)-private μ of continuous Gaussian noise, rounded down.
-
-    The standard deviation is the L2 distance of neighbours over μ.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-
-    Raises
-    ------
-    InputError
-        If ε is not positive or δ is out of range.
-
-    Examples
-    --------
-    >>> [round(1 / calibrated_mu(1.0, delta), 2) for delta in (1e-6, 1e-9)]
-    [4.22, 5.5]
-    """
-    check_delta(delta)
-    if not (math.isfinite(epsilon) and epsilon > 0.0):
-        raise InputError(f"epsilon must be positive and finite, got {epsilon!r}.")
-    low, high = 0.0, 1.0
-    while gaussian_delta(high, epsilon) <= delta:
-        low, high = high, 2.0 * high
-    return bisected(low, high, lambda mu: gaussian_delta(mu, epsilon) > delta)[0]
-
-
 def _normal(argument: float) -> float:
     """Return Φ, with full relative accuracy in the lower tail."""
     return 0.5 * math.erfc(-argument / math.sqrt(2.0))
@@ -304,10 +276,8 @@ def epsilons_of_squares(squares: Floats, delta: Fraction) -> Floats:
     largest = float(squares.max(initial=0.0))
     roots = np.linspace(0.0, math.sqrt(largest), FIGURE_POINTS)
     points = [square_epsilon(Fraction(float(root)) ** 2, delta) for root in roots[:-1].tolist()]
-    epsilons = np.interp(
-        np.sqrt(squares), roots, [*points, square_epsilon(Fraction(largest), delta)]
-    )
     exact = square_epsilon(Fraction(largest), delta)
+    epsilons = np.interp(np.sqrt(squares), roots, [*points, exact])
     return np.where(squares == largest, exact, np.minimum(epsilons, exact))
 
 
@@ -332,7 +302,10 @@ def calibrated_square(epsilon: Fraction, delta: Fraction) -> Fraction:
         mu = math.nextafter(math.sqrt(square), math.inf)
         return gaussian_delta(mu, limit, square * float(LATTICE)) > small
 
-    low, _ = bisected(0.0, calibrated_mu(limit, small) ** 2, is_too_large)
+    high = 1.0
+    while not is_too_large(high):
+        high *= 4.0
+    low, _ = bisected(0.0, high, is_too_large)
     square = Fraction(math.floor(cut_digits(low) * STEPS), STEPS)
     if not square:
         raise InputError(

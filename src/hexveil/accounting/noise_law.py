@@ -22,67 +22,45 @@ that of one number by a factor near T / 2b.
 """
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
+from hexveil.accounting.gaussian_composition import bisected
 from hexveil.base.arrays import Floats
 
 FAR = 700.0
 """Beyond it the tail is no normal double."""
-HALVINGS = 60
 
 
 @dataclass(frozen=True)
 class _Law:
-    """Noise of one scale: `Laplace` or `Gaussian`; its figures are those of scale 1.
+    """Noise of one scale: `Laplace` or `Gaussian`.
+
+    Both state the norm in which moves count (`power`: 1 or 2) and, of noise of scale 1, the
+    expected size of X and of X + Y (`mean_absolute`, `sum_absolute`), the size exceeded with
+    probability 5 percent (`limit95`) and 2.5 percent (`paired_limit95`: where two noises must both
+    stay within their limits, each may leave them half as often), and the expected |X² - variance|
+    (`absolute_excess`).
 
     Attributes
     ----------
     scale : float
         b of Laplace noise, or the standard deviation.
-    name : str
-        "Laplace" or "Gaussian".
-    power : 1 or 2
-        Norm in which moves count.
-    mean_absolute, sum_absolute : float
-        Expected size of X, and of X + Y.
-    limit95 : float
-        Size that is exceeded with probability 5 percent.
     variance : float
-    paired_limit95 : float
-        Size that is exceeded with probability 2.5 percent: where two noises must both stay within
-        their limits, each may leave them half as often.
-    absolute_excess : float
-        Expected |X² - variance| of the noise X.
+        Of scale 1.
     """
 
     scale: float = 1.0
-    name: ClassVar[str]
-    power: ClassVar[Literal[1, 2]]
-    mean_absolute: ClassVar[float]
-    sum_absolute: ClassVar[float]
-    limit95: ClassVar[float]
     variance: ClassVar[float]
-    paired_limit95: ClassVar[float]
-    absolute_excess: ClassVar[float]
-
-    @property
-    def number_error(self) -> float:
-        """E|X|."""
-        return self.mean_absolute * self.scale
 
     @property
     def number_deviation(self) -> float:
         """Standard deviation of X."""
         return math.sqrt(self.variance) * self.scale
-
-    @property
-    def sum_error(self) -> float:
-        """E|X + Y|."""
-        return self.sum_absolute * self.scale
 
     @property
     def sum_deviation(self) -> float:
@@ -122,16 +100,8 @@ class Laplace(_Law):
         false openings: an empty cell has A + B = X + Y. Post-processing of released numbers and of
         the declared grid; true counts are never consulted.
         """
-        low, high = 0, 1
-        while n_cells * self.sum_tail(high) > false_openings:
-            low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            if n_cells * self.sum_tail(middle) > false_openings:
-                low = middle
-            else:
-                high = middle
-        return high if n_cells * self.sum_tail(0) > false_openings else 0
+        every = range(2**62)
+        return bisect_left(every, -false_openings, key=lambda t: -n_cells * self.sum_tail(t))
 
     def sum_tail(self, threshold: int) -> float:
         """Return P(X + Y >= threshold), exactly."""
@@ -170,12 +140,11 @@ class Laplace(_Law):
         >>> round(LAPLACE.total_quantile(1, 0.025), 3), round(LAPLACE.total_quantile(2, 0.025), 3)
         (2.996, 4.113)
         """
-        low, high = 0.0, FAR
-        for _ in range(HALVINGS):
-            middle = (low + high) / 2.0
-            is_above = self.total_tails(n_terms, np.array([middle]))[0] > tail
-            low, high = (middle, high) if is_above else (low, middle)
-        return low
+
+        def is_far(t: float) -> bool:
+            return bool(self.total_tails(n_terms, np.array([t]))[0] <= tail)
+
+        return bisected(0.0, FAR, is_far)[0]
 
     def mixture_tail(self, ratio: Floats, t: Floats) -> Floats:
         """Return P(|(1 - z) X - (1 + z) Y| > t b)."""

@@ -194,20 +194,14 @@ def bisect_factors(
         contribution = x * midpoint[position]
         terms = rates[0] * contribution + rates[1] * variance_sensitivity_bound(contribution)
         if lower_bound:
-            terms = _min_charge(contribution, largest, *rates)
+            # Where nothing of a cell is put at the middle that is COMP Proposition III.1.
+            charge = np.minimum(variance_sensitivity_bound(contribution), largest)
+            terms = rates[0] * contribution + rates[1] * charge
         cost = np.bincount(position, weights=terms, minlength=who.size)
         low, high = (np.where(cost <= loss, midpoint, low), np.where(cost <= loss, high, midpoint))
     factors = factors.copy()
     factors[who if pairs.has_whole_cells else who - pairs.first] = high if lower_bound else low
     return factors
-
-
-def _min_charge(x: Floats, maximum: Floats, mean: Floats, variance: Floats) -> Floats:
-    """Return a lower bound on a pair's charge, whether or not its cell is reduced.
-
-    Where nothing of a cell is put at the middle that is COMP Proposition III.1 (`maximum`).
-    """
-    return np.asarray(mean * x + variance * np.minimum(variance_sensitivity_bound(x), maximum))
 
 
 N = TypeVar("N", bound=np.generic)

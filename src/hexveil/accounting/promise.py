@@ -23,18 +23,7 @@ from typing import ClassVar, Self, TypeAlias
 
 import numpy as np
 
-from hexveil.accounting.gaussian_composition import (
-    CHOICES,
-    MIN_DEVIATION,
-    calibrated_square,
-    check_delta,
-    cut_digits,
-    epsilons_of_squares,
-    pure_of_square,
-    range_square,
-    square_epsilon,
-    square_of_pure,
-)
+from hexveil.accounting import gaussian_composition
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, Gaussian, Laplace, NoiseLaw
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
@@ -137,7 +126,7 @@ class Pure(_Amount):
         """Return the share that purely private stages of this ε together cost."""
         return epsilon / self.amount
 
-    def choices(self, number: int = CHOICES) -> Fraction:  # noqa: ARG002  see Squares
+    def choices(self, number: int = gaussian_composition.CHOICES) -> Fraction:  # noqa: ARG002  see Squares
         """Return the ε that choices may cost together: all of it."""
         return self.amount
 
@@ -197,7 +186,7 @@ class Squares(_Amount):
     @property
     def epsilon(self) -> Fraction:
         """ε at δ, rounded up."""
-        return Fraction(square_epsilon(self.amount, self.delta))
+        return Fraction(gaussian_composition.square_epsilon(self.amount, self.delta))
 
     @property
     def planned(self) -> Fraction:
@@ -215,23 +204,23 @@ class Squares(_Amount):
     def _rounded(self, cut: Callable[[float], Fraction]) -> Fraction:
         """Return an ε within the amount, rounded down by a function."""
         target = self.amount * KEPT
-        epsilon = cut(square_epsilon(target, self.delta))
-        while calibrated_square(epsilon, self.delta) > target:
+        epsilon = cut(gaussian_composition.square_epsilon(target, self.delta))
+        while gaussian_composition.calibrated_square(epsilon, self.delta) > target:
             epsilon = cut(float(epsilon) * (1.0 - 1e-8))
         return epsilon
 
     def epsilons(self, shares: Sequence[Fraction]) -> list[Fraction]:
         """Return the ε of parts in digits that processors agree on; squares add up to the whole."""
-        return [self.part(share)._rounded(cut_digits) for share in shares]  # noqa: SLF001  its own
+        return [self.part(share)._rounded(gaussian_composition.cut_digits) for share in shares]  # noqa: SLF001  its own
 
-    def choices(self, number: int = CHOICES) -> Fraction:
+    def choices(self, number: int = gaussian_composition.CHOICES) -> Fraction:
         """Return the ε that choices of equal loss, purely private, may cost together."""
-        return number * pure_of_square(self.amount / number)
+        return number * gaussian_composition.pure_of_square(self.amount / number)
 
     def share_worth(self, epsilon: Fraction, stages: int) -> Fraction:
         """Return the share that stages of equal loss cost, purely private at ε together."""
-        each = square_of_pure(float(epsilon / stages))
-        return Fraction(cut_digits(stages * each / float(self.amount)))
+        each = gaussian_composition.square_of_pure(float(epsilon / stages))
+        return Fraction(gaussian_composition.cut_digits(stages * each / float(self.amount)))
 
     def noise(self, weights: int = 1) -> Gaussian:
         """Return the noise of numbers that a unit moves by the root of so many full weights.
@@ -254,7 +243,7 @@ class Squares(_Amount):
             )
         deviation = math.nextafter(math.sqrt(round_up(variance)), math.inf)
         # The lattice term is proved for parameters from 1 on.
-        return Gaussian(max(deviation, MIN_DEVIATION))
+        return Gaussian(max(deviation, gaussian_composition.MIN_DEVIATION))
 
     def laplace_epsilon(self, weights: int = 1) -> Fraction:
         """Return the ε at which Laplace noise deviates as the noise of this does."""
@@ -279,7 +268,7 @@ class Squares(_Amount):
 
     def losses(self, booked: Floats) -> Floats:
         """Return the ε at δ of many units from their bookings, for figures."""
-        return epsilons_of_squares(booked, self.delta)
+        return gaussian_composition.epsilons_of_squares(booked, self.delta)
 
 
 Promise: TypeAlias = Pure | Squares
@@ -302,7 +291,11 @@ def promised(epsilon: Fraction, delta: Fraction) -> Promise:
     InputError
         If so little is asked for that nothing could be measured.
     """
-    return Squares(calibrated_square(epsilon, delta), delta) if delta else Pure(epsilon)
+    return (
+        Squares(gaussian_composition.calibrated_square(epsilon, delta), delta)
+        if delta
+        else Pure(epsilon)
+    )
 
 
 def check_units(delta: Fraction, n_units: int) -> None:
@@ -314,7 +307,7 @@ def check_units(delta: Fraction, n_units: int) -> None:
         If δ is not below 1 over their number.
     """
     if delta:
-        check_delta(float(delta), n_units)
+        gaussian_composition.check_delta(float(delta), n_units)
 
 
 def summed(epsilons: Iterable[Fraction], delta: Fraction) -> Promise:
@@ -334,6 +327,10 @@ def of_amount(amount: Fraction, delta: Fraction) -> Promise:
     return Squares(amount, delta) if delta else Pure(amount)
 
 
-def choices_worth(epsilon: Fraction, delta: Fraction, choices: int = CHOICES) -> Promise:
+def choices_worth(
+    epsilon: Fraction, delta: Fraction, choices: int = gaussian_composition.CHOICES
+) -> Promise:
     """Return the cost of choices of equal loss that are purely ε-private together."""
-    return of_amount(Fraction(range_square(epsilon, choices)) if delta else epsilon, delta)
+    return of_amount(
+        Fraction(gaussian_composition.range_square(epsilon, choices)) if delta else epsilon, delta
+    )

@@ -39,6 +39,8 @@ deviation (RW)."""
 
 TIE = 1e-12
 """Relative difference below which two floating-point objectives may be equal."""
+MANY_CAPS = 10_000
+"""The largest count up to which `exact_cap` tries every cap."""
 
 
 def median_cap(counts: ArrayLike) -> int:
@@ -172,16 +174,11 @@ def surrogate_objective(counts: ArrayLike, cap: Fraction) -> Fraction:
     return 1 - Fraction(capped) / total + max(cap, mean) / int(m.max())
 
 
-def exact_cap(
-    counts: ArrayLike,
-    epsilon: Number,
-    noise: Noise = "mean",
-    among: Literal["all", "counts"] = "all",
-) -> int:
+def exact_cap(counts: ArrayLike, epsilon: Number, noise: Noise = "mean") -> int:
     """Return the cap with the least worst-case error of BESTFIT as it fills its arrays.
 
     Σ max(m/N - w, 0) + c max w / ε with BESTFIT's own weights (ERRATA 8), over every whole cap
-    from m_* to m*, or over the counts only, which is quicker.
+    from m_* to m*; where m* is above `MANY_CAPS` over the counts only, which is quicker.
 
     A cap is skipped when it cannot win. With K arrays every w is at most 1/K, and 1/K for a user
     of at least `cap` samples, so the error is at least g(1/K) with
@@ -197,8 +194,6 @@ def exact_cap(
         Loss of the release.
     noise : {"mean", "std"}
         What is counted of the noise, as in `minimax_cap`.
-    among : {"all", "counts"}
-        Which caps are tried.
 
     Raises
     ------
@@ -211,9 +206,7 @@ def exact_cap(
     (4, 6)
     """
     m, price = check_counts(counts), _price(epsilon, noise)
-    if among not in {"all", "counts"}:
-        raise InputError(f'among must be "all" or "counts", got {among!r}.')
-    caps = np.unique(m) if among == "counts" else np.arange(m.min(), m.max() + 1)
+    caps = np.unique(m) if m.max() > MANY_CAPS else np.arange(m.min(), m.max() + 1)
     floor = _error_floor(m, caps, price)
     errors: dict[int, float] = {}
     best = math.inf

@@ -59,11 +59,6 @@ class PseudoUsers:
         """Part of its array that each piece fills."""
         return np.asarray(self.piece_size / self.fill[self.piece_array], dtype=np.float64)
 
-    @property
-    def most_arrays(self) -> int:
-        """Most arrays that one user has samples in: 1 under BESTFIT, 1 or 2 under WRAPAROUND."""
-        return int(np.bincount(self.piece_user).max())
-
     def user_sensitivity(self, span: float, width: float | None = None) -> Floats:
         """Largest change of the average of array means when one user's values change, per user.
 
@@ -169,20 +164,6 @@ def best_fit(counts: ArrayLike, cap: int) -> PseudoUsers:
     home[order] = arrays = _place(capped[order].tolist(), length)
     n_arrays = max(arrays) + 1
     return _grouping(length, n_arrays, home, (np.arange(m.size), home, capped))
-
-
-def array_means(groups: PseudoUsers, user_means: Floats) -> Floats:
-    """Return the mean of each array, for user means along the last axis.
-
-    Examples
-    --------
-    >>> array_means(wrap_around([3, 2, 1], 3), np.array([6.0, 3.0, 0.0])).tolist()
-    [6.0, 2.0]
-    """
-    order = np.argsort(groups.piece_array, kind="stable")
-    begin = np.flatnonzero(np.diff(groups.piece_array[order], prepend=-1))
-    pieces = user_means[..., groups.piece_user[order]] * groups.piece_share[order]
-    return np.asarray(np.add.reduceat(pieces, begin, axis=-1), dtype=np.float64)
 
 
 def check_cap(cap: int) -> int:

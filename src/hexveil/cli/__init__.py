@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run(arguments, watch)
 
 
-def command() -> None:
+def command() -> NoReturn:
     """Run the command as a process of its own, and exit with its code."""
     gc.set_threshold(NEW_OBJECTS)
     # Large solves take one thread each anyway (base/blas_threads.py). Those that OpenBLAS starts as
@@ -37,9 +37,7 @@ def command() -> None:
         code = _run(None, watch)
         # The work is done and has its code: a late signal must not change it.
         endings.ignore()
-        if code == endings.CODE:
-            endings.leave()
-        sys.exit(code)
+        endings.leave(code)
 
 
 def _run(arguments: Sequence[str] | None, watch: endings.Watch) -> int:

@@ -14,11 +14,9 @@ import sys
 import traceback
 import warnings
 from importlib import import_module
-from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-import typer
-from typer.core import TyperCommand, TyperGroup
+import click
 
 import hexveil
 from hexveil.base.errors import HexveilError, InputError
@@ -26,242 +24,143 @@ from hexveil.base.optional_packages import extras_named
 from hexveil.cli import declarations
 from hexveil.cli.endings import CODE as INTERRUPTED
 from hexveil.cli.endings import STOPPED, UNEXPECTED, Failure, remedy
-from hexveil.cli.options import Declaration, command_of
+from hexveil.cli.options import Declaration, command_of, write_sections
 from hexveil.config.fields import FIELDS, field_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from hexveil.cli.formatting import Row
 
 
-# The parser is the library's own copy or the one it depends on; its error type is reached
-# through a name that both export.
-_USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
+class CommandGroup(click.Group):
+    """A group of commands, which are built on request; without a command it shows its help.
 
-
-class CommandGroup(NamedTuple):
-    """A group of commands.
-
-    Attributes
-    ----------
-    purpose, example : str
-    panels : mapping of str to mapping of str to command
-        Commands by purpose and name.
+    A command `roll-up` is declared by `RollUpOptions`, one of the ledger by `LedgerShowOptions`.
     """
 
-    purpose: str
-    example: str
-    panels: Mapping[str, Mapping[str, AnyCommand]]
-
-    def to_typer(self, name: str, callback: Callable[..., None] | None = None) -> typer.Typer:
-        """Return the group as the parser takes it; without a command it shows its help."""
-
-        class OfPanels(_LazyGroup):
-            group = self
-
-        # A pretty traceback prints local variables, and these hold values.
-        app = typer.Typer(
-            name=name,
-            cls=OfPanels,
-            rich_markup_mode=None,
-            pretty_exceptions_enable=False,
-            add_completion=callback is not None,
+    def __init__(self, name: str, help: str, example: str, panels: Panels, **settings: Any) -> None:  # noqa: A002, ANN401  the parser's
+        super().__init__(
+            name,
+            help=help,
+            epilog=f"Example:  {example}",
+            invoke_without_command=True,
+            callback=click.pass_context(_show_help),
+            **settings,
         )
-        app.callback(
-            invoke_without_command=True, help=self.purpose, epilog=f"Example:  {self.example}"
-        )(callback or _show_help)
-        return app
+        self.panels = panels
 
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401  of any command
+        """Run a command; of an interruption the parser itself would print an empty line."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise click.Abort from None
 
-AnyCommand: TypeAlias = "type[Declaration] | str | CommandGroup"
-"""A declaration, a group, or the purpose of another package's command: an entry point names its
-declaration."""
+    def list_commands(self, _: click.Context) -> list[str]:
+        """Return the names of the commands, in their order."""
+        return [name for names in self.panels.values() for name in names]
 
-
-def _show_help(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
-
-
-def purpose_of(command: AnyCommand) -> str:
-    """Return the purpose of a command: the first line of its documentation."""
-    if isinstance(command, CommandGroup):
-        return command.purpose
-    return command if isinstance(command, str) else (command.__doc__ or "").split("\n")[0]
-
-
-def _built(name: str, command: AnyCommand) -> TyperCommand | TyperGroup:
-    """Build a command, or a group."""
-    if isinstance(command, CommandGroup):
-        return cast("TyperGroup", typer.main.get_command(command.to_typer(name)))
-    if isinstance(command, str):
-        (point,) = entry_points(group="hexveil.commands", name=name)
-        # By entry point: this package imports nothing of research.
-        command = cast("type[Declaration]", import_module(point.module).DECLARED)
-    app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command(name, cls=_PanelCommand, epilog=f"Example:  {command.example}")(
-        command_of(name.replace("-", "_"), command)
-    )
-    return cast("TyperCommand", typer.main.get_command(app))
-
-
-class _PanelCommand(TyperCommand):
-    """Command with help in panels: its own options, and those of a run's fields."""
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  the parser's own
-        """Write a section for each panel."""
-        panels: dict[str, list[tuple[str, str]]] = {"Arguments": []}
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is None:
-                continue
-            if parameter.param_type_name == "argument":
-                # Without the type.
-                panels["Arguments"].append((record[0].split(" <")[0], record[1]))
-            else:
-                panel = getattr(parameter, "rich_help_panel", None) or "Options"
-                panels.setdefault(panel, []).append(record)
-        _write_sections(formatter, {title: lines for title, lines in panels.items() if lines})
-
-
-class _LazyGroup(TyperGroup):
-    """Group of commands by purpose, built on request."""
-
-    group: CommandGroup
-
-    def __init__(self, **options: Any) -> None:  # noqa: ANN401  what the parser's own group takes
-        names = [name for commands in self.group.panels.values() for name in commands]
-        super().__init__(**options | {"commands": dict.fromkeys(names)})
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401  the parser's own
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command, or None if there is none of this name."""
-        for commands in self.group.panels.values():
-            if cmd_name in commands and self.commands[cmd_name] is None:
-                self.commands[cmd_name] = _built(cmd_name, commands[cmd_name])
-        return super().get_command(ctx, cmd_name)
+        if cmd_name in self.list_commands(ctx) and cmd_name not in self.commands:
+            declared = self._declaration(cmd_name)
+            if declared is None:
+                from importlib.metadata import entry_points  # noqa: PLC0415  takes a moment
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401, ARG002  the same
+                (point,) = entry_points(group="hexveil.commands", name=cmd_name)
+                # By entry point: this package imports nothing of research.
+                declared = cast("type[Declaration]", import_module(point.module).DECLARED)
+            self.commands[cmd_name] = command_of(cmd_name, declared)
+        return self.commands.get(cmd_name)
+
+    def _declaration(self, name: str) -> type[Declaration] | None:
+        """Return the declaration of a command; None if another package has it."""
+        words = f"{name} options" if self.name == "hexveil" else f"{self.name} {name} options"
+        return getattr(declarations, words.replace("-", " ").title().replace(" ", ""), None)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write name and purpose of each command, by purpose."""
+        purposes = OF_OTHERS | {name: command.help for name, command in self.commands.items()}
+        for name in self.list_commands(ctx):
+            if declared := self._declaration(name):
+                purposes[name] = declared.__doc__
         panels = {
-            panel: [(name, purpose_of(command)) for name, command in commands.items()]
-            for panel, commands in self.group.panels.items()
+            panel: [(name, str(purposes[name]).split("\n")[0]) for name in names]
+            for panel, names in self.panels.items()
         }
-        _write_sections(formatter, panels)
+        write_sections(formatter, panels)
 
 
-def _write_sections(formatter: Any, panels: Mapping[str, list[tuple[str, str]]]) -> None:  # noqa: ANN401
-    """Write the lines of each panel below its title."""
-    for title, lines in panels.items():
-        with formatter.section(title):
-            formatter.write_dl(lines)
+Panels: TypeAlias = "Mapping[str, Sequence[str]]"
+"""Names of commands by purpose."""
 
 
-LEDGER = CommandGroup(
-    "Manage the privacy ledger: create, show, verify.",
-    "hexveil ledger show buses.toml",
-    {
-        "Commands": {
-            "init": declarations.LedgerInitOptions,
-            "show": declarations.LedgerShowOptions,
-            "history": declarations.LedgerHistoryOptions,
-            "set-budget": declarations.LedgerSetBudgetOptions,
-            "verify": declarations.LedgerVerifyOptions,
-            "resolve": declarations.LedgerResolveOptions,
-            "keygen": declarations.LedgerKeygenOptions,
-        }
-    },
-)
-PANELS: dict[str, dict[str, AnyCommand]] = {
-    "Publish": {
-        "demo": declarations.DemoOptions,
-        "map": declarations.MapOptions,
-        "inspect": declarations.InspectOptions,
-        "plan": declarations.PlanOptions,
-        "release": declarations.ReleaseOptions,
-        "publish": declarations.PublishOptions,
-        "studio": declarations.StudioOptions,
-    },
-    "Check releases": {
-        "verify": declarations.VerifyOptions,
-        "dossier": declarations.DossierOptions,
-        "compare": declarations.CompareOptions,
-        "roll-up": declarations.RollUpOptions,
-    },
-    "Study": {
-        "evaluate": declarations.EvaluateOptions,
-        "reproduce": "Reproduce the papers' figures and claims.",
-        "simulate": declarations.SimulateOptions,
-    },
-    "Ledger": {"ledger": LEDGER},
-    "Help": {"help": declarations.HelpOptions},
+def _show_help(context: click.Context) -> None:
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+PANELS = {
+    "Publish": ("demo", "map", "inspect", "plan", "release", "publish", "studio"),
+    "Check releases": ("verify", "dossier", "compare", "roll-up"),
+    "Study": ("evaluate", "reproduce", "simulate"),
+    "Ledger": ("ledger",),
+    "Help": ("help",),
 }
 """Every command, by purpose."""
+OF_OTHERS: dict[str, str | None] = {"reproduce": "Reproduce the papers' figures and claims."}
+"""Purposes of commands of other packages, whose entry points name their declarations."""
+LEDGER = CommandGroup(
+    "ledger",
+    "Manage the privacy ledger: create, show, verify.",
+    "hexveil ledger show buses.toml",
+    {"Commands": ("init", "show", "history", "set-budget", "verify", "resolve", "keygen")},
+)
 
 
-def _version(requested: bool) -> None:
+def _show_version(context: click.Context, _: object, requested: bool) -> None:
     if requested:
-        typer.echo(f"hexveil {hexveil.__version__}")
-        raise typer.Exit
-
-
-def _top(
-    context: typer.Context,
-    *,
-    _show_version: Annotated[
-        bool,
-        typer.Option("--version", help="Show the version.", callback=_version, is_eager=True),
-    ] = False,
-) -> None:
-    _show_help(context)
+        click.echo(f"hexveil {hexveil.__version__}")
+        context.exit()
 
 
 app = CommandGroup(
+    "hexveil",
     "Publish averages of sensor records per hexagon and hour, with a proof of privacy.",
     "hexveil demo",
     PANELS,
-).to_typer("hexveil", _top)
+    commands={"ledger": LEDGER},
+    params=[
+        click.Option(
+            ["--version"],
+            help="Show the version.",
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_show_version,
+        )
+    ],
+)
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:
     """Show a warning of the library as a line of the command's."""
     from hexveil.publishing.markup import clean  # noqa: PLC0415  where there is a warning
 
-    typer.echo(f"Warning: {clean(str(message))}", err=True)
-
-
-def help_page(words: Sequence[str]) -> str | None:
-    """Return the help that these words ask for, if they ask for nothing else.
-
-    The parser would check the options of every group on the way, with a library that takes longer
-    to load than all else here.
-    """
-    *path, flag = words or ["--help"]
-    if flag != "--help" or "_HEXVEIL_COMPLETE" in os.environ:
-        return None
-    command: Any = typer.main.get_command(app)
-    context = typer.Context(command, info_name="hexveil")
-    for word in path:
-        command = getattr(command, "get_command", lambda *_: None)(context, word)
-        if command is None:
-            return None
-        context = typer.Context(command, info_name=word, parent=context)
-    return str(command.get_help(context))
+    click.echo(f"Warning: {clean(str(message))}", err=True)
 
 
 def help(options: declarations.HelpOptions) -> None:  # noqa: A001  the command's name
     """Print the help of a command, or the fields of a run file."""
-    topic = options.topic or []
-    if topic[:1] == ["fields"]:
+    topic = options.topic
+    if topic[:1] == ("fields",):
         _show_fields(topic[1:])
-        return
-    page = help_page([*topic, "--help"])
-    if page is None:
-        raise InputError(f"there is no command {' '.join(topic)!r}; hexveil --help lists them.")
-    typer.echo(page)
+    else:
+        app([*topic, "--help"], prog_name="hexveil", standalone_mode=False)
 
 
-def _show_fields(sections: list[str]) -> None:
+def _show_fields(sections: Sequence[str]) -> None:
     """Print the fields of all sections, or of some."""
     names = list(dict.fromkeys(section for section, _ in FIELDS))
     for section in sections:
@@ -269,31 +168,26 @@ def _show_fields(sections: list[str]) -> None:
             raise InputError(
                 f"there is no section {section!r}; a run file has {', '.join(filter(None, names))}."
             )
-    fields = {key: field for key, field in FIELDS.items() if not sections or key[0] in sections}
     from hexveil.cli.formatting import text_of  # noqa: PLC0415  loads a moment
 
     rows: list[Row] = []
-    for section in dict.fromkeys(section for section, _ in fields):
+    for section in [name for name in names if not sections or name in sections]:
         rows += ["", f"[{section}]"] if section else []
         rows += [
             (name, f"{field.shape.rstrip('+')}. {field.full_description}")
-            for (home, name), field in fields.items()
+            for (home, name), field in FIELDS.items()
             if home == section
         ]
-    typer.echo(text_of(rows, indent=32).lstrip("\n"))
+    click.echo(text_of(rows, indent=32).lstrip("\n"))
 
 
-def _field_of(flag: str) -> str:
-    """Return the field of a run file that an unknown option is called like; "" if there is none."""
-    name = flag.removeprefix("--").removeprefix("no-").replace("-", "_")
-    return next((field_name(*key) for key in FIELDS if key[1] == name), "")
-
-
-def _usage_failure(error: Any) -> Failure:  # noqa: ANN401  the parser's own
+def _usage_failure(error: click.UsageError) -> Failure:
     """Return the failure of words that the parser refuses."""
     sentence = error.format_message().rstrip(".")
-    see = f"see {getattr(getattr(error, 'ctx', None), 'command_path', 'hexveil')} --help."
-    field = _field_of(getattr(error, "option_name", ""))
+    see = f"see {error.ctx.command_path if error.ctx else 'hexveil'} --help."
+    # An unknown option may be called like a field of a run file.
+    name = getattr(error, "option_name", "").removeprefix("--").removeprefix("no-")
+    field = next((field_name(*key) for key in FIELDS if key[1] == name.replace("-", "_")), "")
     if field:
         return Failure("UsageError", f"{sentence}: write --set {field}=VALUE; {see}", see, 2)
     joined = f"{sentence} {see.capitalize()}" if sentence.endswith("?") else f"{sentence}; {see}"
@@ -303,18 +197,11 @@ def _usage_failure(error: Any) -> Failure:  # noqa: ANN401  the parser's own
 def run(arguments: Sequence[str] | None = None) -> tuple[int, Failure | None]:
     """Run the command; return its exit code and its failure, if there is one to be shown."""
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), extras_named():
             warnings.filterwarnings("always", module="hexveil", category=UserWarning)
             warnings.showwarning = _warn
-            words = sys.argv[1:] if arguments is None else [*arguments]
-            page = help_page(words)
             # Not standalone: the parser would print errors and exit with codes of its own.
-            code = 0
-            if page is None:
-                with extras_named():
-                    code = app(words, prog_name="hexveil", standalone_mode=False)
-            else:
-                typer.echo(page)
+            code = app(arguments, prog_name="hexveil", standalone_mode=False)
     except HexveilError as error:
         from hexveil.publishing.markup import clean  # noqa: PLC0415  where there is an error
 
@@ -322,10 +209,10 @@ def run(arguments: Sequence[str] | None = None) -> tuple[int, Failure | None]:
         message = clean(str(error))
         failure = Failure(type(error).__name__, message, remedy(message), error.exit_code)
         return failure.exit_code, failure
-    except _USAGE_ERROR as error:
+    except click.UsageError as error:
         return 2, _usage_failure(error)
     # The parser turns an interruption into an error of its own.
-    except (KeyboardInterrupt, typer.Abort):
+    except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED, STOPPED
     except BrokenPipeError:
         # The reader of stdout has gone; Python would complain once more when it flushes at exit.

@@ -5,8 +5,8 @@ Texts of the options: options.toml. The bodies: `commands/`, a file each.
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
+from typing import Literal
 
 from hexveil.cli.options import Declaration, RunDeclaration
 
@@ -27,6 +27,7 @@ class MapOptions(RunDeclaration):
     that are open. Nothing is spent before the last answer.
     """
 
+    home = "hexveil.cli.guided"
     example = "hexveil map records.csv"
 
     yes: bool = False
@@ -37,7 +38,7 @@ class MapOptions(RunDeclaration):
 class InspectOptions(RunDeclaration):
     """Show the grids that a fleet supports, and three runs; --init drafts a run file.
 
-    Values are shown by --check-values alone. Without an epsilon, grids are compared at 1. A draft:
+    No value is shown. Without an epsilon, grids are compared at 1. A draft:
     hexveil inspect records.parquet --init > run.toml
     """
 
@@ -46,9 +47,6 @@ class InspectOptions(RunDeclaration):
     init: bool = False
     trust_header: bool = False
     sql: str | None = None
-    propose: Path | None = None
-    choice: str | None = None
-    check_values: bool = False
 
 
 class PlanOptions(RunDeclaration):
@@ -160,14 +158,6 @@ class CompareOptions(CoarserOptions):
     false_discovery_rate: float = 0.05
 
 
-class KindOfDay(StrEnum):
-    """Days that are averaged together."""
-
-    ALL = "all"
-    WEEKEND = "weekend"
-    WEEKDAY = "weekday"
-
-
 class RollUpOptions(CoarserOptions):
     """Average a release over larger hexagons, or an archive over days; nothing is spent.
 
@@ -180,7 +170,7 @@ class RollUpOptions(CoarserOptions):
     folder: Path
     first_day: str | None = None
     last_day: str | None = None
-    by: KindOfDay | None = None
+    by: Literal["all", "weekend", "weekday"] = "all"
 
 
 class EvaluateOptions(RunDeclaration):
@@ -196,18 +186,11 @@ class EvaluateOptions(RunDeclaration):
     counts: Path | None = None
     cell: str | None = None
     values: str | None = None
-    mechanism: list[str] | None = None
-    epsilon: list[str] | None = None
+    mechanism: tuple[str, ...] = ()
+    epsilon: tuple[str, ...] = ()
     trials: int = 10000
     seed: int = 0
     out: Path | None = None
-
-
-class Vehicles(StrEnum):
-    """Kinds of vehicles that are simulated."""
-
-    BUSES = "buses"
-    CARS = "cars"
 
 
 class SimulateOptions(Declaration):
@@ -219,7 +202,7 @@ class SimulateOptions(Declaration):
     example = "hexveil simulate --users 300 --days 7 --seed 1 --out city.parquet"
 
     out: Path
-    vehicles: Vehicles = Vehicles.BUSES
+    vehicles: Literal["buses", "cars"] = "buses"
     users: int | None = None
     days: int | None = None
     seed: int = 1
@@ -237,7 +220,7 @@ class HelpOptions(Declaration):
     home = "hexveil.cli.app"
     example = "hexveil help fields plan"
 
-    topic: list[str] | None = None
+    topic: tuple[str, ...] = ()
 
 
 class LedgerDeclaration(Declaration):
@@ -304,7 +287,7 @@ class LedgerVerifyOptions(LedgerDeclaration):
 
     example = "hexveil ledger verify ledger.sqlite --receipt map"
 
-    receipt: list[Path] | None = None
+    receipt: tuple[Path, ...] = ()
 
 
 class LedgerResolveOptions(KeyedDeclaration):

@@ -12,7 +12,7 @@ import shutil
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells, Labels, OneCell
@@ -61,27 +61,23 @@ def show(
     rows: Callable[[], Iterable[Row]], content: Callable[[], object], *, as_json: bool
 ) -> None:
     """Print rows for people, or data for programs; only one of them is made."""
-    typer.echo(json.dumps(content(), indent=2) if as_json else text_of(rows()))
+    click.echo(json.dumps(content(), indent=2) if as_json else text_of(rows()))
 
 
 def print_rows(rows: Iterable[Row]) -> None:
     """Print rows; nothing if there is no text in them."""
     if text := text_of(rows):
-        typer.echo(text)
+        click.echo(text)
 
 
 def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]], left: Container[str]) -> None:
     """Print a table; the columns named in `left` begin at their left edge, the others end right."""
-    from rich.console import Console  # noqa: PLC0415  only loaded where it is shown
-    from rich.table import Table  # noqa: PLC0415
-
-    table = Table(box=None, pad_edge=False, header_style="", padding=(0, 2, 0, 0))
-    for head in heads:
-        table.add_column(head, justify="left" if head in left else "right")
-    for row in rows:
-        table.add_row(*row)
-    # Names come from the records: they must not be read as markup.
-    Console(width=terminal_width(), highlight=False, markup=False).print(table)
+    table = [heads, *rows]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for row in table:
+        cells = zip(heads, row, widths, strict=True)
+        parts = [f"{cell:{'<' if head in left else '>'}{width}}" for head, cell, width in cells]
+        click.echo("  ".join(parts).rstrip())
 
 
 def factor(loss: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from hexveil.base.hexagons import across
 from hexveil.cli import formatting
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.feasibility.capacity import Capacity
     from hexveil.planning.feasibility.grid_assessment import GridAssessment
-    from hexveil.planning.feasibility.recommendation import CommonGrid
+    from hexveil.planning.feasibility.recommendation import Choice, CommonGrid
     from hexveil.planning.plan import Plan
 
     Changes = dict[Key, object]
@@ -38,7 +38,6 @@ _USUAL_CAUSE = (
     "Fewer and larger cells, longer timeslots, a larger epsilon, a shorter privacy unit or "
     "narrower bounds reduce the noise."
 )
-_HOW_TO_WRITE = "To write one of them: --propose FILE --choice finest, balanced or accurate."
 
 
 # ---- facts, and the table of grids ----
@@ -154,7 +153,7 @@ def advice_rows(table: Capacity, value_unit: str, epsilon: str) -> list[Row]:
     rows: list[Row] = [f"Runs proposed at epsilon {epsilon}, as lines of a run file:"]
     for choices, proposal in distinct(table.proposals):
         rows += _lines(_comments(choices, proposal, value_unit), changed_fields(proposal))
-    return [*rows, "", _HOW_TO_WRITE]
+    return rows
 
 
 def _comments(choices: str, proposal: GridAssessment, value_unit: str) -> Iterator[str]:
@@ -163,9 +162,9 @@ def _comments(choices: str, proposal: GridAssessment, value_unit: str) -> Iterat
         for error in (proposal.predicted_error, proposal.baseline_error)
     )
     places = ""
-    if proposal.hexagons is not None and isinstance(proposal.grid, Cells):
+    if isinstance(proposal.grid, Cells):
         wide = across(proposal.grid.resolution)
-        places = f" in {proposal.hexagons:,} hexagons of {wide:.2g} km"
+        places = f" in {proposal.hexagons or 0:,} hexagons of {wide:.2g} km"
     units = f"{proposal.users:,} {proposal.privacy_unit}s"
     yield f"{choices}: {proposal.cells:,} cells{places}, {units};"
     yield f"expected error {expected}; one number for all cells {constant}"
@@ -178,36 +177,24 @@ def absence(table: Capacity) -> str:
 
 def advice_json(table: Capacity) -> dict[str, object]:
     """Return the proposed runs as JSON data, by choice."""
-    return {"runs": {choice: _run_json(item) for choice, item in table.proposals.items()}}
-
-
-def _run_json(proposal: GridAssessment) -> dict[str, object]:
-    return {
-        "fields": _fields_json(changed_fields(proposal)),
-        "hexagons": proposal.hexagons,
-        "cells": proposal.cells,
-        "users": proposal.users,
-        "raw_error": proposal.predicted_error,
-        "baseline_error": proposal.baseline_error,
+    figures = ("hexagons", "cells", "users", "baseline_error")
+    runs = {
+        choice: {"fields": _fields_json(changed_fields(item)), "raw_error": item.predicted_error}
+        | {name: getattr(item, name) for name in figures}
+        for choice, item in table.proposals.items()
     }
+    return {"runs": runs}
 
 
 # ---- grids for several value columns ----
 
 
 def common_rows(
-    proposals: Mapping[str, CommonGrid], units: Mapping[str, str], epsilon: str
+    proposals: Mapping[Choice, CommonGrid], units: Mapping[str, str], epsilon: str
 ) -> list[Row]:
     """Return the proposed grids as lines of a run file, or that there is none.
 
-    Parameters
-    ----------
-    proposals : mapping of str to CommonGrid
-        By choice.
-    units : mapping of str to str
-        Unit of measure of each column.
-    epsilon : str
-        Of all columns together.
+    The unit of measure is of each column, epsilon of all columns together.
     """
     if not proposals:
         text = (
@@ -230,10 +217,10 @@ def common_rows(
                 f"cells {constant}"
             )
         rows += _lines(comments, cell_fields(grid.grid))
-    return [*rows, "", _HOW_TO_WRITE]
+    return rows
 
 
-def common_json(proposals: Mapping[str, CommonGrid]) -> dict[str, object]:
+def common_json(proposals: Mapping[Choice, CommonGrid]) -> dict[str, object]:
     """Return the proposed grids as JSON data, by choice."""
     return {
         choice: {
@@ -256,7 +243,7 @@ def show_declared(title: str, plans: Sequence[Any]) -> None:
         "Resolution", "Km", "Hexagons", "Timeslot", "Cells", "Error", "Weight off by",
         "Open traffic", "Usable",
     )  # fmt: skip
-    typer.echo(f"\n{title}")
+    click.echo(f"\n{title}")
     formatting.print_table(heads, map(_declared_row, plans), ())
 
 

@@ -1,29 +1,38 @@
-"""From records to a run that can be released, for `hexveil map` and `hexveil studio`.
+"""From records to a run that can be released, for `hexveil map`, which is here, and the studio.
 
 Names and types of columns are looked at, and who reported where and when; never a value. Under
-private presence a run follows from declarations alone. Nothing is
-spent here.
+private presence a run follows from declarations alone. Before the last answer nothing is spent.
 """
 
 from __future__ import annotations
 
+import sys
 import tomllib
+import webbrowser
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
 import numpy as np
 
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError
 from hexveil.base.hexagons import across
-from hexveil.cli import formatting, grid_text, planned_release, shared_steps
+from hexveil.cli import (
+    declarations,
+    formatting,
+    grid_text,
+    planned_release,
+    questions,
+    shared_steps,
+)
+from hexveil.cli.commands.release_command import destination, release
 from hexveil.cli.questions import DECLARATIONS, QUESTIONS
 from hexveil.config import Run, arguments, load
 from hexveil.config.fields import option
-from hexveil.config.loading import FILL_IN, checked
-from hexveil.config.run_file import run_file_text
+from hexveil.config.run_file import FILL_IN, checked, run_file_text
 from hexveil.config.run_file_template import draft_run_file
 from hexveil.planning.feasibility.grids import counted, with_min_users
 from hexveil.planning.feasibility.prediction import ErrorPredictor
@@ -40,6 +49,7 @@ if TYPE_CHECKING:
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.feasibility.grid_assessment import GridAssessment
     from hexveil.planning.moment_component import MomentComponent
+
 
 ROLES = {"user": "vehicle", "value": "value", "time": "time"}
 PLACES = ("location", "lat", "lon")
@@ -275,3 +285,99 @@ def price_words(run: Run) -> str:
         f"costs epsilon {epsilon} (factor {formatting.factor(float(epsilon))}){of_budget}, and "
         "cannot be taken back"
     )
+
+
+# ---- the command: questions with proposals on a terminal; with --yes nothing may be open ----
+
+
+def map(run: Run, options: declarations.MapOptions) -> None:  # noqa: A001  the command's name
+    """Recognise the columns, ask what is open, propose grids, release, open the page."""
+    _check_run(run, options)
+    asked = drafted(run, look_at_columns(run))
+    check_columns(asked)
+    unanswered = questions.open_questions(run, asked)
+    _check_answers(unanswered, options)
+    if not options.yes:
+        columns = recognised(asked).items()
+        _say("Recognised", "; ".join(f"{word} {names}" for word, names in columns) + ".")
+        _say("Promise", UNPROTECTED)
+    for question in unanswered:
+        asked = _ask(asked, question)
+    destination(asked)
+    if arguments.has_places(asked) and "resolution" not in run.cells.explicit_fields():
+        asked = _on_proposed_grid(asked, is_asked=not options.yes)
+    if asked.fields() != run.fields():
+        asked = _saved(asked, options.save)
+    if not options.yes:
+        text = f"Release it? It {price_words(asked)}"
+        if not click.confirm(text, default=False, err=True):
+            raise click.Abort
+    release(asked, declarations.ReleaseOptions(as_json=options.as_json))
+    page = Path(str(asked.release.out), "report.html")
+    if not options.as_json:
+        formatting.print_rows([("Page", str(page))])
+    if options.browser and not options.yes:
+        webbrowser.open(page.resolve().as_uri())
+
+
+def _check_run(run: Run, options: declarations.MapOptions) -> None:
+    """Refuse runs of other kinds."""
+    arguments.refuse_several(run, "map")
+    if arguments.is_presence_private(run):
+        raise InputError(
+            'map makes maps where presence is public; for protect = "presence" complete a draft: '
+            "hexveil inspect SOURCE --init --protect presence > run.toml; or hexveil studio."
+        )
+    if options.as_json and not options.yes:
+        raise InputError("--json requires --yes: questions are asked on a terminal.")
+
+
+def _check_answers(unanswered: list[questions.Question], options: declarations.MapOptions) -> None:
+    """Refuse questions that nobody is there to answer."""
+    missing = ", ".join(option(*question.key) for question in unanswered)
+    if options.yes and missing:
+        raise InputError(f"--yes guesses nothing: give {missing}, too.")
+    if not options.yes and not sys.stdin.isatty():
+        needed = f"give {missing} and --yes" if missing else "give --yes"
+        raise InputError(
+            f"map asks on a terminal. Elsewhere {needed}, or complete a draft: hexveil inspect "
+            "SOURCE --init > run.toml"
+        )
+
+
+def _say(label: str, text: str) -> None:
+    click.echo(formatting.text_of([(label, text)]), err=True)
+
+
+def _ask(run: Run, question: questions.Question) -> Run:
+    """Return the run with the answer to a question, which is asked until it can be read."""
+    _say("", "")
+    _say("Why", question.reason)
+    while True:
+        answer = str(click.prompt(question.text, default=question.proposal(run), err=True))
+        try:
+            return questions.answered(run, question, answer)
+        except InputError as error:
+            click.echo(str(error), err=True)
+
+
+def _on_proposed_grid(run: Run, *, is_asked: bool) -> Run:
+    """Return the run on one of the grids that its fleet supports: the choice, or the middle one."""
+    offers = offers_of(run)
+    choice = next(number for number, offer in enumerate(offers, 1) if offer.is_balanced)
+    if is_asked:
+        _say("", "")
+        for number, offer in enumerate(offers, 1):
+            _say(f"Map {number}", offer.words)
+    if is_asked and len(offers) > 1:
+        numbers = click.IntRange(1, len(offers))
+        choice = click.prompt("Which map", default=choice, type=numbers, err=True)
+    return offers[choice - 1].applied_to(run)
+
+
+def _saved(run: Run, save: Path | None) -> Run:
+    """Return the run as a new run file has it."""
+    file = shared_steps.to_run_path(save) if save else Path(f"{run.ledger.dataset}.toml")
+    run = saved(run, file)
+    _say("Run file", f"{file}: hexveil release {file} publishes the same map.")
+    return run

@@ -10,27 +10,27 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import difflib
-import inspect
 import tomllib
+import types
 import typing
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import typer
+import click
 
 from hexveil.base.errors import InputError
 from hexveil.config.fields import FIELDS, OPTIONS, field_name, option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from click.shell_completion import CompletionItem
 
     Key = tuple[str, str]
-
-FIELDS_PANEL = "Fields of the run file"
 
 
 @typing.dataclass_transform(kw_only_default=True, frozen_default=True)
@@ -60,105 +60,150 @@ class RunDeclaration(Declaration):
 
     Attributes
     ----------
-    source : object
-        How the records are named: by default the argument.
     left_out : tuple of str
         Sections whose fields have no option here: the command uses their names itself.
     """
 
-    source: ClassVar[object] = Annotated[
-        str | None,
-        typer.Argument(
-            help="Run file (.toml), or the records: a file, folder or pattern.", metavar="SOURCE"
-        ),
-    ]
     left_out: ClassVar[tuple[str, ...]] = ()
 
 
-def complete_field(incomplete: str) -> list[tuple[str, str]]:
-    """Return the fields of a run file with this beginning, and their descriptions."""
-    names = {f"{field_name(*key)}=": field.description for key, field in FIELDS.items()}
-    return [(name, text) for name, text in names.items() if name.startswith(incomplete)]
+class FieldOption(click.Option):
+    """An option for a field of the run file."""
 
 
-Set = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="FIELD=VALUE",
-        help="Any other field: see hexveil help fields.",
-        rich_help_panel=FIELDS_PANEL,
-        autocompletion=complete_field,
-    ),
-]
+class PanelCommand(click.Command):
+    """Command with help in panels: its own options, and those of a run's fields."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a section for each panel."""
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if isinstance(parameter, click.Option) and record is not None:
+                is_field = isinstance(parameter, FieldOption)
+                panel = "Fields of the run file" if is_field else "Options"
+                panels.setdefault(panel, []).append(record)
+        write_sections(formatter, panels)
 
 
-def command_of(name: str, declared: type[Declaration]) -> Callable[..., int | None]:
-    """Return the function that the parser makes a command of."""
-    takes_run = issubclass(declared, RunDeclaration)
-    hints = typing.get_type_hints(declared, include_extras=True)
+def write_sections(
+    formatter: click.HelpFormatter, panels: Mapping[str, list[tuple[str, str]]]
+) -> None:
+    """Write the lines of each panel below its title."""
+    for title, lines in panels.items():
+        with formatter.section(title):
+            formatter.write_dl(lines)
+
+
+def command_of(name: str, declared: type[Declaration]) -> click.Command:
+    """Return the command of a declaration."""
+    fields = {field.name: field.default for field in dataclasses.fields(declared)}
+    hints = typing.get_type_hints(declared)
     # What is common to all commands comes last.
-    command_parameters = [
-        _parameter(
-            field.name,
-            _annotated(declared, field.name, hints[field.name]),
-            inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default,
-        )
-        for field in sorted(dataclasses.fields(declared), key=lambda field: field.name == "as_json")
+    parameters = [
+        _parameter(declared, field, hints[field], fields[field])
+        for field in sorted(fields, key="as_json".__eq__)
     ]
-    parameters = [*command_parameters, *_run_parameters(declared)]
+    takes_run = issubclass(declared, RunDeclaration)
 
-    def command(**options: Any) -> int | None:  # noqa: ANN401  options of every kind
-        body = getattr(
-            import_module(declared.home or f"{__package__}.commands.{name}_command"), name
-        )
-        values = declared(**{field.name: options.pop(field.name) for field in command_parameters})
+    def called(**given: Any) -> int | None:  # noqa: ANN401  options of every kind
+        own = name.replace("-", "_")
+        home = declared.home or f"{__package__}.commands.{own}_command"
+        body = getattr(import_module(home), own)
+        values = declared(**{field: given.pop(field) for field in fields})
         if not takes_run:
             return typing.cast("int | None", body(values))
         from hexveil.config import load  # noqa: PLC0415  checks load a library, help must not wait
 
-        run = load(options.pop("source"), _overrides(options))
+        run = load(given.pop("source"), _overrides(given))
         # Paths of a run are relative to its file.
         with contextlib.chdir(run.folder):
             return typing.cast("int | None", body(run, values))
 
-    # The parser reads signature, name and documentation of a function, and calls it by keywords.
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__name__ = name
-    command.__doc__ = declared.__doc__
-    return command
+    return PanelCommand(
+        name,
+        params=[*parameters, *(_run_parameters(declared) if takes_run else ())],
+        callback=called,
+        help=declared.__doc__,
+        short_help=(declared.__doc__ or "").split("\n")[0],
+        epilog=f"Example:  {declared.example}",
+        context_settings={"show_default": True},
+    )
 
 
 @cache
-def _texts() -> dict[str, Any]:
-    """Return the texts of options, by class and name; the list of commands has no use for them."""
-    return tomllib.loads((files(__package__) / "options.toml").read_text("utf-8"))
+def _texts(package: str) -> dict[str, Any]:
+    """Return the texts of a package's options, by class and name."""
+    return tomllib.loads((files(package) / "options.toml").read_text("utf-8"))
 
 
-def _annotated(declared: type[Declaration], name: str, hint: Any) -> object:  # noqa: ANN401  a type
-    """Return the type of an option with its text; a type that has one already as it is."""
-    tables = (_texts().get(one.__name__, {}) for one in declared.__mro__)
-    text = next((dict(table[name]) for table in tables if name in table), None)
-    if text is None:
-        return hint
-    if text.pop("argument", False):
-        return Annotated[hint, typer.Argument(**text)]
-    # A switch alone has no --no-...; other flags follow from the name.
-    flag = text.pop("flag", f"--{name.replace('_', '-')}" if hint is bool else None)
-    # A command with a run stands in the folder of its file when a path is used.
-    is_moved = issubclass(declared, RunDeclaration) and Path in (hint, *typing.get_args(hint))
-    return Annotated[hint, typer.Option(*filter(None, [flag]), resolve_path=is_moved, **text)]
+def _parameter(
+    declared: type[Declaration],
+    name: str,
+    hint: Any,  # noqa: ANN401  a type
+    default: object = None,
+) -> click.Parameter:
+    """Return an option or argument by its type, and its text in options.toml."""
+    tables = (
+        _texts(one.__module__.rpartition(".")[0]).get(one.__name__, {})
+        for one in declared.__mro__
+        if issubclass(one, Declaration)
+    )
+    settings: dict[str, Any] = dict(next(table[name] for table in tables if name in table))
+    is_argument = settings.pop("argument", False)
+    flag = settings.pop("flag", f"--{name.replace('_', '-')}")
+    if isinstance(hint, types.UnionType):
+        hint = typing.get_args(hint)[0]
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    is_repeated = parts[1:] == (...,)
+    kind = parts[0] if origin is tuple else hint
+    if kind is Path:
+        # A command with a run stands in the folder of its file when a path is used.
+        kind = click.Path(path_type=Path, resolve_path=issubclass(declared, RunDeclaration))
+    elif origin is Literal:
+        kind = click.Choice(parts)
+    elif "min" in settings:
+        kind = click.IntRange(min=settings.pop("min"))
+    is_required = default is dataclasses.MISSING
+    settings |= {"type": kind, "required": is_required} | (
+        {} if is_required else {"default": default}
+    )
+    if origin is tuple and not is_repeated:
+        settings["nargs"] = len(parts)
+    if is_argument:
+        return click.Argument([name], nargs=-1 if is_repeated else 1, **settings)
+    return click.Option([flag, name], is_flag=hint is bool, multiple=is_repeated, **settings)
 
 
-def _run_parameters(declared: type[Declaration]) -> Iterator[inspect.Parameter]:
+def _run_parameters(declared: type[Declaration]) -> Iterator[click.Parameter]:
     """Yield the source, an option for each field that people type, and --set."""
-    if not issubclass(declared, RunDeclaration):
-        return
-    yield _parameter("source", declared.source, None)
-    for key in OPTIONS:
+    assert issubclass(declared, RunDeclaration)  # noqa: S101  of the caller
+    yield _parameter(declared, "source", str)
+    for key, (flag, text) in OPTIONS.items():
         if key[0] not in declared.left_out:
-            yield _parameter(_keyword(key), _option_type(key), None)
-    yield _parameter("assignments", Set, None)
+            field = FIELDS[key]
+            shape = field.shape.rstrip("+").replace("[COLUMN=]", "")
+            names = [flag, _keyword(key)]
+            yield FieldOption(names, help=text, metavar=shape, multiple=field.is_repeated)
+    yield FieldOption(
+        ["--set", "assignments"],
+        metavar="FIELD=VALUE",
+        help="Any other field: see hexveil help fields.",
+        multiple=True,
+        shell_complete=_complete_field,
+    )
+
+
+def _complete_field(_: object, __: object, incomplete: str) -> list[CompletionItem]:
+    """Return the fields of a run file with this beginning, and their descriptions."""
+    from click.shell_completion import CompletionItem  # noqa: PLC0415  for completion alone
+
+    names = {f"{field_name(*key)}=": field.description for key, field in FIELDS.items()}
+    return [
+        CompletionItem(name, help=text)
+        for name, text in names.items()
+        if name.startswith(incomplete)
+    ]
 
 
 def _keyword(key: Key) -> str:
@@ -166,36 +211,23 @@ def _keyword(key: Key) -> str:
     return f"{key[0]}_{key[1]}"
 
 
-def _parameter(name: str, annotation: object, default: object) -> inspect.Parameter:
-    kind = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(name, kind, default=default, annotation=annotation)
-
-
-def _option_type(key: Key) -> object:
-    """Return the annotation of a field's option; a value is text, checked where the file's are."""
-    field, (flag, text) = FIELDS[key], OPTIONS[key]
-    shape = field.shape.rstrip("+").replace("[COLUMN=]", "")
-    about = typer.Option(flag, help=text, rich_help_panel=FIELDS_PANEL, metavar=shape)
-    return Annotated[list[str] | None if field.is_repeated else str | None, about]
-
-
 def _overrides(options: dict[str, Any]) -> dict[Key, object]:
     """Return the values of fields that were given, by options or by --set."""
-    assigned = assignments(options.pop("assignments") or ())
+    assigned = assignments(options.pop("assignments"))
     for key in OPTIONS:
         value = options.get(_keyword(key))
-        # An option that was not used is None, or an empty list if it may be repeated.
-        if value in (None, []):
+        # An option that was not used is None, or nothing if it may be repeated.
+        if value in (None, ()):
             continue
         if key in assigned:
             raise InputError(
                 f"{option(*key)} and --set {field_name(*key)} are the same field: use one."
             )
-        assigned[key] = value
+        assigned[key] = [*value] if FIELDS[key].is_repeated else value
     return assigned
 
 
-def assignments(texts: tuple[str, ...] | list[str]) -> dict[Key, object]:
+def assignments(texts: Iterable[str]) -> dict[Key, object]:
     """Return the fields and values of --set.
 
     Raises

@@ -1,4 +1,4 @@
-"""Expected errors, ranges and warnings of a plan of any kind, as rows of text."""
+"""Cells, unit, price, expected errors and warnings of a plan of any kind, as rows of text."""
 
 from __future__ import annotations
 
@@ -8,19 +8,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.accounting.error_model import CellMechanismErrorModel
-from hexveil.cli.formatting import compared_errors, measured, price
-from hexveil.cli.price_text import month_row
+from hexveil.accounting.gaussian_composition import square_epsilon
+from hexveil.base.rational import decimal_text
+from hexveil.cli.formatting import compared_errors, factor, grid_words, measured, number_text, price
+from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns, DeclaredFacts
+from hexveil.planning.feasibility.recommendation import describe_repeats
 from hexveil.report.manifest_view import noun, unit_of_statistic
+from hexveil.report.promise_wording import promise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from hexveil.cli.formatting import Row
+    from hexveil.config import Run
+    from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.comparison import ComparisonRow
     from hexveil.planning.distribution_component import DistributionComponent
     from hexveil.planning.moment_component import MomentComponent
     from hexveil.planning.plan import Plan
+
+    AnyFacts = PublicMetadata | ColumnFacts | DeclaredFacts | DeclaredColumns
+
 
 FORMS = {
     "indicator": "the average of zeros and ones",
@@ -28,8 +36,6 @@ FORMS = {
     "bins": "a few bins of every cell",
 }
 """How a distribution is measured, by estimator."""
-BOUNDED = {"loss": "privacy cost", "max error": "largest error", "mean error": "average error"}
-"""What a lower bound is of."""
 
 
 def map_rows(plan: Plan, *, warning: str | None = None) -> list[Row]:
@@ -165,7 +171,6 @@ def _moment_rows(plan: MomentComponent) -> list[Row]:
         # Price and assumptions of a private clipping range.
         ("Clipping range", f"{words} {_PROPORTION}" if words else None),
         ("Mechanism", _mechanism(plan)),
-        _certificate_row(plan),
         ("Useful cells" if plan.occupancy.n_cells > 1 else "Useful", _useful_cells(plan, unit)),
         month_row(plan, facts),
     ]
@@ -199,18 +204,6 @@ def _epsilon_share(plan: MomentComponent, epsilon: Fraction) -> str:
     return f"epsilon {price(float(epsilon))} ({percent:.3g}%)"
 
 
-def _certificate_row(plan: MomentComponent) -> Row:
-    """Return the optimality gap of the plan within its class, if known."""
-    gap = plan.with_lower_bound().gap
-    if gap is None:
-        return ("Optimal", None)
-    figure = BOUNDED[str(plan.bound_kind)]
-    lower = f"more than {price(100 * gap)}% lower" if gap else "lower"
-    article = "an" if figure.startswith("a") else "a"
-    text = f"no plan of this class has {article} {figure} that is {lower}."
-    return ("Near-optimal" if gap else "Optimal", text)
-
-
 def _useful_cells(plan: MomentComponent, unit: str) -> str:
     support = plan.support
     assumed = measured(support.baseline_error, unit_of_statistic(plan.primary_statistic.name, unit))
@@ -226,44 +219,20 @@ def _useful_cells(plan: MomentComponent, unit: str) -> str:
 
 
 def _mechanism(plan: MomentComponent) -> str | None:
-    """Return the stages of a mechanism of one cell with their cost, and how sure its errors are."""
+    """Return the mechanisms of one cell, the loss of a cell, and what the errors are worth."""
     if not plan.allocation.clipping.has_stages:
         return None
-    from hexveil.publishing.kinds.value_manifest import privacy_steps  # noqa: PLC0415  for these alone
-
-    step = privacy_steps(plan)[0] if plan.epsilon else {"stages": []}
-    stages = ", ".join(
-        f"{stage['stage']} at {price(float(Fraction(stage['epsilon'])))}"
-        for stage in step["stages"]
-    )
+    counts = Counter(plan.cell_mechanisms)
+    selected = ""
+    if list(counts) != [plan.mechanism]:
+        listing = ", ".join(f"{name} in {number:,}" for name, number in counts.most_common())
+        selected = f" Selected, with the number of cells: {listing}."
     cell_price = price(float(plan.cell_epsilon or 0))
     loss = f", each cell by itself at epsilon {cell_price}" if plan.occupancy.n_cells > 1 else ""
     return (
-        f"{plan.mechanism}{loss}.{_selected(plan)} Stages and the most that each costs a user: "
-        f"{stages}. The expected error is a prediction, for users whose values are uniform over an "
-        f"unknown range within the bounds, not a bound. {_worst_case(plan)}"
+        f"{plan.mechanism}{loss}.{selected} The expected error is a prediction, for users whose "
+        "values are uniform over an unknown range within the bounds, not a bound."
     )
-
-
-def _worst_case(plan: MomentComponent) -> str:
-    """Return the worst case of the error, on average over cells, where one is proven."""
-    model = plan.error_models["mean"]
-    if not isinstance(model, CellMechanismErrorModel) or not model.proven.all():
-        return "No bias below the width of the bounds is proven."
-    unit = plan.facts.value_unit if plan.facts is not None else ""
-    worst = measured(float(model.worst_case_error.mean()), unit)
-    return f"Its worst case over all values is {worst} on average over cells."
-
-
-def _selected(plan: MomentComponent) -> str:
-    """Return which mechanisms were selected for the cells, and for how many; nothing if itself."""
-    counts = Counter(plan.cell_mechanisms)
-    if list(counts) == [plan.mechanism]:
-        return ""
-    if plan.occupancy.n_cells == 1:
-        return f" Selected: {next(iter(counts))}."
-    listing = ", ".join(f"{name} in {number:,}" for name, number in counts.most_common())
-    return f" Selected, with the number of cells: {listing}."
 
 
 _SINGLE: dict[str, Callable[[Any], list[Row]]] = {
@@ -278,3 +247,147 @@ _COLUMN: dict[str, Callable[[Any, str], list[Row]]] = {
     "presence": _paper_rows,
 }
 """Rows about one of several."""
+
+
+# ---- cells, unit and price ----
+
+MONTH = 30
+_COMPONENTS = {
+    "moments": "means and variances",
+    "shape": "the distribution over all cells",
+    "scores": "mean scores of every cell",
+}
+
+
+def price_rows(plan: Plan, facts: AnyFacts) -> list[Row]:
+    """Return rows about the cells, the privacy unit and the price."""
+    if isinstance(facts, (DeclaredFacts, DeclaredColumns)):
+        return _declared_rows(plan, facts)
+    columns = facts.columns if isinstance(facts, ColumnFacts) else {"Cells": facts}
+    noun = " cells" if isinstance(facts, ColumnFacts) else ""
+    cells: list[Row] = []
+    for label, counted in columns.items():
+        occupancy, words = counted.occupancy, grid_words(counted.cells.grid)
+        text = (
+            f"{occupancy.n_cells:,}{noun}: {words}; {occupancy.n_records:,} records of "
+            f"{occupancy.n_users:,} {counted.privacy_unit}s."
+        )
+        cells.append((label, text))
+    priced = _noise_rows(plan, facts) if plan.epsilon else [_constant_row(plan, facts)]
+    return [*cells, ("Repeats", describe_repeats(facts)), *priced]
+
+
+def _price_row(plan: Any, unit: str, scope: str, end: str, protect: Any = "values") -> Row:  # noqa: ANN401
+    """Return the price with its promise."""
+    stated = promise(unit, plan.epsilon, protect=protect, delta=plan.delta)
+    return (
+        "Privacy cost",
+        f"{price(float(plan.epsilon))} (epsilon){_delta_text(plan)}{scope}. {stated}{end}",
+    )
+
+
+def _delta_text(plan: Any) -> str:  # noqa: ANN401
+    return f" at delta {decimal_text(plan.delta)}" if plan.delta else ""
+
+
+def _part_row(plan: Any, losses: Mapping[str, float], end: str = "") -> Row:  # noqa: ANN401
+    texts = ", ".join(f"{name} {price(loss)}" for name, loss in losses.items())
+    return ("Parts", f"{texts} (epsilon{_delta_text(plan)}{end}).")
+
+
+def _noise_rows(plan: Any, facts: PublicMetadata | ColumnFacts) -> list[Row]:  # noqa: ANN401
+    """Return the price of a plan with noise, its parts, and the cost under naive accounting."""
+    unit, end = facts.privacy_unit, ", for the unit whom each costs most"
+    half = f"s lose at most {price(float(np.median(plan.losses())))}."
+    if plan.delta:
+        end += "; their squares of mu add up"
+    if isinstance(facts, ColumnFacts):
+        targets = "each value column costs the least that meets its own target errors."
+        half = f" Half of the {facts.n_units:,} {unit}{half}"
+        return [
+            ("Targets", targets if plan.requested_epsilon is None else None),
+            _price_row(plan, unit, ", for all value columns together", half),
+            _part_row(plan, plan.column_epsilons(), end),
+        ]
+    half = f" Half of the {unit}{half}"
+    divided = plan.single.component_epsilons()
+    if not divided:
+        return [_price_row(plan, unit, "", half), _naive_row(plan.single)]
+    bins = " and bins of every cell" if plan.estimator == "bins" else ""
+    losses = {_COMPONENTS[name] + bins * (name == "shape"): loss for name, loss in divided.items()}
+    return [
+        _price_row(plan, unit, ", for all statistics together", half),
+        _part_row(plan, losses, end),
+    ]
+
+
+def _constant_row(plan: Plan, facts: AnyFacts) -> Row:
+    """Return the price of a plan of constants, with the reason."""
+    why = "constants meet the target errors"
+    if not any(component.targets for component in plan.components.values()):
+        why = (
+            f"noise at epsilon {number_text(float(plan.epsilon_limit))} would cause a larger error"
+        )
+    stated = promise(facts.privacy_unit, plan.epsilon, delta=plan.delta)
+    return (
+        "Privacy cost",
+        f"0 (epsilon): every cell publishes a constant, because {why}. {stated}",
+    )
+
+
+def _naive_row(plan: MomentComponent) -> Row:
+    """Return the cost under naive accounting; of one cell there is nothing to count."""
+    claimed = float(plan.l0_epsilon)
+    text = (
+        f"counting cells would have charged {price(claimed)} for this noise (probability factor "
+        f"{factor(claimed)}); each user is charged its exact loss instead."
+    )
+    return ("Naive accounting", None if plan.occupancy.n_cells == 1 else text)
+
+
+def _declared_rows(plan: Any, facts: DeclaredFacts | DeclaredColumns) -> list[Row]:  # noqa: ANN401
+    """Return the declared grid and fleet, and the price for any unit, present or not."""
+    unit, declared = facts.privacy_unit, facts
+    if isinstance(declared, DeclaredColumns):
+        declared = declared.leading
+    together = "" if plan.is_single else " for all value columns together"
+    grid = declared.grid
+    fleets = {name: component.request.fleet for name, component in plan.components.items()}
+    if len(set(fleets.values())) == 1:
+        fleets = {"": next(iter(fleets.values()))}
+    tested = "declared to be in use" if grid.is_in_use else "some may be closed"
+    cells = f"{grid.n_cells:,} declared: {grid_words(grid.table.grid)}; {tested}."
+    rows: list[Row] = [("Cells", cells)]
+    for name, fleet in fleets.items():
+        text = (
+            f"{name}{name and ': '}{fleet.units:,} {unit}s declared, typically "
+            f"{fleet.records_per_unit:,} records and {fleet.cells_per_unit:,} cells each."
+        )
+        rows.append(("Fleet", text))
+    rows.append(_price_row(plan, unit, f"{together}, for any {unit}", "", "presence"))
+    return rows if plan.is_single else [*rows, _part_row(plan, plan.column_epsilons())]
+
+
+def missing_range_row(run: Run, plan: Plan) -> Row:
+    """Return why clipping_range "auto" could not consider a private range; else an empty row."""
+    needs = plan.single.missing_range if plan.is_single else None
+    if run.plan.clipping_range != "auto" or needs is None:
+        return ("Clipping range", None)
+    text = f'the bounds, although clipping_range is "auto": a private range needs {needs}.'
+    return ("Clipping range", text)
+
+
+def month_row(plan: MomentComponent, facts: PublicMetadata) -> Row:
+    """Return the cost of a month of releases, one a day."""
+    if not plan.epsilon:
+        return ("A month", None)
+    issue = "map" if plan.occupancy.n_cells > 1 else "release"
+    epsilon, end = MONTH * float(plan.epsilon), " in total."
+    if plan.delta:
+        epsilon = square_epsilon(MONTH * plan.booked_limit, plan.delta)
+        end = f"{_delta_text(plan)} in total: squares of mu add up, and not epsilons."
+    month = f"{price(epsilon)} (probability factor {factor(epsilon)})"
+    period = facts.privacy_unit.removeprefix("user").lstrip("-")
+    within = f"any one {period} of a user stays within its cost, but " if period else ""
+    text = f"{within}a user present in {MONTH} {issue}s can lose {month}{end}"
+    return ("A month", f"if you publish every day, {text}")

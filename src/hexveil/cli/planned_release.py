@@ -14,13 +14,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-import typer
+import click
 
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import DRAWS, ESTIMATES, PLANNING, RELEASING, WRITING
 from hexveil.cli import receipts, shared_steps
-from hexveil.cli.plan_text import map_rows
-from hexveil.cli.price_text import price_rows
+from hexveil.cli.plan_text import map_rows, price_rows
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
 from hexveil.model.cells import Cells
@@ -279,7 +278,7 @@ def read_private_records(run: Run) -> Any:  # noqa: ANN401  private records of o
         columns = getattr(dataset, "datasets", {"": dataset})
         for column, column_dataset in columns.items():
             lines = [f"PRIVATE  {column}:"] * bool(column) + column_dataset.counts.lines()
-            typer.echo("\n".join(lines), err=True)
+            click.echo("\n".join(lines), err=True)
     return dataset
 
 

@@ -17,8 +17,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import to_bounds, to_positive_fraction
 from hexveil.cli import formatting, receipts
 from hexveil.config import Run, arguments
-from hexveil.config.field_types import read_value
-from hexveil.config.fields import FIELDS
+from hexveil.config.fields import FIELDS, read_value
 from hexveil.config.run_file import Key
 from hexveil.model.areas import area_of
 from hexveil.model.cells import zone
@@ -161,7 +160,7 @@ def answered(run: Run, question: Question, answer: str) -> Run:
     if question.key == ("values", "bounds"):
         answer, unit = range_of(answer)
         run = run.with_fields("values", value_unit=unit) if unit else run
-    return run.with_fields(section, **{name: read_value(name, FIELDS[question.key], answer)})
+    return run.with_fields(section, **{name: read_value(FIELDS[question.key], answer)})
 
 
 def range_of(answer: str) -> tuple[str, str]:

@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from hexveil.base import atomic_files
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import PLANNING, SEARCH
 from hexveil.config import arguments
+from hexveil.mechanisms import parse
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.model.statistic_terms import has_distribution
 from hexveil.planning.api import plan as make_plan
@@ -22,8 +22,6 @@ from hexveil.planning.feasibility.grids import (
 )
 from hexveil.planning.feasibility.recommendation import USABLE_GRID, ways_out
 from hexveil.planning.plan import Plan
-from hexveil.planning.request import refuse
-from hexveil.publishing.memory.history import forecast_cells
 from hexveil.records.progress import show_progress
 from hexveil.records.read import read as read_records
 from hexveil.records.select import Select
@@ -52,29 +50,6 @@ def to_run_path(path: Path) -> Path:
         return Path(os.path.relpath(path))
     except ValueError:  # another drive
         return path
-
-
-def write_run(run: Run, changes: Mapping[tuple[str, str], object], file: Path) -> None:
-    """Write a proposed run that can be released as it is: with a folder, a ledger and a budget."""
-    from hexveil.config.run_file import run_file_text  # noqa: PLC0415  as above
-    from hexveil.config.run_file_template import dataset_name  # noqa: PLC0415  for proposals alone
-
-    budget = changes.get(("plan", "epsilon"), run.plan.epsilon)
-    proposed = {
-        ("release", "out"): os.path.relpath(file.with_name(f"{file.stem}-map")),
-        ("ledger", "url"): os.path.relpath(file.with_name("ledger.sqlite")),
-        ("ledger", "dataset"): dataset_name(str((run.source or ("",))[0])),
-        # An account that exists keeps the budget that it was opened with.
-        ("ledger", "budget"): budget if run.ledger.url is None else None,
-    }
-    missing = {key: text for key, text in proposed.items() if text and key not in run.fields()}
-    atomic_files.write(file, run_file_text(run, missing | dict(changes), file.parent).encode())
-
-
-def refuse_unused(run: Run, unused: Mapping[str, bool]) -> None:
-    """Refuse options without a use under private presence, which look at records or their plans."""
-    stated = [name for name, is_given in unused.items() if is_given]
-    refuse({*arguments.about(run), *stated}, only=stated)
 
 
 def read(run: Run) -> Dataset:
@@ -166,6 +141,8 @@ def plan_run(run: Run, facts: PublicMetadata | ColumnFacts, history: History | N
         and isinstance(facts, PublicMetadata)
         and not has_distribution(run.plan.statistics or ())
     ):
+        from hexveil.publishing.memory.history import forecast_cells  # noqa: PLC0415  for these alone
+
         options["history"] = forecast_cells(facts, history)
     with show_progress(PLANNING, SEARCH):
         # Commands print the advice as a line of theirs, not as a warning of Python.
@@ -211,6 +188,6 @@ def _comparable_plan(run: Run, facts: PublicMetadata, epsilon: str) -> MomentCom
         name: value for name, value in run.plan.explicit_fields().items() if name in names
     }
     if "mechanism" in options:
-        options["mechanism"] = arguments.mechanism(options["mechanism"])
+        options["mechanism"] = parse(options["mechanism"])
     plan: MomentComponent = make_plan(facts, epsilon=epsilon, **options, advise=False).single
     return plan

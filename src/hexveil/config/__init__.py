@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 from hexveil.base.optional_packages import load_on_use
 
 if TYPE_CHECKING:
-    from hexveil.config.loading import checked, load
-    from hexveil.config.run_file import Run
+    from hexveil.config.run_file import Run, checked, load
 
 __all__ = ["Run", "checked", "load"]
 
-__getattr__ = load_on_use(__name__, {"checked": "loading", "load": "loading", "Run": "run_file"})
+__getattr__ = load_on_use(__name__, {"checked": "run_file", "load": "run_file", "Run": "run_file"})

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from hexveil.base.errors import InputError
 from hexveil.config.fields import OPTIONS, SECTIONS, option, section_of
-from hexveil.config.loading import LIMITS
 from hexveil.config.run_file import Run, is_area_file
-from hexveil.mechanisms import CellMechanism, parse
+from hexveil.mechanisms import parse
 from hexveil.model.areas import Area, area_of
 from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.model.statistic_terms import has_distribution
@@ -217,7 +216,7 @@ def plan_arguments(run: Run, outputs: Sequence[str] = ()) -> Arguments:
     `outputs` are options of the command, such as "--compare", which not every plan has.
     """
     fields, declared = run.plan.explicit_fields(), run.privacy.explicit_fields()
-    fields |= {name: declared[name] for name in ("delta", "user_cap") if name in declared}
+    fields |= {"delta": declared["delta"]} if "delta" in declared else {}
     if "fleet" in declared:
         from hexveil.planning.presence.presence_request import (  # noqa: PLC0415  where declared
             FleetDeclaration,
@@ -232,7 +231,7 @@ def plan_arguments(run: Run, outputs: Sequence[str] = ()) -> Arguments:
         )
     # Names in a file become objects of the library.
     if "mechanism" in fields:
-        fields["mechanism"] = mechanism(fields["mechanism"])
+        fields["mechanism"] = parse(fields["mechanism"])
     PlanArguments(**fields).check([*about(run), *outputs], _placed)
     return fields
 
@@ -244,53 +243,11 @@ def _placed(name: str) -> str:
     return f"{name} (in [{section}]{typed})"
 
 
-def mechanism(text: str) -> CellMechanism:
-    """Return the mechanism of a text like "Levy(gamma=0.2)"; a name alone has its defaults."""
-    try:
-        return parse(text)
-    except InputError as error:
-        raise InputError(f"mechanism: {error}") from None
-
-
 def ledger_arguments(run: Run, function: Callable[..., object]) -> Arguments:
     """Return the keyword arguments of `Ledger`."""
     # An account is opened for the promise of the run.
     promise = {k: v for k, v in run.privacy.explicit_fields().items() if k == "delta"}
     return complete(function, run.ledger.explicit_fields() | promise)
-
-
-def refuse_missing(run: Run, *, planned: bool = False) -> None:
-    """Name all that a release needs and the run lacks, in one message, if it is more than one.
-
-    Parameters
-    ----------
-    run : Run
-    planned : bool
-        Whether the plan is there already.
-    """
-    cells = run.cells
-    is_hexagon = has_places(run) and cells.labels is None and not cells.one_cell
-    required = {
-        "user": run.columns.user,
-        "value": run.columns.value,
-        "bounds": run.values.bounds,
-        "timezone": cells.timezone if is_hexagon and cells.timeslot != "none" else "",
-        "fleet": run.privacy.fleet if is_presence_private(run) else "",
-        "epsilon": planned or next((name for name in LIMITS if getattr(run.plan, name)), None),
-        "out": run.release.out,
-        "url": run.ledger.url,
-        "dataset": run.ledger.dataset,
-        "budget": run.ledger.budget if _is_new_ledger(run) else "",
-    }
-    missing = [name for name, setting in required.items() if setting is None]
-    if len(missing) > 1:
-        _refuse_without(missing)
-
-
-def _is_new_ledger(run: Run) -> bool:
-    """Return whether the run's ledger is a file that is still to be made."""
-    url = run.ledger.url
-    return url is None or ("://" not in url and not Path(url).exists())
 
 
 def complete(function: Callable[..., object], fields: Arguments) -> Arguments:

@@ -183,7 +183,7 @@ def _place(choice: _Choice) -> dict[str, ProposedColumn]:
         return {"lat": choice.take(lat), "lon": choice.take(lon)}
     if not places:
         return {}
-    location = choice.take(_without_nested(places))
+    location = choice.take(places[:1])
     inside = (location.name + "/", location.name + ".")
     choice.assigned |= {name for name, _ in _columns(choice.look.schema) if name.startswith(inside)}
     return {"location": location}
@@ -193,17 +193,6 @@ def _paired(lon: list[tuple[str, ColumnType]], lat: str) -> list[tuple[str, Colu
     """Return longitudes, those first that are called like the latitude but for the last word."""
     stem = words(lat)[:-1]
     return sorted(lon, key=lambda one: words(one[0])[:-1] != stem)
-
-
-def _without_nested(places: list[tuple[str, ColumnType]]) -> list[tuple[str, ColumnType]]:
-    """Return places without those that are inside or around the first: the same place."""
-    stem = places[0][0]
-    same = (f"{stem}.", f"{stem}/")
-    separate = [place for place in places[1:] if not place[0].startswith(same)]
-    return [
-        places[0],
-        *(place for place in separate if not stem.startswith((f"{place[0]}.", f"{place[0]}/"))),
-    ]
 
 
 def _split(look: SourceSchema) -> Iterator[tuple[str, ColumnType]]:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from hexveil.base.errors import InputError
 from hexveil.config.column_guessing import ProposedColumn, propose
 from hexveil.config.fields import ABOUT, FIELDS, SECTIONS
-from hexveil.config.loading import FILL_IN
-from hexveil.config.run_file import Run, quote, source_toml, to_toml
+from hexveil.config.run_file import FILL_IN, Run, quote, source_toml, to_toml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -13,9 +13,8 @@ from typing import Any, get_args
 
 import sqlalchemy as sa
 
-from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.base.errors import InputError, StorageError
-from hexveil.base.rational import Number, decimal_text, to_positive_fraction
+from hexveil.base.rational import decimal_text
 from hexveil.ledger import events
 from hexveil.ledger.events import LIFETIME, Window, append, read_head, window_of
 from hexveil.ledger.odometer import Odometer, owner_lifetime_bound
@@ -171,24 +170,14 @@ class Terms:
     name: str | None
     delta: Fraction | None
 
-    @classmethod
-    def stated(
-        cls,
-        dataset: str,
-        budget: Number | None,
-        window: str | None,
-        name: str | None,
-        delta: Number | None,
-    ) -> Terms:
-        """Return the terms, checked."""
-        for field, text in (("dataset", dataset), ("account", dataset if name is None else name)):
+    def __post_init__(self) -> None:
+        name = self.dataset if self.name is None else self.name
+        for field, text in (("dataset", self.dataset), ("account", name)):
             if not (isinstance(text, str) and text.strip()):
                 raise InputError(f"{field} must be a name, under which releases add up.")
-        if window not in (None, *get_args(Window)):
+        if self.window not in (None, *get_args(Window)):
             choices = ", ".join(get_args(Window))
-            raise InputError(f"window must be one of {choices}, got {window!r}.")
-        amount = None if budget is None else to_positive_fraction(budget, "budget")
-        return cls(dataset, amount, window, name, None if delta is None else to_delta(delta))
+            raise InputError(f"window must be one of {choices}, got {self.window!r}.")
 
 
 def open_account(

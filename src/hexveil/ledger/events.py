@@ -25,20 +25,8 @@ import sqlalchemy as sa
 from hexveil.base.errors import InputError, StorageError
 from hexveil.ledger.tables import damaged, events
 
-Kind = Literal[
-    "opened",
-    "joined",
-    "budget",
-    "unit",
-    "reserved",
-    "marked",
-    "measured",
-    "stored",
-    "committed",
-    "lost",
-    "returned",
-    "abandoned",
-]
+Kind = str
+"""Of an event: of an account "opened", "joined", "budget" or "unit", else one of `TRANSITIONS`."""
 TRANSITIONS: dict[str, tuple[str, ...]] = {
     "": ("reserved",),
     "reserved": ("marked", "returned"),

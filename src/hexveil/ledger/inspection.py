@@ -127,9 +127,6 @@ def _account_of(connection: sa.Connection, dataset: str) -> str:
     return account.name
 
 
-FIELDS = ("entry", "at", "account", "dataset", "request", "kind", "body", "chain")
-
-
 def event_row(event: Event) -> dict[str, Any]:
-    """Return an event as plain values, by name."""
-    return {name: getattr(event, name) for name in FIELDS} | {"body": dict(event.body)}
+    """Return an event as plain values, by name, without losses of units."""
+    return {name: value for name, value in vars(event).items() if name != "units"}

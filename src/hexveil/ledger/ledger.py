@@ -29,6 +29,7 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
+from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.base.errors import HexveilError, InputError, StorageError
 from hexveil.base.rational import Number, to_positive_fraction
 from hexveil.ledger import accounts, drawing, events, tables
@@ -100,7 +101,9 @@ class Ledger:
         delta: Number | None = None,
         accept_similar_name: bool = False,
     ) -> None:
-        terms = accounts.Terms.stated(dataset, budget, window, account, delta)
+        limit = None if budget is None else to_positive_fraction(budget, "budget")
+        fixed_delta = None if delta is None else to_delta(delta)
+        terms = accounts.Terms(dataset, limit, window, account, fixed_delta)
         self.dataset = dataset
         self._engine = connect(url)
         self._key_file = holder_key_file(self._engine, key)

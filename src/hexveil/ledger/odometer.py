@@ -17,12 +17,12 @@ sum of a unit, not the sum of the largest losses. In an account with a δ the su
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 
 from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
@@ -34,8 +34,15 @@ HASHES_PER_QUERY = 10_000
 """Hashes per query, below SQLite's limit of 32,766 parameters."""
 ALL_PERIODS = "*"
 """Period of the summary over all periods."""
-_BALANCE_COLUMNS = f'{balances.name} (account, "window", unit, spent)'
-_UPSERT = 'ON CONFLICT (account, "window", unit) DO UPDATE SET spent = excluded.spent'
+_READ = (
+    f"SELECT unit, spent FROM {balances.name} "
+    'WHERE account = {0} AND "window" = {0} AND unit IN ({1})'
+)
+_WRITE = (
+    f'INSERT INTO {balances.name} (account, "window", unit, spent) '
+    "VALUES ({0}, {0}, {0}, {0}) "
+    'ON CONFLICT (account, "window", unit) DO UPDATE SET spent = excluded.spent'
+)
 
 
 @dataclass(frozen=True)
@@ -78,7 +85,9 @@ class Odometer:
         """Return the balances of units; 0 for units that the ledger does not know."""
         known: dict[bytes, int] = {}
         for start in range(0, len(hashes), HASHES_PER_QUERY):
-            rows = self._rows(hashes[start : start + HASHES_PER_QUERY])
+            units = hashes[start : start + HASHES_PER_QUERY]
+            query = _READ.format(self._mark, ", ".join([self._mark] * len(units)))
+            rows = self.connection.exec_driver_sql(query, (self.account, self.window, *units))
             known.update((bytes(unit), spent) for unit, spent in rows)
         return np.fromiter((known.get(unit, 0) for unit in hashes), np.int64, len(hashes))
 
@@ -136,40 +145,14 @@ class Odometer:
         return 2**63 - 1 if self.budget is None else self.budget
 
     def _write(self, hashes: list[bytes], spent: Ints) -> None:
-        if not hashes:
-            return
-        if self.connection.dialect.name == "sqlite":
-            put = f"INSERT INTO {_BALANCE_COLUMNS} VALUES (?, ?, ?, ?) {_UPSERT}"
-            rows = zip(hashes, spent.tolist(), strict=True)
-            values = [(self.account, self.window, *row) for row in rows]
-            self.connection.exec_driver_sql(put, values)
-            return
-        # One statement with two arrays: a statement per row would take a round trip each.
-        columns = "%s, %s, * FROM unnest(%s::bytea[], %s::bigint[])"
-        for start in range(0, len(hashes), HASHES_PER_QUERY):
-            chunk = slice(start, start + HASHES_PER_QUERY)
-            numbers = ",".join(map(str, spent[chunk].tolist()))
-            self.connection.exec_driver_sql(
-                f"INSERT INTO {_BALANCE_COLUMNS} SELECT {columns} {_UPSERT}",
-                (self.account, self.window, _array(hashes[chunk]), f"{{{numbers}}}"),
-            )
+        rows = zip(hashes, spent.tolist(), strict=True)
+        if values := [(self.account, self.window, *row) for row in rows]:
+            self.connection.exec_driver_sql(_WRITE.format(self._mark), values)
 
-    def _rows(self, hashes: list[bytes]) -> Iterable[Any]:
-        """Return the balances of units.
-
-        The database's own SQL: of a million parameters SQLAlchemy would treat each by itself. In
-        PostgreSQL LIMIT asks for one look into the index per unit: a table that grew since it was
-        last analysed would be read whole.
-        """
-        source = f'FROM {balances.name} WHERE account = {{0}} AND "window" = {{0}} AND unit'
-        place = (self.account, self.window)
-        if self.connection.dialect.name == "sqlite":
-            marks = ", ".join("?" * len(hashes))
-            query = f"SELECT unit, spent {source.format('?')} IN ({marks})"
-            return self.connection.exec_driver_sql(query, (*place, *hashes))
-        lookup = f"LATERAL (SELECT spent {source.format('%s')} = asked.unit LIMIT 1) AS known"
-        query = f"SELECT unit, spent FROM unnest(%s::bytea[]) AS asked(unit), {lookup}"
-        return self.connection.exec_driver_sql(query, (_array(hashes), *place))
+    @property
+    def _mark(self) -> str:
+        """Mark of a parameter in the driver's SQL: SQLAlchemy would treat each of a million."""
+        return "?" if self.connection.dialect.name == "sqlite" else "%s"
 
     def _raise_summary(self, period: str, old: Ints, new: Ints) -> None:
         """Add grown balances to a summary; one period's has no budget."""
@@ -182,8 +165,6 @@ class Odometer:
         self._write_summary(period, updated)
 
     def _write_summary(self, period: str, summary: WindowSummary) -> None:
-        from sqlalchemy.dialects import postgresql, sqlite  # noqa: PLC0415  the one in use
-
         is_server = self.connection.dialect.name == "postgresql"
         # The database's own INSERT, which can update existing rows.
         insert: Any = postgresql.insert if is_server else sqlite.insert
@@ -207,8 +188,3 @@ def owner_lifetime_bound(connection: sa.Connection, account: str) -> int:
     periods = connection.execute(query).scalar()
     lifetime = Odometer(connection, account, LIFETIME)
     return lifetime.summary().largest if periods is None else int(periods)
-
-
-def _array(units: Iterable[bytes]) -> str:
-    """Return hashes as PostgreSQL writes an array; the driver would take twice as long."""
-    return "{" + ",".join(f'"\\\\x{unit.hex()}"' for unit in units) + "}"

@@ -25,7 +25,7 @@ branch and decoding never receive sums, so nothing of the sums can reach them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -34,16 +34,7 @@ import numpy as np
 from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.sensitivity_report import (
-    Authority,
-    GaussianNoise,
-    LaplaceNoise,
-    NoiseRequest,
-    NoisyMax,
-    SensitivityReport,
-    noise_of_law,
-    scales_of,
-)
+from hexveil.mechanisms import sensitivity_report
 from hexveil.mechanisms.stage_data import Measured, Outputs, PrivateSums, Scores, Values
 
 DONE = None
@@ -84,10 +75,10 @@ class Stage(Protocol):
     def entries(self) -> int:
         """Integers in its row; public."""
 
-    def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:
+    def noise(self, earlier: Outputs) -> tuple[sensitivity_report.NoiseRequest, ...]:
         """Return the noise of each query."""
 
-    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:
+    def sensitivity(self, earlier: Outputs) -> tuple[sensitivity_report.SensitivityReport, ...]:
         """Return the exact integer sensitivity of each query, given the earlier outputs."""
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Measured, ...]:
@@ -135,7 +126,7 @@ class NoisyTotals(ReadOnlyArrays):
     name: str
     n_noised: int
     law: NoiseLaw
-    report: SensitivityReport
+    report: sensitivity_report.SensitivityReport
     total: Callable[[PrivateSums], Ints]
     decide: Callable[[Ints], Ints] | None = None
     n_decided: int = 0
@@ -146,12 +137,14 @@ class NoisyTotals(ReadOnlyArrays):
         """Noisy integers, then the decisions."""
         return self.n_noised + self.n_decided
 
-    def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage.noise
+    def noise(self, earlier: Outputs) -> tuple[sensitivity_report.NoiseRequest, ...]:  # noqa: ARG002  see Stage.noise
         """Return the noise of each number."""
         same = np.full(self.n_noised, self.law.scale)
-        return (noise_of_law(self.law, same if self.scales is None else self.scales),)
+        return (
+            sensitivity_report.noise_of_law(self.law, same if self.scales is None else self.scales),
+        )
 
-    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
+    def sensitivity(self, earlier: Outputs) -> tuple[sensitivity_report.SensitivityReport, ...]:  # noqa: ARG002
         """Return by how much a unit moves all numbers together."""
         return (self.report,)
 
@@ -221,7 +214,7 @@ def execute(
     sums: PrivateSums,
     source: NoiseSource,
     journal: Journal,
-    meter: Authority,
+    meter: sensitivity_report.Authority,
 ) -> Outputs:
     """Run every stage of an allocation: rows that the journal holds are taken, others drawn.
 
@@ -241,19 +234,22 @@ def execute(
     HexveilError
         If a stage would cost a user more than was booked; that stage is not drawn.
     """
-    earlier = Outputs()
-    while (stage := allocation.next_stage(earlier)) is not DONE:
+
+    def row_of(stage: Stage, earlier: Outputs) -> Ints:
         requests = stage.noise(earlier)
         # Stages that the journal holds already are authorised too: the meter's sum is that of the
         # whole path, after a crash as well.
         meter.authorise(requests, stage.sensitivity(earlier))
         row = journal.stored(stage.name, stage.entries)
-        if row is None:
-            # Measured before the draw is marked as begun: an error while measuring loses nothing.
-            draw = _prepared(stage, sums, source, requests, earlier)
-            row = journal.draw_once(stage.name, stage.entries, draw)
-        earlier = earlier.extended(stage.name, stage.entries, row)
-    return earlier
+        if row is not None:
+            return row
+        # Measured before the draw is marked as begun: an error while measuring loses nothing.
+        queries = list(zip(requests, stage.measure(sums, earlier), strict=True))
+        return journal.draw_once(
+            stage.name, stage.entries, lambda: stage.row(_noised(source, queries), earlier)
+        )
+
+    return _with_rows(allocation, row_of)
 
 
 def replay(allocation: StagedPlan, rows: Mapping[str, Ints]) -> Outputs:
@@ -264,12 +260,9 @@ def replay(allocation: StagedPlan, rows: Mapping[str, Ints]) -> Outputs:
     StorageError
         If a row is missing or has another width.
     """
-    earlier = Outputs()
-    while (stage := allocation.next_stage(earlier)) is not DONE:
-        # A row that is missing has no entries, and is refused like one of another width.
-        row = rows.get(stage.name, np.zeros((1, 0), dtype=np.int64))
-        earlier = earlier.extended(stage.name, stage.entries, np.atleast_2d(row))
-    return earlier
+    # A row that is missing has no entries, and is refused like one of another width.
+    none = np.zeros((1, 0), dtype=np.int64)
+    return _with_rows(allocation, lambda stage, _: np.atleast_2d(rows.get(stage.name, none)))
 
 
 def rehearse(allocation: StagedPlan) -> Outputs:
@@ -277,55 +270,49 @@ def rehearse(allocation: StagedPlan) -> Outputs:
 
     They are decoded before a release is booked, since an error afterwards would cost the budget.
     """
+
+    def row_of(stage: Stage, earlier: Outputs) -> Ints:
+        sizes = (sensitivity_report.scales_of(one).size for one in stage.noise(earlier))
+        return stage.row(np.zeros((1, sum(sizes)), np.int64), earlier)
+
+    return _with_rows(allocation, row_of)
+
+
+def _with_rows(allocation: StagedPlan, row_of: Callable[[Stage, Outputs], Ints]) -> Outputs:
+    """Return the outputs of all stages in turn, with these rows."""
     earlier = Outputs()
     while (stage := allocation.next_stage(earlier)) is not DONE:
-        numbers = sum(scales_of(request).size for request in stage.noise(earlier))
-        drawn = np.zeros((1, numbers), np.int64)
-        earlier = earlier.extended(stage.name, stage.entries, stage.row(drawn, earlier))
+        earlier = earlier.extended(stage.name, stage.entries, row_of(stage, earlier))
     return earlier
 
 
-def _prepared(
-    stage: Stage,
-    sums: PrivateSums,
-    source: NoiseSource,
-    requests: tuple[NoiseRequest, ...],
-    earlier: Outputs,
-) -> Callable[[], Ints]:
-    """Return the draw of a stage, measured and not begun. PRIVATE until it is drawn."""
-    queries = list(zip(requests, stage.measure(sums, earlier), strict=True))
-    return lambda: stage.row(_noised(source, queries), earlier)
-
-
-def _noised(source: NoiseSource, queries: list[tuple[NoiseRequest, Measured]]) -> Ints:
+def _noised(
+    source: NoiseSource, queries: list[tuple[sensitivity_report.NoiseRequest, Measured]]
+) -> Ints:
     """Return the noisy integers of all queries, with one call for all sums."""
     columns: dict[int, Ints] = {}
-    values: list[Ints] = []
-    scales: list[Floats] = []
-    numbers: list[int] = []
-    for number, (request, measured) in enumerate(queries):
-        if isinstance(request, LaplaceNoise) and isinstance(measured, Values):
-            numbers.append(number)
-            values.append(measured.integers)
-            scales.append(np.atleast_2d(request.scales))
-        elif isinstance(request, NoisyMax) and isinstance(measured, Scores):
-            selected = source.noisy_max(measured.scores, measured.sizes, request.scale)
-            columns[number] = selected[:, None]
-        elif isinstance(request, GaussianNoise) and isinstance(measured, Values):
-            deviations = np.atleast_2d(request.deviations)
-            columns[number] = source.gaussian(measured.integers, deviations)
-        else:
-            raise TypeError("a stage asks for one kind of noise and measures for another.")
-    if numbers:
+    sums: dict[int, tuple[Ints, Floats]] = {}
+    for number, query in enumerate(queries):
+        match query:
+            case sensitivity_report.LaplaceNoise(scales), Values(values):
+                sums[number] = values, np.atleast_2d(scales)
+            case sensitivity_report.NoisyMax(scale), Scores(scores, sizes):
+                columns[number] = source.noisy_max(scores, sizes, scale)[:, None]
+            case sensitivity_report.GaussianNoise(deviations), Values(values):
+                columns[number] = source.gaussian(values, np.atleast_2d(deviations))
+            case _:
+                raise TypeError("a stage asks for one kind of noise and measures for another.")
+    if sums:
         # One call for all sums: the source groups equal scales over the whole stage.
-        noisy = source.laplace(_side_by_side(values), _side_by_side(scales))
-        ends = np.cumsum([array.shape[1] for array in values])[:-1]
-        columns.update(zip(numbers, np.split(noisy, ends, axis=1), strict=True))
+        measured, wanted = zip(*sums.values(), strict=True)
+        noisy = source.laplace(_side_by_side(measured), _side_by_side(wanted))
+        ends = np.cumsum([array.shape[1] for array in measured])[:-1]
+        columns.update(zip(sums, np.split(noisy, ends, axis=1), strict=True))
     row: Ints = _side_by_side([columns[number] for number in range(len(queries))])
     return row
 
 
-def _side_by_side(columns: list[Any]) -> Any:  # noqa: ANN401  integers or scales
+def _side_by_side(columns: Sequence[Any]) -> Any:  # noqa: ANN401  integers or scales
     """Return arrays of one or more rows beside each other, single rows repeated."""
     rows = max(len(array) for array in columns)
     wide = [np.broadcast_to(array, (rows, array.shape[1])) for array in columns]

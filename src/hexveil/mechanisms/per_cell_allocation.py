@@ -28,13 +28,8 @@ from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays, read_only
 from hexveil.mechanisms.contract import DONE, DrawnRow, Stage
 from hexveil.mechanisms.sensitivity_report import NoiseRequest, SensitivityReport
-from hexveil.mechanisms.single_cell import (
-    BoundedStage,
-    CellAllocation,
-    CellMechanism,
-    CellProblem,
-)
-from hexveil.mechanisms.stage_data import Measured, Outputs, PrivateSums, ProvenError
+from hexveil.mechanisms.single_cell import BoundedStage, CellAllocation, CellMechanism, CellProblem
+from hexveil.mechanisms.stage_data import Measured, Outputs, PrivateSums
 from hexveil.model.occupancy import Occupancy
 
 BISECTIONS = 16
@@ -87,20 +82,11 @@ class CellFigures(ReadOnlyArrays):
     grid_step: Floats
     n_stages: Ints
 
-    @classmethod
-    def of(cls, plans: Iterable[CellAllocation]) -> CellFigures:
-        """Return the figures of plans."""
-        columns = zip(*map(_figures_of, plans), strict=True)
-        return cls(*(np.array(column) for column in columns))
-
 
 def _figures_of(plan: CellAllocation) -> tuple[float | bool, ...]:
-    error, grid = plan.error(1.0), plan.grid()
-    is_proven = isinstance(error, ProvenError)
-    bias = float(error.bias[0]) if isinstance(error, ProvenError) else 1.0
-    ends = (np.nan,) * 2 if grid is None else (float(grid.start[0]), float(grid.step[0]))
-    figures = float(error.scale[0]), bias, float(error.bound95[0])
-    return *figures, is_proven, *ends, len(plan.stages)
+    error = plan.error(1.0)
+    proven, bias = (False, 1.0) if error.bias is None else (True, error.bias)
+    return error.scale, bias, error.bound95, proven, *plan.grid(), len(plan.stages)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,11 +129,11 @@ class PlannedCells:
     @cached_property
     def figures(self) -> CellFigures:
         """Figures of all cells' plans."""
-        return CellFigures.of(self.plans)
+        return CellFigures(*map(np.array, zip(*map(_figures_of, self.plans), strict=True)))
 
-    def names(self, mechanism: CellMechanism) -> list[str]:
+    def names(self) -> list[str]:
         """Return the name of the mechanism of each cell, where one may choose another."""
-        return [choice or mechanism.name for choice in self.choices]
+        return [choice or self.mechanism.name for choice in self.choices]
 
     # ---- losses ----
 

@@ -34,11 +34,7 @@ from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.mechanisms.contract import DrawnRow
-from hexveil.mechanisms.sensitivity_report import (
-    NoiseRequest,
-    NoisyMax,
-    Separate,
-)
+from hexveil.mechanisms.sensitivity_report import NoiseRequest, NoisyMax, Separate
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums, Reading, Scores
 
 ROUND_UP = 1.0 + 2.0**-48
@@ -101,26 +97,6 @@ class EvenPoints:
         return np.asarray(-(-quanta * self.steps // self.top))
 
 
-@dataclass(frozen=True, eq=False)
-class ListedPoints:
-    """Points in ascending order, in quanta; a value counts at or below one."""
-
-    quanta: Ints
-
-    @property
-    def size(self) -> int:
-        """Number of points."""
-        return self.quanta.size
-
-    def points(self, selected: Ints) -> Ints:
-        """Return the points of these numbers, in quanta."""
-        return np.asarray(self.quanta[selected])
-
-    def places(self, values: Ints) -> Ints:
-        """Return the first point that is not below each value. PRIVATE."""
-        return np.searchsorted(self.quanta, values)
-
-
 @dataclass(frozen=True)
 class EvenBins:
     """Bins of equal width that cover [0, top], in quanta; a value lies in one of them."""
@@ -145,7 +121,7 @@ class EvenBins:
         return np.asarray(self.top * (2 * selected + 1) // self.size)
 
 
-Candidates: TypeAlias = EvenPoints | ListedPoints | EvenBins
+Candidates: TypeAlias = EvenPoints | EvenBins
 """Public candidates, and the place that a value takes among them."""
 
 
@@ -197,8 +173,6 @@ class PrivateQuantile(DrawnRow):
         Votes of the values that each user can move.
     scale : float
         Of every choice, see `selection_scale`.
-    votes : ndarray of int64, shape (n_values,), optional
-        Of each value; 1 unless given.
     """
 
     name: str
@@ -207,7 +181,6 @@ class PrivateQuantile(DrawnRow):
     costs: tuple[Cost, ...]
     user_votes: Ints
     scale: float
-    votes: Ints | None = None
 
     @property
     def entries(self) -> int:
@@ -230,7 +203,7 @@ class PrivateQuantile(DrawnRow):
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Scores, ...]:  # noqa: ARG002
         """Return the scores of the candidates. PRIVATE."""
         places = self.candidates.places(sums.read(self.reading))
-        if self.votes is None and places.shape[1] < self.candidates.size:
+        if places.shape[1] < self.candidates.size:
             targets = [cost.target for cost in self.costs if isinstance(cost, RankCost)]
             if len(targets) == self.entries:
                 return self._runs(places, targets)
@@ -243,11 +216,7 @@ class PrivateQuantile(DrawnRow):
         """
         width = self.candidates.size + 1
         bins = (places + width * np.arange(len(places))[:, None]).ravel()
-        if self.votes is None:
-            tally = np.bincount(bins, minlength=width * len(places))
-        else:
-            tally = np.zeros(width * len(places), dtype=np.int64)
-            np.add.at(tally, bins, np.broadcast_to(self.votes, places.shape).ravel())
+        tally = np.bincount(bins, minlength=width * len(places))
         return np.asarray(tally, dtype=np.int64).reshape(len(places), width)
 
     def scores(self, tally: Ints) -> tuple[Scores, ...]:

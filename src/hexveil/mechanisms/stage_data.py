@@ -37,44 +37,6 @@ class EstimateGrid:
 
 
 @dataclass(frozen=True, eq=False)
-class ProvenError:
-    """Error of an estimate with a proven worst-case bias.
-
-    Attributes
-    ----------
-    scale : ndarray of float, shape (n_cells,)
-        Laplace scale, which is also the expected absolute noise.
-    bias : ndarray of float, shape (n_cells,)
-        Largest |expected estimate - true value| over all values.
-    bound95 : ndarray of float, shape (n_cells,)
-        Error not exceeded with probability 95 percent, whatever the values.
-    """
-
-    scale: Floats
-    bias: Floats
-    bound95: Floats
-
-
-@dataclass(frozen=True, eq=False)
-class PredictedError:
-    """Error of an estimate with a bias that depends on private choices: no closed form is known.
-
-    Attributes
-    ----------
-    scale : ndarray of float, shape (n_cells,)
-        Largest Laplace scale that can occur.
-    bound95 : ndarray of float, shape (n_cells,)
-        Error not exceeded with probability 95 percent, whatever the values.
-    """
-
-    scale: Floats
-    bound95: Floats
-
-
-StatisticError: TypeAlias = ProvenError | PredictedError | ErrorModel
-
-
-@dataclass(frozen=True, eq=False)
 class Decoded:
     """One statistic of every cell, from noisy integers and public facts.
 
@@ -87,14 +49,14 @@ class Decoded:
     grid : EstimateGrid, optional
         Where estimates can lie, in the same units; shape (n_cells,) each. None if they are a curve
         of integers.
-    error : StatisticError
+    error : ErrorModel
         In the same units.
     """
 
     statistic: str
     estimate: Floats
     grid: EstimateGrid | None
-    error: StatisticError
+    error: ErrorModel
 
 
 @dataclass(frozen=True, eq=False)

@@ -117,15 +117,14 @@ class DeclaredGrid:
             if cells.values is None:
                 raise InputError(
                     "values is needed (in [cells], or --set cells.values): under private presence "
-                    "the "
-                    "values of each label are declared, not found in the records."
+                    "the values of each label are declared, not found in the records."
                 )
             return cls.of_labels(Labels(*cells.columns), cells.values)
         if cells.area is None:
             raise InputError(
                 "area is needed (in [cells], or --set cells.area): under private presence the "
-                "cells are "
-                "declared, as a box, a polygon or a list of hexagons, not found in the records."
+                "cells are declared, as a box, a polygon or a list of hexagons, not found in the "
+                "records."
             )
         grid = cls.of_area(replace(cells, area=None), cells.area, dates)
         return grid if hours is None else _within_hours(grid, hours)

@@ -97,7 +97,12 @@ class Pairs:
 
     def repeat(self, of_own: NDArray[Any]) -> NDArray[Any]:
         """Return for each pair the entry of its cell, of an array of this block's whole cells."""
-        return np.repeat(of_own, np.diff(self.start))
+        return np.repeat(of_own, self._sizes)
+
+    @cached_property
+    def _sizes(self) -> Ints:
+        """Pairs of each whole cell."""
+        return np.diff(self.start)
 
     def sum_users(self, whole: Ints) -> Ints:
         """Return each user's sum of a whole number of its pairs: exact, in any order."""

@@ -66,11 +66,6 @@ class Weights(ReadOnlyArrays):
         """Sum of weights of each cell; shape (n_cells,)."""
         return self._sums_and_extremes()[0]
 
-    @property
-    def largest(self) -> Ints:
-        """Largest weight in each cell; shape (n_cells,)."""
-        return self._sums_and_extremes()[1]
-
     def _sums_and_extremes(self) -> tuple[Ints, ...]:
         work = partial(_sums_and_extremes, weights=self.column)
         return self.once(

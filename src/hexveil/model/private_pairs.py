@@ -10,7 +10,6 @@ No content causes an error. Counts and cells are saturated at declared limits, s
 release succeeds does not depend on a record (see `MAX_RECORDS`).
 """
 
-from collections.abc import Sequence
 from typing import NoReturn
 
 import numpy as np
@@ -57,7 +56,7 @@ class PrivatePairs:
         unit: ArrayLike,
         n: ArrayLike,
         total: ArrayLike,
-        by_bin: PairBins | Sequence[ArrayLike] | None = None,
+        by_bin: PairBins | None = None,
     ) -> None:
         """Group pairs by unit; equal pairs are added up.
 
@@ -67,9 +66,8 @@ class PrivatePairs:
             Cell number in the grid, any number that identifies the unit, record count, and the sum
             of the values in quanta above the lower bound. Rows with a negative cell lie outside the
             grid and are dropped, as are rows without records.
-        by_bin : PairBins, or four of array_like of int, shape (n_binned,), optional
-            Counts by bin of the rows above; or cell, unit, fine bin and record count of the same
-            records, of which those of pairs that are not there are dropped.
+        by_bin : PairBins, optional
+            Counts by bin of the rows above.
         """
         cells, units, counts, totals = (
             np.asarray(array, dtype=np.int64) for array in (cell, unit, n, total)
@@ -86,25 +84,11 @@ class PrivatePairs:
         self.records = np.minimum(summed[0], MAX_RECORDS).astype(np.int64)
         self.mean = summed[1] / summed[0]
         self.begin = np.flatnonzero(np.diff(units[pair], prepend=units[:1] - 1))
-        if isinstance(by_bin, PairBins):
+        self.bins = None
+        if by_bin is not None:
             number = np.full(np.size(cell), -1)
             number[inside] = np.cumsum(is_new) - 1
             self.bins = _saturated(number[by_bin.pair], by_bin.bin, by_bin.count)
-        else:
-            self.bins = None if by_bin is None else self._binned(units[pair], by_bin)
-
-    def _binned(self, unit: Ints, by_bin: Sequence[ArrayLike]) -> PairBins:
-        """Return the counts by bin of pairs of these units. PRIVATE."""
-        cells, units, places, counts = (np.asarray(array, dtype=np.int64) for array in by_bin)
-        # Units by rank: a product of any number and a cell could leave 64 bits.
-        known = np.unique(unit)
-        width = int(self.cell.max(initial=0)) + 1
-        keys = np.searchsorted(known, unit) * width + self.cell
-        inside = (cells >= 0) & (cells < width) & (counts > 0) & np.isin(units, known)
-        wanted = np.searchsorted(known, units[inside]) * width + cells[inside]
-        pair = np.minimum(np.searchsorted(keys, wanted), max(keys.size - 1, 0))
-        is_there = keys[pair] == wanted
-        return _saturated(np.where(is_there, pair, -1), places[inside], counts[inside])
 
     def per_unit(self, numbers: Ints) -> Ints:
         """Return the sum of numbers of pairs over each unit's pairs. PRIVATE."""

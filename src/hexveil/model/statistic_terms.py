@@ -30,7 +30,7 @@ FINE_BINS = 64
 HISTOGRAM_BINS = 20
 MAX_TERMS = 40
 """Statistics of one request."""
-_QUANTILE = re.compile(r"p(\d{1,2}(?:\.\d{1,6})?)")
+_QUANTILE = re.compile(r"p(\d{1,2}(?:\.\d{1,6})?|100(?:\.0*)?)")
 _SHARE = re.compile(r"share\s*(<=|>=|<|>)\s*([-+]?\d[\d.]*(?:[eE][-+]?\d+)?)")
 _HISTOGRAM = re.compile(r"histogram(?::([1-9]|1\d|20))?")
 _WORDS = {"<": "below", "<=": "at_most", ">": "above", ">=": "at_least"}
@@ -202,17 +202,13 @@ def _parse(name: object) -> Term:
         return Histogram(int(match[1] or HISTOGRAM_BINS))
     if match := _QUANTILE.fullmatch(text):
         level = Fraction(match[1]) / 100
-        if not level:
+        if not 0 < level < 1:
+            extreme = "p0 is the smallest" if not level else "p100 is the largest"
             raise InputError(
-                "statistics: the quantile p0 is the smallest record of a cell, which one vehicle "
-                "decides alone; ask for a level between 0 and 100, like 'p5'."
+                f"statistics: the quantile {extreme} record of a cell, which one vehicle decides "
+                "alone; ask for a level between 0 and 100, like 'p5'."
             )
         return Quantile(level)
-    if re.fullmatch(r"p100(\.0*)?", text):
-        raise InputError(
-            "statistics: the quantile p100 is the largest record of a cell, which one vehicle "
-            "decides alone; ask for a level between 0 and 100, like 'p95'."
-        )
     if match := _SHARE.fullmatch(text):
         return Share(match[1], to_fraction(match[2], f"threshold of {text!r}"))
     raise InputError(f"statistics must be some of {FORMS}, got {name!r}.")

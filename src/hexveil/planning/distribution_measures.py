@@ -34,7 +34,6 @@ from hexveil.mechanisms.distribution.pooled_shape import BinnedMap, PooledShape
 from hexveil.mechanisms.distribution.shape_statistics import (
     GRAIN,
     AskedPoints,
-    IndicatorScores,
     PooledRankScores,
 )
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
@@ -148,8 +147,8 @@ class ScorePlan:
         points = request.edges > request.threshold_edges[:, None]
         if self.share is not None:
             (above,) = points
-            scores = IndicatorScores(above if self.share.is_above else ~above)
-            return [Component(SCORES, self.plan.stages(), scores)]
+            counted = GRAIN * (above if self.share.is_above else ~above).astype(np.int64)
+            return [Component(SCORES, self.plan.stages(), lambda _: counted)]
         assert self.shape_epsilon is not None  # noqa: S101  see check_against
         shape = Component(SHAPE, request.shape(self.shape_epsilon))
         ranks = PooledRankScores(shape, AskedPoints(request.levels, points))

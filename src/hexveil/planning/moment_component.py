@@ -93,9 +93,7 @@ class MomentComponent(ReadOnlyArrays, MomentFigures):
 
     @cached_property
     def _stated(self) -> Any:  # noqa: ANN401  losses here or elsewhere
-        # One pass for the clipped shares serves all figures: the error models have them.
-        variance = self.error_models.get("variance")
-        return self.allocation.clipping.losses(self.problem, self.allocation, variance)
+        return self.allocation.clipping.losses(self.problem, self.allocation)
 
     @cached_property
     def booked_losses(self) -> Floats:
@@ -237,7 +235,7 @@ class MomentComponent(ReadOnlyArrays, MomentFigures):
     @property
     def cell_mechanisms(self) -> list[str]:
         """Name of each cell's mechanism; of `Auto`, that of the one it selected."""
-        named = self.allocation.clipping.names(self.request.mechanism)
+        named = self.allocation.clipping.names()
         return named or [self.mechanism] * self.occupancy.n_cells
 
     @property
@@ -264,8 +262,8 @@ class MomentComponent(ReadOnlyArrays, MomentFigures):
     def check_release(self, *, has_squares: bool) -> None:
         """Refuse sums or noise that do not fit 64 bits, or squares that there are not."""
         if self.facts is not None:
-            lattice, epsilon = self.facts.lattice, float(self.requested_epsilon)
-            self.stages().check_release(lattice, epsilon, has_squares=has_squares)
+            epsilon = float(self.requested_epsilon)
+            self.stages().check_release(epsilon, has_squares=has_squares)
 
     def refuse_undrawable(self) -> None:
         """Refuse a lattice on which no sum, or no noise, fits 64 bits; of pairs at hand alone."""

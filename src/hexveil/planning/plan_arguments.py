@@ -116,9 +116,7 @@ class PlanArguments:
     fleet : int or FleetDeclaration, optional
         For private presence: the declared number of units, which no record decides; of several
         value columns perhaps a mapping with that of each.
-    user_cap : int or "none", optional
-        For private presence: declared records from which on a unit has its full weight. Default
-        none.
+
     delta : int, str, Decimal, Fraction or float, optional
         Promises (ε, δ) with Gaussian noise, which is less where units are in many cells. Far below
         one over the number of units, such as "1e-6". Default a pure promise. Where occupancy is
@@ -145,7 +143,7 @@ class PlanArguments:
     baseline_error: Number | Mapping[str, Number] | None = None
     advise: bool = True
     fleet: FleetDeclaration | int | Mapping[str, FleetDeclaration | int] | None = None
-    user_cap: int | str | None = None
+
     delta: Number | None = None
     history: CellForecast | None = None
 

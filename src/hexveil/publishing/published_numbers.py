@@ -239,12 +239,6 @@ class Release:
         """
         require_package("matplotlib", "plots")
         if len(self.statements) > 1:
-            if column not in (None, *self.statements):
-                first = next(iter(self.statements))
-                raise InputError(
-                    f"plot draws one value column of {', '.join(self.statements)}, got "
-                    f'{column!r}; .releases["{first}"].plot(...) draws its statistics.'
-                )
             return self._of(column).plot(slot=slot, ax=ax)
         # Loaded here: a release must not wait for what only draws.
         from hexveil.report import notebook  # noqa: PLC0415

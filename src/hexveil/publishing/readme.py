@@ -93,7 +93,15 @@ def _of_column(table: pa.Table, stated: Mapping[str, Any]) -> tuple[str, Json]:
     if "is_open" in table.column_names:
         values["open_cells"] = sum(table["is_open"].to_pylist())
     if "cut_off" in stated:
-        values |= _moment_values(table, stated)
+        unit = dataset["value_unit"]
+        clipping = accuracy_text.clipping_values(
+            plan["privacy_steps"], lambda number: f"{number:.4g} {unit}".strip()
+        )
+        values |= clipping | {
+            "posterior": "mean_estimate" in table.column_names,
+            "cut_off": accuracy_text.describe_cut_off(stated["cut_off"], table.num_rows),
+            "smoothing": stated["smoothing"],
+        }
     return kind_of(stated).readme, values
 
 
@@ -105,17 +113,4 @@ def _accuracy(manifest: Mapping[str, Any]) -> Json:
         "repeats": describe_repeats(manifest),
         "accuracy": accuracy_text.describe_one_number(manifest)
         + accuracy_text.describe_accuracy(stated, unit, lambda n, of: f"{n:.3g} {of}".strip()),
-    }
-
-
-def _moment_values(table: pa.Table, manifest: Mapping[str, Any]) -> Json:
-    """Return everything else that the text about averages and variances names."""
-    unit = manifest["dataset"]["value_unit"]
-    clipping = accuracy_text.clipping_values(
-        manifest["plan"]["privacy_steps"], lambda number: f"{number:.4g} {unit}".strip()
-    )
-    return clipping | {
-        "posterior": "mean_estimate" in table.column_names,
-        "cut_off": accuracy_text.describe_cut_off(manifest["cut_off"], table.num_rows),
-        "smoothing": manifest["smoothing"],
     }

@@ -33,7 +33,7 @@ from hexveil.report.manifest_view import (
     count_heading,
     numbers_of,
 )
-from hexveil.report.templates import render_sentence
+from hexveil.report.templates import localized, render_sentence
 
 Json = dict[str, Any]
 Timeslots = tuple[list[str], list[str], list[int] | None]
@@ -130,7 +130,7 @@ def scale_marks(low: float, high: float, *, signed: bool = False) -> list[tuple[
 
     def text(number: float) -> str:
         sign = "+" if signed and number else ""
-        return f"{number:{sign},.{digits}f}".replace("-", "\u2212" if signed else "-")
+        return localized(f"{number:{sign},.{digits}f}".replace("-", "\u2212"))
 
     return [(round(100 * (number - low) / (high - low), 2), text(number)) for number in numbers]
 

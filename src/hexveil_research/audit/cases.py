@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hexveil.accounting.pseudo_users import array_means, wrap_around
+from hexveil.accounting.pseudo_users import wrap_around
 from hexveil.base.arrays import Floats
 from hexveil.base.rational import round_up
 from hexveil.mechanisms import (
@@ -47,6 +47,7 @@ from hexveil_research.audit.output_distributions import (
     Subject,
     Weakening,
 )
+from hexveil_research.papers import itms
 
 Pair = tuple[Floats, Floats]
 
@@ -147,7 +148,7 @@ def _wrapped() -> list[Case]:
     means = np.concatenate(([0.0, 12.0, 0.0], np.repeat(threes, 3)))
     pair = _neighbours(means, 0.0, user=1)
     groups = wrap_around([2] * 270, 3)
-    lowest = float(np.clip(array_means(groups, pair[1]), 0.0, 2.0).mean())
+    lowest = float(np.clip(itms.array_means(groups, pair[1]), 0.0, 2.0).mean())
     every = (SCALES, NOISE, SCORES)
     return [
         _release_case(mechanism.name, plan, pair, (Event(high=lowest),), every),

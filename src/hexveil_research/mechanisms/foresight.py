@@ -37,9 +37,10 @@ from hexveil.mechanisms.single_cell import (
     CellAllocation,
     CellMechanism,
     CellProblem,
+    EstimateError,
     unknown_choice,
 )
-from hexveil.mechanisms.stage_data import EstimateGrid, Outputs, PredictedError, PrivateSums
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from hexveil_research.mechanisms.huber_location import (
     COST_STEPS,
     BalancePoint,
@@ -162,14 +163,13 @@ class HuberMean(CellAllocation):
         """Return the largest change of y before noise, over all candidates; 0 without noise."""
         return width * float(self.relative_scales().max()) * float(self.mean_epsilon)
 
-    def error(self, width: float) -> PredictedError:
+    def error(self, width: float) -> EstimateError:
         """Return the largest noise scale; estimate and mean both lie within the bounds."""
-        scale = width * self.relative_scales().max()
-        return PredictedError(np.array([scale]), np.array([width]))
+        return EstimateError(width * float(self.relative_scales().max()), width)
 
-    def grid(self) -> EstimateGrid | None:
-        """Return None: estimates are a curve of integers."""
-        return None
+    def grid(self) -> tuple[float, float]:
+        """Return no numbers: estimates are a curve of integers."""
+        return math.nan, math.nan
 
 
 @dataclass(frozen=True, repr=False)

@@ -229,3 +229,18 @@ def mixed_speeds(m: Ints, seed: int = 0, share: float = SHARE) -> Floats:
         speeds = MEAN + (speeds - speeds.mean()) * (sd / speeds.std())
         np.clip(speeds, *BOUNDS, out=speeds)
     return speeds
+
+
+def array_means(groups: theory.PseudoUsers, user_means: Floats) -> Floats:
+    """Return the mean of each array, for user means along the last axis.
+
+    Examples
+    --------
+    >>> groups = theory.wrap_around([3, 2, 1], 3)
+    >>> array_means(groups, np.array([6.0, 3.0, 0.0])).tolist()
+    [6.0, 2.0]
+    """
+    order = np.argsort(groups.piece_array, kind="stable")
+    begin = np.flatnonzero(np.diff(groups.piece_array[order], prepend=-1))
+    pieces = user_means[..., groups.piece_user[order]] * groups.piece_share[order]
+    return np.asarray(np.add.reduceat(pieces, begin, axis=-1), dtype=np.float64)

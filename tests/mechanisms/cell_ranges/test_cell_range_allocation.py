@@ -16,9 +16,7 @@ from hexveil.mechanisms.contract import MemoryJournal, execute, replay
 from hexveil.mechanisms.looks.cell_looks import FIRST_LOOK, FirstLooks
 from hexveil.mechanisms.looks.cell_ranges import PerCellRange
 from hexveil.mechanisms.looks.cell_stages import PosteriorRangeSelection
-from hexveil.mechanisms.looks.pooled_means import (
-    HISTOGRAM,
-)
+from hexveil.mechanisms.looks.pooled_means import HISTOGRAM
 from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums

@@ -12,11 +12,9 @@ from hexveil import Occupancy
 from hexveil.accounting.noise_law import Laplace
 from hexveil.accounting.promise import PARTS, Pure
 from hexveil.mechanisms.looks.pooled_means import (
-    FirstRange,
     PooledChoice,
     PooledMeans,
     choose_first_range,
-    describe,
     usual_range,
     wider_range,
 )
@@ -80,19 +78,17 @@ def test_no_neighbour_moves_more_than_its_votes(drawn):
 
 
 @pytest.mark.parametrize(
-    ("first", "row"),
-    [
-        ((3.2, 3.9, 3.5, 0.1, 2.4), [3, 4, 4, 1, 3]),
-        ((-2.0, -1.0, -1.0, 0.0, 0.0), [0, 1, 0, 1, 1]),
-        ((10.0, 14.0, 12.0, 5.0, 5.0), [9, 10, 10, 5, 5]),
-    ],
+    ("ends", "row"), [((3.2, 3.9), [3, 4]), ((-2.0, -1.0), [0, 1]), ((10.0, 14.0), [9, 10])]
 )
-def test_decisions_are_whole_and_have_a_width(first, row):
+def test_decisions_are_whole_and_have_a_width(ends, row):
     """Ranges are rounded outward; nothing is empty or off the bounds."""
-    assert PooledChoice.of(FirstRange(*first), 10).row.tolist() == row
+    law = PooledLaw.of(np.array([0.0, 5.0, 10.0]), np.array([1.0, 0.0]), Laplace(1e-9))
+    found = PooledChoice.of(law, *ends, 10)
+    assert found.row.tolist()[:3] == [*row, 2]
+    assert min(found.below, found.above) >= 1
 
 
-TOP = 64.0
+TOP = 64
 NOISE, SQUARES = np.full(5, 0.01), np.full(5, 0.02)
 
 
@@ -112,10 +108,10 @@ def test_a_normal_law_has_the_usual_range():
     law = law_of(normal())
     found = choose_first_range(law, NOISE, SQUARES, TOP)
     assert found.centre == pytest.approx(32.0, abs=0.5)
-    assert (found.lower, found.upper) == pytest.approx((22.4, 41.6), abs=1.0)
+    assert (found.lower, found.upper) == pytest.approx((22.4, 41.6), abs=1.5)
     clipped = np.clip(normal(), found.lower, found.upper) - found.centre
     sd = np.sqrt(2 * np.mean(np.minimum(clipped, 0) ** 2))
-    assert (found.below, found.above) == pytest.approx((sd, sd), rel=0.1)
+    assert (found.below, found.above) == pytest.approx((sd, sd), abs=1.0)
 
 
 def test_a_few_far_users_widen_the_range_where_noise_is_small():
@@ -136,7 +132,6 @@ def test_every_law_has_a_range_within_the_bounds(votes, scale):
     edges = np.linspace(0.0, TOP, 17)
     law = PooledLaw.of(edges, np.array(votes, dtype=float), Laplace(scale), 500.0)
     usual, found = usual_range(law, TOP), choose_first_range(law, NOISE, SQUARES, TOP)
-    assert 0.0 <= found.lower <= usual[0] <= found.centre <= usual[1] <= found.upper <= TOP
-    assert min(found.below, found.above) >= TOP / 256
-    again = describe(law, found.lower, found.upper, TOP)
-    assert (again.centre, again.below, again.above) == (found.centre, found.below, found.above)
+    assert 0 <= found.lower <= usual[0] <= law.quantile(0.5) <= usual[1] <= found.upper <= TOP
+    assert found.centre == round(law.quantile(0.5))
+    assert min(found.below, found.above) >= 1

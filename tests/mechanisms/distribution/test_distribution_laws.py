@@ -29,7 +29,7 @@ from hexveil.mechanisms.distribution.binned_stage import (
     check_room,
 )
 from hexveil.mechanisms.distribution.pooled_shape import BinnedMap, PooledShape
-from hexveil.mechanisms.distribution.shape_statistics import GRAIN, IndicatorScores
+from hexveil.mechanisms.distribution.shape_statistics import GRAIN
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.sensitivity_report import GaussianNoise, Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
@@ -236,7 +236,7 @@ def test_meter_and_booking_agree(delta):
 def test_scores_are_sums_within_their_bounds():
     """A pair's sum of scores is that of its records; their number times the grain at most."""
     sums = data_set([2, 0, 0, 0], [0, 1, 0, 0], [1, 1, 0, 1], [0, 0, 0, 1])
-    scores = IndicatorScores(np.array([False, True, True, True])).scores(Outputs())
+    scores = GRAIN * np.array([0, 1, 1, 1])
     totals = sums.scored(scores).map_cells(OCCUPANCY, lambda _, scored: scored.total)
     assert totals.tolist() == [[0, GRAIN, 2 * GRAIN, GRAIN]]
     assert repr(sums) == "BinnedSums(shape=(1, 4))"

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from hexveil.accounting.noise_law import LAPLACE, Laplace
-from hexveil.accounting.promise import PARTS
+from hexveil.accounting.promise import PARTS, Pure
 from hexveil.mechanisms.contract import MemoryJournal, execute
-from hexveil.mechanisms.distribution.pooled_shape import NARROW, WIDE, PooledDensity, PooledShape
+from hexveil.mechanisms.distribution.pooled_shape import NARROW, WIDE, PooledShape, ShapeBins
 from hexveil.mechanisms.distribution.shape_statistics import AskedPoints, pooled_ranks
 from hexveil.mechanisms.distribution.tilt_estimation import (
     fit_bins,
@@ -26,6 +26,7 @@ from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.cells import Labels
 from hexveil.model.declared_grid import DeclaredGrid
 from hexveil.model.occupancy import LocalOccupancy
+from hexveil.model.pair_bins import PairBins
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.model.statistic_terms import fine_bins, parse_statistics
@@ -128,7 +129,7 @@ def test_a_shape_is_positive_and_adds_up(epsilon):
 LATTICE = ValueLattice.of((0, 60), 1)
 TERMS = parse_statistics(("p50", "p85", "share<20", "share>=40", "histogram"))[1]
 BINS = fine_bins(LATTICE, TERMS)
-DENSITY = PooledDensity(np.arange(1, 33))
+DENSITY = ShapeBins(np.arange(1, 33), 8, 0, Pure(Fraction(1)), 1, 0.0)
 
 
 def request_of(units, epsilon=2, n_cells=4):
@@ -188,7 +189,7 @@ def test_statistics_of_a_cell_agree(seed):
     """With hardly any weight, so that numbers are noise: all statistics are of one distribution."""
     request = request_of(300, epsilon=1)
     plan, nobody = request.allocation(), np.zeros(0, dtype=np.int64)
-    pairs = PrivatePairs(*(nobody,) * 4, by_bin=(nobody,) * 4)
+    pairs = PrivatePairs(*(nobody,) * 4, by_bin=PairBins(*(nobody,) * 3))
     outputs = execute(
         plan,
         PresenceSums(pairs),

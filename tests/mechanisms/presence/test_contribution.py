@@ -12,7 +12,7 @@ from hexveil.accounting.promise import PARTS
 from hexveil.mechanisms.presence.contribution import (
     MAX_PRICE,
     CellWindow,
-    MapRefinement,
+    refine_map,
     split_weights,
     unit_weights,
 )
@@ -33,16 +33,11 @@ def pairs_of(rows):
 
 @st.composite
 def windows(draw):
-    """Draw prices, some of them 0, a range of each cell and a cap."""
+    """Draw prices, some of them 0, and a range of each cell."""
     each = {"min_size": N_CELLS, "max_size": N_CELLS}
     ends = st.lists(st.integers(0, PARTS), min_size=2, max_size=2, unique=True).map(sorted)
     low, high = np.array(draw(st.lists(ends, **each))).T
-    return CellWindow(
-        np.array(draw(st.lists(st.integers(0, MAX_PRICE), **each))),
-        low,
-        high,
-        draw(st.one_of(st.just(0), st.integers(0, 2**50))),
-    )
+    return CellWindow(np.array(draw(st.lists(st.integers(0, MAX_PRICE), **each))), low, high)
 
 
 @examples(200)
@@ -73,16 +68,15 @@ def test_halves_are_monotone_and_add_up(weight, width, above):
 
 
 def test_weights_are_those_of_the_definition():
-    """Weights are floor(P n p / max(Σ n p, τ)), computed pair by pair with exact fractions."""
+    """Weights are floor(P n p / Σ n p), computed pair by pair in whole numbers."""
     rng = np.random.default_rng(3)
     rows = [(c, u, int(n), 0) for u in range(4) for c, n in enumerate(rng.integers(1, 400, 5))]
     prices = np.array([MAX_PRICE, 3, 0, 77_777, 1])
-    for cap in (0, 10**6, 10**9):
-        weights = unit_weights(pairs_of(rows), prices, cap)
-        for unit in range(4):
-            priced = [n * int(prices[c]) for c, u, n, _ in rows if u == unit]
-            expected = [PARTS * x // max(sum(priced), cap) for x in priced]
-            assert weights[5 * unit : 5 * unit + 5].tolist() == expected
+    weights = unit_weights(pairs_of(rows), prices)
+    for unit in range(4):
+        priced = [n * int(prices[c]) for c, u, n, _ in rows if u == unit]
+        expected = [PARTS * x // sum(priced) for x in priced]
+        assert weights[5 * unit : 5 * unit + 5].tolist() == expected
 
 
 WINDOW = CellWindow(np.ones(4, dtype=np.int64), np.full(4, PARTS // 4), np.full(4, 3 * PARTS // 4))
@@ -100,7 +94,7 @@ def noisy(weight, ratio):
 def test_prices_fall_with_released_weight():
     """Twice the weight, half the price; below the root of a typical weight prices are equal."""
     row = noisy([0.5, 8, 100, 200], [0, 0, 0, 0])
-    _, prices = MapRefinement(QUIET, None, MEDIAN).centres_and_prices(WINDOW, row)
+    prices = refine_map(WINDOW, row, QUIET, None, MEDIAN)[4:]
     root = np.sqrt(54 + 1)
     assert prices.tolist() == pytest.approx(
         [MAX_PRICE, MAX_PRICE * root / 8, MAX_PRICE * root / 100, MAX_PRICE * root / 200], abs=1
@@ -110,6 +104,4 @@ def test_prices_fall_with_released_weight():
 def test_a_map_without_open_cells_is_closed_throughout():
     """If no cell has enough weight, all prices are 0 and nothing fails."""
     row = noisy([0, 0, 0, 0], [0, 0, 0, 0])
-    centres, prices = MapRefinement(QUIET, 1, MEDIAN).centres_and_prices(WINDOW, row)
-    assert (prices == 0).all()
-    assert (centres == MEDIAN).all()
+    assert refine_map(WINDOW, row, QUIET, 1, MEDIAN).tolist() == [MEDIAN] * 4 + [0] * 4

@@ -24,13 +24,7 @@ from hexveil.accounting.promise import PARTS, Squares, promised
 from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.contract import DONE, MemoryJournal, execute
 from hexveil.mechanisms.noise import VettedNoise
-from hexveil.mechanisms.presence import (
-    L2,
-    AnyUnit,
-    PresenceSums,
-    contribution,
-    shape_allocation,
-)
+from hexveil.mechanisms.presence import L2, AnyUnit, PresenceSums, contribution, shape_allocation
 from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation
 from hexveil.mechanisms.presence.presence_allocation import (
     ONE_SHOT,
@@ -51,7 +45,7 @@ FORMS = {
     "one shot": ONE_SHOT,
     "three stages": THREE_STAGES,
     "bins": ShapeForm(Fraction("0.3"), Fraction(0), n_wide=2, n_narrow=0, n_quantiles=2),
-    "priced bins": ShapeForm(Fraction("0.1"), n_wide=4, n_narrow=4, n_quantiles=2, cap=2),
+    "priced bins": ShapeForm(Fraction("0.1"), n_wide=4, n_narrow=4, n_quantiles=2),
 }
 
 
@@ -153,7 +147,7 @@ def test_no_unit_exceeds_delta(form):
     assert 0.9 * float(DELTA) <= largest_delta(plan_of(form), step=3) <= float(DELTA)
 
 
-def every_cell_full(pairs, prices, cap, norm):
+def every_cell_full(pairs, prices, norm):
     """Return weights of which each may be full."""
     return np.where(prices[pairs.cell] > 0, PARTS, 0)
 
@@ -265,18 +259,14 @@ def test_each_kind_of_meter_refuses_the_other_kind_of_noise():
 
 
 @examples(80)
-@given(st.lists(st.integers(0, 2**40), min_size=1, max_size=40), st.integers(0, 2**40))
-def test_squares_of_weights_add_up_to_one_at_most(priced, cap):
-    """In whole numbers, for any priced records; and nearly to one without a cap."""
+@given(st.lists(st.integers(0, 2**40), min_size=1, max_size=40))
+def test_squares_of_weights_add_up_to_one_at_most(priced):
+    """In whole numbers, for any priced records; and nearly to one."""
     n = len(priced)
     pairs = PrivatePairs(np.arange(n), np.zeros(n), np.ones(n), np.zeros(n))
-    size = int(L2.sizes(pairs, np.array(priced))[0])
-    exact = math.isqrt(sum(one**2 for one in priced))
-    assert exact <= size <= exact * (1 + 1e-5) + 2
-    weights = L2.weights(pairs, np.array(priced), cap).tolist()
+    weights = L2.weights(pairs, np.array(priced)).tolist()
     assert sum(one**2 for one in weights) <= PARTS**2
-    if cap <= exact and exact:
-        assert sum((one + 2) ** 2 for one in weights) >= PARTS**2
+    assert not any(priced) or sum((one + 2) ** 2 for one in weights) >= PARTS**2
 
 
 @pytest.mark.parametrize("visited", [1, 3, 4, 17, 1000])

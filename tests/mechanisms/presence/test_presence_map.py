@@ -25,21 +25,14 @@ from hexveil.mechanisms.presence.presence_allocation import (
     MapForm,
     PresenceAllocation,
 )
-from hexveil.mechanisms.presence.presence_decoding import (
-    decode_map,
-    lowest_weights,
-    ratio_interval,
-)
+from hexveil.mechanisms.presence.presence_decoding import decode_map, lowest_weights, ratio_interval
 from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.private_pairs import PrivatePairs
 
 SPAN, N_CELLS, USED = 1000, 40, 30
-FORMS = {
-    "one shot": ONE_SHOT,
-    "three stages": THREE_STAGES,
-}
+FORMS = {"one shot": ONE_SHOT, "three stages": THREE_STAGES}
 
 
 @pytest.fixture(scope="module")

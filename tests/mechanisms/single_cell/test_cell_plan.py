@@ -74,9 +74,9 @@ def test_odd_cells_work(mechanism, cell):
 def test_estimates_lie_on_the_grid_that_is_stated(mechanism):
     """They are whole steps from its start, and no coarser grid holds them all."""
     plan = mechanism.plan([9, 4, 2, 2, 1], bounds=(0, 8), epsilon=3)
-    grid = plan.allocation.grid()
+    start, step = plan.allocation.grid()
     found = plan.simulate([0.0, 1.5, 4, 8, 2], np.random.default_rng(2), 20)
-    steps = (found / float(plan.cell.quantum) - grid.start) / grid.step
+    steps = (found / float(plan.cell.quantum) - start) / step
     whole = np.rint(steps).astype(np.int64)
     assert steps == pytest.approx(whole, rel=0, abs=0.1)
     assert np.gcd.reduce(whole - whole[0]) == 1

@@ -10,8 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
-from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.mechanisms.single_cell.clipped_user_sums import LinearMean
 from small_cells import VECTORS
 
 GRAIN = 8 * 7 * 2.0**-26
@@ -47,29 +45,6 @@ def test_figures_are_the_worst_case_over_all_values(mechanism, bounds):
         assert plan.noise_scale == pytest.approx(moved / float(epsilon), rel=GRAIN)
         assert plan.worst_case_error == plan.worst_case_bias + plan.noise_scale
         assert plan.bound95 == pytest.approx(plan.worst_case_bias + plan.noise_scale * np.log(20))
-
-
-@given(
-    st.lists(st.integers(1, 40), min_size=1, max_size=15),
-    st.sampled_from(["best_fit", "wrap_around"]),
-    st.sampled_from(["median", "sqrt", "minimax", "surrogate", 1, 3]),
-    st.integers(0, 2**32),
-)
-def test_the_estimate_is_the_average_of_array_means(counts, grouping, cap, seed):
-    """Weights on user means give the average of the means of the arrays, place by place."""
-    cap = min(cap, max(counts)) if isinstance(cap, int) else cap
-    plan = hv.mechanisms.ArrayAveraging(grouping, cap).plan(counts, bounds=(-3, 5), epsilon=1)
-    means = np.random.default_rng(seed).uniform(-3, 5, len(counts))
-    places = [[] for _ in range(plan.allocation.groups.n_arrays)]
-    pieces = (
-        plan.allocation.groups.piece_user,
-        plan.allocation.groups.piece_array,
-        plan.allocation.groups.piece_size,
-    )
-    for user, array, size in zip(*pieces, strict=True):
-        places[array] += [means[user]] * size
-    expected = np.mean([np.mean(a) for a in places])
-    assert plan.noiseless_estimates(plan.cell.sums(means)) == pytest.approx(expected, abs=2e-5)
 
 
 @pytest.fixture(scope="session")
@@ -111,17 +86,6 @@ COUNTS = st.lists(st.integers(1, 10**6), min_size=1, max_size=12)
 EPSILONS = st.fractions(Fraction(1, 100), Fraction(100))
 
 
-@given(st.sampled_from(THRESHOLDS), COUNTS, EPSILONS)
-def test_figures_follow_from_each_other(mechanism, counts, epsilon):
-    """Noise is sensitivity over ε, the error is bias plus noise, the bound takes ln 20 of it."""
-    plan = mechanism.plan(counts, bounds=(-10, 20), epsilon=epsilon)
-    assert isinstance(plan.allocation, LinearMean)
-    assert plan.epsilon == epsilon
-    assert plan.noise_scale == pytest.approx(plan.sensitivity / float(epsilon))
-    assert plan.worst_case_error == plan.worst_case_bias + plan.noise_scale
-    assert plan.bound95 == pytest.approx(plan.worst_case_bias + plan.noise_scale * np.log(20))
-
-
 @given(COUNTS, EPSILONS)
 def test_plan_is_that_of_the_theory(counts, epsilon):
     """The mechanism's plan is theory.optimal_clipping, and shifting the bounds changes nothing."""
@@ -130,15 +94,6 @@ def test_plan_is_that_of_the_theory(counts, epsilon):
         plan = hv.mechanisms.OptimalClipping().plan(counts, bounds=bounds, epsilon=epsilon)
         assert 8 * plan.allocation.contribution_cap == pytest.approx(clip.threshold)
         assert plan.worst_case_error == pytest.approx(clip.worst_case_error)
-
-
-def test_too_few_users_publish_the_middle_of_the_bounds():
-    """With fewer users than ⌈2/ε⌉ the middle is published, whatever the values, without noise."""
-    plan = hv.mechanisms.OptimalClipping().plan([3, 2], bounds=(-3, 5), epsilon="0.5")
-    assert (plan.allocation.contribution_cap, plan.noise_scale, plan.worst_case_error) == (0, 0, 4)
-    for means in ([-3, 5], [5, 5]):
-        noise = SimulatedNoise(np.random.default_rng(1), 1)
-        assert plan.estimate(means, noise) == 1.0
 
 
 @given(st.sampled_from(THRESHOLDS), st.integers(1, 300), EPSILONS)

@@ -85,14 +85,6 @@ def test_a_map_with_nothing_to_say_is_refused():
     assert predict_map(request(50_000)).refusal is None
 
 
-def test_a_declared_cap_lowers_weights():
-    """Units of fewer records than the cap weigh less, in proportion."""
-    full, capped = (
-        predict_map(request(5000, is_in_use=True, **cap)) for cap in ({"cap": 0}, {"cap": 400})
-    )
-    assert capped.typical_weight == pytest.approx(full.typical_weight / 4)
-
-
 def counted(grid, fleet, epsilon, **more):
     """Return a request for numbers of units alone."""
     return PresenceRequest(grid, LATTICE, fleet, epsilon, count_share=Fraction(1), **more)

@@ -33,19 +33,17 @@ def test_the_form_follows_the_declared_fleet():
     """A small fleet gets one shot, a large one three stages."""
     assert request(999).form() == ONE_SHOT
     assert request(1000).form().coarse_share
-    assert request(10_000).form().cap == 0
-    assert request(10, cap=50).form().cap == 50
 
 
 def test_histograms_of_a_large_fleet_are_cheap():
     """Shares of histograms fall with fleet and cells; all shares stay within one."""
-    forms = [request(n, MANY, epsilon="0.5", cap=0).form() for n in (1000, 20_000, 10**6)]
+    forms = [request(n, MANY, epsilon="0.5").form() for n in (1000, 20_000, 10**6)]
     spent = [form.range_share + form.residual_share for form in forms]
     assert spent == sorted(spent, reverse=True)
     assert spent[0] == Fraction("0.15")
     assert spent[-1] == Fraction("0.015")
     # Where cells are few, so is the noise of the map against that of a histogram of all cells.
-    assert request(10**6, cap=0).form().residual_share == Fraction("0.1")
+    assert request(10**6).form().residual_share == Fraction("0.1")
     assert all(
         0 < form.map_share == 1 - form.coarse_share - s
         for form, s in zip(forms, spent, strict=True)
@@ -107,7 +105,6 @@ def test_counts_beside_averages_have_a_share_by_weight():
         (lambda: FleetDeclaration(2**40), "at most"),
         (lambda: FleetDeclaration(10, cells_per_unit=0), "cells_per_unit"),
         (lambda: request(10, epsilon=0), "epsilon"),
-        (lambda: request(10, cap=2**41), "from 1 to"),
         (lambda: request(10, epsilon="1e-12").allocation(), "epsilon is too small"),
         (lambda: kind_weights({"speed": 2}, KINDS), "must be a mapping"),
     ],

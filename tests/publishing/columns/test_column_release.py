@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
-from forged_columns import changed_manifest
 from hexveil.accounting.gaussian_composition import calibrated_square
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.contract import MemoryJournal, execute
@@ -24,6 +23,7 @@ from hexveil.publishing.components import column_prefixes
 from hexveil.publishing.derived.derived_numbers import open_source
 from hexveil.publishing.dossier import dossier
 from hexveil.publishing.verification.verify import find_problems
+from publishing.releases import forge_whole
 
 BOUNDS = {"pm25": (0, 100), "no2.air": (0, 200)}
 STATISTICS = ("mean", "p50")
@@ -339,7 +339,7 @@ def test_a_release_of_columns_under_a_delta_is_checked(dataset, approximate, tmp
     def fewer_squares(stated):
         stated["losses"]["squared_mu"]["mean"] *= 0.9
 
-    changed_manifest(folder, fewer_squares)
+    forge_whole(folder, fewer_squares)
     assert "squared_mu/mean is not that of all columns" in " ".join(find_problems(folder))
 
 
@@ -387,7 +387,7 @@ def test_a_number_of_a_cell_that_a_column_has_not_is_found(folder, tmp_path):
     numbers = [7.0 if x is None else x for x in table["no2_air_mean_raw"].to_pylist()]
     table = table.set_column(at, table.schema.field(at), pa.array(numbers))
     pq.write_table(table, copy / "cells.parquet")
-    changed_manifest(copy, lambda _: None)
+    forge_whole(copy, lambda _: None)
     assert "of a cell that a value column has not" in " ".join(find_problems(copy))
 
 

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 import hexveil as hv
-from forged_columns import changed_manifest
 from hexveil.base.errors import BudgetError, InputError
 from hexveil.publishing.dossier import dossier
 from hexveil.publishing.verification.verify import find_problems
+from publishing.releases import forge_whole
 
 BOUNDS = {"pm25": (0, 100), "no2.air": (0, 200)}
 READ = {
@@ -116,7 +116,7 @@ def test_the_goal_is_released_saved_and_answered_again(dataset, plan, table, tmp
     assert "errors that were asked of each column" in " ".join(
         (folder / "README.txt").read_text().split()
     )
-    changed_manifest(folder, lambda m: m["components"][0].update(weight="1"))
+    forge_whole(folder, lambda m: m["components"][0].update(weight="1"))
     assert "components/weight does not belong" in " ".join(find_problems(folder))
 
 

@@ -13,8 +13,7 @@ import pytest
 import hexveil as hv
 from hexveil.base.errors import InputError, StorageError
 from hexveil.cli import main
-from hexveil.cli.commands.publish_command import publish_run
-from hexveil.cli.day_series import run_of_day
+from hexveil.cli.commands.publish_command import publish_run, run_of_day
 from hexveil.cli.planned_release import plan_release
 from hexveil.cli.shared_steps import read_facts
 from hexveil.config import load

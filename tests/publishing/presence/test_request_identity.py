@@ -18,9 +18,9 @@ POST_PROCESSING = ("presence_decoding",)
 """Modules after the last stage: estimates and intervals may improve at no cost."""
 REQUESTS = {
     "averages": ({}, "d4dafb8a898e358c"),
-    "averages, delta": ({"delta": "1e-6", "user_cap": 40}, "452e983196d8a58e"),
+    "averages, delta": ({"delta": "1e-6"}, "e39308e3debb4670"),
     "units": ({"statistics": "users"}, "a061271efe5a5cc1"),
-    "medians": ({"statistics": ("p50", "share<10"), "user_cap": "none"}, "d17fca06558c4f9f"),
+    "medians": ({"statistics": ("p50", "share<10")}, "d17fca06558c4f9f"),
     "medians and units": ({"statistics": ("mean", "p85", "users")}, "139c026bb658f77b"),
 }
 

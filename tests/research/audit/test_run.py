@@ -138,7 +138,7 @@ def test_broken_twins_are_caught(case, twin, monkeypatch):
 def test_scores_that_are_not_doubled_are_caught(case, monkeypatch):
     """If the code forgot that WRAPAROUND moves two array means, its audit would fail."""
     monkeypatch.setattr(
-        "hexveil.mechanisms.single_cell.private_ranges.selection_scale",
+        "hexveil.mechanisms.private_quantile.selection_scale",
         lambda _, part: selection_scale(1, part),
     )
     (slipped,) = [one for one in suite() if one.name.endswith(case)]

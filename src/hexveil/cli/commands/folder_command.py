@@ -9,7 +9,7 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-import typer
+import click
 
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from hexveil.cli import declarations
     from hexveil.cli.formatting import Row
-    from hexveil.publishing.derived.days_roll_up import KindOfDay
 
 
 CHECKED = "manifest, checksums, columns, cells, bounds and grid; all files hold the same values."
@@ -90,9 +89,9 @@ def dossier(options: declarations.DossierOptions) -> None:
         check_out(options.out, options.folder)
         atomic_files.write_named(options.out, text.encode())
     if options.as_json:
-        typer.echo(json.dumps(document.to_data(), indent=2))
+        click.echo(json.dumps(document.to_data(), indent=2))
     elif options.out is None:
-        typer.echo(text, nl=False)
+        click.echo(text, nl=False)
     else:
         formatting.print_rows([("Written", str(options.out))])
 
@@ -125,18 +124,17 @@ def roll_up(options: declarations.RollUpOptions) -> None:
     """Average a release folder over coarser cells, or days, from noisy numbers alone."""
     check_output(options)
     grid = requested_grid(options)
-    stated = [name for name in ("first_day", "last_day", "by") if getattr(options, name)]
+    is_of_days = options.first_day or options.last_day or options.by != "all"
     if is_archive(options.folder):
         if grid or options.statistic:
             raise InputError("days are rolled up in their own cells; leave the grid out.")
         days = options.first_day or "", options.last_day or "9999"
-        by: KindOfDay = "all" if options.by is None else options.by.value
         with show_progress("Rolling up", FOLDER_CHECK):
             folders = release_folders(options.folder, *days)
-            by_day = averages_of(folders, by=by, key=options.key)
+            by_day = averages_of(folders, by=options.by, key=options.key)
         show_derived(by_day, roll_up_rows, options)
         return
-    if stated:
+    if is_of_days:
         raise InputError("--from, --to and --by are about the days of an archive of publish.")
     with show_progress("Rolling up", FOLDER_CHECK):
         averages = averages_of(options.folder, **grid, **chosen(options))
@@ -180,7 +178,7 @@ def show_derived(
     if options.as_json:
         # With the cells, unless a folder has them.
         cells = {"cells": derived.table.to_pylist()} if options.out is None else {}
-        typer.echo(json.dumps(derived.statement | cells, indent=2, ensure_ascii=False, default=str))
+        click.echo(json.dumps(derived.statement | cells, indent=2, ensure_ascii=False, default=str))
         return
     written = ("Written", None if options.out is None else str(options.out))
     formatting.print_rows([*describe(derived), written])

@@ -119,8 +119,7 @@ def show(options: declarations.LedgerShowOptions) -> None:
     engine = engine_of(run)
     summary = inspection.overview(engine, run.ledger.dataset)
     name = relative_path(describe_address(engine))
-    rows = overview_rows(summary, name)
-    echo(rows, overview_json(summary, name), options)
+    echo(overview_rows(summary, name), overview_json(summary, name), options)
 
 
 def history(options: declarations.LedgerHistoryOptions) -> None:

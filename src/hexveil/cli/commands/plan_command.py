@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
 from hexveil.base.work_share import PLANNING, SEARCH
 from hexveil.cli import formatting, shared_steps
-from hexveil.cli.plan_text import estimator_rows, map_rows
-from hexveil.cli.price_text import missing_range_row, price_rows
+from hexveil.cli.plan_text import estimator_rows, map_rows, missing_range_row, price_rows
 from hexveil.config import Run, arguments
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.feasibility.recommendation import describe_repeats
@@ -81,7 +80,7 @@ def plan(run: Run, options: declarations.PlanOptions) -> None:
     formatting.print_rows([*price_rows(plan, facts), range_row, *map_rows(plan, warning=warning)])
     for column, comparison in compared.items():
         if not plan.is_single:
-            typer.echo(f"\n{column}, at its own loss or targets:")
+            click.echo(f"\n{column}, at its own loss or targets:")
         component = plan.components[column]
         _show_comparison(component, comparison, component.facts.value_unit)
     review = saved and f"{saved}; review it, then: hexveil release ... --from-plan {saved}"
@@ -121,7 +120,7 @@ def _show_comparison(plan: Any, comparison: Comparison, unit: str) -> None:  # n
 
 def show_methods(lines: Sequence[ComparisonRow], legend: str) -> None:
     """Print a line per method, why some are not possible, and the legend."""
-    typer.echo("\nThis request by every method:")
+    click.echo("\nThis request by every method:")
     none = [*["-"] * (len(_METHOD_HEADS) - 1), "not possible"]
     cells = [[line.name, *(_method_figures(line.figures) or none)] for line in lines]
     formatting.print_table(("Method", *_METHOD_HEADS), cells, ("Method", "Lower bound"))

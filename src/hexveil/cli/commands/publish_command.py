@@ -10,42 +10,35 @@ for a revision.
 from __future__ import annotations
 
 import json
-import time
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from hexveil.base.errors import BudgetError, HexveilError, StorageError
-from hexveil.base.work_share import PLANNING, READING, RELEASING, WRITING, ShownWork
-from hexveil.cli import endings, formatting, receipts
-from hexveil.cli.day_series import Outcome, Series, requested_days, run_of_day
+from hexveil.base.errors import BudgetError, HexveilError, InputError, StorageError
+from hexveil.base.work_share import WRITING
+from hexveil.cli import endings, formatting, receipts, shared_steps
+from hexveil.cli.commands.release_command import check_inputs
 from hexveil.cli.formatting import budget_words
 from hexveil.cli.planned_release import PlannedRelease, folder_extras, plan_release, signer_of
 from hexveil.config import Run, arguments, load
 from hexveil.config.run_file import Key
 from hexveil.ledger import Ledger
-from hexveil.planning.feasibility.recommendation import USABLE_GRID
-from hexveil.publishing.archive.archive import Archive
+from hexveil.model.cells import zone
+from hexveil.publishing.archive.archive import Archive, open_archive
 from hexveil.publishing.archive.archive_listing import CurrentRelease, LedgerPosition
 from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
+    import zoneinfo
+
     from hexveil.cli import declarations
     from hexveil.publishing import Release
-
-PARTS_OF_DAY = {
-    READING: (0.0, 0.5),
-    PLANNING: (0.5, 0.6),
-    USABLE_GRID: (0.6, 0.7),
-    RELEASING: (0.7, 0.9),
-    WRITING: (0.9, 1.0),
-}
-"""Where each step of a day begins and ends in it, about: for the time that is left."""
 
 
 def publish(run: Run, options: declarations.PublishOptions) -> int:
@@ -59,7 +52,7 @@ def publish(run: Run, options: declarations.PublishOptions) -> int:
     series = Series.of(run, revise=options.revise, dry_run=options.dry_run)
     outcomes, n_listed = publish_days(series, days, tell)
     if options.as_json:
-        typer.echo(json.dumps([asdict(outcome) for outcome in outcomes], indent=2))
+        click.echo(json.dumps([asdict(outcome) for outcome in outcomes], indent=2))
     elif n_listed:
         days_text = f"{n_listed:,} {'day' if n_listed == 1 else 'days'}"
         listing = f"{run.release.out}: index.html and catalog.json list {days_text}."
@@ -124,33 +117,15 @@ def publish_days(
 ) -> tuple[list[Outcome], int]:
     """Return the outcome of each day, told at once, and how many days the catalogue lists then."""
     outcomes: list[Outcome] = []
-    began = time.monotonic()
-    for number, day in enumerate(days):
+    for number, day in enumerate(days, 1):
         endings.stop_if_asked()
-        with show_progress(work_of_day(day, number, len(days), began)):
+        with show_progress(f"Publishing {day}, day {number} of {len(days)}"):
             outcomes.append(attempt(series, day))
         tell(outcomes[-1])
         if outcomes[-1].code == BudgetError.exit_code:
             break  # later days cost as much
     with show_progress("Listing the days"):
         return outcomes, 0 if series.dry_run else series.place.update_catalogue()
-
-
-def work_of_day(day: date, number: int, days: int, began: float) -> ShownWork:
-    """Return the work of a day, counted from 0, with its steps, as the progress line shows it.
-
-    Examples
-    --------
-    >>> work = work_of_day(date(2026, 11, 20), 1, 4, began=0.0)
-    >>> work.text(10.0)
-    'Publishing 2026-11-20, day 2 of 4 ... 25%, about 30 s left'
-    """
-    of_all = f", day {number + 1} of {days}" if days > 1 else ""
-    steps = {
-        step: ((number + begin) / days, (number + end) / days)
-        for step, (begin, end) in PARTS_OF_DAY.items()
-    }
-    return ShownWork(f"Publishing {day}{of_all}", began, number / days, steps)
 
 
 def now() -> datetime:
@@ -182,7 +157,7 @@ def _attempt(series: Series, day: str) -> Outcome:
     planned = plan_release(run, accept_noise=shows_all or None, history=history)
     request, price = planned.request(account["dataset"]), float(planned.plan.epsilon)
     if series.dry_run:
-        return Outcome(day, "planned", projection(account, planned, day), price)
+        return Outcome(day, "planned", projection(account, planned), price)
     # Before anything is booked: an older ledger would pay for the day again.
     pointer, asked_for = place.current(day), CurrentRelease.of_day(day, request)
     receipts.check_behind(account["url"], place, pointer, place.current(), asked_for)
@@ -270,7 +245,7 @@ def check_ledger_position(
     return stand
 
 
-def projection(account: dict[str, Any], planned: PlannedRelease, day: str) -> str:
+def projection(account: dict[str, Any], planned: PlannedRelease) -> str:
     """Return a day's price, and the end of the budget if every day costs as much."""
     epsilon, unit = planned.plan.epsilon, planned.facts.privacy_unit
     price = formatting.price(float(epsilon))
@@ -281,17 +256,129 @@ def projection(account: dict[str, Any], planned: PlannedRelease, day: str) -> st
         return f"epsilon {price}; there is no ledger yet, and no budget is set."
     budget = Fraction(str(account["budget"])) if spend is None else spend.budget
     if unit != "user":
-        period = "week" if unit == "user-week" else "day"
         return (
-            f"epsilon {price} per {unit}, of a budget of "
-            f"{formatting.number_text(float(budget))}. Each {period} has its own units, so other "
-            f"{period}s do not use up the budget; the owner of a unit on every {period} loses "
-            f"{price} per {period}."
+            f"epsilon {price} per {unit}, of a budget of {formatting.number_text(float(budget))}. "
+            "Units of other days and weeks have budgets of their own; the owner of one in each "
+            f"loses {price} in each."
         )
     spent = Fraction(0) if spend is None else spend.window
     # Fractions: a float quotient could gain or lose a day.
     days = int(max(budget - spent, Fraction(0)) / epsilon)
-    if spend is not None and spend.kind != "lifetime":
-        return f"epsilon {price}; at that cost this {spend.kind}'s budget lasts {days} more days."
-    gone = date.fromisoformat(day) + timedelta(days)
-    return f"epsilon {price}; at that cost per day the budget ends on {gone}, after {days} days."
+    return f"epsilon {price}; at that cost per day the budget ends after {days} days."
+
+
+# ---- the days: which, and from when on ----
+
+WAIT = "6h"
+STEP = {"min": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
+LONGEST = 3_700
+"""Days of one command."""
+
+
+def requested_days(day: str | None, first_day: str | None, last_day: str | None) -> list[date]:
+    """Return the days, oldest first."""
+    if (day is None) == (first_day is None) or (first_day is None) != (last_day is None):
+        raise InputError("name a day (--date), or the first and the last day (--from and --to).")
+    ends = [_date(text) for text in ((day, day) if day is not None else (first_day, last_day))]
+    if not ends[0] <= ends[1] or (ends[1] - ends[0]).days >= LONGEST:
+        raise InputError(f"--from {ends[0]} --to {ends[1]} must be a span of 1 to {LONGEST} days.")
+    return [ends[0] + timedelta(k) for k in range((ends[1] - ends[0]).days + 1)]
+
+
+def _date(text: str | None) -> date:
+    try:
+        return date.fromisoformat(text or "")
+    except ValueError:
+        raise InputError(f"a day must look like 2026-11-20, got {text!r}.") from None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Outcome of one day.
+
+    Attributes
+    ----------
+    day : str
+    state : str
+        "published", "published before", "restored" (its folder was damaged), "kept" (late records
+        wait), "not ready", "refused", "failed", or "planned" where nothing was to be published.
+    message : str
+        A sentence.
+    epsilon : float
+        What it cost the most exposed unit, or would.
+    code : int
+        Exit code.
+    """
+
+    day: str
+    state: str
+    message: str
+    epsilon: float = 0.0
+    code: int = 0
+
+
+@dataclass(frozen=True)
+class Series:
+    """How days are published.
+
+    Attributes
+    ----------
+    run : Run
+    account : dict
+        Arguments of the ledger.
+    place : Archive
+    clock : ZoneInfo
+        By which a day begins.
+    wait : timedelta
+        After the end of a day, for late records.
+    revise, dry_run : bool
+    """
+
+    run: Run
+    account: dict[str, Any]
+    place: Archive
+    clock: zoneinfo.ZoneInfo
+    wait: timedelta
+    revise: bool
+    dry_run: bool
+
+    @classmethod
+    def of(cls, run: Run, *, revise: bool, dry_run: bool) -> Series:
+        """Return the series of a run, checked before records are read."""
+        if run.release.out is None:
+            raise InputError(
+                "out (in [release], or --out) is needed: name the folder for the maps of all days."
+            )
+        if run.select.dates is not None:
+            raise InputError(
+                "dates (in [select]) and publish cannot be combined: use --date instead."
+            )
+        account = arguments.ledger_arguments(run, Ledger)
+        shared_steps.check_plan_options(run)
+        check_inputs(run)
+        place = open_archive(run.release.out, account["dataset"], run.read.scratch)
+        if run.cells.timezone is None:
+            raise InputError("timezone (in [cells]) is needed: a day begins by a local clock.")
+        clock, wait = zone(run.cells.timezone), parse_wait(run.publish.wait or WAIT)
+        is_revised = revise or run.publish.late == "revise"
+        return cls(run, account, place, clock, wait, is_revised, dry_run)
+
+    def ready_at(self, day: date) -> datetime:
+        """Return the time from which a day can be published: its local end plus the wait."""
+        # The start of the next day, because a local day has 23 to 25 hours.
+        end = datetime.combine(day + timedelta(1), datetime.min.time(), self.clock)
+        # Added in UTC: by the local clock it is an hour off on days when clocks change.
+        return end.astimezone(UTC) + self.wait
+
+
+def run_of_day(run: Run, day: str) -> Run:
+    """Return the run of one local day."""
+    return run.with_fields("select", dates=(day, day))
+
+
+def parse_wait(text: str) -> timedelta:
+    """Return a time like "30min", "6h" or "2d"."""
+    match = re.fullmatch(r"\s*(\d{1,4})\s*(min|h|d)\s*", text)
+    if match is None:
+        raise InputError(f"wait must be a time such as 30min, 6h or 2d, got {text!r}.")
+    return int(match[1]) * STEP[match[2]]

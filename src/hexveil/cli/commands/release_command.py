@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from hexveil.base.errors import InputError
 from hexveil.cli import formatting, receipts, shared_steps
 from hexveil.cli.formatting import new_account_row, spend_json
+from hexveil.cli.plan_text import missing_range_row
 from hexveil.cli.planned_release import PlannedRelease, folder_extras, plan_release, write
-from hexveil.cli.price_text import missing_range_row
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
 from hexveil.ledger.databases import MEMORY
+from hexveil.planning.request import refuse
 from hexveil.publishing import check_writable
 from hexveil.report import read_context
 
@@ -31,7 +32,8 @@ BOOKED = (
 
 def release(run: Run, options: declarations.ReleaseOptions) -> None:
     """Publish a map: book its privacy cost in the ledger, draw the noise once, write the folder."""
-    shared_steps.refuse_unused(run, {"--from-plan": options.from_plan is not None})
+    if options.from_plan is not None:
+        refuse({*arguments.about(run), "--from-plan"}, only=["--from-plan"])
     saved = None if options.from_plan is None else shared_steps.to_run_path(options.from_plan)
     folder, account = destination(run, planned=saved is not None)
     planned = plan_release(run, saved)
@@ -64,7 +66,6 @@ def release(run: Run, options: declarations.ReleaseOptions) -> None:
 
 def destination(run: Run, *, planned: bool = False) -> tuple[Path, dict[str, Any]]:
     """Return the new folder and the ledger's arguments; check all that needs no record."""
-    arguments.refuse_missing(run, planned=planned)
     if run.release.out is None:
         raise InputError("out (in [release], or --out) is needed: name a new folder for the map.")
     account = arguments.ledger_arguments(run, Ledger)
@@ -201,15 +202,9 @@ def _booking_text(
         return "would book nothing, because no reading is used."
     remainder = formatting.at_least(float(remaining))
     source = "in a new ledger with a budget of" if is_new else "of the remaining"
-    booked = (
-        f"would book {formatting.price(float(price))} for {planned.whose}, {source} {remainder}"
-    )
-    if price <= remaining:
-        return f"{booked}."
-    if arguments.is_presence_private(planned.run):
-        return f"{booked}, which is too little."
-    # Without "of the remaining": each unit has its own.
     booked = f"would book {formatting.price(float(price))} for {planned.whose}"
+    if price <= remaining:
+        return f"{booked}, {source} {remainder}."
     return (
         f"{booked}; every unit has {remainder} left, so the release is refused if one of its units "
         "has no more than that."

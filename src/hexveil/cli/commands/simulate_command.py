@@ -10,7 +10,6 @@ from hexveil.base import atomic_files
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import tell_share
 from hexveil.cli import formatting
-from hexveil.cli.declarations import Vehicles
 from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ def simulate(options: declarations.SimulateOptions) -> None:
     users = default_users if options.users is None else options.users
     days = default_days if options.days is None else options.days
     common: dict[str, Any] = {"days": days, "seed": options.seed, "start": options.start}
-    is_bus = options.vehicles is Vehicles.BUSES
+    is_bus = options.vehicles == "buses"
     if options.streets is not None:
         # Before the simulation, which may take minutes.
         check_streets(options.streets, options.out, are_there=is_bus)
@@ -64,7 +63,7 @@ def simulate(options: declarations.SimulateOptions) -> None:
         records = city.write(options.out, progress=partial(tell_share, SIMULATING))
     if options.streets is not None:
         atomic_files.write_named(options.streets, json.dumps(city.streets_geojson()).encode())
-    summary = {"vehicles": options.vehicles.value, "users": users} | common
+    summary = {"vehicles": options.vehicles, "users": users} | common
     summary |= {"start": str(city.start), "records": records}
     if is_bus:
         summary["interval_seconds"] = city.interval
@@ -87,21 +86,17 @@ def check_streets(path: Path, out: Path, *, are_there: bool) -> None:
 def summary_rows(summary: dict[str, Any]) -> list[Row]:
     """Return the summary as text, of buses with the next command."""
     days = "1 day" if summary["days"] == 1 else f"{summary['days']} days"
-    period, files = f"{days} from {summary['start']}", summary["files"]
-    if summary["vehicles"] == "buses":
-        size = (
-            f"{summary['records']:,} records of {summary['users']:,} buses, {period}, a fix every "
-            f"{summary['interval_seconds']} seconds; some fixes are missing."
-        )
-        following = f"hexveil inspect {files[0]} {READ} {GRID}"
-        return [
-            ("Invented", INVENTED),
-            ("Size", size),
-            ("Written", ", ".join(files)),
-            ("Next", following),
-        ]
-    size = (
-        f"{summary['records']:,} records of {summary['users']:,} cars, {period}, a record each "
-        "250 m; some cars stand still."
+    vehicles, files, interval = (
+        summary["vehicles"],
+        summary["files"],
+        summary.get("interval_seconds"),
     )
-    return [("Invented", CARS), ("Size", size), ("Written", ", ".join(files))]
+    how = f"a fix every {interval} seconds; some fixes are missing"
+    how = how if interval else "a record each 250 m; some cars stand still"
+    size = f"{summary['records']:,} records of {summary['users']:,} {vehicles}, {days}"
+    return [
+        ("Invented", INVENTED if interval else CARS),
+        ("Size", f"{size} from {summary['start']}, {how}."),
+        ("Written", ", ".join(files)),
+        ("Next", f"hexveil inspect {files[0]} {READ} {GRID}" if interval else None),
+    ]

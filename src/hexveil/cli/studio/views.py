@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,32 +102,16 @@ MOST = 3_000
 """Hexagons that are drawn at most."""
 
 
-@dataclass(frozen=True)
-class Grades:
-    """Grades of expected errors, common to all proposed maps.
-
-    Attributes
-    ----------
-    ends : tuple of float
-        Upper ends of the grades, in value units; the last grade has none.
-    legend : list of str
-        In words.
-    """
-
-    ends: tuple[float, ...]
-    legend: list[str]
-
-
-def grades_of(offers: Sequence[Offer], unit: str) -> Grades:
-    """Return the grades for some maps."""
+def grades_of(offers: Sequence[Offer], unit: str) -> tuple[tuple[float, ...], list[str]]:
+    """Return the upper ends of the grades for some maps, in value units, and their legend."""
     baseline = max(offer.baseline_error for offer in offers)
     ends = tuple(share * baseline for share in SHARES)
     texts = [formatting.measured(float(f"{end:.2g}"), unit) for end in ends]
     legend = [f"up to ± {texts[0]}", *(f"to {text}" for text in texts[1:])]
-    return Grades(ends, [*legend, "more: one number for the whole map says as much"])
+    return ends, [*legend, "more: one number for the whole map says as much"]
 
 
-def picture(offer: Offer, grades: Grades, unit: str) -> dict[str, object]:
+def picture(offer: Offer, ends: Sequence[float], unit: str) -> dict[str, object]:
     """Return the size of the picture, and of each hexagon its outline, grade and text."""
     hexagon, errors = _drawn(offer)
     rings = [np.array(hexagons.outline(int(index))) for index in hexagon]
@@ -139,7 +122,7 @@ def picture(offer: Offer, grades: Grades, unit: str) -> dict[str, object]:
     # The larger of both fits; the smallest area still has a size.
     factor = min(WIDTH / max(span[0], 1e-6), HIGHEST * WIDTH / max(span[1], 1e-6))
     width, height = (max(float(side), 1.0) for side in span * factor)
-    levels = np.searchsorted(grades.ends, errors, side="left")
+    levels = np.searchsorted(ends, errors, side="left")
     shapes = []
     for ring, error, level in zip(rings, errors, levels, strict=True):
         x = (ring[:, 0] - low[0]) * stretch * factor

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 from hexveil.base.errors import InputError
 from hexveil.cli import formatting, guided, questions
 from hexveil.cli.commands.release_command import Preview, destination, end_rows
-from hexveil.cli.plan_text import map_rows
+from hexveil.cli.plan_text import map_rows, missing_range_row
 from hexveil.cli.planned_release import PlannedRelease, plan_release, write
-from hexveil.cli.price_text import missing_range_row
 from hexveil.cli.studio.views import (
     LISTED,
     free_stem,
@@ -227,17 +226,17 @@ class Window:
     def _view_maps(self) -> dict[str, Any]:
         run = self._chosen("run")
         offers, unit = self._chosen("offers"), arguments.value_unit_of(run)
-        grades = grades_of(offers, unit)
+        ends, legend = grades_of(offers, unit)
         return {
             "maps": [
                 {
                     "words": offer.words,
                     "chosen": offer.is_balanced,
-                    "picture": picture(offer, grades, unit),
+                    "picture": picture(offer, ends, unit),
                 }
                 for offer in offers
             ],
-            "legend": grades.legend,
+            "legend": legend,
             "protects_presence": arguments.is_presence_private(run),
         }
 

@@ -19,27 +19,20 @@ Source: adaptive composition (`hexveil.mechanisms.contract`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
+from hexveil.accounting.moves import Currency
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.contract import DONE, Stage, StagedPlan
 from hexveil.mechanisms.distribution.binned_stage import BinnedSums
-from hexveil.mechanisms.sensitivity_report import GaussianNoise, NoiseRequest, SensitivityReport
+from hexveil.mechanisms.sensitivity_report import NoiseRequest, SensitivityReport
 from hexveil.mechanisms.stage_data import Measured, Outputs, PrivateSums
 
 SEPARATOR = ": "
-
-
-class BinScores(Protocol):
-    """Public scores of fine bins, perhaps from noisy outputs."""
-
-    def scores(self, earlier: Outputs) -> Ints:
-        """Return the score of each fine bin, not negative."""
 
 
 class ColumnSums(PrivateSums):
@@ -73,15 +66,15 @@ class RenumberedUnits(SensitivityReport):
     report: SensitivityReport
     units: Ints
 
-    def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:
-        """Return each unit's loss, rounded down: see `SensitivityReport`."""
-        losses = self.report.loss_lower_bound(request, self.units.size)
-        return spread_losses(losses, self.units, n_users)
+    @property
+    def of_choices(self) -> bool:  # type: ignore[override]  # as that of the column
+        """Whether it is of scores, too."""
+        return self.report.of_choices
 
-    def squares_lower_bound(self, request: GaussianNoise, n_users: int) -> Floats:
-        """Return each unit's square of μ, rounded down: see `SensitivityReport`."""
-        squares = self.report.squares_lower_bound(request, self.units.size)
-        return spread_losses(squares, self.units, n_users)
+    def charge(self, scales: Floats, n_users: int, currency: Currency) -> Floats:
+        """Return each unit's loss, rounded down: see `SensitivityReport`."""
+        losses = self.report.charge(scales, self.units.size, currency)
+        return spread_losses(losses, self.units, n_users)
 
 
 def spread_losses(losses: Floats, units: Ints, n_units: int) -> Floats:
@@ -100,15 +93,16 @@ class Component:
     name : str
         Of a column, the column's.
     plan : StagedPlan
-    scores : BinScores, optional
-        Scores of fine bins that it measures in place of values.
+    scores : callable, optional
+        From earlier outputs to public scores of fine bins, not negative, that it measures in place
+        of values.
     units : ndarray of int64, optional
         Of a column: the numbers in the release of its units, in order.
     """
 
     name: str
     plan: StagedPlan
-    scores: BinScores | None = None
+    scores: Callable[[Outputs], Ints] | None = None
     units: Ints | None = None
 
     def outputs(self, earlier: Outputs) -> Outputs:
@@ -136,7 +130,7 @@ class Component:
             return sums
         if not isinstance(sums, BinnedSums):
             raise HexveilError("scores need records by bin, which these sums lack.")
-        return sums.scored(self.scores.scores(earlier))
+        return sums.scored(self.scores(earlier))
 
 
 @dataclass(frozen=True, eq=False)

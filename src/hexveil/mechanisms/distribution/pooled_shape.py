@@ -59,6 +59,15 @@ REFINED_FROM, FEW_UNITS = 250, 25
 MEAN_ABS_NORMAL, TAKEN_OVER = 0.7979, 1.0 / 3.0
 
 
+LEAST = 1e-4
+"""Least share of a fine bin: nothing is impossible because of noise."""
+N_TERMS, NEWTON_STEPS = 5, 60
+MODEL_VARIANCE = 1e-5
+PENALTY = 0.25
+NEAR = 0.5
+"""Distance of a quantile from a threshold, in parts of the share of a bin, that makes it none."""
+
+
 def shape_bins(precision: Fraction) -> tuple[int, int]:
     """Return the numbers of wide and of narrow bins for so many units times the ε of their noise.
 
@@ -107,18 +116,38 @@ class ShapeBins(ReadOnlyArrays):
         return self.promise.part(part).noise(self.substituted)
 
     @property
-    def density(self) -> PooledDensity:
-        """The fine bins."""
-        return PooledDensity(self.edges)
+    def _widths(self) -> Floats:
+        """Width of each fine bin, in quanta; half a quantum of one that holds the bound alone."""
+        return np.maximum(np.diff(self.edges, prepend=0), 0.5)
 
     @property
     def wide_place(self) -> Ints:
-        """Bin of each fine bin, among the wide ones."""
-        return self.density.wide_place(self.n_wide)
+        """Bin of each fine bin, among the wide ones, which have nearly equal width."""
+        # By the end of a bin: fine bins are narrower than wide ones, thresholds divide them only.
+        # The first one may end at the lower bound itself.
+        place = np.maximum(self.edges - 1, 0) * self.n_wide // int(self.edges[-1])
+        return np.asarray(np.minimum(place, self.n_wide - 1))
 
     def narrow_place(self, wide: Ints) -> Ints:
         """Return the bin of each fine bin among the narrow ones, by the weights of wide ones."""
-        return self.density.at_quantiles(self.even(WIDE, wide, self.wide_place), self.n_narrow)
+        shares = self.even(WIDE, wide, self.wide_place)
+        middle = np.cumsum(shares) - shares / 2.0
+        return np.minimum((middle * self.n_narrow).astype(np.int64), self.n_narrow - 1)
+
+    def quantile_place(self, shares: Floats, n_bins: int, threshold_edges: Ints) -> Ints:
+        """Return the bin of each fine bin, split at quantiles and at thresholds.
+
+        There are at most `n_bins` and one for each threshold, numbered without gaps. A quantile
+        near a threshold is no edge: a bin of few records has as much noise as one of many.
+        """
+        below = np.cumsum(shares)
+        quantiles = np.searchsorted(below, np.arange(1, n_bins) / n_bins)
+        thresholds = np.searchsorted(self.edges, threshold_edges)
+        distance = np.abs(below[quantiles][:, None] - below[thresholds]) > NEAR / n_bins
+        splits = np.unique(np.concatenate([quantiles[distance.all(axis=1)], thresholds]))
+        # A split at the last fine bin divides nothing.
+        splits = splits[splits < below.size - 1]
+        return np.searchsorted(splits, np.arange(below.size), side="left")
 
     def measured_place(self, outputs: Outputs) -> Ints:
         """Return the bin of each fine bin in the last release: stored, or made from the first."""
@@ -136,18 +165,35 @@ class ShapeBins(ReadOnlyArrays):
 
     def even(self, name: str, noisy: Ints, place: Ints) -> Floats:
         """Return shares of fine bins from the weights of their bins, even within a bin."""
-        units = self.units or 1
+        units, width = self.units or 1, self._widths
         n_bins = self.n_wide if name == WIDE else self.n_narrow
         shrinkage = self.shrinkage * self.law(name).number_deviation / PARTS / units
-        return self.density.even_shares(noisy[:n_bins] / PARTS / units, place, shrinkage)
+        shrunk = np.maximum(noisy[:n_bins] / PARTS / units, 0.0)
+        # Small shares shrink, none becomes nothing.
+        shrunk = shrunk * shrunk / np.maximum(shrunk + shrinkage, np.finfo(float).tiny)
+        total = np.bincount(place, weights=width, minlength=n_bins)
+        return _floored(shrunk[place] * width / total[place])
 
-    def smooth(self, noisy: Ints) -> Floats:
+    def smooth(self, noisy_weights: Ints) -> Floats:
         """Return the same of the wide bins alone, by a smooth log-density."""
-        weights, noise = noisy / PARTS, self.law(WIDE).number_deviation / PARTS
+        weights, noise = noisy_weights / PARTS, self.law(WIDE).number_deviation / PARTS
         # Where the number of units is private, shares are those of the noisy sum over all bins.
-        summed = max(float(weights.sum()), noise * np.sqrt(self.n_wide))
-        weight = self.units or summed
-        return self.density.smooth_shares(weights / weight, self.wide_place, (noise / weight) ** 2)
+        weight = self.units or max(float(weights.sum()), noise * np.sqrt(self.n_wide))
+        noisy, variance = weights / weight, (noise / weight) ** 2 + MODEL_VARIANCE
+        edges, width = self.edges / self.edges[-1], self._widths / self.edges[-1]
+        terms = np.polynomial.legendre.legvander(2.0 * (edges - width / 2.0) - 1.0, N_TERMS)[:, 1:]
+        penalty = PENALTY * np.arange(1, N_TERMS + 1) ** 2
+        gather = np.zeros((noisy.size, edges.size))
+        gather[self.wide_place, np.arange(edges.size)] = 1.0
+        alpha = np.zeros(N_TERMS)
+        for _ in range(NEWTON_STEPS):
+            p = _density(terms @ alpha, width)
+            slope = gather @ (p[:, None] * (terms - p @ terms))
+            gradient = slope.T @ (noisy - gather @ p) / variance - penalty * alpha
+            curvature = slope.T @ slope / variance + np.diag(penalty)
+            step = np.linalg.solve(curvature, gradient)
+            alpha = alpha + step * min(1.0, 1.0 / max(np.abs(step).max(), 1e-12))
+        return _floored(_density(terms @ alpha, width))
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,107 +329,6 @@ class BinnedMap(ReadOnlyArrays):
     def noisy_bins(self, outputs: Outputs) -> Floats:
         """Return the noisy weight of each cell's bins, in units; shape (n_cells, n_bins)."""
         return np.asarray(outputs[CELL_BINS][0].reshape(-1, self.n_bins) / PARTS)
-
-
-LEAST = 1e-4
-"""Least share of a fine bin: nothing is impossible because of noise."""
-N_TERMS, NEWTON_STEPS = 5, 60
-MODEL_VARIANCE = 1e-5
-PENALTY = 0.25
-NEAR = 0.5
-"""Distance of a quantile from a threshold, in parts of the share of a bin, that makes it none."""
-
-
-@dataclass(frozen=True, eq=False)
-class PooledDensity(ReadOnlyArrays):
-    """Fine bins, and how shares of them follow from noisy bins.
-
-    Attributes
-    ----------
-    edges : ndarray of int64, shape (n_fine_bins,)
-        Upper ends of the fine bins, in quanta; the last is the span.
-    """
-
-    edges: Ints
-
-    @property
-    def _widths(self) -> Floats:
-        """Width of each fine bin, in quanta; half a quantum of one that holds the bound alone."""
-        return np.maximum(np.diff(self.edges, prepend=0), 0.5)
-
-    def wide_place(self, n_bins: int) -> Ints:
-        """Return the bin of each fine bin, among bins of nearly equal width."""
-        # By the end of a bin: fine bins are narrower than wide ones, thresholds divide them only.
-        # The first one may end at the lower bound itself.
-        last_bin = np.maximum(self.edges - 1, 0)
-        return np.asarray(np.minimum(last_bin * n_bins // int(self.edges[-1]), n_bins - 1))
-
-    def at_quantiles(self, shares: Floats, n_bins: int) -> Ints:
-        """Return the bin of each fine bin, among bins of nearly equal share."""
-        middle = np.cumsum(shares) - shares / 2.0
-        return np.minimum((middle * n_bins).astype(np.int64), n_bins - 1)
-
-    def quantile_place(self, shares: Floats, n_bins: int, threshold_edges: Ints) -> Ints:
-        """Return the bin of each fine bin, split at quantiles and at thresholds.
-
-        There are at most `n_bins` and one for each threshold, numbered without gaps. A quantile
-        near a threshold is no edge: a bin of few records has as much noise as one of many.
-        """
-        below = np.cumsum(shares)
-        quantiles = np.searchsorted(below, np.arange(1, n_bins) / n_bins)
-        thresholds = np.searchsorted(self.edges, threshold_edges)
-        distance = np.abs(below[quantiles][:, None] - below[thresholds]) > NEAR / n_bins
-        splits = np.unique(np.concatenate([quantiles[distance.all(axis=1)], thresholds]))
-        # A split at the last fine bin divides nothing.
-        splits = splits[splits < below.size - 1]
-        return np.searchsorted(splits, np.arange(below.size), side="left")
-
-    def even_shares(self, noisy: Floats, place: Ints, shrinkage: float) -> Floats:
-        """Return the shares of fine bins from those of their bins, even within a bin.
-
-        Parameters
-        ----------
-        noisy : ndarray of float, shape (n_bins,)
-            Noisy weights of bins.
-        place : ndarray of int64, shape (n_fine_bins,)
-            Bin of each fine bin.
-        shrinkage : float
-            Weight that small weights lose, about; in proportion to the noise.
-        """
-        width = self._widths
-        shrunk = np.maximum(noisy, 0.0)
-        # Small shares shrink, none becomes nothing.
-        shrunk = shrunk * shrunk / np.maximum(shrunk + shrinkage, np.finfo(float).tiny)
-        total = np.bincount(place, weights=width, minlength=noisy.size)
-        return _floored(shrunk[place] * width / total[place])
-
-    def smooth_shares(self, noisy: Floats, place: Ints, variance: float) -> Floats:
-        """Return the shares of fine bins by a smooth log-density.
-
-        Parameters
-        ----------
-        noisy : ndarray of float, shape (n_bins,)
-            Noisy shares of bins.
-        place : ndarray of int64, shape (n_fine_bins,)
-            Bin of each fine bin.
-        variance : float
-            Of the noise of a share.
-        """
-        edges, width = self.edges / self.edges[-1], self._widths / self.edges[-1]
-        terms = np.polynomial.legendre.legvander(2.0 * (edges - width / 2.0) - 1.0, N_TERMS)[:, 1:]
-        variance = variance + MODEL_VARIANCE
-        penalty = PENALTY * np.arange(1, N_TERMS + 1) ** 2
-        gather = np.zeros((noisy.size, edges.size))
-        gather[place, np.arange(edges.size)] = 1.0
-        alpha = np.zeros(N_TERMS)
-        for _ in range(NEWTON_STEPS):
-            p = _density(terms @ alpha, width)
-            slope = gather @ (p[:, None] * (terms - p @ terms))
-            gradient = slope.T @ (noisy - gather @ p) / variance - penalty * alpha
-            curvature = slope.T @ slope / variance + np.diag(penalty)
-            step = np.linalg.solve(curvature, gradient)
-            alpha = alpha + step * min(1.0, 1.0 / max(np.abs(step).max(), 1e-12))
-        return _floored(_density(terms @ alpha, width))
 
 
 def _density(logarithm: Floats, width: Floats) -> Floats:

@@ -282,22 +282,6 @@ def between_cells(estimates: Floats, errors: Floats, half_bins: Floats | float =
 
 
 @dataclass(frozen=True, eq=False)
-class IndicatorScores(ReadOnlyArrays):
-    """Scores of 1 for counted bins, 0 for others.
-
-    Attributes
-    ----------
-    counted : ndarray of bool, shape (n_fine_bins,)
-    """
-
-    counted: Bools
-
-    def scores(self, earlier: Outputs) -> Ints:  # noqa: ARG002  see BinScores.scores
-        """Return the indicators."""
-        return np.asarray(GRAIN * self.counted.astype(np.int64))
-
-
-@dataclass(frozen=True, eq=False)
 class AskedPoints(ReadOnlyArrays):
     """Points of a distribution that statistics are read off, perhaps none.
 
@@ -343,8 +327,8 @@ class PooledRankScores:
     shape: Component
     points: AskedPoints
 
-    def scores(self, earlier: Outputs) -> Ints:
-        """Return the ranks, rounded."""
+    def __call__(self, earlier: Outputs) -> Ints:
+        """Return the ranks, rounded: see `Component.scores`."""
         return np.rint(GRAIN * self.points.ranks(self.shares(earlier))).astype(np.int64)
 
     def shares(self, earlier: Outputs) -> Floats:

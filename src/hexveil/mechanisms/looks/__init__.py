@@ -26,19 +26,11 @@ from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms import CellMechanism, ThresholdMechanism
+from hexveil.mechanisms import stage_data
 from hexveil.mechanisms.contract import Stage
 from hexveil.mechanisms.looks.clipped_mean import CellLattice
 from hexveil.mechanisms.looks.weighted_mean import weighted_moves
 from hexveil.mechanisms.pooled_law import MeanView
-from hexveil.mechanisms.stage_data import (
-    ROOM,
-    CutOff,
-    Decoded,
-    EstimateGrid,
-    Outputs,
-    to_value_units,
-)
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import Weights
 from hexveil.model.public_metadata import ValueLattice
@@ -66,11 +58,11 @@ class ReleaseAllocation(ReadOnlyArrays):
         """Return each user's privacy loss on the worst path of outputs, rounded up: booked."""
         return self.booked
 
-    def next_stage(self, earlier: Outputs) -> Stage | None:
+    def next_stage(self, earlier: stage_data.Outputs) -> Stage | None:
         """Return the stage after these outputs."""
         raise NotImplementedError
 
-    def check_release(self, scale: ValueLattice, epsilon: float, *, has_squares: bool) -> None:
+    def check_release(self, epsilon: float, *, has_squares: bool) -> None:
         """Refuse, from public facts, what cannot be computed or noised as stated.
 
         Raises
@@ -80,19 +72,19 @@ class ReleaseAllocation(ReadOnlyArrays):
             variance has no sums of squares, or numbers could leave 64 bits.
         """
 
-    def numbers(self, outputs: Outputs) -> dict[str, Ints]:  # noqa: ARG002  of ranges
+    def numbers(self, outputs: stage_data.Outputs) -> dict[str, Ints]:  # noqa: ARG002  of ranges
         """Return the last noisy integer of each cell, by statistic, which a range may cut off."""
         return {}
 
-    def decode(self, outputs: Outputs) -> tuple[Decoded, ...]:
+    def decode(self, outputs: stage_data.Outputs) -> tuple[stage_data.Decoded, ...]:
         """Return the published statistics."""
         raise NotImplementedError
 
-    def grids(self, models: Mapping[str, ErrorModel]) -> dict[str, EstimateGrid]:
+    def grids(self, models: Mapping[str, ErrorModel]) -> dict[str, stage_data.EstimateGrid]:
         """Return where published numbers can lie, by statistic."""
         raise NotImplementedError
 
-    def view(self, outputs: Outputs) -> MeanView | None:  # noqa: ARG002  of private ranges
+    def view(self, outputs: stage_data.Outputs) -> MeanView | None:  # noqa: ARG002  of private ranges
         """Return what a posterior of means before clipping is made of; None where there is none."""
         return None
 
@@ -157,13 +149,8 @@ class ClippingKind(ReadOnlyArrays):
         """Return what every user spends beside the cells, on what is found in the whole map."""
         return of_amount(Fraction(0), delta)
 
-    def losses(
-        self, problem: PlanningProblem, rows: PlanAllocation, variance: ErrorModel | None = None
-    ) -> Any:  # noqa: ANN401  with the methods of `StatedLosses`
-        """Return the losses of the plan, in the currency of its promise.
-
-        The error model of the variance, if it is at hand, saves a pass over the pairs.
-        """
+    def losses(self, problem: PlanningProblem, rows: PlanAllocation) -> Any:  # noqa: ANN401  with the methods of `StatedLosses`
+        """Return the losses of the plan, in the currency of its promise."""
         raise NotImplementedError
 
     def stages(self, plan: Planned, scale: ValueLattice) -> ReleaseAllocation:
@@ -177,7 +164,7 @@ class ClippingKind(ReadOnlyArrays):
         """
         raise NotImplementedError
 
-    def with_outputs(self, stages: Any, outputs: Outputs) -> Self:  # noqa: ANN401, ARG002  its own
+    def with_outputs(self, stages: Any, outputs: stage_data.Outputs) -> Self:  # noqa: ANN401, ARG002  its own
         """Return the same with the outputs of its private stages."""
         return self
 
@@ -202,7 +189,7 @@ class ClippingKind(ReadOnlyArrays):
         """
         return ""
 
-    def names(self, mechanism: ThresholdMechanism | CellMechanism) -> list[str]:  # noqa: ARG002
+    def names(self) -> list[str]:
         """Return the name of the mechanism of each cell; none where all have the plan's."""
         return []
 
@@ -210,7 +197,7 @@ class ClippingKind(ReadOnlyArrays):
         """Return each cell's error by the prior of mechanisms of one cell, if it is known."""
         return None
 
-    def cut_off(self, plan: Planned, numbers: Mapping[str, Ints]) -> dict[str, CutOff]:  # noqa: ARG002
+    def cut_off(self, plan: Planned, numbers: Mapping[str, Ints]) -> dict[str, stage_data.CutOff]:  # noqa: ARG002
         """Return the cells that a released range cuts off, by statistic, from noisy integers."""
         return {}
 
@@ -276,7 +263,8 @@ def stated_ranges(
     """Return the clipping range of each cell in value units, as a manifest states it."""
     bounds = float(plan.lower[0]), float(plan.span[0])
     low, high = (
-        [to_value_units(end, steps, *bounds) for end in ends.tolist()] for ends in (lower, upper)
+        [stage_data.to_value_units(end, steps, *bounds) for end in ends.tolist()]
+        for ends in (lower, upper)
     )
     cells = zip(low, high, moved.tolist(), strict=True)
     stated = [{"lower": one, "upper": other, "moved": own} for one, other, own in cells]
@@ -301,18 +289,13 @@ def lattice_of(plan: Planned, scale: ValueLattice) -> CellLattice:
     """
     most = int(plan.problem.occupancy.records_per_cell.max())
     # Sums are counted in half quanta, and noise needs room beside them.
-    if 4 * scale.span_quanta * most >= ROOM:
+    if 4 * scale.span_quanta * most >= stage_data.ROOM:
         raise InputError(
             f"a cell of {most} records on a lattice of {scale.span_quanta} steps does not fit "
             "whole numbers of 64 bits; use a coarser quantum."
         )
-    # Exact fractions are slow, and most maps have one pair of bounds.
-    pairs, which = np.unique(np.stack([plan.lower, plan.upper], 1), axis=0, return_inverse=True)
-    ends = np.array(
-        [
-            [scale.to_quanta(low, "lower bound"), scale.to_quanta(high, "upper bound")]
-            for low, high in pairs.tolist()
-        ],
-        dtype=np.int64,
-    )[which.reshape(-1)]
-    return CellLattice(ends[:, 0], ends[:, 1] - ends[:, 0], plan.lower, float(scale.quantum))
+    lower, upper = float(plan.lower[0]), float(plan.upper[0])
+    if (plan.lower != lower).any() or (plan.upper != upper).any():
+        raise InputError("the plan has cells with bounds of their own; plan again.")
+    low, high = scale.to_quanta(lower, "lower bound"), scale.to_quanta(upper, "upper bound")
+    return CellLattice(low, high - low, scale.span_quanta, lower, float(scale.quantum))

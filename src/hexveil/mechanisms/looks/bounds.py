@@ -12,43 +12,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from hexveil.accounting.error_model import CellMechanismErrorModel, ErrorModel, constant_error
 from hexveil.accounting.moves import PairMoves, StatisticMoves
 from hexveil.accounting.noise_law import NoiseLaw
-from hexveil.base.arrays import Bools, Floats, Ints
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
+from hexveil.mechanisms import looks
 from hexveil.mechanisms.contract import DONE, NoisyTotals, Stage
-from hexveil.mechanisms.looks import (
-    ClippingKind,
-    Planned,
-    PrivateStep,
-    ReleaseAllocation,
-    StatedLosses,
-    clipped_mean,
-    lattice_of,
-)
 from hexveil.mechanisms.looks.clipped_mean import CELLS, GRAIN, CellLattice, ClippedMean
 from hexveil.mechanisms.looks.clipped_variance import ClippedVariance, variance_moves
 from hexveil.mechanisms.per_cell_allocation import PlannedCells
 from hexveil.mechanisms.sensitivity_report import MappedMoves
-from hexveil.mechanisms.single_cell import CellMechanism
-from hexveil.mechanisms.single_cell.clipped_user_sums import ThresholdMechanism
 from hexveil.mechanisms.stage_data import Decoded, EstimateGrid, Outputs, PrivateSums
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.allocation import MAX_ERROR, PlanAllocation, PlanningProblem, refuse_rows
 from hexveil.planning.request import Request
 
-ClippedStatistic: TypeAlias = ClippedMean | ClippedVariance
-"""One statistic of every cell."""
-
 
 @dataclass(frozen=True, eq=False)
-class BoundedStages(ReleaseAllocation):
+class BoundedStages(looks.ReleaseAllocation):
     """The one stage of clipped means and variances.
 
     Attributes
@@ -60,7 +47,7 @@ class BoundedStages(ReleaseAllocation):
     booked : ndarray of float, shape (n_users,)
     """
 
-    statistics: tuple[ClippedStatistic, ...]
+    statistics: tuple[ClippedMean | ClippedVariance, ...]
     report: MappedMoves
     law: NoiseLaw
     booked: Floats
@@ -81,10 +68,10 @@ class BoundedStages(ReleaseAllocation):
         # Where every cell is a constant there is nothing to draw, and no value is read.
         return DONE if len(earlier) or not self.stage.entries else self.stage
 
-    def check_release(self, scale: ValueLattice, epsilon: float, *, has_squares: bool) -> None:
+    def check_release(self, epsilon: float, *, has_squares: bool) -> None:
         """Refuse variances without sums of squares, or that leave 64 bits."""
         for statistic in self.statistics:
-            statistic.check(scale.span_quanta, epsilon, has_squares=has_squares)
+            statistic.check(epsilon, has_squares=has_squares)
 
     def grids(self, models: Mapping[str, ErrorModel]) -> dict[str, EstimateGrid]:  # noqa: ARG002
         """Return where published numbers can lie, by statistic."""
@@ -112,7 +99,7 @@ class BoundedStages(ReleaseAllocation):
 
 
 @dataclass(frozen=True)
-class WithinBounds(ClippingKind):
+class WithinBounds(looks.ClippingKind):
     """Values are clipped to the public bounds alone."""
 
     mode: ClassVar[Literal["bounds"]] = "bounds"
@@ -126,64 +113,44 @@ class WithinBounds(ClippingKind):
         """Return the error model of the variances."""
         return _error_model("variance", problem.span**2, rows.variance_noise, problem, rows)
 
-    def losses(
-        self, problem: PlanningProblem, rows: PlanAllocation, variance: ErrorModel | None = None
-    ) -> StatedLosses:
+    def losses(self, problem: PlanningProblem, rows: PlanAllocation) -> looks.StatedLosses:
         """Return the losses of the plan."""
         statistics = []
         if "mean" in problem.request.noised:
             statistics.append(_mean_moves(problem, rows))
         if "variance" in problem.request.noised:
-            given = (
-                problem.occupancy.records_per_cell,
-                rows.kept(problem, "variance"),
-                rows.variance_noise,
-            )
-            statistics.append(variance_moves(*given, self.unclipped(problem, rows, variance)))
+            records, kept = problem.occupancy.records_per_cell, rows.kept(problem, "variance")
+            whole = rows.clipped_share(problem, "variance") == 0.0
+            statistics.append(variance_moves(records, kept, rows.variance_noise, whole))
         moves = PairMoves(problem.occupancy, tuple(statistics))
-        return StatedLosses(moves, self.shared(problem.request.delta), rows.cell_epsilon)
+        return looks.StatedLosses(moves, self.shared(problem.request.delta), rows.cell_epsilon)
 
-    def stages(self, plan: Planned, scale: ValueLattice) -> BoundedStages:
+    def stages(self, plan: looks.Planned, scale: ValueLattice) -> BoundedStages:
         """Return the one stage of the plan on the lattice of the records."""
         _check_rows(plan)
-        lattice, rows, models = lattice_of(plan, scale), plan.allocation, plan.error_models
-        statistics: list[ClippedStatistic] = []
+        lattice, rows, models = looks.lattice_of(plan, scale), plan.allocation, plan.error_models
+        statistics: list[ClippedMean | ClippedVariance] = []
         if "mean" in models:
             mean = self.mean(plan, lattice)
             # 64-bit overflow would wrap around silently, and with it the sensitivity.
-            mean.check(scale.span_quanta, float(plan.requested_epsilon), has_squares=False)
+            mean.check(float(plan.requested_epsilon), has_squares=False)
             statistics.append(mean)
         if "variance" in models:
-            variance = ClippedVariance(
-                plan.problem.occupancy,
-                lattice,
-                rows.variance_noise,
-                rows.kept(plan.problem, "variance"),
-                models["variance"],
-                self.unclipped(plan.problem, rows, models["variance"]),
-            )
-            statistics.append(variance)
+            kept, error = rows.kept(plan.problem, "variance"), models["variance"]
+            given = plan.problem.occupancy, lattice, rows.variance_noise, kept, error
+            statistics.append(ClippedVariance(*given, np.equal(error.clipped_share, 0.0)))
         # The meter adds the losses up again from the integers of these very statistics.
         moves = tuple(statistic.moves for statistic in statistics)
         report = MappedMoves(PairMoves(plan.problem.occupancy, moves))
         return BoundedStages(tuple(statistics), report, plan.request.law, plan.booked_losses)
 
-    def mean(self, plan: Planned, lattice: CellLattice) -> ClippedMean:
+    def mean(self, plan: looks.Planned, lattice: CellLattice) -> ClippedMean:
         """Return the means of a plan."""
         rows, problem = plan.allocation, plan.problem
         # In lattice steps and rounded up: the scale that is drawn is the scale that is booked.
-        noise = clipped_mean.laplace_scales(lattice.width, rows.noise_scale_records)
+        noise = looks.clipped_mean.laplace_scales(lattice.width, rows.noise_scale_records)
         kept, error = rows.kept(problem, "mean"), plan.error_models["mean"]
         return ClippedMean(problem.occupancy, lattice, noise, kept, error)
-
-    def unclipped(
-        self, problem: PlanningProblem, rows: PlanAllocation, variance: ErrorModel | None
-    ) -> Bools:
-        """Return the cells whose users contribute all of their samples."""
-        known = (
-            rows.clipped_share(problem, "variance") if variance is None else variance.clipped_share
-        )
-        return np.equal(known, 0.0)
 
 
 def _error_model(
@@ -197,12 +164,14 @@ def _mean_moves(problem: PlanningProblem, rows: PlanAllocation) -> StatisticMove
     """Return how far each pair moves its cell's mean."""
     kept, noise = rows.kept(problem, "mean"), rows.noise_scale_records
     if problem.facts is None:
-        return clipped_mean.unrounded_mean_moves(kept, noise)
-    width = np.maximum(kept.span_quanta, 1.0).astype(np.int64)
-    return clipped_mean.mean_moves(width, kept, clipped_mean.laplace_scales(width, noise))
+        return looks.clipped_mean.unrounded_mean_moves(kept, noise)
+    width = max(int(kept.span_quanta[0]), 1)
+    return looks.clipped_mean.mean_moves(
+        width, kept, looks.clipped_mean.laplace_scales(width, noise)
+    )
 
 
-def _check_rows(plan: Planned) -> None:
+def _check_rows(plan: looks.Planned) -> None:
     """Refuse rows under which the loss that the plan states would not hold."""
     noise, caps = plan.allocation.noise_scale_records, plan.allocation.contribution_cap
     # A stranger may have built the plan: its stated loss holds only if its arrays are sane.
@@ -222,7 +191,7 @@ def _check_rows(plan: Planned) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class CellMechanisms(ClippingKind):
+class CellMechanisms(looks.ClippingKind):
     """Every cell's mean is published by a mechanism of one cell, in stages of its own.
 
     Attributes
@@ -266,16 +235,11 @@ class CellMechanisms(ClippingKind):
             error_bound95=figures.bound95,
         )
 
-    def losses(
-        self,
-        problem: PlanningProblem,  # noqa: ARG002  as of other kinds
-        rows: PlanAllocation,  # noqa: ARG002
-        variance: ErrorModel | None = None,  # noqa: ARG002
-    ) -> PlannedCells:
+    def losses(self, problem: PlanningProblem, rows: PlanAllocation) -> PlannedCells:  # noqa: ARG002
         """Return the losses of the stages of all cells."""
         return self.cells
 
-    def stages(self, plan: Planned, scale: ValueLattice) -> CellStages:
+    def stages(self, plan: looks.Planned, scale: ValueLattice) -> CellStages:
         """Return the stages of all cells; refuse those of other records or bounds."""
         planned = self.cells.problem
         lattice = planned.lower, planned.quantum, planned.span
@@ -291,7 +255,7 @@ class CellMechanisms(ClippingKind):
             )
         return CellStages(self.cells, plan.error_models["mean"], plan.booked_losses)
 
-    def steps(self, plan: Planned, total: Fraction) -> list[PrivateStep]:
+    def steps(self, plan: looks.Planned, total: Fraction) -> list[looks.PrivateStep]:
         """Return the mechanism, the loss of a cell, and each kind of stage with its cost.
 
         The cost of a stage is that of the user whom it costs most over all cells, so that costs of
@@ -303,12 +267,11 @@ class CellMechanisms(ClippingKind):
         ]
         stated = {"cell_epsilon": self.cells.cell_epsilon, "stages": stages}
         mechanism = {"mechanism": plan.request.mechanism.name}
-        return [PrivateStep("cell_stages", total, mechanism | stated)]
+        return [looks.PrivateStep("cell_stages", total, mechanism | stated)]
 
-    def names(self, mechanism: ThresholdMechanism | CellMechanism) -> list[str]:
+    def names(self) -> list[str]:
         """Return the name of each cell's mechanism; of `Auto`, that of the one it selected."""
-        assert isinstance(mechanism, CellMechanism)  # noqa: S101  checked with the plan
-        return self.cells.names(mechanism)
+        return self.cells.names()
 
     def predictions(self) -> Floats:
         """Return each cell's error by the prior."""
@@ -316,7 +279,7 @@ class CellMechanisms(ClippingKind):
 
 
 @dataclass(frozen=True, eq=False)
-class CellStages(ReleaseAllocation):
+class CellStages(looks.ReleaseAllocation):
     """The cells of a map as a release runs them, with estimates in value units.
 
     The error model is that of the means, in value units.

@@ -146,18 +146,6 @@ class GradualLaplace(ReadOnlyArrays):
         indicator = np.full(self.scales.size, self.indicator_scale())
         return tuple(LaplaceNoise(s) for s in (self.scales, self.first_scales, indicator))
 
-    def sensitivity(self, report: SensitivityReport) -> tuple[SensitivityReport, ...]:
-        """Return the sensitivity of C for y, and none for noise that is free of data.
-
-        The meter adds d / B up, as if y of every number were published.
-        """
-        return report, NO_USER, NO_USER
-
-    def measure(self, values: Ints) -> tuple[Values, ...]:
-        """Return C, and zeros to which η and its indicator are added. PRIVATE."""
-        zeros = np.zeros((1, self.scales.size), dtype=np.int64)
-        return Values(values), Values(zeros), Values(zeros)
-
     def releases(self, drawn: Ints) -> tuple[Ints, Ints]:
         """Return y1 and y, shape (batch, n) each, from the noisy integers in the order of `noise`.
 
@@ -249,12 +237,16 @@ class FirstLookStage:
         return self.gradual.noise()
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
-        """Return how far each user can move the sums."""
-        return self.gradual.sensitivity(self.mean.sensitivity(self.mean.moves(self.width)))
+        """Return how far each user can move the sums C for y, and none for noise free of data.
+
+        The meter adds d / B up, as if y of every number were published.
+        """
+        return self.mean.sensitivity(self.mean.moves(self.width)), NO_USER, NO_USER
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
-        """Return the sums. PRIVATE."""
-        return self.gradual.measure(self.mean.measure(sums, self.ends))
+        """Return the sums, and zeros to which η and its indicator are added. PRIVATE."""
+        zeros = Values(np.zeros((1, self.mean.noise.size), dtype=np.int64))
+        return Values(self.mean.measure(sums, self.ends)), zeros, zeros
 
     def row(self, drawn: Ints, earlier: Outputs) -> Ints:  # noqa: ARG002  see Stage.row
         """Return the first numbers, the ranges chosen from them alone, and the kept finer numbers.

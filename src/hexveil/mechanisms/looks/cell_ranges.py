@@ -28,7 +28,8 @@ from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
 from hexveil.accounting.promise import PARTS, Promise, of_amount
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.looks import Planned, PrivateStep, Shown, lattice_of, stated_ranges
+from hexveil.mechanisms import looks
+from hexveil.mechanisms.looks import user_weights
 from hexveil.mechanisms.looks.cell_stages import (
     CellRangeOutputs,
     CellRangeStages,
@@ -36,14 +37,6 @@ from hexveil.mechanisms.looks.cell_stages import (
     PosteriorRangeSelection,
 )
 from hexveil.mechanisms.looks.pooled_means import HALF_WIDTH
-from hexveil.mechanisms.looks.user_weights import (
-    ITERATIONS,
-    PRIOR_SD,
-    expected_bias,
-    expected_clipping_error,
-    find_user_weights,
-    user_mean_prior,
-)
 from hexveil.mechanisms.looks.weighted_mean import WeightedVotes
 from hexveil.mechanisms.looks.weighted_ranges import WeightedRanges
 from hexveil.mechanisms.stage_data import Outputs, to_value_units
@@ -78,12 +71,7 @@ def expected_width(half_width_sd: float) -> float:
     >>> expected_width(1.6)
     0.4
     """
-    return 2.0 * half_width_sd * PRIOR_SD
-
-
-def total_votes(weight: Weights) -> Fraction:
-    """Return W: the votes of all users, at most one each."""
-    return Fraction(int(WeightedVotes(weight).user_votes.sum()), PARTS)
+    return 2.0 * half_width_sd * user_weights.PRIOR_SD
 
 
 def histogram_share(votes: Fraction, epsilon: Fraction) -> Fraction:
@@ -112,7 +100,7 @@ def plan_cell_ranges(
     promise: Promise,
     epsilon: Fraction,
     share: Fraction | None,
-    iterations: int = ITERATIONS,
+    iterations: int = user_weights.ITERATIONS,
 ) -> tuple[PerCellRange, Floats]:
     """Return the decisions, and each cell's noise for a range of width 1.
 
@@ -132,11 +120,12 @@ def plan_cell_ranges(
     # What is left for the cells follows from the weights' votes; some less changes weights little.
     law = promise.law
     expected = CELLS_EXPECTED[law] * float(promise.amount)
-    prior = user_mean_prior(HALF_WIDTH)
-    weights = find_user_weights(occupancy, expected, prior, iterations, law=law)
+    prior = user_weights.user_mean_prior(HALF_WIDTH)
+    weights = user_weights.find_user_weights(occupancy, expected, prior, iterations, law=law)
     if share is None:
         # Gaussian votes as precise as those of a pure plan of this ε, if they do not cost too much.
-        wanted = epsilon * histogram_share(total_votes(weights.weight), epsilon)
+        votes = int(WeightedVotes(weights.weight).user_votes.sum())
+        wanted = epsilon * histogram_share(Fraction(votes, PARTS), epsilon)
         most = promise.part(MAX_HISTOGRAM_SHARE).amount
         pooled = min(promise.laplace_amount(wanted, HISTOGRAM_WEIGHTS), most)
     else:
@@ -207,18 +196,20 @@ class PerCellRange(WeightedRanges):
             # A cell that is measured anew has the rest of the loss, or of the square of μ.
             rest, width = float(1 - self.first_share), self.outputs.width
             last = np.where(self.outputs.moved, noise / rest ** (1.0 / law.power), noise)
-        by_weights = expected_bias(self.weight, user_mean_prior(HALF_WIDTH))
-        expected = np.hypot(by_weights, expected_clipping_error(HALF_WIDTH))
+        by_weights = user_weights.expected_bias(
+            self.weight, user_weights.user_mean_prior(HALF_WIDTH)
+        )
+        expected = np.hypot(by_weights, user_weights.expected_clipping_error(HALF_WIDTH))
         return self.mean_in_width(span * width, last, expected, law)
 
     def shared(self, delta: Fraction) -> Promise:
         """Return the loss of every user of the map: whoever is in it may move the histogram."""
         return of_amount(self.histogram_loss, delta)
 
-    def stages(self, plan: Planned, scale: ValueLattice) -> CellRangeStages:
+    def stages(self, plan: looks.Planned, scale: ValueLattice) -> CellRangeStages:
         """Return histogram and looks at cells, on the lattice of the records."""
-        lattice, steps, delta = lattice_of(plan, scale), scale.span_quanta, plan.request.delta
-        lower, noise = float(lattice.lower_value[0]), plan.mean_noise
+        lattice, steps, delta = looks.lattice_of(plan, scale), scale.span_quanta, plan.request.delta
+        lower, noise = lattice.lower_value, plan.mean_noise
         selection = PosteriorRangeSelection(
             CellDesign.of(self.weight),
             noise,
@@ -233,7 +224,6 @@ class PerCellRange(WeightedRanges):
         return (GaussianCellStages if delta else CellRangeStages)(
             self.weighted_mean(plan),
             lattice,
-            steps,
             plan.booked_losses,
             self.shared(delta),
             self.first_share,
@@ -247,7 +237,7 @@ class PerCellRange(WeightedRanges):
 
     # ---- what a release states ----
 
-    def steps(self, plan: Planned, total: Fraction) -> list[PrivateStep]:
+    def steps(self, plan: looks.Planned, total: Fraction) -> list[looks.PrivateStep]:
         """Return the pooled histogram, the first look and the cells.
 
         A cell that keeps its range spends what is listed for both of its steps on one number.
@@ -270,18 +260,20 @@ class PerCellRange(WeightedRanges):
         look = left * self.first_share
         ends = {"lower": in_units(first.lower), "upper": in_units(first.upper)}
         return [
-            PrivateStep("pooled_histogram", self.histogram_loss, pooled),
-            PrivateStep("first_look", look, ends),
-            PrivateStep("cells", left - look, {"moved": int(np.count_nonzero(outputs.moved))}),
+            looks.PrivateStep("pooled_histogram", self.histogram_loss, pooled),
+            looks.PrivateStep("first_look", look, ends),
+            looks.PrivateStep(
+                "cells", left - look, {"moved": int(np.count_nonzero(outputs.moved))}
+            ),
         ]
 
-    def cell_entries(self, plan: Planned) -> dict[str, list[Any]]:
+    def cell_entries(self, plan: looks.Planned) -> dict[str, list[Any]]:
         """Return the clipping range of each cell's last number, in value units."""
         outputs = self.released()
         ends = outputs.lower, outputs.upper
-        return stated_ranges(plan, outputs.span_quanta, *ends, outputs.moved)
+        return looks.stated_ranges(plan, outputs.span_quanta, *ends, outputs.moved)
 
-    def words(self, plan: Planned, price: Shown, part: Shown) -> str:  # noqa: ARG002
+    def words(self, plan: looks.Planned, price: looks.Shown, part: looks.Shown) -> str:  # noqa: ARG002
         """Return the price of the stages before the cells, and the inputs of each cell's range."""
         return (
             "one for each cell. A histogram of all users' averages is released at "

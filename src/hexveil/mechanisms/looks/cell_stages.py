@@ -74,16 +74,12 @@ from hexveil.mechanisms.looks.cell_looks import (
     FIRST_LOOK,
     FirstLooks,
     FirstLookStage,
+    GradualLaplace,
     RangeDecision,
     second_look,
 )
 from hexveil.mechanisms.looks.clipped_mean import CELLS, check_room
-from hexveil.mechanisms.looks.pooled_means import (
-    N_DECIDED,
-    FirstRange,
-    PooledChoice,
-    choose_first_range,
-)
+from hexveil.mechanisms.looks.pooled_means import N_DECIDED, PooledChoice, choose_first_range
 from hexveil.mechanisms.looks.weighted_ranges import PooledStages
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.stage_data import Outputs
@@ -114,9 +110,9 @@ class PosteriorRangeSelection(ReadOnlyArrays):
     bounds: tuple[float, float]
     is_gaussian: bool = False
 
-    def first(self, law: PooledLaw, steps: int) -> FirstRange:
+    def first(self, law: PooledLaw, steps: int) -> PooledChoice:
         """Return the range of every first look."""
-        return choose_first_range(law, self._laplace, self.design.weight_squares, float(steps))
+        return choose_first_range(law, self._laplace, self.design.weight_squares, steps)
 
     def __call__(self, look: ClippedLook, spread: UserMeanSpread) -> SelectedRanges:
         """Return the choice for the first look at all cells."""
@@ -198,24 +194,20 @@ class CellRangeStages(PooledStages):
 
     def first_look(self, earlier: Outputs) -> Stage:
         """Return the first look at all cells."""
-        return self._gradual_look(self.first_range(earlier), self.decision(earlier))
+        ends, decide = self.first_range(earlier), self.decision(earlier)
+        return FirstLookStage(self.mean, ends, self.first_share, decide)
 
     def second_look(self, earlier: Outputs) -> Stage | None:
         """Return the look at the cells that move."""
-        looks = self.first_looks(earlier)
+        looks, ends = self.first_looks(earlier), self.first_range(earlier)
         if not looks.moved.any():
             return DONE
-        return second_look(self._gradual_look(self.first_range(earlier)), looks)
-
-    def _gradual_look(
-        self, ends: tuple[int, int], decide: RangeDecision | None = None
-    ) -> FirstLookStage:
-        return FirstLookStage(self.mean, ends, self.first_share, decide or no_moves)
+        first = FirstLookStage(self.mean, ends, self.first_share, self.decision(earlier))
+        return second_look(first, looks)
 
     def decide(self, law: PooledLaw) -> Ints:
         """Return the first range, and the spread of all user means."""
-        steps = self.lattice_steps
-        return PooledChoice.of(self.select.first(law, steps), steps).row
+        return self.select.first(law, self.lattice.steps).row
 
     def decision(self, earlier: Outputs) -> RangeDecision:
         """Return the choice of ranges in whole quanta, for the first numbers of all cells."""
@@ -225,7 +217,7 @@ class CellRangeStages(PooledStages):
         self, ends: tuple[int, int], spread: UserMeanSpread, first: Ints
     ) -> tuple[Ints, Ints]:
         """Return the ranges chosen for these first numbers, outward to whole quanta."""
-        steps = self.lattice_steps
+        steps = self.lattice.steps
         selected = self.select(self._look_within(first, *ends, self.first_scales(ends)), spread)
         # An end that is not a number would have no range: it is taken for the lower bound.
         below, above = (
@@ -277,7 +269,7 @@ class CellRangeStages(PooledStages):
             looks.moved,
             np.where(looks.moved, looks.lower, low),
             np.where(looks.moved, looks.upper, high),
-            self.lattice_steps,
+            self.lattice.steps,
         )
 
     def numbers(self, outputs: Outputs) -> dict[str, Ints]:
@@ -322,19 +314,14 @@ class CellRangeStages(PooledStages):
     def check_room(self, epsilon: float) -> None:
         """Refuse sums and noise that do not fit, or too little noise of a look."""
         # Ranges are not known yet: none is wider than the bounds, or narrower than a quantum.
-        widest, totals = self.lattice_steps, self.mean.totals
+        widest, totals = self.lattice.steps, self.mean.totals
         for share in (self.first_share, 1 - self.first_share):
             check_room(totals, self.scales(widest, share), widest, epsilon)
         self.check_noise()
 
     def check_noise(self) -> None:
         """Refuse a first look with too little noise."""
-        self._gradual_look((0, 1)).gradual.check()
-
-
-def no_moves(first: Ints) -> tuple[Ints, Ints]:
-    """Return that every cell keeps the first range: a `RangeDecision`."""
-    return np.zeros_like(first), np.zeros_like(first)
+        GradualLaplace(self.mean.scales(1), self.mean.scales(1, self.first_share)).check()
 
 
 @dataclass(frozen=True, eq=False)

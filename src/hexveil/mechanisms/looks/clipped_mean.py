@@ -56,42 +56,45 @@ GRAIN = 2**30
 _HAIR = 1.0 + 2.0**-50
 
 
-@dataclass(frozen=True, eq=False)
-class CellLattice(ReadOnlyArrays):
-    """Where the integers of each cell stand. Public.
+@dataclass(frozen=True)
+class CellLattice:
+    """Where the integers of cells stand. Public.
 
     Attributes
     ----------
-    lower, width : ndarray of int64, shape (n_cells,)
-        Lower bound and width of each cell, in quanta above the lower bound of the records.
-    lower_value : ndarray of float, shape (n_cells,)
-        Lower bound in value units.
+    lower, width : int
+        Lower bound and width of a plan, in quanta above the lower bound of the records.
+    steps : int
+        Width of the bounds that the records were read with, in quanta.
+    lower_value : float
+        Lower bound of the plan in value units.
     quantum : float
         In value units.
     """
 
-    lower: Ints
-    width: Ints
-    lower_value: Floats
+    lower: int
+    width: int
+    steps: int
+    lower_value: float
     quantum: float
 
     def in_units(self, quanta: Floats) -> Floats:
-        """Return numbers in value units, from quanta above each cell's lower bound."""
+        """Return numbers in value units, from quanta above the lower bound."""
         return np.asarray(self.lower_value + self.quantum * quanta, dtype=np.float64)
 
 
-def laplace_scales(width: Ints, noise_records: Floats) -> Floats:
+def laplace_scales(width: int, noise_records: Floats) -> Floats:
     """Return R of each cell, of few values (planning/optimizers/joint.py)."""
-    requested = list(zip(width.tolist(), noise_records.tolist(), strict=True))
+    requested = noise_records.tolist()
     # Exact rationals are slow, and a plan has few distinct scales: each is rounded up once.
     # Noise that is no number is refused before it is drawn.
     scale = {
-        (s, r): round_up(2 * s * Fraction(r)) if math.isfinite(r) else r for s, r in set(requested)
+        r: round_up(2 * width * Fraction(r)) if math.isfinite(r) else r for r in set(requested)
     }
-    return np.array([scale[cell] for cell in requested], dtype=np.float64)
+    return np.array([scale[r] for r in requested], dtype=np.float64)
 
 
-def half_widths(contribution: Floats, m: Ints, width: Ints) -> Ints:
+def half_widths(contribution: Floats, m: Ints, width: int) -> Ints:
     """Return w of each pair: contributed records in whole quanta, at most all of them.
 
     Parameters
@@ -99,8 +102,10 @@ def half_widths(contribution: Floats, m: Ints, width: Ints) -> Ints:
     contribution : ndarray of float, shape (n,)
         Records that each pair contributes, as the plan states them: whole, or whole in quanta up to
         rounding. What is not is rounded down, so that nothing exceeds what is booked.
-    m, width : ndarray of int64, shape (n,)
-        Records of the pair, and width of its cell's bounds in quanta.
+    m : ndarray of int64, shape (n,)
+        Records of the pair.
+    width : int
+        Of the bounds, in quanta.
     """
     # Whole records take no hair: their product with the width is exact.
     samples = np.floor(contribution)
@@ -110,15 +115,15 @@ def half_widths(contribution: Floats, m: Ints, width: Ints) -> Ints:
 
 
 @dataclass(frozen=True, eq=False)
-class ClippedMean(ReadOnlyArrays):
-    """The public side of clipped means.
+class ClippedStatistic(ReadOnlyArrays):
+    """Base of the public side of clipped means, and of clipped variances.
 
     Attributes
     ----------
     occupancy : Occupancy
     lattice : CellLattice
     noise : ndarray of float, shape (n_cells,)
-        R: noise scale in half quanta, rounded up; 0 where nothing contributes.
+        Noise scale; 0 where nothing contributes.
     kept : KeptRecords
     error : ErrorModel
     """
@@ -128,12 +133,17 @@ class ClippedMean(ReadOnlyArrays):
     noise: Floats
     kept: KeptRecords
     error: ErrorModel
-    name: str = "mean"
 
     @property
     def noised_cells(self) -> Ints:
-        """Numbers of the cells with a noised mean; values of other cells are never read."""
+        """Numbers of the cells with a noised number; values of other cells are never read."""
         return np.flatnonzero(self.noise > 0)
+
+
+class ClippedMean(ClippedStatistic):
+    """The public side of clipped means; the noise is R in half quanta, rounded up."""
+
+    name = "mean"
 
     @property
     def scales(self) -> Floats:
@@ -180,7 +190,7 @@ class ClippedMean(ReadOnlyArrays):
             np.where(noised, lattice.lower_value, middle), np.where(noised, step, 0.0)
         )
 
-    def check(self, lattice_steps: int, epsilon: float, *, has_squares: bool) -> None:  # noqa: ARG002  as of variances
+    def check(self, epsilon: float, *, has_squares: bool) -> None:  # noqa: ARG002  as of variances
         """Refuse, from public facts, statistics and noise that could leave 64 bits.
 
         Raises
@@ -208,7 +218,7 @@ def check_room(totals: Ints, scales: Floats, width: int | Ints, epsilon: float) 
 # ---- moves ----
 
 
-def mean_moves(width: Ints, kept: KeptRecords, noise: Floats) -> StatisticMoves:
+def mean_moves(width: int, kept: KeptRecords, noise: Floats) -> StatisticMoves:
     """Return that each pair moves its cell's number by 2 w half quanta, in noise of scale R."""
     return StatisticMoves.of(_half_quanta_moved, noise, width=width, kept=kept)
 
@@ -218,8 +228,8 @@ def unrounded_mean_moves(kept: KeptRecords, noise_records: Floats) -> StatisticM
     return StatisticMoves.of(_records_moved, FINE * noise_records, kept=kept)
 
 
-def _half_quanta_moved(pairs: Pairs, _: object, *, width: Ints, kept: KeptRecords) -> Ints:
-    return 2 * half_widths(kept.of(pairs), pairs.n, width[pairs.cell])
+def _half_quanta_moved(pairs: Pairs, _: object, *, width: int, kept: KeptRecords) -> Ints:
+    return 2 * half_widths(kept.of(pairs), pairs.n, width)
 
 
 def _records_moved(pairs: Pairs, _: object, *, kept: KeptRecords) -> Floats:
@@ -227,18 +237,17 @@ def _records_moved(pairs: Pairs, _: object, *, kept: KeptRecords) -> Floats:
 
 
 def _measure(
-    pairs: Pairs, sums: PairSums, *, kept: KeptRecords, lower: Ints, width: Ints, noise: Floats
+    pairs: Pairs, sums: PairSums, *, kept: KeptRecords, lower: int, width: int, noise: Floats
 ) -> Ints:
     records = kept.of(pairs)
     # Sums of cells without noise are not looked at: these publish a constant.
     rows = np.flatnonzero(noise[pairs.cell] > 0)
     cell, m = pairs.cell[rows], pairs.n[rows]
-    span = width[cell]
-    # Sums are kept for the bounds of the records. Where a cell's are narrower the user's mean is
+    # Sums are kept for the bounds of the records. Where a plan's are narrower the user's mean is
     # projected to them: one user then moves s' by S m at most.
-    within = np.clip(sums.total[rows] - lower[cell] * m, 0, span * m)
-    half = half_widths(records[rows], m, span)
-    contribution = np.clip(2 * within, span * m - half, span * m + half)
+    within = np.clip(sums.total[rows] - lower * m, 0, width * m)
+    half = half_widths(records[rows], m, width)
+    contribution = np.clip(2 * within, width * m - half, width * m + half)
     noised = pairs.first + np.flatnonzero(pairs.own(noise) > 0)
     start = np.searchsorted(cell, noised)  # pairs are sorted, no cell is empty
     if not start.size:

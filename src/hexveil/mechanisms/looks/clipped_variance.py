@@ -41,21 +41,20 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, ErrorModel
+from hexveil.accounting.error_model import MAX_CONSTANT_ERROR
 from hexveil.accounting.moves import StatisticMoves
 from hexveil.accounting.privacy_loss import KeptRecords
 from hexveil.accounting.sensitivity import variance_sensitivity_bound, variance_share
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
-from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.looks.clipped_mean import GRAIN, CellLattice
+from hexveil.mechanisms.looks.clipped_mean import GRAIN, ClippedStatistic
 from hexveil.mechanisms.stage_data import ROOM, TAIL, EstimateGrid, PrivateSums
-from hexveil.model.occupancy import Occupancy, Pairs
+from hexveil.model.occupancy import Pairs
 from hexveil.model.pair_bins import PairSums
 
 STEPS = 2**30
@@ -69,34 +68,19 @@ NO_SQUARES = (
 
 
 @dataclass(frozen=True, eq=False)
-class ClippedVariance(ReadOnlyArrays):
-    """The public side of clipped variances.
+class ClippedVariance(ClippedStatistic):
+    """The public side of clipped variances; the noise is b for bounds of width 1.
+
+    Kept records of a pair need not be whole quanta.
 
     Attributes
     ----------
-    occupancy : Occupancy
-    lattice : CellLattice
-    noise : ndarray of float, shape (n_cells,)
-        b for bounds of width 1; 0 where nothing contributes.
-    kept : KeptRecords
-        Records that count of each pair; they need not be whole quanta.
-    error : ErrorModel
     unclipped : ndarray of bool, shape (n_cells,)
         Whether each user of the cell contributes all of its samples.
     """
 
-    occupancy: Occupancy
-    lattice: CellLattice
-    noise: Floats
-    kept: KeptRecords
-    error: ErrorModel
     unclipped: Bools
-    name: str = "variance"
-
-    @property
-    def noised_cells(self) -> Ints:
-        """Numbers of the cells with a noised variance; values of other cells are never read."""
-        return np.flatnonzero(self.noise > 0)
+    name: ClassVar[str] = "variance"
 
     @property
     def scales(self) -> Floats:
@@ -144,7 +128,7 @@ class ClippedVariance(ReadOnlyArrays):
         start = np.where(error.noised, centring(error.clipped_share), error.constant_error)
         return EstimateGrid(error.unit * start, error.unit * error.noise / STEPS)
 
-    def check(self, lattice_steps: int, epsilon: float, *, has_squares: bool) -> None:
+    def check(self, epsilon: float, *, has_squares: bool) -> None:
         """Refuse, from public facts, variances that cannot be computed or noised.
 
         Raises
@@ -158,7 +142,12 @@ class ClippedVariance(ReadOnlyArrays):
         noised = self.noised_cells
         if not noised.size:
             return
-        self._check_bounds(lattice_steps)
+        # Of squares of values clamped to narrower bounds no sum is kept.
+        if self.lattice.width < self.lattice.steps:
+            raise InputError(
+                "a variance needs the bounds that the records were read with; leave bounds out of "
+                "the plan, or read the records with the narrower bounds."
+            )
         if not has_squares:
             raise InputError(NO_SQUARES)
         # V is at most 1/4 for bounds of width 1, so that Y is at most 2^30 / (4 b).
@@ -167,15 +156,6 @@ class ClippedVariance(ReadOnlyArrays):
             raise InputError(
                 f"variances at epsilon {epsilon:.3g} are finer than whole numbers of 64 bits can "
                 "say; ask for a smaller epsilon."
-            )
-
-    def _check_bounds(self, lattice_steps: int) -> None:
-        """Refuse narrower bounds: of squares of values clamped to them no sum is kept."""
-        lower, width = self.lattice.lower[self.noised_cells], self.lattice.width[self.noised_cells]
-        if (lower > 0).any() or (width < lattice_steps).any():
-            raise InputError(
-                "a variance needs the bounds that the records were read with; leave bounds out of "
-                "the plan, or read the records with the narrower bounds."
             )
 
 
@@ -204,16 +184,15 @@ def _steps_moved(
 
 
 def _measure(
-    pairs: Pairs, sums: PairSums, *, kept: KeptRecords, width: Ints, noise: Floats, records: Ints
+    pairs: Pairs, sums: PairSums, *, kept: KeptRecords, width: int, noise: Floats, records: Ints
 ) -> Ints:
     assert sums.squares is not None  # noqa: S101  checked with the plan
     total, squares = sums.total, sums.squares
     rows = np.flatnonzero(noise[pairs.cell] > 0)
     cell, n = pairs.cell[rows], pairs.n[rows]
     # Half quanta around the middle: 2 k - S. Their squares add up to S² m at most, which fits.
-    span = width[cell]
-    first_moment = 2 * total[rows] - span * n
-    second_moment = 4 * (squares[rows] - span * total[rows]) + span**2 * n
+    first_moment = 2 * total[rows] - width * n
+    second_moment = 4 * (squares[rows] - width * total[rows]) + width**2 * n
     # Exact: factors are multiples of 2^-30, or the allocation is refused.
     grains = (kept.factor * GRAIN).astype(np.int64)[pairs.user]
     grains = kept.without_suppressed(pairs, grains)[rows]
@@ -224,7 +203,7 @@ def _measure(
     noised = (pairs.first + np.flatnonzero(pairs.own(noise) > 0)).tolist()
     return np.array(
         [
-            _steps(own, int(records[g]), int(width[g]), Fraction(float(noise[g])))
+            _steps(own, int(records[g]), width, Fraction(float(noise[g])))
             for g, own in zip(noised, cells, strict=True)
         ],
         dtype=np.int64,

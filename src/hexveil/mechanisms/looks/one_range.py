@@ -30,13 +30,7 @@ from hexveil.accounting.promise import PARTS, Promise, choices_worth
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.mechanisms.looks import Planned, PrivateStep, Shown, lattice_of, misfit
-from hexveil.mechanisms.looks.user_weights import (
-    expected_bias,
-    half_width_sd,
-    max_bias,
-    user_mean_prior,
-)
+from hexveil.mechanisms.looks import Planned, PrivateStep, Shown, lattice_of, misfit, user_weights
 from hexveil.mechanisms.looks.weighted_ranges import OneRangeStages, WeightedRanges
 from hexveil.mechanisms.looks.weighted_variance import (
     BITS,
@@ -141,7 +135,7 @@ class PrivateRange(WeightedRanges):
     @property
     def half_width_sd(self) -> float:
         """How far an end is assumed from the centre, in deviations of user means."""
-        return half_width_sd(self.quantiles[0], self.widening)
+        return user_weights.half_width_sd(self.quantiles[0], self.widening)
 
     @property
     def radius_sd(self) -> float:
@@ -151,7 +145,9 @@ class PrivateRange(WeightedRanges):
 
     def expected_bias(self) -> Floats:
         """Return the expected bias of each cell under the prior, for a range of width 1."""
-        weights = expected_bias(self.weight, user_mean_prior(self.half_width_sd))
+        weights = user_weights.expected_bias(
+            self.weight, user_weights.user_mean_prior(self.half_width_sd)
+        )
         return np.asarray(np.hypot(weights, self.clipping_error))
 
     def through_mean(self, noise: Floats, problem: PlanningProblem) -> Floats:
@@ -176,7 +172,7 @@ class PrivateRange(WeightedRanges):
             square,
             np.zeros_like(square),
             constant_error("variance", problem.occupancy),
-            max_bias=max_bias(self.weight),
+            max_bias=user_weights.max_bias(self.weight),
             expected_bias=expected + self.through_mean(mean, problem),
             half_width=half / radius,
             mean_noise=mean,
@@ -212,7 +208,6 @@ class PrivateRange(WeightedRanges):
         return OneRangeStages(
             mean,
             lattice_of(plan, scale),
-            steps,
             plan.booked_losses,
             self.shared(plan.request.delta),
             self.quantiles,
@@ -228,7 +223,7 @@ class PrivateRange(WeightedRanges):
 
     def with_outputs(self, stages: Any, outputs: Outputs) -> PrivateRange:  # noqa: ANN401  its own
         """Return the same with the range and the votes that were released."""
-        found = self.with_ends(stages.released_range(outputs), stages.lattice_steps)
+        found = self.with_ends(stages.released_range(outputs), stages.lattice.steps)
         votes = tuple(stages.votes(outputs).tolist())
         return replace(found, votes=votes, total=stages.pooled_means.total)
 

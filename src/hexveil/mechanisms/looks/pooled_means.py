@@ -65,7 +65,6 @@ from hexveil.mechanisms.contract import NoisyTotals
 from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED, two_bins
 from hexveil.mechanisms.looks.weighted_mean import WeightedVotes
 from hexveil.mechanisms.pooled_law import PooledLaw
-from hexveil.mechanisms.private_quantile import ListedPoints
 from hexveil.model.pair_columns import Weights
 
 HALF_WIDTH, SKEWED_HALF_WIDTH, SKEWED_RATIO = 1.6, 2.2, 2.0
@@ -87,39 +86,22 @@ POINTS = 4
 """Points of a bin."""
 
 
-@dataclass(frozen=True)
-class FirstRange:
-    """The first range, and centre and deviations of user means; in the unit of the law.
-
-    Attributes
-    ----------
-    lower, upper : float
-    centre, below, above : float
-    """
-
-    lower: float
-    upper: float
-    centre: float
-    below: float
-    above: float
-
-
-def choose_first_range(law: PooledLaw, noise: Floats, squares: Floats, top: float) -> FirstRange:
+def choose_first_range(law: PooledLaw, noise: Floats, squares: Floats, steps: int) -> PooledChoice:
     """Return the first range and the spread of user means within it.
 
     Parameters
     ----------
     law : PooledLaw
-        Of user means, from 0 to `top`.
+        Of user means, from 0 to `steps`.
     noise : ndarray of float, shape (n_cells,)
         Laplace scale of each cell for a range of width 1 and all of the loss.
     squares : ndarray of float, shape (n_cells,)
         Σw² of each cell, weights w adding up to 1.
-    top : float
-        Width of the bounds.
+    steps : int
+        Width of the bounds, in quanta.
     """
-    ends = wider_range(law, usual_range(law, top), noise, squares, top)
-    return describe(law, *ends, top)
+    ends = wider_range(law, usual_range(law, float(steps)), noise, squares, float(steps))
+    return PooledChoice.of(law, *ends, steps)
 
 
 def wider_range(
@@ -151,19 +133,6 @@ def wider_range(
     best = int(error.argmin())
     chosen = best if error[best] < (1.0 - GAIN) * error[0] else 0
     return float(lower[chosen]), float(upper[chosen])
-
-
-def describe(law: PooledLaw, lower: float, upper: float, top: float) -> FirstRange:
-    """Return a first range with the median of user means, and their deviations within it."""
-    centre = law.quantile(0.5)
-    step = (np.arange(POINTS) + 0.5) / POINTS
-    points = law.edges[:-1, None] + np.diff(law.edges)[:, None] * step
-    distance = np.clip(points, lower, upper) - centre
-    share = law.share[:, None] / POINTS
-    squares = (np.minimum(distance, 0.0) ** 2, np.maximum(distance, 0.0) ** 2)
-    deviations = (math.sqrt(2.0 * float(np.sum(one * share))) for one in squares)
-    below, above = (max(one, SMALLEST_SPREAD * top) for one in deviations)
-    return FirstRange(lower, upper, centre, below, above)
 
 
 def usual_range(law: PooledLaw, top: float) -> tuple[float, float]:
@@ -251,7 +220,7 @@ class PooledMeans(ReadOnlyArrays):
     noise : NoiseLaw
     total : int
         Votes of all users. Public.
-    lattice_steps : int
+    steps : int
         Width of the records' bounds in quanta.
     """
 
@@ -259,39 +228,31 @@ class PooledMeans(ReadOnlyArrays):
     edges: Ints
     noise: NoiseLaw
     total: int
-    lattice_steps: int
+    steps: int
 
     @classmethod
-    def of(cls, weight: Weights, lattice_steps: int, promise: Promise) -> PooledMeans:
-        """Return the stage for the user means of all pairs.
-
-        Parameters
-        ----------
-        weight : Weights
-        lattice_steps : int
-        promise : Pure or Squares
-            The loss of a user of all votes.
-        """
+    def of(cls, weight: Weights, steps: int, promise: Promise) -> PooledMeans:
+        """Return the stage for the user means of all pairs, at the loss of a user of all votes."""
         values = WeightedVotes(weight)
         user_votes = values.user_votes
         total = int(user_votes.sum())
         bins = n_bins(Fraction(total, PARTS) * promise.laplace_epsilon(SUBSTITUTED))
-        edges, noise = inner_edges(lattice_steps, bins), promise.noise(SUBSTITUTED)
-        users, points = np.arange(user_votes.size), ListedPoints(edges)
+        edges, noise = inner_edges(steps, bins), promise.noise(SUBSTITUTED)
+        users = np.arange(user_votes.size)
         report = two_bins(users, np.zeros_like(users), user_votes)
-        total_of = partial(values.tally, candidates=points)
-        histogram = NoisyTotals(HISTOGRAM, points.size + 1, noise, report, total_of)
-        return cls(histogram, edges, noise, total, lattice_steps)
+        total_of = partial(values.tally, edges=edges)
+        histogram = NoisyTotals(HISTOGRAM, edges.size + 1, noise, report, total_of)
+        return cls(histogram, edges, noise, total, steps)
 
     def law(self, noisy: Ints) -> PooledLaw:
         """Return the law of user means, in quanta, that noisy votes show."""
-        edges = all_edges(self.edges, self.lattice_steps)
+        edges = all_edges(self.edges, self.steps)
         return PooledLaw.of(edges, noisy, self.noise, float(self.total))
 
 
-def inner_edges(lattice_steps: int, bins: int) -> Ints:
+def inner_edges(steps: int, bins: int) -> Ints:
     """Return the edges between bins of equal width; fewer where the lattice has few steps."""
-    return np.unique(lattice_steps * np.arange(1, bins, dtype=np.int64) // bins)
+    return np.unique(steps * np.arange(1, bins, dtype=np.int64) // bins)
 
 
 def all_edges(inner: Ints, steps: int) -> Floats:
@@ -331,18 +292,20 @@ class PooledChoice:
     above: int
 
     @classmethod
-    def of(cls, first: FirstRange, lattice_steps: int) -> PooledChoice:
-        """Return the choice in whole quanta: ranges outward, and nothing without a width."""
-        lower = min(max(math.floor(first.lower), 0), lattice_steps - 1)
-        upper = max(min(math.ceil(first.upper), lattice_steps), lower + 1)
-        centre = min(max(round(first.centre), 0), lattice_steps)
-        deviations = (max(math.ceil(sd), 1) for sd in (first.below, first.above))
-        return cls(lower, upper, centre, *deviations)
-
-    @property
-    def deviation(self) -> int:
-        """The larger deviation."""
-        return max(self.below, self.above)
+    def of(cls, law: PooledLaw, lower: float, upper: float, steps: int) -> PooledChoice:
+        """Return a range in whole quanta, outward, with the spread of user means within it."""
+        centre = law.quantile(0.5)
+        step = (np.arange(POINTS) + 0.5) / POINTS
+        points = law.edges[:-1, None] + np.diff(law.edges)[:, None] * step
+        distance = np.clip(points, lower, upper) - centre
+        share = law.share[:, None] / POINTS
+        squares = (np.minimum(distance, 0.0) ** 2, np.maximum(distance, 0.0) ** 2)
+        deviations = (math.sqrt(2.0 * float(np.sum(one * share))) for one in squares)
+        # Nothing is without a width.
+        spread = (math.ceil(max(one, SMALLEST_SPREAD * steps)) for one in deviations)
+        low = min(max(math.floor(lower), 0), steps - 1)
+        high = max(min(math.ceil(upper), steps), low + 1)
+        return cls(low, high, min(max(round(centre), 0), steps), *spread)
 
     @property
     def row(self) -> Ints:

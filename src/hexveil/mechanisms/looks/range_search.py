@@ -27,26 +27,11 @@ from hexveil.base.arrays import Floats
 from hexveil.mechanisms.looks import cell_ranges, user_weights
 from hexveil.mechanisms.looks.one_range import PrivateRange
 from hexveil.mechanisms.looks.pooled_means import HALF_WIDTH
-from hexveil.mechanisms.looks.user_weights import (
-    MEAN_ABS_NORMAL,
-    MIN_RANK_PRECISION,
-    PRIOR_SD,
-    UserMeanPrior,
-    UserWeights,
-    expected_clipping_error,
-    find_user_weights,
-    half_width_sd,
-    user_mean_prior,
-    weight_distances,
-)
 from hexveil.mechanisms.looks.weighted_variance import errors_without_noise, split_noise
 from hexveil.model.occupancy import Occupancy
 from hexveil.planning.allocation import PlanAllocation, PlanningProblem, weighted_rows
 from hexveil.planning.optimizers.calibration import fit_noise
-from hexveil.planning.optimizers.mean_error import (
-    ObjectiveWeights,
-    minimize_mean_error,
-)
+from hexveil.planning.optimizers.mean_error import ObjectiveWeights, minimize_mean_error
 from hexveil.planning.optimizers.pair_sums import fetch_sample
 from hexveil.planning.optimizers.user_factors import ClippingProblem
 from hexveil.planning.request import Request
@@ -104,27 +89,27 @@ class RangeCandidate:
     @property
     def half_width_sd(self) -> float:
         """How far the upper end is from the centre, in standard deviations of the prior."""
-        return half_width_sd(self.quantile, self.widening)
+        return user_weights.half_width_sd(self.quantile, self.widening)
 
     @property
     def width(self) -> float:
         """Width that is assumed, as a part of the span."""
-        return 2.0 * self.half_width_sd * PRIOR_SD
+        return 2.0 * self.half_width_sd * user_weights.PRIOR_SD
 
     @property
-    def prior(self) -> UserMeanPrior:
+    def prior(self) -> user_weights.UserMeanPrior:
         """Prior of user means in the interval."""
-        return user_mean_prior(self.half_width_sd)
+        return user_weights.user_mean_prior(self.half_width_sd)
 
     @cached_property
     def clipping_error(self) -> float:
         """Expected clipping error, as a share of the span."""
-        return self.width * expected_clipping_error(self.half_width_sd)
+        return self.width * user_weights.expected_clipping_error(self.half_width_sd)
 
 
 CELL_RANGE_FLOOR = (
     cell_ranges.expected_width(HALF_WIDTH),
-    cell_ranges.expected_width(HALF_WIDTH) * expected_clipping_error(HALF_WIDTH),
+    cell_ranges.expected_width(HALF_WIDTH) * user_weights.expected_clipping_error(HALF_WIDTH),
 )
 """Width and clipping error of cells with ranges of their own, as parts of the span."""
 ALL_CANDIDATES = tuple(RangeCandidate(q, s) for q in QUANTILES for s in WIDENINGS)
@@ -142,7 +127,7 @@ def range_epsilon_share(quantile: Fraction, n_users: int, epsilon: Fraction) -> 
     Fraction(1, 5)
     """
     # Thousandths, rounded up: a share is printed and booked as a short exact number.
-    required = MIN_RANK_PRECISION / (quantile * n_users * epsilon)
+    required = user_weights.MIN_RANK_PRECISION / (quantile * n_users * epsilon)
     share = Fraction(math.ceil(required * 1000), 1000)
     return min(max(share, MIN_RANGE_SHARE), MAX_RANGE_SHARE)
 
@@ -184,7 +169,7 @@ class RangeSearch:
     def candidates(self) -> list[RangeCandidate]:
         """Intervals to choose from: each precise quantile, the most precise also widened."""
         alone = [RangeCandidate(q, Fraction(1)) for q in QUANTILES]
-        users, precision = self.occupancy.n_users, MIN_RANK_PRECISION
+        users, precision = self.occupancy.n_users, user_weights.MIN_RANK_PRECISION
         sure = [
             candidate
             for candidate in alone
@@ -192,10 +177,7 @@ class RangeSearch:
         ]
         # If none is precise the innermost is the least imprecise.
         *others, last = sure or alone[-1:]
-        return [
-            *others,
-            *(RangeCandidate(last.quantile, widening) for widening in WIDENINGS),
-        ]
+        return [*others, *(RangeCandidate(last.quantile, widening) for widening in WIDENINGS)]
 
     def interval(
         self,
@@ -205,7 +187,7 @@ class RangeSearch:
         *,
         part: float = 1.0,
         users: tuple[Occupancy, float] | None = None,
-    ) -> tuple[PrivateRange, UserWeights]:
+    ) -> tuple[PrivateRange, user_weights.UserWeights]:
         """Return an interval with weights, and the noise of means that have all that is left.
 
         Parameters
@@ -224,19 +206,21 @@ class RangeSearch:
         law = self.promise.law
         occupancy, sampled = users or (self.occupancy, 1.0)
         limit = self.remaining(candidate) / sampled**law.power * part
-        weights = find_user_weights(occupancy, limit, candidate.prior, iterations, begin, law=law)
+        weights = user_weights.find_user_weights(
+            occupancy, limit, candidate.prior, iterations, begin, law=law
+        )
         weights = replace(weights, noise=weights.noise * part ** (1.0 / law.power))
         interval = PrivateRange(
             self.epsilon_of(candidate),
             (candidate.quantile, 1 - candidate.quantile),
             candidate.widening,
             candidate.width,
-            expected_clipping_error(candidate.half_width_sd),
+            user_weights.expected_clipping_error(candidate.half_width_sd),
             weights.weight,
         )
         return interval, weights
 
-    def rough(self) -> tuple[RangeCandidate, UserWeights]:
+    def rough(self) -> tuple[RangeCandidate, user_weights.UserWeights]:
         """Return the candidate of least predicted error by the weights of the widest, and these."""
         widest = self.candidates[-1]
         weights = self.interval(widest, ITERATIONS)[1]
@@ -246,12 +230,12 @@ class RangeSearch:
         return min(self.candidates, key=lambda candidate: by_error[candidate].mean_error), weights
 
     def predict(
-        self, weights: UserWeights, weighed: RangeCandidate, candidate: RangeCandidate
+        self, weights: user_weights.UserWeights, weighed: RangeCandidate, candidate: RangeCandidate
     ) -> ErrorPrediction:
         """Predict errors in an interval by the weights of another one, for bounds of width 1."""
         law, prior = self.promise.law, candidate.prior
-        length, distance = weight_distances(weights.weight)
-        bias = prior.within_cell_sd * MEAN_ABS_NORMAL * length
+        length, distance = user_weights.weight_distances(weights.weight)
+        bias = prior.within_cell_sd * user_weights.MEAN_ABS_NORMAL * length
         bias += prior.weight_confounding * distance / 2.0
         times = (self.remaining(weighed) / self.remaining(candidate)) ** (1.0 / law.power)
         noise = candidate.width * law.mean_absolute * weights.noise * times

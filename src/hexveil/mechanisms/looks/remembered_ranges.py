@@ -37,23 +37,10 @@ from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import Promise
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
+from hexveil.mechanisms import looks
 from hexveil.mechanisms.contract import DONE, NoisyTotals
-from hexveil.mechanisms.looks import (
-    Planned,
-    PrivateStep,
-    Shown,
-    lattice_of,
-    misfit,
-    stated_ranges,
-)
+from hexveil.mechanisms.looks import user_weights
 from hexveil.mechanisms.looks.clipped_mean import CELLS
-from hexveil.mechanisms.looks.user_weights import (
-    WEIGHT_CONFOUNDING,
-    UserMeanPrior,
-    UserWeights,
-    expected_bias,
-    find_user_weights,
-)
 from hexveil.mechanisms.looks.weighted_ranges import WeightedRanges, WeightedStages
 from hexveil.mechanisms.stage_data import STANDARD_NORMAL, Outputs
 from hexveil.model.occupancy import Occupancy
@@ -118,7 +105,7 @@ class RememberedRanges(WeightedRanges):
         """Refuse weights, noise, statistics or a history that no such plan has."""
         super().check_plan(rows, occupancy, request)
         if not request.history:
-            raise misfit()
+            raise looks.misfit()
 
     @property
     def width(self) -> Floats:
@@ -132,29 +119,30 @@ class RememberedRanges(WeightedRanges):
         # How much of the users' law a range of these multiples of S hides, between the tables'.
         hidden = np.exp(np.interp(0.5 / within, MULTIPLES, np.log(SHAPES)))
         shape = hidden * within * np.sqrt(CellDesign.of(self.weight).weight_squares)
-        by_weights = expected_bias(self.weight, UserMeanPrior(within, WEIGHT_CONFOUNDING))
+        by_weights = user_weights.expected_bias(
+            self.weight, user_weights.UserMeanPrior(within, user_weights.WEIGHT_CONFOUNDING)
+        )
         return self.mean_in_width(width, noise, np.hypot(by_weights, shape), problem.request.law)
 
-    def stages(self, plan: Planned, scale: ValueLattice) -> RememberedStages:
+    def stages(self, plan: looks.Planned, scale: ValueLattice) -> RememberedStages:
         """Return the one stage, on the lattice of the records."""
         if scale.span_quanta != self.span_quanta:
             raise InputError("the ranges of the plan are for other bounds; plan again.")
-        lattice, mean, errors = lattice_of(plan, scale), self.weighted_mean(plan), plan.error_models
-        booked = plan.booked_losses
-        return RememberedStages(mean, lattice, self.span_quanta, booked, self, errors["mean"])
+        given = self.weighted_mean(plan), looks.lattice_of(plan, scale), plan.booked_losses
+        return RememberedStages(*given, self, plan.error_models["mean"])
 
     # ---- what a release states ----
 
-    def steps(self, plan: Planned, total: Fraction) -> list[PrivateStep]:
+    def steps(self, plan: looks.Planned, total: Fraction) -> list[looks.PrivateStep]:
         """Return the cells: nothing else looks at values."""
-        return [PrivateStep("cells", total, {"remembered": len(plan.request.history)})]
+        return [looks.PrivateStep("cells", total, {"remembered": len(plan.request.history)})]
 
-    def cell_entries(self, plan: Planned) -> dict[str, list[Any]]:
+    def cell_entries(self, plan: looks.Planned) -> dict[str, list[Any]]:
         """Return the clipping range of each cell, in value units."""
         moved = np.zeros(self.lower.size, dtype=bool)
-        return stated_ranges(plan, self.span_quanta, self.lower, self.upper, moved)
+        return looks.stated_ranges(plan, self.span_quanta, self.lower, self.upper, moved)
 
-    def words(self, plan: Planned, price: Shown, part: Shown) -> str:  # noqa: ARG002
+    def words(self, plan: looks.Planned, price: looks.Shown, part: looks.Shown) -> str:  # noqa: ARG002
         """Return the number of maps behind the ranges."""
         number = len(plan.request.history)
         maps = "an earlier map" if number == 1 else f"{number} earlier maps"
@@ -239,7 +227,7 @@ def weights_for(
     half: Floats,
     importance: Floats | float = 1.0,
     begin: Floats | None = None,
-) -> UserWeights:
+) -> user_weights.UserWeights:
     """Return weights and noise for ranges of cells, at the promise.
 
     Parameters
@@ -256,8 +244,10 @@ def weights_for(
         Rates of a search before.
     """
     scaled = half * importance
-    prior = UserMeanPrior(within * (scaled / half), 2.0 * WEIGHT_CONFOUNDING * scaled)
-    return find_user_weights(
+    prior = user_weights.UserMeanPrior(
+        within * (scaled / half), 2.0 * user_weights.WEIGHT_CONFOUNDING * scaled
+    )
+    return user_weights.find_user_weights(
         occupancy, float(promise.amount), prior, begin=begin, law=promise.law, price=2.0 * scaled
     )
 

@@ -49,13 +49,11 @@ from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays, read_only
 from hexveil.mechanisms.contract import NoisyTotals
 from hexveil.mechanisms.looks.clipped_mean import CellLattice, check_room
-from hexveil.mechanisms.private_quantile import ListedPoints
 from hexveil.mechanisms.sensitivity_report import MappedMoves
 from hexveil.mechanisms.stage_data import ROOM, EstimateGrid, PrivateSums
 from hexveil.model.occupancy import Occupancy, PairColumn, Pairs, WholeGroup
 from hexveil.model.pair_bins import PairSums
 from hexveil.model.pair_columns import WEIGHT_RESOLUTION, Weights
-from hexveil.model.public_metadata import ValueLattice
 
 Ends = tuple[int, int] | tuple[Ints, Ints]
 
@@ -187,7 +185,8 @@ class WeightedMean(ReadOnlyArrays):
 
     def grid(self, lattice: CellLattice) -> EstimateGrid:
         """Return where published means can lie."""
-        return EstimateGrid(lattice.lower_value.copy(), lattice.quantum / self.totals)
+        start = np.full(self.totals.size, lattice.lower_value)
+        return EstimateGrid(start, lattice.quantum / self.totals)
 
     def check(self) -> None:
         """Refuse weights or noise under which the stated loss would not hold.
@@ -200,14 +199,14 @@ class WeightedMean(ReadOnlyArrays):
         if not self.weight.is_sound() or not (self.noise > 0).all():
             raise InputError("the plan has a cell without weights or noise; plan again.")
 
-    def check_bounds(self, lattice: CellLattice, scale: ValueLattice) -> None:
+    def check_bounds(self, lattice: CellLattice) -> None:
         """Refuse narrower bounds, and records of one user that do not fit with their weight.
 
         Raises
         ------
         InputError
         """
-        if lattice.lower.any() or (lattice.width != scale.span_quanta).any():
+        if lattice.width != lattice.steps:
             raise InputError(
                 "a private clipping range is found within the bounds that the records were read "
                 "with; leave bounds out of the plan."
@@ -279,9 +278,9 @@ class WeightedVotes(ReadOnlyArrays):
         ask = partial(self.weights.occupancy.map, whole)
         return self.weights.once(name, lambda: read_only(ask(partial(work, votes=self.column))))
 
-    def tally(self, sums: PrivateSums, candidates: ListedPoints) -> Ints:
-        """Return the votes of each place of a mean. PRIVATE."""
-        tally = partial(_tally_means, votes=self.column, candidates=candidates)
+    def tally(self, sums: PrivateSums, edges: Ints) -> Ints:
+        """Return the votes of each bin of means up to an edge, and beyond all. PRIVATE."""
+        tally = partial(_tally_means, votes=self.column, edges=edges)
         by_block = sums.map_cells(self.weights.occupancy, tally)
         return np.asarray(by_block.sum(axis=1))
 
@@ -334,23 +333,11 @@ def _sum_cell_votes(pairs: Pairs, *, votes: PairVotes) -> Ints:
     return np.asarray(np.add.reduceat(votes.of(pairs), pairs.start[:-1]))
 
 
-def _tally_means(
-    pairs: Pairs, sums: PairSums, *, votes: PairVotes, candidates: ListedPoints
-) -> Ints:
-    return tally_votes(rounded_means(pairs, sums.total), votes.of(pairs), candidates)
-
-
-def rounded_means(pairs: Pairs, sums: Ints) -> Ints:
-    """Return the mean of each pair, rounded up: no point lies between it and the mean. PRIVATE."""
-    # Points are whole, so that s / m <= point exactly if ceil(s / m) <= point.
-    return np.asarray(-(-sums // pairs.n))
-
-
-def tally_votes(values: Ints, votes: Ints, candidates: ListedPoints) -> Ints:
-    """Return the votes of each place among a block's values, shape (1, n_candidates + 1). PRIVATE.
-
-    One row per block: rows of all blocks are added up on the driver.
-    """
-    tally = np.zeros((1, candidates.size + 1), dtype=np.int64)
-    np.add.at(tally[0], candidates.places(values[None])[0], votes)
+def _tally_means(pairs: Pairs, sums: PairSums, *, votes: PairVotes, edges: Ints) -> Ints:
+    """Return the votes of each bin among a block's means, shape (1, n_bins). PRIVATE."""
+    # Edges are whole, so that s / m <= edge exactly if ceil(s / m) <= edge.
+    places = np.searchsorted(edges, -(-sums.total // pairs.n))
+    # One row per block: rows of all blocks are added up on the driver.
+    tally = np.zeros((1, edges.size + 1), dtype=np.int64)
+    np.add.at(tally[0], places, votes.of(pairs))
     return tally

@@ -26,39 +26,16 @@ from hexveil.accounting.noise_law import GAUSSIAN, NoiseLaw
 from hexveil.accounting.promise import Promise
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
+from hexveil.mechanisms import looks, stage_data
 from hexveil.mechanisms.contract import DONE, NoisyTotals
-from hexveil.mechanisms.looks import (
-    ClippingKind,
-    Planned,
-    ReleaseAllocation,
-    StatedLosses,
-    misfit,
-    weighted_losses,
-)
+from hexveil.mechanisms.looks import pooled_means
 from hexveil.mechanisms.looks.clipped_mean import CELLS, CellLattice
-from hexveil.mechanisms.looks.pooled_means import (
-    HISTOGRAM,
-    PooledMeans,
-    cell_shares,
-    to_bounds,
-    wider_range,
-)
 from hexveil.mechanisms.looks.user_weights import max_bias
 from hexveil.mechanisms.looks.weighted_mean import WeightedMean
 from hexveil.mechanisms.looks.weighted_variance import WeightedVariance
 from hexveil.mechanisms.pooled_law import MeanView, PooledLaw
-from hexveil.mechanisms.stage_data import (
-    STANDARD_NORMAL,
-    Decoded,
-    EstimateGrid,
-    Outputs,
-    PrivateSums,
-    to_value_units,
-    widened,
-)
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import Weights
-from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.allocation import PlanAllocation, PlanningProblem
 from hexveil.planning.request import Request
 from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
@@ -66,7 +43,7 @@ from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpr
 # ---- kinds ----
 
 
-class WeightedRanges(ClippingKind):
+class WeightedRanges(looks.ClippingKind):
     """Base of kinds that publish weighted means of cells; of means alone by default.
 
     Attributes
@@ -85,7 +62,7 @@ class WeightedRanges(ClippingKind):
         """Refuse weights, noise or statistics that no such plan has."""
         self.check_weights(rows)
         if request.noised != ("mean",):
-            raise misfit()
+            raise looks.misfit()
 
     def check_weights(self, rows: PlanAllocation) -> None:
         """Refuse cells without weights or noise, and weights that leave 64 bits with sums."""
@@ -98,15 +75,12 @@ class WeightedRanges(ClippingKind):
         """Return the noise of each statistic that is drawn."""
         return (rows.mean_noise(problem),)
 
-    def losses(
-        self,
-        problem: PlanningProblem,
-        rows: PlanAllocation,
-        variance: ErrorModel | None = None,  # noqa: ARG002  as of other kinds
-    ) -> StatedLosses:
+    def losses(self, problem: PlanningProblem, rows: PlanAllocation) -> looks.StatedLosses:
         """Return the losses of the plan."""
         shared = self.shared(problem.request.delta)
-        return weighted_losses(problem.occupancy, self.weight, self.noises(problem, rows), shared)
+        return looks.weighted_losses(
+            problem.occupancy, self.weight, self.noises(problem, rows), shared
+        )
 
     def mean_in_width(
         self, width: Floats, noise: Floats, expected_bias: Floats, law: NoiseLaw
@@ -126,7 +100,7 @@ class WeightedRanges(ClippingKind):
             law=law,
         )
 
-    def weighted_mean(self, plan: Planned) -> WeightedMean:
+    def weighted_mean(self, plan: looks.Planned) -> WeightedMean:
         """Return the means of a plan, checked."""
         mean = WeightedMean(plan.problem.occupancy, self.weight, plan.mean_noise)
         mean.check()
@@ -137,7 +111,7 @@ class WeightedRanges(ClippingKind):
 
 
 @dataclass(frozen=True, eq=False)
-class WeightedStages(ReleaseAllocation):
+class WeightedStages(looks.ReleaseAllocation):
     """Base of stages of weighted means in clipping ranges.
 
     Attributes
@@ -146,15 +120,12 @@ class WeightedStages(ReleaseAllocation):
         Its noise is that of cells with all of their loss for one number.
     lattice : CellLattice
         Of cells that all have the records' bounds.
-    lattice_steps : int
-        Width of the records' bounds in quanta.
     booked : ndarray of float, shape (n_users,)
         Loss of each user, rounded up.
     """
 
     mean: WeightedMean
     lattice: CellLattice
-    lattice_steps: int
     booked: Floats
 
     @property
@@ -165,34 +136,34 @@ class WeightedStages(ReleaseAllocation):
     @property
     def bounds(self) -> tuple[float, float]:
         """Bounds of the records, in value units."""
-        low = float(self.lattice.lower_value[0])
-        return low, low + self.lattice.quantum * self.lattice_steps
+        low = self.lattice.lower_value
+        return low, low + self.lattice.quantum * self.lattice.steps
 
-    def grids(self, models: Mapping[str, ErrorModel]) -> dict[str, EstimateGrid]:  # noqa: ARG002
+    def grids(self, models: Mapping[str, ErrorModel]) -> dict[str, stage_data.EstimateGrid]:  # noqa: ARG002
         """Return where published means can lie."""
         return {"mean": self.mean.grid(self.lattice)}
 
-    def check_release(self, scale: ValueLattice, epsilon: float, *, has_squares: bool) -> None:  # noqa: ARG002
+    def check_release(self, epsilon: float, *, has_squares: bool) -> None:  # noqa: ARG002
         """Refuse narrower bounds, and numbers that leave 64 bits."""
-        self.mean.check_bounds(self.lattice, scale)
+        self.mean.check_bounds(self.lattice)
         self.check_room(epsilon)
 
     def check_room(self, epsilon: float) -> None:
         """Refuse sums and noise that do not fit."""
-        self.mean.check_room(self.lattice_steps, epsilon)
+        self.mean.check_room(self.lattice.steps, epsilon)
 
-    def means(self, outputs: Outputs) -> Floats:
+    def means(self, outputs: stage_data.Outputs) -> Floats:
         """Return the published means, with no clipping undone."""
         return self.lattice.in_units(self.mean.averages(self.numbers(outputs)["mean"]))
 
-    def mean_errors(self, outputs: Outputs) -> ErrorModel:
+    def mean_errors(self, outputs: stage_data.Outputs) -> ErrorModel:
         """Return the error model of the means, for the ranges that were released."""
         raise NotImplementedError
 
-    def decode(self, outputs: Outputs) -> tuple[Decoded, ...]:
+    def decode(self, outputs: stage_data.Outputs) -> tuple[stage_data.Decoded, ...]:
         """Return the published means."""
         grid, errors = self.mean.grid(self.lattice), self.mean_errors(outputs)
-        return (Decoded("mean", self.means(outputs)[None], grid, errors),)
+        return (stage_data.Decoded("mean", self.means(outputs)[None], grid, errors),)
 
     # ---- what a posterior is made of ----
 
@@ -201,24 +172,24 @@ class WeightedStages(ReleaseAllocation):
         noisy = self.lattice.in_units(self.mean.averages(number))
         return ClippedLook(noisy, lower, upper, scale, is_gaussian=self.law == GAUSSIAN)
 
-    def looks(self, outputs: Outputs) -> tuple[ClippedLook, ...]:
+    def looks(self, outputs: stage_data.Outputs) -> tuple[ClippedLook, ...]:
         """Return the independent noisy numbers of each cell, for its posterior."""
         raise NotImplementedError
 
-    def user_mean_spread(self, outputs: Outputs) -> UserMeanSpread:
+    def user_mean_spread(self, outputs: stage_data.Outputs) -> UserMeanSpread:
         """Return the spread of user means that was released, in value units."""
         raise NotImplementedError
 
-    def user_mean_law(self, outputs: Outputs) -> PooledLaw | None:  # noqa: ARG002  of histograms
+    def user_mean_law(self, outputs: stage_data.Outputs) -> PooledLaw | None:  # noqa: ARG002  of histograms
         """Return the released law of user means, in value units; None where there is none."""
         return None
 
-    def view(self, outputs: Outputs) -> MeanView | None:
+    def view(self, outputs: stage_data.Outputs) -> MeanView | None:
         """Return all looks at the cells."""
         weight = self.mean.weight
-        looks, spread = self.looks(outputs), self.user_mean_spread(outputs)
-        shares, law = cell_shares(weight), self.user_mean_law(outputs)
-        return MeanView(looks, CellDesign.of(weight), spread, self.bounds, shares, law)
+        given = self.looks(outputs), CellDesign.of(weight), self.user_mean_spread(outputs)
+        shares, law = pooled_means.cell_shares(weight), self.user_mean_law(outputs)
+        return MeanView(*given, self.bounds, shares, law)
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,9 +212,11 @@ class PooledStages(WeightedStages):
         return self.histogram_promise.law
 
     @cached_property
-    def pooled_means(self) -> PooledMeans:
+    def pooled_means(self) -> pooled_means.PooledMeans:
         """The pooled histogram, with votes and bins."""
-        return PooledMeans.of(self.mean.weight, self.lattice_steps, self.histogram_promise)
+        return pooled_means.PooledMeans.of(
+            self.mean.weight, self.lattice.steps, self.histogram_promise
+        )
 
     @property
     def histogram(self) -> NoisyTotals:
@@ -258,16 +231,16 @@ class PooledStages(WeightedStages):
         """Return the figures that follow from the law of user means, in whole quanta."""
         raise NotImplementedError
 
-    def decided(self, outputs: Outputs) -> list[int]:
+    def decided(self, outputs: stage_data.Outputs) -> list[int]:
         """Return the numbers that were decided."""
-        decided: list[int] = outputs[HISTOGRAM][0][-self.n_decided :].tolist()
+        decided: list[int] = outputs[pooled_means.HISTOGRAM][0][-self.n_decided :].tolist()
         return decided
 
-    def votes(self, outputs: Outputs) -> Ints:
+    def votes(self, outputs: stage_data.Outputs) -> Ints:
         """Return the noisy votes of the bins of user means."""
-        return np.asarray(outputs[HISTOGRAM][0][: -self.n_decided])
+        return np.asarray(outputs[pooled_means.HISTOGRAM][0][: -self.n_decided])
 
-    def user_mean_law(self, outputs: Outputs) -> PooledLaw:
+    def user_mean_law(self, outputs: stage_data.Outputs) -> PooledLaw:
         """Return the released law of user means, in value units."""
         law = self.pooled_means.law(self.votes(outputs))
         return replace(law, edges=self.bounds[0] + self.lattice.quantum * law.edges)
@@ -298,20 +271,20 @@ class OneRangeStages(PooledStages):
     errors: Callable[[tuple[int, int]], Mapping[str, ErrorModel]]
     n_decided: ClassVar[int] = 4
 
-    def check_release(self, scale: ValueLattice, epsilon: float, *, has_squares: bool) -> None:
+    def check_release(self, epsilon: float, *, has_squares: bool) -> None:
         """Refuse the same, and missing sums of squares."""
-        super().check_release(scale, epsilon, has_squares=has_squares)
+        super().check_release(epsilon, has_squares=has_squares)
         for variance in self.variances:
             variance.check(epsilon, has_squares=has_squares)
 
-    def grids(self, models: Mapping[str, ErrorModel]) -> dict[str, EstimateGrid]:
+    def grids(self, models: Mapping[str, ErrorModel]) -> dict[str, stage_data.EstimateGrid]:
         """Return where published numbers can lie, by statistic."""
         grids = super().grids(models)
         for variance in self.variances:
             grids["variance"] = variance.grid(models["variance"].unit)
         return grids
 
-    def next_stage(self, earlier: Outputs) -> NoisyTotals | None:
+    def next_stage(self, earlier: stage_data.Outputs) -> NoisyTotals | None:
         """Return the pooled histogram, then the cells' own numbers."""
         if not earlier:
             return self.histogram
@@ -322,65 +295,65 @@ class OneRangeStages(PooledStages):
         mean, variances, width = self.mean, self.variances, ends[1] - ends[0]
 
         # Means first: the order of the stored row, which noise, sensitivity and measure share.
-        def total(sums: PrivateSums) -> Ints:
-            squares = (one.measure(sums, ends, self.lattice_steps) for one in variances)
+        def total(sums: stage_data.PrivateSums) -> Ints:
+            squares = (one.measure(sums, ends, self.lattice.steps) for one in variances)
             return np.concatenate([mean.measure(sums, ends), *squares], axis=1)
 
         scales = np.concatenate([mean.scales(width), *(one.scales for one in variances)])
         report = mean.sensitivity(mean.moves(width), *(one.moves for one in variances))
         return NoisyTotals(CELLS, scales.size, self.law, report, total, scales=scales)
 
-    def released_range(self, outputs: Outputs) -> tuple[int, int]:
+    def released_range(self, outputs: stage_data.Outputs) -> tuple[int, int]:
         """Return the ends in quanta above the lower bound of the records."""
         *_, low, high = self.decided(outputs)
         return low, high
 
-    def view(self, outputs: Outputs) -> MeanView | None:
+    def view(self, outputs: stage_data.Outputs) -> MeanView | None:
         """Return one look at every cell in the range, if means are published."""
         return super().view(outputs) if "mean" in self.published else None
 
-    def looks(self, outputs: Outputs) -> tuple[ClippedLook, ...]:
+    def looks(self, outputs: stage_data.Outputs) -> tuple[ClippedLook, ...]:
         """Return the look at every cell."""
         number, lower = self.numbers(outputs)["mean"], self.bounds[0]
-        span = self.lattice.quantum * self.lattice_steps
+        span = self.lattice.quantum * self.lattice.steps
         low, high = (
-            np.full(number.size, to_value_units(end, self.lattice_steps, lower, span))
+            np.full(number.size, stage_data.to_value_units(end, self.lattice.steps, lower, span))
             for end in self.released_range(outputs)
         )
         return (self.look(number, low, high, self.mean.noise * (high - low)),)
 
-    def user_mean_spread(self, outputs: Outputs) -> UserMeanSpread:
+    def user_mean_spread(self, outputs: stage_data.Outputs) -> UserMeanSpread:
         """Return the spread that the quantiles show, before the range was widened."""
-        lower, span = self.bounds[0], self.lattice.quantum * self.lattice_steps
+        lower, span = self.bounds[0], self.lattice.quantum * self.lattice.steps
         below, above, *_ = self.decided(outputs)
-        deviations = STANDARD_NORMAL.inv_cdf(1.0 - float(self.quantiles[0]))
-        deviation = span * (above - below) / (2.0 * deviations * self.lattice_steps)
-        centre = lower + span * (below + above) / (2.0 * self.lattice_steps)
+        deviations = stage_data.STANDARD_NORMAL.inv_cdf(1.0 - float(self.quantiles[0]))
+        deviation = span * (above - below) / (2.0 * deviations * self.lattice.steps)
+        centre = lower + span * (below + above) / (2.0 * self.lattice.steps)
         return UserMeanSpread(centre, deviation, deviation)
 
     def decide(self, law: PooledLaw) -> Ints:
         """Return the quantiles, then the range."""
-        steps = self.lattice_steps
+        steps = self.lattice.steps
         low, high = (law.quantile(float(one)) for one in self.quantiles)
         first = min(max(math.floor(low), 0), steps - 1)
         found = first, max(min(math.ceil(high), steps), first + 1)
-        ends = widened(found, steps, self.widening)
+        ends = stage_data.widened(found, steps, self.widening)
         if not self.variances:
             squares = CellDesign.of(self.mean.weight).weight_squares
             noise = self.mean.noise * math.sqrt(self.law.variance / 2.0)
-            usual = to_bounds(law, float(ends[0]), float(ends[1]), float(steps))
-            wider = wider_range(law, usual, noise, squares, float(steps))
+            usual = pooled_means.to_bounds(law, float(ends[0]), float(ends[1]), float(steps))
+            wider = pooled_means.wider_range(law, usual, noise, squares, float(steps))
             ends = math.floor(wider[0]), math.ceil(wider[1])
         return np.array([*found, *ends])
 
-    def numbers(self, outputs: Outputs) -> dict[str, Ints]:
+    def numbers(self, outputs: stage_data.Outputs) -> dict[str, Ints]:
         """Return the noisy integers of each statistic."""
         # The mean is drawn whether or not it is published: a variance is decoded with it.
         names = ("mean", "variance")[: 1 + len(self.variances)]
         columns = np.split(outputs[CELLS][0], len(names))
         return dict(zip(names, columns, strict=True))
 
-    def decode(self, outputs: Outputs) -> tuple[Decoded, ...]:
+    def decode(self, outputs: stage_data.Outputs) -> tuple[stage_data.Decoded, ...]:
         """Return the published statistics."""
         ends, numbers = self.released_range(outputs), self.numbers(outputs)
         errors = self.errors(ends)
@@ -389,9 +362,10 @@ class OneRangeStages(PooledStages):
         for variance in self.variances:
             # A whole number of steps, so that the published variance lies on its grid.
             in_steps = variance.estimates(
-                numbers["variance"], numbers["mean"], ends, self.lattice_steps
+                numbers["variance"], numbers["mean"], ends, self.lattice.steps
             )
             decoded["variance"] = in_steps * grids["variance"].step
         return tuple(
-            Decoded(name, decoded[name][None], grids[name], errors[name]) for name in self.published
+            stage_data.Decoded(name, decoded[name][None], grids[name], errors[name])
+            for name in self.published
         )

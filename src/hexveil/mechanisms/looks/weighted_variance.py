@@ -69,13 +69,8 @@ from hexveil.accounting.noise_law import LAPLACE, NoiseLaw
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.looks import user_weights
 from hexveil.mechanisms.looks.clipped_variance import NO_SQUARES
-from hexveil.mechanisms.looks.user_weights import (
-    WEIGHT_CONFOUNDING,
-    WITHIN_CELL_SHARE,
-    UserMeanPrior,
-    expected_bias,
-)
 from hexveil.mechanisms.looks.weighted_mean import WeightedMean, laplace_scales, weighted_moves
 from hexveil.mechanisms.stage_data import ROOM, TAIL, EstimateGrid, PrivateSums, centre_and_radius
 from hexveil.model.occupancy import PairColumn, Pairs
@@ -222,7 +217,7 @@ def _measure(
     return np.asarray(np.add.reduceat(contribution, pairs.start[:-1]))
 
 
-MEAN_CELL_OFFSET = math.sqrt(2.0 / math.pi * (1.0 - WITHIN_CELL_SHARE**2))
+MEAN_CELL_OFFSET = math.sqrt(2.0 / math.pi * (1.0 - user_weights.WITHIN_CELL_SHARE**2))
 """Expected distance of a cell's mean from the centre by the prior, in deviations of user means."""
 
 
@@ -280,8 +275,11 @@ def errors_without_noise(weight: Weights, radii: tuple[float, ...]) -> list[Floa
     As a part of r².
     """
     of_spread, of_drift = (
-        expected_bias(weight, prior)
-        for prior in (UserMeanPrior(1.0, 0.0), UserMeanPrior(0.0, WEIGHT_CONFOUNDING))
+        user_weights.expected_bias(weight, prior)
+        for prior in (
+            user_weights.UserMeanPrior(1.0, 0.0),
+            user_weights.UserMeanPrior(0.0, user_weights.WEIGHT_CONFOUNDING),
+        )
     )
     work = partial(_excess, weights=weight.column, totals=weight.totals, radii=radii)
     cut = weight.once(f"excess {radii!r}", lambda: weight.occupancy.map_cells(work))

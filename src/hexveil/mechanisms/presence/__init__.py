@@ -105,17 +105,13 @@ class Norm:
     Weights of a unit add up to at most `PARTS`.
     """
 
-    def sizes(self, pairs: PrivatePairs, priced: Ints) -> Ints:
-        """Return the size of each unit, in whole priced records. PRIVATE."""
-        return pairs.per_unit(priced)
-
-    def weights(self, pairs: PrivatePairs, priced: Ints, cap: int) -> Ints:
-        """Return the weight of each pair, by the larger of its unit's size and τ. PRIVATE.
+    def weights(self, pairs: PrivatePairs, priced: Ints) -> Ints:
+        """Return the weight of each pair, by its unit's size. PRIVATE.
 
         In whole numbers, without any rounding but their floor.
         """
         # At least 1: a unit whose cells are all closed has no priced records.
-        divisor = np.maximum(self.sizes(pairs, priced), max(cap, 1))
+        divisor = np.maximum(pairs.per_unit(priced), 1)
         return np.asarray(PARTS * priced // pairs.of_unit(divisor))
 
     def count_weights(self, cell_cap: int, visited: Ints) -> Ints:
@@ -130,13 +126,10 @@ class RootOfSquares(Norm):
     most 1 + 2^-29, and the quotient by 1 + 2^-51. The enlarged root makes up for all of it.
     """
 
-    def sizes(self, pairs: PrivatePairs, priced: Ints) -> Ints:
-        """Return the root of each unit, rounded up. PRIVATE."""
-        return np.ceil(self._roots(pairs, priced)).astype(np.int64)
-
-    def weights(self, pairs: PrivatePairs, priced: Ints, cap: int) -> Ints:
+    def weights(self, pairs: PrivatePairs, priced: Ints) -> Ints:
         """Return the floors of quotients of doubles. PRIVATE."""
-        divisor = np.maximum(self._roots(pairs, priced), max(cap, 1))
+        squares = pairs.per_unit(priced.astype(np.float64) ** 2)  # type: ignore[arg-type]
+        divisor = np.maximum(np.sqrt(squares) * ENLARGED, 1)
         quotients = (PARTS * priced).astype(np.float64) / pairs.of_unit(divisor)
         return np.floor(quotients).astype(np.int64)
 
@@ -147,10 +140,6 @@ class RootOfSquares(Norm):
         """
         squares = PARTS**2 * cell_cap // np.maximum(visited, cell_cap)
         return np.floor(np.sqrt(squares.astype(np.float64))).astype(np.int64)
-
-    def _roots(self, pairs: PrivatePairs, priced: Ints) -> Floats:
-        squares = pairs.per_unit(priced.astype(np.float64) ** 2)  # type: ignore[arg-type]
-        return np.asarray(np.sqrt(squares) * ENLARGED)
 
 
 L1, L2 = Norm(), RootOfSquares()

@@ -3,14 +3,14 @@
 From a unit's own records and released numbers alone, with P = 2^20 parts:
 
     x_c = min(n_c, N) p_c                 priced records in cell c; N, p_c <= 2^20
-    w_c = floor(P x_c / max(‖x‖, τ))      weight
+    w_c = floor(P x_c / ‖x‖)              weight
     v_c = position of the mean in [0, P], y_c = clip(v_c, l_c, h_c) - l_c
     A_c = floor((2 w_c y_c + h_c - l_c) / 2 (h_c - l_c)),   B_c = w_c - A_c
 
 n_c counts the unit's records in the cell. ‖x‖ is the sum of x under Laplace noise, and the root of
-the sum of squares under Gaussian noise. Prices p_c, the cap τ >= 0 and the ends l_c < h_c of each
-cell's range are whole numbers that were declared or released. A + B adds up to the weight of the
-units in a cell, and l + (h - l) A / (A + B) is the mean of their clipped positions.
+the sum of squares under Gaussian noise. Prices p_c and the ends l_c < h_c of each cell's range are
+whole numbers that were declared or released. A + B adds up to the weight of the units in a cell,
+and l + (h - l) A / (A + B) is the mean of their clipped positions.
 
 Neighbours: all records of one privacy unit are added or removed.
 Sensitivity: w_c >= 0 and Σ_c w_c <= P Σ_c x_c / Σ_c x_c = P. As 0 <= y_c <= h_c - l_c, A_c rises
@@ -27,8 +27,8 @@ Source: weights as in user-level bounds on contributions (Amin, Kulesza, Munoz a
 2019), sums of both signs in place of a count and a sum; the proof is above.
 
 The stages that release a map (`weight_map`) have these sums: every cell of the declared grid gets
-noise, whether records lie in it or not. Prices, centres, ranges and cap were declared or released
-before, so stages compose adaptively: their losses add up (`mechanisms.contract`).
+noise, whether records lie in it or not. Prices, centres and ranges were released before, so stages
+compose adaptively: their losses add up (`mechanisms.contract`).
 
 **Votes** for where values lie. A unit votes with its positions relative
 to public centres: evenly over its pairs, or by its weights at public prices.
@@ -36,7 +36,7 @@ Sensitivity: the votes of a unit add up to at most P: floor(P / K) for each of K
 limited by their sum. They follow from its own records alone.
 Loss: that of the histogram (`looks.pooled_means`).
 
-**Centres and prices** of a fine map (`MapRefinement`) follow from the noisy coarse map: with W and
+**Centres and prices** of a fine map (`refine_map`) follow from the noisy coarse map: with W and
 D the noisy A + B and A - B of a cell, in units, and s the standard deviation of the noise of
 either, estimates are m + r q with m and r the middle and half the width of the range, q = D /
 max(W, s) within [-1, 1], of variance r² s² (1 + q²) / max(W, s)². Centres are these estimates,
@@ -63,12 +63,9 @@ from numpy.typing import NDArray
 from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS
 from hexveil.base.arrays import Floats, Ints
-from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import NoisyTotals
 from hexveil.mechanisms.presence import L1, AnyUnitPlan, Norm, any_unit_stage, norm_of
-from hexveil.mechanisms.private_quantile import ListedPoints
-from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.private_pairs import PrivatePairs
 
 MAX_PRICE = 2**20
@@ -84,28 +81,17 @@ def positions(pairs: PrivatePairs, span_quanta: int) -> Ints:
     return np.clip(scaled, 0, PARTS).astype(np.int64)
 
 
-def priced_records(pairs: PrivatePairs, prices: Ints) -> Ints:
-    """Return the priced records x of each pair. PRIVATE.
+def unit_weights(pairs: PrivatePairs, prices: Ints, norm: Norm = L1) -> Ints:
+    """Return the weight w of each pair, within `PARTS` in the norm for each unit. PRIVATE.
 
     Parameters
     ----------
     prices : ndarray of int64, shape (n_cells,)
         From 0, of closed cells, to `MAX_PRICE`. Public.
-    """
-    return np.asarray(pairs.records * prices[pairs.cell])
-
-
-def unit_weights(pairs: PrivatePairs, prices: Ints, cap: int, norm: Norm = L1) -> Ints:
-    """Return the weight w of each pair, within `PARTS` in the norm for each unit. PRIVATE.
-
-    Parameters
-    ----------
-    cap : int
-        τ, in priced records. Units of fewer weigh less than `PARTS`. Public.
     norm : Norm, optional
         Default their sum.
     """
-    return norm.weights(pairs, priced_records(pairs, prices), cap)
+    return norm.weights(pairs, pairs.records * prices[pairs.cell])
 
 
 def split_weights(weights: Ints, above: Ints, width: Ints) -> tuple[Ints, Ints]:
@@ -124,7 +110,7 @@ def split_weights(weights: Ints, above: Ints, width: Ints) -> tuple[Ints, Ints]:
 
 @dataclass(frozen=True, eq=False)
 class CellWindow(ReadOnlyArrays):
-    """Public parameters of a map: prices, ranges and cap, all whole numbers.
+    """Public parameters of a map: prices and ranges, all whole numbers.
 
     Attributes
     ----------
@@ -132,14 +118,11 @@ class CellWindow(ReadOnlyArrays):
         p, 0 where a cell is closed.
     low, high : ndarray of int64, shape (n_cells,)
         l < h, the clipping range of each cell, from 0 to `PARTS`.
-    cap : int
-        τ, in priced records; 0 without a cap.
     """
 
     prices: Ints
     low: Ints
     high: Ints
-    cap: int = 0
 
     @property
     def middle(self) -> Floats:
@@ -153,10 +136,12 @@ class CellWindow(ReadOnlyArrays):
 
     def halves(self, pairs: PrivatePairs, span_quanta: int, norm: Norm = L1) -> Ints:
         """Return ΣA of each cell, then ΣB of each cell, shape (2 n_cells,). PRIVATE."""
-        weights = unit_weights(pairs, self.prices, self.cap, norm)
+        weights = unit_weights(pairs, self.prices, norm)
         above = positions(pairs, span_quanta) - self.low[pairs.cell]
         halves = split_weights(weights, above, (self.high - self.low)[pairs.cell])
-        return np.concatenate([_per_cell(pairs, half, self.prices.size) for half in halves])
+        # Exact: every partial sum is a whole number below 2^53.
+        totals = [np.bincount(pairs.cell, half, self.prices.size) for half in halves]
+        return np.concatenate(totals).astype(np.int64)
 
     def decode(self, noisy: Ints) -> tuple[Floats, Floats]:
         """Return the noisy A + B and A - B of each cell, in units: post-processing.
@@ -167,12 +152,6 @@ class CellWindow(ReadOnlyArrays):
         """
         upper, lower = np.split(noisy / PARTS, 2, axis=-1)
         return upper + lower, upper - lower
-
-
-def _per_cell(pairs: PrivatePairs, numbers: Ints, n_cells: int) -> Ints:
-    # Exact: every partial sum is a whole number below 2^53.
-    totals = np.bincount(pairs.cell, weights=numbers, minlength=n_cells)
-    return np.asarray(totals, dtype=np.int64)
 
 
 def weight_map(name: str, window: CellWindow, span_quanta: int, law: NoiseLaw) -> NoisyTotals:
@@ -191,57 +170,26 @@ def value_votes(
 
     Votes are even; or, `around` centres of cells, at prices by which a unit votes as it weighs.
     """
-    points = ListedPoints(edges)
-    votes = partial(_votes, span_quanta=span_quanta, points=points, around=around)
-    return any_unit_stage(name, points.size + 1, law, votes)
+    votes = partial(_votes, span_quanta=span_quanta, edges=edges, around=around)
+    return any_unit_stage(name, edges.size + 1, law, votes)
 
 
 def _votes(
-    pairs: PrivatePairs, *, span_quanta: int, points: ListedPoints, around: tuple[Ints, Ints] | None
+    pairs: PrivatePairs, *, span_quanta: int, edges: Ints, around: tuple[Ints, Ints] | None
 ) -> Ints:
     """Return the votes of some units by place. PRIVATE."""
     values, votes = positions(pairs, span_quanta), _even_votes(pairs)
     if around is not None:
         centres, prices = around
-        values, votes = values - centres[pairs.cell], unit_weights(pairs, prices, cap=0)
+        values, votes = values - centres[pairs.cell], unit_weights(pairs, prices)
     # Exact: every partial sum is a whole number below 2^53.
-    return np.bincount(points.places(values), votes, points.size + 1).astype(np.int64)
+    places = np.searchsorted(edges, values)
+    return np.bincount(places, votes, edges.size + 1).astype(np.int64)
 
 
 def _even_votes(pairs: PrivatePairs) -> Ints:
     """Return each unit's votes, spread evenly over its pairs. PRIVATE."""
     return np.asarray(PARTS // pairs.of_unit(pairs.per_unit(np.ones_like(pairs.cell))))
-
-
-# ---- caps ----
-
-
-def cap_of(user_cap: int | str) -> int:
-    """Return the records from which on a unit weighs fully, as declared; 0 for none.
-
-    Examples
-    --------
-    >>> cap_of("200"), cap_of("none")
-    (200, 0)
-    """
-    if user_cap == "none":
-        return 0
-    try:
-        records = int(user_cap)
-    except (TypeError, ValueError):
-        records = 0
-    if isinstance(user_cap, bool) or records < 1:
-        raise InputError(
-            'user_cap must be "none", or the records from which on a unit weighs fully, got '
-            f"{user_cap!r}."
-        )
-    return records
-
-
-def middle_price(prices: Ints) -> int:
-    """Return the middle price of the open cells, `MAX_PRICE` if there are none."""
-    positive = np.sort(prices[prices > 0])
-    return int(positive[positive.size // 2]) if positive.size else MAX_PRICE
 
 
 # ---- from a coarse map to prices and centres ----
@@ -251,12 +199,16 @@ MIN_CELLS = 3
 """Open cells below which their estimates are not compared: all get the median."""
 
 
-@dataclass(frozen=True)
-class MapRefinement:
-    """From a noisy coarse map to centres and prices.
+def refine_map(
+    window: CellWindow, noisy: Ints, deviation: float, threshold: int | None, median: int
+) -> Ints:
+    """Return centre, then price of each cell of the fine map, shape (2 n_cells,).
 
-    Attributes
+    Parameters
     ----------
+    window : CellWindow
+        Of the coarse map.
+    noisy : ndarray of int64, shape (2 n_cells,)
     deviation : float
         s, in parts.
     threshold : int or None
@@ -264,34 +216,17 @@ class MapRefinement:
     median : int
         Of the fleet's values, in parts.
     """
-
-    deviation: float
-    threshold: int | None
-    median: int
-
-    def centres_and_prices(self, window: CellWindow, noisy: Ints) -> tuple[Ints, Ints]:
-        """Return centre and price of each cell of the fine map, shape (n_cells,) each.
-
-        Parameters
-        ----------
-        window : CellWindow
-            Of the coarse map.
-        noisy : ndarray of int64, shape (2 n_cells,)
-        """
-        weight, difference = window.decode(noisy)
-        is_open = np.full(weight.size, fill_value=True)
-        if self.threshold is not None:
-            is_open = weight * PARTS >= self.threshold
-        middle, radius, sd = window.middle, window.radius, self.deviation / PARTS
-        centres = np.full(weight.size, float(self.median))
-        if is_open.sum() >= MIN_CELLS:
-            ratio = np.clip(difference / np.maximum(weight, sd), -1.0, 1.0)
-            variance = (1.0 + ratio**2) * (radius * sd / np.maximum(weight, sd)) ** 2
-            estimates = middle + radius * ratio
-            centres[is_open] = shrink_to_mean(estimates[is_open], variance[is_open])
-        return np.rint(np.clip(centres, 0, PARTS)).astype(np.int64), prices_of_weights(
-            weight, is_open
-        )
+    weight, difference = window.decode(noisy)
+    is_open = weight * PARTS >= (-np.inf if threshold is None else threshold)
+    centres, sd = np.full(weight.size, float(median)), deviation / PARTS
+    if is_open.sum() >= MIN_CELLS:
+        sure = np.maximum(weight, sd)
+        ratio = np.clip(difference / sure, -1.0, 1.0)
+        variance = (1.0 + ratio**2) * (window.radius * sd / sure) ** 2
+        estimates = window.middle + window.radius * ratio
+        centres[is_open] = shrink_to_mean(estimates[is_open], variance[is_open])
+    whole = np.rint(np.clip(centres, 0, PARTS)).astype(np.int64)
+    return np.concatenate([whole, prices_of_weights(weight, is_open)])
 
 
 def prices_of_weights(weight: Floats, is_open: NDArray[np.bool_]) -> Ints:
@@ -343,13 +278,13 @@ def variance_between(estimates: Floats, variances: Floats) -> float:
     return (low + high) / 2.0
 
 
-class CappedMap(AnyUnitPlan):
-    """Base of plans of maps that are perhaps priced by a coarse one, with a cap on units.
+class PricedMap(AnyUnitPlan):
+    """Base of plans of maps that are perhaps priced by a coarse one.
 
     Attributes
     ----------
     form : MapForm or ShapeForm
-        Its cap, and shares of the loss: of the map, and of the coarse one, 0 without one.
+        Shares of the loss: of the map, and of the coarse one, 0 without one.
     """
 
     form: Any
@@ -363,15 +298,3 @@ class CappedMap(AnyUnitPlan):
     def coarse_law(self) -> NoiseLaw:
         """Noise of the coarse map."""
         return self.promise.part(self.form.coarse_share).noise()
-
-    def prices(self, outputs: Outputs) -> Ints:
-        """Return the price of each cell, 0 where the coarse map closed it; 1 without one."""
-        raise NotImplementedError
-
-    def typical_price(self, outputs: Outputs) -> int:
-        """Return the price at which a declared cap counts records."""
-        raise NotImplementedError
-
-    def cap(self, outputs: Outputs) -> int:
-        """Return the cap of the map, in priced records; 0 without one."""
-        return self.form.cap * self.typical_price(outputs)  # type: ignore[no-any-return]

@@ -39,7 +39,7 @@ from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS, Promise, of_amount
 from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.contract import NoisyTotals, Stage
+from hexveil.mechanisms.contract import Stage
 from hexveil.mechanisms.presence import AnyUnitPlan, Norm, any_unit_stage, norm_of
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
 from hexveil.mechanisms.presence.presence_decoding import (
@@ -54,12 +54,6 @@ from hexveil.model.private_pairs import PrivatePairs
 
 COUNT_MAP = "count map"
 MAX_CELL_CAP = 2**20
-
-
-def unit_counts(n_cells: int, cell_cap: int, law: NoiseLaw) -> NoisyTotals:
-    """Return the stage of the number of units in each cell, in parts: at most k full weights."""
-    counts = partial(_counts, n_cells=n_cells, cell_cap=cell_cap, norm=norm_of(law))
-    return any_unit_stage(COUNT_MAP, n_cells, law, counts, cell_cap)
 
 
 def _counts(pairs: PrivatePairs, *, n_cells: int, cell_cap: int, norm: Norm) -> Ints:
@@ -102,7 +96,9 @@ class CountAllocation(AnyUnitPlan):
 
     def stages(self, earlier: Outputs) -> Iterator[Stage]:  # noqa: ARG002  there is one
         """Yield the only stage."""
-        yield unit_counts(self.n_cells, self.cell_cap, self.law)
+        cap, law = self.cell_cap, self.law
+        counts = partial(_counts, n_cells=self.n_cells, cell_cap=cap, norm=norm_of(law))
+        yield any_unit_stage(COUNT_MAP, self.n_cells, law, counts, cap)
 
     def decode(self, outputs: Outputs) -> ReleasedMap:
         """Return numbers of units; empty cells open with the declared expected number."""

@@ -33,26 +33,9 @@ from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS
 from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
+from hexveil.mechanisms import pooled_law
 from hexveil.mechanisms.contract import NoisyTotals, Stage
-from hexveil.mechanisms.pooled_law import (
-    RESIDUAL_EDGES,
-    VALUE_EDGES,
-    BeyondRange,
-    PooledLaw,
-    best_ranges,
-    crowded_range,
-    refined_edges,
-    used_bins,
-    within_reach,
-)
-from hexveil.mechanisms.presence.contribution import (
-    MAX_PRICE,
-    CappedMap,
-    CellWindow,
-    MapRefinement,
-    value_votes,
-    weight_map,
-)
+from hexveil.mechanisms.presence import contribution
 from hexveil.mechanisms.presence.presence_decoding import ReleasedMap, decode_map
 from hexveil.mechanisms.stage_data import Outputs
 
@@ -73,14 +56,11 @@ class MapForm:
         Of the values.
     coarse_share, residual_share : Fraction
         Of the coarse map and of the residuals; 0 of a one-shot map, which has neither.
-    cap : int
-        Records from which on a unit has its full weight; 0 without a cap.
     """
 
     range_share: Fraction
     coarse_share: Fraction = Fraction(0)
     residual_share: Fraction = Fraction(0)
-    cap: int = 0
 
     def __post_init__(self) -> None:
         """Refuse shares that would not add up to one."""
@@ -106,7 +86,7 @@ WIDE_PART = Fraction("0.25")
 
 
 @dataclass(frozen=True, eq=False)
-class PresenceAllocation(CappedMap):
+class PresenceAllocation(contribution.PricedMap):
     """Plan of a map with private presence: public numbers alone.
 
     Attributes
@@ -160,27 +140,12 @@ class PresenceAllocation(CappedMap):
         """Return the threshold."""
         return self.threshold
 
-    def fine_window(self, outputs: Outputs) -> CellWindow:
-        """Return prices, ranges and cap of the map that is published."""
+    def fine_window(self, outputs: Outputs) -> contribution.CellWindow:
+        """Return prices and ranges of the map that is published."""
         if not self.form.coarse_share:
-            return self._first_window(outputs, self.cap(outputs))
+            return self._first_window(outputs)
         low, high = np.split(self._residuals(outputs).decisions(outputs), 2)
-        return CellWindow(self.prices(outputs), low, high, self.cap(outputs))
-
-    def prices(self, outputs: Outputs) -> Ints:
-        """Return the price of each cell, 0 where the coarse map closed it; 1 without one."""
-        return self._coarse_row(outputs)[2]
-
-    def typical_price(self, outputs: Outputs) -> int:
-        """Return the mean price of the open cells by noisy weight, at least 1; 1 of one shot."""
-        if not self.form.coarse_share:
-            return 1
-        noisy, _, prices = self._coarse_row(outputs)
-        weight = np.maximum(noisy[: prices.size] + noisy[prices.size :], 0)
-        # In whole numbers, of any size.
-        pairs = [(int(w), int(p)) for w, p in zip(weight, prices, strict=True) if p]
-        total = sum(w for w, _ in pairs)
-        return max(sum(w * p for w, p in pairs) // total, 1) if total else MAX_PRICE
+        return contribution.CellWindow(self._coarse_row(outputs)[2], low, high)
 
     def centres(self, outputs: Outputs) -> Ints:
         """Return the centre of each cell's range, in parts of the span."""
@@ -190,10 +155,10 @@ class PresenceAllocation(CappedMap):
         """Return the histogram behind the ranges of the published map: name, edges, votes."""
         if not self.form.coarse_share:
             votes = self._values(outputs).noisy(outputs)
-            return VALUES, *used_bins(self._value_edges(outputs), votes)
+            return VALUES, *pooled_law.used_bins(self._value_edges(outputs), votes)
         _, centres, prices = self._coarse_row(outputs)
         votes = self._residuals(outputs).noisy(outputs)
-        return RESIDUALS, *used_bins(within_reach(centres, prices), votes)
+        return RESIDUALS, *pooled_law.used_bins(pooled_law.within_reach(centres, prices), votes)
 
     def statement(self, outputs: Outputs) -> dict[str, Any]:
         """Return the released histogram behind the ranges of the published map."""
@@ -208,12 +173,14 @@ class PresenceAllocation(CappedMap):
         cut = self._cut_off(outputs, window, centres)
         return decode_map(window, noisy, self.law, cut, centres, self.threshold)
 
-    def _cut_off(self, outputs: Outputs, window: CellWindow, centres: Ints) -> BeyondRange:
+    def _cut_off(
+        self, outputs: Outputs, window: contribution.CellWindow, centres: Ints
+    ) -> pooled_law.BeyondRange:
         """Return the excess beyond the ranges of the published map."""
         name, edges, votes = self.histogram(outputs)
         origin = centres if name == RESIDUALS else np.zeros_like(centres)
-        return BeyondRange.of(
-            PooledLaw.of(edges / PARTS, votes, self.histogram_law(name)),
+        return pooled_law.BeyondRange.of(
+            pooled_law.PooledLaw.of(edges / PARTS, votes, self.histogram_law(name)),
             origin,
             window.low,
             window.high,
@@ -228,7 +195,9 @@ class PresenceAllocation(CappedMap):
         if self.form.coarse_share:
             yield self._coarse_map(earlier)
             yield self._residuals(earlier)
-        yield weight_map(FINE_MAP, self.fine_window(earlier), self.span_quanta, self.law)
+        yield contribution.weight_map(
+            FINE_MAP, self.fine_window(earlier), self.span_quanta, self.law
+        )
 
     @property
     def range_law(self) -> NoiseLaw:
@@ -246,7 +215,7 @@ class PresenceAllocation(CappedMap):
         self,
         name: str,
         edges: Ints,
-        decide: Callable[[PooledLaw], Ints],
+        decide: Callable[[pooled_law.PooledLaw], Ints],
         n_decided: int,
         around: tuple[Ints, Ints] | None = None,
     ) -> NoisyTotals:
@@ -254,19 +223,19 @@ class PresenceAllocation(CappedMap):
         noise = self.histogram_law(name)
 
         def decided(noisy: Ints) -> Ints:
-            return decide(PooledLaw.of(edges / PARTS, noisy, noise))
+            return decide(pooled_law.PooledLaw.of(edges / PARTS, noisy, noise))
 
         # Bins of distances are the same whatever the centres are: some are out of reach.
-        inner = (edges if around is None else RESIDUAL_EDGES)[1:-1]
-        stage = value_votes(name, self.span_quanta, inner, noise, around)
+        inner = (edges if around is None else pooled_law.RESIDUAL_EDGES)[1:-1]
+        stage = contribution.value_votes(name, self.span_quanta, inner, noise, around)
         return replace(stage, decide=decided, n_decided=n_decided)
 
     def _wide_values(self) -> NoisyTotals:
         """Return the stage that decides where bins of values are narrow."""
-        return self._histogram(WIDE_VALUES, VALUE_EDGES, crowded_range, 2)
+        return self._histogram(WIDE_VALUES, pooled_law.VALUE_EDGES, pooled_law.crowded_range, 2)
 
     def _value_edges(self, outputs: Outputs) -> Ints:
-        return refined_edges(*self._wide_values().decisions(outputs).tolist())
+        return pooled_law.refined_edges(*self._wide_values().decisions(outputs).tolist())
 
     def _values(self, earlier: Outputs) -> NoisyTotals:
         """Return the stage that decides the median and the ends of the first range."""
@@ -274,11 +243,11 @@ class PresenceAllocation(CappedMap):
         law = self.coarse_law if self.form.coarse_share else self.law
         weight = np.array([max(self.typical_weight, (self.threshold or 0) / PARTS)])
 
-        def decide(values: PooledLaw) -> Ints:
+        def decide(values: pooled_law.PooledLaw) -> Ints:
             median = np.array([round(PARTS * values.quantile(0.5))])
             noise = law.sum_deviation / PARTS / weight
             return np.concatenate(
-                [median, *best_ranges(values, median, noise, weight, around=False)]
+                [median, *pooled_law.best_ranges(values, median, noise, weight, around=False)]
             )
 
         return self._histogram(VALUES, edges, decide, 3)
@@ -287,23 +256,22 @@ class PresenceAllocation(CappedMap):
         """Return the median of the values, in parts."""
         return int(self._values(outputs).decisions(outputs)[0])
 
-    def _first_window(self, outputs: Outputs, cap: int = 0) -> CellWindow:
+    def _first_window(self, outputs: Outputs) -> contribution.CellWindow:
         """Return the window of the values' range: all cells alike, at a price of 1."""
         ones = np.ones(self.n_cells, dtype=np.int64)
         _, low, high = self._values(outputs).decisions(outputs)
-        return CellWindow(ones, low * ones, high * ones, cap)
+        return contribution.CellWindow(ones, low * ones, high * ones)
 
     def _coarse_map(self, earlier: Outputs) -> NoisyTotals:
         law = self.coarse_law
         window, median = self._first_window(earlier), self.median(earlier)
-        # The threshold of the published map, not one of the coarse map's larger noise: an empty
-        # cell that stays open takes nobody's weight, a used one that is closed is lost.
-        refined = MapRefinement(law.sum_deviation, self.threshold, median)
 
         def decide(noisy: Ints) -> Ints:
-            return np.concatenate(refined.centres_and_prices(window, noisy))
+            # The threshold of the published map, not one of the coarse map's larger noise: an empty
+            # cell that stays open takes nobody's weight, a used one that is closed is lost.
+            return contribution.refine_map(window, noisy, law.sum_deviation, self.threshold, median)
 
-        stage = weight_map(COARSE_MAP, window, self.span_quanta, law)
+        stage = contribution.weight_map(COARSE_MAP, window, self.span_quanta, law)
         return replace(stage, decide=decide, n_decided=2 * self.n_cells)
 
     def _coarse_row(self, outputs: Outputs) -> tuple[Ints, Ints, Ints]:
@@ -323,13 +291,15 @@ class PresenceAllocation(CappedMap):
         floor = self.coarse_law.sum_deviation
         weight = np.maximum(noisy[: self.n_cells] + noisy[self.n_cells :], floor) / PARTS
 
-        def decide(distances: PooledLaw) -> Ints:
+        def decide(distances: pooled_law.PooledLaw) -> Ints:
             ends, is_open = np.repeat([[0], [PARTS]], self.n_cells, axis=1), prices > 0
             # Centres of cells below the mean weight are less sure: no narrower ranges for them.
             own = np.maximum(weight[is_open], weight[is_open].mean() if is_open.any() else 0.0)
             noise = self.law.sum_deviation / PARTS / own
-            ends[:, is_open] = best_ranges(distances, centres[is_open], noise, own, around=True)
+            ends[:, is_open] = pooled_law.best_ranges(
+                distances, centres[is_open], noise, own, around=True
+            )
             return ends.ravel()
 
-        edges, around = within_reach(centres, prices), (centres, prices)
+        edges, around = pooled_law.within_reach(centres, prices), (centres, prices)
         return self._histogram(RESIDUALS, edges, decide, 2 * self.n_cells, around)

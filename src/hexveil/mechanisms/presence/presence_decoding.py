@@ -259,8 +259,7 @@ def cut_off_error(
     model = cut.deviation * np.sqrt(WEIGHTING**2 / own + drift**2)
     sides = tuple(
         np.hypot(
-            np.minimum(NORMAL_95 * far, other.mean + other.error),
-            NORMAL_95 * np.hypot(near, model),
+            np.minimum(NORMAL_95 * far, other.mean + other.error), NORMAL_95 * np.hypot(near, model)
         )
         for near, far, other in ((below, above, cut.above), (above, below, cut.below))
     )

@@ -37,7 +37,7 @@ square of μ with discrete Gaussian noise of parameter r. Its lattice term is Σ
 Source: cumulative rounding as in apportionment; weights of `contribution`; L1 sensitivity of
 histograms (Dwork, McSherry, Nissim and Smith, 2006).
 
-Bins, prices and the cap were declared or follow from noisy numbers, so stages compose adaptively.
+Bins and prices follow from noisy numbers, so stages compose adaptively.
 Every cell of the declared grid gets noise, whether records lie in it or not. Nothing overflows 64
 bits: a count is at most 2^20, so n <= 2^36 with 2^16 fine bins, and w_c n <= 2^56.
 """
@@ -66,12 +66,7 @@ from hexveil.mechanisms.distribution.shape_statistics import (
 )
 from hexveil.mechanisms.distribution.tilt_estimation import INFLATION, fit_cells
 from hexveil.mechanisms.presence import L1, Norm, any_unit_stage, norm_of
-from hexveil.mechanisms.presence.contribution import (
-    CappedMap,
-    middle_price,
-    prices_of_weights,
-    unit_weights,
-)
+from hexveil.mechanisms.presence.contribution import PricedMap, prices_of_weights, unit_weights
 from hexveil.mechanisms.presence.presence_decoding import (
     ReleasedMap,
     noisy_columns,
@@ -97,8 +92,6 @@ class ShapeForm:
         Bins of the pooled shape; no narrow ones are 0.
     n_quantiles : int
         Bins of a cell, without those that thresholds add.
-    cap : int
-        Records from which on a unit has its full weight; 0 without a cap.
     """
 
     shape_share: Fraction = Fraction("0.15")
@@ -106,7 +99,6 @@ class ShapeForm:
     n_wide: int = 16
     n_narrow: int = 20
     n_quantiles: int = 4
-    cap: int = 0
 
     def __post_init__(self) -> None:
         if not (self.shape_share > 0 and self.coarse_share >= 0 and self.map_share > 0):
@@ -119,7 +111,7 @@ class ShapeForm:
 
 
 @dataclass(frozen=True)
-class ShapeAllocation(CappedMap):
+class ShapeAllocation(PricedMap):
     """Plan of a map of distributions with private presence: public numbers alone.
 
     Attributes
@@ -199,10 +191,6 @@ class ShapeAllocation(CappedMap):
             return self._ones
         return np.asarray(outputs[COARSE_WEIGHTS][0][self.n_cells :])
 
-    def typical_price(self, outputs: Outputs) -> int:
-        """Return the middle price."""
-        return middle_price(self.prices(outputs))
-
     def cell_place(self, outputs: Outputs) -> Ints:
         """Return the bin of each fine bin in the cells."""
         last, n_bins = (
@@ -264,8 +252,8 @@ class ShapeAllocation(CappedMap):
             yield self._narrow_bins(earlier)
         if self.form.coarse_share:
             yield self._coarse_weights(earlier)
-        place, prices, capped = self.cell_place(earlier), self.prices(earlier), self.cap(earlier)
-        yield _binned(CELL_BINS, prices, place, (self.n_cells, self.n_bins), self.law, capped)
+        place, prices = self.cell_place(earlier), self.prices(earlier)
+        yield _binned(CELL_BINS, prices, place, (self.n_cells, self.n_bins), self.law)
 
     def _pooled(
         self, name: str, place: Ints, n_bins: int, placed: Callable[[Ints], Ints]
@@ -278,7 +266,7 @@ class ShapeAllocation(CappedMap):
 
     def _in_cells(self, shares: Floats) -> Ints:
         edges = np.array(self.threshold_edges, dtype=np.int64)
-        return self.shape.density.quantile_place(shares, self.form.n_quantiles, edges)
+        return self.shape.quantile_place(shares, self.form.n_quantiles, edges)
 
     def _wide_bins(self) -> NoisyTotals:
         shape = self.shape
@@ -319,31 +307,22 @@ def _binned(
     place: Ints,
     shape: tuple[int, int],
     law: NoiseLaw,
-    cap: int = 0,
     norm: Norm | None = None,
 ) -> NoisyTotals:
     """Return the stage of the bins of each cell, or of all: `shape` has sums and bins of each."""
     # Public arrays alone: an executor is sent this.
-    totals = partial(
-        bin_totals, prices=prices, cap=cap, place=place, shape=shape, norm=norm or norm_of(law)
-    )
+    totals = partial(bin_totals, prices=prices, place=place, shape=shape, norm=norm or norm_of(law))
     return any_unit_stage(name, shape[0] * shape[1], law, totals)
 
 
 def bin_totals(
-    pairs: PrivatePairs,
-    *,
-    prices: Ints,
-    cap: int,
-    place: Ints,
-    shape: tuple[int, int],
-    norm: Norm,
+    pairs: PrivatePairs, *, prices: Ints, place: Ints, shape: tuple[int, int], norm: Norm
 ) -> Ints:
     """Return the weights of bins of some units. PRIVATE."""
     if pairs.bins is None:
         raise HexveilError("this stage measures records by bin, which these pairs lack.")
     n_sums, n_bins = shape
-    weights, rows = unit_weights(pairs, prices, cap, norm), pairs.bins
+    weights, rows = unit_weights(pairs, prices, norm), pairs.bins
     pair, of_bin, parts = apportion(rows.pair, place[rows.bin], rows.count, weights)
     entry = (pairs.cell[pair] if n_sums == prices.size else 0) * n_bins + of_bin
     # Exact: every partial sum is a whole number below 2^53.

@@ -23,14 +23,7 @@ from hexveil.base.rational import Number, to_bounds, to_positive_fraction
 from hexveil.mechanisms.contract import DONE, MemoryJournal, NoiseSource, Stage, execute
 from hexveil.mechanisms.private_quantile import ROUND_UP
 from hexveil.mechanisms.sensitivity_report import UNMETERED, Separate
-from hexveil.mechanisms.stage_data import (
-    EstimateGrid,
-    Outputs,
-    PrivateSums,
-    ProvenError,
-    StatisticError,
-    Values,
-)
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums, Values
 
 STUDY_SPAN = 2**20
 """Quanta of the bounds in a study."""
@@ -122,6 +115,26 @@ class BoundedStage(Stage, Protocol):
         """Return how far each user moves the one number of each query: see `Stage`."""
 
 
+@dataclass(frozen=True)
+class EstimateError:
+    """Error of the estimate of one cell, for bounds of some width.
+
+    Attributes
+    ----------
+    scale : float
+        Laplace scale, which is also the expected absolute noise; the largest that can occur.
+    bound95 : float
+        Error not exceeded with probability 95 percent, whatever the values.
+    bias : float, optional
+        Largest |expected estimate - true value| over all values; None where it depends on private
+        choices: no closed form is known.
+    """
+
+    scale: float
+    bound95: float
+    bias: float | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class CellAllocation(ABC):
     """The public plan of one cell's mean: fixed stages, and how the last one is read.
@@ -153,12 +166,15 @@ class CellAllocation(ABC):
         """
 
     @abstractmethod
-    def error(self, width: float) -> StatisticError:
-        """Return the error of the estimate, for bounds of this width; of one cell."""
+    def error(self, width: float) -> EstimateError:
+        """Return the error of the estimate, for bounds of this width."""
 
     @abstractmethod
-    def grid(self) -> EstimateGrid | None:
-        """Return where estimates can lie, in quanta; None if they are a curve of integers."""
+    def grid(self) -> tuple[float, float]:
+        """Return the start and the step of the numbers that estimates can be, in quanta.
+
+        Both are no numbers where estimates are a curve of integers.
+        """
 
     def losses(self) -> Floats:
         """Return each user's privacy loss whatever is released, rounded up."""
@@ -282,8 +298,8 @@ class CellPlan:
         return self.allocation.epsilon
 
     @property
-    def error(self) -> StatisticError:
-        """Error of the estimate, of one cell."""
+    def error(self) -> EstimateError:
+        """Error of the estimate."""
         return self.allocation.error(self.cell.width)
 
     @property
@@ -297,12 +313,12 @@ class CellPlan:
     @property
     def noise_scale(self) -> float:
         """Laplace scale, which is also the expected |noise|; the largest that can occur."""
-        return float(self.error.scale[0])
+        return self.error.scale
 
     @property
     def worst_case_bias(self) -> float | None:
         """Largest |expected estimate - true mean| over all values; None of private ranges."""
-        return float(self.error.bias[0]) if isinstance(self.error, ProvenError) else None
+        return self.error.bias
 
     @property
     def worst_case_error(self) -> float | None:
@@ -313,7 +329,7 @@ class CellPlan:
     @property
     def bound95(self) -> float:
         """Error not exceeded with probability 95 percent, whatever the values."""
-        return float(self.error.bound95[0])
+        return self.error.bound95
 
     def outputs(self, sums: PrivateSums, source: NoiseSource) -> Outputs:
         """Return the noisy integers of all stages: see `estimates`."""

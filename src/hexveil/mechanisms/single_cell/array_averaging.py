@@ -39,32 +39,22 @@ pieces: one piece under BESTFIT, up to two under WRAPAROUND (ERRATA 7).
 """
 
 import math
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from hexveil.accounting import pseudo_user_caps
 from hexveil.accounting.bias import linear_error
-from hexveil.accounting.pseudo_user_caps import (
-    exact_cap,
-    median_cap,
-    minimax_cap,
-    sqrt_cap,
-    surrogate_cap,
-)
 from hexveil.accounting.pseudo_users import PseudoUsers, best_fit, check_cap, wrap_around
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.single_cell import CellMechanism, CellProblem
 from hexveil.mechanisms.single_cell.clipped_user_sums import LinearMean, LinearSum, weighted_share
-from hexveil.mechanisms.stage_data import (
-    ROOM,
-    TAIL,
-    PrivateSums,
-)
+from hexveil.mechanisms.stage_data import ROOM, TAIL, PrivateSums
 
 GroupingRule = Literal["best_fit", "wrap_around"]
 CapRule = Literal[
@@ -73,8 +63,17 @@ CapRule = Literal[
 
 GROUPINGS = {"best_fit": best_fit, "wrap_around": wrap_around}
 CAPS = get_args(CapRule)
-MAX_EXACT_CAP = 10_000
-"""The largest count up to which "exact" tries every cap; beyond it tries the counts only."""
+CAP_RULES: dict[str, Callable[[Ints, Fraction], int]] = {
+    "median": lambda counts, _: pseudo_user_caps.median_cap(counts),
+    "sqrt": lambda counts, _: pseudo_user_caps.sqrt_cap(counts),
+    "minimax": pseudo_user_caps.minimax_cap,
+    "minimax_std": partial(pseudo_user_caps.minimax_cap, noise="std"),
+    # A count, so that it is whole.
+    "surrogate_printed": lambda n, _: int(pseudo_user_caps.surrogate_cap(n, rule="printed")),
+    "exact": pseudo_user_caps.exact_cap,
+}
+"""Caps by all rules but "surrogate", of counts and the cell's loss."""
+
 GRAIN = 2**10
 """G: parts of a quantum in which array means are counted."""
 
@@ -115,22 +114,11 @@ def group_users(
         If a whole cap is so large that WRAPAROUND fills no array.
     """
     place = GROUPINGS[grouping]
-    if not isinstance(cap, str):
-        return place(counts, cap)
     if cap == "surrogate":
-        real_cap = surrogate_cap(counts)
+        real_cap = pseudo_user_caps.surrogate_cap(counts)
         options = [place(counts, c) for c in sorted({math.floor(real_cap), math.ceil(real_cap)})]
         return min(options, key=lambda g: linear_error(g.weights, counts, 1.0, epsilon))
-    if cap == "surrogate_printed":  # a count, so that it is whole
-        return place(counts, int(surrogate_cap(counts, rule="printed")))
-    if cap in ("minimax", "minimax_std"):
-        return place(
-            counts, minimax_cap(counts, epsilon, "std" if cap == "minimax_std" else "mean")
-        )
-    if cap == "exact":
-        among: Literal["all", "counts"] = "all" if counts.max() <= MAX_EXACT_CAP else "counts"
-        return place(counts, exact_cap(counts, epsilon, among=among))
-    return place(counts, (median_cap if cap == "median" else sqrt_cap)(counts))
+    return place(counts, CAP_RULES[cap](counts, epsilon) if isinstance(cap, str) else cap)
 
 
 @dataclass(frozen=True, eq=False)

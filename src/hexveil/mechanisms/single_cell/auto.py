@@ -24,34 +24,13 @@ from numpy.typing import ArrayLike
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number
-from hexveil.mechanisms.priors import (
-    PerUser,
-    UnknownRange,
-    ValueDistribution,
-    check_values,
-    draw_user_means,
-    numbers_per_trial,
-)
-from hexveil.mechanisms.single_cell import (
-    CellAllocation,
-    CellMechanism,
-    CellPlan,
-    CellProblem,
-    check_epsilon,
-    study_cell,
-    unknown_choice,
-)
+from hexveil.mechanisms import priors, single_cell
+from hexveil.mechanisms.single_cell import private_ranges
 from hexveil.mechanisms.single_cell.array_averaging import ArrayAveraging, OptArrayAveraging
 from hexveil.mechanisms.single_cell.clipped_user_sums import Baseline, OptimalClipping
-from hexveil.mechanisms.single_cell.private_ranges import (
-    AKMV,
-    FixedQuantile,
-    Levy,
-    OptimizedQuantile,
-)
-from hexveil.mechanisms.stage_data import PrivateSums, ProvenError
+from hexveil.mechanisms.stage_data import PrivateSums
 
-PAPERS_MECHANISMS: tuple[CellMechanism, ...] = (
+PAPERS_MECHANISMS: tuple[single_cell.CellMechanism, ...] = (
     Baseline(),
     ArrayAveraging(cap="median"),
     ArrayAveraging(cap="sqrt"),
@@ -59,21 +38,21 @@ PAPERS_MECHANISMS: tuple[CellMechanism, ...] = (
     OptArrayAveraging("minimax"),
     OptArrayAveraging("surrogate"),
     OptimalClipping(),
-    Levy(),
-    Levy(cap="median"),
-    FixedQuantile(0.1, 0.9),
-    OptimizedQuantile(),
-    AKMV("0.5"),
-    AKMV("0.25"),
-    AKMV("0.1"),
+    private_ranges.Levy(),
+    private_ranges.Levy(cap="median"),
+    private_ranges.FixedQuantile(0.1, 0.9),
+    private_ranges.OptimizedQuantile(),
+    private_ranges.AKMV("0.5"),
+    private_ranges.AKMV("0.25"),
+    private_ranges.AKMV("0.1"),
 )
 
-UNIFORM = PerUser(UnknownRange())
+UNIFORM = priors.PerUser(priors.UnknownRange())
 """The prior unless another is stated: users' values are uniform over a range nobody knows."""
 
 
 @dataclass(frozen=True, eq=False)
-class AutoPlan(CellPlan):
+class AutoPlan(single_cell.CellPlan):
     """The public plan of the chosen mechanism, with the predictions that chose it.
 
     Attributes
@@ -83,12 +62,12 @@ class AutoPlan(CellPlan):
         Of each candidate, by name, the best first.
     """
 
-    chosen: CellMechanism
+    chosen: single_cell.CellMechanism
     predictions: "Mapping[str, Prediction]"
 
 
 @dataclass(frozen=True, repr=False)
-class Auto(CellMechanism):
+class Auto(single_cell.CellMechanism):
     """The candidate of least mean absolute error under a prior, chosen from public facts alone.
 
     Parameters
@@ -122,12 +101,12 @@ class Auto(CellMechanism):
     1024
     """
 
-    prior: ValueDistribution = UNIFORM
-    candidates: Sequence[CellMechanism] | None = None
+    prior: priors.ValueDistribution = UNIFORM
+    candidates: Sequence[single_cell.CellMechanism] | None = None
     trials: int = 1024
 
     def __post_init__(self) -> None:
-        check_values(self.prior, "Auto")
+        priors.check_values(self.prior, "Auto")
         if self.candidates is not None:
             # A tuple, so that the mechanism can be hashed and cannot change.
             object.__setattr__(self, "candidates", _check_candidates(self.candidates))
@@ -136,9 +115,9 @@ class Auto(CellMechanism):
 
     def plan(self, counts: ArrayLike, *, bounds: object, epsilon: Number) -> AutoPlan:
         """Return the plan of the chosen mechanism: see `CellMechanism.plan`."""
-        cell, loss = study_cell(counts, bounds), check_epsilon(epsilon)
+        cell, loss = single_cell.study_cell(counts, bounds), single_cell.check_epsilon(epsilon)
         candidates = PAPERS_MECHANISMS if self.candidates is None else self.candidates
-        plans = [CellPlan(each.allocate_cell(cell, loss)) for each in candidates]
+        plans = [single_cell.CellPlan(each.allocate_cell(cell, loss)) for each in candidates]
         predicted = compare_candidates(plans, cell, self.prior, self.trials)
         # Eliminated candidates come last, whatever their luck until then; ties go to the first.
         ranking = sorted(range(len(plans)), key=lambda i: (-predicted[i].trials, predicted[i].mae))
@@ -146,34 +125,40 @@ class Auto(CellMechanism):
         predictions = {candidates[i].name: predicted[i] for i in ranking}
         return AutoPlan(plans[best].allocation, candidates[best], predictions)
 
-    def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> CellAllocation:
+    def allocate_cell(
+        self, cell: single_cell.CellProblem, epsilon: Fraction
+    ) -> single_cell.CellAllocation:
         """Return the chosen mechanism's allocation: see `CellMechanism.allocate_cell`."""
         return self.allocate_chosen(cell, epsilon, self.choose(cell, epsilon))
 
-    def choose(self, cell: CellProblem, epsilon: Fraction) -> str:
+    def choose(self, cell: single_cell.CellProblem, epsilon: Fraction) -> str:
         """Return the name of the chosen mechanism."""
         bounds = cell.lower, cell.lower + cell.quantum * cell.span
         # Predicted on the lattice of a study, in parts of the bounds; the allocation itself is made
         # on the lattice of the records.
         return self.plan(cell.counts, bounds=bounds, epsilon=epsilon).chosen.name
 
-    def allocate_chosen(self, cell: CellProblem, epsilon: Fraction, choice: str) -> CellAllocation:
+    def allocate_chosen(
+        self, cell: single_cell.CellProblem, epsilon: Fraction, choice: str
+    ) -> single_cell.CellAllocation:
         """Return a candidate's allocation: see `CellMechanism.allocate_chosen`."""
         candidates = PAPERS_MECHANISMS if self.candidates is None else self.candidates
         chosen = [each for each in candidates if each.name == choice]
         if not chosen:
-            raise unknown_choice(self.name)
+            raise single_cell.unknown_choice(self.name)
         return chosen[0].allocate_cell(cell, epsilon)
 
 
-def _check_candidates(candidates: Sequence[CellMechanism]) -> tuple[CellMechanism, ...]:
+def _check_candidates(
+    candidates: Sequence[single_cell.CellMechanism],
+) -> tuple[single_cell.CellMechanism, ...]:
     """Return the candidates; raise InputError unless they are mechanisms of different names."""
     mechanisms = tuple(candidates)
     if not mechanisms:
         raise InputError("Auto needs at least one candidate; leave candidates out for all.")
     for mechanism in mechanisms:
         # What another `Auto` chooses would not be stored with the plan.
-        if not isinstance(mechanism, CellMechanism) or isinstance(mechanism, Auto):
+        if not isinstance(mechanism, single_cell.CellMechanism) or isinstance(mechanism, Auto):
             raise InputError(f"a candidate must be a mechanism like Baseline(), got {mechanism!r}.")
     if len({mechanism.name for mechanism in mechanisms}) < len(mechanisms):
         raise InputError("a candidate is named twice; name each once.")
@@ -214,7 +199,10 @@ class Prediction:
 
 
 def compare_candidates(
-    plans: Sequence[CellPlan], cell: CellProblem, prior: ValueDistribution, trials: int
+    plans: Sequence[single_cell.CellPlan],
+    cell: single_cell.CellProblem,
+    prior: priors.ValueDistribution,
+    trials: int,
 ) -> list[Prediction]:
     """Return the error to expect of each plan, in value units.
 
@@ -232,7 +220,7 @@ def compare_candidates(
     InputError
         If one trial of the prior's samples would not fit into memory.
     """
-    numbers = numbers_per_trial(prior, cell.counts)
+    numbers = priors.numbers_per_trial(prior, cell.counts)
     if numbers > MAX_PER_TRIAL:
         raise InputError(
             f"the cell has {numbers:,} samples, more than the {MAX_PER_TRIAL:,} that can be drawn "
@@ -244,7 +232,7 @@ def compare_candidates(
     for number, rows in enumerate(_chunks(affordable, cell)):
         # Streams of values and of noise are apart and start anew with each chunk, so that
         # eliminating one plan changes nothing that another one sees.
-        means = draw_user_means(
+        means = priors.draw_user_means(
             prior, cell.counts, cell.bounds, np.random.default_rng([SEED, 0, number]), rows
         )
         sums, truth = cell.sums(means), means @ (cell.counts / cell.total)
@@ -255,7 +243,7 @@ def compare_candidates(
     return [_prediction(sample) for sample in errors]
 
 
-def _chunks(trials: int, cell: CellProblem) -> Iterator[int]:
+def _chunks(trials: int, cell: single_cell.CellProblem) -> Iterator[int]:
     """Yield trials to take at once: FIRST_TRIALS, then as many as before, if memory allows."""
     limit, n_drawn = max(1, _CHUNK // cell.counts.size), 0
     while n_drawn < trials:
@@ -265,10 +253,10 @@ def _chunks(trials: int, cell: CellProblem) -> Iterator[int]:
 
 
 def _errors(
-    plan: CellPlan, sums: PrivateSums, truth: Floats, generator: np.random.Generator
+    plan: single_cell.CellPlan, sums: PrivateSums, truth: Floats, generator: np.random.Generator
 ) -> Floats:
     """Return |estimate - truth| of each trial, over the noise where its mean is known."""
-    if not isinstance(plan.error, ProvenError):
+    if plan.worst_case_bias is None:
         from hexveil.mechanisms.simulated_noise import (  # noqa: PLC0415  a release never loads it
             SimulatedNoise,
         )

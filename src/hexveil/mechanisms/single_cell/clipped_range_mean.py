@@ -35,16 +35,12 @@ from hexveil.accounting.pseudo_users import PseudoUsers
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.rational import round_down, round_up
 from hexveil.mechanisms.contract import DrawnRow
-from hexveil.mechanisms.private_quantile import ROUND_UP, PrivateQuantile, RankCost
-from hexveil.mechanisms.sensitivity_report import (
-    LaplaceNoise,
-    NoiseRequest,
-    Separate,
-)
-from hexveil.mechanisms.single_cell import CellAllocation
+from hexveil.mechanisms.private_quantile import ROUND_UP
+from hexveil.mechanisms.sensitivity_report import LaplaceNoise, NoiseRequest, Separate
+from hexveil.mechanisms.single_cell import CellAllocation, EstimateError
 from hexveil.mechanisms.single_cell.array_averaging import RangeReading
 from hexveil.mechanisms.single_cell.clipped_user_sums import check_int64
-from hexveil.mechanisms.stage_data import EstimateGrid, Outputs, PredictedError, PrivateSums, Values
+from hexveil.mechanisms.stage_data import Outputs, PrivateSums, Values
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,20 +76,6 @@ class ClippedRangeMean(CellAllocation):
             raise TypeError("the last stage of a clipped range is a range sum.")
         return stage
 
-    @property
-    def arrays(self) -> PseudoUsers:
-        """The groups of a mechanism that has them."""
-        if self.groups is None:
-            raise TypeError("sums of users are not array means.")
-        return self.groups
-
-    @property
-    def targets(self) -> tuple[int, ...]:
-        """Values wanted at or below each point that is chosen by its rank."""
-        choice = self.stages[0]
-        costs = choice.costs if isinstance(choice, PrivateQuantile) else ()
-        return tuple(cost.target for cost in costs if isinstance(cost, RankCost))
-
     def estimate(self, outputs: Outputs) -> Floats:
         """Return the estimates: see `CellAllocation.estimate`."""
         return np.asarray(outputs["mean"][:, 0] / self.divisor)
@@ -111,24 +93,9 @@ class ClippedRangeMean(CellAllocation):
         """
         if self.groups is None:
             return width * float(self.cell.counts.max()) / self.cell.total
-        return float(self.range_sensitivities(width, np.array([self.widest * width]))[0])
+        return float(self.groups.user_sensitivity(width, self.widest * width).max())
 
-    def range_sensitivities(self, width: float, ranges: Floats) -> Floats:
-        """Return the largest change of the mean of array means for ranges of these widths.
-
-        Parameters
-        ----------
-        width : float
-            Of the bounds.
-        ranges : ndarray of float, shape (n,)
-            Widths in the same units.
-        """
-        # Ranges repeat within a batch, and each sensitivity takes a pass over all users.
-        distinct, index = np.unique(ranges, return_inverse=True)
-        of_range = (self.arrays.user_sensitivity(width, float(one)).max() for one in distinct)
-        return np.asarray(np.array(list(of_range))[index], dtype=np.float64)
-
-    def error(self, width: float) -> PredictedError:
+    def error(self, width: float) -> EstimateError:
         """Return the largest noise scale, and a bound that holds for all values.
 
         Clipped mean and true mean both lie within the bounds. Where half of the values are at
@@ -137,11 +104,11 @@ class ClippedRangeMean(CellAllocation):
         """
         # Noise is fitted to the range that is released; before that the widest one is the bound.
         scale = self.sensitivity(width) / float(self.mean_epsilon)
-        return PredictedError(np.array([scale]), np.array([width + scale * LN20]))
+        return EstimateError(scale, width + scale * LN20)
 
-    def grid(self) -> EstimateGrid:
+    def grid(self) -> tuple[float, float]:
         """Return multiples of a part of a quantum over the divisor."""
-        return EstimateGrid(np.zeros(1), np.array([1.0 / self.divisor]))
+        return 0.0, 1.0 / self.divisor
 
 
 class RangeOfOutputs(Protocol):

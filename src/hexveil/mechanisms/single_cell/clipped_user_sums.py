@@ -57,21 +57,9 @@ from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.mechanisms.contract import DrawnRow
-from hexveil.mechanisms.sensitivity_report import (
-    LaplaceNoise,
-    NoiseRequest,
-    Separate,
-)
-from hexveil.mechanisms.single_cell import CellAllocation, CellMechanism, CellProblem
-from hexveil.mechanisms.stage_data import (
-    ROOM,
-    TAIL,
-    EstimateGrid,
-    Outputs,
-    PrivateSums,
-    ProvenError,
-    Values,
-)
+from hexveil.mechanisms.sensitivity_report import LaplaceNoise, NoiseRequest, Separate
+from hexveil.mechanisms.single_cell import CellAllocation, CellMechanism, CellProblem, EstimateError
+from hexveil.mechanisms.stage_data import ROOM, TAIL, Outputs, PrivateSums, Values
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +92,7 @@ class LinearMean(CellAllocation):
             return float(self.groups.user_sensitivity(width).max())
         return width * self.contribution_cap / self.cell.total
 
-    def error(self, width: float) -> ProvenError:
+    def error(self, width: float) -> EstimateError:
         """Return the proven error: see `CellAllocation.error`."""
         if self.groups is not None:
             bias = linear_bias(self.groups.weights, self.cell.counts, width)
@@ -112,13 +100,11 @@ class LinearMean(CellAllocation):
             excess = float(np.maximum(self.cell.counts - self.contribution_cap, 0).sum())
             bias = width * excess / (2.0 * self.cell.total)
         scale = self.sensitivity(width) / float(self.epsilon)
-        return ProvenError(np.array([scale]), np.array([bias]), np.array([bias + scale * LN20]))
+        return EstimateError(scale, bias + scale * LN20, bias)
 
-    def grid(self) -> EstimateGrid:
+    def grid(self) -> tuple[float, float]:
         """Return multiples of a quantum over the divisor, or the constant."""
-        if not self.stages:
-            return EstimateGrid(np.array([self.cell.span / 2.0]), np.zeros(1))
-        return EstimateGrid(np.zeros(1), np.array([1.0 / self.divisor]))
+        return (0.0, 1.0 / self.divisor) if self.stages else (self.cell.span / 2.0, 0.0)
 
 
 class ThresholdMechanism(CellMechanism):

@@ -51,26 +51,8 @@ import numpy as np
 from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_fraction
-from hexveil.mechanisms.private_quantile import (
-    CANDIDATES,
-    EvenBins,
-    EvenPoints,
-    MiddleCost,
-    PrivateQuantile,
-    RankCost,
-    check_candidates,
-    check_split,
-    selection_scale,
-)
-from hexveil.mechanisms.single_cell import BoundedStage, CellMechanism, CellProblem
-from hexveil.mechanisms.single_cell.array_averaging import (
-    CapRule,
-    GroupingRule,
-    PseudoUserMeans,
-    UserSums,
-    check_rules,
-    group_users,
-)
+from hexveil.mechanisms import private_quantile
+from hexveil.mechanisms.single_cell import BoundedStage, CellMechanism, CellProblem, array_averaging
 from hexveil.mechanisms.single_cell.clipped_range_mean import ClippedRangeMean, FixedRange, RangeSum
 from hexveil.mechanisms.stage_data import Outputs
 
@@ -90,7 +72,7 @@ class RangeAroundMiddle:
         Whether it ends at the bounds; RW leaves it beyond them, too.
     """
 
-    bins: EvenBins
+    bins: private_quantile.EvenBins
     half_width: int
     is_clamped: bool = True
 
@@ -148,31 +130,31 @@ class Levy(CellMechanism):
     shown_always = ("gamma",)
 
     gamma: Number = 0.2
-    grouping: GroupingRule = "best_fit"
-    cap: CapRule | int = "sqrt"
+    grouping: array_averaging.GroupingRule = "best_fit"
+    cap: array_averaging.CapRule | int = "sqrt"
     split: Number = "0.5"
     interval: Literal["clamped", "unclamped"] = "clamped"
     arrays: Literal["used", "full"] = "used"
 
     def __post_init__(self) -> None:
-        check_rules(self.grouping, self.cap)
+        array_averaging.check_rules(self.grouping, self.cap)
         if self.interval not in {"clamped", "unclamped"}:
             raise InputError(f'interval must be "clamped" or "unclamped", got {self.interval!r}.')
         if self.arrays not in {"used", "full"}:
             raise InputError(f'arrays must be "used" or "full", got {self.arrays!r}.')
-        check_split(to_fraction(self.split, "split"), "split")
+        private_quantile.check_split(to_fraction(self.split, "split"), "split")
         if not 0 < to_fraction(self.gamma, "gamma") <= 1:
             raise InputError(f"gamma must be above 0 and at most 1, got {self.gamma}.")
 
     def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> ClippedRangeMean:
         """Return the allocation of one cell: see `CellMechanism.allocate_cell`."""
-        groups = group_users(cell.counts, epsilon, self.grouping, self.cap)
+        groups = array_averaging.group_users(cell.counts, epsilon, self.grouping, self.cap)
         placed = int(np.minimum(cell.counts, groups.cap).sum())
         full = max(placed // groups.cap, 1)
         n_arrays = groups.n_arrays if self.arrays == "used" else full
         odds = 2.0 * n_arrays / float(to_fraction(self.gamma, "gamma"))
         radius = math.sqrt(math.log(odds) / (2.0 * groups.cap))
-        arrays = PseudoUserMeans.from_grouping(groups, cell.counts, cell.span)
+        arrays = array_averaging.PseudoUserMeans.from_grouping(groups, cell.counts, cell.span)
         # With one bin there is nothing to choose, and a choice would be paid for in vain.
         spent = epsilon * to_fraction(self.split, "split") if radius < 1.0 else Fraction(0)
         stages = self._stages(arrays, radius, spent, epsilon - spent)
@@ -180,15 +162,23 @@ class Levy(CellMechanism):
         return ClippedRangeMean(cell, epsilon, stages, epsilon - spent, divisor, groups, radius)
 
     def _stages(
-        self, arrays: PseudoUserMeans, radius: float, spent: Fraction, mean_epsilon: Fraction
+        self,
+        arrays: array_averaging.PseudoUserMeans,
+        radius: float,
+        spent: Fraction,
+        mean_epsilon: Fraction,
     ) -> tuple[BoundedStage, ...]:
         """Return the choice of the middle, if one is paid for, and the sum."""
         if not spent:
             return (RangeSum("mean", arrays, FixedRange(0, arrays.span), mean_epsilon),)
         # At most one bin per quantum: bins that fall together would get the choice several times.
-        bins = EvenBins(arrays.span, min(math.ceil(1.0 / radius), arrays.span), arrays.grain)
-        scale = selection_scale(int(arrays.pieces.max()), spent)
-        middle = PrivateQuantile("middle", arrays, bins, (MiddleCost(),), arrays.pieces, scale)
+        bins = private_quantile.EvenBins(
+            arrays.span, min(math.ceil(1.0 / radius), arrays.span), arrays.grain
+        )
+        scale = private_quantile.selection_scale(int(arrays.pieces.max()), spent)
+        middle = private_quantile.PrivateQuantile(
+            "middle", arrays, bins, (private_quantile.MiddleCost(),), arrays.pieces, scale
+        )
         half_width, is_clamped = math.ceil(3.0 * radius * arrays.span), self.interval == "clamped"
         clipping = RangeAroundMiddle(bins, half_width, is_clamped)
         return middle, RangeSum("mean", arrays, clipping, mean_epsilon)
@@ -201,7 +191,7 @@ class Levy(CellMechanism):
 class RangeBetweenPoints:
     """The range between two points, in order and at least one quantum wide."""
 
-    points: EvenPoints
+    points: private_quantile.EvenPoints
     widest: ClassVar[float] = 1.0
 
     def ends(self, earlier: Outputs) -> tuple[Ints, Ints]:
@@ -215,15 +205,15 @@ class RangeBetweenPoints:
 class _QuantileAveraging(CellMechanism):
     """Options and allocation of both quantile mechanisms."""
 
-    grouping: GroupingRule
-    cap: CapRule | int
+    grouping: array_averaging.GroupingRule
+    cap: array_averaging.CapRule | int
     split: Number
     candidates: int
 
     def __post_init__(self) -> None:
-        check_rules(self.grouping, self.cap)
-        check_split(to_fraction(self.split, "split"), "split")
-        check_candidates(self.candidates)
+        array_averaging.check_rules(self.grouping, self.cap)
+        private_quantile.check_split(to_fraction(self.split, "split"), "split")
+        private_quantile.check_candidates(self.candidates)
 
     @abstractmethod
     def targets(self, n_arrays: int, mean_epsilon: Fraction) -> tuple[int, int]:
@@ -231,16 +221,20 @@ class _QuantileAveraging(CellMechanism):
 
     def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> ClippedRangeMean:
         """Return the allocation of one cell: see `CellMechanism.allocate_cell`."""
-        groups = group_users(cell.counts, epsilon, self.grouping, self.cap)
-        arrays = PseudoUserMeans.from_grouping(groups, cell.counts, cell.span)
+        groups = array_averaging.group_users(cell.counts, epsilon, self.grouping, self.cap)
+        arrays = array_averaging.PseudoUserMeans.from_grouping(groups, cell.counts, cell.span)
         spent = epsilon * to_fraction(self.split, "split")
         targets = self.targets(groups.n_arrays, epsilon - spent)
         # More points than quanta would repeat, and give a point more weight than another.
-        points = EvenPoints(cell.span, min(self.candidates, cell.span), arrays.grain)
+        points = private_quantile.EvenPoints(
+            cell.span, min(self.candidates, cell.span), arrays.grain
+        )
         # Two choices, one per end; a user moves the cost of each by its number of arrays.
-        scale = selection_scale(int(arrays.pieces.max()), spent / 2)
-        costs = tuple(RankCost(target) for target in targets)
-        ends = PrivateQuantile("range", arrays, points, costs, arrays.pieces, scale)
+        scale = private_quantile.selection_scale(int(arrays.pieces.max()), spent / 2)
+        costs = tuple(private_quantile.RankCost(target) for target in targets)
+        ends = private_quantile.PrivateQuantile(
+            "range", arrays, points, costs, arrays.pieces, scale
+        )
         mean = RangeSum("mean", arrays, RangeBetweenPoints(points), epsilon - spent)
         divisor = arrays.grain * groups.n_arrays
         return ClippedRangeMean(cell, epsilon, (ends, mean), epsilon - spent, divisor, groups)
@@ -279,10 +273,10 @@ class FixedQuantile(_QuantileAveraging):
 
     low: Number = 0.1
     high: Number = 0.9
-    grouping: GroupingRule = "best_fit"
-    cap: CapRule | int = "sqrt"
+    grouping: array_averaging.GroupingRule = "best_fit"
+    cap: array_averaging.CapRule | int = "sqrt"
     split: Number = "0.5"
-    candidates: int = CANDIDATES
+    candidates: int = private_quantile.CANDIDATES
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -324,10 +318,10 @@ class OptimizedQuantile(_QuantileAveraging):
     (2, 48)
     """
 
-    grouping: GroupingRule = "best_fit"
-    cap: CapRule | int = "sqrt"
+    grouping: array_averaging.GroupingRule = "best_fit"
+    cap: array_averaging.CapRule | int = "sqrt"
     split: Number = "0.5"
-    candidates: int = CANDIDATES
+    candidates: int = private_quantile.CANDIDATES
 
     def targets(self, n_arrays: int, mean_epsilon: Fraction) -> tuple[int, int]:
         """Return the ranks r and K - r."""
@@ -343,7 +337,7 @@ class OptimizedQuantile(_QuantileAveraging):
 class RangeUpToPoint:
     """The range from 0 to the point chosen, which is at least one quantum."""
 
-    points: EvenPoints
+    points: private_quantile.EvenPoints
     widest: ClassVar[float] = 1.0
 
     def ends(self, earlier: Outputs) -> tuple[Ints, Ints]:
@@ -379,11 +373,11 @@ class AKMV(CellMechanism):
     shown_always = ("split",)
 
     split: Number = "0.5"
-    candidates: int = CANDIDATES
+    candidates: int = private_quantile.CANDIDATES
 
     def __post_init__(self) -> None:
-        check_split(to_fraction(self.split, "split"), "split")
-        check_candidates(self.candidates)
+        private_quantile.check_split(to_fraction(self.split, "split"), "split")
+        private_quantile.check_candidates(self.candidates)
 
     def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> ClippedRangeMean:
         """Return the allocation of one cell: see `CellMechanism.allocate_cell`."""
@@ -391,9 +385,11 @@ class AKMV(CellMechanism):
         mean_epsilon = epsilon - spent
         # With fewer users than the rank the smallest sum is aimed at.
         target = max(cell.counts.size - math.ceil(1 / mean_epsilon), 0)
-        sums = UserSums(cell.counts, cell.span)
-        points = EvenPoints(sums.top, min(self.candidates, sums.top))
-        scale = selection_scale(1, spent)
-        extreme = PrivateQuantile("extreme", sums, points, (RankCost(target),), sums.pieces, scale)
+        sums = array_averaging.UserSums(cell.counts, cell.span)
+        points = private_quantile.EvenPoints(sums.top, min(self.candidates, sums.top))
+        scale = private_quantile.selection_scale(1, spent)
+        extreme = private_quantile.PrivateQuantile(
+            "extreme", sums, points, (private_quantile.RankCost(target),), sums.pieces, scale
+        )
         stages = extreme, RangeSum("mean", sums, RangeUpToPoint(points), mean_epsilon)
         return ClippedRangeMean(cell, epsilon, stages, mean_epsilon, cell.total)

@@ -22,7 +22,6 @@ from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_positive_fraction
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
-from hexveil.mechanisms.presence.contribution import cap_of
 from hexveil.model.statistic_terms import on_lattice, parse_statistics
 from hexveil.planning.component import PlanComponent
 from hexveil.planning.plan_arguments import PlanArguments, kind_weights
@@ -208,7 +207,6 @@ def plan_presence(facts: DeclaredFacts, options: PlanArguments) -> PresenceCompo
         facts.lattice,
         declared,
         to_positive_fraction(options.epsilon, "epsilon"),
-        0 if options.user_cap is None else cap_of(options.user_cap),
         to_delta(options.delta),
         on_lattice(terms, facts.lattice),
         facts.bins if terms else None,

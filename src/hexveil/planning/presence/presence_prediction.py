@@ -15,10 +15,10 @@ weight, and about s E|X + Y| / W that of the mean, at most NO_BETTER s. Equal we
 units, and clipping, bias a mean by about BIAS s; the n units of a cell weigh differently from
 records, which adds s / sqrt(n). The noise of the histogram by which ranges are chosen is in all
 cells alike, by about HISTOGRAM of the span for a deviation of as many votes as there are units: it
-matters where values fill a small part of the bounds. All are added in quadrature. A unit weighs 1,
-or its records over a declared cap; under Gaussian noise, in k cells alike, the root of k times as
-much. A cell opens with the probability that its weight and the
-noise exceed the threshold (`accounting.noise_law`), in the coarse map and again in the fine one.
+matters where values fill a small part of the bounds. All are added in quadrature. A unit weighs 1;
+under Gaussian noise, in k cells alike, the root of k. A cell opens with the probability that its
+weight and the noise exceed the threshold (`accounting.noise_law`), in the coarse map and again in
+the fine one.
 
 **Distributions.** With s the standard deviation of the noise and B bins, a cumulative share is off
 by a standard deviation of s sqrt(B) / (2 W) in the middle; cells' own cumulative shares differ by
@@ -237,7 +237,7 @@ def traffic_shares(n_cells: int) -> Floats:
 def predict_map(request: PresenceRequest, baseline_error: Number | None = None) -> MapPrediction:
     """Return the expected accuracy of a requested map alone: see `predict`."""
     share, span = traffic_shares(request.grid.n_cells), float(request.lattice.span)
-    weight = request.fleet.units * unit_weight(request) * share
+    weight = request.fleet.units * request.even_weight * share
     declared = baseline_error
     if declared is not None:
         declared = float(to_positive_fraction(declared, "baseline_error"))
@@ -253,7 +253,7 @@ def predict_map(request: PresenceRequest, baseline_error: Number | None = None) 
         kind, noise, least, alike = "quantile", MEAN_ABS_NORMAL * deviation, SLOPE * rank, 0.0
         usual = least
     else:
-        kind, noise = MEAN, plan.law.sum_error / PARTS
+        kind, noise = MEAN, plan.law.sum_absolute * plan.law.scale / PARTS
         by_noise = np.minimum(noise / weight, NO_BETTER)
         by_weights = np.hypot(BIAS, MEAN_ABS_NORMAL / np.sqrt(np.maximum(n_units, 1.0)))
         least = float((over_open * by_noise).sum())
@@ -308,7 +308,7 @@ def predict_counts(request: PresenceRequest) -> CountPrediction:
     share = traffic_shares(request.grid.n_cells)
     counts = units_per_cell(request, share)
     law = request.count_allocation().law
-    return CountPrediction(law.number_error / PARTS, float((share * counts).sum()))
+    return CountPrediction(law.mean_absolute * law.scale / PARTS, float((share * counts).sum()))
 
 
 def units_per_cell(request: PresenceRequest, share: Floats) -> Floats:
@@ -317,13 +317,6 @@ def units_per_cell(request: PresenceRequest, share: Floats) -> Floats:
     # A unit is in no more cells than it has records, and counts once in a cell.
     visits = fleet.units * min(fleet.cells_per_unit, fleet.records_per_unit, request.grid.n_cells)
     return np.minimum(visits * share, fleet.units)
-
-
-def unit_weight(request: PresenceRequest) -> float:
-    """Return the weight of a typical unit over all cells."""
-    records = request.fleet.records_per_unit
-    capped = min(records / request.cap, 1.0) if request.cap else 1.0
-    return capped * request.even_weight
 
 
 def _opening_probability(plan: PresenceAllocation | ShapeAllocation, weight: Floats) -> Floats:

@@ -42,8 +42,6 @@ SMALL_FLEET_PART = 0.5
 RESIDUAL_SHARE_CELLS, LEAST_RESIDUAL_SHARE = 4, Fraction("0.01")
 """Share of the residuals, times cells; and the least."""
 MAX_FLEET = 2**32
-MAX_DECLARED_CAP = 2**40
-"""Its product with a price fits 64 bits."""
 SHAPE_NEED, COARSE_NEED = 320, 7
 """Declared units, and units per cell, times ε at which these stages need no more than all of ε."""
 LEAST_SHARE, LEAST_SQUARES = Fraction("0.02"), Fraction("0.005")
@@ -102,8 +100,6 @@ class PresenceRequest:
     fleet : FleetDeclaration
     epsilon : Fraction
         Loss of any unit, present or not.
-    cap : int
-        Records from which on a unit of the map has its full weight; 0 without a cap.
     delta : Fraction, optional
         0, the default, for a pure promise; else below 1 / units.
     terms : tuple of Term, optional
@@ -122,7 +118,6 @@ class PresenceRequest:
     lattice: ValueLattice
     fleet: FleetDeclaration
     epsilon: Fraction
-    cap: int = 0
     delta: Fraction = PURE
     terms: tuple[Term, ...] = ()
     bins: FineBins | None = None
@@ -133,10 +128,6 @@ class PresenceRequest:
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", to_positive_fraction(self.epsilon, "epsilon"))
         check_units(self.delta, self.fleet.units)
-        if not 0 <= self.cap <= MAX_DECLARED_CAP:
-            raise InputError(
-                f"a cap declares the records of a unit, from 1 to {MAX_DECLARED_CAP:,}."
-            )
         edges = set() if self.bins is None else set(self.bins.edges.tolist())
         needed = {term: fine_bins(self.lattice, [term]).edges.tolist() for term in self.terms}
         lacking = [term.text for term, own in needed.items() if not edges.issuperset(own)]
@@ -255,7 +246,7 @@ class PresenceRequest:
     def form(self) -> MapForm:
         """Return the stages: one shot for a small declared fleet, small shares for a large one."""
         if self.fleet.units < SMALL_FLEET:
-            return replace(ONE_SHOT, cap=self.cap)
+            return ONE_SHOT
         largest = THREE_STAGES.residual_share
         # The noise of the residuals is in all cells alike.
         by_cells = min(Fraction(RESIDUAL_SHARE_CELLS, self.grid.n_cells), largest)
@@ -264,7 +255,6 @@ class PresenceRequest:
             THREE_STAGES,
             range_share=self._histogram_share(2, THREE_STAGES.range_share),
             residual_share=residuals,
-            cap=self.cap,
         )
 
     def shape_form(self) -> ShapeForm:
@@ -284,7 +274,6 @@ class PresenceRequest:
             n_wide=n_wide,
             n_narrow=n_narrow,
             n_quantiles=8 if weight * epsilon > FINER_FROM else 4,
-            cap=self.cap,
         )
 
     @property

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms.stage_data import Outputs
     from hexveil.model.cells import CellTable
-    from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.moment_component import MomentComponent
     from hexveil.publishing.memory.history import History
@@ -139,7 +138,11 @@ def smooth_release(
     InputError
         If there is one cell only.
     """
-    size = effective_users(plan.occupancy)
+    occupancy = plan.occupancy
+    # Effective users of each cell: 1 / Σ p², p the share of a user in its records.
+    size = occupancy.map_cells(
+        partial(contributions.effective_users, total=occupancy.records_per_cell)
+    )
     groupings = (*groupings_of(facts.cells), *cell_groupings.group_user_counts(size))
     smoothed = {}
     for name, numbers in noisy.items():
@@ -159,20 +162,6 @@ def smooth_release(
         }
         smoothed[name] = replace(estimate, **own)
     return smoothed
-
-
-def effective_users(occupancy: Occupancy) -> Floats:
-    """Return the effective users of each cell: 1 / Σ p², p the share of a user in its records.
-
-    Examples
-    --------
-    >>> from hexveil.model.occupancy import LocalOccupancy
-    >>> effective_users(LocalOccupancy.from_dense([[1, 8], [1, 1], [1, 1]])).round(2)
-    array([3.  , 1.52])
-    """
-    return occupancy.map_cells(
-        partial(contributions.effective_users, total=occupancy.records_per_cell)
-    )
 
 
 def groupings_of(cells: CellTable) -> tuple[RandomEffect, ...]:

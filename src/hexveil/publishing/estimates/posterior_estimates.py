@@ -5,7 +5,7 @@ average of the cell's records (`clipped_posterior.py`) models the noise, what th
 and what weights that are not shares of records add. Published of each cell: its median, its 95%
 interval, and the expected absolute error of the median.
 
-`estimate_outputs` makes the estimates of any release: from all looks at each cell where ranges are
+`estimate_view` makes the estimates of any release: from all looks at each cell where ranges are
 those of cells, from the released number where there is one range for the map. Other plans have
 none.
 
@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hexveil.base.arrays import Bools, Floats
-    from hexveil.mechanisms.looks import ReleaseAllocation
-    from hexveil.mechanisms.stage_data import Outputs
     from hexveil.smoothing.cell_groupings import RandomEffect
     from hexveil.smoothing.cell_priors import CellPosterior
     from hexveil.smoothing.shrinkage import Smoothed
@@ -196,23 +194,6 @@ LEAST_INSIDE = 0.5
 """Part of a cell's users within its range below which its number is never graded good."""
 RESOLUTION = 2.0**-36
 """Step of the published deviation between cells, as a part of the span."""
-
-
-def estimate_outputs(
-    allocation: ReleaseAllocation, outputs: Outputs, effects: Sequence[RandomEffect] = ()
-) -> PosteriorEstimates | None:
-    """Return the estimates of means before clipping; None for plans without a private range.
-
-    Parameters
-    ----------
-    allocation : ReleaseAllocation
-    outputs : Outputs
-        Of all stages.
-    effects : sequence of RandomEffect
-        Groups of cells that resemble each other.
-    """
-    view = allocation.view(outputs)
-    return None if view is None else estimate_view(view, effects)
 
 
 def estimate_view(view: MeanView, effects: Sequence[RandomEffect] = ()) -> PosteriorEstimates:

@@ -19,7 +19,7 @@ from hexveil.report.manifest_view import RANGE
 from hexveil.report.templates import render_sentence, squared
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from hexveil.accounting.error_model import ErrorModel
     from hexveil.base.arrays import Bools, Floats
@@ -206,11 +206,6 @@ def _statistic_columns(
         root["quality"] = made["variance"]["quality"] if ranged else own
         made["sd"] = root | _root(made["variance"]) | {"bound95": root["bound95"]}
     return made
-
-
-def cells_cut_off(table: pa.Table, statistics: Sequence[str]) -> dict[str, int]:
-    """Return how many cells of each statistic are graded as cut off."""
-    return {name: table[f"{name}_quality"].to_pylist().count(CUT_OFF) for name in statistics}
 
 
 def limits_of(name: str, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:

@@ -54,7 +54,7 @@ from hexveil.publishing.estimates.decoded_moments import (
     decode_moments,
     groupings_of,
 )
-from hexveil.publishing.estimates.posterior_estimates import estimate_outputs
+from hexveil.publishing.estimates.posterior_estimates import estimate_view
 from hexveil.publishing.estimates.table import describe_column, described_table, name_counted_cells
 
 if TYPE_CHECKING:
@@ -286,8 +286,9 @@ def _scores(plan: DistributionComponent, outputs: Outputs) -> CellEstimates:
     # As for bins, only where cells have several: parents of hexagons alone gained nothing there.
     cells = plan.facts.cells
     effects = groupings_of(cells) if cells.groupings() else ()
-    posterior = estimate_outputs(allocation, own, effects)
-    if posterior is not None:
+    view = allocation.view(own)
+    if view is not None:
+        posterior = estimate_view(view, effects)
         return CellEstimates(
             posterior.estimate, posterior.low, posterior.high, posterior.expected_error
         )

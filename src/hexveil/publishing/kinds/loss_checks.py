@@ -216,11 +216,11 @@ def _check_histogram(stated: ReleaseStatements, histogram: Json, look: Json) -> 
     off: list[float] = []
     if "centre" in histogram:
         usual, unit = pooled_means.usual_range(law, steps), float(quantum)
-        found = pooled_means.describe(law, first, last, steps)
+        found = pooled_means.PooledChoice.of(law, first, last, steps)
         off = [
             (histogram["centre"] - float(lower)) / unit - found.centre,
-            histogram["below"] / unit - max(found.below, 1.0),
-            histogram["above"] / unit - max(found.above, 1.0),
+            histogram["below"] / unit - found.below,
+            histogram["above"] / unit - found.above,
         ]
     else:
         low, high = (law.quantile(float(Fraction(one))) for one in histogram["quantiles"])

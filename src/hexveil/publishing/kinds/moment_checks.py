@@ -24,7 +24,7 @@ from hexveil.accounting.gaussian_composition import calibrated_square
 from hexveil.base.arrays import Floats
 from hexveil.base.work_share import FOLDER_CHECK, tell_share
 from hexveil.publishing.estimates import accuracy
-from hexveil.publishing.estimates.table import cells_cut_off, limits_of
+from hexveil.publishing.estimates.table import limits_of
 from hexveil.publishing.kinds import loss_checks
 from hexveil.publishing.kinds.guarantee import (
     TOLERANCE,
@@ -88,9 +88,8 @@ def check_moment_numbers(table: pa.Table, stated: ReleaseStatements) -> Iterator
     if "sd" in names:
         yield from _check_roots(table, stated)
     yield from find_differences(manifest["plan"], _figures(table, stated), "plan", "the cells")
-    counts = {entry["statistic"]: entry["cells"] for entry in manifest["cut_off"]}
-    graded = {f"{name}_quality" for name in counts} <= set(table.column_names)
-    if graded and cells_cut_off(table, tuple(counts)) != counts:
+    counts = [accuracy.count_grades(table, one["statistic"]) for one in manifest["cut_off"]]
+    if [one["cells"] for one in manifest["cut_off"]] != [one["cut_off"] for one in counts]:
         yield "cells.parquet does not have as many cells cut off as manifest.json says."
     yield from check_accuracy(table, manifest, names, partial(_between, table, stated))
     for statement in manifest["accuracy"]:

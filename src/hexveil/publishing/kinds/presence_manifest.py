@@ -17,6 +17,7 @@ import dataclasses
 import hashlib
 import json
 import math
+import re
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,8 @@ LAPLACE, GAUSSIAN = "discrete Laplace", "discrete Gaussian"
 LARGEST_LOSS = 1e9
 STAGES_VERSION = "4"
 """To be raised when a constant or the arithmetic of a stage changes; a test compares constants."""
+FORM = re.compile(r"(Form\((?:[^()]|\([^()]*\))*)\)")
+"""The form of a map in the text of its stages."""
 
 
 def presence_entry(
@@ -69,14 +72,13 @@ def presence_entry(
     # Beside other statistics numbers of units add a stage and their cap; the map is as without.
     is_counted = isinstance(stages, CountedAllocation)
     allocation = stages.statistics if isinstance(stages, CountedAllocation) else stages
-    cap = f"{request.cap} records" if request.has_map and request.cap else "none"
     cell_cap = request.count_allocation().cell_cap if is_counted or not request.has_map else 0
     stated = {
         "statistics": list(plan.statistics),
         "columns": list(columns_of(plan.statistics)),
         "fleet": dataclasses.asdict(request.fleet),
         "form": allocation.kind,
-        "user_cap": cap if request.has_map else f"{cell_cap} cells",
+        "user_cap": "none" if request.has_map else f"{cell_cap} cells",
         **({"cell_cap": cell_cap} if is_counted else {}),
         "parts": PARTS,
         "scale": allocation.law.scale,
@@ -204,8 +206,9 @@ def identify(
     if not source.strip():
         raise InputError("name the records (source), such as 'taxis, 2026-11'.")
     fleet = request.fleet
-    # Of fractions and whole numbers: the same text on every processor.
-    plan = [STAGES_VERSION, repr(request.allocation())]
+    # Of fractions and whole numbers: the same text on every processor. Requests keep the names that
+    # they had when forms of maps could have a cap on records.
+    plan = [STAGES_VERSION, FORM.sub(r"\1, cap=0)", repr(request.allocation()))]
     facts = {
         "model": "presence",
         "source": source,
@@ -228,7 +231,7 @@ def identify(
         "statistics": ", ".join((*request.names, "weight")),
         "bounds": f"{decimal_text(lattice.lower)} to {decimal_text(lattice.upper)}",
         "quantum": decimal_text(lattice.quantum),
-        "cap": repr(request.cap),
+        "cap": "0",
     }
 
 

@@ -19,7 +19,7 @@ function drawChart() {
     track.append(bar, dot);
     const name = heads.filter((head) => head.wide || head.key === "slot").map((head) => head.text(row)).join(" \u00b7 ");
     const cut = unknown(row).low || unknown(row).high;
-    const said = cut ? withUnit(range(row)) : `${withUnit(published(column.value[row]))}, ${withUnit(range(row))}`;
+    const said = withUnit(cut ? range(row) : `${published(column.value[row])} (${range(row)})`);
     item.append(element("span", "name", name), track, element("span", "said", said));
     return item;
   }));

@@ -44,9 +44,10 @@ MAX_LABELS, MAX_STREETS = 300, 400
 """Names on the map: of places, and of lines in the context."""
 SPACING = 90
 """Names of places have at least a distance of this part of the map."""
-SURROUNDINGS = 0.9
-"""Half of the drawn square, as a share of the map's larger side."""
-LEAST_WIDTH = 25_000
+SURROUNDINGS, WIDER = 0.9, 1.75
+"""Half of what is drawn, as a share of the map's larger side; by how much it is wider than high, as
+the frames of maps are."""
+LEAST_HEIGHT = 25_000
 """Metres: on a smaller map the lines of the package are further off than they help."""
 DETAIL = 1500
 """Steps across the map that lines are drawn in."""
@@ -166,13 +167,13 @@ def draw_map(
     if geography:
         places = _joined(places, world_places().within(box))
     labels = _labels(places.within(box), (box.north - box.south) / SPACING)
-    width = (high[0] - low[0]) * projection.unit
+    height = (high[1] - low[1]) * projection.unit
     return {
         "unit": projection.unit,
         "rings": [encode(ring) for ring in rings],
         "extent": [int(v) for v in (*low, *high)],
-        "detail": max(1, round((high[0] - low[0]) / (2 * SURROUNDINGS) / DETAIL)),
-        "layers": _layers(projection, box, width) if geography and width >= LEAST_WIDTH else {},
+        "detail": max(1, round((high[0] - low[0]) / (2 * WIDER * SURROUNDINGS) / DETAIL)),
+        "layers": _layers(projection, box, height) if geography and height >= LEAST_HEIGHT else {},
         "labels": _placed(labels, projection),
         "streets": _placed(_labels(streets.within(box), 0.0, MAX_STREETS), projection),
         "context": [] if context is None else _context(projection, rings, context),
@@ -202,19 +203,19 @@ def encode(line: Ints) -> list[int]:
 
 
 def _surroundings(projection: Projection, rings: Sequence[Ints]) -> tuple[Ints, Ints, Box]:
-    """Return the lower and the upper corner of the square that is drawn, in steps and degrees."""
+    """Return the lower and the upper corner of what is drawn, in steps and degrees."""
     corners = np.concatenate(rings)
     low, high = corners.min(axis=0), corners.max(axis=0)
     sizes = np.sort([np.ptp(ring[:, 0]) for ring in rings])
     # A lone hexagon has surroundings too.
     side = max(float((high - low).max()), 3.0 * float(sizes[len(sizes) // 2]))
-    middle, half = (low + high) / 2, np.full(2, SURROUNDINGS * side)
+    middle, half = (low + high) / 2, SURROUNDINGS * side * np.array([WIDER, 1.0])
     half[0] = min(half[0], projection.half_turn)
     low, high = (np.rint(corner).astype(np.int64) for corner in (middle - half, middle + half))
     return low, high, Box(*projection.degrees(*low), *projection.degrees(*high))
 
 
-def _layers(projection: Projection, box: Box, width: float) -> dict[str, list[list[int]]]:
+def _layers(projection: Projection, box: Box, height: float) -> dict[str, list[list[int]]]:
     """Return the lines of the package by kind, in steps, thinned until they fit into the page."""
     lines = {kind: outlines_in(kind, box) for kind in (*AREAS, *LINES)}
     low, high = projection.steps(np.array([box.west, box.east]), np.array([box.south, box.north]))
@@ -225,7 +226,7 @@ def _layers(projection: Projection, box: Box, width: float) -> dict[str, list[li
         for kind, group in lines.items()
     }
     fewest = {kind: 3 if kind in AREAS else 2 for kind in steps}
-    step = max(1, round(width / projection.unit / DETAIL))
+    step = max(1, round(height / projection.unit / DETAIL))
     return _fitted(steps, fewest, step, MAX_GEOGRAPHY_BYTES)
 
 

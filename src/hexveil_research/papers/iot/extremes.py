@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hexveil import theory
-from hexveil.accounting.pseudo_users import array_means
 from hexveil.base.arrays import Floats
 from hexveil.evaluation import evaluate
 from hexveil.mechanisms import FixedQuantile, Levy, OptimizedQuantile
+from hexveil.mechanisms.private_quantile import PrivateQuantile, RankCost
 from hexveil.mechanisms.single_cell import study_cell
 from hexveil_research.papers import itms
 from hexveil_research.papers.iot.iot_cells import Cell, Curve, sample_scaled_cell
@@ -87,7 +87,7 @@ def extremes_claims(
 def _sorted_means(counts: NDArray[np.int64], seed: int) -> Floats:
     """Return the array means of a cell, the smallest first."""
     groups = theory.best_fit(counts, theory.sqrt_cap(counts))
-    return np.sort(array_means(groups, itms.mixed_means(counts, seed)))
+    return np.sort(itms.array_means(groups, itms.mixed_means(counts, seed)))
 
 
 def _missed(x: Floats, epsilon: Fraction, rank: int) -> bool:
@@ -115,13 +115,15 @@ def exact_error(cell: Cell, mechanism: FixedQuantile | OptimizedQuantile, epsilo
     """
     study = study_cell(cell.counts, itms.BOUNDS)
     allocation = mechanism.allocate_cell(study, Fraction(epsilon))
-    x = np.sort(array_means(allocation.arrays, cell.means))
-    low, high = allocation.targets
+    groups, choice = allocation.groups, allocation.stages[0]
+    assert groups is not None  # noqa: S101  as of all quantiles
+    assert isinstance(choice, PrivateQuantile)  # noqa: S101
+    x = np.sort(itms.array_means(groups, cell.means))
+    low, high = (cost.target for cost in choice.costs if isinstance(cost, RankCost))
     ends = x[low - 1], x[min(high, x.size - 1)]
     missed = abs(float(np.clip(x, *ends).mean()) - cell.truth)
-    width = np.array([ends[1] - ends[0]])
-    sensitivity = float(allocation.range_sensitivities(itms.SPAN, width)[0])
-    scale = sensitivity / float(allocation.mean_epsilon)
+    sensitivity = groups.user_sensitivity(itms.SPAN, float(ends[1] - ends[0])).max()
+    scale = float(sensitivity) / float(allocation.mean_epsilon)
     return missed + scale * math.exp(-missed / scale)
 
 

@@ -115,7 +115,10 @@ def arrays_claim(cells: Sequence[Counts]) -> Claim:
     for counts, cap in groupings:
         wrap, fit = theory.wrap_around(counts, cap), theory.best_fit(counts, cap)
         fewest = min(fewest, fit.n_arrays - wrap.n_arrays)
-        fitted, wrapped = max(fitted, fit.most_arrays), max(wrapped, wrap.most_arrays)
+        fitted, wrapped = (
+            max(most, int(np.bincount(made.piece_user).max()))
+            for most, made in ((fitted, fit), (wrapped, wrap))
+        )
     return Claim(
         "IOT",
         "Section III-A",
@@ -245,7 +248,7 @@ def narrow_claim(counts: Counts | None = None) -> Claim:
     for scale in (1, 2, 3, 4, 6, 8, 10, 20):
         levy = _levy(scale * m)
         averaging = ArrayAveraging(cap="sqrt").plan(scale * m, bounds=itms.BOUNDS, epsilon=1)
-        noise = float(levy.error(itms.SPAN).scale[0])
+        noise = levy.error(itms.SPAN).scale
         plans.append((scale, itms.SPAN * levy.widest, noise < averaging.noise_scale))
     narrow = [width < itms.SPAN / 2 for _, width, _ in plans]
     listing = ", ".join(f"{width:.1f} (λ = {scale})" for scale, width, _ in plans[:4])
@@ -270,7 +273,8 @@ def concentrated_claim(seed: int, radius: float = 1.0) -> Claim:
         In parts of τ; for a test.
     """
     levy = _levy(itms.counts())
-    arrays, cap = levy.arrays.n_arrays, levy.arrays.cap
+    assert levy.groups is not None  # noqa: S101  as always of array means
+    arrays, cap = levy.groups.n_arrays, levy.groups.cap
     tau = itms.SPAN * levy.relative_radius
     draw = np.random.default_rng([seed, 7])
     # Values at either bound, equally likely, spread most.

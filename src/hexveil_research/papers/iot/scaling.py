@@ -14,7 +14,6 @@ from fractions import Fraction
 import numpy as np
 
 from hexveil import theory
-from hexveil.accounting.pseudo_users import array_means
 from hexveil.base.arrays import Floats, Ints
 from hexveil.mechanisms import ArrayAveraging, Baseline, CellMechanism, FixedQuantile, Levy
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
@@ -84,8 +83,9 @@ def same_noise_claim(
 def levy_sensitivity(counts: Sequence[int]) -> tuple[float, bool]:
     """Return LEVY's sensitivity of eq. (8) for U = 1, and whether 3τ was cut to U."""
     levy = Levy(GAMMA).allocate_cell(study_cell(counts, (0, 1)), Fraction(1))
+    assert levy.groups is not None  # noqa: S101  as always of array means
     width = 3 * levy.relative_radius
-    return min(width, 1.0) / levy.arrays.n_arrays, width > 1
+    return min(width, 1.0) / levy.groups.n_arrays, width > 1
 
 
 def levy_claims(cells: Sequence[Counts]) -> tuple[Claim, Claim]:
@@ -286,8 +286,8 @@ def fixed_width_claim(seed: int, trials: int) -> Claim:
         # The private ends are enough: the width of their range sets the noise scale.
         outputs = CellPlan(allocation).outputs(cell.sums(means), noise)
         low, high = allocation.range_sum.clipping.ends(outputs)
-        widths = np.asarray((high - low) * float(cell.quantum), dtype=np.float64)
-        scale = allocation.range_sensitivities(itms.SPAN, widths) / float(allocation.mean_epsilon)
+        stage, unit = allocation.range_sum, float(cell.quantum) / allocation.divisor
+        scale = unit * stage.scales(stage.reading.grain * (high - low))
         averaging = ArrayAveraging(cap="sqrt").plan(counts, bounds=itms.BOUNDS, epsilon=epsilon)
         ratios.append(float(scale.mean()) / averaging.noise_scale)
     return Claim(
@@ -307,7 +307,7 @@ def _extreme_widths(counts: Ints, means: Floats) -> list[float]:
     widths = []
     for epsilon in EPSILONS:
         groups = theory.best_fit(counts, theory.sqrt_cap(counts))
-        x = np.sort(array_means(groups, means))
+        x = np.sort(itms.array_means(groups, means))
         rank = math.ceil(2 / Fraction(epsilon))
         widths.append(float(x[-rank] - x[rank - 1]))
     return widths

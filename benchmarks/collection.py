@@ -36,7 +36,7 @@ import pyarrow.compute as pc
 
 import hexveil as hv
 from hexveil.cli import demos
-from hexveil.config import arguments, loading
+from hexveil.config import arguments, load
 from hexveil.simulation.city import City
 from hexveil.simulation.flights import departures, records
 
@@ -349,7 +349,7 @@ def demo_city() -> hv.Dataset:
         records = Path(folder) / "city.parquet"
         demos.CITY.write(records)
         (Path(folder) / "run.toml").write_text(demos.CITY_SHOW.run, encoding="utf-8")
-        run = loading.load(str(Path(folder) / "run.toml"))
+        run = load(str(Path(folder) / "run.toml"))
         return hv.read(records, **arguments.read_arguments(run, hv.read))
 
 

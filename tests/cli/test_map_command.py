@@ -107,3 +107,17 @@ def test_columns_that_no_name_tells_are_asked_for(fleet, refuse):
     assert "hexveil inspect SOURCE --init" in refuse("map buses.parquet --protect presence").err
     assert "takes one value column" in refuse("map buses.parquet --value speed --value lat").err
     assert "--json requires --yes" in refuse("map buses.parquet --json").err
+
+
+@pytest.mark.parametrize(
+    ("last_day", "named"), [("07", True), ("25", False)], ids=["day or month", "day"]
+)
+def test_times_that_fit_two_formats_are_asked_for(fleet, refuse, last_day, named):
+    """Later times decide; where none does, the format is an open question."""
+    days = ["05"] * 1200 + [last_day]
+    lines = "".join(f"{i % 3},20,21.1,72.8,{day}/10/2026 08:00:00\n" for i, day in enumerate(days))
+    (fleet / "days.csv").write_text("bus,speed,lat,lon,time\n" + lines)
+    asked = f"map days.csv --yes {GIVEN}"
+    said = refuse(asked).err
+    assert ("give --set format.time_format, too" in said) == named, said
+    assert "no record has a usable time" not in said

@@ -293,9 +293,10 @@ def price_words(run: Run) -> str:
 def map(run: Run, options: declarations.MapOptions) -> None:  # noqa: A001  the command's name
     """Recognise the columns, ask what is open, propose grids, release, open the page."""
     _check_run(run, options)
-    asked = drafted(run, look_at_columns(run))
+    look = look_at_columns(run)
+    asked = drafted(run, look)
     check_columns(asked)
-    unanswered = questions.open_questions(run, asked)
+    unanswered = questions.open_questions(run, asked, look)
     _check_answers(unanswered, options)
     if not options.yes:
         columns = recognised(asked).items()

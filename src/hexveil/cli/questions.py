@@ -28,6 +28,8 @@ from hexveil.records.sources.vocabulary import words
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from hexveil.records.sources.schema_preview import SourceSchema
+
 LIKELY_BOUNDS = {
     "speed": "0,100 km/h",
     "velocity": "0,100 km/h",
@@ -138,12 +140,27 @@ QUESTIONS = (
 )
 
 
-def open_questions(stated: Run, drafted: Run) -> list[Question]:
-    """Return the questions that are open for a drafted run."""
+def open_questions(stated: Run, drafted: Run, look: SourceSchema) -> list[Question]:
+    """Return the questions that are open for a drafted run, and for the columns of its source."""
     # An account keeps the budget that it was opened with.
     answered_keys = {*stated.fields(), *([("ledger", "budget")] if _has_account(drafted) else [])}
     declared = DECLARATIONS if arguments.is_presence_private(stated) else ()
-    return [question for question in (*declared, *QUESTIONS) if question.key not in answered_keys]
+    asked = (*_time_formats(drafted, look), *declared, *QUESTIONS)
+    return [question for question in asked if question.key not in answered_keys]
+
+
+def _time_formats(run: Run, look: SourceSchema) -> list[Question]:
+    """Return the question which format times have, if they fit several."""
+    time = run.columns.time
+    formats = look.time_formats.get(str(time if isinstance(time, str) else (time or ("",))[-1]), ())
+    question = Question(
+        ("format", "time_format"),
+        f"Format of the times: {' or '.join(formats)}",
+        "The first times fit each. %d is the day and %m the month.",
+        lambda _: formats[0],
+        lambda answer: _refuse_other(answer, formats),
+    )
+    return [question] if len(formats) > 1 else []
 
 
 def _has_account(run: Run) -> bool:

@@ -27,9 +27,8 @@ BLOCK_PAIRS = 2**17
 class Pairs:
     """Some (cell, user) pairs: all those of a run of cells, or of a run of users. Public.
 
-    Cells and users have their numbers in the whole map, so that arrays of all cells and users are
-    indexed by them, wherever the block begins. What a block returns has an entry for each of its
-    own cells or users.
+    Cells and users have their numbers in the whole map. What a block returns has an entry for each
+    of its own.
 
     Attributes
     ----------
@@ -145,11 +144,7 @@ class PairColumn(Protocol):
 
 
 class Occupancy:
-    """Counts of records per (cell, user) pair, wherever the pairs are. Public.
-
-    Planning asks for figures per cell and per user, and maps functions over the pairs, so that
-    these may be in memory (`LocalOccupancy`, by the public name `hexveil.Occupancy`) or spread over
-    machines (`hexveil.model.distributed_occupancy.DistributedOccupancy`).
+    """Counts of records per (cell, user) pair, in memory (`LocalOccupancy`) or elsewhere. Public.
 
     Attributes
     ----------
@@ -181,8 +176,7 @@ class Occupancy:
         whole : "cells" or "users"
         work : callable
             From `Pairs` to an array with an entry per cell (or user), or a tuple of them, each
-            from its own pairs alone. A function of a module, with the arrays of all cells and
-            users and the columns of pairs that it takes, by name (`functools.partial`).
+            from its own pairs alone.
         """
         raise NotImplementedError
 

@@ -155,7 +155,8 @@ class Window:
         }
 
     def _questions(self) -> list[questions.Question]:
-        return questions.open_questions(self._chosen("stated"), self._chosen("drafted"))
+        chosen = (self._chosen(name) for name in ("stated", "drafted", "look"))
+        return questions.open_questions(*chosen)
 
     def _field(self, question: questions.Question) -> dict[str, Any]:
         """Return a question as its page asks it."""

@@ -44,7 +44,7 @@ class SourceSchema:
         Columns of dates and of times of day.
     time_formats : mapping of str to tuple of str
         By column, of a pair by that of the times of day: formats that the first times have, if
-        they are not in the usual form.
+        they are not in the usual form; several where day and month can change places.
     """
 
     schema: Schema
@@ -149,6 +149,7 @@ def _refuse_doubtful(
 
 
 _LOOKED_AT = 1000
+_LOOKED_AT_IN_DOUBT = 10**6
 _DAYS = (
     *("%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y%m%d"),
     *("%d/%m/%y", "%m/%d/%y", "%d.%m.%y", "%d %b %Y", "%d-%b-%Y", "%d %B %Y", "%b %d, %Y"),
@@ -185,25 +186,31 @@ def guess(
 def _formats(session: Session, records: str, texts: dict[str, str]) -> dict[str, tuple[str, ...]]:
     formats = {}
     for name, written in texts.items():
+        times = f"SELECT trim({written}) AS x FROM ({records}) WHERE {written} IS NOT NULL LIMIT "
         usual = f"regexp_full_match(x, {literal(f'({OFFSET_TEXT})|({NAIVE_TEXT})')})"
-        parsed = ", ".join(
-            f"count(*) FILTER (WHERE try_strptime(x, {literal(pattern)}) IS NULL) = 0"
-            for pattern in FORMATS
-        )
-        rows = (
-            f"SELECT trim({written}) AS x FROM ({records}) "
-            f"WHERE {written} IS NOT NULL LIMIT {_LOOKED_AT}"
-        )
-        n, in_usual, largest, *fits = session.rows(
+        ((n, in_usual, largest),) = session.rows(
             f"SELECT count(*), coalesce(bool_and({usual}), true), "
-            f"max(abs(TRY_CAST(x AS DOUBLE))), {parsed} FROM ({rows})"
-        )[0]
+            f"max(abs(TRY_CAST(x AS DOUBLE))) FROM ({times} {_LOOKED_AT})"
+        )
         size = float(str(largest or 0))
         if not n or in_usual:
             continue
         by_unit = "ns" if size >= 1e16 else "us" if size >= 1e13 else ""
-        patterns = [pattern for pattern, fit in zip(FORMATS, fits, strict=True) if fit]
+        patterns = _fitting(session, f"{times} {_LOOKED_AT}", FORMATS)
+        # Within the first days of a month times fit both orders of day and month.
+        if len(patterns) > 1:
+            patterns = _fitting(session, f"{times} {_LOOKED_AT_IN_DOUBT}", patterns)
         # Numbers that have as many digits as a date are dates.
         if patterns or by_unit:
-            formats[name] = tuple(patterns or [by_unit])
+            formats[name] = patterns or (by_unit,)
     return formats
+
+
+def _fitting(session: Session, times: str, patterns: Sequence[str]) -> tuple[str, ...]:
+    """Return the patterns that all times have."""
+    tests = ", ".join(
+        f"count(*) FILTER (WHERE try_strptime(x, {literal(pattern)}) IS NULL) = 0"
+        for pattern in patterns
+    )
+    (fits,) = session.rows(f"SELECT {tests} FROM ({times})")
+    return tuple(pattern for pattern, fit in zip(patterns, fits, strict=True) if fit)

@@ -8,7 +8,7 @@ from scipy import stats
 
 from examples import examples
 from hexveil.smoothing import mixed_model as module
-from hexveil.smoothing import posterior
+from hexveil.smoothing import shrinkage
 from hexveil.smoothing.cell_groupings import RandomEffect, correlate_along_axis
 from hexveil.smoothing.mixed_model import Design, FittedModel, fit_model
 from hexveil.smoothing.mixed_noise import heavy_tailed, laplace
@@ -131,7 +131,7 @@ def by_quadrature(mean, variance, own_variance, number, scale):
     density = prior * stats.laplace.pdf(number, x, scale)
     below = np.cumsum(density) / density.sum()
     return np.interp(
-        [posterior.tail_probability(1), 0.5, 1.0 - posterior.tail_probability(1)], below, x
+        [shrinkage.tail_probability(1), 0.5, 1.0 - shrinkage.tail_probability(1)], below, x
     )
 
 
@@ -139,11 +139,11 @@ def by_quadrature(mean, variance, own_variance, number, scale):
 @pytest.mark.parametrize("scale", [0.3, 1.0])
 def test_quantiles_are_those_of_the_exact_laws(number, scale, monkeypatch):
     """Mixtures of normals give the quantiles of the t and Laplace laws, within a few per cent."""
-    monkeypatch.setattr(posterior, "_SCALE_MULTIPLES", np.ones(1))
-    monkeypatch.setattr(posterior, "_leave_one_out", lambda *_: (np.zeros(2), np.full(2, 0.2)))
+    monkeypatch.setattr(shrinkage, "_SCALE_MULTIPLES", np.ones(1))
+    monkeypatch.setattr(shrinkage, "_leave_one_out", lambda *_: (np.zeros(2), np.full(2, 0.2)))
     fitted = FittedModel(None, None, 0.5, None)
     y, b = np.array([number, 0.0]), np.full(2, scale)
-    found = posterior.posterior_quantiles(fitted, y, b, np.ones(2))[0]
+    found = shrinkage.posterior_quantiles(fitted, y, b, np.ones(2))[0]
     exact = by_quadrature(0.0, 0.2, 0.5, number, scale)
     assert found == pytest.approx(exact, abs=0.08 * (exact[2] - exact[0]))
 
@@ -156,7 +156,7 @@ def test_what_others_say_leaves_the_cell_out():
     design = Design(groupings, 30)
     ones = (np.ones(5), np.ones(6))
     fitted = FittedModel(design.solve(y, p, s, ones), p, 0.3, s)
-    mean, variance = posterior._leave_one_out(fitted, y)
+    mean, variance = shrinkage._leave_one_out(fitted, y)
     silent = p.copy()
     silent[11] = 0.0
     without = design.solve(y, silent, s, ones)

@@ -136,6 +136,8 @@ BAD = {
     "user misspelt": (good, ("--user", "buss"), (2,)),
     "value misspelt": (good, ("--value", "sped"), (2,)),
     "value is the id": (good, ("--value", "bus", "--user", "line"), (2,)),
+    "time is the id": (good, ("--time", "bus", "--user", "line"), (2,)),
+    "lat is the id": (good, ("--lat", "bus", "--user", "line"), (2,)),
     "location is the id": (changed(lat=canaries.table()["bus"]), (), (2,)),
     "value in two roles": (good, ("--time", "speed"), (2,)),
     "values are ids": (changed(speed=canaries.table()["bus"]), (), (2,)),
@@ -144,6 +146,7 @@ BAD = {
         (),
         (2,),
     ),
+    "values are lists": (changed(speed=lambda c: [[v] for v in c.to_pylist()]), (), (2,)),
     "values are times": (
         changed(
             speed=lambda c: pa.array([int(v * 1e6) for v in c.to_pylist()], pa.timestamp("us"))
@@ -151,6 +154,7 @@ BAD = {
         (),
         (2,),
     ),
+    "values are switches": (changed(speed=lambda c: [True] * len(c)), (), (2,)),
     "a fifth without value": (changed(speed=_first(0.2, None)), (), (2,)),
     "a fifth not a number": (changed(speed=_first(0.2, float("nan"))), (), (2,)),
     "ids are null": (changed(bus=lambda c: pa.array([None] * len(c), pa.string())), (), (2,)),
@@ -164,9 +168,12 @@ BAD = {
         (2,),
     ),
     "places out of range": (changed(lat=_first(0.5, 95.0)), (), (2,)),
+    "elsewhere": (good, ("--set", "select.box=50,10,51,11"), (2,)),
     "bounds the wrong way": (good, ("--bounds", "65,0"), (2,)),
+    "bounds off the quantum": (good, ("--set", "values.quantum=2"), (2,)),
     "bounds below all": (good, ("--bounds", "0,5"), (0,)),
     "no cell left": (good, ("--set", "select.min_users=1000"), (2,)),
+    "unknown option": (good, ("--sped", "1"), (2,)),
     "too little memory": (good, ("--set", "read.memory=1MB"), (2,)),
 }
 """What every command that reads records is tried on."""

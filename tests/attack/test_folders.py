@@ -154,6 +154,21 @@ def one_long_text(place):
     )  # fmt: skip
 
 
+def prefixes(place):
+    """Take each text from the one before it, which costs nothing in the file."""
+    table = pq.read_table(place / "cells.parquet")
+    long = pa.array(["x" * 40_000_000] * table.num_rows)
+    pq.write_table(
+        table.set_column(0, "cell", long), place / "cells.parquet", compression="zstd",
+        use_dictionary=False, write_statistics=False, column_encoding={"cell": "DELTA_BYTE_ARRAY"},
+    )  # fmt: skip
+
+
+def lists(place):
+    """Fill the manifest with empty lists."""
+    (place / "manifest.json").write_text('{"cells": [' + "[]," * 10_000_000 + "[]]}")
+
+
 def nested(place):
     """Put lists into lists."""
     (place / "manifest.json").write_text("[" * 10_000_000)
@@ -170,7 +185,15 @@ def columns_of_csv(place):
     (place / "cells.csv").write_bytes(b"a," * 5_000_000 + b"\n")
 
 
-BOMBS = texts_by_index, rows_of_zeros, one_long_text, nested, large_csv, columns_of_csv
+def places_of_geojson(place):
+    """Fill the map with lists."""
+    (place / "cells.geojson").write_text('{"features": [' + "[[]]," * 9_000_000 + "[]]}")
+
+
+BOMBS = (
+    texts_by_index, rows_of_zeros, one_long_text, prefixes, lists, nested, large_csv,
+    columns_of_csv, places_of_geojson,
+)  # fmt: skip
 
 
 @pytest.mark.slow

@@ -5,13 +5,14 @@ The shapes: leak_shapes.py. In the suite 300 of them; with HEXVEIL_ATTACK=1 all 
 
 import traceback
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 import hexveil as hv
 from attack import leak_canaries as canaries
 from attack import leak_shapes as shapes
-from attack.leak_runs import LONG
+from attack.leak_runs import LONG, Caller
 from hexveil.base.errors import HexveilError
 from hexveil.config import Run
 from hexveil.config.run_file_template import draft_run_file
@@ -22,6 +23,21 @@ pytestmark = pytest.mark.slow
 MANY = 12_000 if LONG else 300
 BATCH = MANY // 12
 BATCHES = [range(start, start + BATCH) for start in range(0, MANY, BATCH)]
+COMMANDS = (
+    ("inspect", "--init"),
+    ("inspect", "--init", "--user", "bus"),
+    ("inspect", "--json"),
+    ("plan", "--epsilon", "1"),
+    ("release", "--epsilon", "1", "--url", "book.sqlite", "--dataset", "d",
+    "--set", "ledger.budget=1",
+     "--out", "map"),
+    ("evaluate", "--counts"),
+    ("as run file",),
+    ("verify",),
+    ("ledger show",),
+    ("dossier",),
+)  # fmt: skip
+"""Calls of the command that are given a shape, in turns."""
 
 
 def attempts(shape, source):
@@ -87,6 +103,67 @@ def test_no_shape_is_quoted_by_the_library(tmp_path, monkeypatch, capfd, batch):
                 (shape, call.__name__, where) for where in leaks(secret, call, capfd.readouterr)
             ]
         found += [(shape, name) for name in left(tmp_path / str(number), secret, before)]
+    assert found == []
+
+
+RUN = """\
+source = "{source}"
+[columns]
+{columns}
+[values]
+bounds = [0, 65]
+[cells]
+resolution = 6
+timeslot = "none"
+timezone = "Asia/Kolkata"
+[select]
+min_users = 1
+"""
+
+
+def arguments(command, shape, source):
+    """Return the words of a command for a shape; its run file stands in the folder."""
+    name, *more = command
+    if name == "as run file":
+        Path(source).replace("shape.toml")
+        return "inspect", "shape.toml"
+    if name == "evaluate":
+        return name, *more, source, "--values", "normal:2,1", "--bounds", "0,9", "--trials", "2"
+    if name in ("verify", "dossier"):
+        Path("folder").mkdir()
+        for file in ("manifest.json", "receipt.json", "cells.csv", "cells.parquet"):
+            Path("folder", file).write_bytes(Path(source).read_bytes())
+        return name, "folder"
+    if name == "ledger show":
+        return name, source
+    if "--init" in more:
+        return name, source, *more
+    columns = "\n".join(f'{role} = "{name}"' for role, name in shapes.NAMED[shape.named].items())
+    Path("run.toml").write_text(RUN.format(source=source, columns=columns), "utf-8")
+    return name, "run.toml", *more
+
+
+@pytest.mark.parametrize("batch", BATCHES, ids=lambda batch: f"{batch.start}-{batch.stop}")
+def test_no_shape_is_quoted_by_a_command(tmp_path, monkeypatch, capfd, batch):
+    """Every fourth shape by a command, in turns: output, logs, warnings, errors and files."""
+    monkeypatch.setenv("HEXVEIL_DEBUG", "1")
+    call, found = Caller(capfd, monkeypatch), []
+    for number in batch[:: 1 if LONG else 4]:
+        shape = shapes.Shape.of(number)
+        if shape.form != "text":
+            continue
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        source, secret = shape.make(folder)
+        words = arguments(COMMANDS[number // 4 % len(COMMANDS)], shape, source)
+        before = set(folder.rglob("*"))
+        heard = call(*words)
+        texts = [heard.out, heard.err, *heard.logged, *heard.warned]
+        errors = [canaries.in_error(error, secret.seen) for error in heard.errors]
+        shown = any(map(secret.seen, texts)) or any(errors) or "Traceback" in heard.err
+        found += [(shape, words, heard.err)] if shown else []
+        found += [(shape, words, name) for name in left(folder, secret, before)]
     assert found == []
 
 

@@ -399,7 +399,15 @@ def test_no_exception_holds_a_canary(places, case):
     assert left(tmp) == []
 
 
-@pytest.mark.parametrize("kind", ["pandas", "polars", "duckdb", "not UTF-8"])
+class Odd:
+    """A value that no engine knows, and that says who it is of."""
+
+    def __arrow_c_stream__(self, schema=None):
+        """Fail as a library may: with a row in the message."""
+        raise ValueError(f"cannot convert {canaries.STEM}: {canaries.VALUES[0]}")
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "lazy", "duckdb", "stream", "not UTF-8"])
 def test_no_table_in_memory_is_quoted(kind):
     """Values of mixed types, and what cannot be handed over, end in a sentence of ours."""
     mixed = canaries.table().to_pylist()
@@ -409,11 +417,16 @@ def test_no_table_in_memory_is_quoted(kind):
     elif kind == "polars":
         pl = pytest.importorskip("polars")
         source = pl.DataFrame(mixed, strict=False, infer_schema_length=None).drop("time")
+    elif kind == "lazy":
+        pl = pytest.importorskip("polars")
+        source = pl.LazyFrame(canaries.table()).with_columns(pl.col("bus").cast(pl.Int64))
     elif kind == "duckdb":
         import duckdb  # noqa: PLC0415
 
         rows = canaries.table()
         source = duckdb.connect().from_arrow(rows).project("* REPLACE (bus::INT AS bus)")
+    elif kind == "stream":
+        source = Odd()
     else:
         source = canaries.table().set_column(0, "bus", not_text(len(mixed)))
     with pytest.raises(HexveilError) as caught:

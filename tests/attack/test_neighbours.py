@@ -142,6 +142,18 @@ def test_no_release_tells_neighbours_apart(tmp_path, monkeypatch, call, key, val
     assert_alike(one, other)
 
 
+@pytest.mark.parametrize("kind", ["buses.csv", "buses.json"])
+def test_no_text_of_a_number_is_told(tmp_path, monkeypatch, call, key, kind):
+    """In a file of text a number may be short or long, written so or so: nothing shows it."""
+    calls, values = [READ["release"]], (5.0, -1.2345678901234567e-300)
+    done = [
+        run(tmp_path / name, monkeypatch, call, key, near.with_values(value, 60), calls, kind)
+        for name, value in zip("12", values, strict=True)
+    ]
+    assert done[0][1] == done[1][1]
+    assert_alike(done[0][0], done[1][0])
+
+
 LOUD = sorted(set(BAD) - {"parquet damaged"})[:: 1 if LONG else 2]
 """What is refused, every second one in the short form; damage hits other bytes of another file."""
 

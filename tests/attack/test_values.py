@@ -12,6 +12,7 @@ import os
 from decimal import Decimal
 from fractions import Fraction
 
+import duckdb
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, assume, example, given
@@ -22,6 +23,7 @@ from hexveil.base.errors import InputError
 from hexveil.model.cells import Labels
 from hexveil.model.public_metadata import MAX_QUANTA, MAX_QUANTUM_TERM, ValueLattice
 from hexveil.records import from_sums
+from hexveil.records.duckdb.validation import quanta
 from hexveil.records.read import read
 from hexveil.records.select import Select
 from hexveil.records.sql import sums_query
@@ -109,6 +111,13 @@ def test_values_change_no_count_of_the_query(rows, grid, options, selection):
     assert counted(one) == counted(other)
 
 
+@pytest.fixture(scope="module")
+def engine():
+    """Return a connection that expressions are evaluated by."""
+    with duckdb.connect() as connection:
+        yield connection
+
+
 @st.composite
 def scales(draw):
     """Draw bounds and a quantum of any size, most of which can be used."""
@@ -183,6 +192,24 @@ def test_no_value_is_an_error_on_any_scale(scale, values):
     assert all(0 <= q <= n * size for q, n in zip(other["totals"], other["pairs"][2], strict=True))
     texts = [None if value is None else repr(value) for value in values]
     assert outcome(read_fleet, fleet(texts, pa.string()), scale=scale) == other
+
+
+@pytest.mark.slow
+@examples(150 * MORE)
+@given(scales(), st.lists(finite | st.sampled_from([math.nan, math.inf]), min_size=1, max_size=12))
+def test_a_value_is_the_nearest_number_of_quanta(engine, scale, values):
+    """On every scale the expression is the exact quotient, but for its last bits."""
+    assume(usable_scale(scale))
+    of = ValueLattice.of(*scale)
+    found = engine.execute(
+        f"SELECT {quanta('v', of)} FROM (SELECT unnest(?) AS v)", [values]
+    ).fetchall()
+    slack = 1 + 4 * max(abs(of.lower), abs(of.upper)) / of.quantum / 2**52
+    for value, (k,) in zip(values, found, strict=True):
+        if usable(value):
+            exact = (min(max(Fraction(value), of.lower), of.upper) - of.lower) / of.quantum
+            assert abs(k - exact) <= slack
+        assert 0 <= k <= of.span_quanta
 
 
 @pytest.mark.parametrize("text", ["1e400", "-1e999", "1e-400", "9" * 400, "0." + "0" * 400 + "1"])

@@ -1,7 +1,7 @@
 """Quantiles, shares and histograms as a component of a plan, beside means and variances.
 
-Means and variances keep their own plan, the distribution has one of three measures
-(planning/distribution_measures.py); one loss is divided between both by their predicted errors.
+Means and variances keep their own plan, the distribution has one of three measures (see
+`distribution_measures`); one loss is divided between both by their predicted errors.
 
 Neighbours: one unit's values all change within the bounds. Loss of a unit: the sum of its losses in
 all components, which `release` recomputes from the scales that go to the noise library. With a δ it
@@ -110,13 +110,7 @@ class DistributionComponent(PlanComponent):
     )
 
     def check(self) -> None:
-        """Refuse fields that no plan of these records has: a stranger may have written them.
-
-        Raises
-        ------
-        InputError
-            Naming what does not fit.
-        """
+        """Refuse fields that no plan of these records has: a stranger may have written them."""
         if parse_statistics(self.statistics) != (self.moments, self.terms) or not self.terms:
             raise InputError("it has no quantile, share or histogram, or not in order.")
         if self.facts.bins is None:

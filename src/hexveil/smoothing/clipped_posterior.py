@@ -3,15 +3,13 @@
 The likelihood is described below, the prior is that of `cell_priors`; each cell has a
 grid of its own. Where cells have groups the prior is a mixture of two: with one centre for all
 cells, and with centres that the other cells of a cell's groups predict (`group_centres`). The grid
-is laid three times: evenly in the mode of the cell's law, then where the
-likelihood is, then where the posterior is. Looks at one cell are independent given the values.
+is laid three times: evenly in the mode of the cell's law, then where the likelihood is, then where
+the posterior is. Looks at one cell are independent given the values.
 Where one noisy number was made from another by more noise, only the finer one is a look: two noisy
 versions of one draw would count it twice.
 Post-processing of noisy numbers and public facts, without randomness: it costs no privacy.
 Numbers are the same on every processor but for their last digits: sums without matrix products, and
 no comparison that a published number jumps at.
-
-Noisy averages of clipped user means, and their likelihood for each mean of a cell.
 
 Model of a cell: user means follow a two-piece normal law of mode M, deviations s- below and s+
 above it, censored at the bounds of the values. T is its mean, and of a range [a, b] a look shows
@@ -68,14 +66,7 @@ SMALLEST_NOISE = 2.0**-24
 
 @dataclass(frozen=True, eq=False)
 class LookModel:
-    """Expected look and misfit of each mode of each cell.
-
-    Attributes
-    ----------
-    expected, misfit_squares : ndarray of float, shape (n_cells, n_points)
-    slope : ndarray of float, shape (n_cells, n_points)
-        Of the expected look in T, between 0 and 1.
-    """
+    """Of each mode of each cell: expected look, misfit, and slope in T, between 0 and 1."""
 
     expected: Floats
     misfit_squares: Floats
@@ -91,15 +82,8 @@ def model_look(
 ) -> LookModel:
     """Return the expected look of each mode of each cell, and the variance of the misfit.
 
-    Parameters
-    ----------
-    law : UserMeanLaw
-    design : CellDesign
-    mode : ndarray of float, shape (n_cells, n_points)
-    ends : pair of ndarray of float, shape (n_cells,)
-        Clipping range.
-    whole : ClippedMoments
-        Of the bounds of the values, for the same modes.
+    Modes have shape (n_cells, n_points), the ends of the ranges (n_cells,); `whole` is of the
+    bounds of the values, for the same modes.
     """
     low, high = ends[0][:, None], ends[1][:, None]
     own = law.clipped(mode, low, high)

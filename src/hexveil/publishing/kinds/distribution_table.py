@@ -270,17 +270,8 @@ def decode_distribution(
 ) -> dict[str, CellEstimates]:
     """Return the estimates of every statistic of the distribution, by column.
 
-    A histogram has a column for each of its bins, numbered from the lowest.
-
-    Parameters
-    ----------
-    plan : DistributionComponent
-    outputs : Outputs
-        Of all stages.
-    means : CellEstimates, optional
-        Means that are published beside it.
-    remembered : CellEstimates, optional
-        Mean scores that remember earlier days.
+    A histogram has a column for each of its bins, numbered from the lowest. Means may be published
+    beside it; mean scores may remember earlier days.
     """
     if isinstance(plan.component, ScorePlan) and plan.component.share is not None:
         return {plan.component.share.column: remembered or _scores(plan, outputs)}

@@ -144,17 +144,7 @@ def forecast_or_none(earlier: Sequence[EarlierRelease], blank: PublishedDay) -> 
 def remember_means(
     view: MeanView, facts: PublicMetadata, posterior: PosteriorEstimates, history: History
 ) -> RememberedMeans | None:
-    """Return the means of a day with its memory; None for a map that is too large.
-
-    Parameters
-    ----------
-    view : MeanView
-        All that the day's numbers show.
-    facts : PublicMetadata
-    posterior : PosteriorEstimates
-        By the day alone.
-    history : History
-    """
+    """Return the means of a day, estimated alone before, with its memory; None if too large."""
     memory = remember_view(view, facts, history)
     if memory is None:
         return None

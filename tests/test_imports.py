@@ -32,7 +32,14 @@ class Room:
 TABLE = {
     # Values that every room may import.
     "base": Room(
-        (), ("numpy",), (("pyarrow", ""), ("h3", "hexagons.py"), ("h3ronpy", "hexagons.py"))
+        (),
+        ("numpy",),
+        (
+            ("pyarrow", ""),
+            ("h3", "hexagons.py"),
+            ("h3ronpy", "hexagons.py"),
+            ("threadpoolctl", "blas_threads.py"),
+        ),
     ),
     "model": Room(("base",), ("numpy",)),
     # The public side: no record, no engine, no noise library.

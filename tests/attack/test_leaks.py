@@ -120,23 +120,21 @@ def test_no_command_shows_a_canary(places, call):
     clean(here, tmp, before)
 
 
-STUDIES = (
-    (*READ["evaluate"], "--out", "study"),
-    (*READ["reproduce"], "--out", "study"),
-)
+STUDIES = {"evaluate": {".csv"}, "reproduce": {".csv", ".png", ".svg"}}
+"""Files that a study of own values writes."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arguments", STUDIES, ids=lambda words: words[0])
+@pytest.mark.parametrize(("name", "kinds"), STUDIES.items(), ids=STUDIES)
 @pytest.mark.parametrize("more", [(), ("--json",)], ids=["text", "json"])
-def test_studies_of_own_values_are_stamped(places, call, arguments, more):
+def test_studies_of_own_values_are_stamped(places, call, name, kinds, more):
     """What is printed and each file of own values says PRIVATE, and is its owner's alone."""
     here, _ = places
-    heard = call(*arguments, *more)
+    heard = call(*READ[name], "--out", "study", *more)
     assert (heard.code, heard.leak()) == (0, None), heard.err
     assert "PRIVATE: " in heard.out[:40]
     stamped = list(here.glob("study/**/PRIVATE-*"))
-    assert {path.suffix for path in stamped} == {".csv", ".png", ".svg"}
+    assert {path.suffix for path in stamped} == kinds
     assert {stat.S_IMODE(path.stat().st_mode) & 0o077 for path in stamped} == {0}
     text = next(path for path in stamped if path.suffix == ".csv").read_text()
     assert text.startswith("# PRIVATE: ")

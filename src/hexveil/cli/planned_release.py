@@ -27,7 +27,6 @@ from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns
 from hexveil.planning import saved_plans
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.feasibility.grids import OTHER_GRIDS, on_declared_grids
-from hexveil.planning.moment_component import MomentComponent
 from hexveil.planning.plan import Plan
 from hexveil.publishing import signing
 from hexveil.publishing.catalogue.holder_statements import Catalogue
@@ -221,12 +220,8 @@ def _judge_in_series(plan: Plan, facts: Any, earlier: int, warning: str) -> str 
     """
     if not plan.is_single or facts.occupancy.n_cells > MOST_CELLS:
         return warning
-    component = plan.single
-    if (
-        not isinstance(component, MomentComponent)
-        or component.request.noised != ("mean",)
-        or component.request.clipping_range != "auto"
-    ):
+    component: Any = plan.single
+    if component.statistics != ("mean",) or component.request.clipping_range != "auto":
         return warning
     days = max(DAYS_AHEAD, earlier + 1)
     errors = expected_errors(facts, plan.epsilon, days, delta=plan.delta).errors

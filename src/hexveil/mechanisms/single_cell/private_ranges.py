@@ -265,8 +265,9 @@ class FixedQuantile(_QuantileAveraging):
     Examples
     --------
     >>> plan = FixedQuantile(0.1, 0.9).plan([5] * 50, bounds=(0, 8), epsilon=1)
-    >>> plan.allocation.targets, plan.allocation.stages[0].scale, plan.noise_scale
-    ((5, 45), 8.0, 0.32)
+    >>> ends = plan.allocation.stages[0]
+    >>> [cost.target for cost in ends.costs], ends.scale, plan.noise_scale
+    ([5, 45], 8.0, 0.32)
     """
 
     shown_by_position = ("low", "high")
@@ -314,8 +315,8 @@ class OptimizedQuantile(_QuantileAveraging):
     Examples
     --------
     >>> plan = OptimizedQuantile().plan([5] * 50, bounds=(0, 8), epsilon=1)
-    >>> plan.allocation.targets
-    (2, 48)
+    >>> [cost.target for cost in plan.allocation.stages[0].costs]
+    [2, 48]
     """
 
     grouping: array_averaging.GroupingRule = "best_fit"
@@ -366,8 +367,8 @@ class AKMV(CellMechanism):
     Examples
     --------
     >>> plan = AKMV(split="0.5").plan([4, 2, 1], bounds=(0, 8), epsilon=1)
-    >>> plan.allocation.targets, plan.allocation.stages[0].scale
-    ((1,), 4.0)
+    >>> [cost.target for cost in plan.allocation.stages[0].costs], plan.allocation.stages[0].scale
+    ([1], 4.0)
     """
 
     shown_always = ("split",)

@@ -54,7 +54,8 @@ BOUNDS, CAR_BOUNDS = (0.0, 65.0), (0.0, 100.0)
 CARS, RECORD_KM = 10_000, 1.0
 PRESENCE = "presence"
 FIRST_DAY, DAYS = date(2024, 1, 1), 42
-ENDS, ALONE = ("estimate", "low", "high"), ("today", "today_low", "today_high")
+ENDS = ("estimate", "low", "high")
+ALONE = {"estimate": "today", "low": "today_low", "high": "today_high"}
 SHOWN = (1, 7, 14, 28, 42)
 MORNING = 9 * 3600
 CLOSED, HALVED = 21, 26
@@ -94,10 +95,8 @@ def publish(folder: Path, asked: argparse.Namespace) -> list[Day]:
         source = _records(folder, city, day, asked, number)
         records, options = _read(source, day, asked)
         begun = time.process_time()
-        history = None if asked.ranges == "alone" else History(day, tuple(releases))
-        forecast = None
-        if history is not None and asked.ranges == "memory":
-            forecast = _forecast(records, history, asked)
+        history = History(day, () if asked.ranges == "alone" else tuple(releases))
+        forecast = _forecast(records, history, asked) if asked.ranges == "memory" else None
         plan = hv.plan(records, epsilon=asked.epsilon, history=forecast, advise=False, **options)
         ledger = hv.Ledger(folder / "ledger.sqlite", dataset="city", budget=1000)
         release = hv.release(records, plan, ledger=ledger, accept_noise=True, history=history)
@@ -132,9 +131,7 @@ def _read(source: Path, day: date, asked: argparse.Namespace) -> tuple[AnyRecord
             select=hv.Select(dates=dates), **common,
         )  # fmt: skip
         return records, {"fleet": CARS}
-    options: dict[str, Any] = (
-        {} if asked.statistic == "mean" else {"statistics": (asked.statistic,)}
-    )
+    options: AnyRecords = {} if asked.statistic == "mean" else {"statistics": (asked.statistic,)}
     records = hv.read(
         source, user="license_plate", location="location.coordinates", time="observationDateTime",
         bounds=BOUNDS, cells=cells, select=hv.Select(dates=dates, min_users=10),
@@ -156,9 +153,8 @@ def _column(asked: argparse.Namespace, end: str, alone: str, release: hv.Release
     """Return the column of an estimate or of an end of its interval."""
     if asked.statistic not in ("mean", PRESENCE):
         return f"{parse_statistics((asked.statistic,))[1][0].column}_{end}"
-    own = dict(zip(ENDS, ALONE, strict=True))[end]
-    if alone and f"mean_{own}" in release.columns:
-        return f"mean_{own}"
+    if alone and f"mean_{ALONE[end]}" in release.columns:
+        return f"mean_{ALONE[end]}"
     return "mean" if asked.statistic == PRESENCE and end == "estimate" else f"mean_{end}"
 
 
@@ -213,7 +209,7 @@ def judge(days: list[Day]) -> list[dict[str, Any]]:
     rows = []
     for day in days:
         truth, columns = day.truth, day.columns
-        row: dict[str, Any] = {"day": day.number, "ranges": day.ranges, "shifts": day.shifts}
+        row: AnyRecords = {"day": day.number, "ranges": day.ranges, "shifts": day.shifts}
         row["cells"] = truth.size
         row["constant"] = np.abs(truth - np.median(truth)).mean()
         for name, end in (("alone", "_alone"), ("memory", "")):
@@ -299,11 +295,8 @@ def draw(days: list[Day], file: Path) -> None:
             drawn = PolyCollection(outlines, array=numbers[shown], cmap="viridis", edgecolors="w")
             drawn.set_clim(10, 35)
             axis.add_collection(drawn)
-            axis.set_xlim(*edges[0])
-            axis.set_ylim(*edges[1])
+            axis.set(xlim=edges[0], ylim=edges[1], xticks=[], yticks=[])
             axis.set_aspect(1 / np.cos(np.radians(21.2)))
-            axis.set_xticks([])
-            axis.set_yticks([])
             error = np.abs(numbers - day.truth).mean()
             off = "" if row == 2 else f"\noff by {error:.1f} km/h"
             axis.set_title(f"day {number}, {name}{off}", fontsize=9)
@@ -332,12 +325,7 @@ def main() -> None:
     rows = judge(days)
     for row in rows:
         if row["day"] in SHOWN:
-            print(
-                {
-                    name: one if isinstance(one, str) else round(float(one), 3)
-                    for name, one in row.items()
-                }
-            )
+            print({k: v if isinstance(v, str) else round(float(v), 3) for k, v in row.items()})
     made = {"seed": asked.seed, "resolution": asked.resolution, "closed": asked.closed}
     line = made | {"epsilon": asked.epsilon, "ranges": asked.ranges} | summarize(rows)
     line |= {"statistic": asked.statistic, "cells_below_70": judge_cells(days)}

@@ -26,7 +26,7 @@ def test_signature_and_run_file_have_the_options():
     assert [*parameters] == ["source", *OPTIONS]
     for name, option in OPTIONS.items():
         assert parameters[name].default == option.default
-        assert f"    {name} : " in hv.plan.__doc__
+        assert f"\n{name} : " in inspect.getdoc(hv.plan)
     assert set(SECTIONS["plan"]) <= set(OPTIONS)
     assert set(OPTIONS) - set(SECTIONS["plan"]) == {
         "bounds", "advise", "fleet", "delta", "history",

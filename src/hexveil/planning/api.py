@@ -59,8 +59,10 @@ def _with_options(
         function.__signature__ = signature.replace(
             parameters=parameters, return_annotation=inspect.Signature.empty
         )
-        texts = (options.__doc__ or "").partition("----------\n")[2].rstrip()
-        function.__doc__ = function.__doc__.replace("    **options\n", f"{texts}\n", 1)
+        # Dedented: newer Pythons have it so.
+        texts = inspect.cleandoc(options.__doc__ or "").partition("----------\n")[2]
+        text = inspect.cleandoc(function.__doc__)
+        function.__doc__ = text.replace("**options\n", f"{texts}\n", 1)
         return function
 
     return decorated

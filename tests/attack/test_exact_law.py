@@ -80,7 +80,8 @@ def test_who_holds_most_of_a_cell_is_charged_enough(name):
     """By mean and variance together: where one user has more than half of a cell, or all of it."""
     for counts, steps in (([[3, 1], [0, 2]], 2), ([[4], [1]], 2)):
         rng = np.random.default_rng(0)
-        searched(exact_cases.planned(KINDS[name], np.array(counts), steps, rng), 0)
+        case = exact_cases.planned(KINDS[name], np.array(counts), steps, rng)
+        assert searched(case, 0) <= 1 + exact_law.EXACT
 
 
 @pytest.mark.slow

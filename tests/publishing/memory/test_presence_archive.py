@@ -4,7 +4,6 @@ Day after day a map is planned by the maps before it; its folder is checked, and
 """
 
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.accounting.promise import PARTS
+from hexveil.base.errors import InputError
 from hexveil.cli import main
 from hexveil.cli.commands.publish_command import publish_run, run_of_day
 from hexveil.cli.planned_release import plan_release
@@ -26,7 +26,13 @@ from hexveil.publishing.archive.archive import open_archive
 from hexveil.publishing.memory.stored_day import FILE, forecast_of, from_bytes, read_earlier
 from hexveil.publishing.verification.verify import find_problems
 from presence_laws import ExactPresenceLoss, PresenceWorld
-from publishing.memory.test_remembering_archive import contents, folders, forge, raise_forecast
+from publishing.memory.test_remembering_archive import (
+    contents,
+    enter_copy,
+    folders,
+    forge,
+    raise_forecast,
+)
 
 RUN = """
 source = "cars.parquet"
@@ -78,12 +84,7 @@ def city(tmp_path_factory):
 @pytest.fixture
 def published(city, tmp_path, monkeypatch):
     """Return a copy of the archive of three days, in a folder of its own."""
-    monkeypatch.chdir(city)
-    if not (city / "maps").exists():
-        outcomes = publish_run("run.toml", DAYS[0], DAYS[-1])
-        assert [one.state for one in outcomes] == ["published"] * 3, outcomes
-    shutil.copytree(city, tmp_path / "copy")
-    monkeypatch.chdir(tmp_path / "copy")
+    enter_copy(city, tmp_path, monkeypatch)
     return Path("maps/cars")
 
 
@@ -187,3 +188,17 @@ def test_no_unit_loses_more_than_epsilon_wherever_earlier_outputs_lead(seed):
     base = ((0, 0, 1, 1), (1, 0, 2, 4), (0, 1, 3, 2))
     found = ExactPresenceLoss(PresenceWorld.of(base, 2, 2, max_n=2, step=3), lambda _: plan)
     assert 0.9 * 2 <= found.worst <= 2 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("price", "low", "high"),
+    [(-1, 0, 1), (2**20 + 1, 0, 1), (1, -1, 1), (1, 2, 2), (1, 3, 2), (1, 0, PARTS + 1)],
+)
+def test_parameters_that_break_the_sensitivity_are_refused(price, low, high):
+    """A negative price would give weights whose sum is beyond what the noise is for."""
+    window = CellWindow(np.array([1, price]), np.array([0, low]), np.array([1, high]))
+    with pytest.raises(InputError, match="lead to no map"):
+        RememberedMap(
+            n_cells=2, span_quanta=2, epsilon=2, form=None, releases=("",), window=window,
+            within=0.1,
+        )  # fmt: skip

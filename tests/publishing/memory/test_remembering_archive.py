@@ -79,15 +79,20 @@ def city(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def published(city, tmp_path, monkeypatch):
-    """Return a copy of the archive of three days, in a folder of its own."""
+def enter_copy(city, tmp_path, monkeypatch, run="run.toml", archive="maps"):
+    """Enter a copy of a city's folder, with the archive of three days, published once."""
     monkeypatch.chdir(city)
-    if not (city / "maps").exists():
-        outcomes = publish_run("run.toml", DAYS[0], DAYS[-1])
+    if not (city / archive).exists():
+        outcomes = publish_run(run, DAYS[0], DAYS[-1])
         assert [one.state for one in outcomes] == ["published"] * 3, outcomes
     shutil.copytree(city, tmp_path / "copy")
     monkeypatch.chdir(tmp_path / "copy")
+
+
+@pytest.fixture
+def published(city, tmp_path, monkeypatch):
+    """Return a copy of the archive of three days, in a folder of its own."""
+    enter_copy(city, tmp_path, monkeypatch)
     return Path("maps/buses")
 
 

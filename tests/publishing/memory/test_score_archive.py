@@ -1,7 +1,6 @@
 """An archive whose quantiles and shares remember: mean scores of cells, from published numbers."""
 
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +23,7 @@ from publishing.memory.test_remembering_archive import (
     SIMULATE,
     contents,
     earlier,
+    enter_copy,
     folders,
     forge,
     raise_forecast,
@@ -50,12 +50,7 @@ def city(tmp_path_factory):
 def published(request, city, tmp_path, monkeypatch):
     """Return the kind, and a copy of its archive of three days in a folder of its own."""
     kind = request.param
-    monkeypatch.chdir(city)
-    if not (city / kind).exists():
-        outcomes = publish_run(f"{kind}.toml", DAYS[0], DAYS[-1])
-        assert [one.state for one in outcomes] == ["published"] * 3, outcomes
-    shutil.copytree(city, tmp_path / "copy")
-    monkeypatch.chdir(tmp_path / "copy")
+    enter_copy(city, tmp_path, monkeypatch, f"{kind}.toml", kind)
     return kind, Path(kind, kind)
 
 

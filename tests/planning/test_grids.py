@@ -12,7 +12,7 @@ from hexveil.base import hexagons
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.planning.feasibility.capacity import assess_grids
-from hexveil.planning.feasibility.grids import counted, label_levels, with_min_users
+from hexveil.planning.feasibility.grids import counted, label_levels
 
 
 def test_levels_are_every_choice_of_columns():
@@ -49,28 +49,9 @@ def test_grids_of_another_kind_are_refused():
 def test_sums_made_elsewhere_have_their_own_cells_alone():
     """There are no records to count; one cell is no map."""
     found = hv.capacity(summed("route", "hour"), epsilon=1)
-    assert [one.labels for one in found.offers] == [("route", "hour")]
+    assert [one.grid.columns for one in found.offers] == [("route", "hour")]
     assert found.proposed is None
     assert found.sentence == "no grid tried leaves a map of three cells, or of three hexagons."
-
-
-def test_cells_below_the_smallest_number_of_users_are_left_out():
-    """As if the records had been read with it: cells, users and records of the rest."""
-    dense = np.array([[1, 0, 2, 0], [1, 3, 0, 0], [1, 1, 0, 4]])
-    facts = fleet(5)
-    table = CellTable(
-        facts.cells.grid,
-        hexagon=facts.cells.hexagon[:1].repeat(4) + np.arange(4, dtype=np.uint64),
-        slot=np.zeros(4, dtype=np.int64),
-    )
-    facts = replace(facts, occupancy=hv.Occupancy.from_dense(dense), cells=table)
-    assert with_min_users(facts, 1) is facts
-    assert with_min_users(facts, 4) is None
-    kept = with_min_users(facts, 2)
-    assert kept.cells.hexagon.tolist() == table.hexagon[:2].tolist()
-    expected = hv.Occupancy.from_dense(dense[:, :2])
-    for name in ("cell", "user", "n"):
-        assert getattr(kept.occupancy, name).tolist() == getattr(expected, name).tolist()
 
 
 def test_the_own_grid_of_a_data_set_is_not_counted_again():
@@ -109,14 +90,14 @@ def test_resolutions_follow_from_where_the_records_are(km, resolution):
     """Whatever the file says: from a map of a few hexagons to one beyond the finest usable."""
     found = spread(km, resolution)
     table = hv.capacity(found, epsilon=20)
-    window = [one for one in table.offers if one.resolution != resolution]
+    window = [one for one in table.offers if one.grid.resolution != resolution]
     assert 3 <= window[0].hexagons <= 25
     assert not table.offers[-1].beats_constant
-    assert {one.resolution for one in window} >= {
-        one.resolution for one in hv.capacity(
+    assert {one.grid.resolution for one in window} >= {
+        one.grid.resolution for one in hv.capacity(
             spread(km, 5 if km == 30 else 7), epsilon=20
         ).offers
-        if one.beats_constant and one.is_map and one.resolution != resolution
+        if one.beats_constant and one.is_map and one.grid.resolution != resolution
     }  # fmt: skip
     assert table.proposed.is_map
 
@@ -148,6 +129,6 @@ def test_grids_of_the_same_users_in_other_hexagons_are_two_maps():
         records, user="bus", value="speed", bounds=(0, 65), lat="lat", lon="lon", time="time",
         cells=hv.Cells(5, "1h", "Asia/Kolkata", "pooled"),
     )  # fmt: skip
-    found = {offer.resolution: offer.hexagons for offer in hv.capacity(data, epsilon=1).offers}
+    found = {offer.grid.resolution: offer.hexagons for offer in hv.capacity(data, epsilon=1).offers}
     assert found[5] == 2
     assert found[6] == 3

@@ -78,7 +78,7 @@ def show_grids(table: Capacity, facts: PublicMetadata, epsilon: str) -> None:
         f"Grids that this fleet supports at epsilon {epsilon} (probability factor {factor}):",
     ]
     formatting.print_rows(rows)
-    labels = any(offer.labels is not None for offer in table.offers)
+    labels = not all(isinstance(offer.grid, Cells) for offer in table.offers)
     heads = ["Labels"] if labels else ["Resolution", "Km", "Hexagons", "Timeslot"]
     heads += ["Cells", "Users", "Floor", "Error", "Baseline", "Usable"]
     formatting.print_table(heads, map(_row, table.offers), ("Labels", "Usable"))
@@ -128,10 +128,7 @@ def cell_fields(grid: Cells | Labels) -> Changes:
 
 def changed_fields(proposal: GridAssessment) -> Changes:
     """Return the fields of a run file that make a run the proposed one."""
-    return cell_fields(proposal.grid) | {
-        ("select", "min_users"): proposal.min_users,
-        ("read", "privacy_unit"): proposal.privacy_unit,
-    }
+    return cell_fields(proposal.grid) | {("read", "privacy_unit"): proposal.privacy_unit}
 
 
 def _fields_json(changes: Changes) -> dict[str, object]:

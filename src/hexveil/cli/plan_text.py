@@ -17,12 +17,11 @@ from hexveil.report.manifest_view import noun, unit_of_statistic
 from hexveil.report.promise_wording import promise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from hexveil.cli.formatting import Row
     from hexveil.config import Run
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.comparison import ComparisonRow
     from hexveil.planning.distribution_component import DistributionComponent
     from hexveil.planning.moment_component import MomentComponent
     from hexveil.planning.plan import Plan
@@ -88,22 +87,6 @@ def _average_errors(plan: MomentComponent | DistributionComponent, value_unit: s
         texts.append(text)
     texts += [] if share is None else [f"a share of records {share:.2g}, by a stated prior"]
     return "; ".join(texts)
-
-
-def estimator_rows(measurements: Sequence[ComparisonRow], unit: str) -> list[Row]:
-    """Return a row for each way to measure the distribution, at the same price."""
-    rows: list[Row] = []
-    for measurement in measurements:
-        errors = [
-            f"the {name} {measured(error, unit_of_statistic(name, unit))}"
-            for name, error in measurement.figures.items()
-            if name not in {"epsilon", "share"}
-        ]
-        errors.append(f"a share {measurement.figures['share']:.2g}")
-        mark = " (chosen)" if measurement.is_planned else ""
-        text = f"{FORMS[measurement.name]}{mark}: {', '.join(errors)} on average."
-        rows.append(("Or" if rows else "Measured", text))
-    return rows
 
 
 # ---- private presence: on paper, from declarations ----

@@ -11,7 +11,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
 from hexveil.base.work_share import PLANNING, SEARCH
 from hexveil.cli import formatting, shared_steps
-from hexveil.cli.plan_text import estimator_rows, map_rows, missing_range_row, price_rows
+from hexveil.cli.plan_text import map_rows, missing_range_row, price_rows
 from hexveil.config import Run, arguments
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.feasibility.recommendation import describe_repeats
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from hexveil.cli import declarations
     from hexveil.cli.formatting import Row
-    from hexveil.planning.comparison import Comparison, ComparisonRow
+    from hexveil.planning.comparison import ComparisonRow
     from hexveil.planning.moment_component import MomentComponent
     from hexveil.planning.plan import Plan
     from hexveil.publishing.memory.history import ExpectedErrors
@@ -73,7 +73,7 @@ def plan(run: Run, options: declarations.PlanOptions) -> None:
         }
         for column, comparison in compared.items():
             beside = content if plan.is_single else content["columns"][column]
-            beside |= comparison.to_json()
+            beside["methods"] = [row.to_json() for row in comparison]
         formatting.show(list, lambda: content, as_json=True)
         return
     range_row = missing_range_row(run, plan)
@@ -82,7 +82,8 @@ def plan(run: Run, options: declarations.PlanOptions) -> None:
         if not plan.is_single:
             click.echo(f"\n{column}, at its own loss or targets:")
         component = plan.components[column]
-        _show_comparison(component, comparison, component.facts.value_unit)
+        legend = _METHODS.format(_measure(component, component.facts.value_unit))
+        show_methods(comparison, legend)
     review = saved and f"{saved}; review it, then: hexveil release ... --from-plan {saved}"
     formatting.print_rows([("Saved", review)])
 
@@ -102,20 +103,12 @@ def _plan_on_paper(run: Run, *, as_json: bool) -> None:
     formatting.show(lambda: [*planned.price_rows(), repeats], planned.plan_json, as_json=as_json)
 
 
-def _compare(plan: Plan) -> Comparison:
+def _compare(plan: Plan) -> list[ComparisonRow]:
     # For --compare alone:
     from hexveil.planning.comparison import COMPARING, compare  # noqa: PLC0415
 
     with show_progress(COMPARING):
         return compare(plan)
-
-
-def _show_comparison(plan: Any, comparison: Comparison, unit: str) -> None:  # noqa: ANN401  a part
-    """Print the ways to answer one request, or why there are none."""
-    if comparison.estimators:
-        formatting.print_rows(estimator_rows(comparison.estimators, unit))
-        return
-    show_methods(comparison.methods, _METHODS.format(_measure(plan, unit)))
 
 
 def show_methods(lines: Sequence[ComparisonRow], legend: str) -> None:

@@ -36,7 +36,6 @@ _COLUMNS = (
     ("privacy_unit", pa.string(), "privacy unit"),
     ("resolution", pa.int64(), "resolution"),
     ("timeslot", pa.string(), "timeslot"),
-    ("slot", pa.string(), ""),
     ("labels", pa.list_(pa.string()), "labels"),
     ("hexagons", pa.int64(), "hexagons"),
     ("kilometres", pa.float64(), "km wide"),
@@ -46,15 +45,12 @@ _COLUMNS = (
     ("predicted_error", pa.float64(), "predicted error"),
     ("baseline_error", pa.float64(), "baseline error"),
     ("better", pa.int64(), ""),
-    ("planned", pa.bool_(), ""),
+    ("planned", pa.bool_(), "planned"),
     ("beats_constant", pa.bool_(), "usable"),
     ("epsilon_needed", pa.float64(), ""),
     ("proposed", pa.bool_(), "proposed"),
 )
 """Columns of the table of grids, their types, and the headings of those that a notebook shows."""
-MIN_USERS_FACTORS = (1, 2, 4)
-"""Multiples of a run's smallest number of users that are tried."""
-_SCHEMA = pa.schema([(name, kind) for name, kind, _ in _COLUMNS])
 _SHOWN = {name: heading for name, _, heading in _COLUMNS if heading}
 
 
@@ -69,19 +65,16 @@ class Capacity:
         The loss they are compared at.
     privacy_unit : str
         The privacy unit of the data set.
-    others : tuple of GridAssessment
-        The same grids for cells of more users: not in the table, but proposed like those.
     """
 
     offers: tuple[GridAssessment, ...]
     epsilon: float
     privacy_unit: Unit
-    others: tuple[GridAssessment, ...] = ()
 
     @cached_property
     def proposals(self) -> dict[Choice, GridAssessment]:
         """The proposed runs, "finest", "balanced" and "accurate"; empty if none is usable."""
-        return choose((*self.offers, *self.others))
+        return choose(self.offers)
 
     @property
     def proposed(self) -> GridAssessment | None:
@@ -95,15 +88,22 @@ class Capacity:
 
     def to_arrow(self) -> pa.Table:
         """Return the offers as a table, a column per attribute, and which one is proposed."""
-        names = _SCHEMA.names[:-1]
-        columns = [[getattr(offer, name) for offer in self.offers] for name in names]
-        columns.append([offer is self.proposed for offer in self.offers])
+        rows: list[dict[str, Any]] = []
+        for offer in self.offers:
+            grid = offer.grid
+            place = (
+                {"resolution": grid.resolution, "timeslot": grid.timeslot}
+                if isinstance(grid, Cells)
+                else {"labels": grid.columns}
+            )
+            named = {name: getattr(offer, name) for name in ("kilometres", "beats_constant")}
+            rows.append(vars(offer) | place | named | {"proposed": offer is self.proposed})
         # What is not a number, as the error where no cell is left, becomes a null.
-        arrays = [
-            pa.array(column, kind, from_pandas=True)
-            for column, kind in zip(columns, _SCHEMA.types, strict=True)
-        ]
-        return pa.table(arrays, schema=_SCHEMA)
+        columns = {
+            name: pa.array([row.get(name) for row in rows], kind, from_pandas=True)
+            for name, kind, _ in _COLUMNS
+        }
+        return pa.table(columns)
 
     def to_pandas(self) -> object:
         """Return the offers as a pandas data frame; InputError without pandas."""
@@ -113,20 +113,10 @@ class Capacity:
     def _repr_html_(self) -> str:
         """Return the recommendation and the table for a notebook."""
         offers = self.to_arrow()
-        index = offers.column_names.index("predicted_error")
-        errors = pa.array([_error_text(offer) for offer in self.offers], pa.string())
-        offers = offers.set_column(index, "predicted_error", errors)
         # Columns that every grid leaves empty, such as the labels of hexagons, say nothing.
         filled = [name for name in _SHOWN if offers[name].null_count < len(offers)]
         sentence = f"{self.sentence[:1].upper()}{self.sentence[1:]}"
         return paragraph(sentence) + html_table(offers.select(filled), _SHOWN)
-
-
-def _error_text(offer: GridAssessment) -> str | None:
-    """Return the predicted error; a grid that was not planned has a bound that it is above."""
-    if not offer.cells:
-        return None
-    return f"{'' if offer.planned else '> '}{offer.predicted_error:.4g}"
 
 
 def capacity(
@@ -170,10 +160,7 @@ def capacity(
 
 
 def assess_grids(
-    plan: MomentComponent,
-    *,
-    grids: tuple[Cells | Labels, ...] | None = None,
-    min_users: int | None = None,
+    plan: MomentComponent, *, grids: tuple[Cells | Labels, ...] | None = None
 ) -> Capacity:
     """Return assessments of other grids for a plan's request.
 
@@ -183,9 +170,6 @@ def assess_grids(
         Of a data set; its targets, if it has any, become what they cost.
     grids : tuple of Cells or Labels, optional
         Default: those that fit the records and the fleet (`hexveil.planning.feasibility.grids`).
-    min_users : int, optional
-        Smallest number of users with which the data set was read: runs with a few larger ones are
-        assessed, too.
 
     Raises
     ------
@@ -195,10 +179,5 @@ def assess_grids(
     unit = facts_of(plan).privacy_unit
     if plan.request.target is not None:
         plan = replace(plan, request=plan.request.within(plan.requested_epsilon))
-    factors = (1,) if min_users is None else MIN_USERS_FACTORS
-    least = max(min_users or 1, 1)
-    tried = tuple(least * factor for factor in factors)
-    found = survey(plan, grids=grids, min_users=tried, search=True)
-    offers = tuple(one for one in found if one.min_users == least or not one.cells)
-    others = tuple(one for one in found if one not in offers)
-    return Capacity(offers, float(plan.requested_epsilon), unit, others)
+    offers = tuple(survey(plan, grids=grids, search=True))
+    return Capacity(offers, float(plan.requested_epsilon), unit)

@@ -23,7 +23,6 @@ from hexveil.planning.feasibility.grids import (
     grids_to_try,
     map_of,
     most_cells_of,
-    with_min_users,
 )
 from hexveil.planning.feasibility.prediction import (
     ErrorPredictor,
@@ -33,8 +32,6 @@ from hexveil.planning.feasibility.prediction import (
 from hexveil.theory import noise_floor
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from hexveil.model.public_metadata import PublicMetadata, Unit
     from hexveil.planning.moment_component import MomentComponent
     from hexveil.planning.presence.presence_plan import PresenceComponent
@@ -67,8 +64,6 @@ class GridAssessment:
         not looked for.
     hexagons : int or None
         Different places of the cells; None for labels. One: a single number for the whole area.
-    min_users : int
-        Smallest number of users of a cell for which it is assessed.
     declared : PresenceComponent or None
         Plan of a declared grid.
     """
@@ -84,7 +79,6 @@ class GridAssessment:
     planned: bool = False
     epsilon_needed: float | None = None
     hexagons: int | None = None
-    min_users: int = 1
     declared: PresenceComponent | None = None
 
     @classmethod
@@ -102,26 +96,6 @@ class GridAssessment:
         )
 
     @property
-    def resolution(self) -> int | None:
-        """Resolution of the hexagons; None for labels."""
-        return self.grid.resolution if isinstance(self.grid, Cells) else None
-
-    @property
-    def timeslot(self) -> str | None:
-        """Length of a slot; None where all times are pooled."""
-        return self.grid.timeslot if isinstance(self.grid, Cells) else None
-
-    @property
-    def slot(self) -> str | None:
-        """Kind of slots."""
-        return self.grid.slot if isinstance(self.grid, Cells) else None
-
-    @property
-    def labels(self) -> tuple[str, ...] | None:
-        """Columns that make a cell, in place of a resolution and a slot."""
-        return None if isinstance(self.grid, Cells) else self.grid.columns
-
-    @property
     def beats_constant(self) -> bool:
         """Whether the error is below that of one constant."""
         if self.declared is not None:
@@ -137,7 +111,7 @@ class GridAssessment:
     @property
     def kilometres(self) -> float | None:
         """Average width of a hexagon; None for labels."""
-        return None if self.resolution is None else across(self.resolution)
+        return across(self.grid.resolution) if isinstance(self.grid, Cells) else None
 
     @property
     def is_map(self) -> bool:
@@ -203,10 +177,9 @@ def survey(
     plan: MomentComponent,
     *,
     grids: tuple[Cells | Labels, ...] | None = None,
-    min_users: Sequence[int] = (1,),
     search: bool = False,
 ) -> list[GridAssessment]:
-    """Return the assessment of each grid and smallest number of users: the one loop over grids.
+    """Return the assessment of each grid: the one loop over grids.
 
     With the first grid the records are read again. Pairs of a grid are freed before the next.
 
@@ -217,9 +190,6 @@ def survey(
     grids : tuple of Cells or Labels, optional
         Default: those that fit the records and the fleet; then what is the same map as another is
         left out: places far apart have as many hexagons at several resolutions.
-    min_users : sequence of int
-        Smallest numbers of users of a cell: for the first one losses are searched; others are
-        assessed where they leave other cells.
     search : bool
         Whether the loss is looked for at which grids would do that are not certainly too fine.
 
@@ -237,37 +207,27 @@ def survey(
             on_grid = next(one_by_one)
             name = None if on_grid is None or grids is not None else map_of(on_grid)
             if name is None or grid == facts.cells.grid or name not in maps:
-                offers += _on_grid(plan, grid, on_grid, min_users, search=search)
+                offers.append(_on_grid(plan, grid, on_grid, search=search))
             maps.add(name)
             del on_grid
     return offers
 
 
 def _on_grid(
-    plan: MomentComponent,
-    grid: Cells | Labels,
-    facts: PublicMetadata | None,
-    min_users: Sequence[int],
-    *,
-    search: bool,
-) -> list[GridAssessment]:
-    """Return the assessments of one grid, which may have no cell left."""
+    plan: MomentComponent, grid: Cells | Labels, facts: PublicMetadata | None, *, search: bool
+) -> GridAssessment:
+    """Return the assessment of one grid, which may have no cell left."""
     if facts is None:
         own, miss = facts_of(plan).privacy_unit, plan.support.baseline_error
-        return [GridAssessment(grid, own, baseline_error=miss, better=0)]
-    assessed: list[GridAssessment] = []
-    for minimum in min_users:
-        remaining = with_min_users(facts, minimum)
-        if remaining is not None and remaining.occupancy.n_cells not in {o.cells for o in assessed}:
-            predictor = ErrorPredictor(plan, remaining)
-            offer = assess(predictor, minimum)
-            if search and not assessed and offer.planned:
-                offer = replace(offer, epsilon_needed=_epsilon_needed(predictor, offer))
-            assessed.append(offer)
-    return assessed
+        return GridAssessment(grid, own, baseline_error=miss, better=0)
+    predictor = ErrorPredictor(plan, facts)
+    offer = assess(predictor)
+    if search and offer.planned:
+        return replace(offer, epsilon_needed=_epsilon_needed(predictor, offer))
+    return offer
 
 
-def assess(predictor: ErrorPredictor, min_users: int = 1) -> GridAssessment:
+def assess(predictor: ErrorPredictor) -> GridAssessment:
     """Return the assessment of a plan's request on public facts, without losses that would do."""
     plan, facts, requested = predictor.plan, predictor.facts, predictor.plan.requested_epsilon
     sizes = facts.occupancy.n_cells, facts.occupancy.n_users
@@ -279,16 +239,14 @@ def assess(predictor: ErrorPredictor, min_users: int = 1) -> GridAssessment:
         predicted_error=predictor.error_lower_bound(float(requested)),
         baseline_error=predictor.baseline_error,
         hexagons=facts.cells.n_places,
-        min_users=min_users,
     )
-    # Above the constant already by the bound: planning could only confirm it.
-    if not predictor.is_planned and offer.predicted_error >= offer.baseline_error:
+    if predictor.is_planned:
+        prediction = prediction_of(plan.primary_statistic)
+    elif offer.predicted_error >= offer.baseline_error:
+        # Above the constant already by the bound: planning could only confirm it.
         return offer
-    prediction = (
-        prediction_of(plan.primary_statistic)
-        if predictor.is_planned
-        else predictor.predict(requested)
-    )
+    else:
+        prediction = predictor.predict(requested)
     return replace(
         offer,
         predicted_error=prediction.mean_error,

@@ -1,4 +1,4 @@
-"""What a fleet supports: advice, the table of grids, proposed runs, one grid for all columns."""
+"""What a fleet supports: advice, the table of grids, proposed runs, declared grids."""
 
 import html
 import re
@@ -14,14 +14,13 @@ from hypothesis import strategies as st
 import hexveil as hv
 from examples import examples
 from fleets import GRID, fleet, recount
-from hexveil.cli.grid_text import common_rows
 from hexveil.mechanisms.looks.range_search import ErrorPrediction
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.planning.feasibility.capacity import Capacity, assess_grids
 from hexveil.planning.feasibility.grid_assessment import GridAssessment
 from hexveil.planning.feasibility.prediction import ErrorPredictor, epsilon_for_error
-from hexveil.planning.feasibility.recommendation import CommonGrid, choose, common_grids, ways_out
+from hexveil.planning.feasibility.recommendation import choose, ways_out
 from hexveil.planning.feasibility.utility_test import small_map_factor
 from hexveil.planning.optimizers.calibration import LARGEST, two_figures_up
 
@@ -240,28 +239,7 @@ def test_every_proposed_run_is_usable_and_what_a_plan_reaches():
     assert advice.proposals["finest"].cells >= advice.proposals["accurate"].cells
 
 
-# ---- one grid for several value columns ----
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "expected"),
-    [
-        ((0.4, 1, 2, 9), (0.4, 2, 4, 4), (7, 6, 5)),
-        ((1, 1, 1, 1), (1, 1, 1, 1), (8, 8, 8)),
-        ((1, 9), (9, 1), ()),
-    ],
-)
-def test_the_worst_column_decides(first, second, expected):
-    """Finest, balanced and accurate are those of the column that a grid serves worst."""
-    tables = {
-        column: [on(5 + n, cells=7 ** (n + 1), predicted_error=e) for n, e in enumerate(errors)]
-        for column, errors in (("a", first), ("b", second))
-    }
-    chosen = choose(common_grids(tables))
-    resolutions = tuple(grid.grid.resolution for grid in chosen.values())
-    assert resolutions == expected
-    if not expected:
-        assert common_rows(chosen, {"a": "", "b": ""}, "1")[0][0] == "No common grid"
+# ---- declared grids ----
 
 
 @pytest.mark.parametrize("statistics", ["mean", ("mean", "p50"), "users", ("mean", "users")])
@@ -276,20 +254,19 @@ def test_declared_grids_are_judged_by_their_plans(statistics):
         hv.plan(facts, epsilon=epsilon, fleet=3000, statistics=statistics, advise=False)
         for epsilon in (Fraction(1, 100), 1, 100)
     ]
-    grids = [CommonGrid.declared(plan.components) for plan in plans]
+    grids = [GridAssessment.on_paper(plan.single) for plan in plans]
     errors = [grid.relative_error for grid in grids]
     assert errors == sorted(errors, reverse=True)
     assert [grid.is_usable for grid in grids][::2] == [False, True]
-    for plan, grid in zip(plans, grids, strict=True):
-        (offer,) = grid.assessments.values()
-        assert offer.grid == grid.grid == plan.facts.cells.grid
+    for plan, offer in zip(plans, grids, strict=True):
+        assert offer.grid == plan.facts.cells.grid
         assert offer.beats_constant is (plan.refusal is None)
         closed = 1 - plan.figures().get("open_traffic", 1.0)
         expected = (1 - closed) * offer.predicted_error / offer.baseline_error + closed
         if statistics == ("mean", "users"):
             counts = plan.prediction.counts
             expected = max(expected, counts.count_error / counts.typical_count)
-        assert grid.relative_error == pytest.approx(expected)
+        assert offer.relative_error == pytest.approx(expected)
 
 
 # ---- quick predictions against plans in full, and the loss that an error needs ----

@@ -7,7 +7,7 @@ one cell are compared by `hexveil.evaluation.evaluate`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -61,8 +61,8 @@ class ComparisonRow:
 
     def to_json(self) -> dict[str, Any]:
         """Return the row as JSON data."""
-        stated = asdict(self)
-        return stated | stated.pop("figures")
+        stated = {"name": self.name, "is_planned": self.is_planned, "trouble": self.trouble}
+        return stated | dict(self.figures)
 
 
 def compare(plan: Plan) -> list[ComparisonRow]:

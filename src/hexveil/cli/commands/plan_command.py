@@ -81,7 +81,7 @@ def plan(run: Run, options: declarations.PlanOptions) -> None:
     for column, comparison in compared.items():
         if not plan.is_single:
             click.echo(f"\n{column}, at its own loss or targets:")
-        component = plan.components[column]
+        component: Any = plan.components[column]
         legend = _METHODS.format(_measure(component, component.facts.value_unit))
         show_methods(comparison, legend)
     review = saved and f"{saved}; review it, then: hexveil release ... --from-plan {saved}"

@@ -34,6 +34,7 @@ from hexveil.config import Run, arguments, load
 from hexveil.config.fields import option
 from hexveil.config.run_file import FILL_IN, checked, run_file_text
 from hexveil.config.run_file_template import draft_run_file
+from hexveil.planning.feasibility.grid_assessment import GridAssessment
 from hexveil.planning.feasibility.grids import counted
 from hexveil.planning.feasibility.prediction import ErrorPredictor
 from hexveil.planning.feasibility.recommendation import choose, distinct
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
     from hexveil.cli.grid_text import Changes
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.feasibility.grid_assessment import GridAssessment
     from hexveil.planning.moment_component import MomentComponent
 
 

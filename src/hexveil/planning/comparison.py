@@ -116,8 +116,7 @@ def compare(plan: Plan) -> list[ComparisonRow]:
 def _changed(plan: MomentComponent, **changes: Any) -> MomentComponent:  # noqa: ANN401  of a request
     """Return the component of the same request with some of its fields changed."""
     request = replace(plan.request, **changes)
-    if request.delta:
-        request.check_delta()
+    request.check()
     return replace(
         plan, allocation=allocate(replace(plan.problem, request=request)), request=request
     )

@@ -152,10 +152,10 @@ def _within(problem: PlanningProblem, epsilon: Fraction, cell_loss: Fraction) ->
 
 def _equal_split(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
     """Return every cell planned alone at ε / (most cells of a user) (COMP Theorem II.3)."""
-    cell_loss = epsilon * ROUNDING_MARGIN / int(problem.occupancy.cells_per_user.max())
+    cell_loss = epsilon / int(problem.occupancy.cells_per_user.max())
     if not isinstance(problem.request.mechanism, ThresholdMechanism):
         return cell_mechanisms.allocate_at(problem, cell_loss)
-    return _within(problem, epsilon, cell_loss)
+    return _within(problem, epsilon, cell_loss * ROUNDING_MARGIN)
 
 
 def _clip_user(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:

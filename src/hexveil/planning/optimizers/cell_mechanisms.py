@@ -28,7 +28,6 @@ from hexveil.mechanisms.per_cell_allocation import MapProblem, PerCell, PlannedC
 from hexveil.mechanisms.single_cell import STUDY_SPAN, CellAllocation, CellMechanism, CellPlan
 from hexveil.mechanisms.single_cell.auto import UNIFORM, compare_candidates
 from hexveil.planning.allocation import PlanAllocation, PlanningProblem, full_factors
-from hexveil.planning.optimizers.per_cell import ROUNDING_MARGIN
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
@@ -42,6 +41,10 @@ MAX_TRIALS = 25_600
 judged by is an average over its cells."""
 
 
+ROUNDING_MARGIN = 1 - Fraction(1, 2**30)
+"""Keeps a sum of losses rounded up within the ε that was divided."""
+
+
 # ---- allocations ----
 
 
@@ -49,14 +52,16 @@ def allocate_per_cell(problem: PlanningProblem, epsilon: Fraction) -> PlanAlloca
     """Return the allocation at the largest common loss of a cell found, within ε for each user."""
     if int(problem.occupancy.cells_per_user.max()) == 1:
         # Nobody is in two cells: a cell's loss is that of its most exposed user.
-        return allocate_at(problem, epsilon * ROUNDING_MARGIN)
+        return allocate_at(problem, epsilon)
     cells = PerCell(_mechanism(problem)).allocate(map_problem(problem), epsilon)
     return _allocation(problem, cells, predicted_errors(cells))
 
 
 def allocate_at(problem: PlanningProblem, cell_epsilon: Fraction) -> PlanAllocation:
-    """Return the allocation at a loss of each cell."""
-    cells = PerCell(_mechanism(problem)).allocate_at(map_problem(problem), cell_epsilon)
+    """Return the allocation at nearly this loss of each cell."""
+    cells = PerCell(_mechanism(problem)).allocate_at(
+        map_problem(problem), cell_epsilon * ROUNDING_MARGIN
+    )
     return _allocation(problem, cells, predicted_errors(cells))
 
 

@@ -43,8 +43,8 @@ from hexveil.planning.allocation import PlanAllocation, full_factors
 from hexveil.planning.optimizers.joint import quantize_noise_scales
 from hexveil.planning.request import Request
 
-ROUNDING_MARGIN = 1 - Fraction(1, 2**30)
-"""Keeps a sum of losses rounded up within the ε that was divided, and a rank in its open range."""
+ROUNDING_MARGIN = 1 - Fraction(1, 2**40)
+"""Keeps a loss rounded up within the ε it was solved for, and a rank inside its open range."""
 
 
 def largest_cell_epsilon(

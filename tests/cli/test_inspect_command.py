@@ -52,7 +52,7 @@ def test_three_runs_are_proposed_as_lines_of_a_run_file(here, call):
     assert "Runs proposed at epsilon 1, as lines of a run file:" in said.out
     assert all(choice in said.out for choice in CHOICES)
     block = said.out.split("# finest")[1].split("\n\n")[0].split("\n", 2)[2]
-    assert set(tomllib.loads(block)) == {"cells", "read"}
+    assert set(tomllib.loads(block)) == {"cells", "select", "read"}
     runs = json.loads(call("inspect run.toml --json").out)["advice"]["runs"]
     assert tuple(runs) == CHOICES
     for run in runs.values():

@@ -229,7 +229,8 @@ def test_finest_accurate_and_in_between():
 @pytest.mark.slow
 def test_every_proposed_run_is_usable_and_what_a_plan_reaches():
     """Errors are those of the plan that is then made; there are hexagons for a map."""
-    advice = assess_grids(made(fleet(7, recount=recount)).single)
+    advice = assess_grids(made(fleet(7, recount=recount)).single, min_users=10)
+    assert {one.min_users for one in advice.others} <= {20, 40}
     assert set(advice.proposals) == {"finest", "balanced", "accurate"}
     for run in advice.proposals.values():
         assert run.is_usable

@@ -12,7 +12,7 @@ from hexveil.base import hexagons
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.planning.feasibility.capacity import assess_grids
-from hexveil.planning.feasibility.grids import counted, label_levels
+from hexveil.planning.feasibility.grids import counted, label_levels, with_min_users
 
 
 def test_levels_are_every_choice_of_columns():
@@ -52,6 +52,25 @@ def test_sums_made_elsewhere_have_their_own_cells_alone():
     assert [one.grid.columns for one in found.offers] == [("route", "hour")]
     assert found.proposed is None
     assert found.sentence == "no grid tried leaves a map of three cells, or of three hexagons."
+
+
+def test_cells_below_the_smallest_number_of_users_are_left_out():
+    """As if the records had been read with it: cells, users and records of the rest."""
+    dense = np.array([[1, 0, 2, 0], [1, 3, 0, 0], [1, 1, 0, 4]])
+    facts = fleet(5)
+    table = CellTable(
+        facts.cells.grid,
+        hexagon=facts.cells.hexagon[:1].repeat(4) + np.arange(4, dtype=np.uint64),
+        slot=np.zeros(4, dtype=np.int64),
+    )
+    facts = replace(facts, occupancy=hv.Occupancy.from_dense(dense), cells=table)
+    assert with_min_users(facts, 1) is facts
+    assert with_min_users(facts, 4) is None
+    kept = with_min_users(facts, 2)
+    assert kept.cells.hexagon.tolist() == table.hexagon[:2].tolist()
+    expected = hv.Occupancy.from_dense(dense[:, :2])
+    for name in ("cell", "user", "n"):
+        assert getattr(kept.occupancy, name).tolist() == getattr(expected, name).tolist()
 
 
 def test_the_own_grid_of_a_data_set_is_not_counted_again():

@@ -127,7 +127,10 @@ def cell_fields(grid: Cells | Labels) -> Changes:
 
 def changed_fields(proposal: GridAssessment) -> Changes:
     """Return the fields of a run file that make a run the proposed one."""
-    return cell_fields(proposal.grid) | {("read", "privacy_unit"): proposal.privacy_unit}
+    return cell_fields(proposal.grid) | {
+        ("select", "min_users"): proposal.min_users,
+        ("read", "privacy_unit"): proposal.privacy_unit,
+    }
 
 
 def _fields_json(changes: Changes) -> dict[str, object]:

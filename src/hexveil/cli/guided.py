@@ -35,7 +35,7 @@ from hexveil.config.fields import option
 from hexveil.config.run_file import FILL_IN, checked, run_file_text
 from hexveil.config.run_file_template import draft_run_file
 from hexveil.planning.feasibility.grid_assessment import GridAssessment
-from hexveil.planning.feasibility.grids import counted
+from hexveil.planning.feasibility.grids import counted, with_min_users
 from hexveil.planning.feasibility.prediction import ErrorPredictor
 from hexveil.planning.feasibility.recommendation import choose, distinct
 from hexveil.records.sources.schema_preview import SourceSchema, inspect_schema
@@ -194,13 +194,14 @@ def _counted_offer(
     *,
     is_balanced: bool,
 ) -> Offer:
-    assert on_grid is not None  # noqa: S101  proposed grids have cells
-    assert on_grid.cells.hexagon is not None  # noqa: S101  and hexagons
-    error = ErrorPredictor(plan, on_grid).predict(plan.requested_epsilon).error
-    hexagon, row = np.unique(on_grid.cells.hexagon, return_inverse=True)
+    remaining = None if on_grid is None else with_min_users(on_grid, offer.min_users)
+    assert remaining is not None  # noqa: S101  proposed grids have cells
+    assert remaining.cells.hexagon is not None  # noqa: S101  and hexagons
+    error = ErrorPredictor(plan, remaining).predict(plan.requested_epsilon).error
+    hexagon, row = np.unique(remaining.cells.hexagon, return_inverse=True)
     return Offer(
         grid_text.changed_fields(offer),
-        _offer_words(offer, offer.hexagons or 0, on_grid.value_unit),
+        _offer_words(offer, offer.hexagons or 0, remaining.value_unit),
         is_balanced,
         offer.baseline_error,
         hexagon,

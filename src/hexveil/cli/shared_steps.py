@@ -23,6 +23,7 @@ from hexveil.planning.feasibility.recommendation import USABLE_GRID, ways_out
 from hexveil.planning.plan import Plan
 from hexveil.records.progress import show_progress
 from hexveil.records.read import read as read_records
+from hexveil.records.select import Select
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -155,7 +156,7 @@ def proposed_runs(
     """Return the plan with which grids are compared at `epsilon`, and the proposed runs."""
     with show_progress(OTHER_GRIDS):
         built = _comparable_plan(run, facts, epsilon)
-        return built, assess_grids(built)
+        return built, assess_grids(built, min_users=run.select.min_users or Select.min_users)
 
 
 def assess_columns(

@@ -54,6 +54,10 @@ _COLUMNS = (
 _SHOWN = {name: heading for name, _, heading in _COLUMNS if heading}
 
 
+MIN_USERS_FACTORS = (1, 2, 4)
+"""Multiples of a run's smallest number of users that are tried."""
+
+
 @dataclass(frozen=True)
 class Capacity:
     """Capacity of a fleet: one assessment per grid.
@@ -65,16 +69,19 @@ class Capacity:
         The loss they are compared at.
     privacy_unit : str
         The privacy unit of the data set.
+    others : tuple of GridAssessment
+        The same grids for cells of more users: not in the table, but proposed like those.
     """
 
     offers: tuple[GridAssessment, ...]
     epsilon: float
     privacy_unit: Unit
+    others: tuple[GridAssessment, ...] = ()
 
     @cached_property
     def proposals(self) -> dict[Choice, GridAssessment]:
         """The proposed runs, "finest", "balanced" and "accurate"; empty if none is usable."""
-        return choose(self.offers)
+        return choose((*self.offers, *self.others))
 
     @property
     def proposed(self) -> GridAssessment | None:
@@ -160,7 +167,10 @@ def capacity(
 
 
 def assess_grids(
-    plan: MomentComponent, *, grids: tuple[Cells | Labels, ...] | None = None
+    plan: MomentComponent,
+    *,
+    grids: tuple[Cells | Labels, ...] | None = None,
+    min_users: int | None = None,
 ) -> Capacity:
     """Return assessments of other grids for a plan's request.
 
@@ -170,6 +180,8 @@ def assess_grids(
         Of a data set; its targets, if it has any, become what they cost.
     grids : tuple of Cells or Labels, optional
         Default: those that fit the records and the fleet (`hexveil.planning.feasibility.grids`).
+    min_users : int, optional
+        With which the data set was read: runs with twice and four times as many are assessed, too.
 
     Raises
     ------
@@ -179,5 +191,9 @@ def assess_grids(
     unit = facts_of(plan).privacy_unit
     if plan.request.target is not None:
         plan = replace(plan, request=plan.request.within(plan.requested_epsilon))
-    offers = tuple(survey(plan, grids=grids, search=True))
-    return Capacity(offers, float(plan.requested_epsilon), unit)
+    least = min_users or 1
+    tried = [least * factor for factor in (MIN_USERS_FACTORS if min_users else (1,))]
+    found = survey(plan, grids=grids, min_users=tried, search=True)
+    offers = tuple(one for one in found if one.min_users == least or not one.cells)
+    others = tuple(one for one in found if one not in offers)
+    return Capacity(offers, float(plan.requested_epsilon), unit, others)

@@ -23,6 +23,7 @@ from hexveil.planning.feasibility.grids import (
     grids_to_try,
     map_of,
     most_cells_of,
+    with_min_users,
 )
 from hexveil.planning.feasibility.prediction import (
     ErrorPredictor,
@@ -32,6 +33,8 @@ from hexveil.planning.feasibility.prediction import (
 from hexveil.theory import noise_floor
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hexveil.model.public_metadata import PublicMetadata, Unit
     from hexveil.planning.moment_component import MomentComponent
     from hexveil.planning.presence.presence_plan import PresenceComponent
@@ -64,6 +67,8 @@ class GridAssessment:
         not looked for.
     hexagons : int or None
         Different places of the cells; None for labels. One: a single number for the whole area.
+    min_users : int
+        Smallest number of users of a cell for which it is assessed.
     declared : PresenceComponent or None
         Plan of a declared grid.
     """
@@ -79,6 +84,7 @@ class GridAssessment:
     planned: bool = False
     epsilon_needed: float | None = None
     hexagons: int | None = None
+    min_users: int = 1
     declared: PresenceComponent | None = None
 
     @classmethod
@@ -177,6 +183,7 @@ def survey(
     plan: MomentComponent,
     *,
     grids: tuple[Cells | Labels, ...] | None = None,
+    min_users: Sequence[int] = (1,),
     search: bool = False,
 ) -> list[GridAssessment]:
     """Return the assessment of each grid: the one loop over grids.
@@ -190,6 +197,9 @@ def survey(
     grids : tuple of Cells or Labels, optional
         Default: those that fit the records and the fleet; then what is the same map as another is
         left out: places far apart have as many hexagons at several resolutions.
+    min_users : sequence of int
+        Smallest numbers of users of a cell: for the first one losses are searched; others are
+        assessed where they leave other cells.
     search : bool
         Whether the loss is looked for at which grids would do that are not certainly too fine.
 
@@ -207,24 +217,34 @@ def survey(
             on_grid = next(one_by_one)
             name = None if on_grid is None or grids is not None else map_of(on_grid)
             if name is None or grid == facts.cells.grid or name not in maps:
-                offers.append(_on_grid(plan, grid, on_grid, search=search))
+                offers += _on_grid(plan, grid, on_grid, min_users, search=search)
             maps.add(name)
             del on_grid
     return offers
 
 
 def _on_grid(
-    plan: MomentComponent, grid: Cells | Labels, facts: PublicMetadata | None, *, search: bool
-) -> GridAssessment:
-    """Return the assessment of one grid, which may have no cell left."""
+    plan: MomentComponent,
+    grid: Cells | Labels,
+    facts: PublicMetadata | None,
+    min_users: Sequence[int],
+    *,
+    search: bool,
+) -> list[GridAssessment]:
+    """Return the assessments of one grid, which may have no cell left."""
     if facts is None:
         own, miss = facts_of(plan).privacy_unit, plan.support.baseline_error
-        return GridAssessment(grid, own, baseline_error=miss, better=0)
-    predictor = ErrorPredictor(plan, facts)
-    offer = assess(predictor)
-    if search and offer.planned:
-        return replace(offer, epsilon_needed=_epsilon_needed(predictor, offer))
-    return offer
+        return [GridAssessment(grid, own, baseline_error=miss, better=0)]
+    assessed: list[GridAssessment] = []
+    for minimum in min_users:
+        remaining = with_min_users(facts, minimum)
+        if remaining is not None and remaining.occupancy.n_cells not in {o.cells for o in assessed}:
+            predictor = ErrorPredictor(plan, remaining)
+            offer = replace(assess(predictor), min_users=minimum)
+            if search and not assessed and offer.planned:
+                offer = replace(offer, epsilon_needed=_epsilon_needed(predictor, offer))
+            assessed.append(offer)
+    return assessed
 
 
 def assess(predictor: ErrorPredictor) -> GridAssessment:

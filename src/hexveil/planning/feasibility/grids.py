@@ -22,6 +22,7 @@ import numpy as np
 from hexveil.base import hexagons
 from hexveil.base.errors import InputError
 from hexveil.model.cells import Cells, Labels, OneCell, slot_seconds
+from hexveil.model.occupancy import LocalOccupancy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -211,3 +212,22 @@ def map_of(facts: PublicMetadata) -> tuple[str, int | None] | None:
     is_known = facts.occupancy.is_local and isinstance(facts.cells.grid, Cells)
     # Cells of other hexagons may have the same users, where each is visited at its own hour.
     return (facts.occupancy.fingerprint, facts.cells.n_places) if is_known else None
+
+
+def with_min_users(metadata: PublicMetadata, min_users: int) -> PublicMetadata | None:
+    """Return the public metadata of the cells with at least so many users; None without one.
+
+    None, too, where pairs stay elsewhere and some cell has fewer: they are selected as they are
+    read, so that a run with this number is another.
+    """
+    remaining = metadata.occupancy.users_per_cell >= min_users
+    if remaining.all():
+        return metadata
+    if not remaining.any() or not metadata.occupancy.is_local:
+        return None
+    occupancy = metadata.occupancy.local()
+    kept = remaining[occupancy.cell]
+    rows, cell = np.unique(occupancy.cell[kept], return_inverse=True)
+    user = np.unique(occupancy.user[kept], return_inverse=True)[1]
+    smaller = LocalOccupancy.from_coo(cell, user, occupancy.n[kept])
+    return replace(metadata, occupancy=smaller, cells=metadata.cells.take(rows), recount=None)

@@ -1,7 +1,7 @@
 """Recommendation of grids: three runs, and advice in words.
 
 Three runs are proposed for the privacy unit that was asked for: the finest, the most accurate, and
-one in between, over resolutions and timeslots. All of them are usable:
+one in between, over resolutions, timeslots and smallest numbers of users. All of them are usable:
 their expected error is below that of one number for all cells
 (planning/feasibility/utility_test.py), and they have at least three cells, in three hexagons. A
 weaker promise is never slipped in.

@@ -17,6 +17,7 @@ from fleets import GRID, fleet, recount
 from hexveil.mechanisms.looks.range_search import ErrorPrediction
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
+from hexveil.planning.feasibility import grid_assessment
 from hexveil.planning.feasibility.capacity import Capacity, assess_grids
 from hexveil.planning.feasibility.grid_assessment import GridAssessment
 from hexveil.planning.feasibility.prediction import ErrorPredictor, epsilon_for_error
@@ -25,10 +26,9 @@ from hexveil.planning.feasibility.utility_test import small_map_factor
 from hexveil.planning.optimizers.calibration import LARGEST, two_figures_up
 
 RANGES = ("bounds", "private", "per-cell", "auto")
-GRID_6 = replace(GRID, resolution=6)
 OFFER = GridAssessment(
     hv.Cells(6, "6h", "Europe/Warsaw", "pooled"), "user", cells=41, users=300, floor=1.0,
-    predicted_error=1.94, baseline_error=4.5, better=40, planned=True,
+    predicted_error=1.94, baseline_error=4.5, planned=True,
 )  # fmt: skip
 
 
@@ -77,8 +77,8 @@ def test_plan_release_and_capacity_name_one_epsilon_that_is_enough(users):
     assert made(plan.facts, epsilon=loss).support.beats_constant
     # The refusal of a release is the text with a search; the table has the number.
     assert named(ways_out(plan, search=True)) == loss
-    table = hv.capacity(plan.facts, epsilon=1, grids=[GRID_6])
-    assert table.offers[0].epsilon_needed == loss
+    own = next(one for one in assess_grids(plan.single).offers if one.grid == plan.facts.cells.grid)
+    assert own.epsilon_needed == loss
     few = assess_grids(made(plan.facts, epsilon="0.01").single)
     assert few.proposals == {}
     assert few.sentence.startswith("no grid has an error below the baseline at epsilon 0.01")
@@ -114,22 +114,24 @@ def test_a_prior_moves_the_verdict_and_no_epsilon_up_to_100_is_none():
 # ---- the table ----
 
 
-def table(slots=("1h",), **changes):
+def table(**changes):
     """Return the table of a fleet that crosses 4 ** (resolution - 4) cells."""
-    grids = [replace(GRID, resolution=r, timeslot=t) for r in (1, 5, 6, 7, 9) for t in slots]
-    usual = {"epsilon": 1, "clipping_range": "bounds"}
-    return hv.capacity(fleet(6, recount=recount), grids=grids, **usual | changes)
+    grids = tuple(replace(GRID, resolution=r) for r in (1, 5, 6, 7, 9))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(grid_assessment, "grids_to_try", lambda *_: grids)
+        usual = {"epsilon": 1, "clipping_range": "bounds"}
+        return hv.capacity(fleet(6, recount=recount), **usual | changes)
 
 
 def test_the_table_has_each_grid_once():
     """Nothing left says so with nulls; the balanced of three runs is proposed, and no other."""
-    found = table(("1h", "6h"))
+    found = table()
     rows = found.to_arrow().to_pylist()
-    assert [row["beats_constant"] for row in rows] == [False] * 2 + [True] * 2 + [False] * 6
+    assert [row["beats_constant"] for row in rows] == [False, True, False, False, False]
     assert (rows[0]["cells"], rows[0]["predicted_error"], rows[0]["floor"]) == (0, None, None)
-    assert rows[4]["floor"] == pytest.approx(10 * 16 / 200)
-    assert rows[2]["epsilon_needed"] is None
-    assert rows[4]["epsilon_needed"] == pytest.approx(1.7, abs=0.15)  # the own grid
+    assert rows[2]["floor"] == pytest.approx(10 * 16 / 200)
+    assert rows[1]["epsilon_needed"] is None
+    assert rows[2]["epsilon_needed"] == pytest.approx(1.7, abs=0.15)  # the own grid
     assert found.proposed is choose(found.offers)["balanced"]
     assert [row["proposed"] for row in rows] == [one is found.proposed for one in found.offers]
     assert found.sentence.startswith("proposed: resolution 5 in ")
@@ -140,7 +142,6 @@ def test_what_is_certainly_too_fine_is_not_planned():
     seven, nine = table().offers[-2:]
     for one in (seven, nine):
         assert (one.planned, one.beats_constant, one.epsilon_needed) == (False, False, None)
-        assert one.better is None
         assert one.predicted_error >= one.baseline_error
 
 
@@ -149,7 +150,7 @@ def test_the_data_sets_own_grid_has_the_plans_figures():
     plan = made(fleet(6, recount=recount))
     row = next(one for one in table(clipping_range="auto").offers if one.grid.resolution == 6)
     assert row.predicted_error == pytest.approx(plan.expected_error, rel=1e-12)
-    assert (row.better, row.beats_constant) == (plan.support.better, plan.support.beats_constant)
+    assert row.beats_constant == plan.support.beats_constant
     assert row.floor == pytest.approx(plan.support.floor)
 
 

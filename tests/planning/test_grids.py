@@ -32,20 +32,6 @@ def summed(*columns):
     return hv.from_sums(table, bounds=(0, 10), cells=hv.Labels(*columns)).public
 
 
-def test_grids_of_another_kind_are_refused():
-    """Labels have some of their own columns, hexagons resolutions, both counted from records."""
-    labels = replace(summed("route", "hour"), recount=recount)
-    for source, grid, said in (
-        (labels, hv.Labels("stop"), "are some of the labels route, hour"),
-        (labels, GRID, "are some of the labels route, hour"),
-        (fleet(5, recount=recount), hv.Labels("route"), "are hexagons, hv.Cells"),
-        (fleet(5), GRID, "records with places"),
-        (summed("route", "hour"), hv.Labels("hour"), "records with places or labels"),
-    ):
-        with pytest.raises(hv.InputError, match=said):
-            hv.capacity(source, epsilon=1, grids=[grid])
-
-
 def test_sums_made_elsewhere_have_their_own_cells_alone():
     """There are no records to count; one cell is no map."""
     found = hv.capacity(summed("route", "hour"), epsilon=1)
@@ -123,12 +109,12 @@ def test_resolutions_follow_from_where_the_records_are(km, resolution):
 
 def test_one_hexagon_is_called_one_number_and_is_not_proposed():
     found = spread(30, 2)
-    (row,) = hv.capacity(found, epsilon=50, grids=[found.cells.grid]).offers
+    table = assess_grids(hv.plan(found, epsilon=50, advise=False).single)
+    row = next(one for one in table.offers if one.grid == found.cells.grid)
     assert (row.hexagons, row.is_map) == (1, False)
     assert row.description == "resolution 2, one number for the whole area"
     assert row.kilometres == pytest.approx(332, abs=1)
-    plan = hv.plan(found, epsilon=50, advise=False).single
-    runs = assess_grids(plan).proposals.values()
+    runs = table.proposals.values()
     assert runs
     assert all(run.hexagons >= 3 for run in runs)
 

@@ -11,14 +11,13 @@ import pyarrow as pa
 from hexveil.base.arrow_tables import html_table, paragraph
 from hexveil.base.errors import InputError
 from hexveil.base.optional_packages import require_package
-from hexveil.model.cells import Cells, Labels
+from hexveil.model.cells import Cells
 from hexveil.model.public_metadata import PublicMetadata, Unit
 from hexveil.planning.feasibility.grid_assessment import (
     GridAssessment,
     facts_of,
     survey,
 )
-from hexveil.planning.feasibility.grids import check_grids
 from hexveil.planning.feasibility.recommendation import (
     Choice,
     choose,
@@ -28,8 +27,6 @@ from hexveil.planning.methods import plan_moments
 from hexveil.planning.plan_arguments import PlanArguments
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from hexveil.planning.moment_component import MomentComponent
 
 _COLUMNS = (
@@ -44,7 +41,6 @@ _COLUMNS = (
     ("floor", pa.float64(), "floor"),
     ("predicted_error", pa.float64(), "predicted error"),
     ("baseline_error", pa.float64(), "baseline error"),
-    ("better", pa.int64(), ""),
     ("planned", pa.bool_(), "planned"),
     ("beats_constant", pa.bool_(), "usable"),
     ("epsilon_needed", pa.float64(), ""),
@@ -126,26 +122,18 @@ class Capacity:
         return paragraph(sentence) + html_table(offers.select(filled), _SHOWN)
 
 
-def capacity(
-    source: Any,  # noqa: ANN401  a data set, or its public facts
-    *,
-    grids: Sequence[Cells | Labels] | None = None,
-    **options: Any,  # noqa: ANN401  of `hv.plan`
-) -> Capacity:
+def capacity(source: Any, **options: Any) -> Capacity:  # noqa: ANN401  a data set, or its public facts
     """Return this fleet's capacity at `epsilon`: grids with their errors, and a recommendation.
 
-    Public facts only; nothing is spent. The records are counted again on every grid. Proposed is
-    the balanced of three runs (docs/understand/grids.md). Predictions are a little above what
-    `hv.plan` then reaches.
+    Public facts only; nothing is spent. The records are counted again on every grid: resolutions
+    from a map of few hexagons to one beyond the finest that may be usable, by where the records are
+    and how many units there are, and the data set's own, in its timeslot and the coarser of 1h, 3h,
+    6h, 1d; of labels every choice of columns. Proposed is the balanced of three runs
+    (docs/understand/grids.md). Predictions are a little above what `hv.plan` then reaches.
 
     Parameters
     ----------
     source : Dataset or PublicMetadata
-    grids : sequence of Cells or Labels, optional
-        Default: resolutions from a map of few hexagons to one beyond the finest that may be usable,
-        by where the records are and how many units there are, and the data set's own, in its
-        timeslot and the coarser of 1h, 3h, 6h, 1d; of labels every choice of columns. Then what is
-        the same map as another is left out.
     **options
         As for `hv.plan`: `epsilon`, and perhaps `baseline_error`, `method`, `mechanism`,
         `objective`, `clipping_range` and `range_share`.
@@ -161,25 +149,16 @@ def capacity(
             "capacity counts records on other grids, which needs public presence; under private "
             "presence plan on each declared grid (hv.plan, hexveil inspect)."
         )
-    check_grids(facts, grids or ())
-    asked = None if grids is None else tuple(grids)
-    return assess_grids(plan_moments(facts, PlanArguments(**options)), grids=asked)
+    return assess_grids(plan_moments(facts, PlanArguments(**options)))
 
 
-def assess_grids(
-    plan: MomentComponent,
-    *,
-    grids: tuple[Cells | Labels, ...] | None = None,
-    min_users: int | None = None,
-) -> Capacity:
+def assess_grids(plan: MomentComponent, min_users: int | None = None) -> Capacity:
     """Return assessments of other grids for a plan's request.
 
     Parameters
     ----------
     plan : MomentComponent
         Of a data set; its targets, if it has any, become what they cost.
-    grids : tuple of Cells or Labels, optional
-        Default: those that fit the records and the fleet (`hexveil.planning.feasibility.grids`).
     min_users : int, optional
         With which the data set was read: runs with twice and four times as many are assessed, too.
 
@@ -188,12 +167,12 @@ def assess_grids(
     InputError
         If the data set cannot be counted on them.
     """
-    unit = facts_of(plan).privacy_unit
     if plan.request.target is not None:
         plan = replace(plan, request=plan.request.within(plan.requested_epsilon))
     least = min_users or 1
     tried = [least * factor for factor in (MIN_USERS_FACTORS if min_users else (1,))]
-    found = survey(plan, grids=grids, min_users=tried, search=True)
+    found = survey(plan, min_users=tried, search=True)
     offers = tuple(one for one in found if one.min_users == least or not one.cells)
     others = tuple(one for one in found if one not in offers)
+    unit = facts_of(plan).privacy_unit
     return Capacity(offers, float(plan.requested_epsilon), unit, others)

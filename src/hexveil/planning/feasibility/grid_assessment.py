@@ -56,8 +56,6 @@ class GridAssessment:
         0 cells: none is left after selection.
     floor, predicted_error, baseline_error : float
         Noise no unclipped plan can beat; the average error to expect; what one constant misses.
-    better : int or None
-        Cells that say more than one constant; None where the grid was not planned.
     planned : bool
         False where the error is certainly above one constant's: `predicted_error` then is a bound
         that it is above.
@@ -80,7 +78,6 @@ class GridAssessment:
     floor: float = math.nan
     predicted_error: float = math.nan
     baseline_error: float = math.nan
-    better: int | None = None
     planned: bool = False
     epsilon_needed: float | None = None
     hexagons: int | None = None
@@ -182,21 +179,19 @@ def facts_of(plan: MomentComponent) -> PublicMetadata:
 def survey(
     plan: MomentComponent,
     *,
-    grids: tuple[Cells | Labels, ...] | None = None,
     min_users: Sequence[int] = (1,),
     search: bool = False,
 ) -> list[GridAssessment]:
-    """Return the assessment of each grid: the one loop over grids.
+    """Return the assessments of grids that fit the records and the fleet: the one loop over grids.
 
-    With the first grid the records are read again. Pairs of a grid are freed before the next.
+    With the first grid the records are read again. Pairs of a grid are freed before the next. What
+    is the same map as another is left out: places far apart have as many hexagons at several
+    resolutions.
 
     Parameters
     ----------
     plan : MomentComponent
         Of a data set, within a loss.
-    grids : tuple of Cells or Labels, optional
-        Default: those that fit the records and the fleet; then what is the same map as another is
-        left out: places far apart have as many hexagons at several resolutions.
     min_users : sequence of int
         Smallest numbers of users of a cell: for the first one losses are searched; others are
         assessed where they leave other cells.
@@ -209,13 +204,13 @@ def survey(
         If the data set cannot be counted on them.
     """
     facts = facts_of(plan)
-    tried = grids_to_try(facts, most_cells_of(plan)) if grids is None else grids
+    tried = grids_to_try(facts, most_cells_of(plan))
     maps, offers, one_by_one = {map_of(facts)}, [], counted(facts, tried)
     for number, grid in enumerate(tried):
         share = number / len(tried), (number + 1) / len(tried)
         with share_of_work(OTHER_GRIDS, *share, COUNTING):
             on_grid = next(one_by_one)
-            name = None if on_grid is None or grids is not None else map_of(on_grid)
+            name = None if on_grid is None else map_of(on_grid)
             if name is None or grid == facts.cells.grid or name not in maps:
                 offers += _on_grid(plan, grid, on_grid, min_users, search=search)
             maps.add(name)
@@ -234,7 +229,7 @@ def _on_grid(
     """Return the assessments of one grid, which may have no cell left."""
     if facts is None:
         own, miss = facts_of(plan).privacy_unit, plan.support.baseline_error
-        return [GridAssessment(grid, own, baseline_error=miss, better=0)]
+        return [GridAssessment(grid, own, baseline_error=miss)]
     assessed: list[GridAssessment] = []
     for minimum in min_users:
         remaining = with_min_users(facts, minimum)
@@ -270,7 +265,6 @@ def assess(predictor: ErrorPredictor) -> GridAssessment:
     return replace(
         offer,
         predicted_error=prediction.mean_error,
-        better=int((prediction.error < offer.baseline_error).sum()),
         planned=True,
     )
 

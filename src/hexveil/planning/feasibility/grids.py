@@ -25,7 +25,7 @@ from hexveil.model.cells import Cells, Labels, OneCell, slot_seconds
 from hexveil.model.occupancy import LocalOccupancy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.moment_component import MomentComponent
@@ -71,31 +71,14 @@ def grids_to_try(facts: PublicMetadata, most_cells: float) -> tuple[Cells | Labe
         return (grid,)
     if isinstance(grid, Labels):
         return label_levels(grid)
-    check_grids(facts, ())
-    slots = [grid.timeslot, *coarser_slots(grid)]
-    resolutions = resolutions_to_try(facts, grid, most_cells)
-    return tuple(replace(grid, resolution=r, timeslot=t) for r in resolutions for t in slots)
-
-
-def check_grids(facts: PublicMetadata, grids: Sequence[object]) -> None:
-    """Refuse grids of another kind than the data set's own, and hexagons without places.
-
-    Raises
-    ------
-    InputError
-        If records cannot be counted on them.
-    """
-    places, labels = isinstance(facts.cells.grid, Cells), getattr(facts.cells.grid, "columns", ())
-    if facts.recount is None and (places or grids):
+    if facts.recount is None:
         raise InputError(
             "what a fleet can support is counted on other grids, which needs records with places "
             "or labels; this data set has none at hand."
         )
-    kind = "hexagons, hv.Cells" if places else f"some of the labels {', '.join(labels)}, hv.Labels"
-    for grid in grids:
-        is_level = isinstance(grid, Labels) and set(grid.columns) <= set(labels)
-        if not (isinstance(grid, Cells) if places else is_level):
-            raise InputError(f"grids of this data set are {kind}; got {grid!r}.")
+    slots = [grid.timeslot, *coarser_slots(grid)]
+    resolutions = resolutions_to_try(facts, grid, most_cells)
+    return tuple(replace(grid, resolution=r, timeslot=t) for r in resolutions for t in slots)
 
 
 def most_cells_of(plan: MomentComponent) -> float:

@@ -532,40 +532,9 @@ def test_variances_are_released_and_checked(clipping_range, statistics, limit, t
     assert "by the scales" in found
 
 
-def changed(path, value):
-    """Return an edit of a manifest."""
-
-    def edit(manifest):
-        *parents, last = path
-        for key in parents:
-            manifest = manifest[key]
-        manifest[last] = value if not callable(value) else value(manifest[last])
-
-    return edit
-
-
-FORGERIES = {
-    "a smaller δ": (changed(("guarantee", "delta"), "0.0001"), "not that of the largest square"),
-    "a δ above one unit": (changed(("guarantee", "delta"), "0.5"), "below one over"),
-    "a smaller square": (
-        changed(("losses", "squared_mu", "max"), lambda one: one * 0.9), "not that of the largest"
-    ),
-    "a smaller average": (
-        changed(("losses", "squared_mu", "mean"), lambda one: one * 0.2), "all units together"
-    ),
-    "less noise": (
-        changed(("cells", 0, "noised", 0, "scale"), lambda one: one * 0.5), "by the scales"
-    ),
-    "a step": (
-        changed(("plan", "privacy_steps", 0, "squared_mu"), lambda one: one * 0.9), "do not add up"
-    ),
-    "a pure promise": (lambda manifest: manifest["guarantee"].pop("delta"), "without a delta"),
-}  # fmt: skip
-
-
 @pytest.mark.slow
 def test_a_release_books_squares_and_its_folder_is_checked(tmp_path):
-    """A release is written, verified, replayed and described; forged statements are found."""
+    """A release is written, verified, replayed and described."""
     dataset = dataset_of(np.tile(COUNTS, (4, 1)), totals=100, scale=FINE, value="speed")
     book = hv.Ledger(tmp_path / "book.sqlite", dataset="buses", budget=8, delta=DELTA)
     plan = plan_of(dataset)
@@ -581,13 +550,6 @@ def test_a_release_books_squares_and_its_folder_is_checked(tmp_path):
     dossier = render_dossier(folder).to_text()
     assert "squares of μ" in dossier
     assert "Laplace" not in dossier
-    table = made.to_arrow()
-    for name, (edit, message) in FORGERIES.items():
-        forged = copy.deepcopy(manifest)
-        edit(forged)
-        stated = ReleaseStatements.from_release(forged, table)
-        found = loss_checks.find_problems(stated)
-        assert message in " ".join(found), name
     pure = hv.plan(dataset, epsilon=1, clipping_range="bounds", advise=False)
     with pytest.raises(InputError, match="opened with delta"):
         hv.release(dataset, pure, ledger=book, accept_noise=True)

@@ -1,4 +1,5 @@
 import itertools
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -61,6 +62,8 @@ def test_every_method_stays_within_epsilon(occupancy, epsilon, method, statistic
     varied = planned(occupancy, epsilon=epsilon, method=method, statistics=statistics)
     for plan in (other, varied):
         assert plan.epsilon <= plan.requested_epsilon
+        assert plan.losses().max() == float(plan.epsilon)
+        assert plan.epsilon <= plan.l0_epsilon * (1 + Fraction(1, 10**9))
     joint = planned(occupancy, epsilon=epsilon, objective="max")
     assert joint.worst_case_error <= other.worst_case_error * (1 + CLOSE)
 

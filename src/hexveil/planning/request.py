@@ -276,21 +276,17 @@ class Rule:
             return None
         return next((word for word in self.words if word in terms), None)
 
-    def goes_with(self, terms: Collection[str]) -> str:
-        """Return the company of the words, with the option that is in its place."""
-        method = next((word for word in terms if word.startswith("method=")), "")
-        beside = next((spoken(word) for word in self.beside if word in terms), "")
-        return self.company.format(method=method.removeprefix("method="), beside=beside)
-
     def refusal(self, word: str, terms: Collection[str], describe: Callable[[str], str]) -> str:
         """Return the sentence that refuses a word."""
         if self.sentence:
             return self.sentence.format(option=word)
         option = describe(word) if word.isidentifier() else spoken(word)
-        if self.company:
-            return f"{option} goes with {self.goes_with(terms)}; {self.way_out}."
-        beside = next(item for item in self.beside if item in terms)
-        return f"{option} has no meaning with {beside}; {self.way_out}."
+        beside = next((spoken(item) for item in self.beside if item in terms), "")
+        if not self.company:
+            return f"{option} has no meaning with {beside}; {self.way_out}."
+        method = next((item for item in terms if item.startswith("method=")), "")
+        company = self.company.format(method=method.removeprefix("method="), beside=beside)
+        return f"{option} goes with {company}; {self.way_out}."
 
     @property
     def partners(self) -> str:

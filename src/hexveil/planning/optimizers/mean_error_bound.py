@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, WORST_CASE_BIAS
+from hexveil.accounting.privacy_loss import record_shares
 from hexveil.planning.optimizers.mean_error import (
     constant_error,
     loss_multipliers,
@@ -120,6 +121,7 @@ def _answer(
     Above a temperature of 0 it is a soft least, which is below it.
     """
     occupancy = exposure.occupancy.local()
+    shares = record_shares(occupancy, occupancy.records_per_cell)
     total, losses = 0.0, np.zeros(occupancy.n_users)
     edges = np.searchsorted(occupancy.start, np.arange(0, occupancy.n_pairs, BLOCK_PAIRS)).tolist()
     # Few enough pairs at once for a processor's cache.
@@ -127,7 +129,7 @@ def _answer(
         cells = slice(begin, end)
         start = occupancy.start[cells.start : cells.stop + 1]
         rows, start = slice(start[0], start[-1]), start - start[0]
-        user, share = occupancy.user[rows], exposure.share[rows]
+        user, share = occupancy.user[rows], shares[rows]
         price, pair_losses = multiplier[user], np.zeros(user.size)
         # A share moves a variance by less: its spread.
         for (name, curve), weight in zip(

@@ -17,7 +17,6 @@ import numpy as np
 from hexveil.accounting import privacy_loss as contributions
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.blas_threads import single_blas_thread
-from hexveil.base.work_share import SEARCH, tell_share
 from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs, Partition
 
 BLOCK_PAIRS = 2**15
@@ -26,8 +25,6 @@ FETCHED_PAIRS = 2**22
 """Pairs that are fetched to begin with, about."""
 CACHED_ANSWERS = 4
 """Answers about pairs elsewhere that are kept: a step of a search asks for some sums twice."""
-USUAL_ITERATIONS = 200
-"""Iterations of a long descent, by which its share is told."""
 
 
 PairLooks: TypeAlias = Callable[[Pairs, Floats], Any]
@@ -235,18 +232,10 @@ def descend(
     """
     import scipy.optimize  # noqa: PLC0415  slow to import
 
-    usual, done = min(limits.get("maxiter", USUAL_ITERATIONS), USUAL_ITERATIONS), 0
-
-    def tell(_: Floats) -> None:
-        nonlocal done
-        done += 1
-        tell_share(SEARCH, min(done / usual, 1.0))
-
     bounds = np.stack((begin - reach, begin + reach), axis=1)
     # Here, as the linear algebra of SciPy may have been loaded only just now.
     with single_blas_thread():
         found = scipy.optimize.minimize(
-            objective, begin, jac=True, method="L-BFGS-B", bounds=bounds, callback=tell,
-            options=limits,
-        )  # fmt: skip
+            objective, begin, jac=True, method="L-BFGS-B", bounds=bounds, options=limits
+        )
     return np.asarray(found.x), float(found.fun)

@@ -74,12 +74,6 @@ class ClippingProblem:
         """Sums of the shares."""
         return share_sums(self.occupancy)
 
-    @cached_property
-    def share(self) -> Floats:
-        """Share of each pair at hand in its cell: m/N."""
-        occupancy = self.occupancy.local()
-        return contributions.record_shares(occupancy, occupancy.records_per_cell)
-
     def clipped_share(self, factor: Floats) -> Floats:
         """Return the share of each cell's samples that the factors put at the middle."""
         # The sum of the small parts keeps digits that 1 - Σ would cancel; rounding may exceed 1.

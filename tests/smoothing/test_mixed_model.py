@@ -141,7 +141,7 @@ def test_quantiles_are_those_of_the_exact_laws(number, scale, monkeypatch):
     """Mixtures of normals give the quantiles of the t and Laplace laws, within a few per cent."""
     monkeypatch.setattr(shrinkage, "_SCALE_MULTIPLES", np.ones(1))
     monkeypatch.setattr(shrinkage, "_leave_one_out", lambda *_: (np.zeros(2), np.full(2, 0.2)))
-    fitted = FittedModel(None, None, 0.5, None)
+    fitted = FittedModel(None, None, 0.5)
     y, b = np.array([number, 0.0]), np.full(2, scale)
     found = shrinkage.posterior_quantiles(fitted, y, b, np.ones(2))[0]
     exact = by_quadrature(0.0, 0.2, 0.5, number, scale)
@@ -155,7 +155,7 @@ def test_what_others_say_leaves_the_cell_out():
     y, p, s = rng.normal(size=30), rng.uniform(0.5, 2.0, 30), np.array([0.7, 0.4])
     design = Design(groupings, 30)
     ones = (np.ones(5), np.ones(6))
-    fitted = FittedModel(design.solve(y, p, s, ones), p, 0.3, s)
+    fitted = FittedModel(design.solve(y, p, s, ones), p, 0.3)
     mean, variance = shrinkage._leave_one_out(fitted, y)
     silent = p.copy()
     silent[11] = 0.0

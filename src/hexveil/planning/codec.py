@@ -93,7 +93,8 @@ class Codec:
             case Fraction():
                 word = decimal_text(value)
             case np.ndarray():
-                word = self._pack_array(value, path)
+                self.arrays[".".join(path)] = value
+                word = {"array": ".".join(path)}
             case tuple() | list():
                 word = [self.pack(item, (*path, str(i))) for i, item in enumerate(value)]
             case Mapping():
@@ -101,11 +102,6 @@ class Codec:
             case _:
                 word = self._pack_object(value, path)
         return word
-
-    def _pack_array(self, array: np.ndarray[Any, Any], path: Path) -> Any:  # noqa: ANN401
-        """Return the reference to an array."""
-        self.arrays[".".join(path)] = array
-        return {"array": ".".join(path)}
 
     def _pack_object(self, value: Any, path: Path) -> Any:  # noqa: ANN401  any registered class
         """Return the words of the fields that are neither given nor their defaults."""
@@ -133,7 +129,8 @@ class Codec:
 
     def unpack(self, kind: Any, word: Any, path: Path = ()) -> Any:  # noqa: ANN401  any field
         """Return the value of a word by its type; InputError for one of another type."""
-        options = typing.get_args(kind) if _is_union(kind) else (kind,)
+        is_union = typing.get_origin(kind) in (Union, types.UnionType)
+        options = typing.get_args(kind) if is_union else (kind,)
         if word is None and type(None) in options:
             return None
         coders = [CODERS[option] for option in options if option in CODERS]
@@ -206,10 +203,6 @@ def _plain(kind: Any, word: Any, path: Path) -> Any:  # noqa: ANN401  any field
     elif kind is Fraction and isinstance(word, str):
         return to_fraction(word, ".".join(path))
     return word if fits else _MISSING
-
-
-def _is_union(kind: Any) -> bool:  # noqa: ANN401  any annotation
-    return typing.get_origin(kind) in (Union, types.UnionType)
 
 
 def word_of(kind: Any) -> str:  # noqa: ANN401  any annotation

@@ -14,7 +14,7 @@ are independent, unless the effect has a correlation: then near labels have simi
 Everything here is public: places, times and names of cells.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -46,20 +46,21 @@ def group_hexagons(hexagon: ArrayLike, slot: ArrayLike | None = None) -> "tuple[
     index = np.asarray(hexagon, dtype=np.uint64)
     ups = _parents(index)
     same = _codes(index)
-    effects = [RandomEffect("same hexagon", same)]
+    effects: list[RandomEffect | None] = [RandomEffect("same hexagon", same)]
     effects += [RandomEffect(name, _codes(parent)) for name, parent in ups]
     if slot is not None:
         start = np.asarray(slot, dtype=np.int64)
-        effects += _in_time(start)
+        hour = start % _DAY // _HOUR
+        effects += [RandomEffect("same slot", start), RandomEffect("same hour of day", hour)]
         effects += [
             RandomEffect(f"{name}, same slot", _pairs(_codes(up), start)) for name, up in ups[:1]
         ]
         period = float(_DAY) if start.size and start.min() >= 0 and start.max() < _DAY else None
-        effects += _smooth_axis("near in time", start.astype(np.float64), period)
+        effects.append(_smooth_axis("near in time", start.astype(np.float64), period))
     # Neighbours are hexagons; effects are labelled by their index among those of the map.
     labels = np.searchsorted(np.unique(index), hexagons.neighbours(index))
-    edges = correlate_across_edges("neighbouring hexagons", same, labels)
-    return drop_uninformative([*effects, *([edges] if edges else [])])
+    effects.append(correlate_across_edges("neighbouring hexagons", same, labels))
+    return drop_uninformative(effects)
 
 
 def group_labels(columns: Mapping[str, Sequence[str]]) -> "tuple[RandomEffect, ...]":
@@ -78,7 +79,9 @@ def group_labels(columns: Mapping[str, Sequence[str]]) -> "tuple[RandomEffect, .
     ['same airport', 'same hour', 'near in hour']
     """
     codes = {name: _codes(np.asarray(labels, dtype=str)) for name, labels in columns.items()}
-    effects = [RandomEffect(f"same {name}", code) for name, code in codes.items()]
+    effects: list[RandomEffect | None] = [
+        RandomEffect(f"same {name}", code) for name, code in codes.items()
+    ]
     # With two columns a pair of labels is the cell itself, and explains nothing.
     if len(codes) > 2:
         effects += [
@@ -90,7 +93,7 @@ def group_labels(columns: Mapping[str, Sequence[str]]) -> "tuple[RandomEffect, .
         if place is not None:
             # Hours of a day form a circle: 23 is next to 0.
             clock = "hour" in name.lower() and place.min() >= 0 and place.max() < 24
-            effects += _smooth_axis(f"near in {name}", place, 24.0 if clock else None)
+            effects.append(_smooth_axis(f"near in {name}", place, 24.0 if clock else None))
     return drop_uninformative(effects)
 
 
@@ -109,8 +112,9 @@ def group_user_counts(effective_users: ArrayLike) -> "tuple[RandomEffect, ...]":
     """
     # In quarters of a doubling, so that labels stay few.
     place = np.round(4.0 * np.log2(np.asarray(effective_users, dtype=np.float64))) / 4.0
-    smooth = correlate_along_axis("near in number of users", place, _CORRELATION_DOUBLINGS)
-    return drop_uninformative([smooth] if smooth else [])
+    return drop_uninformative(
+        [correlate_along_axis("near in number of users", place, _CORRELATION_DOUBLINGS)]
+    )
 
 
 def _parents(index: NDArray[np.uint64]) -> list[tuple[str, NDArray[np.uint64]]]:
@@ -124,19 +128,12 @@ def _parents(index: NDArray[np.uint64]) -> list[tuple[str, NDArray[np.uint64]]]:
         raise InputError("a cell has no parent hexagon: its index is no H3 cell.") from None
 
 
-def _in_time(start: Ints) -> "list[RandomEffect]":
-    """Return the effects of slot and of hour of the day."""
-    hour = start % _DAY // _HOUR
-    return [RandomEffect("same slot", start), RandomEffect("same hour of day", hour)]
-
-
-def _smooth_axis(name: str, place: Floats, period: float | None) -> "list[RandomEffect]":
+def _smooth_axis(name: str, place: Floats, period: float | None) -> "RandomEffect | None":
     """Return the correlated effect along an axis of at least three places, if it fits."""
     steps = np.diff(np.unique(place))
     if steps.size < 2:
-        return []
-    smooth = correlate_along_axis(name, place, _CORRELATION_STEPS * float(np.median(steps)), period)
-    return [] if smooth is None else [smooth]
+        return None
+    return correlate_along_axis(name, place, _CORRELATION_STEPS * float(np.median(steps)), period)
 
 
 def _numbers(labels: Sequence[str]) -> Floats | None:
@@ -188,14 +185,14 @@ class RandomEffect:
         return n > 1 and (n < self.label.size or self.correlation is not None)
 
 
-def drop_uninformative(effects: list[RandomEffect]) -> tuple[RandomEffect, ...]:
-    """Return the effects with several labels, fewer than cells or correlated.
+def drop_uninformative(effects: Iterable[RandomEffect | None]) -> tuple[RandomEffect, ...]:
+    """Return the effects with several labels, fewer than cells or correlated; None is no effect.
 
     Of independent effects that split the cells alike only the first stays.
     """
     informative: list[RandomEffect] = []
     splits: set[bytes] = set()
-    for effect in effects:
+    for effect in filter(None, effects):
         # Equal splits explain the same: their variances could not be told apart.
         split = _split(effect.label).tobytes()
         smooth = effect.correlation is not None

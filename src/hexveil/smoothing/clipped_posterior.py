@@ -264,7 +264,7 @@ def fit(
     alike = _FittedPrior.of(prior, seen, spread, bounds)
     roughs = [alike.masses(k, *bins) for k, bins in enumerate(seen)]
     models = [(1.0, alike)]
-    groups = drop_uninformative(list(effects))
+    groups = drop_uninformative(effects)
     centres = None
     if groups:
         own = alike.numbers(seen, roughs)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,14 +56,8 @@ class Effects:
     squares: tuple[Floats, ...]
 
 
-@dataclass(frozen=True)
-class EffectBlock:
-    """Effect inside the dense system: its index, its rows, and its prior precision."""
-
-    effect: int
-    start: int
-    stop: int
-    precision: NDArray[np.floating] | None
+EffectBlock: TypeAlias = tuple[int, slice, "NDArray[np.floating] | None"]
+"""Effect inside the dense system: its index, its rows, and its prior precision."""
 
 
 class Design:
@@ -98,11 +92,12 @@ class Design:
         for k in inside:
             correlation = effects[k].correlation
             inverse = None if correlation is None else np.linalg.inv(correlation)
-            blocks.append(EffectBlock(k, stop, stop + sizes[k], inverse))
+            blocks.append((k, slice(stop, stop + sizes[k]), inverse))
             columns.append(index[k] + stop)
             stop += sizes[k]
         self.columns: Ints = np.stack(columns, axis=1)
-        self.blocks, self.n_dense = tuple(blocks), stop
+        self.blocks: tuple[EffectBlock, ...] = tuple(blocks)
+        self.n_dense = stop
         # Index of each pair of a cell's effects in the flattened system.
         self.flat = (self.columns[:, :, None] * stop + self.columns[:, None, :]).ravel()
         self.crossed = (self.eliminated_label[:, None] * stop + self.columns).ravel()
@@ -165,10 +160,9 @@ class Design:
         n = self.n_dense
         products = np.repeat(p, self.columns.shape[1] ** 2)
         total: Floats = np.bincount(self.flat, products, n * n).astype(np.float64).reshape(n, n)
-        for b in self.blocks:
-            rows = slice(b.start, b.stop)
-            prior = np.diag(weights[b.effect]) if b.precision is None else b.precision
-            total[rows, rows] += prior / s[b.effect]
+        for k, rows, precision in self.blocks:
+            prior = np.diag(weights[k]) if precision is None else precision
+            total[rows, rows] += prior / s[k]
         return total
 
     def _variances(
@@ -210,19 +204,15 @@ class Design:
         energy, variance_energy = np.zeros(self.sizes.size), np.zeros(self.sizes.size)
         squares = [np.ones(int(n)) for n in self.sizes]
         dense_mean, covariance = dense
-        for b in self.blocks:
-            u, inside = dense_mean[b.start : b.stop], covariance[b.start : b.stop, b.start : b.stop]
-            metric = np.diag(weights[b.effect]) if b.precision is None else b.precision
-            energy[b.effect], variance_energy[b.effect] = u @ metric @ u, np.sum(metric * inside)
-            squares[b.effect] = u**2 + np.diag(inside)
+        for k, rows, precision in self.blocks:
+            u, inside = dense_mean[rows], covariance[rows, rows]
+            metric = np.diag(weights[k]) if precision is None else precision
+            energy[k], variance_energy[k] = u @ metric @ u, np.sum(metric * inside)
+            squares[k] = u**2 + np.diag(inside)
         if self.eliminated is not None:
-            u, eliminated_variance = eliminated
-            w = weights[self.eliminated]
-            energy[self.eliminated], variance_energy[self.eliminated] = (
-                w @ u**2,
-                w @ eliminated_variance,
-            )
-            squares[self.eliminated] = u**2 + eliminated_variance
+            k, (u, inside) = self.eliminated, eliminated
+            energy[k], variance_energy[k] = weights[k] @ u**2, weights[k] @ inside
+            squares[k] = u**2 + inside
         return energy, variance_energy, tuple(squares)
 
 
@@ -274,7 +264,6 @@ class FittedModel:
         Precision of each cell's number, given the effects; 0 for a constant.
     own_variance : float
         Squared scale of cells' own deviations: half their variance, for a `prior_width` of 1.
-    variances : ndarray of float, shape (n_groupings,)
     gaussian : bool
         Whether the noise is Gaussian.
     """
@@ -282,7 +271,6 @@ class FittedModel:
     effects: Effects
     precision: Floats
     own_variance: float
-    variances: Floats
     gaussian: bool = False
 
 
@@ -340,7 +328,7 @@ def fit_model(
             break
         weights = _weights(design, effects, variances)
     effects = design.solve(y, p, variances, weights)
-    return FittedModel(effects, p, own_variance, variances, gaussian)
+    return FittedModel(effects, p, own_variance, gaussian)
 
 
 def _weights(design: Design, effects: Effects, variances: Floats) -> tuple[Floats, ...]:

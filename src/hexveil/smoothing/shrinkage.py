@@ -130,7 +130,7 @@ def smooth(  # noqa: PLR0913  most of it by keyword
     b = b / np.sqrt(2.0) if gaussian else b
     # The variance of each cell's own deviation, the middle cell's being one.
     prior_width = np.median(users) / users
-    effects = drop_uninformative(list(groupings))
+    effects = drop_uninformative(groupings)
     # Constants carry no information: two noisy numbers are needed to estimate any variance.
     if np.count_nonzero(b) < 2:
         return _without_smoothing(y, b, t, (low, high), GAUSSIAN95 if gaussian else LAPLACE95)
@@ -157,12 +157,9 @@ def smooth(  # noqa: PLR0913  most of it by keyword
 def _widen_for_bias(points: Floats, bias_sd: Floats) -> Floats:
     """Return low, middle and high of each cell, widened for a bias of a standard deviation."""
     low, middle, high = points.T
-    bias_half_width = BIAS_SDS * bias_sd
-    ends = (
-        middle - np.hypot(middle - low, bias_half_width),
-        middle + np.hypot(high - middle, bias_half_width),
-    )
-    return np.stack((ends[0], middle, ends[1]), axis=1)
+    half = BIAS_SDS * bias_sd
+    low, high = middle - np.hypot(middle - low, half), middle + np.hypot(high - middle, half)
+    return np.stack((low, middle, high), axis=1)
 
 
 def _centre_and_unit(y: Floats, b: Floats) -> tuple[float, float]:

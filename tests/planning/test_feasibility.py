@@ -14,16 +14,14 @@ from hypothesis import strategies as st
 import hexveil as hv
 from examples import examples
 from fleets import GRID, fleet, recount
-from hexveil.mechanisms.looks.range_search import ErrorPrediction
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.planning.feasibility import grid_assessment
 from hexveil.planning.feasibility.capacity import Capacity, assess_grids
 from hexveil.planning.feasibility.grid_assessment import GridAssessment
-from hexveil.planning.feasibility.prediction import ErrorPredictor, epsilon_for_error
+from hexveil.planning.feasibility.prediction import ErrorPredictor
 from hexveil.planning.feasibility.recommendation import choose, ways_out
 from hexveil.planning.feasibility.utility_test import small_map_factor
-from hexveil.planning.optimizers.calibration import LARGEST, two_figures_up
 
 RANGES = ("bounds", "private", "per-cell", "auto")
 OFFER = GridAssessment(
@@ -339,24 +337,3 @@ def test_other_requests_are_planned_in_full():
         quick = predictor.predict(Fraction(2)).mean_error
         assert quick == pytest.approx(plan.primary_statistic.error.mean())
     assert predictor.error_lower_bound(2.0) == 0.0
-
-
-@given(
-    st.lists(st.tuples(st.floats(1e-4, 100), st.floats(0, 3)), min_size=1, max_size=5),
-    st.floats(0.2, 2),
-    st.floats(1e-3, 10),
-)
-def test_the_least_loss_is_found(lines, error, begin):
-    """Of plans whose error falls as noise / loss + rest, the cheapest loss that is enough."""
-
-    def at(loss):
-        noise, off = min((n / float(loss) + o, o) for n, o in lines)
-        return ErrorPrediction(np.array([noise - off]), np.array([off]))
-
-    found = epsilon_for_error(at, error, Fraction(begin))
-    least = min((n / (error - o) for n, o in lines if o < error), default=np.inf)
-    if found is None:
-        assert least > LARGEST * (1 - 1e-5)
-    else:
-        assert at(Fraction(found)).mean_error <= error
-        assert found == pytest.approx(two_figures_up(max(least, 1e-6)), rel=1e-6)

@@ -205,7 +205,10 @@ _DIFFERENCES = {
 def save(plan: Plan, folder: str | Path) -> Path:
     """Write a plan into a new folder and return its path: see `Plan.save`."""
     path = Path(folder)
-    check_new(path)
+    if path.exists() or path.is_symlink():
+        raise InputError(f"{path} exists; a saved plan is never changed: name a new folder.")
+    if not path.parent.is_dir():
+        raise InputError(f"the folder {path} cannot be made; name one in a folder that exists.")
     if plan.facts is None:
         raise InputError("a plan of a bare occupancy is not saved; plan the records as read.")
     try:
@@ -282,19 +285,6 @@ def digest(words: Words, folder: Path) -> str:
             # Lengths first, so that no two folders share the hashed bytes.
             total.update(json.dumps([file.name, len(content)]).encode() + content)
     return total.hexdigest()
-
-
-def check_new(path: Path) -> None:
-    """Refuse a folder that exists, or that cannot be made."""
-    try:
-        if path.exists() or path.is_symlink():
-            raise InputError(f"{path} exists; a saved plan is never changed: name a new folder.")
-        atomic_files.check_writable(path)
-    except OSError as error:
-        raise InputError(
-            f"the folder {path} cannot be made ({atomic_files.reason(error)}); name one in a "
-            "folder that exists and that you may write."
-        ) from None
 
 
 def load(folder: str | Path, source: PublicMetadata | ColumnFacts) -> Plan:

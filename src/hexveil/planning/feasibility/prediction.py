@@ -31,22 +31,17 @@ from hexveil.planning.allocation import PlanningProblem
 from hexveil.planning.feasibility.grids import NARROWEST
 from hexveil.planning.feasibility.utility_test import default_baseline_error, small_map_factor
 from hexveil.planning.methods import allocate
-from hexveil.planning.optimizers.calibration import (
-    LARGEST,
-    Trial,
-    least_epsilon,
-    two_figures_up,
-)
+from hexveil.planning.optimizers.calibration import LARGEST, SMALLEST, two_figures_up
 from hexveil.planning.optimizers.user_factors import ClippingProblem
 from hexveil.theory import noise_floor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from hexveil.accounting.error_model import ErrorModel
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.moment_component import MomentComponent
 
+MOST_LOOKS = 20
+"""Losses at which a map is predicted to find the one that it needs, at most."""
 UNDER = 1.0 - 1e-9
 """At a loss that is named the error is this much below what is wanted."""
 
@@ -59,33 +54,6 @@ def prediction_of(model: ErrorModel) -> ErrorPrediction:
 def predict_in_full(problem: PlanningProblem) -> ErrorPrediction:
     """Return the errors of the first statistic by the full optimizer, without losses or a plan."""
     return prediction_of(next(iter(allocate(problem).error_models(problem).values())))
-
-
-def epsilon_for_error(
-    at: Callable[[Fraction], ErrorPrediction], error: float, begin: Fraction
-) -> float | None:
-    """Return the least loss of two figures at which the average error is at most `error`.
-
-    Parameters
-    ----------
-    at : callable
-        What to expect at a loss; its average error is concave in 1/loss.
-    error : float
-    begin : Fraction
-        The loss that is looked at first.
-
-    Returns
-    -------
-    float or None
-        None if 100 is not enough.
-    """
-
-    def look(epsilon: Fraction) -> Trial:
-        current = at(epsilon)
-        return Trial(current.mean_error <= error, scaled_epsilon(current, epsilon, error))
-
-    epsilon = least_epsilon(look, begin)
-    return None if epsilon is None else float(epsilon)
 
 
 def scaled_epsilon(prediction: ErrorPrediction, epsilon: Fraction, error: float) -> float:
@@ -105,21 +73,17 @@ def epsilon_needed(plan: MomentComponent) -> float | None:
     enough.
     """
     miss, requested = plan.support.baseline_error, plan.requested_epsilon or Fraction(1)
-    if not plan.occupancy.is_local or plan.delta:
-        # Of distributed pairs each plan tried would be a search of its own, and under a δ too: the
-        # plan's own noise, scaled, is enough.
-        scaled = scaled_epsilon(prediction_of(plan.primary_statistic), requested, miss * UNDER)
-        if plan.delta and math.isfinite(scaled):
-            # It falls with the root of the square of μ, which is not in proportion to ε.
-            times = Fraction(scaled) / requested
-            square = calibrated_square(requested, plan.delta) * times**2
-            scaled = square_epsilon(square, plan.delta)
-        return two_figures_up(scaled) if scaled <= LARGEST else None
-    if plan.facts is not None:
+    if plan.facts is not None and plan.occupancy.is_local and not plan.delta:
         return ErrorPredictor(plan, plan.facts).epsilon_needed(miss)
-    return epsilon_for_error(
-        lambda loss: predict_in_full(plan.problem.within(loss)), miss * UNDER, requested
-    )
+    # Of distributed pairs each plan tried would be a search of its own, and under a δ too: the
+    # plan's own noise, scaled, is enough.
+    scaled = scaled_epsilon(prediction_of(plan.primary_statistic), requested, miss * UNDER)
+    if plan.delta and math.isfinite(scaled):
+        # It falls with the root of the square of μ, which is not in proportion to ε.
+        times = Fraction(scaled) / requested
+        square = calibrated_square(requested, plan.delta) * times**2
+        scaled = square_epsilon(square, plan.delta)
+    return two_figures_up(scaled) if scaled <= LARGEST else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,8 +162,20 @@ class ErrorPredictor:
         if 100 is not enough.
         """
         # Where the plan's loss was looked at, the search begins with what is known there.
-        begin = self.plan.requested_epsilon or Fraction(1)
-        return epsilon_for_error(self.predict, error * UNDER, begin)
+        epsilon, found = self.plan.requested_epsilon or Fraction(1), None
+        for _ in range(MOST_LOOKS):
+            prediction = self.predict(epsilon)
+            if prediction.mean_error <= error * UNDER:
+                found = epsilon
+            # Enough by the noise that was found, so that the least is no larger: Newton's step.
+            scaled = scaled_epsilon(prediction, epsilon, error * UNDER)
+            nearest = 4 * epsilon
+            if math.isfinite(scaled):
+                nearest = Fraction(two_figures_up(max(scaled, SMALLEST)))
+            if nearest > LARGEST or (found is not None and nearest >= found):
+                break
+            epsilon = nearest
+        return None if found is None else two_figures_up(float(found))
 
     def error_lower_bound(self, epsilon: float) -> float:
         """Return about what no plan of means is below at an epsilon; 0 for other statistics."""

@@ -7,17 +7,14 @@ met by noise whose expected size is e - d/2 (mean) or e - d (1 - d)/2 (variance)
 constant meets (1/2, and 1/8) needs no noise and costs nothing.
 
 The one search for the least loss. Losses are numbers of a few decimal figures, so that what is
-found is the same wherever it is looked for, and can be named. Error falls as the loss grows. Where
-noise alone depends on the loss it is in proportion to 1/ε: a straight line in 1/ε, on or above the
-least error, which it touches. Where it crosses the wanted error is Newton's next step, and the
-error there is small enough.
+found is the same wherever it is looked for, and can be named. Error falls as the loss grows.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -110,12 +107,12 @@ def least_allocation(
     """
     allocations: list[PlanAllocation] = []
 
-    def look(epsilon: Fraction) -> Trial:
+    def look(epsilon: Fraction) -> bool:
         allocation = at(epsilon)
         meets = target_ratio(problem, targets, allocation.error_models(problem)) <= 1.0
         # The last one that meets them is the one of the least loss.
         allocations[:] = [allocation] if meets else allocations
-        return Trial(meets)
+        return meets
 
     epsilon = least_epsilon(
         look, 1, figures=FIGURES, smallest=SMALLEST_EPSILON, largest=LARGEST_EPSILON
@@ -182,25 +179,8 @@ USERS = "users"
 ComponentT = TypeVar("ComponentT")
 
 
-@dataclass(frozen=True)
-class Trial:
-    """Finding at a loss.
-
-    Attributes
-    ----------
-    meets : bool
-        Whether the error is small enough.
-    crossing : float or None
-        A loss that is enough, by scaling the noise that was found; infinite where none is, None
-        where none is known.
-    """
-
-    meets: bool
-    crossing: float | None = None
-
-
 def least_epsilon(
-    look: Callable[[Fraction], Trial],
+    look: Callable[[Fraction], bool],
     begin: float | Fraction,
     *,
     figures: int = 2,
@@ -212,7 +192,7 @@ def least_epsilon(
     Parameters
     ----------
     look : callable
-        What is found at a loss.
+        Whether the error is small enough at a loss.
     begin : number
         The loss that is looked at first, rounded up.
     figures : int
@@ -222,7 +202,7 @@ def least_epsilon(
 
     Examples
     --------
-    >>> str(least_epsilon(lambda epsilon: Trial(epsilon >= 0.314), 1))
+    >>> str(least_epsilon(lambda epsilon: epsilon >= 0.314, 1))
     '8/25'
     """
     per_decade = 9 * 10 ** (figures - 1)
@@ -231,19 +211,11 @@ def least_epsilon(
     place, stride = min(max(place_of(begin, figures), low + 1), final), per_decade // 2
     for number in range(MOST_LOOKS):
         with part_of_work(SEARCH, min(number, USUAL_LOOKS - 1), USUAL_LOOKS):
-            result = look(loss_at(place, figures))
-        low, high = (low, place) if result.meets else (place, high)
+            meets = look(loss_at(place, figures))
+        low, high = (low, place) if meets else (place, high)
         if low >= final or (high is not None and high - low <= 1):
             break
-        crossing = result.crossing
-        nearest = None
-        if crossing is not None and math.isfinite(crossing):
-            nearest = place_of(max(crossing, smallest), figures)
-            if result.meets and nearest >= place:
-                break  # less noise than this is not enough, by the line
-        if nearest is not None and low < nearest < (final + 1 if high is None else high):
-            place = nearest
-        elif high is None:
+        if high is None:
             place, stride = min(place + stride, final), 2 * stride
         else:
             # Where nothing failed yet, the lowest loss is far away.
@@ -311,13 +283,13 @@ def within_predictions(
     within: list[ComponentT] = []
     targets: dict[str, float] = {}
 
-    def look(epsilon: Fraction) -> Trial:
+    def look(epsilon: Fraction) -> bool:
         built = planned_at(replace(options, epsilon=epsilon, target_error=None))
         errors = predicted_errors(built)
         targets.update(targets_of(options.target_error, tuple(errors), float(lattice.span)))
         meets = all(errors[name] <= target for name, target in targets.items())
         within[:] = [built] if meets else within
-        return Trial(meets)
+        return meets
 
     if least_epsilon(look, 1) is None:
         raise InputError(

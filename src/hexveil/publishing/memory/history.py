@@ -39,7 +39,7 @@ from hexveil.mechanisms.stage_data import CutOff
 from hexveil.model.pair_columns import FactoredWeights
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.allocation import CellForecast
-from hexveil.planning.optimizers.calibration import Trial, least_epsilon
+from hexveil.planning.optimizers.calibration import least_epsilon
 from hexveil.publishing.estimates.table import name_columns
 from hexveil.publishing.memory.stored_day import (
     EarlierRelease,
@@ -329,7 +329,7 @@ def least_daily_epsilon(
         If no epsilon does: what differs between users from day to day stays.
     """
     series = _Series.of(facts, Fraction(1), n_days, delta)
-    found = least_epsilon(lambda epsilon: Trial(series.errors(epsilon).errors[-1] <= error), 1)
+    found = least_epsilon(lambda epsilon: series.errors(epsilon).errors[-1] <= error, 1)
     if found is None:
         floor = series.errors(Fraction(100)).errors[-1]
         raise InputError(

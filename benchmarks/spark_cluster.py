@@ -88,7 +88,6 @@ def service(folder: Path, name: str, said: str, *arguments: str) -> Iterator[str
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_WORKER_DIR": str(folder / name),
         "SPARK_LOCAL_DIRS": str(folder / f"{name}-local"),
-        "SPARK_DAEMON_MEMORY": "256m",
         "PYSPARK_PYTHON": sys.executable,
     }
     log = folder / f"{name}.log"
@@ -96,7 +95,7 @@ def service(folder: Path, name: str, said: str, *arguments: str) -> Iterator[str
         log.open("wb") as out,
         subprocess.Popen(
             [str(program), *arguments],
-            env=os.environ | own,
+            env={"SPARK_DAEMON_MEMORY": "256m"} | os.environ | own,
             stdout=out,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -105,7 +104,8 @@ def service(folder: Path, name: str, said: str, *arguments: str) -> Iterator[str
         try:
             yield _waited(log, said)
         finally:
-            os.killpg(process.pid, signal.SIGKILL)
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def _waited(log: Path, said: str) -> str:
@@ -114,7 +114,7 @@ def _waited(log: Path, said: str) -> str:
         if found := re.search(said, log.read_text(errors="replace")):
             return found[1]
         time.sleep(0.2)
-    raise SystemExit(f"{log.name} never said {said}")
+    raise TimeoutError(f"{log.name} never said {said}")
 
 
 @contextmanager

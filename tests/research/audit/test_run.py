@@ -165,9 +165,6 @@ def test_the_page_says_what_is_claimed_and_exact(case):
     assert printed(case)["exact"] == pytest.approx(run.exact_loss(case), abs=6e-4)
 
 
-# ---- Bounds on chances and losses: exact against binomial laws, and sharp enough to be of use -
-
-
 # ---- The cases of the audit: neighbours, claims that are the plans' own, pairs that are tight -
 
 

@@ -60,22 +60,35 @@ def fixed_noise():
             setattr(VettedNoise, name, method)
 
 
-class _Words(html.parser.HTMLParser):
-    """The visible text of a page."""
+class Elements(html.parser.HTMLParser):
+    """What a browser would make of a page: elements with attributes, and scripts."""
 
     def __init__(self):
-        super().__init__()
-        self.words, self.hidden = [], 0
+        super().__init__(convert_charrefs=True)
+        self.tags, self.attributes, self.texts, self.script = [], [], [], False
 
-    def handle_starttag(self, tag, attrs):  # noqa: ARG002
-        self.hidden += tag in ("script", "style")
+    def handle_starttag(self, tag, attrs):
+        """Note an element and its attributes."""
+        self.tags.append(tag)
+        self.attributes += [name for name, _ in attrs]
+        self.script = tag in ("script", "style")
 
-    def handle_endtag(self, tag):
-        self.hidden -= tag in ("script", "style")
+    def handle_endtag(self, _tag):
+        """Note that texts are shown again."""
+        self.script = False
 
     def handle_data(self, data):
-        if not self.hidden:
-            self.words += data.split()
+        """Note a text that is shown."""
+        if not self.script:
+            self.texts.append(data)
+
+
+def elements(html):
+    """Return a page as parsed."""
+    parser = Elements()
+    parser.feed(html)
+    parser.close()
+    return parser
 
 
 def seen(folder, verified):
@@ -94,9 +107,7 @@ def seen(folder, verified):
                 for field in table.schema
             }
         elif path.name == "report.html":
-            page = _Words()
-            page.feed(path.read_text(encoding="utf-8"))
-            texts[name] = " ".join(page.words)
+            texts[name] = " ".join(elements(path.read_text(encoding="utf-8")).texts)
         elif path.name == "README.txt":
             texts[name] = path.read_text(encoding="utf-8")
     return sight | {name: _lines(PASSING.sub("…", text)) for name, text in texts.items()}

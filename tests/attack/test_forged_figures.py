@@ -318,6 +318,7 @@ def test_a_forged_figure_is_found_or_named(home, parted_figures, kind, tmp_path)
     assert not passed
 
 
+@pytest.mark.slow
 def test_data_of_a_page_are_compared(home, tmp_path):
     """Data in another order, repeated and moved data are found."""
 

@@ -3,6 +3,7 @@
 import contextlib
 import importlib.util
 import io
+import json
 import os
 import re
 import shlex
@@ -22,6 +23,7 @@ from hexveil.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+NOTEBOOKS = sorted(ROOT.glob("docs/notebooks/*.ipynb"))
 NOT_RUN = {
     "docs/how-to/city.md": "a month of a city takes minutes; tests/simulation/city has it",
     "docs/how-to/schedulers/airflow.md": "needs Airflow",
@@ -52,15 +54,27 @@ def blocks(page, language):
 
 
 def near(page):
-    """Return the relative links and pictures of a page, without their anchors."""
+    """Return the relative links and pictures of a page or notebook, without their anchors."""
     links = re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8"))
     return [link.split("#")[0] for link in links if not re.match(r"[a-z]+:|#", link)]
 
 
 def test_links_lead_somewhere():
     """Every relative link and picture of a page is in the repository."""
-    links = [(page, link) for page in PAGES for link in near(page)]
+    links = [(page, link) for page in (*PAGES, *NOTEBOOKS) for link in near(page)]
     assert [(named(page), to) for page, to in links if not (page.parent / to).exists()] == []
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_are_stored_without_outputs(path):
+    """Outputs hold noise, so they are made where a notebook is shown, and are not stored."""
+    book = json.loads(path.read_text(encoding="utf-8"))
+    assert book["nbformat"] == 4
+    assert len({cell["id"] for cell in book["cells"]}) == len(book["cells"])
+    for cell in book["cells"]:
+        assert cell["cell_type"] in {"markdown", "code"}
+        assert not cell.get("outputs")
+        assert cell.get("execution_count") is None
 
 
 def words(page):

@@ -14,6 +14,7 @@ import re
 import sys
 import tempfile
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -35,8 +36,6 @@ class FixedNoise:
         place = np.arange(values.size).reshape(values.shape) * 7919 % BLOCK
         return values + np.rint(1.5 * (2 * place / (BLOCK - 1) - 1) * scales).astype(np.int64)
 
-    gaussian = laplace
-
     def noisy_max(self, scores, sizes, scale):  # noqa: ARG002  as the noise library
         """Return the place of the first best score."""
         rows = np.broadcast_shapes(scores.shape, sizes.shape)
@@ -49,15 +48,9 @@ def fixed_noise():
     """Put fixed noise in place of the library's."""
     from hexveil.mechanisms.noise import VettedNoise  # noqa: PLC0415  not for every test
 
-    names = ("laplace", "gaussian", "noisy_max")
-    before = {name: VettedNoise.__dict__[name] for name in names}
-    for name in names:
-        setattr(VettedNoise, name, FixedNoise.__dict__[name])
-    try:
+    fixed = {"laplace": FixedNoise.laplace, "gaussian": FixedNoise.laplace}
+    with patch.multiple(VettedNoise, **fixed, noisy_max=FixedNoise.noisy_max):
         yield
-    finally:
-        for name, method in before.items():
-            setattr(VettedNoise, name, method)
 
 
 class Elements(html.parser.HTMLParser):

@@ -17,8 +17,8 @@ import pytest
 import hexveil as hv
 from attack import leak_canaries as canaries
 from attack import leak_neighbours as near
-from attack.leak_cases import BAD, RELEASED
-from attack.leak_runs import LONG, READ, STORY, commands, stand
+from attack.leak_cases import BAD, RELEASED, with_broken_ids
+from attack.leak_runs import LONG, READ, READING, STORY, commands, stand
 from hexveil.base import scratch
 from hexveil.base.errors import BudgetError, HexveilError, InputError
 from hexveil.base.scratch import MARKER
@@ -324,11 +324,7 @@ def public_objects(tmp_path_factory):
     """Return an object of every public kind that was made of canaries."""
     pytest.importorskip("pandas")
     folder = tmp_path_factory.mktemp("objects")
-    grid = hv.Cells(6, None, "Asia/Kolkata")
-    ds = hv.read(
-        canaries.table(), user="bus", value="speed", bounds=(0, 65), lat="lat", lon="lon",
-        time="time", cells=grid, quantum="0.000001",
-    )  # fmt: skip
+    ds = hv.read(canaries.table(), **READING, quantum="0.000001")
     plan = hv.plan(ds, epsilon=1, statistics=("mean", "variance"), advise=False)
     book = hv.Ledger(folder / "book.sqlite", dataset="buses", budget=3)
     made = hv.release(ds, plan, ledger=book, accept_noise=True)
@@ -365,12 +361,6 @@ def test_private_objects_are_not_pickled(public_objects, kind):
     private = next(one for one in public_objects if type(one).__name__ == kind)
     with pytest.raises(HexveilError):
         pickle.dumps(private)
-
-
-READING = {
-    "user": "bus", "value": "speed", "bounds": (0, 65), "lat": "lat", "lon": "lon",
-    "time": "time", "cells": hv.Cells(6, None, "Asia/Kolkata"),
-}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", BAD)
@@ -418,17 +408,10 @@ def test_no_table_in_memory_is_quoted(kind):
     elif kind == "stream":
         source = Odd()
     else:
-        source = canaries.table().set_column(0, "bus", not_text(len(mixed)))
+        source = with_broken_ids(canaries.table())
     with pytest.raises(HexveilError) as caught:
         hv.read(source, **READING)
     assert canaries.in_error(caught.value) is None
-
-
-def not_text(size):
-    """Return a column of ids that are no UTF-8, though declared so."""
-    one = b"\xff" + canaries.STEM.encode()
-    ends = pa.array([len(one) * k for k in range(size + 1)], pa.int32())
-    return pa.StringArray.from_buffers(size, ends.buffers()[1], pa.py_buffer(one * size))
 
 
 def sums_table(**columns):

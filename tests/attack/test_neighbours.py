@@ -11,7 +11,7 @@ import pytest
 import hexveil as hv
 from attack import leak_canaries as canaries
 from attack import leak_neighbours as near
-from attack.leak_runs import LONG, READ, STORY, stand
+from attack.leak_runs import LONG, READ, READING, STORY, stand
 from hexveil.publishing.manifest import request_of
 
 pytestmark = pytest.mark.slow
@@ -35,10 +35,6 @@ OTHERS = {
 }
 SHORT = ("one is far above", "all at random")
 """Neighbours that are released in the short form; all of them are planned for."""
-READING = {
-    "user": "bus", "value": "speed", "bounds": (0, 65), "lat": "lat", "lon": "lon",
-    "time": "time", "cells": hv.Cells(6, None, "Asia/Kolkata"),
-}  # fmt: skip
 
 
 def run(folder, monkeypatch, call, key, records, calls, source="buses.parquet"):

@@ -12,7 +12,6 @@ import pytest
 from cli.conftest import city
 
 ROWS = city(30).to_pylist()
-COMMON = "--bounds 0,65 --resolution 6 --timezone Asia/Kolkata"
 NAMED = "--user bus --value speed"
 APART = "--lat lat --lon lon"
 
@@ -63,7 +62,6 @@ def halved(days="%Y-%m-%d", kind=str):
 
 TIME = (NAMED, APART, "--time time")
 HALVES = (NAMED, APART, "--time date --time time")
-NESTED = {"sent": 1, "data": {"vehicles": ROWS}}
 
 
 # ---- drafts ----

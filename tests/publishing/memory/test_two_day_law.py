@@ -70,7 +70,7 @@ def published(plan, outcomes):
     oracle = Oracle(outcomes, book, (neighbours()[0].units.ids(), None))
     with door(oracle):
         made = hv.release(
-            neighbours()[0], plan, ledger=book, history=History(FIRST), **exact_law.UNSURE
+            neighbours()[0], plan, ledger=book, history=History(FIRST), accept_noise=True
         )
     statement = memory_of(made.manifest)
     day = unpack(made.memory, places_of(made.table), statement, BOUNDS)

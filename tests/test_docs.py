@@ -1,13 +1,10 @@
 """README and docs: links lead somewhere, examples run, commands and options exist."""
 
 import contextlib
-import importlib.util
 import io
 import json
-import os
 import re
 import shlex
-from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from markdown_it import MarkdownIt
 
 import hexveil as hv
 import test_how_to
@@ -188,21 +184,3 @@ def test_a_job_in_code_runs(tmp_path, monkeypatch, page, dataset, lines):
     exec(compile(code, page, "exec"), {})  # noqa: S102  our own page
     assert hv.verify("map")["dataset"]["name"] == dataset
     assert Path("map", "report.html").is_file()
-
-
-@pytest.mark.site
-def test_reads_the_same_on_the_site():
-    """Lists, tables and headings of a page are the same on the code host and on the site."""
-    if importlib.util.find_spec("pymdownx") is None:
-        reason = "what builds the site is not installed: make docs"
-        (pytest.fail if os.environ.get("HEXVEIL_NO_SKIP") else pytest.skip)(reason)
-    from markdown import markdown  # noqa: PLC0415  only where the site is made
-
-    def tags(html):
-        return Counter(re.findall("<(li|tr|h1|h2|h3|pre|img)[ >]", html))
-
-    site = ["tables", "attr_list", "sane_lists", "pymdownx.superfences", "admonition"]
-    host = MarkdownIt("commonmark").enable("table")
-    for page in PAGES:
-        text = page.read_text(encoding="utf-8")
-        assert tags(markdown(text, extensions=site)) == tags(host.render(text)), named(page)

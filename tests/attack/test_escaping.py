@@ -114,14 +114,10 @@ def unescape_formula(text):
     return text[1:] if arrow_tables.escape_formula(text[1:]) == text else text
 
 
-def csv_rows(text):
-    """Return the lines of a CSV file as Python parses them."""
-    return list(csv.reader(io.StringIO(text, newline="")))
-
-
 def test_no_field_of_the_csv_begins_a_formula(made):
     """Texts and column names are guarded by one apostrophe, and come back without it."""
-    head, *rows = csv_rows((made.folder / "cells.csv").read_bytes().decode())
+    text = (made.folder / "cells.csv").read_bytes().decode()
+    head, *rows = csv.reader(io.StringIO(text, newline=""))
     assert [unescape_formula(name) for name in head] == made.table.column_names
     for at, column in enumerate(made.table.columns):
         fields = [row[at] for row in rows]
@@ -174,12 +170,9 @@ def test_the_readme_keeps_its_lines(made):
         "FILES",
         "COLUMNS",
     ]
-    assert "\n".join(map(clean_line, text.split("\n"))) == text
-
-
-def clean_line(line):
-    """Return a line as `clean` would leave it, its indent kept."""
-    return line[: len(line) - len(line.lstrip(" "))] + clean(line)
+    # As `clean` would leave them, their indents kept.
+    lines = [line.lstrip(" ") for line in text.split("\n")]
+    assert [clean(line) for line in lines] == lines
 
 
 def test_the_dossier_makes_no_element_of_a_name(made):

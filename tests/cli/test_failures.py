@@ -134,5 +134,14 @@ def test_a_lower_bound_is_never_said_too_high(number):
 )  # fmt: skip
 def test_the_spend_is_two_numbers(kind, window, lifetime, said):
     """What is spent in the window never stands without the lifetime; what is left rounds down."""
-    spend = Spend(Fraction("2.125"), kind, "", Fraction(window), Fraction(lifetime), 1, 0)
+    spend = Spend(
+        Fraction("2.125"),
+        kind,
+        "",
+        Fraction(window),
+        Fraction(lifetime),
+        1,
+        0,
+        max(Fraction("2.125") - window, Fraction(0)),
+    )
     assert formatting.spent(spend) == said

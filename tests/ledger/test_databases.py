@@ -13,11 +13,11 @@ import sqlalchemy as sa
 import hexveil as hv
 from hexveil.ledger import databases
 from hexveil.ledger.databases import connect, transaction
-from hexveil.ledger.tables import datasets
+from hexveil.ledger.tables import journal
 from ledger.books import schema, spend
 
 THIRD = Fraction(1, 4)
-ROW = {"dataset": "d", "account": "a"}
+ROW = {"entry": 7, "row": b""}
 
 
 def open_ledger(url, **options):
@@ -45,7 +45,7 @@ def test_a_new_ledger_is_its_owners_alone(tmp_path, mask):
     try:
         ledger = open_ledger(tmp_path / "ledger.sqlite")
         with transaction(ledger._engine) as connection:
-            connection.execute(sa.insert(datasets).values(**ROW))
+            connection.execute(sa.insert(journal).values(**ROW))
             modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
     finally:
         os.umask(before)
@@ -161,18 +161,18 @@ def test_an_error_of_the_database_leaves_nothing_and_frees_the_lock(place):
     """The database itself refuses a second row of the same key, in one line, and goes on."""
     engine = place.open()._engine
     with transaction(engine) as connection:
-        connection.execute(sa.insert(datasets).values(**ROW))
+        connection.execute(sa.insert(journal).values(**ROW))
 
     def twice():
         with transaction(engine) as connection:
-            connection.execute(sa.insert(datasets).values(dataset="e", account="a"))
-            connection.execute(sa.insert(datasets).values(**ROW))
+            connection.execute(sa.insert(journal).values(entry=8, row=b""))
+            connection.execute(sa.insert(journal).values(**ROW))
 
     with pytest.raises(hv.StorageError, match=r"(?i)unique") as error:
         twice()
     assert "\n" not in str(error.value)
     with transaction(engine) as connection:
-        assert len(connection.execute(sa.select(datasets)).all()) == 2
+        assert len(connection.execute(sa.select(journal)).all()) == 1
 
 
 def test_every_commit_reaches_the_disk(tmp_path):

@@ -41,14 +41,12 @@ class Overview:
 
 @dataclass(frozen=True)
 class AccountStatus:
-    """An account, its data sets and its spend.
+    """An account and its spend.
 
     Attributes
     ----------
     account : Account
         Its pinned properties.
-    datasets : tuple of str
-        The data sets that spend from it.
     spend : Spend
         In this window, and ever.
     releases : dict of str to int
@@ -57,7 +55,6 @@ class AccountStatus:
     """
 
     account: Account
-    datasets: tuple[str, ...]
     spend: Spend
     releases: dict[str, int]
 
@@ -66,17 +63,16 @@ def overview(engine: Engine, dataset: str | None = None) -> Overview:
     """Return a summary of all accounts, or of the one that a data set spends from."""
     # One transaction, so that spends and states are of the same moment.
     with transaction(engine) as connection:
-        by_name = accounts.list_accounts(connection)
+        known = accounts.read_accounts(connection)
         selected = None if dataset is None else _account_of(connection, dataset)
         states = [(event.account, event.kind) for event in events.last_events(connection)]
         statuses = tuple(
             AccountStatus(
                 account,
-                names,
                 accounts.read_spend(connection, account),
                 {state: n for state in STATES if (n := states.count((name, state)))},
             )
-            for name, (account, names) in by_name.items()
+            for name, account in known.items()
             if selected in (None, name)
         )
         return Overview(events.read_head(connection), statuses)
@@ -120,8 +116,8 @@ def _account_of(connection: sa.Connection, dataset: str) -> str:
     """Return the name of a data set's account; refuse an unknown data set."""
     account = accounts.find(connection, dataset)
     if account is None:
-        by_name = accounts.list_accounts(connection)
-        datasets = sorted(name for _, names in by_name.values() for name in names)
+        known = accounts.read_accounts(connection).values()
+        datasets = sorted(name for one in known for name in one.datasets)
         listing = ", ".join(datasets) or "no data set yet"
         raise InputError(f"the ledger does not know {dataset!r}; it knows {listing}.")
     return account.name

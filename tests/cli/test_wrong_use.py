@@ -69,7 +69,6 @@ SIMULATED --trials 1 | trials must be a whole number of at least 2
 SIMULATED --trials x | --trials
 SIMULATED --values cauchy:1 | values must be one of
 SIMULATED --counts none.json | there is no file
-SIMULATED --out counts.json | is a file; name a folder
 evaluate run.toml --cell 9 | there is no cell
 simulate | --out
 simulate --vehicles cars --out a.parquet --streets b.geojson | leave --streets out

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from hexveil.cli.formatting import Row
-    from hexveil.config import Run
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.comparison import ComparisonRow
     from hexveil.planning.distribution_component import DistributionComponent
@@ -366,15 +365,6 @@ def _declared_rows(plan: Any, facts: DeclaredFacts | DeclaredColumns) -> list[Ro
         rows.append(("Fleet", text))
     rows.append(_price_row(plan, unit, f"{together}, for any {unit}", "", "presence"))
     return rows if plan.is_single else [*rows, _part_row(plan, plan.column_epsilons())]
-
-
-def missing_range_row(run: Run, plan: Plan) -> Row:
-    """Return why clipping_range "auto" could not consider a private range; else an empty row."""
-    needs = plan.single.missing_range if plan.is_single else None
-    if run.plan.clipping_range != "auto" or needs is None:
-        return ("Clipping range", None)
-    text = f'the bounds, although clipping_range is "auto": a private range needs {needs}.'
-    return ("Clipping range", text)
 
 
 def month_row(plan: MomentComponent, facts: PublicMetadata) -> Row:

@@ -11,7 +11,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
 from hexveil.base.work_share import PLANNING, SEARCH
 from hexveil.cli import formatting, shared_steps
-from hexveil.cli.plan_text import estimator_rows, map_rows, missing_range_row, price_rows
+from hexveil.cli.plan_text import estimator_rows, map_rows, price_rows
 from hexveil.config import Run, arguments
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.feasibility.recommendation import describe_repeats
@@ -76,8 +76,7 @@ def plan(run: Run, options: declarations.PlanOptions) -> None:
             beside |= comparison.to_json()
         formatting.show(list, lambda: content, as_json=True)
         return
-    range_row = missing_range_row(run, plan)
-    formatting.print_rows([*price_rows(plan, facts), range_row, *map_rows(plan, warning=warning)])
+    formatting.print_rows([*price_rows(plan, facts), *map_rows(plan, warning=warning)])
     for column, comparison in compared.items():
         if not plan.is_single:
             click.echo(f"\n{column}, at its own loss or targets:")

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from hexveil.base.errors import InputError
 from hexveil.cli import formatting, receipts, shared_steps
 from hexveil.cli.formatting import new_account_row, spend_json
-from hexveil.cli.plan_text import missing_range_row
 from hexveil.cli.planned_release import PlannedRelease, folder_extras, plan_release, write
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
@@ -48,12 +47,12 @@ def release(run: Run, options: declarations.ReleaseOptions) -> None:
     used = planned if book is None else planned.as_booked(book)
     if not options.as_json:
         source = None if used is planned else BOOKED
-        rows: list[Row] = [missing_range_row(run, planned.plan), warning, ("Plan", source)]
         if saved is not None:
             place = shared_steps.resolve_path(run, saved)
-            text = f"as saved in {place}; the run file's settings for planning are not used."
-            rows = [*rows[1:], ("Plan", text)]
-        formatting.print_rows([*used.price_rows(), *rows, new_account_row(book)])
+            source = f"as saved in {place}; the run file's settings for planning are not used."
+        formatting.print_rows(
+            [*used.price_rows(), warning, ("Plan", source), new_account_row(book)]
+        )
     published, opened = used.publish(account, book)
     written = write(run, published, folder)
     account_rows = [] if book is not None else [new_account_row(opened)]

@@ -62,19 +62,19 @@ def test_exactly_the_budget_may_be_spent_and_nothing_more(place):
     )
 
 
-def test_a_refusal_says_requested_spent_left_and_exhausted(place):
-    """The message has the cost, the most spent, what is left, and how many units have nothing."""
+def test_a_refusal_says_requested_spent_and_left(place):
+    """The message has the cost, the most spent, and what every unit has left."""
     book = place.open(budget="0.7")
-    spend(book, "r", {"a": "0.7", "b": "0.7", "c": "0.25", "d": "0.1"})
-    with pytest.raises(hv.BudgetError) as refusal:
-        spend(book, "s", {"a": "0.5", "b": "0.1", "c": "0.5", "d": "0.5", "new": "0.5"})
-    said = str(refusal.value)
-    for part in (
-        "costs epsilon 0.5,", "0.7 of 'buses'", "3 of 5 units", "(2 have nothing left)",
-        "cannot be in a further release",
-    ):  # fmt: skip
-        assert part in said
-    assert (refusal.value.requested, refusal.value.remaining) == (HALF, 0)
+    spend(book, "r", {"a": "0.7", "b": "0.5"})
+    for units, words, left in (
+        ({"a": "0.5", "b": "0.5", "c": "0.1"}, ("2 of 3 units", "0.7. Some have nothing left"), 0),
+        ({"b": "0.5", "c": "0.1"}, ("1 of 2 units", "0.5. Plan with at most 0.2,"), Fraction(1, 5)),
+    ):
+        with pytest.raises(hv.BudgetError) as refusal:
+            spend(book, "s", units)
+        for part in ("costs epsilon 0.5,", "0.7 of 'buses'", *words):
+            assert part in str(refusal.value)
+        assert (refusal.value.requested, refusal.value.remaining) == (HALF, left)
 
 
 def test_the_same_request_again_costs_nothing(place):

@@ -30,8 +30,6 @@ from hexveil.ledger.unit_losses import PICO_EPSILON, Losses, losses_from_bytes
 
 MAX_LOST_DRAWS = 1
 """Number of lost draws after which a request is no longer booked again automatically."""
-NEGLIGIBLE_SHARE = Fraction(1, 100)
-"""Share of a budget below which the remainder is not worth a plan."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -168,30 +166,19 @@ def budget_error(
     # Over the units of this release alone: others do not limit it.
     remaining = affordable_epsilon(int((account.pico_epsilons - balances).min()), account.delta)
     over = int((balances + losses.pico_epsilons > account.pico_epsilons).sum())
-    exhausted = int((balances >= account.pico_epsilons).sum())
     period = "" if account.window == "lifetime" else f" this {account.window}"
-    reason = "Almost nothing is left for every unit"
-    if not remaining:
-        reason = f"Units without any budget left cannot be in a further release{period}"
-    if remaining < account.budget * NEGLIGIBLE_SHARE:
-        advice = (
-            f"{reason}: raise the budget with `hexveil ledger set-budget`, or publish other "
-            "records."
-        )
-    else:
-        # Rounded down: a plan with exactly this epsilon must be accepted.
-        largest_fit = _format_epsilon(math.floor, remaining)
-        advice = (
-            f"Plan with at most {largest_fit}, which every unit has left, or raise the budget with "
-            "`hexveil ledger set-budget`."
-        )
+    # Rounded down: a plan with exactly this epsilon must be accepted.
+    largest_fit = _format_epsilon(math.floor, remaining)
+    within = f"Plan with at most {largest_fit}, which every unit has left" if remaining else (
+        "Some have nothing left: publish records without them"
+    )  # fmt: skip
     prefix = "a draw of it was lost when its process ended, so it must be paid once more; "
     return BudgetError(
         f"{prefix if is_repeated else ''}{over:,} of {balances.size:,} units would exceed the "
         f"budget {account.budget_text} of {account.name!r}: this release costs epsilon "
         f"{_format_epsilon(math.ceil, cost)}, and units have spent up to "
-        f"{_format_epsilon(math.ceil, largest)}{period} ({exhausted:,} have nothing left). "
-        f"{advice}",
+        f"{_format_epsilon(math.ceil, largest)}{period}. {within}, or raise the budget with "
+        "`hexveil ledger set-budget`.",
         requested=cost,
         remaining=remaining,
     )

@@ -43,14 +43,11 @@ class Failure:
         "Interrupted", or "UnexpectedError".
     message : str
         One sentence: the expectation, the problem and the remedy.
-    hint : str
-        The remedy alone; "" where the message names none.
     exit_code : int
     """
 
     kind: str
     message: str
-    hint: str
     exit_code: int
 
     def show(self, *, as_json: bool) -> None:
@@ -63,25 +60,9 @@ class Failure:
         print(text, file=sys.stderr)  # noqa: T201  the one place
 
 
-def remedy(message: str) -> str:
-    """Return the advice in a message: its end, after a semicolon.
-
-    Examples
-    --------
-    >>> remedy("there is no file x.toml; check the name.")
-    'check the name.'
-    >>> remedy("interrupted.")
-    ''
-    """
-    for mark in ("; ", " needed: "):
-        if mark in message:
-            return message.rpartition(mark)[2]
-    return ""
-
-
 CODE = 130
 """Exit code of a command that was interrupted."""
-STOPPED = Failure("Interrupted", "interrupted.", "run the same command again.", CODE)
+STOPPED = Failure("Interrupted", "interrupted.", CODE)
 SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )

@@ -145,23 +145,6 @@ def test_results_take_the_same_room_whatever_they_are(place):
     assert sizes[0][0] == 24
 
 
-def test_a_lost_draw_is_booked_again_once(place):
-    """A stage that began and has no result is spent; the same request is booked once more."""
-    book = place.open(budget=3)
-    spend(book, "r", {"a": 1})
-    draw(book, "r", (5,), stage="interval")
-    book.begin_draw("r", "cells", 1)
-    again = spend(book, "r", {"a": 1})
-    assert (again.state, again.stages, book.spent) == ("reserved", {}, 2)
-    draw(book, "r", (6,), stage="interval")
-    assert book.find("r").stages == {"interval": (6,)}
-    book.begin_draw("r", "cells", 1)
-    with pytest.raises(hv.InputError, match="lost each time before it was stored"):
-        spend(book, "r", {"a": 1})
-    assert book.spent == 2
-    assert sound(book)
-
-
 def test_the_plan_first_booked_is_kept(place, monkeypatch):
     """Its bytes come back, of however many chunks; a booking with another plan is refused."""
     monkeypatch.setattr(drawing, "PLAN_CHUNK_BYTES", 2**10)
@@ -177,18 +160,6 @@ def test_the_plan_first_booked_is_kept(place, monkeypatch):
     assert book.plan_of("r") is None
     book.reserve("r", losses(book, {"a": HALF}), plan=b"other", **given)
     assert book.plan_of("r") == b"other"
-    assert sound(book)
-
-
-def test_giving_back_restores_every_balance(place):
-    """After a reservation is given back the spend is what it was before it."""
-    book = place.open(window="month")
-    publish(book, "r", {"a": HALF, "b": "0.25"})
-    before = book.spend()
-    spend(book, "s", {"a": HALF, "b": "0.5", "c": 1})
-    assert book.spend().exhausted == 2
-    book.cancel("s")
-    assert book.spend() == before
     assert sound(book)
 
 

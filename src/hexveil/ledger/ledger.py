@@ -59,7 +59,7 @@ class Ledger:
     Parameters
     ----------
     url : str or Path
-        An SQLite file by its path or URL, or a PostgreSQL database as
+        An SQLite file by its path, or a PostgreSQL database as
         "postgresql://user@host/name".
     dataset : str
         Name under which this data set's releases stand.

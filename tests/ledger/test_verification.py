@@ -81,7 +81,7 @@ CHANGES = [
     ("UPDATE hexveil_events SET units = NULL WHERE entry = 8", "Entry 8 is not what was written"),
     ("UPDATE hexveil_events SET at = '2020-01-01T00:00:00Z' WHERE entry = 5", "Entry 5 is dated"),
     ("UPDATE hexveil_events SET body = '{' WHERE entry = 4", "Entry 4 is damaged"),
-    ("DELETE FROM hexveil_events WHERE entry = 9", "Entry 9 is missing."),
+    ("DELETE FROM hexveil_events WHERE entry = 9", "Entry 10 does not follow entry 8."),
     ("UPDATE hexveil_events SET kind = 'gift' WHERE entry = 9", "of an unknown kind, 'gift'"),
     ("DELETE FROM hexveil_events WHERE entry >= 17", "Balances of 'trams' for ever are not"),
     ("UPDATE hexveil_balances SET spent = 1 WHERE \"window\" = ''", "Balances of 'buses' for ever"),

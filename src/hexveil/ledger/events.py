@@ -145,7 +145,7 @@ def request_events(connection: sa.Connection, dataset: str, request: str) -> tup
 
 def dataset_events(connection: sa.Connection, dataset: str) -> dict[str, tuple[Event, ...]]:
     """Return the events of each request of a data set, in order of the first event."""
-    query = _without_units().where((events.c.dataset == dataset) & (events.c.request != ""))
+    query = without_units().where((events.c.dataset == dataset) & (events.c.request != ""))
     rows = connection.execute(query.order_by(events.c.entry))
     histories: dict[str, tuple[Event, ...]] = {}
     for row in rows:
@@ -177,38 +177,7 @@ def open_reservations(connection: sa.Connection, account: str, window: str) -> l
     return [event for event in every if event.body["window"] == window]
 
 
-def list_events(
-    connection: sa.Connection,
-    *,
-    account_and_dataset: tuple[str, str] | None = None,
-    limit: int | None = None,
-) -> tuple[Event, ...]:
-    """Return events, oldest first, without the losses of units; the last few, if limited.
-
-    Parameters
-    ----------
-    account_and_dataset : tuple of str, optional
-        An account and a data set of it: events of these alone.
-    limit : int, optional
-    """
-    query = _without_units().order_by(events.c.entry.desc())
-    if account_and_dataset is not None:
-        account, dataset = account_and_dataset
-        query = query.where(events.c.account == account, events.c.dataset.in_(("", dataset)))
-    # Sorted from the end, so that a limit takes the last events and not the first.
-    rows = connection.execute(query if limit is None else query.limit(limit)).all()
-    return tuple(parse_event(row) for row in reversed(rows))
-
-
-def last_events(connection: sa.Connection) -> tuple[Event, ...]:
-    """Return the last event of each request, oldest first."""
-    latest = sa.select(sa.func.max(events.c.entry)).where(events.c.request != "")
-    latest = latest.group_by(events.c.dataset, events.c.request)
-    query = _without_units().where(events.c.entry.in_(latest)).order_by(events.c.entry)
-    return tuple(parse_event(row) for row in connection.execute(query))
-
-
-def _without_units() -> sa.Select[Any]:
+def without_units() -> sa.Select[Any]:
     """Return the query for events without the losses of units: megabytes for a large fleet."""
     return sa.select(*[sa.null().label(c.name) if c.name == "units" else c for c in events.c])
 

@@ -142,7 +142,7 @@ class Replay:
     def step(self, row: Any) -> None:  # noqa: ANN401  rows have the types of their columns
         """Check that an event follows the one before, and apply it."""
         if row.entry != self.entry + 1:
-            self.broken_links.append(_gap_text(self.entry, row.entry))
+            self.broken_links.append(f"Entry {row.entry} does not follow entry {self.entry}.")
         elif events.chain_hash(self.chain, row._asdict()) != row.chain:
             self.broken_links.append(
                 f"Entry {row.entry} is not what was written: its hash does not cover it and the "
@@ -270,15 +270,6 @@ class Replay:
 def _to_count(value: object) -> int:
     """Return a number that an event names; zero where it is none."""
     return max(value, 0) if isinstance(value, int) else 0
-
-
-def _gap_text(previous: int, following: int) -> str:
-    start, end = previous + 1, following - 1
-    if start > end:
-        return f"Entry {following} does not follow entry {previous}."
-    return (
-        f"Entry {start} is missing." if start == end else f"Entries {start} to {end} are missing."
-    )
 
 
 # ---- the tables beside it ----

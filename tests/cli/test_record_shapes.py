@@ -107,20 +107,3 @@ def test_a_draft_pairs_dates_with_times_of_day(here, call):
     assert draft["columns"]["time"] == ["date", "time"]
     # The first of January: either is the month.
     assert draft["format"]["time_format"] == "FILL IN"
-
-
-@pytest.mark.slow
-def test_a_draft_can_be_released(here, call, okay):
-    """It names a folder, a ledger and a data set."""
-    rows = [{**without(r, "speed"), "Speed (km/h)": r["speed"]} for r in city(400).to_pylist()]
-    parquet(here / "fleet.parquet", rows)
-    said = call("inspect fleet.parquet --init")
-    draft = said.out.replace('bounds = "FILL IN"', "bounds = [0, 65]").replace(
-        'timezone = "FILL IN"', 'timezone = "Asia/Kolkata"'
-    )
-    (here / "draft.toml").write_text(draft)
-    assert tomllib.loads(draft)["ledger"]["dataset"] == "fleet"
-    okay("release draft.toml")
-    # The unit is said once.
-    assert "(km/h) in km/h" not in (here / "map" / "report.html").read_text()
-    assert "(km/h) (km/h)" not in (here / "map" / "README.txt").read_text()

@@ -242,6 +242,7 @@ def test_another_key_is_refused(place, tmp_path):
         ({"window": "year"}, "window must be one of lifetime, month, day"),
         ({"budget": 0}, "budget must be positive"),
         ({"account": " "}, "account must be a name"),
+        ({"dataset": ""}, "dataset must be a name"),
     ],
 )
 def test_what_the_book_pins_is_not_changed_by_opening_it(place, options, said):
@@ -252,13 +253,6 @@ def test_what_the_book_pins_is_not_changed_by_opening_it(place, options, said):
         place.open(**options)
     assert tables(book, ("hexveil_events",)) == before
     assert place.open(budget=None).budget == 1
-
-
-@pytest.mark.parametrize("dataset", ["", "  ", None])
-def test_an_empty_name_is_refused(place, dataset):
-    """A data set has a name."""
-    with pytest.raises(hv.InputError, match="dataset must be a name"):
-        place.open(dataset)
 
 
 def test_a_repr_shows_names_alone(place):

@@ -54,7 +54,7 @@ def test_json_has_the_rows(here, call):
 
 
 @pytest.mark.slow
-def test_own_records_are_stamped(here, okay):
+def test_own_records_are_stamped_everywhere(here, okay):
     """PRIVATE stands before and after the table; nothing is written."""
     said = okay(OWN, QUICK)
     assert said.out.splitlines()[0] == STAMP

@@ -92,7 +92,9 @@ class Watch:
             # A handler of another language, None here, could not be put back.
             handlers = {number: signal.getsignal(number) for number in SIGNALS}
             unwatched = (signal.SIG_IGN, None)
-            self._previous = {n: one for n, one in handlers.items() if one not in unwatched}
+            self._previous = {
+                n: handler for n, handler in handlers.items() if handler not in unwatched
+            }
         for number in self._previous:
             signal.signal(number, self.handle)
         return self

@@ -69,8 +69,8 @@ class Account:
     @property
     def budget_text(self) -> str:
         """The budget with its δ."""
-        at = f" at delta {decimal_text(self.delta)}" if self.delta else ""
-        return f"{decimal_text(self.budget)}{at}"
+        suffix = f" at delta {decimal_text(self.delta)}" if self.delta else ""
+        return f"{decimal_text(self.budget)}{suffix}"
 
     @property
     def pico_epsilons(self) -> int:
@@ -214,13 +214,16 @@ def _check_names(connection: sa.Connection, names: Sequence[str], *, is_similar:
                 f"the name {new!r} begins or ends with a space; name {new.strip()!r} (dataset in "
                 "[ledger], or --dataset)."
             )
-    name, known = names[-1], read_accounts(connection)
-    reserved_names = [*known, *(dataset for one in known.values() for dataset in one.datasets)]
-    for other in reserved_names if is_similar else ():
-        if _folded(other) == _folded(name):
+    name, by_name = names[-1], read_accounts(connection)
+    reserved_names = [
+        *by_name,
+        *(dataset for account in by_name.values() for dataset in account.datasets),
+    ]
+    for taken in reserved_names if is_similar else ():
+        if _folded(taken) == _folded(name):
             raise InputError(
-                f"the ledger knows {other!r}, and {name!r} would have a budget of its own beside "
-                f"it; name {other!r} (dataset in [ledger], or --dataset), or, if these are records "
+                f"the ledger knows {taken!r}, and {name!r} would have a budget of its own beside "
+                f"it; name {taken!r} (dataset in [ledger], or --dataset), or, if these are records "
                 "of others, say so by accept_similar_name = true (in [ledger], or --set "
                 "ledger.accept_similar_name=true)."
             )
@@ -281,26 +284,26 @@ def read_accounts(connection: sa.Connection) -> dict[str, Account]:
     StorageError
         If an event is not what was written.
     """
-    known: dict[str, Account] = {}
+    by_name: dict[str, Account] = {}
     for event in events.account_events(connection):
         name = event.account
         try:
             if event.kind == "opened":
-                known[name] = Account(name, **parse_terms(event.kind, event.body))
+                by_name[name] = Account(name, **parse_terms(event.kind, event.body))
             elif event.kind == "joined":
-                names = (*known[name].datasets, event.dataset)
-                known[name] = replace(known[name], datasets=tuple(sorted(names)))
+                names = (*by_name[name].datasets, event.dataset)
+                by_name[name] = replace(by_name[name], datasets=tuple(sorted(names)))
             else:
-                known[name] = replace(known[name], **parse_terms(event.kind, event.body))
+                by_name[name] = replace(by_name[name], **parse_terms(event.kind, event.body))
         except (KeyError, TypeError, ValueError, ZeroDivisionError):
             raise damaged(f"entry {event.entry} is not what was written") from None
-    return dict(sorted(known.items()))
+    return dict(sorted(by_name.items()))
 
 
 def find(connection: sa.Connection, dataset: str) -> Account | None:
     """Return the account that a data set spends from, or None if the ledger does not know it."""
-    known = read_accounts(connection).values()
-    return next((account for account in known if dataset in account.datasets), None)
+    by_name = read_accounts(connection).values()
+    return next((account for account in by_name if dataset in account.datasets), None)
 
 
 def change(connection: sa.Connection, account: Account, kind: events.Kind) -> Account:

@@ -63,7 +63,7 @@ def overview(engine: Engine, dataset: str | None = None) -> Overview:
     """Return a summary of all accounts, or of the one that a data set spends from."""
     # One transaction, so that spends and states are of the same moment.
     with transaction(engine) as connection:
-        known = accounts.read_accounts(connection)
+        by_name = accounts.read_accounts(connection)
         selected = None if dataset is None else _account_of(connection, dataset)
         states = [(event.account, event.kind) for event in _last_events(connection)]
         statuses = tuple(
@@ -72,7 +72,7 @@ def overview(engine: Engine, dataset: str | None = None) -> Overview:
                 accounts.read_spend(connection, account),
                 {state: n for state in STATES if (n := states.count((name, state)))},
             )
-            for name, account in known.items()
+            for name, account in by_name.items()
             if selected in (None, name)
         )
         return Overview(events.read_head(connection), statuses)
@@ -128,8 +128,8 @@ def _account_of(connection: sa.Connection, dataset: str) -> str:
     """Return the name of a data set's account; refuse an unknown data set."""
     account = accounts.find(connection, dataset)
     if account is None:
-        known = accounts.read_accounts(connection).values()
-        datasets = sorted(name for one in known for name in one.datasets)
+        by_name = accounts.read_accounts(connection).values()
+        datasets = sorted(name for account in by_name for name in account.datasets)
         listing = ", ".join(datasets) or "no data set yet"
         raise InputError(f"the ledger does not know {dataset!r}; it knows {listing}.")
     return account.name

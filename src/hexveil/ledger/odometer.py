@@ -57,13 +57,13 @@ class Odometer:
 
     def balances(self, hashes: list[bytes]) -> Ints:
         """Return the balances of units; 0 for units that the ledger does not know."""
-        known: dict[bytes, int] = {}
+        spent_by_unit: dict[bytes, int] = {}
         for start in range(0, len(hashes), HASHES_PER_QUERY):
             units = hashes[start : start + HASHES_PER_QUERY]
             query = _READ.format(self._mark, ", ".join([self._mark] * len(units)))
             rows = self.connection.exec_driver_sql(query, (self.account, self.window, *units))
-            known.update((bytes(unit), spent) for unit, spent in rows)
-        return np.fromiter((known.get(unit, 0) for unit in hashes), np.int64, len(hashes))
+            spent_by_unit.update((bytes(unit), spent) for unit, spent in rows)
+        return np.fromiter((spent_by_unit.get(unit, 0) for unit in hashes), np.int64, len(hashes))
 
     def add(self, losses: Losses) -> None:
         """Book the losses of units."""

@@ -298,11 +298,11 @@ def loss(epsilon: Fraction | int) -> str:
 def event_line(event: Event) -> str:
     """Return an event on a line: owner, beginning of its request, details."""
     details = [event.request[:16]] if event.request else []
-    at = f" at delta {event.body['delta']}" if event.body.get("delta", "0") != "0" else ""
+    suffix = f" at delta {event.body['delta']}" if event.body.get("delta", "0") != "0" else ""
     if event.kind == "reserved":
-        details.append(f"epsilon {price(float(booked_epsilon(event.body)))}{at}")
+        details.append(f"epsilon {price(float(booked_epsilon(event.body)))}{suffix}")
     if "budget" in event.body:
-        details.append(f"epsilon {event.body['budget']}{at}")
+        details.append(f"epsilon {event.body['budget']}{suffix}")
     if event.kind == "unit":
         details.append(str(event.body["unit"]))
     whose, about = event.dataset or event.account, "  ".join(details)

@@ -119,7 +119,7 @@ def show_comparison(comparison: Comparison) -> None:
     ]
     click.echo("\nThis request by every method:")
     formatting.print_table(heads, cells, ("Method",))
-    troubles = [f"{one.name} is not possible: {one.trouble}" for one in rows if one.trouble]
+    troubles = [f"{row.name} is not possible: {row.trouble}" for row in rows if row.trouble]
     legend = _LEGEND if comparison.methods else None
     formatting.print_rows([("", text) for text in (*troubles, legend)])
 

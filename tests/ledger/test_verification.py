@@ -70,6 +70,14 @@ def test_a_changed_result_is_never_returned(plain, sql):
         book.find("r")
 
 
+def test_a_changed_account_is_never_used(plain):
+    """Neither a budget that was raised behind the ledger's back, nor what is left of it."""
+    book = filled(plain)
+    damage(book, 'UPDATE hexveil_events SET body = \'{"budget":"99"}\' WHERE entry = 10')
+    with pytest.raises(hv.StorageError, match="entry 10 is not what was written"):
+        spend(book, "v", {"a": 9})
+
+
 CHANGES = [
     ("UPDATE hexveil_events SET body = '{ }' WHERE entry = 9", "Entry 9 is not what was written"),
     ("UPDATE hexveil_journal SET row = zeroblob(16) WHERE entry = 5", "The result of entry 6 is"),

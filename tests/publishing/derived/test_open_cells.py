@@ -17,6 +17,7 @@ from hexveil.mechanisms.presence.presence_decoding import (
     DRIFT,
     GAUSSIAN_DRIFT,
     WEIGHTING,
+    cut_off_error,
     decode_map,
 )
 from hexveil.mechanisms.sensitivity_report import Meter
@@ -24,15 +25,20 @@ from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.publishing.derived.cell_numbers import CellNumbers, add_cells
 from hexveil.publishing.derived.derived_numbers import ReleaseSource
 from hexveil.publishing.derived.open_cells import (
-    CellSums,
-    OpenCells,
     average_open_cells,
     empty_chances,
+    split_errors,
     unit_numbers,
+    weight_numbers,
 )
 from hexveil.publishing.derived.release_comparison import find_changes, find_discoveries
 from hexveil.publishing.kinds.presence_manifest import presence_entry
-from hexveil.publishing.kinds.presence_table import decode_outputs, map_accuracy, released_table
+from hexveil.publishing.kinds.presence_table import (
+    ENDS,
+    decode_outputs,
+    map_accuracy,
+    released_table,
+)
 from hexveil.publishing.manifest import build_manifest
 from publishing.releases import release_of, restated, statements_of
 
@@ -43,12 +49,17 @@ FULL_SCALE = float(SCALE * PARTS)
 
 def fake(numbers, statistics=("users",), opened=None, column="users", noise="discrete Laplace"):
     """Return the source of a map with these noisy numbers, and what its manifest states."""
-    stage = {"stage": "count map", "noise": noise, "scale": FULL_SCALE}
-    plan = {"statistics": list(statistics), "open_from": opened, "stages": [stage]}
     ends = ("", "_low", "_high", "_noisy")
-    ends = {f"{column}{end}": np.asarray(numbers, dtype=float) for end in ends}
+    columns = {f"{column}{end}": np.asarray(numbers, dtype=float) for end in ends}
+    return source_of(columns, statistics, noise, FULL_SCALE, opened)
+
+
+def source_of(columns, statistics, noise, scale, opened=None):
+    """Return the source of a map with these columns."""
+    stage = {"stage": "count map", "noise": noise, "scale": scale}
+    plan = {"statistics": list(statistics), "open_from": opened, "stages": [stage]}
     identity = {"dataset": "cars"}
-    return ReleaseSource(pa.table(ends), {"model": "presence", "plan": plan}, identity)
+    return ReleaseSource(pa.table(columns), {"model": "presence", "plan": plan}, identity)
 
 
 def law(number, grid):
@@ -153,19 +164,13 @@ class InventedMap:
         clipping = (GAUSSIAN_DRIFT if is_gaussian else DRIFT) * self.rng.normal()
         weighting = WEIGHTING / np.sqrt(np.maximum(self.weight, 1.0)) * self.rng.normal(size=n)
         truth = (self.centre + self.radius * (self.ratio + clipping + weighting)) / PARTS
-        names = ("mean", "mean_low", "mean_high", "weight_noisy", "weight_low")
-        number, low, high, *weights = (decoded[name][decoded.is_open] for name in names)
-        n_open = int(decoded.is_open.sum())
-        part = Excess(*(np.zeros(n_open) for _ in range(3)))
-        sums = CellSums(
-            decoded["mean_centre"][decoded.is_open],
-            np.full(n_open, self.radius / PARTS),
-            decoded["balance_noisy"][decoded.is_open],
-            np.zeros(n_open),
-            replace(self.cut, below=part, above=part),
-        )
-        numbers = CellNumbers.of_interval(number, low, high)
-        cells = OpenCells(numbers, *weights, (0.0, 1.0), self.noise, 2, sums)
+        columns = {name: decoded[name][decoded.is_open] for name in decoded.columns}
+        noise = "discrete Gaussian" if is_gaussian else "discrete Laplace"
+        weights = weight_numbers(source_of(columns, ("mean",), noise, self.noise.scale))
+        numbers = CellNumbers.of_interval(*(columns[f"mean{end}"] for end in ENDS))
+        (below, above), _ = cut_off_error(self.cut, np.full(n, np.inf), self.noise)
+        shared = below[decoded.is_open], above[decoded.is_open]
+        cells = numbers, split_errors(numbers, shared, (0.0, 1.0)), weights
         return decoded.is_open, cells, truth
 
 
@@ -188,7 +193,7 @@ def test_intervals_of_maps_hold(noise, typical, one_centre, at_least):
     for _ in range(runs):
         sides = [world.released() for _ in range(2)]
         both = sides[0][0] & sides[1][0]
-        pairs = [cells.numbers.take(np.flatnonzero(both[seen])) for seen, cells, _ in sides]
+        pairs = [cells[0].take(np.flatnonzero(both[seen])) for seen, cells, _ in sides]
         change, change_p = find_changes(*pairs)
         truth = (sides[1][2] - sides[0][2])[both]
         is_used = world.weight[both] > 0.0
@@ -196,10 +201,10 @@ def test_intervals_of_maps_hold(noise, typical, one_centre, at_least):
         told += find_discoveries(change_p, 0.05, are_independent=False).any()
         for seen, cells, true in sides:
             group = np.zeros(int(seen.sum()), dtype=np.int64)
-            made, total = average_open_cells(cells, group), add_cells(cells.weights, group)
+            made = average_open_cells(*cells[1:], (0.0, 1.0), group)
+            total = add_cells(cells[2], group)
             goal = np.average(true[seen], weights=world.weight[seen])
-            low = made.number - made.noise_low - made.bias_low
-            averages.append(low <= goal <= made.number + made.noise_high + made.bias_high)
+            averages.append(made.low <= goal <= made.high)
             weights.append(total.low <= world.weight[seen].sum() <= total.high)
     assert 0.93 <= np.mean(np.concatenate(held)) <= 0.985
     assert np.mean(averages) >= at_least
@@ -210,24 +215,27 @@ def test_intervals_of_maps_hold(noise, typical, one_centre, at_least):
 
 def test_an_average_of_one_cell_is_the_cell():
     """A lone cell keeps its interval; of cells alike noise averages out, clipping does not."""
-    one = [np.full(400, number) for number in (0.5, 0.45, 0.55, 1e4, 1e4 - 1.0)]
-    numbers = CellNumbers.of_interval(*one[:3])
-    nothing = Excess(*(np.zeros(400) for _ in range(3)))
-    cut = BeyondRange(nothing, nothing, 0.05 / 1.96 / DRIFT)
-    sums = CellSums(np.full(400, 0.5), np.full(400, 0.2), np.zeros(400), np.zeros(400), cut)
-    cells = OpenCells(numbers, *one[3:], (0.0, 1.0), Laplace(float(PARTS)), 2, sums)
-    alone = average_open_cells(cells, np.arange(400))
-    assert alone.noise_low == pytest.approx(0.05)
-    assert alone.noise_high == pytest.approx(0.05)
-    assert not alone.bias_low.any()
-    together = average_open_cells(cells, np.zeros(400, dtype=np.int64))
-    assert together.noise_low[0] == pytest.approx(0.05, rel=1e-3)
+    level, zero = np.full(400, 0.5), np.zeros(400)
+    numbers = CellNumbers.of_interval(level, level - 0.05, level + 0.05)
+    heavy = CellNumbers(1e4 + zero, 1.0 + zero, 1.0 + zero, zero, zero, zero * np.nan, "model")
+    group, limits = np.zeros(400, dtype=np.int64), (0.0, 1.0)
+    cells = split_errors(numbers, (0.03, 0.03), limits)
+    alone = average_open_cells(cells, heavy, limits, np.arange(400))
+    assert alone.low == pytest.approx(0.45)
+    assert alone.high == pytest.approx(0.55)
+    together = average_open_cells(cells, heavy, limits, group)
+    assert together.noise_low[0] == pytest.approx(0.02 / 20)
+    assert together.bias_low[0] == pytest.approx(0.03)
     # An end at the bound is bias, and averaged in full; so is all of the error of a share.
-    wide = replace(cells, numbers=CellNumbers.of_interval(one[0], one[1], np.ones(400)))
-    far = average_open_cells(wide, np.zeros(400, dtype=np.int64))
-    assert far.bias_high[0] == pytest.approx(0.5, rel=1e-3)
-    shares = average_open_cells(replace(cells, noisy_sums=None), np.arange(400) // 200)
-    assert shares.noise_low == pytest.approx(0.05)
+    wide = split_errors(CellNumbers.of_interval(level, level - 0.05, 2 * level), (0.0, 0.0), limits)
+    far = average_open_cells(wide, heavy, limits, group)
+    assert (far.bias_low[0], far.bias_high[0]) == pytest.approx((0.0, 0.5))
+    # Of a cell that noise opened all of its weight may be missing: its number counts for nothing.
+    opened = replace(heavy, bias_low=np.where(np.arange(400) < 1, 1e4, 0.0))
+    higher = replace(cells, number=np.where(np.arange(400) < 1, 0.9, 0.5))
+    assert average_open_cells(higher, opened, limits, group).bias_low[0] == pytest.approx(
+        0.03 + 0.4 / 400, rel=0.01
+    )
 
 
 # ---- releases and folders ----
@@ -340,7 +348,7 @@ def test_maps_are_rolled_up(maps):
     """By noisy weights, within the errors of the cells; numbers of units add up."""
     first = maps["mean"][0]
     cells = [row for row in first if row["is_open"]]
-    made = hv.roll_up(first, one_cell=True)
+    made = hv.roll_up(first, resolution="all", timeslot="all")
     (row,) = made.table.to_pylist()
     weights = np.array([one["weight"] for one in cells])
     assert row["mean"] == pytest.approx(np.average([one["mean"] for one in cells], weights=weights))
@@ -367,16 +375,16 @@ def test_refusals_of_maps_are_sentences(maps, tmp_path):
     with pytest.raises(hv.InputError, match="protects values and the other one presence"):
         hv.compare_releases(first, values)
     with pytest.raises(hv.InputError, match="the median of coarser cells does not follow"):
-        hv.roll_up(maps[STATISTICS][0], one_cell=True, statistic="p50")
+        hv.roll_up(maps[STATISTICS][0], resolution="all", timeslot="all", statistic="p50")
     with pytest.raises(hv.InputError, match="has no users; it has mean"):
-        hv.roll_up(first, one_cell=True, statistic="users")
+        hv.roll_up(first, resolution="all", timeslot="all", statistic="users")
     with pytest.raises(hv.InputError, match="has no p50; it has mean"):
         hv.compare_releases(first, second, statistic="p50")
     with pytest.raises(hv.InputError, match="name one bin, histogram_01 to histogram_20"):
         hv.compare_releases(*maps[STATISTICS], statistic="histogram")
     medians = restated(first, plan=statements_of(first)["plan"] | {"statistics": ["p50"]})
     with pytest.raises(hv.InputError, match="the median of coarser cells does not follow"):
-        hv.roll_up(medians, one_cell=True)
+        hv.roll_up(medians, resolution="all", timeslot="all")
     units = maps["users"]
     plan = statements_of(units[1])["plan"] | {"user_cap": "7 cells"}
     capped = restated(units[1], plan=plan)
@@ -386,6 +394,6 @@ def test_refusals_of_maps_are_sentences(maps, tmp_path):
     none = pa.array([False] * len(first))
     closed = replace(first, table=first.table.set_column(at, "is_open", none))
     with pytest.raises(hv.InputError, match="no cell of the release of cars is open"):
-        hv.roll_up(closed, one_cell=True)
+        hv.roll_up(closed, resolution="all", timeslot="all")
     with pytest.raises(hv.InputError, match="no cell of the release of cars is open"):
         hv.compare_releases(second, closed)

@@ -151,6 +151,20 @@ def open_source(
     return ReleaseSource(shown, manifest, identity, bare.num_rows - shown.num_rows)
 
 
+def roll_up_statement(source: ReleaseSource, statistic: str, basis: str) -> dict[str, Any]:
+    """Return what `roll-up.json` states of cells and days alike."""
+    manifest = source.manifest
+    return {
+        "kind": "roll-up",
+        "source": dict(source.identity),
+        **{name: dict(manifest[name]) for name in ("dataset", "bounds", "grid", "selection")},
+        "catalogue": dict(manifest.get("catalogue", {})),
+        "statistic": statistic,
+        "basis": basis,
+        "promise": manifest["guarantee"]["promise"],
+    }
+
+
 def numbers_to_compare(source: ReleaseSource, statistic: str) -> CellNumbers:
     """Return a statistic of a release with public occupancy, to compare it; see `cell_numbers`.
 

@@ -118,8 +118,13 @@ def _steps(colours: list[str]) -> str:
 
 
 INK = "#4b535b"
-_SIGNS = {"caution": "", "cut off": "^", "noise": "x"}
+_SIGNS = {"caution": "h", "cut off": "^", "noise": "x"}
 """Marks of the grades that a legend explains."""
+_MARKS: dict[str, dict[str, Any]] = {
+    "caution": {"color": CAUTION["light"][1]},
+    "cut off": {"color": INK, "markerfacecolor": "none"},
+    "noise": {"color": INK},
+}
 _MAX_MARK_AREA = 22.0
 """Of a mark, in square points; marks of small hexagons are smaller."""
 _MANY = 400
@@ -180,20 +185,10 @@ def colour_scale(scale: tuple[float, float]) -> ScalarMappable:
 
 def legend_entries(grades: Sequence[str]) -> dict[str, Any]:
     """Return the entries of those grades that are present, as arguments of `legend`; or none."""
-    from matplotlib.legend_handler import HandlerTuple  # noqa: PLC0415  an extra
-    from matplotlib.lines import Line2D  # noqa: PLC0415
-    from matplotlib.patches import Patch  # noqa: PLC0415
+    from matplotlib.lines import Line2D  # noqa: PLC0415  an extra
 
-    present, handles = [grade for grade in _SIGNS if grade in grades], {}
-    for grade in present:
-        entry: tuple[Any, ...] = tuple(
-            Patch(facecolor=colour) for colour in palette("light")[grade]
-        )
-        if _SIGNS[grade]:
-            sign = Line2D([], [], color=INK, marker=_SIGNS[grade], markersize=4.5, linestyle="none")
-            sign.set_markerfacecolor("none")
-            entry = (*entry, sign)
-        # Colours stand side by side, and the triangle beside them; the cross lies on its colour.
-        handles[entry] = HandlerTuple(ndivide=1 if grade == "noise" else None, pad=0)
-    entries = {"handles": [*handles], "labels": present, "handler_map": handles}
-    return entries if present else {}
+    present = [grade for grade in _SIGNS if grade in grades]
+    handles = [
+        Line2D([], [], linestyle="none", marker=_SIGNS[grade], **_MARKS[grade]) for grade in present
+    ]
+    return {"handles": handles, "labels": present} if present else {}

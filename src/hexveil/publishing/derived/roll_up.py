@@ -204,10 +204,10 @@ def _average_open_cells(
 
 def _statement(source: ReleaseSource, column: str, numbers: CellNumbers) -> dict[str, Any]:
     """Return the statement of a roll-up, for `roll-up.json`."""
-    statement = roll_up_statement(source, column, numbers.basis)
+    macro, words = "roll_up_covers", Columns(proven=numbers.basis == "proven")
+    of_map = {}
     if source.is_map:
-        statement |= {"model": PRESENCE, "closed_cells": source.closed_cells}
-        words = {"statistic": column, "noun": noun(column)}
-        return statement | {"covers": render_sentence("derived.txt", "map_roll_up_covers", **words)}
-    words = {"proven": numbers.basis == "proven"}
-    return statement | {"covers": render_sentence("derived.txt", "roll_up_covers", **words)}
+        macro, words = "map_roll_up_covers", Columns(statistic=column, noun=noun(column))
+        of_map = {"model": PRESENCE, "closed_cells": source.closed_cells}
+    statement = roll_up_statement(source, column, numbers.basis)
+    return statement | of_map | {"covers": render_sentence("derived.txt", macro, **words)}

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date
-from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,7 +35,7 @@ import pyarrow.parquet
 from hexveil.base import atomic_files, scratch
 from hexveil.base.errors import HexveilError, InputError, StorageError, is_interruption
 from hexveil.learning.remembering import MOST_DAYS
-from hexveil.publishing import receipt
+from hexveil.publishing import receipt, signing
 from hexveil.publishing.archive.archive_catalogue import update_catalogue
 from hexveil.publishing.archive.archive_listing import (
     DAY_NAME,
@@ -43,7 +43,6 @@ from hexveil.publishing.archive.archive_listing import (
     ArchiveFiles,
     CurrentRelease,
     LedgerPosition,
-    list_damage,
     open_file_system,
     to_json,
 )
@@ -184,9 +183,27 @@ class Archive(ArchiveFiles):
         signer : SigningKey, optional
             The key that must have signed the folder.
         """
-        read = partial(self.read, release.path, limit=math.inf)
         with self._translate_errors():
-            return tuple(dict.fromkeys(list_damage(read, signer)))
+            own = self.read(release.path, receipt.NAME, limit=math.inf)
+            checksums = receipt.parse_checksums(own)
+            if checksums is None:
+                return (f"{receipt.NAME} {'is missing' if own is None else 'was changed'}",)
+            found = {
+                name: self._digest(release, name) for name in (*sorted(checksums), signing.NAME)
+            }
+        expected = dict(checksums)
+        if signer is not None:
+            all_files = checksums | {receipt.NAME: sha256(own or b"").hexdigest()}
+            expected[signing.NAME] = sha256(signer.signature_text(all_files).encode()).hexdigest()
+        return tuple(
+            f"{name} {'is missing' if found[name] is None else 'was changed'}"
+            for name, checksum in expected.items()
+            if found[name] != checksum
+        )
+
+    def _digest(self, release: CurrentRelease, name: str) -> str | None:
+        content = self.read(release.path, name, limit=math.inf)
+        return None if content is None else sha256(content).hexdigest()
 
     def restore(self, release: CurrentRelease, write: Callable[[Path], object]) -> None:
         """Write a release anew in place of its folder, which is damaged.

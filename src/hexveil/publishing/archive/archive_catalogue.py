@@ -2,12 +2,10 @@
 
     ROOT/catalog.json, index.html                          over all data sets
     ROOT/dataset/collection.json, dcat.jsonld, index.html  over the days of a data set
-    ROOT/dataset/2026-11-20/item.json                      the day's current release
 
 All of it is computed from the pointers and the descriptions in the release folders, so writing it
-again repairs it: after a crash, and after a release was removed. Each file is replaced as a whole;
-Items are written before what lists them, and removed after it. A page is one file, whose only
-script is the search.
+again repairs it: after a crash, and after a release was removed. The Items are those of the release
+folders. Each file is replaced as a whole. A page is one file, whose only script is the search.
 """
 
 from __future__ import annotations
@@ -27,13 +25,15 @@ from hexveil.publishing.archive.archive_listing import (
     listed_days,
 )
 from hexveil.publishing.catalogue.dcat import HERE, VERSION, context, text
-from hexveil.publishing.catalogue.metadata_files import DCAT, to_bytes
+from hexveil.publishing.catalogue.metadata_files import DCAT, ITEM, to_bytes
 from hexveil.report.origin import period
 from hexveil.report.templates import format_rounded_up, render_template
 
 Json = dict[str, Any]
 
-COLLECTION, CATALOG, ITEM, PAGE = "collection.json", "catalog.json", "item.json", "index.html"
+COLLECTION, CATALOG, PAGE = "collection.json", "catalog.json", "index.html"
+FORMER_ITEM = "item.json"
+"""In the folders of days, by earlier versions alone."""
 OWN_MARK = b"hexveil"
 """In every file of a catalogue; a file without it is the holder's, and is not replaced."""
 _HOLDER_PROPERTIES = ("dct:publisher", "dct:language", "dcat:contactPoint")
@@ -72,7 +72,8 @@ def update_catalogue(root: ArchiveFiles, folder: str) -> int:
 
 def obsolete_files(archive: ArchiveFiles, files: dict[str, bytes]) -> list[str]:
     """Return the files of a data set's catalogue that it should not have."""
-    possible = [DCAT, COLLECTION, PAGE, *(f"{day}/{ITEM}" for day in archive.folders(DAY_NAME))]
+    former = (f"{day}/{FORMER_ITEM}" for day in archive.folders(DAY_NAME))
+    possible = [DCAT, COLLECTION, PAGE, *former]
     return [path for path in possible if path not in files and archive.read(path) is not None]
 
 
@@ -87,7 +88,7 @@ def _replace(place: ArchiveFiles, files: dict[str, bytes], obsolete: list[str]) 
 
 
 def dataset_files(days: list[ListedDay], folder: str) -> dict[str, bytes]:
-    """Return the catalogue of a data set, by path below its folder: Items first.
+    """Return the catalogue of a data set, by path below its folder.
 
     Parameters
     ----------
@@ -96,8 +97,7 @@ def dataset_files(days: list[ListedDay], folder: str) -> dict[str, bytes]:
     folder : str
         Name of its folder.
     """
-    items = {f"{day.release.day}/{ITEM}": to_bytes(day_item(day, folder)) for day in days}
-    return items | {
+    return {
         DCAT: to_bytes(dataset_catalogue(days, folder)),
         COLLECTION: to_bytes(collection(days, folder)),
         PAGE: render_calendar_page(days).encode(),
@@ -110,24 +110,6 @@ def archive_files(datasets: list[DatasetSummary]) -> dict[str, bytes]:
         CATALOG: to_bytes(archive_catalog(datasets)),
         PAGE: render_archive_page(datasets).encode(),
     }
-
-
-def day_item(day: ListedDay, folder: str) -> Json:
-    """Return the Item of a day: that of its current release, with links to the Collection."""
-    release = day.release
-    inside = f"./{release.path.removeprefix(f'{release.day}/')}"
-    assets = {
-        key: asset | {"href": f"{inside}/{asset['href'].removeprefix('./')}"}
-        for key, asset in day.item["assets"].items()
-    }
-    links = [
-        *_self_link(base_url(day, folder), f"{folder}/{release.day}/item.json", _GEOJSON),
-        {"rel": "root", "href": "../../catalog.json", **_JSON},
-        {"rel": "parent", "href": "../collection.json", **_JSON},
-        {"rel": "collection", "href": "../collection.json", **_JSON},
-        *day.item["links"],
-    ]
-    return day.item | {"collection": folder, "links": links, "assets": assets}
 
 
 def collection(days: list[ListedDay], folder: str) -> Json:
@@ -155,10 +137,7 @@ def collection(days: list[ListedDay], folder: str) -> Json:
             *_self_link(base, f"{folder}/collection.json", _JSON),
             {"rel": "root", "href": "../catalog.json", **_JSON},
             {"rel": "parent", "href": "../catalog.json", **_JSON},
-            *(
-                {"rel": "item", "href": f"./{day.release.day}/item.json", **_GEOJSON}
-                for day in days
-            ),
+            *({"rel": "item", "href": f"./{day.release.path}/{ITEM}", **_GEOJSON} for day in days),
             {"rel": "alternate", "href": "./index.html", "type": "text/html"},
             {"rel": "alternate", "href": "./dcat.jsonld", "type": "application/ld+json"},
             *newest["links"],
@@ -323,6 +302,7 @@ def _row(day: ListedDay) -> Json:
         "epsilon": format_rounded_up(float(properties["hexveil:privacy"]["epsilon"])),
         "page": addresses.get("report", f"{release.path}/"),
         "files": {key: addresses[key] for key in _TABLES if key in addresses},
+        "item": f"{release.path}/{ITEM}",
     }
 
 

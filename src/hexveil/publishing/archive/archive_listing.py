@@ -4,8 +4,6 @@ A day is listed if its pointer names a complete folder of that day. The descript
 the folder itself (`stac-item.json`, `dcat.jsonld`): a catalogue needs neither tables nor manifests.
 
 Two small files state the current release of a day, and the ledger position of releases.
-
-Files of a published folder that are missing or were changed since its receipt was written.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,9 +22,8 @@ import pyarrow.fs
 
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError
-from hexveil.publishing import receipt, signing
+from hexveil.publishing import receipt
 from hexveil.publishing.catalogue.metadata_files import DCAT, ITEM
-from hexveil.publishing.signing import SigningKey
 
 Json = dict[str, Any]
 
@@ -275,45 +272,6 @@ class LedgerPosition:
 def to_json(content: CurrentRelease | LedgerPosition) -> str:
     """Return the text of a file with this content."""
     return json.dumps(vars(content), indent=2) + "\n"
-
-
-Reader = Callable[[str], bytes | None]
-
-
-def list_damage(read: Reader, signer: SigningKey | None = None) -> Iterator[str]:
-    """Yield the faults of the files of a folder.
-
-    Parameters
-    ----------
-    read : callable
-        Returns the bytes of a file by its path below the folder; None if it is not there.
-    signer : SigningKey, optional
-        The key that must have signed the folder.
-    """
-    own = read(receipt.NAME)
-    checksums = receipt.parse_checksums(own)
-    if own is None or checksums is None:
-        yield f"{receipt.NAME} {'is missing' if own is None else 'was changed'}"
-        return
-    issues = [*_compare(read, checksums)]
-    yield from issues
-    if signer is not None and not issues:
-        signed = signer.signature_text(checksums | {receipt.NAME: _digest(own)})
-        signature = read(signing.NAME)
-        if signature != signed.encode():
-            how = "is missing" if signature is None else "was changed, or is by another key"
-            yield f"{signing.NAME} {how}"
-
-
-def _compare(read: Reader, checksums: dict[str, str]) -> Iterator[str]:
-    for name, checksum in sorted(checksums.items()):
-        content = read(name)
-        if content is None or _digest(content) != checksum:
-            yield f"{name} {'is missing' if content is None else 'was changed'}"
-
-
-def _digest(content: bytes) -> str:
-    return receipt.stream_digest(io.BytesIO(content))
 
 
 def open_file_system(address: str) -> tuple[Any, str]:

@@ -36,7 +36,7 @@ FORMER_ITEM = "item.json"
 """In the folders of days, by earlier versions alone."""
 OWN_MARK = b"hexveil"
 """In every file of a catalogue; a file without it is the holder's, and is not replaced."""
-_HOLDER_PROPERTIES = ("dct:publisher", "dct:language", "dcat:contactPoint")
+_HOLDER_PROPERTIES = ("dct:publisher", "dcat:contactPoint")
 _SERIES_PROPERTIES = (*_HOLDER_PROPERTIES, "dcat:keyword", "dcat:theme", "dcat:landingPage")
 _SERIES = f"{HERE}#series"
 _WORLD = [-180.0, -90.0, 180.0, 90.0]

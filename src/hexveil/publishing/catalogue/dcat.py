@@ -35,13 +35,6 @@ PREFIXES = {
 }
 _EU = "http://publications.europa.eu/resource/authority"
 _MEDIA_TYPES = "https://www.iana.org/assignments/media-types"
-_LANGUAGES = {
-    "bg": "BUL", "cs": "CES", "da": "DAN", "de": "DEU", "el": "ELL", "en": "ENG", "es": "SPA",
-    "et": "EST", "fi": "FIN", "fr": "FRA", "ga": "GLE", "hr": "HRV", "hu": "HUN", "it": "ITA",
-    "lt": "LIT", "lv": "LAV", "mt": "MLT", "nl": "NLD", "pl": "POL", "pt": "POR", "ro": "RON",
-    "sk": "SLK", "sl": "SLV", "sv": "SWE",
-}  # fmt: skip
-"""Codes of the EU's authority table; other languages are stated by their tags alone."""
 HERE = "./"
 """Relative address of the folder, which is the dataset."""
 VERSION = "1.1.0"
@@ -66,33 +59,28 @@ def dataset_document(description: ReleaseDescription) -> Node:
         **stated_facts(
             {
                 "dcat:version": description.version,
-                **_holder_properties(stated, language),
+                "dct:publisher": _agent(stated) if "publisher" in stated else None,
+                "dcat:contactPoint": _contact(stated) if "contact" in stated else None,
+                "dcat:keyword": [text(keyword, language) for keyword in stated.get("keywords", ())],
+                "dcat:theme": [_theme(theme) for theme in stated.get("theme", ())],
+                "dcat:landingPage": _reference(stated.get("landing_page"), "foaf:Document"),
                 **_coverage(description.coverage, stated.get("spatial")),
             }
         ),
-        **_privacy(description),
+        "dct:provenance": {
+            "@type": "dct:ProvenanceStatement",
+            "rdfs:label": text(description.privacy_sentence(), "en"),
+        },
+        "dpv:hasTechnicalMeasure": {"@id": "dpv:DifferentialPrivacy"},
         "dcat:distribution": [_distribution(file, description) for file in description.files],
     }
 
 
-def _holder_properties(stated: Node, language: str) -> Node:
-    """Return the properties of a dataset or catalogue that its holder states."""
-    code = f"{_EU}/language/{_LANGUAGES[language]}" if language in _LANGUAGES else ""
-    return {
-        "dct:language": _reference(code, "dct:LinguisticSystem"),
-        "dct:publisher": _agent(stated) if "publisher" in stated else None,
-        "dcat:contactPoint": _contact(stated) if "contact" in stated else None,
-        "dcat:keyword": [text(keyword, language) for keyword in stated.get("keywords", ())],
-        "dcat:theme": [_theme(theme) for theme in stated.get("theme", ())],
-        "dcat:landingPage": _reference(stated.get("landing_page"), "foaf:Document"),
-    }
-
-
 def _theme(theme: str) -> Node:
-    """Return a theme; a concept must have a label, which is known for those of the EU."""
+    """Return a theme; a concept must have a label, which is its code for those of the EU."""
     if theme not in THEMES:
         return {"@id": theme}
-    label = text(THEMES[theme], "en")
+    label = text(theme, "en")
     return {"@id": f"{_EU}/data-theme/{theme}", "@type": "skos:Concept", "skos:prefLabel": label}
 
 
@@ -133,13 +121,10 @@ def box_text(box: Box) -> str:
     >>> box_text((1.0, 2.0, 3.0, 4.0))
     'POLYGON((1.0 2.0,3.0 2.0,3.0 4.0,1.0 4.0,1.0 2.0))'
     """
-    rings = [
-        ",".join(f"{longitude} {latitude}" for longitude, latitude in ring)
-        for ring in box_rings(box)
-    ]
+    rings = [",".join(f"{x} {y}" for x, y in ring) for ring in box_rings(box)]
     if len(rings) == 1:
         return f"POLYGON(({rings[0]}))"
-    return "MULTIPOLYGON(" + ",".join(f"(({ring}))" for ring in rings) + ")"
+    return f"MULTIPOLYGON({','.join(f'(({ring}))' for ring in rings)})"
 
 
 def box_rings(box: Box) -> list[list[list[float]]]:
@@ -150,16 +135,6 @@ def box_rings(box: Box) -> list[list[list[float]]]:
         [[low, south], [high, south], [high, north], [low, north], [low, south]]
         for low, high in pieces
     ]
-
-
-def _privacy(description: ReleaseDescription) -> Node:
-    return {
-        "dct:provenance": {
-            "@type": "dct:ProvenanceStatement",
-            "rdfs:label": text(description.privacy_sentence(), "en"),
-        },
-        "dpv:hasTechnicalMeasure": {"@id": "dpv:DifferentialPrivacy"},
-    }
 
 
 def _distribution(file: DataFile, description: ReleaseDescription) -> Node:

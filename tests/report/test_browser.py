@@ -383,7 +383,7 @@ def test_a_tapped_hexagon_shows_its_week(show, city):
     days = [(day, time) for day in ("Monday", "Friday", "Sunday") for time in ("06:00", "18:00")]
     place = city.table["hexagon"][0].as_py()
     rows = [
-        {"cell": f"{place}/{time}/{day}", "place": place, "time": time, "days": day, "cells": 4}
+        {"cell": f"{place}/{time}/{day}", "hexagon": place, "slot": time, "days": day, "cells": 4}
         | {"records": 9, "mean": 20.0 + k, "mean_low": 18.0 + k, "mean_high": 22.0 + k}
         for k, (day, time) in enumerate(days)
     ]
@@ -392,7 +392,7 @@ def test_a_tapped_hexagon_shows_its_week(show, city):
     statement = {
         "kind": "roll-up", "statistic": "mean", "source": identity, "by": "weekday",
         "releases": [{}] * 12, "basis": "model", "covers": "An interval.",
-        "grid": {"kind": "labels", "columns": ["place", "time", "days"]},
+        "grid": city.manifest["grid"] | {"slot": "pooled"},
     } | {name: city.manifest[name] for name in ("dataset", "bounds")}  # fmt: skip
     page = show(render_derived(pa.Table.from_pylist(rows), statement), PHONE, touch=True)
     assert "Average speed over 12 days, by day of the week" in page.title()

@@ -24,8 +24,15 @@ from hexveil.publishing.archive.archive_listing import (
     listed_datasets,
     listed_days,
 )
-from hexveil.publishing.catalogue.dcat import HERE, VERSION, context, text
-from hexveil.publishing.catalogue.metadata_files import DCAT, ITEM, to_bytes
+from hexveil.publishing.catalogue.metadata_files import (
+    DCAT,
+    HERE,
+    ITEM,
+    VERSION,
+    context,
+    text,
+    to_bytes,
+)
 from hexveil.report.origin import period
 from hexveil.report.templates import format_rounded_up, render_template
 

@@ -52,7 +52,6 @@ from hexveil.publishing.derived.cell_numbers import CellNumbers, add_cells
 from hexveil.publishing.derived.derived_numbers import ReleaseSource
 from hexveil.publishing.kinds.presence_manifest import stage_law, stated_ranges
 from hexveil.publishing.kinds.presence_table import ENDS, has_shapes
-from hexveil.report.manifest_view import ManifestView
 
 USERS = "users"
 WEIGHT_NUMBERS = 2
@@ -141,8 +140,7 @@ def numbers_to_average(source: ReleaseSource, column: str) -> CellNumbers:
     InputError
         If the statistic was not released.
     """
-    numbers, view = map_numbers(source, column), ManifestView.from_manifest(source.manifest)
-    limits = replace(view, shown=column).limits
+    numbers, limits = map_numbers(source, column), source.view(column).limits
     if has_shapes(source.statistics):
         return split_errors(numbers, (np.inf, np.inf), limits)
     is_open = np.ones_like(numbers.number, dtype=np.bool_)

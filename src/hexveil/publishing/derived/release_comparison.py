@@ -39,7 +39,7 @@ are used where cells share a private range or noise: one unlucky range moves man
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +68,7 @@ from hexveil.publishing.derived.derived_numbers import (
 from hexveil.publishing.derived.open_cells import map_numbers
 from hexveil.publishing.derived.roll_up import RolledUpRelease
 from hexveil.publishing.published_numbers import Release
-from hexveil.report.manifest_view import ManifestView, noun
+from hexveil.report.manifest_view import noun
 from hexveil.report.templates import render_sentence
 
 Comparable = Release | RolledUpRelease | str | Path
@@ -169,7 +169,7 @@ def compare_releases(
     # Averages of roll-ups have sums of Laplace noise, whose bounds are joined by a rule and no
     # theorem, and so have releases of which one alone has a delta.
     basis = ("proven" if is_exact else "approximate") if are_independent else "model"
-    limits = replace(ManifestView.from_manifest(earlier.manifest), shown=column).limits
+    limits = earlier.view(column).limits
     verdict = np.where(is_found, np.where(change.number > 0.0, HIGHER, LOWER), UNCLEAR)
     width = limits[1] - limits[0]
     numbers_of_pairs: dict[str, Any] = {

@@ -45,7 +45,7 @@ from hexveil.publishing.derived.open_cells import (
 from hexveil.publishing.estimates.table import name_columns
 from hexveil.publishing.kinds.guarantee import PRESENCE
 from hexveil.publishing.published_numbers import Release
-from hexveil.report.manifest_view import ManifestView, is_share, noun
+from hexveil.report.manifest_view import is_share, noun
 from hexveil.report.templates import render_sentence
 
 Columns = dict[str, Any]
@@ -134,7 +134,7 @@ def roll_up(  # noqa: PLR0913  keyword-only, an option of the command per argume
     coarse, group, section = group_cells(
         source.table, source.manifest["grid"], resolution, timeslot, columns
     )
-    ends = replace(ManifestView.from_manifest(source.manifest), shown=column).limits
+    ends = source.view(column).limits
     average = _average_open_cells if source.is_map else _average_records
     numbers, weights = average(source, column, group, ends)
     made = {"": numbers.number, "_low": numbers.low, "_high": numbers.high}

@@ -45,7 +45,7 @@ OWN_MARK = b"hexveil"
 """In every file of a catalogue; a file without it is the holder's, and is not replaced."""
 _HOLDER_PROPERTIES = ("dct:publisher", "dcat:contactPoint")
 _SERIES_PROPERTIES = (*_HOLDER_PROPERTIES, "dcat:keyword", "dcat:theme", "dcat:landingPage")
-_SERIES = f"{HERE}#series"
+SERIES = "#series"
 _WORLD = [-180.0, -90.0, 180.0, 90.0]
 _HOLDER_FIELDS = ("keywords", "providers")
 _JSON, _GEOJSON = {"type": "application/json"}, {"type": "application/geo+json"}
@@ -121,7 +121,7 @@ def archive_files(datasets: list[DatasetSummary]) -> dict[str, bytes]:
 
 def collection(days: list[ListedDay], folder: str) -> Json:
     """Return the Collection of a data set; its newest release describes it."""
-    newest, base = days[-1].item, base_url(days[-1], folder)
+    newest = days[-1].item
     properties = newest["properties"]
     starts, ends = (
         [day.item["properties"][f"{end}_datetime"] for day in days] for end in ("start", "end")
@@ -141,7 +141,6 @@ def collection(days: list[ListedDay], folder: str) -> Json:
         },
         "summaries": {"hexveil:privacy_unit": [properties["hexveil:privacy"]["privacy_unit"]]},
         "links": [
-            *_self_link(base, f"{folder}/collection.json", _JSON),
             {"rel": "root", "href": "../catalog.json", **_JSON},
             {"rel": "parent", "href": "../catalog.json", **_JSON},
             *({"rel": "item", "href": f"./{day.release.path}/{ITEM}", **_GEOJSON} for day in days),
@@ -154,7 +153,6 @@ def collection(days: list[ListedDay], folder: str) -> Json:
 
 def archive_catalog(datasets: list[DatasetSummary]) -> Json:
     """Return the Catalog over all data sets."""
-    base = base_url(datasets[-1].newest, datasets[-1].folder)
     return {
         "type": "Catalog",
         "stac_version": VERSION,
@@ -163,7 +161,6 @@ def archive_catalog(datasets: list[DatasetSummary]) -> Json:
         "description": "Differentially private statistics, a Collection for each data set; made "
         "with hexveil.",
         "links": [
-            *_self_link(base, "catalog.json", _JSON),
             {"rel": "root", "href": "./catalog.json", **_JSON},
             *(
                 {
@@ -176,11 +173,6 @@ def archive_catalog(datasets: list[DatasetSummary]) -> Json:
             ),
         ],
     }
-
-
-def _self_link(base: str | None, path: str, media_type: Json) -> list[Json]:
-    """Return the link to the file itself, where its address is known."""
-    return [] if base is None else [{"rel": "self", "href": f"{base}{path}", **media_type}]
 
 
 def _union(boxes: list[list[float] | None]) -> list[float]:
@@ -205,7 +197,7 @@ def dataset_catalogue(days: list[ListedDay], folder: str) -> Json:
     """Return the catalogue of a data set: a dataset for each day, in one series."""
     newest, base = days[-1].dataset, base_url(days[-1], folder)
     series = {
-        "@id": _SERIES,
+        "@id": f"{HERE}{SERIES}",
         "@type": ["dcat:DatasetSeries", "dcat:Dataset"],
         "dct:title": newest["dct:title"],
         "dct:description": newest["dct:description"],
@@ -225,33 +217,9 @@ def dataset_catalogue(days: list[ListedDay], folder: str) -> Json:
 
 
 def _dataset(day: ListedDay) -> Json:
-    """Return a day's dataset, with addresses relative to the folder of the data set."""
-    folder = f"{day.release.path}/"
-    node = {
-        name: piece for name, piece in _moved(day.dataset, folder).items() if name != "@context"
-    }
-    return node | {"dcat:inSeries": {"@id": _SERIES}}
-
-
-def _moved(node: Any, folder: str) -> Any:  # noqa: ANN401  JSON
-    """Return JSON-LD with relative addresses that begin at a folder.
-
-    Examples
-    --------
-    >>> _moved({"@id": "./", "p": [{"@id": "cells.csv"}, {"@id": "https://a.org/x"}]}, "day/1/")
-    {'@id': 'day/1/', 'p': [{'@id': 'day/1/cells.csv'}, {'@id': 'https://a.org/x'}]}
-    """
-    if isinstance(node, list):
-        return [_moved(piece, folder) for piece in node]
-    if not isinstance(node, dict):
-        return node
-    return {
-        name: f"{folder}{piece.removeprefix(HERE)}"
-        # A colon: an address with a scheme, or a name with a prefix.
-        if name == "@id" and isinstance(piece, str) and ":" not in piece
-        else _moved(piece, folder)
-        for name, piece in node.items()
-    }
+    """Return a day's dataset, whose addresses begin at its own folder."""
+    base = {"@base": f"{day.release.path}/"}
+    return day.dataset | {"@context": base, "dcat:inSeries": {"@id": f"../../{SERIES}"}}
 
 
 def _taken(node: Json, names: tuple[str, ...]) -> Json:

@@ -203,13 +203,7 @@ def test_stac_is_valid(folder, archive):
 
     files = [*folder.glob("stac-item.json"), *archive.rglob("stac-item.json")]
     for file in files:
-        item = pystac.Item.from_file(str(file))
-        # The extension's schema is on another host; its fields are names, texts and a count.
-        assert item.stac_extensions == [
-            "https://stac-extensions.github.io/table/v1.2.0/schema.json"
-        ]
-        item.stac_extensions = []
-        assert item.validate()
+        assert pystac.Item.from_file(str(file)).validate()
     catalog = pystac.Catalog.from_file(str(archive / "catalog.json"))
     catalog.validate()
     (collection,) = catalog.get_children()
@@ -217,5 +211,4 @@ def test_stac_is_valid(folder, archive):
     items = list(collection.get_items())
     assert len(items) == 2
     for item in items:
-        item.stac_extensions = []
         item.validate()

@@ -153,7 +153,6 @@ class CompareOptions(CoarserOptions):
 
     before: Path
     after: Path
-    slots: tuple[str, str] | None = None
     false_discovery_rate: float = 0.05
 
 

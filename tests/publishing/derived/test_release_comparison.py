@@ -108,19 +108,6 @@ def test_slots_of_other_days_pair_by_the_clock(mapped):
     assert all(row["change"] == 0.0 for row in rows)
 
 
-def test_two_slots_of_one_release(mapped):
-    """Named slots pair with each other in every hexagon that has both."""
-    release = hv.load(mapped[0])
-    slots = sorted(set(release.table["slot"].to_pylist()))
-    made = hv.compare_releases(release, release, slots=(slots[0], slots[1]))
-    by_cell = {(row["hexagon"], row["slot"]): row["mean_noisy"] for row in release}
-    for row in made.table.to_pylist():
-        change = by_cell[row["hexagon"], slots[1]] - by_cell[row["hexagon"], slots[0]]
-        assert row["change"] == pytest.approx(np.clip(change, -60, 60))
-    with pytest.raises(hv.InputError, match="no slot '07:00'; it has '2023-11-15T03:00' to"):
-        hv.compare_releases(release, release, slots=("07:00", slots[1]))
-
-
 @pytest.mark.slow
 def test_a_private_range_is_compared_by_its_intervals(ranged):
     """Estimates, square-and-add of their intervals, and the procedure for any dependence."""

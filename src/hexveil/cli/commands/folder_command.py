@@ -152,7 +152,6 @@ def compare(options: declarations.CompareOptions) -> None:
             ]
         comparison = compare_releases(
             *releases,
-            slots=options.slots,
             false_discovery_rate=options.false_discovery_rate,
             **chosen(options),
         )

@@ -18,11 +18,10 @@ from typing import Any
 from hexveil.publishing.archive.archive_listing import (
     DAY_NAME,
     ArchiveFiles,
-    DatasetSummary,
     ListedDay,
     base_url,
-    listed_datasets,
     listed_days,
+    newest_days,
 )
 from hexveil.publishing.catalogue.metadata_files import (
     DCAT,
@@ -71,7 +70,7 @@ def update_catalogue(root: ArchiveFiles, folder: str) -> int:
         files = dataset_files(days, folder) if days else {}
         _replace(archive, files, obsolete_files(archive, files))
     with root.locked():
-        datasets = listed_datasets(root)
+        datasets = newest_days(root)
         # Earlier versions wrote a catalogue of DCAT here too, which would go stale.
         _replace(root, archive_files(datasets) if datasets else {}, [DCAT])
     return len(days)
@@ -111,7 +110,7 @@ def dataset_files(days: list[ListedDay], folder: str) -> dict[str, bytes]:
     }
 
 
-def archive_files(datasets: list[DatasetSummary]) -> dict[str, bytes]:
+def archive_files(datasets: dict[str, ListedDay]) -> dict[str, bytes]:
     """Return the catalogue over all data sets, by file name."""
     return {
         CATALOG: to_bytes(archive_catalog(datasets)),
@@ -151,7 +150,7 @@ def collection(days: list[ListedDay], folder: str) -> Json:
     }
 
 
-def archive_catalog(datasets: list[DatasetSummary]) -> Json:
+def archive_catalog(datasets: dict[str, ListedDay]) -> Json:
     """Return the Catalog over all data sets."""
     return {
         "type": "Catalog",
@@ -165,11 +164,11 @@ def archive_catalog(datasets: list[DatasetSummary]) -> Json:
             *(
                 {
                     "rel": "child",
-                    "href": f"./{dataset.folder}/collection.json",
-                    "title": dataset.newest.item["properties"]["title"],
+                    "href": f"./{folder}/collection.json",
+                    "title": newest.item["properties"]["title"],
                     **_JSON,
                 }
-                for dataset in datasets
+                for folder, newest in datasets.items()
             ),
         ],
     }
@@ -243,16 +242,11 @@ def render_calendar_page(days: list[ListedDay]) -> str:
     )
 
 
-def render_archive_page(datasets: list[DatasetSummary]) -> str:
+def render_archive_page(datasets: dict[str, ListedDay]) -> str:
     """Return the page over all data sets."""
     entries = [
-        {
-            "folder": dataset.folder,
-            "properties": dataset.newest.item["properties"],
-            "first": _in_words(dataset.first_day),
-            "newest": _row(dataset.newest),
-        }
-        for dataset in datasets
+        {"folder": folder, "properties": day.item["properties"], "newest": _row(day)}
+        for folder, day in datasets.items()
     ]
     return render_template("archive/datasets.html", {"datasets": entries})
 

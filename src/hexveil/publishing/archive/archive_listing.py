@@ -54,22 +54,6 @@ class ListedDay:
 
 
 @dataclass(frozen=True)
-class DatasetSummary:
-    """A data set, for the catalogue over all data sets.
-
-    Attributes
-    ----------
-    folder : str
-    first_day : str
-    newest : ListedDay
-    """
-
-    folder: str
-    first_day: str
-    newest: ListedDay
-
-
-@dataclass(frozen=True)
 class ArchiveFiles:
     """Files below the folder of a data set, on a disk or in an object store.
 
@@ -190,22 +174,16 @@ def _descriptions(archive: ArchiveFiles, release: CurrentRelease) -> tuple[Json,
     return contents[0], contents[1]
 
 
-def listed_datasets(root: ArchiveFiles) -> list[DatasetSummary]:
-    """Return the data sets of an archive that have a current release, in the order of folders."""
-    summaries = (_summary(root, name) for name in root.folders(DATASET_NAME))
-    return [summary for summary in summaries if summary is not None]
-
-
-def _summary(root: ArchiveFiles, folder: str) -> DatasetSummary | None:
-    """Return the summary of a data set by its first and its newest day; None without any."""
-    archive = root.below(folder)
-    names = archive.folders(DAY_NAME)
-    # Only the days at both ends are read: a data set can have thousands.
-    first = next((day for name in names if (day := _listed_day(archive, name))), None)
-    newest = next((day for name in names[::-1] if (day := _listed_day(archive, name))), None)
-    if first is None or newest is None:
-        return None
-    return DatasetSummary(folder, first.release.day, newest)
+def newest_days(root: ArchiveFiles) -> dict[str, ListedDay]:
+    """Return the newest day of each data set that has a current release, by its folder."""
+    newest = {}
+    for folder in root.folders(DATASET_NAME):
+        archive = root.below(folder)
+        # Only the last day is read: a data set can have thousands.
+        days = (_listed_day(archive, day) for day in archive.folders(DAY_NAME)[::-1])
+        if (day := next(filter(None, days), None)) is not None:
+            newest[folder] = day
+    return newest
 
 
 def base_url(day: ListedDay, folder: str) -> str | None:

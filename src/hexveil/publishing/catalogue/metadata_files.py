@@ -203,7 +203,6 @@ _MEDIA_TYPES = "https://www.iana.org/assignments/media-types"
 HERE = "./"
 """Relative address of the folder, which is the dataset."""
 VERSION = "1.1.0"
-TABLE_EXTENSION = "https://stac-extensions.github.io/table/v1.2.0/schema.json"
 
 
 def context(base_url: str | None) -> Node:
@@ -336,7 +335,6 @@ def item(description: ReleaseDescription) -> Node | None:
     return {
         "type": "Feature",
         "stac_version": VERSION,
-        "stac_extensions": [TABLE_EXTENSION],
         "id": description.name,
         "geometry": None if box is None else footprint(box),
         **({} if box is None else {"bbox": list(box)}),
@@ -356,13 +354,17 @@ def item(description: ReleaseDescription) -> Node | None:
             "hexveil:request": description.identifier,
             "hexveil:privacy": description.privacy,
             "table:row_count": description.rows,
-            "table:columns": [
-                {"name": column.name, "description": column.text, "type": column.kind}
-                for column in description.columns
-            ],
         },
         "links": [link] if licence else [],
-        "assets": {file.key: _asset(file, mapped=box is not None) for file in description.files},
+        "assets": {
+            file.key: {
+                "href": f"./{file.name}",
+                "type": file.media_type,
+                "title": file.title,
+                "roles": [file.role],
+            }
+            for file in description.files
+        },
     }
 
 
@@ -372,17 +374,6 @@ def footprint(box: Box) -> Node:
     if len(rings) == 1:
         return {"type": "Polygon", "coordinates": rings}
     return {"type": "MultiPolygon", "coordinates": [[ring] for ring in rings]}
-
-
-def _asset(file: DataFile, *, mapped: bool) -> Node:
-    outlined = mapped and file.key == "parquet"
-    return {
-        "href": f"./{file.name}",
-        "type": file.media_type,
-        "title": file.title,
-        "roles": [file.role],
-        **({"table:primary_geometry": "geometry"} if outlined else {}),
-    }
 
 
 DOCUMENTS: dict[str, Callable[[ReleaseDescription], Node | None]] = {

@@ -6,8 +6,7 @@ Pairs of cells of two releases, and refusals of releases that cannot be compared
 
 Cells pair by place (hexagon or labels) and slot. Slots pair by name where the releases have slots
 in common, as pooled slots have. Calendar slots of other dates pair by the clock and by the distance
-from the first day of each release: a Monday with a Tuesday, a week with the next. Two slots that
-are named pair with each other in every place.
+from the first day of each release: a Monday with a Tuesday, a week with the next.
 """
 
 from __future__ import annotations
@@ -244,33 +243,26 @@ def check_open(source: ReleaseSource) -> None:
         )
 
 
-def pair_cells(
-    before: pa.Table, after: pa.Table, slots: tuple[str, str] | None = None
-) -> CellPairs:
+def pair_cells(before: pa.Table, after: pa.Table) -> CellPairs:
     """Return the pairs of cells of two tables with the same kind of cells.
 
     Parameters
     ----------
     before, after : pyarrow.Table
         Of releases or of roll-ups.
-    slots : pair of str, optional
-        A slot of each, to compare these with each other.
 
     Raises
     ------
     InputError
-        If a table does not have its slot, or no cells pair.
+        If no cells pair.
     """
     tables, days = (before, after), 0
-    rows = [np.arange(table.num_rows) for table in tables]
     times = [np.zeros(table.num_rows, dtype=np.int64) for table in tables]
-    if slots is not None:
-        rows = [_rows_in(*of) for of in zip(tables, slots, strict=True)]
-    elif "slot" in before.column_names:
+    if "slot" in before.column_names:
         days, times = _aligned(tables)
     keys = [
-        {key: int(row) for row, key in zip(own, _keys(table.take(own), time[own]), strict=True)}
-        for table, time, own in zip(tables, times, rows, strict=True)
+        {key: row for row, key in enumerate(_keys(table, time))}
+        for table, time in zip(tables, times, strict=True)
     ]
     shared = [key for key in keys[0] if key in keys[1]]
     if not shared:
@@ -298,16 +290,6 @@ def place_columns(table: pa.Table) -> list[str]:
 def _keys(table: pa.Table, time: Ints) -> list[tuple[Any, ...]]:
     columns = [table[name].to_pylist() for name in place_columns(table)]
     return list(zip(*columns, time.tolist(), strict=True))
-
-
-def _rows_in(table: pa.Table, slot: str) -> Ints:
-    if "slot" not in table.column_names:
-        raise InputError("the releases have no timeslots; leave slots out.")
-    names = table["slot"].to_pylist()
-    if slot not in names:
-        listed = sorted(set(names))
-        raise InputError(f"a release has no slot {slot!r}; it has {listed[0]!r} to {listed[-1]!r}.")
-    return np.flatnonzero(np.array(names) == slot)
 
 
 def _aligned(tables: tuple[pa.Table, pa.Table]) -> tuple[int, list[Ints]]:

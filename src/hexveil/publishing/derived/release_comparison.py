@@ -105,7 +105,6 @@ def compare_releases(
     *,
     value: str | None = None,
     statistic: str | None = None,
-    slots: tuple[str, str] | None = None,
     false_discovery_rate: float = DEFAULT_RATE,
     key: str | Path | None = None,
 ) -> ReleaseComparison:
@@ -120,8 +119,6 @@ def compare_releases(
     statistic : str, optional
         "mean", "variance", "sd", "p85", "share<30", a bin such as "histogram_03", or "users" under
         private presence; default the first that was released.
-    slots : pair of str, optional
-        A slot of each release, to compare these; both may be of one release.
     false_discovery_rate : float
         Share of the cells called changed that may be called so wrongly, on average.
     key : str or Path, optional
@@ -147,17 +144,16 @@ def compare_releases(
         side.source if isinstance(side, RolledUpRelease) else open_source(side, value, key=key)
         for side in parts_of_work(FOLDER_CHECK, (before, after))
     ]
-    is_same = earlier.identity["request"] == later.identity["request"]
-    if is_same and (slots is None or slots[0] == slots[1]):
+    if earlier.identity["request"] == later.identity["request"]:
         raise InputError(
             "both are the same release, or answer the same request: nothing but noise can differ; "
-            "give two slots of it, or another release."
+            "give another release; timeslots of one are compared on its page."
         )
     default = earlier.rolled_up[0] if earlier.rolled_up else earlier.statistics[0]
     column = column_of(statistic or default)
     check_comparable(earlier, later, column)
     numbers = [_numbers(source, column) for source in sources]
-    pairs = pair_cells(earlier.table, later.table, slots)
+    pairs = pair_cells(earlier.table, later.table)
     paired = [
         side.take(rows) for side, rows in zip(numbers, (pairs.before, pairs.after), strict=True)
     ]
@@ -184,7 +180,7 @@ def compare_releases(
     if earlier.is_map:
         covers |= {"statistic": column, "noun": noun(column)}
     sentence = "map_comparison_covers" if earlier.is_map else "comparison_covers"
-    statement = _statement(sources, column, pairs, slots) | {
+    statement = _statement(sources, column, pairs) | {
         "false_discovery_rate": false_discovery_rate,
         "procedure": "Benjamini-Hochberg" if are_independent else "Benjamini-Yekutieli",
         "basis": basis,
@@ -223,10 +219,7 @@ def _table(
 
 
 def _statement(
-    sources: Sequence[ReleaseSource],
-    statistic: str,
-    pairs: CellPairs,
-    slots: tuple[str, str] | None,
+    sources: Sequence[ReleaseSource], statistic: str, pairs: CellPairs
 ) -> dict[str, Any]:
     """Return both releases, the statistic, and how cells were paired, for `comparison.json`."""
     manifest = sources[0].manifest
@@ -235,7 +228,6 @@ def _statement(
         **{side: dict(source.identity) for side, source in zip(SIDES, sources, strict=True)},
         **{name: dict(manifest[name]) for name in ("dataset", "bounds", "grid")},
         "statistic": statistic,
-        "slots": None if slots is None else list(slots),
         "days_between": pairs.days,
         "cells": {
             "compared": int(pairs.before.size),

@@ -169,8 +169,9 @@ def difference_of(table: pa.Table, view: ManifestView, first: str, second: str) 
     if first == second:
         raise InputError(f"both cells are {first!r}; name two cells of the column 'cell'.")
     *found, is_told = numbers.differ(*rows)
-    ends = (round(float(one[0]), _PRINTED) for one in found)
-    return CellDifference(first, second, view.statistic, view.unit_text, *ends, bool(is_told[0]))
+    value, low, high = (round(float(one[0]), _PRINTED) for one in found)
+    named = first, second, view.statistic, view.unit_text
+    return CellDifference(*named, value, low, high, is_told_apart=bool(is_told[0]))
 
 
 def _row_of(names: list[str], name: object, numbers: ComparableNumbers) -> int:

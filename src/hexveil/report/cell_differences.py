@@ -168,10 +168,10 @@ def difference_of(table: pa.Table, view: ManifestView, first: str, second: str) 
     rows = [np.array([_row_of(names, name, numbers)]) for name in (first, second)]
     if first == second:
         raise InputError(f"both cells are {first!r}; name two cells of the column 'cell'.")
-    *found, is_told = numbers.differ(*rows)
-    value, low, high = (round(float(one[0]), _PRINTED) for one in found)
-    named = first, second, view.statistic, view.unit_text
-    return CellDifference(*named, value, low, high, is_told_apart=bool(is_told[0]))
+    *numbers_of_pair, is_told = numbers.differ(*rows)
+    value, low, high = (round(float(number[0]), _PRINTED) for number in numbers_of_pair)
+    labels = first, second, view.statistic, view.unit_text
+    return CellDifference(*labels, value, low, high, is_told_apart=bool(is_told[0]))
 
 
 def _row_of(names: list[str], name: object, numbers: ComparableNumbers) -> int:

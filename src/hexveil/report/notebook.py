@@ -90,8 +90,8 @@ def draw_cells(
             unit = "records" if has_records else "units" if name == "users" else name
             title += f" ({MAX_BARS} of {drawn.size:,} cells, those with most {unit})"
         # Stable, so that equal input gives an equal picture; the largest numbers come first.
-        most = np.argsort(-(weights if has_records else value)[drawn], kind="stable")[:MAX_BARS]
-        drawn = drawn[np.sort(most)]
+        largest = np.argsort(-(weights if has_records else value)[drawn], kind="stable")[:MAX_BARS]
+        drawn = drawn[np.sort(largest)]
         drawn = drawn[np.argsort(-value[drawn], kind="stable")]
     if axes is None:
         import matplotlib.pyplot as plt  # noqa: PLC0415  an extra, loaded where it draws
@@ -172,11 +172,11 @@ def _draw_hexagons(
     projection, rings = projected_rings(distinct)
     corners = (np.multiply(ring, projection.unit, dtype=np.float64) for ring in rings)
     outlines = dict(zip(distinct, corners, strict=True))
-    shown = [outlines.pop(names[row]) for row in drawn]
+    hexagons = [outlines.pop(names[row]) for row in drawn]
     axes.add_collection(PolyCollection([*outlines.values()], facecolors=EMPTY, edgecolors="white"))
     shown_grades = [grades[row] for row in drawn]
     add_hexagons(
-        axes, shown, values=value[drawn], grades=shown_grades, scale=scale, lies_above=lies_above
+        axes, hexagons, values=value[drawn], grades=shown_grades, scale=scale, lies_above=lies_above
     )
     axes.autoscale_view()
     axes.set_aspect("equal")

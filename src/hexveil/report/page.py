@@ -241,8 +241,8 @@ def fill_page(
 def page_scripts(*, with_map: bool) -> list[str]:
     """Return the text of each script: the map's library, and the page's own."""
     # Labels have no map: their page carries no map library, and is much shorter.
-    parts = ("page", "scheme", *(_OF_MAP if with_map else ()), "table", "choice")
-    names = (*parts, *(() if with_map else ("chart",)), "start")
+    common = ("page", "scheme", *(_OF_MAP if with_map else ()), "table", "choice")
+    names = (*common, *(() if with_map else ("chart",)), "start")
     page_script = "\n".join(read_asset(f"{name}.js") for name in names)
     libraries = [read_asset("vendor/d3.min.js")] if with_map else []
     return [*libraries, f'(function () {{\n"use strict";\n{page_script}}})();\n']

@@ -126,13 +126,13 @@ def schema_org_dataset(description: ReleaseDescription) -> Node:
     """Return the content of `schema-org.jsonld`."""
     stated, privacy = description.stated, description.privacy
     base_url = stated.get("base_url", "")
-    said = f"{description.text} {description.privacy_sentence()}"
+    sentences = f"{description.text} {description.privacy_sentence()}"
     return {
         "@context": "https://schema.org/",
         "@type": "Dataset",
         "identifier": description.identifier,
         "name": description.title,
-        "description": said[:_MOST_LETTERS],
+        "description": sentences[:_MOST_LETTERS],
         "inLanguage": description.language,
         **stated_facts(
             {

@@ -151,8 +151,8 @@ def open_source(
     }
     # Names for people are made again of the derived cells.
     bare = without_places(alone.table, manifest)
-    shown = bare.filter(bare[OPEN]) if is_private(manifest) else bare
-    return ReleaseSource(shown, manifest, identity, bare.num_rows - shown.num_rows)
+    table = bare.filter(bare[OPEN]) if is_private(manifest) else bare
+    return ReleaseSource(table, manifest, identity, bare.num_rows - table.num_rows)
 
 
 def roll_up_statement(source: ReleaseSource, statistic: str, basis: str) -> dict[str, Any]:

@@ -107,9 +107,9 @@ def empty_chances(source: ReleaseSource) -> Floats:
     terms, opened = _terms(source), source.manifest["plan"]["open_from"]
     law = published_noise(source.manifest)
     unit = law.scale / PARTS
-    seen = law.total_tails(terms, source.column("weight") / unit)
+    tail = law.total_tails(terms, source.column("weight") / unit)
     is_open = 1.0 if opened is None else law.total_tails(terms, np.array([opened / unit]))
-    return np.minimum(seen / np.maximum(is_open, np.finfo(np.float64).tiny), 1.0)
+    return np.minimum(tail / np.maximum(is_open, np.finfo(np.float64).tiny), 1.0)
 
 
 def published_noise(manifest: Any, stage: str = "") -> NoiseLaw:  # noqa: ANN401  parsed JSON
@@ -144,10 +144,10 @@ def numbers_to_average(source: ReleaseSource, column: str) -> CellNumbers:
     if has_shapes(source.statistics):
         return split_errors(numbers, (np.inf, np.inf), limits)
     is_open = np.ones_like(numbers.number, dtype=np.bool_)
-    *_, cut = stated_ranges(source.manifest["plan"], source.column, is_open, limits)
+    *_, excess = stated_ranges(source.manifest["plan"], source.column, is_open, limits)
     law, span = published_noise(source.manifest), limits[1] - limits[0]
     # What is left at a large weight is clipping.
-    (below, above), _ = cut_off_error(cut, np.full_like(numbers.number, np.inf), law)
+    (below, above), _ = cut_off_error(excess, np.full_like(numbers.number, np.inf), law)
     return split_errors(numbers, (span * below, span * above), limits)
 
 
@@ -189,12 +189,12 @@ def average_open_cells(
     share = np.maximum(weights.number, np.finfo(np.float64).tiny)
     averages = add_cells(numbers, group, share / np.bincount(group, share)[group])
     middle = averages.number
-    apart = weights.number / divisor * (numbers.number - middle[group])
-    number = np.clip(middle + np.bincount(group, apart), *limits)
+    offset = weights.number / divisor * (numbers.number - middle[group])
+    number = np.clip(middle + np.bincount(group, offset), *limits)
     shift = (numbers.number - number[group]) / divisor
     is_opened = weights.bias_low > 0.0
-    moved = np.where(is_opened, 0.0, shift * weights.noise_low)
-    weight_error = np.sqrt(np.bincount(group, moved**2))
+    noise = np.where(is_opened, 0.0, shift * weights.noise_low)
+    weight_error = np.sqrt(np.bincount(group, noise**2))
     too_high, too_low = (
         np.bincount(group, np.maximum(sign * shift * weights.bias_low, 0.0)) for sign in (1.0, -1.0)
     )

@@ -137,8 +137,11 @@ def roll_up(  # noqa: PLR0913  keyword-only, an option of the command per argume
     ends = source.view(column).limits
     average = _average_open_cells if source.is_map else _average_records
     numbers, weights = average(source, column, group, ends)
-    made = {"": numbers.number, "_low": numbers.low, "_high": numbers.high}
-    averages: Columns = {f"{column}{end}": np.clip(one, *ends) for end, one in made.items()}
+    averages: Columns = {
+        column: np.clip(numbers.number, *ends),
+        f"{column}_low": np.clip(numbers.low, *ends),
+        f"{column}_high": np.clip(numbers.high, *ends),
+    }
     averages[f"{column}_noise95"] = np.maximum(numbers.noise_low, numbers.noise_high)
     averages[f"{column}_bias"] = np.maximum(numbers.bias_low, numbers.bias_high)
     counts = {"cells": np.bincount(group)}
@@ -167,10 +170,10 @@ def _statistic_to_roll_up(source: ReleaseSource, statistic: str | None) -> str:
     column = column_of(statistic) if statistic else ""
     follows = _adds_up(column) if source.is_map else column == MEAN
     if not possible or (column and not follows):
-        other = f", or roll up {', '.join(possible)}" if possible else ""
+        remedy = f", or roll up {', '.join(possible)}" if possible else ""
         raise InputError(
             f"the {noun(column or source.statistics[0])} of coarser cells does not follow from "
-            f"those of finer ones; publish the coarser grid{other}."
+            f"those of finer ones; publish the coarser grid{remedy}."
         )
     return column or column_of(possible[0])
 

@@ -12,6 +12,7 @@ import hexveil as hv
 from hexveil.publishing.manifest import as_current
 from hexveil.report import render
 from hexveil.report.derived_page import render_derived
+from report.conftest import hexagon_table
 
 pytestmark = pytest.mark.browser
 PHONE, DESK = 390, 1440
@@ -218,13 +219,12 @@ def test_labels_have_a_table_that_fits(show, wards, width):
 
 
 @pytest.mark.parametrize(("width", "resolution"), [(PHONE, 0), (DESK, 1), (PHONE, 15)])
-def test_maps_of_every_scale_are_drawn(show, make, width, resolution):
+def test_maps_of_every_scale_are_drawn(show, city, width, resolution):
     """The whole world, a continent and a room fit the page and are not blank."""
     ring = {0: 0, 1: 2, 15: 3}[resolution]
     middle = h3.latlng_to_cell(61.2, -150.0, resolution)
     names = sorted(h3.get_res0_cells()) if resolution == 0 else h3.grid_disk(middle, ring)
-    table = make.table(names, [], [])
-    page = show(render(table, make.manifest(table)), width)
+    page = show(render(hexagon_table(names, [], []), city.manifest), width)
     fits(page)
     assert colours(page) > 20
     quiet(page)
@@ -320,7 +320,7 @@ def changes(city) -> tuple:
     change = 30.0 * (np.array(latitudes) > 21.171) * (-1.0) ** np.arange(table.num_rows)
     releases, at = [], table.column_names.index("mean_noisy")
     for request, numbers in (("0" * 64, 40.0 + 0 * change), ("1" * 64, 40.0 + change)):
-        manifest = as_current(city.manifest | {"request": request, "ledger": None})
+        manifest = as_current(city.manifest | {"request": request})
         own = table.set_column(at, "mean_noisy", pa.array(numbers))
         releases.append(hv.Release(own, manifest, 1, replayed=True))
     made = hv.compare_releases(*releases)

@@ -7,6 +7,7 @@ kinds. With HEXVEIL_DCAT_AP_SHAPES, a folder with the official `.ttl` files, the
 import importlib.util
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,14 +19,13 @@ import hexveil as hv
 from hexveil.publishing.archive.archive import open_archive
 from hexveil.publishing.archive.archive_listing import CurrentRelease
 from publishing.releases import records, release_of
+from publishing.test_catalogue_facts import HOLDER as FACTS
 
 # rdflib's own parser of JSON-LD uses what rdflib deprecates.
 pytestmark = pytest.mark.filterwarnings("ignore:ConjunctiveGraph is deprecated:DeprecationWarning")
-HOLDER = hv.Catalogue(
-    publisher="City of Surat", publisher_url="https://surat.example.org", license="CC-BY-4.0",
-    contact="open@surat.example.org", landing_page="https://data.example.org/buses",
-    keywords=("buses", "speed"), theme=("TRAN", "REGI"), base_url="https://data.example.org/maps",
-    spatial="https://sws.geonames.org/1255364/", temporal=("2023-11-14", "2023-11-15"),
+HOLDER = replace(
+    FACTS, theme=("TRAN", "REGI"), base_url="https://data.example.org/maps",
+    temporal=("2023-11-14", "2023-11-15"),
 )  # fmt: skip
 ADDRESS = "https://portal.example.org/map/"
 SHAPES = """

@@ -49,6 +49,17 @@ def quiet(page) -> None:
     assert asked[0].startswith("file://")
 
 
+def accessible(page, *schemes) -> None:
+    """Check the rules of axe-core in each scheme, contrast among them."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    for scheme in schemes:
+        page.get_by_role("radio", name=scheme).check()
+        found = axe.Axe().run(page).response["violations"]
+        assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
+    # Pages of one window remember the choice.
+    page.get_by_role("radio", name="System").check()
+
+
 def middle_of_map(page) -> tuple[float, float]:
     page.locator("#map-frame").scroll_into_view_if_needed()
     box = page.locator("#map-frame").bounding_box()
@@ -295,19 +306,14 @@ def test_a_second_hexagon_is_compared_as_python_compares_it(show, city_page, cit
 
 @pytest.mark.parametrize(("kind", "scheme"), [("city", "light"), ("wards", "dark")])
 def test_axe_finds_no_violation(request, show, kind, scheme):
-    """The rules of axe-core hold, contrast among them, with a hexagon chosen and all unfolded."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    """With a hexagon chosen and all unfolded."""
     release = request.getfixturevalue(kind)
     page = show(render(release.table, release.manifest, files=["cells.csv"]), DESK, scheme=scheme)
     page.locator("#mathematics summary").click()
     if kind == "city":
         page.mouse.click(*middle_of_map(page))
         page.locator("#against").select_option("2")
-    page.get_by_role("radio", name="Dark" if scheme == "light" else "Light").check()
-    found = axe.Axe().run(page)
-    # Pages of one window remember the choice.
-    page.get_by_role("radio", name="System").check()
-    assert [(one["id"], one["nodes"][0]["html"]) for one in found.response["violations"]] == []
+    accessible(page, "Dark" if scheme == "light" else "Light")
 
 
 @pytest.fixture(scope="module")
@@ -330,7 +336,6 @@ def changes(city) -> tuple:
 
 def test_a_comparison_has_the_page_of_a_release(show, changes):
     """Changes have signs, colours and names; what cannot be told is blank, in words too."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     html, rows = changes
     told = next(row for row in rows if row["verdict"] == "lower")
     unclear = next(row for row in rows if row["verdict"] == UNCLEAR)
@@ -349,11 +354,7 @@ def test_a_comparison_has_the_page_of_a_release(show, changes):
     page.locator("#grade").select_option("lower")
     assert set(texts(page, "quality")) == {"lower"}
     page.locator("#mathematics summary").click()
-    for scheme in ("Light", "Dark"):
-        page.get_by_role("radio", name=scheme).check()
-        found = axe.Axe().run(page).response["violations"]
-        assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
-    page.get_by_role("radio", name="System").check()
+    accessible(page, "Light", "Dark")
     assert colours(page) > 20
     fits(page)
     page.set_viewport_size({"width": PHONE, "height": 844})
@@ -408,7 +409,6 @@ def two_columns(city) -> tuple:
 
 def test_a_value_column_is_chosen(show, city, two_columns):
     """Numbers, counts and names are those of the column; its missing cells have none."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     html, rows = two_columns
     page = show(html, DESK)
     page.get_by_label("Value column").select_option("delay")
@@ -425,11 +425,7 @@ def test_a_value_column_is_chosen(show, city, two_columns):
     assert "no records" not in card.inner_text()
     page.locator("#mathematics summary").click()
     assert {"speed", "delay"} <= {*page.locator("#mathematics dt").all_inner_texts()}
-    for scheme in ("Light", "Dark"):
-        page.get_by_role("radio", name=scheme).check()
-        found = axe.Axe().run(page).response["violations"]
-        assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
-    page.get_by_role("radio", name="System").check()
+    accessible(page, "Light", "Dark")
     fits(page)
     page.set_viewport_size({"width": PHONE, "height": 844})
     fits(page)

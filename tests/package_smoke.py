@@ -61,7 +61,7 @@ def reader():
     assert hv.load("map").to_arrow().num_rows > 1
     assert said("verify", "map")[0] == 0
     assert said("dossier", "map")[0] == 0
-    assert said("roll-up", "map", "--one-cell")[0] == 0
+    assert said("roll-up", "map", "--resolution", "all", "--timeslot", "all")[0] == 0
     assert "both are the same release" in said("compare", "map", "map")[1]
     told(lambda: hv.Ledger("ledger.sqlite", dataset="buses", budget=9), "publish")
     told(lambda: hv.release, "publish")

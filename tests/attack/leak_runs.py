@@ -91,7 +91,7 @@ STORY = (
     ("ledger resolve", "run.toml"),
     ("verify", "map"),
     ("compare", "map", "ranges", "--out", "changes"),
-    ("roll-up", "map", "--one-cell", "--out", "rolled"),
+    ("roll-up", "map", "--resolution", "all", "--timeslot", "all", "--out", "rolled"),
     ("dossier", "map"),
     ("dossier", "map", "--json"),
     ("simulate", "--users", "2", "--days", "1", "--seed", "1", "--out", "city.parquet"),

@@ -51,7 +51,7 @@ def test_wrong_use_is_a_sentence(here, call, refuse):
         (("compare", "map", "map"), "both are the same release"),
         (("compare", "map", "."), "no manifest.json"),
         (("compare map map --out map",), "map exists, and is never written into"),
-        (("roll-up map --one-cell --context x.json",), "name one (--out FOLDER)"),
+        (("roll-up map --resolution all --context x.json",), "name one (--out FOLDER)"),
         (("roll-up", "map"), "needs a coarser grid"),
         (("roll-up map --resolution fine",), "--resolution must be a number"),
         (("roll-up map --timeslot 1d",), "no timeslots"),

@@ -13,7 +13,6 @@ grades against the map. A posterior cannot be: users' weights are in no folder.
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,13 +32,13 @@ from hexveil.publishing.kinds.guarantee import (
     is_ascending,
     is_close,
 )
-from hexveil.publishing.kinds.recomputed_losses import ReleaseStatements, StatedStatistic
+from hexveil.publishing.kinds.loss_checks import ReleaseStatements, StatedStatistic
 from hexveil.publishing.kinds.value_manifest import occupancy_section
 from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.report.manifest_view import RANGE, numbers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     Json = dict[str, Any]
 
@@ -91,8 +90,17 @@ def check_moment_numbers(table: pa.Table, stated: ReleaseStatements) -> Iterator
     counts = [accuracy.count_grades(table, one["statistic"]) for one in manifest["cut_off"]]
     if [one["cells"] for one in manifest["cut_off"]] != [one["cut_off"] for one in counts]:
         yield "cells.parquet does not have as many cells cut off as manifest.json says."
-    yield from check_accuracy(table, manifest, names, partial(_between, table, stated))
-    for statement in manifest["accuracy"]:
+    statements, columns = manifest["accuracy"], table.column_names
+    # A posterior's deviation follows from what is in no folder: it is as it is stated.
+    as_stated = {one["statistic"]: one["between_cells"] for one in statements}
+    between = {
+        name: as_stated.get(name)
+        if f"{name}_estimate" in columns
+        else accuracy.between_cells(table, name, None, stated.law)
+        for name in names
+    }
+    yield from check_accuracy(table, statements, between)
+    for statement in statements:
         if statement["graded_by"] == "map":
             yield from _check_grades(table, statement["statistic"], statement["between_cells"])
     if "mean_estimate" in table.column_names:
@@ -140,32 +148,20 @@ def _figures(table: pa.Table, stated: ReleaseStatements) -> Json:
 
 
 def check_accuracy(
-    table: pa.Table,
-    manifest: Json,
-    names: Sequence[str],
-    between: Callable[[Json], float | None],
+    table: pa.Table, statements: Sequence[Json], between: Mapping[str, float | None]
 ) -> Iterator[str]:
     """Yield statements on accuracy that are not those of a table.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-    manifest : dict
-    names : sequence of str
-        Statistics of the plan, as their columns begin.
-    between : callable
-        Returns the deviation between cells, by a statement; that which is stated if the folder does
-        not show it.
+    `between` has the deviation between cells by statistic, as their columns begin, in order.
     """
-    statements = manifest["accuracy"]
-    if [entry["statistic"] for entry in statements] != [*names]:
+    if [entry["statistic"] for entry in statements] != [*between]:
         yield "the accuracy in manifest.json is not that of the statistics of the plan."
         return
     for stated in statements:
         name, by_map = stated["statistic"], stated["graded_by"] == "map"
         has_posterior = f"{name}_estimate" in table.column_names
         basis = "posterior" if has_posterior else stated["basis"].removeprefix("posterior")
-        expected = accuracy.accuracy_entry(table, name, basis, between(stated), by_map=by_map)
+        expected = accuracy.accuracy_entry(table, name, basis, between[name], by_map=by_map)
         # By stated numbers: rounding must not turn a statement. Words are of their version.
         expected["beats_constant"] = accuracy.beats_constant(
             stated["typical_error"], stated["between_cells"]
@@ -177,10 +173,10 @@ def check_accuracy(
 
 def is_on_grid(noisy: Floats, statistic: StatedStatistic) -> bool:
     """Return whether numbers are a start and whole steps, up to the precision of doubles."""
-    distance, step = noisy - statistic.start, statistic.step
+    distance, step = noisy - statistic.grid_start, statistic.grid_step
     n_steps = np.divide(distance, step, out=np.zeros_like(distance), where=step > 0)
     error = np.where(step > 0, np.abs(distance - np.round(n_steps) * step), np.abs(distance))
-    tolerance = ROUNDING_SHARE * (np.abs(noisy) + np.abs(statistic.start))
+    tolerance = ROUNDING_SHARE * (np.abs(noisy) + np.abs(statistic.grid_start))
     # Estimates of a cell may lie on a curve and on no grid.
     return bool((error <= tolerance)[~np.isnan(step)].all())
 
@@ -240,14 +236,6 @@ def _check_roots(table: pa.Table, stated: ReleaseStatements) -> Iterator[str]:
 
 def _interval(table: pa.Table, name: str) -> tuple[Floats, Floats]:
     return numbers_of(table, f"{name}_low"), numbers_of(table, f"{name}_high")
-
-
-def _between(table: pa.Table, stated: ReleaseStatements, statement: Json) -> float | None:
-    """Return the deviation of a statistic between cells by its noisy numbers; as it is stated."""
-    stated_number: float | None = statement["between_cells"]
-    if f"{statement['statistic']}_estimate" in table.column_names:
-        return stated_number
-    return accuracy.between_cells(table, statement["statistic"], None, stated.law)
 
 
 def _check_grades(table: pa.Table, name: str, between: float | None) -> Iterator[str]:

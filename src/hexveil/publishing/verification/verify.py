@@ -240,9 +240,11 @@ class FolderCheck:
         if not issues:
             self.stated = components.statements(self.manifest)
             self.whole = components.statements_of_whole(self.manifest)
-        return issues + [
-            issue for own in self.stated.values() for issue in kind_of(own).check_statements(own)
-        ]
+        for own in self.stated.values():
+            issues += whole_checks.until_error(
+                kind_of(own).check_statements(own), "manifest.json has a plan that no release has."
+            )
+        return issues
 
     def describe(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the figures that were recomputed, and those that no folder shows, in words."""

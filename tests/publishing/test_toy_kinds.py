@@ -204,8 +204,6 @@ TOTALS = part_kinds.ComponentKind(
     lambda _: value_manifest.types_of(COLUMNS),
     moment_checks.check_counted_cells,
     recompute_totals,
-    ("the bound of a total",),
-    (),
     schema=SCHEMA,
 )
 

@@ -60,6 +60,6 @@ def test_problems_fit_a_terminal(city, tmp_path):
 def test_what_was_recomputed_and_what_not_is_said(city, tmp_path):
     """The verdict names the losses that it computed anew, and what a folder cannot show."""
     verdict = verify.check_folder(write(city, tmp_path / "map"))
-    assert any(text.startswith("the sum of all losses") for text in verdict.recomputed)
+    assert any(text.startswith("losses as far as") for text in verdict.recomputed)
     assert any("whether noise was drawn" in text for text in verdict.unknown)
     assert any("the loss of each privacy unit" in text for text in verdict.unknown)

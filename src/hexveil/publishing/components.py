@@ -216,10 +216,10 @@ def join_tables(tables: Mapping[str, pa.Table], own: Mapping[str, Sequence[str]]
         row_of = {cell: row for row, cell in enumerate(table["cell"].to_pylist())}
         rows = pa.array([row_of.get(cell) for cell in first_rows], pa.int64())
         for name in own[column]:
-            field = table.schema.field(name)
-            text = f"of {column}: ".encode() + (field.metadata or {}).get(b"description", b"")
-            field = _described(field, f"{prefixes[column]}_{name}", text)
-            joined = joined.append_column(field, table[name].take(rows))
+            field = table.schema.field(name).with_name(f"{prefixes[column]}_{name}")
+            joined = joined.append_column(
+                field.with_nullable(nullable=True), table[name].take(rows)
+            )
     return joined.combine_chunks()
 
 
@@ -251,17 +251,6 @@ def split_table(
     for column, names in own.items():
         rows = pa.array([row_of[cell] for cell in cells.get(column, row_of)], pa.int64())
         taken = table.select([*naming, *(f"{prefixes[column]}_{name}" for name in names)])
-        fields = [table.schema.field(name) for name in naming]
-        for field, name in zip([*taken.schema][len(naming) :], names, strict=True):
-            text = (field.metadata or {}).get(b"description", b"")
-            fields.append(_described(field, name, text.removeprefix(f"of {column}: ".encode())))
-        columns = taken.take(rows).combine_chunks().columns
-        schema = pa.schema(fields, metadata={"value": column})
-        tables[column] = pa.Table.from_arrays(columns, schema=schema)
+        taken = taken.take(rows).combine_chunks().rename_columns([*naming, *names])
+        tables[column] = taken.replace_schema_metadata({"value": column})
     return tables
-
-
-def _described(field: pa.Field, name: str, text: bytes) -> pa.Field:
-    """Return a field under another name and description."""
-    metadata = {**(field.metadata or {}), b"description": text}
-    return pa.field(name, field.type, nullable=True, metadata=metadata)

@@ -110,13 +110,18 @@ def check_writable(folder: str | Path) -> Path:
         If it exists, or the place where it would stand cannot be written. Nothing is made.
     """
     path = Path(folder)
-    with _refused(path):
-        if path.exists() or path.is_symlink():
-            raise InputError(
-                f"{path} exists, and is never written into; name a new folder (--out)."
-            )
+    try:
+        exists = path.exists() or path.is_symlink()
         place = next(p for p in path.absolute().parents if p.exists())
-        atomic_files.check_writable(place / path.name)
+        if not exists:
+            atomic_files.check_writable(place / path.name)
+    except OSError as error:
+        raise InputError(
+            f"the folder {path} cannot be created ({atomic_files.reason(error)}); name one where "
+            "you may write."
+        ) from None
+    if exists:
+        raise InputError(f"{path} exists, and is never written into; name a new folder (--out).")
     return path
 
 
@@ -236,17 +241,6 @@ def derive_texts(
         report.render, table, whole, description=description, files=files, columns=columns
     )
     return {"README.txt": readme} | descriptions, page
-
-
-@contextlib.contextmanager
-def _refused(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise InputError(
-            f"the folder {path} cannot be created ({atomic_files.reason(error)}); name one where "
-            "you may write."
-        ) from None
 
 
 SHARE = 20.0

@@ -70,8 +70,6 @@ class ComponentKind:
         Yields cells of the table that are not those of the statements.
     recompute : callable
         Yields numbers and losses that do not follow from each other.
-    recomputed, unknown : tuple of str
-        What a folder lets anybody recompute, and what it does not, in words.
     check_statements : callable
         Yields statements that no release of this kind has; run before any is used.
     schema : dict, optional
@@ -87,8 +85,6 @@ class ComponentKind:
     columns: Callable[[Json], dict[str, pa.DataType]]
     check_cells: Callable[[pa.Table, Json], Iterable[str]]
     recompute: Callable[[pa.Table, Json], Iterable[str]]
-    recomputed: tuple[str, ...]
-    unknown: tuple[str, ...]
     check_statements: Callable[[Json], Iterable[str]] = lambda _: ()
     schema: Json | None = None
     readme: str = "distributions/readme.md"
@@ -160,8 +156,6 @@ KINDS: dict[str, ComponentKind] = {
         value_manifest.typed_columns,
         moment_checks.check_counted_cells,
         moment_checks.check_moments,
-        moment_checks.RECOMPUTED,
-        moment_checks.UNKNOWN,
         readme="moments/readme.md",
     ),
     DistributionComponent.kind: ComponentKind(
@@ -171,8 +165,6 @@ KINDS: dict[str, ComponentKind] = {
         distribution_checks.typed_columns,
         moment_checks.check_counted_cells,
         distribution_checks.check_distribution,
-        distribution_checks.RECOMPUTED,
-        distribution_checks.UNKNOWN,
         distribution_checks.check_statements,
     ),
     PresenceComponent.kind: ComponentKind(
@@ -182,8 +174,6 @@ KINDS: dict[str, ComponentKind] = {
         presence_checks.typed_columns,
         presence_checks.check_declared_cells,
         presence_checks.check_presence,
-        presence_checks.RECOMPUTED,
-        presence_checks.UNKNOWN,
         presence_checks.check_declared_statements,
         readme="presence/readme.md",
         dossier="presence/dossier.md",

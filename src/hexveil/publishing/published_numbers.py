@@ -179,25 +179,6 @@ class Release:
         outlines = geopandas.GeoSeries.from_wkb(frame.pop("geometry"), crs=CRS)
         return geopandas.GeoDataFrame(frame, geometry=outlines)
 
-    def to_spark(self, session: Any) -> Any:  # noqa: ANN401  pyspark may not be installed
-        """Return the numbers as a Spark data frame, for example to be written as a table.
-
-        Parameters
-        ----------
-        session : pyspark.sql.SparkSession
-
-        Raises
-        ------
-        InputError
-            If it is not a session.
-        """
-        if not hasattr(session, "createDataFrame"):
-            raise InputError(
-                f"to_spark needs a Spark session, got {type(session).__name__}; pass the session "
-                "of the cluster."
-            )
-        return session.createDataFrame(self.table)
-
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Return the numbers as an Arrow stream, as libraries ask for it (PyCapsule interface)."""
         return self.table.__arrow_c_stream__(requested_schema)

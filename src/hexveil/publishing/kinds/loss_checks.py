@@ -32,14 +32,15 @@ no more than the total, and all of them no less.
 Not recomputed, because nothing in the folder shows it: quantiles of the losses but for their order,
 the loss of a single unit, `l0_epsilon` but for its least; with stages of cells, what a stage costs
 a unit, since that follows from how samples are grouped and weighed. Losses that are stated larger
-than the noise costs are no fault where only their least is known.
+than the noise costs are no fault where only their least is known. How private ranges were chosen
+decides no loss, and no interval that is recomputed: it is stated, and not compared.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any
 
@@ -48,12 +49,7 @@ import pyarrow as pa
 
 from hexveil.accounting.error_model import LN20
 from hexveil.accounting.noise_law import NoiseLaw, law_at
-from hexveil.accounting.promise import PARTS, Pure
 from hexveil.base.arrays import Floats
-from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED
-from hexveil.mechanisms.looks import pooled_means
-from hexveil.mechanisms.pooled_law import PooledLaw
-from hexveil.mechanisms.stage_data import widened
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.publishing.kinds.guarantee import (
     TOLERANCE,
@@ -72,8 +68,6 @@ HISTOGRAM = "pooled_histogram"
 """Privacy step that releases with a range per cell have, and no others."""
 WHOLE_MAP = (HISTOGRAM, "clipping_range", "within_spread")
 """Steps that look at the whole map, which every unit is charged."""
-ROUNDED = 1.5
-"""Quanta by which whole numbers may differ from what they were rounded from."""
 EPSILON_TOLERANCE = 1e-11
 """Largest error of a sum of a few epsilons rounded to twelve places."""
 
@@ -98,7 +92,7 @@ class ReleaseStatements:
     Attributes
     ----------
     manifest : dict
-    users, records, lower, upper : ndarray of float, shape (n_cells,)
+    users, records : ndarray of float, shape (n_cells,)
     statistics : dict of str to StatedStatistic
     steps : dict of str to dict
         The privacy steps by name.
@@ -111,8 +105,6 @@ class ReleaseStatements:
     manifest: Json
     users: Floats
     records: Floats
-    lower: Floats
-    upper: Floats
     statistics: dict[str, StatedStatistic]
     steps: dict[str, Json]
     lattice: ValueLattice
@@ -121,21 +113,17 @@ class ReleaseStatements:
     @classmethod
     def from_release(cls, manifest: Json, table: pa.Table) -> ReleaseStatements:
         """Return the statements of a release; ValueError if cells name different statistics."""
-        cells = manifest["cells"]
-        names = [entry["statistic"] for entry in cells[0]["noised"]]
-        if any([entry["statistic"] for entry in cell["noised"]] != names for cell in cells):
-            raise ValueError("cells of other statistics")
         statistics = {}
-        for index, name in enumerate(names):
-            entries = [cell["noised"][index] for cell in cells]
-            keys = [key for key in StatedStatistic.__dataclass_fields__ if key != "name"]
+        for entries in zip(*(cell["noised"] for cell in manifest["cells"]), strict=True):
+            name, keys = entries[0]["statistic"], [one.name for one in fields(StatedStatistic)[1:]]
+            if any(one["statistic"] != name for one in entries):
+                raise ValueError("cells of other statistics")
             columns = (np.array([one[key] for one in entries], dtype=np.float64) for key in keys)
             statistics[name] = StatedStatistic(name, *columns)
         return cls(
             manifest,
             numbers_of(table, "users"),
             numbers_of(table, "records"),
-            *(np.array([cell[key] for cell in cells], dtype=float) for key in ("lower", "upper")),
             statistics,
             {step["step"]: step for step in manifest["plan"]["privacy_steps"]},
             lattice_of(manifest),
@@ -155,9 +143,14 @@ class ReleaseStatements:
         return float(Fraction(step["epsilon"]))
 
     @property
-    def span(self) -> Floats:
-        """Width of each cell's bounds."""
-        return self.upper - self.lower
+    def bounds(self) -> tuple[float, float]:
+        """Bounds of the values."""
+        return float(self.lattice.lower), float(self.lattice.upper)
+
+    @property
+    def span(self) -> float:
+        """Width of the bounds."""
+        return float(self.lattice.span)
 
     @property
     def ranges(self) -> tuple[Floats, Floats, Floats]:
@@ -175,12 +168,12 @@ class ReleaseStatements:
     @property
     def has_no_range(self) -> bool:
         """Whether values were clipped to public bounds alone."""
-        return not ({"clipping_range", HISTOGRAM} & self.steps.keys() or self.is_remembered)
+        return "clipping_range" not in self.steps and not self.has_cell_ranges
 
     @property
-    def is_remembered(self) -> bool:
-        """Whether the ranges of cells follow from earlier releases."""
-        return "remembered" in self.steps.get("cells", {})
+    def has_cell_ranges(self) -> bool:
+        """Whether each cell has a range, by a look at all of them or by earlier releases."""
+        return HISTOGRAM in self.steps or "remembered" in self.steps.get("cells", {})
 
 
 def find_problems(stated: ReleaseStatements) -> Iterator[str]:
@@ -193,7 +186,6 @@ def find_problems(stated: ReleaseStatements) -> Iterator[str]:
         yield "losses are of fewer units than a cell has."
     yield from _check_sums(stated)
     yield from _check_steps(stated)
-    yield from _check_ranges(stated)
     yield from _check_errors(stated)
 
 
@@ -249,7 +241,7 @@ def recompute_losses(stated: ReleaseStatements) -> tuple[float, float, float]:
 def _least_rates(stated: ReleaseStatements, statistic: StatedStatistic) -> Floats:
     """Return the least sum of rates over the units of each cell."""
     scale, is_variance = statistic.scale, statistic.name == "variance"
-    if HISTOGRAM in stated.steps or stated.is_remembered:
+    if stated.has_cell_ranges:
         lower, upper, moved = stated.ranges
         look, cells = map(stated.cost, ("first_look", "cells"))
         remainder = (cells / (look + cells) if look else 1.0) ** (1.0 / stated.law.power)
@@ -305,10 +297,15 @@ def _check_steps(stated: ReleaseStatements) -> Iterator[str]:
 
 
 def _check_errors(stated: ReleaseStatements) -> Iterator[str]:
-    """Yield bounds and 95% bounds within public bounds that no release states."""
-    ends = float(stated.lattice.lower), float(stated.lattice.upper)
-    if (stated.lower != ends[0]).any() or (stated.upper != ends[1]).any():
+    """Yield bounds, ranges, and 95% bounds within public bounds that no release states."""
+    ends = stated.bounds
+    if any((cell["lower"], cell["upper"]) != ends for cell in stated.manifest["cells"]):
         yield "a cell's bounds are not those of the values."
+    if stated.has_cell_ranges:
+        lower, upper, _ = stated.ranges
+        slack = TOLERANCE * (abs(ends[0]) + abs(ends[1]))
+        if not is_interval((lower, upper), ends, slack) or (upper <= lower).any():
+            yield "a cell's clipping range is empty, or not within the bounds of the values."
     for name, statistic in stated.statistics.items() if stated.has_no_range else ():
         limit = LN20 if stated.has_cell_stages else stated.law.limit95
         expected = statistic.bias + statistic.scale * limit
@@ -319,70 +316,3 @@ def _check_errors(stated: ReleaseStatements) -> Iterator[str]:
             yield f"a cell keeps no record for its {name}, and has noise."
         if not is_close(statistic.bound95, expected):
             yield f"bound95 of the {name} is not that of its bias and scale."
-
-
-# ---- ranges of cells, and the histogram that they follow from ----
-
-
-def _check_ranges(stated: ReleaseStatements) -> Iterator[str]:
-    """Yield contradictions between private ranges, the histogram, the bounds and the steps."""
-    steps, bounds = stated.steps, (float(stated.lattice.lower), float(stated.lattice.upper))
-    slack = TOLERANCE * (abs(bounds[0]) + abs(bounds[1]))
-    if HISTOGRAM in steps or stated.is_remembered:
-        lower, upper, is_moved = stated.ranges
-        if not is_interval((lower, upper), bounds, slack) or (upper <= lower).any():
-            yield "a cell's clipping range is empty, or not within the bounds of the values."
-    if HISTOGRAM in steps:
-        look = steps["first_look"]
-        distance = np.maximum(np.abs(lower - look["lower"]), np.abs(upper - look["upper"]))
-        if not (distance[is_moved == 0] <= slack).all():
-            yield "a cell that keeps the range of the first look has another one."
-        if int(is_moved.sum()) != steps["cells"].get("moved"):
-            yield "the cells that were measured anew are not as many as the privacy steps say."
-        yield from _check_histogram(stated, steps[HISTOGRAM], look)
-    elif stated.is_remembered:
-        # That ranges follow from the earlier releases needs their folders (publishing/memory/).
-        requested = stated.manifest["plan"]["request"].get("history", [])
-        memory = stated.manifest.get("memory", {}).get("releases", [])
-        # Estimates of the same day remember the same releases, if they could be computed.
-        named = [entry["sha256"] for entry in memory] or requested
-        if named != requested or len(requested) != steps["cells"]["remembered"]:
-            yield "ranges, request and estimates do not rest on the same earlier releases."
-    elif "clipping_range" in steps:
-        yield from _check_histogram(stated, steps["clipping_range"], steps["clipping_range"])
-
-
-def _check_histogram(stated: ReleaseStatements, histogram: Json, look: Json) -> Iterator[str]:
-    """Yield if a range, or the spread of averages, does not follow from votes.
-
-    `histogram` and `look` are steps: the same one where one range is that of the whole map.
-    """
-    lower, quantum, steps = stated.lattice.lower, stated.lattice.quantum, stated.lattice.span_quanta
-    votes = np.array(histogram["votes"])
-    possible = (pooled_means.inner_edges(steps, bins) for bins in pooled_means.BINS)
-    edges = {inner.size + 1: pooled_means.all_edges(inner, steps) for inner in possible}
-    if votes.size not in edges:
-        yield "the pooled histogram has a number of bins that no release has."
-        return
-    # Of the noise only errors depend, which are not looked at here.
-    noise = Pure(Fraction(histogram["epsilon"])).noise(SUBSTITUTED)
-    total = float(histogram["total"] * PARTS)
-    law = PooledLaw.of(edges[votes.size], votes * PARTS, noise, total)
-    first, last = (float((Fraction(look[end]) - lower) / quantum) for end in ("lower", "upper"))
-    # Whole quanta are stated: ranges rounded outward, deviations up; a range may be a wider one.
-    off: list[float] = []
-    if "centre" in histogram:
-        usual, unit = pooled_means.usual_range(law, steps), float(quantum)
-        found = pooled_means.PooledChoice.of(law, first, last, steps)
-        off = [
-            (histogram["centre"] - float(lower)) / unit - found.centre,
-            histogram["below"] / unit - found.below,
-            histogram["above"] / unit - found.above,
-        ]
-    else:
-        low, high = (law.quantile(float(Fraction(one))) for one in histogram["quantiles"])
-        ends = max(math.floor(low), 0), min(math.ceil(high), steps)
-        usual = widened(ends, steps, Fraction(histogram["widening"]))
-    off += [max(first - usual[0], 0.0), max(usual[1] - last, 0.0)]
-    if not all(abs(number) <= ROUNDED for number in off):
-        yield "the range or the spread of averages does not follow from the histogram."

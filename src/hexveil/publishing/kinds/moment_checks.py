@@ -42,15 +42,6 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
-RECOMPUTED = (
-    "the sum of all losses, and limits of the largest, by scales, biases, bounds and counts",
-    "noise, bounds, errors, grades and counts of means and variances",
-)
-UNKNOWN = (
-    "the loss of each privacy unit: the folder does not say who reported where, only how many",
-    "ends, grades and errors that a model or a private interval leaves open",
-)
-"""What a folder lets anybody recompute, and what it does not."""
 ROUNDING_SHARE = 2.0**-49
 """Largest relative rounding of a number on its grid."""
 DEVIATION_TOLERANCE = 1e-6
@@ -186,7 +177,7 @@ def _check_statistic(
 ) -> Iterator[str]:
     """Yield columns that do not follow from the noisy numbers and the manifest."""
     name, is_smoothed = statistic.name, f"{statistic.name}_smoothed" in table.column_names
-    low, high = limits_of(name, stated.lower, stated.upper)
+    low, high = limits_of(name, *(np.full(table.num_rows, end) for end in stated.bounds))
     noisy, bound = numbers_of(table, f"{name}_noisy"), statistic.bound95
     if not is_on_grid(noisy, statistic):
         yield f"{name}_noisy has a number that is not on the grid of manifest.json."
@@ -204,7 +195,7 @@ def _check_statistic(
         # Grades follow from the public bound, so they can be recomputed. A constant has its own
         # rule for cells whose statistic is known beforehand.
         has_noise = statistic.scale > 0
-        flags = np.array(accuracy.grade(graded, high - low, has_noise))
+        flags = np.array(accuracy.grade_intervals(graded, None, high - low, has_noise))
         if (flags != table[f"{name}_quality"].to_numpy())[has_noise].any():
             yield f"{name}_quality is not that of its bound."
     for key, numbers in expected.items():
@@ -249,9 +240,9 @@ def _check_grades(table: pa.Table, name: str, between: float | None) -> Iterator
     if between is None:
         yield f"{name} is graded against a deviation that manifest.json does not state."
         return
-    interval = numbers_of(table, f"{name}_low"), numbers_of(table, f"{name}_high")
+    low, high = _interval(table, name)
     is_noised = numbers_of(table, f"{name}_scale") > 0
-    expected = np.array(accuracy.grade_against_map(interval, between, is_noised))
+    expected = np.array(accuracy.grade_intervals((high - low) / 2.0, between, 0.0, is_noised))
     # The interval of a cell that is cut off was widened after it was graded; a constant is noise,
     # and so is a cell with noise that alone is too wide, whatever its interval.
     judged = is_noised & (grades != CUT_OFF) & (grades != "noise")

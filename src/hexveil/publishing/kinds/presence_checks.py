@@ -64,16 +64,6 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 
-RECOMPUTED = (
-    "the loss of any privacy unit, present or not, by the noise of all stages",
-    "weights, numbers of units, and averages by noisy sums; and from which weight a cell is open",
-)
-UNKNOWN = (
-    "smoothed averages and statistics of distributions: their numbers are not in the folder",
-)
-"""What a folder lets anybody recompute, and what it does not."""
-
-
 def check_declared_statements(manifest: Json) -> Iterator[str]:
     """Yield statements that no release of this kind has; run before any part is used."""
     plan, statistics = manifest["plan"], manifest["plan"]["statistics"]

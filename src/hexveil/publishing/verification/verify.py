@@ -41,9 +41,16 @@ TABLE_FILES = ("cells.parquet", "cells.csv", "cells.geojson")
 MAX_FILES = 100
 MAX_PROBLEM_LENGTH = 300
 """Letters of a problem: names in it are a stranger's."""
-NOT_IN_FOLDER = (
-    "whether noise was drawn as stated, and whether the holder's ledger has this release"
+RECOMPUTED = (
+    "losses as far as scales, biases, ranges, counts and weights of cells determine them",
+    "intervals, grades and errors by noisy numbers, sums and counts",
 )
+UNKNOWN = (
+    "the loss of each privacy unit: the folder does not say who reported where, only how many",
+    "what a model makes of noisy numbers and of users' weights",
+    "whether noise was drawn as stated, and whether the holder's ledger has this release",
+)
+"""What a folder lets anybody recompute, and what it does not."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +155,7 @@ def check_folder(folder: Path, *, key: str | Path | None = None) -> FolderVerdic
     """Check a release folder; see `find_problems`."""
     check, issues = _examine(folder, key)
     # Figures of a folder with problems would be nobody's statement.
-    described = ((), ()) if issues else check.describe()
+    described = ((), ()) if issues else (RECOMPUTED, (*UNKNOWN, *check.describe_unread()))
     return FolderVerdict(issues, *described, signature=clean(check.signature))
 
 
@@ -246,16 +253,7 @@ class FolderCheck:
             )
         return issues
 
-    def describe(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the figures that were recomputed, and those that no folder shows, in words."""
-        kinds = [kind_of(own) for own in self.stated.values()]
-        made, unknown = (
-            dict.fromkeys(text for kind in kinds for text in getattr(kind, name))
-            for name in ("recomputed", "unknown")
-        )
-        return (*made,), (*unknown, *self._describe_unread(), NOT_IN_FOLDER)
-
-    def _describe_unread(self) -> Iterator[str]:
+    def describe_unread(self) -> Iterator[str]:
         """Yield the parts of files that were not compared, in words."""
         if (self.folder / stored_day.FILE).exists():
             yield stored_day.UNKNOWN

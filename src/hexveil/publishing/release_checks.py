@@ -8,6 +8,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import items_of
 from hexveil.ledger import Ledger
 from hexveil.ledger.promises import check_same_promise
+from hexveil.model.declared_grid import DeclaredColumns
 from hexveil.planning.feasibility.recommendation import ways_out
 from hexveil.planning.plan import Plan
 from hexveil.publishing.components import check_prefixes, refuse_labels
@@ -39,46 +40,67 @@ def check_arguments(
     """
     if not isinstance(plan, Plan):
         raise InputError(f"a release needs a plan made by hv.plan, got {type(plan).__name__}.")
-    is_private = isinstance(dataset, (PrivateDataset, PrivateColumns))
-    if is_private and items_of(estimates) != ["raw"]:
-        raise InputError('estimates under private presence are ("raw",): leave them out.')
-    if is_private and not plan.is_declared:
-        raise InputError(
-            "records with private presence need a plan made for them, from what hv.declare or "
-            "hv.read returned."
-        )
-    if plan.is_declared and not is_private:
+    if isinstance(dataset, (PrivateDataset, PrivateColumns)):
+        if items_of(estimates) != ["raw"]:
+            raise InputError('estimates under private presence are ("raw",): leave them out.')
+        if not plan.is_declared:
+            raise InputError(
+                "records with private presence need a plan made for them, from what hv.declare or "
+                "hv.read returned."
+            )
+        return check_declared(dataset.public, plan, ledger)
+    if plan.is_declared:
         raise InputError('the plan is for records read with protect="presence".')
-    if isinstance(dataset, (ColumnDatasets, PrivateColumns)):
+    if isinstance(dataset, ColumnDatasets):
         check_prefixes(dataset.public)
     for records, component in _pairs(plan, dataset):
-        if not isinstance(records, (Dataset, PrivateDataset)):
+        if not isinstance(records, Dataset):
             raise InputError(f"a release needs the records as read, got {type(records).__name__}.")
         book = _check_account(ledger, component)
-        if isinstance(records, PrivateDataset):
-            # Declarations alone are looked at.
-            if _reading(records.public) != _reading(component.facts):
-                raise InputError("the plan was made for another declared reading; plan again.")
-        else:
-            _check_estimates(estimates, records, component)
-            _check_units(records)
-            _check_same_records(records, component)
+        _check_estimates(estimates, records, component)
+        _check_units(records)
+        _check_same_records(records, component)
         refuse_labels(records.public.cells.labels, KINDS[component.kind].taken(component))
     return book
 
 
-def _pairs(plan: Plan, dataset: Any) -> list[tuple[Any, Any]]:  # noqa: ANN401  checked later
-    """Return the records of each value column with its component.
+def check_declared(facts: Any, plan: Plan, ledger: Ledger | None) -> Ledger:  # noqa: ANN401
+    """Return the ledger of a release under private presence; declarations alone are looked at.
+
+    Facts are declared, of one value column or of several.
+
+    Raises
+    ------
+    InputError
+        If the plan is another data set's, or its promise another than the account's, or there is
+        no ledger.
+    """
+    if isinstance(facts, DeclaredColumns):
+        check_prefixes(facts)
+    for facts_as_read, component in _pairs(plan, facts):
+        book = _check_account(ledger, component)
+        if _reading(facts_as_read) != _reading(component.facts):
+            raise InputError("the plan was made for another declared reading; plan again.")
+        refuse_labels(facts_as_read.cells.labels, KINDS[component.kind].taken(component))
+    return book
+
+
+def _pairs(plan: Plan, source: Any) -> list[tuple[Any, Any]]:  # noqa: ANN401  records or facts
+    """Return records or facts of each value column with its component.
 
     Raises
     ------
     InputError
         If a plan is of other value columns.
     """
-    columns = getattr(dataset, "datasets", None)
+    columns: Any = None
+    if isinstance(source, (ColumnDatasets, PrivateColumns)):
+        columns = source.datasets
+    elif isinstance(source, DeclaredColumns):
+        columns = source.columns
     if plan.is_single != (columns is None) or (columns and set(columns) != set(plan.components)):
         raise _other_records("the value columns differ")
-    by_column = columns or dict.fromkeys(plan.components, dataset)
+    by_column = columns or dict.fromkeys(plan.components, source)
     return [(by_column[column], component) for column, component in plan.components.items()]
 
 

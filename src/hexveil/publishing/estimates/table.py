@@ -87,7 +87,7 @@ def describe_column(name: str, *, gaussian: bool = False, **context: Any) -> str
     if not statistic:
         return render_sentence(_TEMPLATE, "place", name=name)
     context = {"strategy": "", "smoothed": False, "staged": False, "posterior": False} | context
-    context["posterior"] &= statistic == "mean"
+    context["posterior"] = context["posterior"] and statistic == "mean"
     if gaussian and key in ("scale", "bound95"):
         key = f"gaussian_{key}"
     return render_sentence(_TEMPLATE, key, statistic=statistic, **context)

@@ -155,8 +155,10 @@ def check_folder(folder: Path, *, key: str | Path | None = None) -> FolderVerdic
     """Check a release folder; see `find_problems`."""
     check, issues = _examine(folder, key)
     # Figures of a folder with problems would be nobody's statement.
-    described = ((), ()) if issues else (RECOMPUTED, (*UNKNOWN, *check.describe_unread()))
-    return FolderVerdict(issues, *described, signature=clean(check.signature))
+    signature = clean(check.signature)
+    if issues:
+        return FolderVerdict(issues, signature=signature)
+    return FolderVerdict((), RECOMPUTED, (*UNKNOWN, *check.describe_unread()), signature)
 
 
 def _examine(folder: Path, key: str | Path | None) -> tuple[FolderCheck, tuple[str, ...]]:

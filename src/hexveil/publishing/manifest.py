@@ -199,6 +199,11 @@ SHARED = (
 )
 ALWAYS = {"error": "separate", "exempt": "smallest"}
 """Fields of a request that were stated, with the one meaning that is left."""
+GONE = (
+    *("certifies", "lower_bound", "gap"),
+    *("baseline_error", "noise_floor", "cells_better_than_constant"),
+)
+"""Figures of a plan that were stated, and are in no page: `hexveil plan` has them."""
 
 
 def is_former(manifest: dict[str, Any]) -> bool:
@@ -211,6 +216,7 @@ def as_current(former: dict[str, Any]) -> dict[str, Any]:
     stated = dict(former)
     private = stated.pop("model", None) == "presence"
     kind = stated.pop("kind", "presence" if private else "moments")
+    stated.pop("occupancy_fingerprint", None)
     shared = {key: stated.pop(key) for key in SHARED if key in stated}
     dataset, guarantee = (
         dict(part) if isinstance(part := stated.pop(key, None), dict) else {}
@@ -252,4 +258,5 @@ def _in_words_of_today(stated: dict[str, Any]) -> dict[str, Any]:
         return stated
     known = ALWAYS.items()
     request = {key: word for key, word in request.items() if (key, word) not in known}
-    return stated | {"plan": plan | {"request": request}}
+    kept = {key: figure for key, figure in plan.items() if key not in GONE}
+    return stated | {"plan": kept | {"request": request}}

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from hexveil.base.work_share import ESTIMATES, RELEASING, SEARCH, share_of_work
+from hexveil.base.work_share import ESTIMATES, RELEASING, share_of_work
 from hexveil.planning.distribution_component import DistributionComponent
 from hexveil.planning.moment_component import MomentComponent
 from hexveil.planning.presence.presence_plan import PresenceComponent
@@ -116,13 +116,11 @@ def _publish_moments(
     smoothing: bool,
     history: History | None,
 ) -> Published:
-    with share_of_work(RELEASING, 0.0, 0.6, ESTIMATES):
+    with share_of_work(RELEASING, 0.0, 0.8, ESTIMATES):
         moments = decode_moments(
             component, stages, outputs, facts, smoothing=smoothing, history=history
         )
-    # It states the lower bound of all plans.
-    with share_of_work(RELEASING, 0.6, 1.0, SEARCH):
-        entry = moment_entry(facts, moments.plan, moments.smoothed, moments.accuracy)
+    entry = moment_entry(facts, moments.plan, moments.smoothed, moments.accuracy)
     if moments.memory is None:
         return moments.table, entry, None
     return moments.table, entry | {"memory": moments.memory.statement}, moments.memory.rows

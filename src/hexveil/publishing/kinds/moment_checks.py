@@ -1,7 +1,6 @@
 """Checks of a release of means and variances: its table, its numbers and statements, its losses.
 
-Figures that a manifest states twice, or that follow from others, have to agree: the epsilon that
-was requested is that of the plan, and with the bounds it makes the noise floor; counts of users and
+Figures that a manifest states twice, or that follow from others, have to agree: counts of users and
 records add up to those stated, and records to what the rules left.
 
 Checks of the numbers of means and variances: against the manifest, and against each other.
@@ -12,14 +11,12 @@ grades against the map. A posterior cannot be: users' weights are in no folder.
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from hexveil.accounting.error_model import gaussian_noise_floor, noise_floor, predicted_bound
-from hexveil.accounting.gaussian_composition import calibrated_square
+from hexveil.accounting.error_model import predicted_bound
 from hexveil.base.arrays import Floats
 from hexveil.base.work_share import FOLDER_CHECK, tell_share
 from hexveil.publishing.estimates import accuracy
@@ -78,7 +75,8 @@ def check_moment_numbers(table: pa.Table, stated: ReleaseStatements) -> Iterator
             yield from _check_statistic(table, stated, statistic)
     if "sd" in names:
         yield from _check_roots(table, stated)
-    yield from find_differences(manifest["plan"], _figures(table, stated), "plan", "the cells")
+    planned = _planned_errors(table, stated)
+    yield from find_differences(manifest["plan"], planned, "plan", "the cells")
     counts = [accuracy.count_grades(table, one["statistic"]) for one in manifest["cut_off"]]
     if [one["cells"] for one in manifest["cut_off"]] != [one["cut_off"] for one in counts]:
         yield "cells.parquet does not have as many cells cut off as manifest.json says."
@@ -108,28 +106,17 @@ def check_counts(table: pa.Table, manifest: Json) -> Iterator[str]:
         yield "rules/records left is not the sum of the records of the cells."
 
 
-def _figures(table: pa.Table, stated: ReleaseStatements) -> Json:
-    """Return the figures of a plan that follow from bounds, cells, units, epsilon and errors."""
-    manifest, delta = stated.manifest, stated.delta
-    epsilon = Fraction(manifest["guarantee"]["epsilon_requested"])
-    sizes = float(stated.lattice.span), table.num_rows, manifest["losses"]["units"]
-    floor = noise_floor(*sizes, float(epsilon)) if epsilon else 0.0
-    if delta:
-        floor = gaussian_noise_floor(*sizes, float(calibrated_square(epsilon, delta)))
-    errors = {
-        name: numbers_of(table, f"{name}_error")
-        for name in stated.statistics
-        if f"{name}_error" in table.column_names
-    }
-    made: Json = {"noise_floor": floor}
-    if errors:
-        better = next(iter(errors.values())) < manifest["plan"]["baseline_error"]
-        made["cells_better_than_constant"] = int(better.sum())
+def _planned_errors(table: pa.Table, stated: ReleaseStatements) -> Json:
+    """Return the planning errors over all cells that follow from those of each."""
+    names = [name for name in stated.statistics if f"{name}_error" in table.column_names]
     # Where the root alone is published, errors of the variance are not in the table.
-    if errors.keys() == stated.statistics.keys():
-        for key, over in (("max_error", np.max), ("mean_error", np.mean)):
-            planned = {name: float(over(own)) for name, own in errors.items()}
-            made[key] = planned if len(planned) > 1 else next(iter(planned.values()))
+    if len(names) < len(stated.statistics):
+        return {}
+    errors = {name: numbers_of(table, f"{name}_error") for name in names}
+    made = {}
+    for key, over in (("max_error", np.max), ("mean_error", np.mean)):
+        planned = {name: float(over(own)) for name, own in errors.items()}
+        made[key] = planned if len(planned) > 1 else planned[names[0]]
     return made
 
 

@@ -8,7 +8,6 @@ import pytest
 
 import core_types as processors
 import hexveil as hv
-from planning.core_type_plans import dataset, saved
 
 SOURCE = "few cells"
 GOALS = ("mean", "both", "cell ranges")
@@ -57,18 +56,3 @@ def test_another_processor_finishes_what_one_began(core_types, tmp_path):
     assert Fraction(retried["spent"]) == before.cost == book.spent
     (again,) = released(core_types[0], ledger, goal)
     assert again["noisy"] == retried["noisy"]
-
-
-@pytest.mark.slow
-def test_plans_of_several_processors_are_one_request(core_types, tmp_path):
-    """Saved plans that differ in their digits are released once; the first is kept."""
-    data = dataset(SOURCE)
-    plans = [
-        hv.Plan.load(saved(core, SOURCE, tmp_path, ["mean"])["mean"], data) for core in core_types
-    ]
-    book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=9)
-    made = [hv.release(data, plan, ledger=book, accept_noise=True) for plan in plans]
-    assert [one.replayed for one in made] == [False, *[True] * (len(plans) - 1)]
-    assert all(one.table.equals(made[0].table) for one in made)
-    assert made[0].epsilon == plans[0].epsilon
-    assert len(book.entries()) == 1

@@ -170,7 +170,7 @@ def _public_presence(manifest: Json) -> Json:
         or (staged and any(one["bias"] >= cell["upper"] - cell["lower"] for cell, one in noised)),
         "largest_bias": max(biases, default=0.0),
         "cut_off": accuracy_text.describe_cut_off(
-            manifest.get("cut_off", []), len(manifest["cells"])
+            manifest["accuracy"] if values["strategy"] else (), len(manifest["cells"])
         ),
     }
 

@@ -200,10 +200,10 @@ SHARED = (
 ALWAYS = {"error": "separate", "exempt": "smallest"}
 """Fields of a request that were stated, with the one meaning that is left."""
 GONE = (
-    *("certifies", "lower_bound", "gap"),
-    *("baseline_error", "noise_floor", "cells_better_than_constant"),
+    *("certifies", "lower_bound", "gap", "baseline_error", "noise_floor"),
+    *("cells_better_than_constant", "cut_off", "occupancy_fingerprint"),
 )
-"""Figures of a plan that were stated, and are in no page: `hexveil plan` has them."""
+"""Figures that were stated, and are in no page, or follow from others."""
 
 
 def is_former(manifest: dict[str, Any]) -> bool:
@@ -216,7 +216,6 @@ def as_current(former: dict[str, Any]) -> dict[str, Any]:
     stated = dict(former)
     private = stated.pop("model", None) == "presence"
     kind = stated.pop("kind", "presence" if private else "moments")
-    stated.pop("occupancy_fingerprint", None)
     shared = {key: stated.pop(key) for key in SHARED if key in stated}
     dataset, guarantee = (
         dict(part) if isinstance(part := stated.pop(key, None), dict) else {}
@@ -252,6 +251,7 @@ def as_current(former: dict[str, Any]) -> dict[str, Any]:
 
 def _in_words_of_today(stated: dict[str, Any]) -> dict[str, Any]:
     """Return statements without what all requests have today; other words are refused."""
+    stated = {key: part for key, part in stated.items() if key not in GONE}
     plan = stated.get("plan")
     request = plan.get("request") if isinstance(plan, dict) else None
     if not isinstance(plan, dict) or not isinstance(request, dict):

@@ -89,11 +89,6 @@ def _statements(plan: MomentComponent, accuracy: Sequence[Mapping[str, Any]]) ->
         "plan": plan_section(plan),
         "losses": loss_section(plan),
         "accuracy": [dict(statement) for statement in accuracy],
-        # Of each statistic how many cells a private range cut off; empty without a range.
-        "cut_off": [
-            {"statistic": statement["statistic"], "cells": statement["grades"]["cut_off"]}
-            for statement in (accuracy if plan.allocation.clipping.strategy else ())
-        ],
     }
 
 

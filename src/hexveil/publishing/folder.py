@@ -27,7 +27,6 @@ from hexveil.base import atomic_files
 from hexveil.base.arrays import Floats
 from hexveil.base.arrow_tables import write_csv
 from hexveil.base.errors import InputError, StorageError
-from hexveil.base.work_share import WRITING, tell_share
 from hexveil.publishing import receipt, signing
 from hexveil.publishing.catalogue import metadata_files
 from hexveil.publishing.catalogue.holder_statements import Catalogue
@@ -153,7 +152,6 @@ def write(
         texts, page = derive_texts(placed, manifest, names)
         for name, content in texts.items():
             (temporary / name).write_bytes(content)
-        tell_share(WRITING, 0.75)
         made = page(context=context, geography=options.geography)
         (temporary / PAGE).write_text(made, "utf-8")
         # The receipt is last, since it has all checksums.
@@ -204,14 +202,11 @@ def write_tables(folder: Path, table: pa.Table) -> None:
     pa.parquet.write_table(
         places.with_geometry(table), folder / "cells.parquet", compression="zstd"
     )
-    tell_share(WRITING, 0.1)
     rounded = round_to_intervals(table)
     write_csv(rounded, folder / "cells.csv")
-    tell_share(WRITING, 0.2)
     features = places.geojson(rounded)
     if features is not None and len(features) <= GEOJSON_LIMIT:
         (folder / "cells.geojson").write_bytes(features)
-    tell_share(WRITING, 0.55)
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

@@ -89,7 +89,7 @@ def dossier(options: declarations.DossierOptions) -> None:
         check_out(options.out, options.folder)
         atomic_files.write_named(options.out, text.encode())
     if options.as_json:
-        click.echo(json.dumps(document.to_data(), indent=2))
+        click.echo(json.dumps({"markdown": text}, indent=2))
     elif options.out is None:
         click.echo(text, nl=False)
     else:

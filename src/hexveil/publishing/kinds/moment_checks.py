@@ -5,8 +5,8 @@ records add up to those stated, and records to what the rules left.
 
 Checks of the numbers of means and variances: against the manifest, and against each other.
 
-Typical errors, counts of grades, and deviations between cells by moments are computed anew; so are
-grades against the map. A posterior cannot be: users' weights are in no folder.
+Typical errors, counts of grades, and deviations between cells by moments are computed anew. A
+posterior, and grades by it, cannot be: users' weights are in no folder.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from hexveil.accounting.error_model import predicted_bound
 from hexveil.base.arrays import Floats
-from hexveil.base.work_share import FOLDER_CHECK, tell_share
 from hexveil.publishing.estimates import accuracy
 from hexveil.publishing.estimates.table import limits_of
 from hexveil.publishing.kinds import loss_checks
@@ -32,7 +31,6 @@ from hexveil.publishing.kinds.guarantee import (
 )
 from hexveil.publishing.kinds.loss_checks import ReleaseStatements, StatedStatistic
 from hexveil.publishing.kinds.value_manifest import occupancy_section
-from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.report.manifest_view import RANGE, numbers_of
 
 if TYPE_CHECKING:
@@ -59,7 +57,6 @@ def check_moments(table: pa.Table, manifest: Json) -> Iterator[str]:
     stated = ReleaseStatements.from_release(manifest, table)
     yield from check_moment_numbers(table, stated)
     yield from check_counts(table, manifest)
-    tell_share(FOLDER_CHECK, 0.8)
     yield from loss_checks.find_problems(stated)
 
 
@@ -87,9 +84,6 @@ def check_moment_numbers(table: pa.Table, stated: ReleaseStatements) -> Iterator
         for name in names
     }
     yield from check_accuracy(table, statements, between)
-    for statement in statements:
-        if statement["graded_by"] == "map":
-            yield from _check_grades(table, statement["statistic"], statement["between_cells"])
 
 
 def check_counts(table: pa.Table, manifest: Json) -> Iterator[str]:
@@ -206,24 +200,3 @@ def _check_roots(table: pa.Table, stated: ReleaseStatements) -> Iterator[str]:
 
 def _interval(table: pa.Table, name: str) -> tuple[Floats, Floats]:
     return numbers_of(table, f"{name}_low"), numbers_of(table, f"{name}_high")
-
-
-def _check_grades(table: pa.Table, name: str, between: float | None) -> Iterator[str]:
-    """Yield if a grade is not that of the cell's interval, or a root's not that of its square."""
-    grades = np.array(table[f"{name}_quality"].to_pylist())
-    if name == "sd":
-        squares = "variance_quality"
-        if squares in table.column_names and grades.tolist() != table[squares].to_pylist():
-            yield "sd_quality is not variance_quality."
-        return
-    low, high = _interval(table, name)
-    is_noised = numbers_of(table, f"{name}_scale") > 0
-    expected = np.array(accuracy.grade_intervals((high - low) / 2.0, between, 0.0, is_noised))
-    # The interval of a cell that is cut off was widened after it was graded; a constant is noise,
-    # and so is a cell with noise that alone is too wide, whatever its interval.
-    judged = is_noised & (grades != CUT_OFF) & (grades != "noise")
-    # Of a posterior: a range that is tight against the spread within a cell makes good a caution.
-    if f"{name}_estimate" in table.column_names:
-        judged &= ~((grades == "caution") & (expected == "good"))
-    if (grades != expected)[judged].any():
-        yield f"{name}_quality is not that of its interval."

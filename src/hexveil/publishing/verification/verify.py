@@ -21,7 +21,6 @@ from typing import Any
 import pyarrow as pa
 
 from hexveil.base.errors import InputError
-from hexveil.base.work_share import FOLDER_CHECK, tell_share
 from hexveil.publishing import components, receipt, signing
 from hexveil.publishing.kinds.distribution_checks import check_remembered
 from hexveil.publishing.manifest import as_current, is_former
@@ -220,7 +219,6 @@ class FolderCheck:
             limit = len(untrusted_files.KNOWN_FILES)
             return [f"the folder has more than {MAX_FILES} files; a release has {limit} at most."]
         self.manifest, error = untrusted_files.read_json(self.folder / "manifest.json")
-        tell_share(FOLDER_CHECK, 0.1)
         if error:
             return [error]
         if is_former(self.manifest):
@@ -230,7 +228,6 @@ class FolderCheck:
             self.manifest = as_current(self.manifest)
         if issues := self._check_manifest():
             return issues
-        tell_share(FOLDER_CHECK, 0.4)
         files = untrusted_files.CheckedFiles(self.folder, names, self.key)
         if issues := [*files.find_irregular()]:
             return issues
@@ -266,7 +263,6 @@ class FolderCheck:
 
     def _check_contents(self) -> list[str]:
         """Return the differences of tables and statements from each other."""
-        tell_share(FOLDER_CHECK, 0.45)
         try:
             table = self._read_table()
         except untrusted_files.ImplausibleError as error:
@@ -293,14 +289,11 @@ class FolderCheck:
         if content is not None and self.whole["kind"] == "distributions" and not issues:
             issues = [*check_remembered(content, table, self.whole)]
         yield from issues
-        spelled = (file_comparison.compare_csv, file_comparison.compare_geojson)
-        for share, compared in zip((0.5, 0.6), spelled, strict=True):
-            tell_share(FOLDER_CHECK, share)
+        for compared in (file_comparison.compare_csv, file_comparison.compare_geojson):
             try:
                 yield from compared(self.folder, table)
             except whole_checks.READ_ERRORS:
                 yield f"cells.{compared.__name__.removeprefix('compare_')} cannot be read."
-        tell_share(FOLDER_CHECK, 0.9)
         if not self.is_former:
             yield from file_comparison.compare_texts(self.folder, table, self.manifest)
 

@@ -215,12 +215,12 @@ def in_schema(own):
     own["components"][0]["rules"] = {"records read": 200}
 
 
-def kept(**fields):
-    """Forge the range of a cell that keeps that of the first look."""
+def ranged(**fields):
+    """Forge the range of the first cell: other ends, or whether it was measured anew."""
 
     def change(own):
-        ranges = [cell["noised"][0]["clipping_range"] for cell in own["cells"]]
-        next(one for one in ranges if not one["moved"]).update(fields)
+        first = own["cells"][0]["noised"][0]["clipping_range"]
+        first |= {name: to(first[name]) if callable(to) else to for name, to in fields.items()}
 
     return edited(change)
 
@@ -310,9 +310,9 @@ FORGED = [
     ("mechanism", stated(*STEP, 0, "stages", 0, "cells", to=99), "more cells than there are"),
     ("mechanism", stated(*STEP, 0, "cell_epsilon", to="0.01"), "the most exposed unit loses"),
     # Ranges.
-    ("cell-ranges", kept(lower=-9.0), "not within the bounds"),
-    ("cell-ranges", kept(moved=True), SUM),
-    ("cell-ranges", kept(upper=59.0), SUM),
+    ("cell-ranges", ranged(lower=-9.0), "not within the bounds"),
+    ("cell-ranges", ranged(moved=lambda moved: not moved), SUM),
+    ("cell-ranges", ranged(upper=59.0), SUM),
     ("cell-ranges", without("cells", 0, "noised", 0, "clipping_range"), "cannot be compared"),
     # Distributions.
     ("distribution", edited(lambda own: own["plan"]["statistics"].pop()), "has a column"),

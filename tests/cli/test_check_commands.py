@@ -61,7 +61,7 @@ def test_wrong_use_is_a_sentence(here, call, refuse):
     assert {path.name for path in here.iterdir() if path.is_dir()} == {"map"}
 
 
-# ---- `hexveil dossier`: the text on stdout, in a file, or as sections ----
+# ---- `hexveil dossier`: the text on stdout, or in a file ----
 
 
 @pytest.fixture

@@ -85,7 +85,7 @@ def test_a_dictionary_that_claims_more_texts_than_rows_is_refused(tmp_path):
     del data[end : end + further]
     data[start : start + len(old)] = claimed
     path.write_bytes(data)
-    with pytest.raises(ValueError, match="Error"):
+    with pytest.raises(ValueError, match="no file of Parquet|unpacks to more"):
         untrusted_files.read_table(path, 100, 2_000, TYPES)
 
 
@@ -100,7 +100,7 @@ def test_a_column_twice_is_refused(tmp_path):
 def test_what_has_no_footer_is_refused(tmp_path, data):
     """Too short a file, and a footer longer than the file, are told at once."""
     (tmp_path / "cells.parquet").write_bytes(data)
-    with pytest.raises(ValueError, match="Exception"):
+    with pytest.raises(ValueError, match="no file of Parquet"):
         untrusted_files.read_table(tmp_path / "cells.parquet", 1, 100, TYPES)
 
 

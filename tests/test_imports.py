@@ -43,7 +43,7 @@ TABLE = {
     ),
     "model": Room(("base",), ("numpy",)),
     # The public side: no record, no engine, no noise library.
-    "accounting": Room(BASE, ("numpy",), (("scipy", "noise_law.py"),)),
+    "accounting": Room(BASE, ("numpy",)),
     "theory": Room(("accounting",)),
     "evaluation": Room(
         (*BASE, "accounting", "mechanisms", "records", "simulation"), ("numpy", "pyarrow")
@@ -51,9 +51,9 @@ TABLE = {
     "planning": Room(
         (*BASE, "accounting", "theory", "mechanisms", "smoothing"), ("numpy", "pyarrow", "scipy")
     ),
-    "smoothing": Room(BASE, ("numpy", "scipy")),
+    "smoothing": Room(BASE, ("numpy",)),
     # What published days say about the next one: no record, no plan, no value.
-    "learning": Room((*BASE, "smoothing"), ("numpy", "scipy")),
+    "learning": Room((*BASE, "smoothing"), ("numpy",)),
     # Public and private halves of what is released, and the only door to the noise library.
     "mechanisms": Room(
         (*BASE, "accounting", "smoothing"),
@@ -103,7 +103,6 @@ TABLE = {
             ("geopandas", "published_numbers.py"),
             ("matplotlib", "published_numbers.py"),
             ("jsonschema", "verification/untrusted_files.py"),
-            ("duckdb", "verification/untrusted_files.py"),
             ("cryptography", "signing.py"),
         ),
     ),
@@ -114,7 +113,6 @@ TABLE = {
         (
             ("matplotlib", "figure_style.py"),
             ("matplotlib", "notebook.py"),
-            ("scipy", "geography/atlas.py"),
         ),
     ),
     "config": Room((*BASE, "mechanisms", "planning", "records")),

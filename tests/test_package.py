@@ -201,14 +201,17 @@ def test_the_core_works_where_it_is_installed(tmp_path, built, fresh, version):
 
 
 def test_a_recipient_needs_no_extra(tmp_path, fresh, unzipped):
-    """The base install loads, verifies, compares and rolls up; publishing names its extra."""
+    """The base install, of 250 MB, loads, verifies, compares and rolls up; its extra is named."""
     records = package_smoke.dataset()
     book = hexveil.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=9)
     plan = hexveil.plan(records, epsilon=3)
     released = hexveil.release(records, plan, ledger=book, accept_noise=True)
     (tmp_path / "work").mkdir()
     released.write(tmp_path / "work" / "map")
-    assert not needed() & {"opendp", "sqlalchemy"}
+    assert not needed() & {"arro3-core", "duckdb", "h3ronpy", "opendp", "scipy", "sqlalchemy"}
+    files = {file.locate() for name in needed() for file in metadata.files(name)}
+    bare = [file for file in files if file.suffix != ".pyc" and file.exists()]
+    assert sum(file.stat().st_size for file in bare) < 245_000_000
     python = fresh(sys.executable)
     link(python, unzipped, needed())
     assert smoke(python, tmp_path / "work", "reader") == ""

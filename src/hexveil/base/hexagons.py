@@ -1,8 +1,8 @@
 """Typed interface to H3: hexagons of places, their names, outlines and parents.
 
-No other module imports H3. Hexagons of records' places are asked of h3ronpy, which is vectorised and
-not installed with a recipient; h3 is its reference in the tests. The caller ensures that places are
-finite and in range.
+No other module imports H3. Hexagons of records' places are asked of h3ronpy, which is vectorised
+and no recipient has; h3 is its reference in the tests. The caller ensures that places are finite
+and in range.
 """
 
 from __future__ import annotations

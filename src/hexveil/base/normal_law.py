@@ -91,7 +91,7 @@ def _upper_chunk(x: Floats) -> Floats:
     near = np.fmin(x, _END)
     place = np.rint(near * _STEPS).astype(np.int64)
     step = near - place / _STEPS
-    found = _COEFFICIENTS[-1].take(place, mode="clip")
+    found: Floats = _COEFFICIENTS[-1].take(place, mode="clip")
     for row in _COEFFICIENTS[-2::-1]:
         found *= step
         found += row.take(place, mode="clip")
@@ -105,4 +105,4 @@ def _asymptotic(x: Floats) -> Floats:
     inverse, total = 0.5 * (1.0 / x) ** 2, np.ones_like(x)
     for factor in range(17, 0, -2):
         total = 1.0 - factor * inverse * total
-    return total / (x * math.sqrt(math.pi))
+    return np.asarray(total / (x * math.sqrt(math.pi)))

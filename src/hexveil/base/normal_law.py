@@ -43,12 +43,12 @@ def erfcx(x: Floats) -> Floats:
     [1.0, 0.427583576156, 1e-09]
     """
     x = np.asarray(x, dtype=np.float64)
-    found = _upper(np.abs(x))
-    below = x < 0.0
-    if below.any():
+    value = _upper(np.abs(x))
+    negative = x < 0.0
+    if negative.any():
         with np.errstate(over="ignore"):
-            found[below] = 2.0 * np.exp(x[below] ** 2) - found[below]
-    return found
+            value[negative] = 2.0 * np.exp(x[negative] ** 2) - value[negative]
+    return value
 
 
 def erfc(x: Floats) -> Floats:
@@ -80,25 +80,25 @@ def ndtr(x: Floats) -> Floats:
 
 def _upper(x: Floats) -> Floats:
     """Return `erfcx` of numbers of 0 or more."""
-    found = np.empty(x.shape)
-    flat, made = x.ravel(), found.reshape(-1)
+    value = np.empty(x.shape)
+    flat, result = x.ravel(), value.reshape(-1)
     for start in range(0, flat.size, _CHUNK):
-        made[start : start + _CHUNK] = _upper_chunk(flat[start : start + _CHUNK])
-    return found
+        result[start : start + _CHUNK] = _upper_chunk(flat[start : start + _CHUNK])
+    return value
 
 
 def _upper_chunk(x: Floats) -> Floats:
-    near = np.fmin(x, _END)
-    place = np.rint(near * _STEPS).astype(np.int64)
-    step = near - place / _STEPS
-    found: Floats = _COEFFICIENTS[-1].take(place, mode="clip")
+    clipped = np.fmin(x, _END)
+    place = np.rint(clipped * _STEPS).astype(np.int64)
+    offset = clipped - place / _STEPS
+    value: Floats = _COEFFICIENTS[-1].take(place, mode="clip")
     for row in _COEFFICIENTS[-2::-1]:
-        found *= step
-        found += row.take(place, mode="clip")
-    far = ~(x <= _END)
-    if far.any():
-        found[far] = _asymptotic(x[far])
-    return found
+        value *= offset
+        value += row.take(place, mode="clip")
+    distant = ~(x <= _END)
+    if distant.any():
+        value[distant] = _asymptotic(x[distant])
+    return value
 
 
 def _asymptotic(x: Floats) -> Floats:

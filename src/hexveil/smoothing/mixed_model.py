@@ -121,7 +121,7 @@ class Design:
         self.blocks, self.n_dense = tuple(blocks), stop
         # Index of each pair of a cell's effects in the flattened system.
         self.flat = (self.columns[:, :, None] * stop + self.columns[:, None, :]).ravel()
-        self.parts = tuple(self._eliminated_parts())
+        self.eliminated_blocks = tuple(self._eliminated_parts())
 
     def _eliminated_parts(self) -> Iterator[EliminatedPart]:
         order = np.argsort(self.eliminated_label, kind="stable")
@@ -156,10 +156,10 @@ class Design:
         precision, dense_sums = self._dense(p, s, weights), np.zeros(self.n_dense)
         for column in self.columns.T:
             dense_sums += np.bincount(column, p * y, self.n_dense)
-        for part, regression in self._regressions(p, eliminated_precision):
-            explained = regression.T @ (regression * finite[part.labels])
-            precision[np.ix_(part.columns, part.columns)] -= explained
-            dense_sums[part.columns] -= regression.T @ eliminated_sums[part.labels]
+        for block, regression in self._regressions(p, eliminated_precision):
+            explained = regression.T @ (regression * finite[block.labels])
+            precision[np.ix_(block.columns, block.columns)] -= explained
+            dense_sums[block.columns] -= regression.T @ eliminated_sums[block.labels]
         covariance = np.linalg.inv(precision)
         # Rounding makes the inverse slightly unsymmetric; variances read it both ways.
         covariance = (covariance + covariance.T) / 2.0
@@ -167,12 +167,12 @@ class Design:
         eliminated_mean = eliminated_sums / eliminated_precision
         eliminated_variance = 1.0 / eliminated_precision
         variance = covariance.ravel()[self.flat].reshape(y.size, -1).sum(axis=1)
-        for part, regression in self._regressions(p, eliminated_precision):
-            mixed = regression @ covariance[np.ix_(part.columns, part.columns)]
-            eliminated_mean[part.labels] -= regression @ dense_mean[part.columns]
-            eliminated_variance[part.labels] += (regression * mixed).sum(axis=1)
-            both = mixed.ravel()[part.crossed].reshape(part.cells.size, -1)
-            variance[part.cells] -= 2.0 * both.sum(axis=1)
+        for block, regression in self._regressions(p, eliminated_precision):
+            mixed = regression @ covariance[np.ix_(block.columns, block.columns)]
+            eliminated_mean[block.labels] -= regression @ dense_mean[block.columns]
+            eliminated_variance[block.labels] += (regression * mixed).sum(axis=1)
+            both = mixed.ravel()[block.crossed].reshape(block.cells.size, -1)
+            variance[block.cells] -= 2.0 * both.sum(axis=1)
         variance += eliminated_variance[self.eliminated_label]
         mean = eliminated_mean[self.eliminated_label] + dense_mean[self.columns].sum(axis=1)
         return Effects(
@@ -185,12 +185,12 @@ class Design:
         self, p: Floats, eliminated_precision: Floats
     ) -> Iterator[tuple[EliminatedPart, Floats]]:
         """Yield the eliminated effect's regression on the dense ones, part by part."""
-        for part in self.parts:
-            precision = eliminated_precision[part.labels, None]
-            shape = precision.size, part.columns.size
-            products = np.repeat(p[part.cells], self.columns.shape[1])
-            sums = np.bincount(part.crossed, products, shape[0] * shape[1])
-            yield part, sums.reshape(shape) / precision
+        for block in self.eliminated_blocks:
+            precision = eliminated_precision[block.labels, None]
+            shape = precision.size, block.columns.size
+            products = np.repeat(p[block.cells], self.columns.shape[1])
+            sums = np.bincount(block.crossed, products, shape[0] * shape[1])
+            yield block, sums.reshape(shape) / precision
 
     def _dense(self, p: Floats, s: Floats, weights: tuple[Floats, ...]) -> Floats:
         """Return the precision of the dense effects, before the elimination."""

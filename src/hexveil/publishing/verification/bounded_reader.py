@@ -41,22 +41,22 @@ def _answer(memory: int, rows: int, texts: int) -> str:
         return "rows"
     length = 0
     for column in table.columns:
-        plain = column
+        decoded = column
         if pa.types.is_dictionary(column.type):
-            plain = column.cast(column.type.value_type)
-        if not pa.types.is_primitive(plain.type) and not pa.types.is_nested(plain.type):
-            length += pc.sum(pc.binary_length(plain)).as_py() or 0
+            decoded = column.cast(column.type.value_type)
+        if not pa.types.is_primitive(decoded.type) and not pa.types.is_nested(decoded.type):
+            length += pc.sum(pc.binary_length(decoded)).as_py() or 0
     return "texts" if length > texts else "ok"
 
 
-def _limit_memory(more: int) -> None:
+def _limit_memory(allowance: int) -> None:
     """Let this process take so many bytes more, where the system can hold it to that."""
     if sys.platform == "linux":
         import resource  # noqa: PLC0415  where there is one
 
         with open("/proc/self/statm", "rb") as file:  # noqa: PTH123  before pathlib is loaded
-            taken = int(file.read().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (taken + more, taken + more))
+            current = int(file.read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (current + allowance, current + allowance))
 
 
 if __name__ == "__main__":

@@ -153,7 +153,7 @@ def _moment_rows(plan: MomentComponent) -> list[Row]:
         # Price and assumptions of a private clipping range.
         ("Clipping range", f"{words} {_PROPORTION}" if words else None),
         ("Mechanism", _mechanism(plan)),
-        ("Useful cells" if plan.occupancy.n_cells > 1 else "Useful", _useful_cells(plan, unit)),
+        ("Useful cells", _useful_cells(plan, unit)),
         month_row(plan, facts),
     ]
 
@@ -189,11 +189,6 @@ def _epsilon_share(plan: MomentComponent, epsilon: Fraction) -> str:
 def _useful_cells(plan: MomentComponent, unit: str) -> str:
     support = plan.support
     assumed = measured(support.baseline_error, unit_of_statistic(plan.primary_statistic.name, unit))
-    if support.cells == 1:
-        verdict = "the cell is" if support.better else "the cell is not"
-        return (
-            f"{verdict} expected to beat a number named without records (assumed error {assumed})."
-        )
     return (
         f"{support.better:,} of {support.cells:,} are expected to beat a single number for all "
         f"cells (assumed error {assumed})."
@@ -279,28 +274,20 @@ def _part_row(plan: Any, losses: Mapping[str, float], end: str = "") -> Row:  # 
 
 def _noise_rows(plan: Any, facts: PublicMetadata | ColumnFacts) -> list[Row]:  # noqa: ANN401
     """Return the price of a plan with noise, its parts, and the cost under naive accounting."""
-    unit, end = facts.privacy_unit, ", for the unit whom each costs most"
-    half = f"s lose at most {price(float(np.median(plan.losses())))}."
-    if plan.delta:
-        end += "; their squares of mu add up"
+    unit = facts.privacy_unit
     if isinstance(facts, ColumnFacts):
-        targets = "each value column costs the least that meets its own target errors."
-        half = f" Half of the {facts.n_units:,} {unit}{half}"
-        return [
-            ("Targets", targets if plan.requested_epsilon is None else None),
-            _price_row(plan, unit, ", for all value columns together", half),
-            _part_row(plan, plan.column_epsilons(), end),
-        ]
-    half = f" Half of the {unit}{half}"
-    divided = plan.single.component_epsilons()
-    if not divided:
+        whose, scope, losses = f"{facts.n_units:,} {unit}", "value columns", plan.column_epsilons()
+    else:
+        divided = plan.single.component_epsilons()
+        bins = " and bins of every cell" if divided and plan.estimator == "bins" else ""
+        losses = {_COMPONENTS[n] + bins * (n == "shape"): loss for n, loss in divided.items()}
+        whose, scope = unit, "statistics"
+    half = f" Half of the {whose}s lose at most {price(float(np.median(plan.losses())))}."
+    if not losses:
         return [_price_row(plan, unit, "", half), _naive_row(plan.single)]
-    bins = " and bins of every cell" if plan.estimator == "bins" else ""
-    losses = {_COMPONENTS[name] + bins * (name == "shape"): loss for name, loss in divided.items()}
-    return [
-        _price_row(plan, unit, ", for all statistics together", half),
-        _part_row(plan, losses, end),
-    ]
+    end = ", for the unit whom each costs most" + "; their squares of mu add up" * bool(plan.delta)
+    rows = [_price_row(plan, unit, f", for all {scope} together", half)]
+    return [*rows, _part_row(plan, losses, end)]
 
 
 def _constant_row(plan: Plan, facts: AnyFacts) -> Row:

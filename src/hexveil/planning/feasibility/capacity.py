@@ -143,6 +143,7 @@ def capacity(source: Any, **options: Any) -> Capacity:  # noqa: ANN401  a data s
     InputError
         If the data set has no places to count again, or an argument is wrong.
     """
+    require_package("scipy", "publish")
     facts = getattr(source, "public", source)
     if not isinstance(facts, PublicMetadata):
         raise InputError(

@@ -8,11 +8,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import hexveil as hv
-from examples import examples
 from fleets import GRID, fleet, recount
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
@@ -310,21 +307,6 @@ def test_the_loss_that_is_named_is_enough(kind):
         ]
         assert at[0] <= error * 1.01
         assert at[1] > error
-
-
-@examples(25)
-@given(
-    st.integers(0, 1000),
-    st.sampled_from([{"clipping_range": kind} for kind in RANGES]
-                    + [{"method": "per-cell"}, {"method": "equal-split"}, {"objective": "max"}]),
-    st.sampled_from([0.2, 1.0, 4.0]),
-)  # fmt: skip
-def test_no_plan_is_below_the_floor(seed, options, epsilon):
-    """The error of every plan is at or above what is said to be certain."""
-    known = crowd(seed, users=40, cells=5)
-    plan = made(known, epsilon=epsilon, **{"clipping_range": "bounds"} | options)
-    predictor = ErrorPredictor(plan, known)
-    assert predictor.error_lower_bound(epsilon) <= plan.expected_error * (1 + 1e-9)
 
 
 def test_other_requests_are_planned_in_full():

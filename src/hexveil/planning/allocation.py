@@ -346,13 +346,6 @@ def restored(
     return resolved
 
 
-def cell_names(occupancy: Occupancy, facts: PublicMetadata | None) -> tuple[str, ...]:
-    """Return a name per cell: its number, where a bare occupancy has no names."""
-    if facts is not None:
-        return facts.cells.names()
-    return tuple(str(i) for i in range(occupancy.n_cells))
-
-
 def refuse_rows(wrong: Bools, fault: str) -> None:
     """Raise InputError with a fault and the first row that has it, if any has."""
     if wrong.any():

@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
-from typing import Any, Literal, NamedTuple, Union
+from typing import Any, Literal, Union
 
 import numpy as np
 import pyarrow as pa
@@ -56,13 +56,8 @@ def saved_plans() -> Any:  # noqa: ANN401  a module
     return importlib.import_module("hexveil.planning.saved_plans")
 
 
-class Coder(NamedTuple):
-    """How a class is written that is no data class of plain values: as one word."""
-
-    pack: Callable[[Any, Path], Any]
-    unpack: Callable[[Any, Path], Any]
-
-
+Coder = tuple[Callable[[Any, Path], Any], Callable[[Any, Path], Any]]
+"""Packs and unpacks a class that is no data class of plain values: as one word."""
 CODERS: dict[type, Coder] = {}
 """Registered classes that are written as text."""
 
@@ -107,7 +102,7 @@ class Codec:
         """Return the words of the fields that are neither given nor their defaults."""
         for kind, coder in CODERS.items():
             if path and isinstance(value, kind):
-                return coder.pack(value, path)
+                return coder[0](value, path)
         value = STAND_INS[type(value)](value) if type(value) in STAND_INS else value
         name = word_of(type(value))
         if NAMES.get(name) is not type(value):
@@ -136,7 +131,7 @@ class Codec:
         coders = [CODERS[option] for option in options if option in CODERS]
         is_object = isinstance(word, dict) and "is" in word
         if coders and path and not is_object:
-            return coders[0].unpack(word, path)
+            return coders[0][1](word, path)
         for option in options:
             resolved = self._unpack_one(option, word, path)
             if resolved is not _MISSING:

@@ -48,6 +48,7 @@ from hexveil.planning.distribution_measures import (
 from hexveil.planning.feasibility.utility_test import (
     StatisticError,
     default_baseline_error,
+    refusal_of,
     shape_errors,
 )
 from hexveil.planning.methods import plan_moments
@@ -225,23 +226,12 @@ class DistributionComponent(PlanComponent):
     @property
     def refusal(self) -> str | None:
         """The sentence that refuses a map with nothing to say; None for a useful one."""
-        for error in self.statistic_errors:
-            if not error.beats_constant:
-                return (
-                    f"{error.plural} are predicted to be off by {error.error:.3g} on average, "
-                    f"and one number for all cells by {error.baseline_error:.3g}; ask for larger "
-                    "cells or more epsilon."
-                )
-        return None
+        return refusal_of(self.statistic_errors)
 
     @property
     def statistic_errors(self) -> tuple[StatisticError, ...]:
         """Predicted error of each statistic, and that of one number for all cells."""
-        judged: list[StatisticError] = []
-        if self.moment_plan is not None:
-            name = self.moment_plan.primary_statistic.name
-            support = self.moment_plan.support
-            judged.append(StatisticError(name, support.mean_error, support.baseline_error))
+        judged = [] if self.moment_plan is None else [self.moment_plan.statistic_error]
         usual = float(self.facts.lattice.span) / PRIOR_SHARE
         median = usual if self.baseline_error is None else self.baseline_error
         shares = self.component.share_error

@@ -26,9 +26,13 @@ from hexveil.accounting.promise import of_amount, promised
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays, read_only
-from hexveil.planning.allocation import PlanningProblem, allocation_of, cell_names, restored
+from hexveil.planning.allocation import PlanningProblem, allocation_of, restored
 from hexveil.planning.component import MomentFigures
-from hexveil.planning.feasibility.utility_test import UtilityAssessment
+from hexveil.planning.feasibility.utility_test import (
+    StatisticError,
+    UtilityAssessment,
+    refusal_of,
+)
 from hexveil.planning.optimizers.mean_error_bound import compute_mean_error_bound
 from hexveil.planning.request import Request
 
@@ -245,7 +249,9 @@ class MomentComponent(ReadOnlyArrays, MomentFigures):
     @property
     def names(self) -> tuple[str, ...]:
         """One readable name per cell."""
-        return cell_names(self.occupancy, self.facts)
+        if self.facts is None:  # a bare occupancy has no names
+            return tuple(map(str, range(self.occupancy.n_cells)))
+        return self.facts.cells.names()
 
     @property
     def edition(self) -> str | None:
@@ -300,14 +306,16 @@ class MomentComponent(ReadOnlyArrays, MomentFigures):
         return {name: float(np.max(model.error)) for name, model in limited.items()}
 
     @property
+    def statistic_error(self) -> StatisticError:
+        """Predicted error of the first statistic, and that of one number for all cells."""
+        support = self.support
+        name = self.primary_statistic.name
+        return StatisticError(name, support.mean_error, support.baseline_error)
+
+    @property
     def refusal(self) -> str | None:
         """The sentence that refuses a map with nothing to say; None for a useful one."""
-        if self.support.beats_constant:
-            return None
-        return (
-            "the map would say no more than one constant for all cells; ask for larger cells or "
-            "more epsilon."
-        )
+        return refusal_of([self.statistic_error])
 
     @property
     def smoothing_trouble(self) -> str | None:

@@ -8,7 +8,6 @@ others, or without them: one table, for refusals and the reference page.
 
 from __future__ import annotations
 
-import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -60,7 +59,7 @@ class Request(ReadOnlyArrays):
         Over cells; the methods that plan cells apart look at it for targets only.
     epsilon : Fraction or None
     target : mapping of statistic to ndarray of float, shape (n_cells,), or None
-        In value units (squared for the variance); infinity where nothing is asked.
+        In value units (squared for the variance).
     clipping_range : "bounds", "private", "per-cell" or "auto"
     range_share : Fraction or None
         Part of epsilon that finds the interval; None chooses it.
@@ -125,9 +124,9 @@ class Request(ReadOnlyArrays):
 
     @property
     def target_ranges(self) -> list[dict[str, Any]]:
-        """Each target's statistic, with its smallest and largest over cells; None for no limit."""
+        """Each target's statistic, with its smallest and largest over cells."""
         return [
-            {"of": name, "smallest": _finite(goal.min()), "largest": _finite(goal.max())}
+            {"of": name, "smallest": float(goal.min()), "largest": float(goal.max())}
             for name, goal in (self.target or {}).items()
         ]
 
@@ -155,10 +154,6 @@ def request_words(
     words = {f'{name}="{word}"' for name, word in options.items()}
     words |= {VARIANCES} if "variance" in noised else set()
     return words | (set() if isinstance(mechanism, ThresholdMechanism) else {STAGED})
-
-
-def _finite(number: float) -> float | None:
-    return float(number) if math.isfinite(number) else None
 
 
 def statistics(requested: Sequence[str] | str | None) -> tuple[str, ...]:

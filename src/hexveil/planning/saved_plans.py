@@ -50,7 +50,6 @@ from hexveil.planning.codec import (
     STAND_INS,
     Arrays,
     Codec,
-    Coder,
     Words,
     damaged,
     pack_bytes,
@@ -112,10 +111,8 @@ def mechanism_of(name: object, _: Place = ()) -> ThresholdMechanism | CellMechan
     return known[name] if name in known else parse(str(name))
 
 
-_MECHANISM = Coder(mechanism_word, mechanism_of)
-_TERM = Coder(
-    lambda term, _: term.text, lambda text, _: statistic_terms.parse_statistics((text,))[1][0]
-)
+_MECHANISM = (mechanism_word, mechanism_of)
+_TERM = (lambda term, _: term.text, lambda text, _: statistic_terms.parse_statistics((text,))[1][0])
 CODERS |= dict.fromkeys((CellMechanism, ThresholdMechanism), _MECHANISM)
 CODERS |= dict.fromkeys(
     (statistic_terms.Quantile, statistic_terms.Share, statistic_terms.Histogram), _TERM

@@ -276,15 +276,15 @@ def fit(
         share = _share_of_groups(alike.parameters, grouped.parameters)
         models = [(1.0 - share, alike), (share, grouped)]
         roughs = [
-            _mixed([(1.0 - share, rough), (share, grouped.masses(k, *bins))])
+            (1.0 - share) * rough + share * grouped.masses(k, *bins)
             for k, (rough, bins) in enumerate(zip(roughs, seen, strict=True))
         ]
     answers = []
     for k, (block, rough) in enumerate(zip(blocks, roughs, strict=True)):
         tell_share(ESTIMATES, 0.4 + 0.6 * k / len(blocks))
         edges, likelihood = block.bins(refine(block.first, rough))
-        masses = [(weight, model.masses(k, edges, likelihood)) for weight, model in models]
-        answers.append((edges, _mixed(masses)))
+        masses = [weight * model.masses(k, edges, likelihood) for weight, model in models]
+        answers.append((edges, np.sum(masses, axis=0)))
     edges, probability = (np.concatenate(column) for column in zip(*answers, strict=True))
     return CellPosterior(edges, probability, bounds)
 
@@ -329,13 +329,6 @@ def _share_of_groups(alike: MapParameters, grouped: MapParameters) -> float:
     difference = grouped.log_evidence - alike.log_evidence
     # Of a thousand cells the evidence is overwhelming for either, and no model is quite right.
     return MOST_OF_GROUPS / (1.0 + math.exp(-min(max(difference, -50.0), 50.0)))
-
-
-def _mixed(parts: Sequence[tuple[float, Floats]]) -> Floats:
-    total = np.zeros_like(parts[0][1])
-    for weight, masses in parts:
-        total += weight * masses
-    return total
 
 
 def last_look(looks: Sequence[ClippedLook]) -> ClippedLook:

@@ -87,7 +87,7 @@ class GridAssessment:
     @classmethod
     def on_paper(cls, plan: PresenceComponent) -> GridAssessment:
         """Return the assessment of a declared grid: averages or medians, or numbers of units."""
-        error, baseline_error, _ = plan.expected
+        error, baseline_error = plan.expected
         return cls(
             plan.facts.cells.grid,
             plan.facts.privacy_unit,

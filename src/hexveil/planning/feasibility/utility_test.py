@@ -11,7 +11,7 @@ share of what it can miss at most, U²/8 in place of U/2.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
@@ -53,7 +53,8 @@ class StatisticError:
                 return f"shares ({self.statistic})"
             case Histogram():
                 return "shares in bins of the histogram"
-        return "averages" if self.statistic == "mean" else f"{self.statistic}s"
+        usual = {"mean": "averages", "users": "numbers of units"}
+        return usual.get(self.statistic, f"{self.statistic}s")
 
     def to_json(self) -> dict[str, str | float | bool]:
         """Return the same as JSON data."""
@@ -63,6 +64,18 @@ class StatisticError:
             "baseline_error": self.baseline_error,
             "beats_constant": self.beats_constant,
         }
+
+
+def refusal_of(errors: Iterable[StatisticError]) -> str | None:
+    """Return the sentence that refuses a map with nothing to say; None for a useful one."""
+    for one in errors:
+        if not one.beats_constant:
+            return (
+                f"Grid too fine for this fleet: {one.plural} are expected to be off by "
+                f"{one.error:.3g} on average, and one number for all cells by "
+                f"{one.baseline_error:.3g}; ask for a coarser grid, or a larger epsilon."
+            )
+    return None
 
 
 def shape_errors(

@@ -137,14 +137,13 @@ class PresenceComponent(PlanComponent):
         return error
 
     @property
-    def expected(self) -> tuple[float, float, str]:
-        """Expected error, that of one number for all cells, and the noun for both."""
+    def expected(self) -> tuple[float, float]:
+        """Expected error of averages, medians or numbers of units, and that of one number."""
         of_map, counts = self.prediction.map, self.prediction.counts
         if of_map is not None:
-            named = "averages" if of_map.share_error is None else "medians"
-            return of_map.error, of_map.baseline_error, named
+            return of_map.error, of_map.baseline_error
         assert counts is not None  # noqa: S101  one of both is predicted
-        return counts.count_error, counts.typical_count, "numbers of units"
+        return counts.count_error, counts.typical_count
 
     @property
     def statistic_errors(self) -> tuple[StatisticError, ...]:

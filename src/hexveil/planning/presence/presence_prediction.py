@@ -45,7 +45,7 @@ from hexveil.accounting.promise import PARTS
 from hexveil.base.rational import Number, to_positive_fraction
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
 from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation
-from hexveil.planning.feasibility.utility_test import StatisticError, shape_errors
+from hexveil.planning.feasibility.utility_test import StatisticError, refusal_of, shape_errors
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
@@ -113,17 +113,9 @@ class MapPrediction:
         if self.open_traffic < MIN_OPEN_TRAFFIC:
             return (
                 f"Grid too fine for this fleet: cells with {self.open_traffic:.0%} of the traffic "
-                "are expected to be open. Declare a coarser grid, or ask for a larger epsilon."
+                "are expected to be open; ask for a coarser grid, or a larger epsilon."
             )
-        for one in self.statistic_errors:
-            if not one.beats_constant:
-                return (
-                    f"Grid too fine for this fleet: the {one.plural} of open cells are expected to "
-                    f"be off by {one.error:.3g}, one number for all cells by "
-                    f"{one.baseline_error:.3g}. "
-                    "Declare a coarser grid, or ask for a larger epsilon."
-                )
-        return None
+        return refusal_of(self.statistic_errors)
 
     @property
     def relative_error(self) -> float:
@@ -161,13 +153,7 @@ class CountPrediction:
     @property
     def refusal(self) -> str | None:
         """The sentence that refuses counts below their noise; None for useful ones."""
-        if self.count_error < self.typical_count:
-            return None
-        return (
-            f"Grid too fine for this fleet: the number of units in a cell is expected to be off by "
-            f"{self.count_error:.3g}, where typically {self.typical_count:.3g} are. Declare a "
-            "coarser grid, or ask for a larger epsilon."
-        )
+        return refusal_of([StatisticError("users", self.count_error, self.typical_count)])
 
     @property
     def relative_error(self) -> float:

@@ -97,7 +97,7 @@ def test_counts_are_off_by_their_noise_scale():
     assert plenty.count_error == pytest.approx(5)
     assert plenty.refusal is None
     few = predict_counts(counted(grid, FleetDeclaration(5), 1))
-    assert "number of units" in few.refusal
+    assert "numbers of units" in few.refusal
 
 
 def test_a_delta_opens_more_cells():

@@ -80,7 +80,7 @@ def plan(run: Run, options: declarations.PlanOptions) -> None:
     for column, comparison in compared.items():
         if not plan.is_single:
             click.echo(f"\n{column}, at its own loss or targets:")
-        show_comparison(comparison)
+        show_methods(comparison)
     review = saved and f"{saved}; review it, then: hexveil release ... --from-plan {saved}"
     formatting.print_rows([("Saved", review)])
 
@@ -108,7 +108,7 @@ def _compare(plan: Plan) -> list[ComparisonRow]:
         return compare(plan)
 
 
-def show_comparison(rows: list[ComparisonRow]) -> None:
+def show_methods(rows: list[ComparisonRow]) -> None:
     """Print a line for each method, and why some are not possible."""
     names = dict.fromkeys(name for row in rows for name in row.figures if name != "certifies")
     heads = ["Method", *(_HEADS.get(name, name.capitalize()) for name in names)]

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -65,20 +64,6 @@ def test_the_division_is_the_one_that_was_written(load):
     assert len(sets.FINAL) >= 2
     assert set(sets.FINAL) | set(sets.JUDGING) == set(sets.SETS)
     assert not set(sets.FINAL) & set(sets.JUDGING)
-
-
-def test_made_sets_are_the_same_each_time(load, tmp_path):
-    """One seed gives the same sums, the same readings, and the same file of many records."""
-    one, other = (load("collection").COLLECTION["sparse-extremes"].load() for _ in range(2))
-    assert (one.sums.total == other.sums.total).all()
-    assert one.occupancy.fingerprint == other.occupancy.fingerprint
-    made = load("interval_sets").SETS["moored"]
-    assert made().table.equals(made().table)
-    big = load("big")
-    big.write(tmp_path / "big.parquet", rows=1000)
-    (part,) = big.parts(1000)
-    assert pq.read_table(tmp_path / "big.parquet").equals(part)
-    assert not next(iter(big.parts(1000, seed=1))).equals(part)
 
 
 # ---- figures of releases ----

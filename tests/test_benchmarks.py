@@ -5,12 +5,12 @@ import itertools
 import re
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from source_trees import ROOT
+
 FOLDER = ROOT / "benchmarks"
 PEERS = FOLDER / "peers"
 JUDGING = {

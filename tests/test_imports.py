@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from source_trees import parsed
+from source_trees import ROOT, parsed
 
-SOURCE = Path(__file__).resolve().parents[1] / "src" / "hexveil"
+SOURCE = ROOT / "src" / "hexveil"
 API = "hexveil"  # the package itself, whose names load the other rooms
 EVERY_ROOM = "*"
 BASE = "base model"  # values that every room may import

@@ -6,7 +6,6 @@ import re
 import shlex
 from functools import cache, reduce
 from itertools import pairwise
-from pathlib import Path
 from typing import NamedTuple, get_args
 
 import pytest
@@ -14,9 +13,9 @@ import pytest
 from hexveil import mechanisms, theory
 from hexveil.cli.options import assignments
 from hexveil.planning.request import Method
+from source_trees import ROOT
 from test_docs import unknown
 
-ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "understand" / "map-of-theory.md"
 MAP = ROOT / "docs" / "figures" / "map-of-theory.csv"
 PAST, WITHOUT = "Beyond the papers", "Items without code"

@@ -23,9 +23,9 @@ from packaging.requirements import Requirement
 import hexveil
 from hexveil.report.templates import FOLDER
 from publishing import releases
+from source_trees import ROOT
 
 pytestmark = pytest.mark.install
-ROOT = Path(__file__).resolve().parents[1]
 SMOKE = Path(__file__).with_name("package_smoke.py")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 EXTRAS = set(PROJECT["optional-dependencies"]) - {"dev"}

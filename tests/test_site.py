@@ -7,15 +7,13 @@ import re
 import subprocess
 import sys
 import tomllib
-from pathlib import Path
 
 import pytest
 
 import hexveil as hv
+from examples import LONG
+from source_trees import DOCS, ROOT
 
-LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
-ROOT = Path(__file__).resolve().parents[1]
-DOCS = ROOT / "docs"
 API = sorted((DOCS / "reference" / "api").glob("*.md"))
 CONFIG = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]
 PROJECT = {f"project/{name}.md" for name in ("architecture", "contributing", "readme", "security")}

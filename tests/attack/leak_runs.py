@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import os
 import tempfile
 import warnings
 from dataclasses import dataclass, field
@@ -29,9 +28,6 @@ def write_run(folder, source):
     )
     (folder / "run.toml").write_text(text)
 
-
-LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
-"""Whether the long form runs: every case with every command and every value."""
 
 READING = {
     "user": "bus", "value": "speed", "bounds": (0, 65), "lat": "lat", "lon": "lon",

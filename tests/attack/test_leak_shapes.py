@@ -12,7 +12,8 @@ import pytest
 import hexveil as hv
 from attack import leak_canaries as canaries
 from attack import leak_shapes as shapes
-from attack.leak_runs import LONG, Caller
+from attack.leak_runs import Caller
+from examples import LONG
 from hexveil.base.errors import HexveilError
 from hexveil.config import Run
 from hexveil.config.run_file_template import draft_run_file

@@ -13,8 +13,9 @@ import time
 import pytest
 
 from attack.crash_runner import days
-from attack.crash_states import LONG, STEPS, steps
+from attack.crash_states import STEPS, steps
 from attack.test_crash import finish
+from examples import LONG
 
 pytestmark = pytest.mark.slow
 STOPS = 300 if LONG else 4

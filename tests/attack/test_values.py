@@ -8,7 +8,6 @@ records of one user and time, no value decides (tests/records/test_repeats.py).
 import csv
 import io
 import math
-import os
 from decimal import Decimal
 from fractions import Fraction
 
@@ -18,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given
 from hypothesis import strategies as st
 
-from examples import examples
+from examples import LONG, examples
 from hexveil.base.errors import InputError
 from hexveil.model.cells import Labels
 from hexveil.model.public_metadata import MAX_QUANTUM_TERM, ValueLattice
@@ -30,7 +29,6 @@ from records import test_read, test_sql
 from records.engines import outcome, public
 from records.test_sql import postgres  # noqa: F401  a server of its own
 
-LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
 MORE = 5 if LONG else 1
 """Times as many examples in the long form."""
 EXTREME = [0.0, -0.0, 5e-324, -5e-324, 2.3e-308, 1e-200, 1e-17, 0.5, 64.9995, 2.0**53, 1e16, 1e155,

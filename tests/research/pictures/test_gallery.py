@@ -4,7 +4,6 @@ import gzip
 import math
 import re
 import tomllib
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,8 +17,8 @@ from hexveil_research.pictures import (
     gallery_settings,
     privacy,
 )
+from source_trees import DOCS
 
-DOCS = Path(__file__).resolve().parents[3] / "docs"
 PAGE = (DOCS / "start" / "gallery.md").read_text(encoding="utf-8")
 FIRST = (DOCS / "start" / "first-map.md").read_text(encoding="utf-8")
 BYTES = 60_000

@@ -60,15 +60,15 @@ def reader():
     """Load, verify, compare and roll up the folder of another; publishing names its extra."""
     assert hv.load("map").to_arrow().num_rows > 1
     assert said("verify", "map")[0] == 0
-    assert said("dossier", "map", "--out", "dossier.md")[0] == 0
-    assert said("roll-up", "map", "--one-cell")[0] == 0
+    assert said("dossier", "map")[0] == 0
+    assert said("roll-up", "map", "--resolution", "all", "--timeslot", "all")[0] == 0
     assert "both are the same release" in said("compare", "map", "map")[1]
     told(lambda: hv.Ledger("ledger.sqlite", dataset="buses", budget=9), "publish")
     told(lambda: hv.release, "publish")
     Path("buses.csv").write_text("bus,speed,ward\n")
     code, text = said("map", "buses.csv")
     assert (code, 'pip install "hexveil[publish]"' in text) == (2, True), text
-    hv.plan(dataset(), epsilon=3)
+    told(dataset, "publish")
 
 
 def alone():

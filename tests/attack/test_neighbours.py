@@ -17,7 +17,7 @@ from hexveil.publishing.manifest import request_of
 
 pytestmark = pytest.mark.slow
 
-SLOW = [("plan", "--compare"), ("evaluate", "--out"), ("release", "again")]
+SLOW = [("plan", "--compare"), ("evaluate", "--json"), ("release", "again")]
 NEIGHBOUR = [
     call
     for call in STORY

@@ -16,7 +16,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hexveil.report import figure_style
+from hexveil_research import plot_style
 from hexveil_research.papers import catalogue, drawing, study_folders
 from hexveil_research.papers.study import Outcome, Setting, Study, select_studies
 
@@ -72,7 +72,7 @@ def run(
     StorageError
         If a result cannot be written.
     """
-    figure_style.check_installed()
+    plot_style.check_installed()
     study_folders.check(out)
     reused = {study.name for study in studies if study_folders.is_made(out, study, setting)}
     todo = [study for study in studies if study.name not in reused]

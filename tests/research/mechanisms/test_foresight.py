@@ -9,11 +9,7 @@ import pytest
 import hexveil as hv
 from hexveil.mechanisms.single_cell import CellProblem
 from hexveil_research.mechanisms.foresight import HuberDesign, huber_mean
-from hexveil_research.mechanisms.huber_location import (
-    BalancePoint,
-    ScoreSumAtPoint,
-    ScoreSums,
-)
+from hexveil_research.mechanisms.huber_location import BalancePoint, ScoreSumAtPoint, ScoreSums
 from stage_laws import ExactLoss, Problem, holds
 
 

@@ -12,11 +12,7 @@ import hexveil as hv
 from hexveil.accounting.bias import midpoint_mean_bias
 from hexveil.accounting.privacy_loss import privacy_loss
 from hexveil.accounting.sensitivity import user_midpoint_mean_sensitivity
-from hexveil_research.pictures import (
-    gallery,
-    gallery_settings,
-    privacy,
-)
+from hexveil_research.pictures import gallery, gallery_settings, privacy
 from source_trees import DOCS
 
 PAGE = (DOCS / "start" / "gallery.md").read_text(encoding="utf-8")

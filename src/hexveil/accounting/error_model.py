@@ -27,7 +27,7 @@ least U √G / (L √M).
 """
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -159,10 +159,6 @@ class ErrorModel(ReadOnlyArrays):
         """Bound by which each cell's quality is graded."""
         return self.bound95
 
-    def within(self, unit: Floats) -> "ErrorModel":
-        """Return the same statistic in other units."""
-        return replace(self, unit=unit)
-
 
 @dataclass(frozen=True, eq=False)
 class WeightedMeanErrorModel(ErrorModel):
@@ -288,11 +284,6 @@ class CellMechanismErrorModel(ErrorModel):
     def error(self) -> Floats:
         """Mean absolute error of each cell that the prior predicts."""
         return np.asarray(self.unit * self.predicted_error)
-
-    @property
-    def worst_case_error(self) -> Floats:
-        """Worst-case bias plus expected |noise| of each cell."""
-        return np.asarray(self.bias + self.expected_noise)
 
     @property
     def bound95(self) -> Floats:

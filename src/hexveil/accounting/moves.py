@@ -178,39 +178,40 @@ class PairMoves:
         """Return in how many cells each user moves anything."""
         return self.occupancy.map_users(partial(_charged_cells, terms=self._terms(losses)))
 
-    def _terms(self, currency: Currency) -> "_PairTerms":
-        return _PairTerms(self.statistics, self.weight, currency)
+    def _terms(self, currency: Currency) -> "PairTerms":
+        return partial(
+            _pair_terms, statistics=self.statistics, weights=self.weight, currency=currency
+        )
 
 
-@dataclass(frozen=True, eq=False)
-class _PairTerms:
-    """Terms of pairs in a currency, made where the pairs are."""
-
-    statistics: tuple[StatisticMoves, ...]
-    weights: PairColumn | None
-    currency: Currency
-
-    def __call__(self, pairs: Pairs) -> Terms:
-        """Return the terms of pairs, made in parts that fit a cache."""
-        terms = []
-        for part in pairs.parts(BLOCK_PAIRS):
-            weight = None if self.weights is None else self.weights.of(part)
-            movements = (
-                (one.moved_by(part, weight), one.scale[part.cell]) for one in self.statistics
-            )
-            terms.append(self.currency(movements))
-        return tuple(map(np.concatenate, zip(*terms, strict=True)))
+PairTerms: TypeAlias = Callable[[Pairs], Terms]
 
 
-def _user_sums(pairs: Pairs, *, terms: _PairTerms, up: bool) -> Floats:
+def _pair_terms(
+    pairs: Pairs,
+    *,
+    statistics: tuple[StatisticMoves, ...],
+    weights: PairColumn | None,
+    currency: Currency,
+) -> Terms:
+    """Return the terms of pairs in a currency, made where these are, in parts that fit a cache."""
+    terms = []
+    for part in pairs.parts(BLOCK_PAIRS):
+        weight = None if weights is None else weights.of(part)
+        movements = ((one.moved_by(part, weight), one.scale[part.cell]) for one in statistics)
+        terms.append(currency(movements))
+    return tuple(map(np.concatenate, zip(*terms, strict=True)))
+
+
+def _user_sums(pairs: Pairs, *, terms: PairTerms, up: bool) -> Floats:
     return add_up(pairs.own_user, terms(pairs), pairs.n_users, up=up)
 
 
-def _largest(pairs: Pairs, *, terms: _PairTerms) -> Terms:
+def _largest(pairs: Pairs, *, terms: PairTerms) -> Terms:
     return tuple(np.maximum.reduceat(term, pairs.start[:-1]) for term in terms(pairs))
 
 
-def _claimed(pairs: Pairs, *, terms: _PairTerms, claims: Terms) -> Floats:
+def _claimed(pairs: Pairs, *, terms: PairTerms, claims: Terms) -> Floats:
     # A user who moves nothing in a cell is not charged there, whatever the others lose.
     charged = tuple(
         np.where(term > 0, claim[pairs.cell], 0.0)
@@ -219,5 +220,5 @@ def _claimed(pairs: Pairs, *, terms: _PairTerms, claims: Terms) -> Floats:
     return add_up(pairs.own_user, charged, pairs.n_users, up=True)
 
 
-def _charged_cells(pairs: Pairs, *, terms: _PairTerms) -> Ints:
+def _charged_cells(pairs: Pairs, *, terms: PairTerms) -> Ints:
     return np.bincount(pairs.own_user[terms(pairs)[0] > 0], minlength=pairs.n_users)

@@ -30,7 +30,7 @@ from hexveil.accounting.gaussian_composition import LATTICE
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.rational import sum_upper_bounds
 from hexveil.base.read_only import read_only
-from hexveil.model.occupancy import BLOCK_PAIRS, Occupancy, PairColumn, Pairs
+from hexveil.model.occupancy import BLOCK_PAIRS, Occupancy, Pairs
 
 Moved: TypeAlias = Iterable[tuple[Ints | Floats, Floats]]
 Terms: TypeAlias = tuple[Floats, ...]
@@ -102,8 +102,8 @@ def sum_lower_bound(user: Ints, terms: Floats, n_users: int) -> Floats:
 # ---- moves of pairs, wherever these are ----
 
 
-MovedBy: TypeAlias = Callable[[Pairs, Ints | None], Ints | Floats]
-"""From pairs, and their weights if there are any, to how many steps each moves its cell's number.
+MovedBy: TypeAlias = Callable[[Pairs], Ints | Floats]
+"""From pairs to how many steps each moves its cell's number.
 
 A function of a module, with the arrays that it takes of cells and users by name.
 """
@@ -138,13 +138,10 @@ class PairMoves:
     ----------
     occupancy : Occupancy
     statistics : tuple of StatisticMoves
-    weight : PairColumn or None
-        Weights of pairs.
     """
 
     occupancy: Occupancy
     statistics: tuple[StatisticMoves, ...]
-    weight: PairColumn | None = None
 
     def at(self, scales: Sequence[Floats]) -> Self:
         """Return the same moves under other noise: of each statistic, in the order of cells.
@@ -179,26 +176,19 @@ class PairMoves:
         return self.occupancy.map_users(partial(_charged_cells, terms=self._terms(losses)))
 
     def _terms(self, currency: Currency) -> "PairTerms":
-        return partial(
-            _pair_terms, statistics=self.statistics, weights=self.weight, currency=currency
-        )
+        return partial(_pair_terms, statistics=self.statistics, currency=currency)
 
 
 PairTerms: TypeAlias = Callable[[Pairs], Terms]
 
 
 def _pair_terms(
-    pairs: Pairs,
-    *,
-    statistics: tuple[StatisticMoves, ...],
-    weights: PairColumn | None,
-    currency: Currency,
+    pairs: Pairs, *, statistics: tuple[StatisticMoves, ...], currency: Currency
 ) -> Terms:
     """Return the terms of pairs in a currency, made where these are, in parts that fit a cache."""
     terms = []
     for part in pairs.parts(BLOCK_PAIRS):
-        weight = None if weights is None else weights.of(part)
-        movements = ((one.moved_by(part, weight), one.scale[part.cell]) for one in statistics)
+        movements = ((one.moved_by(part), one.scale[part.cell]) for one in statistics)
         terms.append(currency(movements))
     return tuple(map(np.concatenate, zip(*terms, strict=True)))
 

@@ -110,8 +110,8 @@ class PricedWeights(ReadOnlyArrays):
     def losses_at(self, currency: Currency, scales: Floats, *, up: bool) -> Floats:
         """Return the same at a scale per cell, rounded up or down."""
         # A unit moves the bins of a cell by its weight at each of two.
-        bins = (StatisticMoves(_moved, scales),) * 2
-        return PairMoves(self.occupancy, bins, self.column).per_user(currency, up=up)
+        bins = (StatisticMoves(self.column.of, scales),) * 2
+        return PairMoves(self.occupancy, bins).per_user(currency, up=up)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,11 +169,6 @@ def _sizes(pairs: Pairs, *, prices: Ints, power: int) -> Ints:
         return pairs.sum_users(priced)
     squared = np.bincount(pairs.own_user, priced.astype(np.float64) ** 2, pairs.n_users)
     return np.ceil(np.sqrt(squared) * ENLARGED).astype(np.int64)
-
-
-def _moved(_: Pairs, weight: Ints | None) -> Ints:
-    assert weight is not None  # noqa: S101  bins of cells have weights
-    return weight
 
 
 def _cell_squares(pairs: Pairs, *, weights: PricedColumn) -> Floats:

@@ -253,8 +253,8 @@ def weighted_losses(
 ) -> StatedLosses:
     """Return the losses of weighted numbers in a range of width 1: noise grows with the width."""
     width = np.ones(occupancy.n_cells, dtype=np.int64)
-    numbers = tuple(weighted_moves(width, noise * weight.totals) for noise in noises)
-    return StatedLosses(PairMoves(occupancy, numbers, weight=weight.column), shared)
+    numbers = tuple(weighted_moves(weight, width, noise * weight.totals) for noise in noises)
+    return StatedLosses(PairMoves(occupancy, numbers), shared)
 
 
 def stated_ranges(

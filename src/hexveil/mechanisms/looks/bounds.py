@@ -241,11 +241,10 @@ class CellMechanisms(looks.ClippingKind):
 
     def stages(self, plan: looks.Planned, scale: ValueLattice) -> CellStages:
         """Return the stages of all cells; refuse those of other records or bounds."""
-        planned = self.cells.problem
-        lattice = planned.lower, planned.quantum, planned.span
+        cells = self.cells
         if (
-            planned.occupancy.fingerprint != plan.problem.occupancy.fingerprint
-            or lattice != (scale.lower, scale.quantum, scale.span_quanta)
+            cells.occupancy.fingerprint != plan.problem.occupancy.fingerprint
+            or cells.lattice != scale
             or (plan.lower != float(scale.lower)).any()
             or (plan.upper != float(scale.upper)).any()
         ):
@@ -253,7 +252,7 @@ class CellMechanisms(looks.ClippingKind):
                 "the stages of the plan are those of other records or bounds; plan these records "
                 "again."
             )
-        return CellStages(self.cells, plan.error_models["mean"], plan.booked_losses)
+        return CellStages(cells, plan.error_models["mean"], plan.booked_losses)
 
     def steps(self, plan: looks.Planned, total: Fraction) -> list[looks.PrivateStep]:
         """Return the mechanism, the loss of a cell, and each kind of stage with its cost.
@@ -296,7 +295,7 @@ class CellStages(looks.ReleaseAllocation):
     def grids(self, models: Mapping[str, ErrorModel]) -> dict[str, EstimateGrid]:  # noqa: ARG002
         """Return where published means can lie, in value units; no number where on a curve."""
         start, step = self.cells.figures.grid_start, self.cells.figures.grid_step
-        grid = EstimateGrid(self._in_units(start), step * float(self.cells.problem.quantum))
+        grid = EstimateGrid(self._in_units(start), step * float(self.cells.lattice.quantum))
         return {"mean": grid}
 
     def decode(self, outputs: Outputs) -> tuple[Decoded, ...]:
@@ -305,5 +304,5 @@ class CellStages(looks.ReleaseAllocation):
         return (Decoded("mean", estimates, self.grids({})["mean"], self.error),)
 
     def _in_units(self, quanta: Floats) -> Floats:
-        problem = self.cells.problem
-        return np.asarray(float(problem.lower) + quanta * float(problem.quantum))
+        lattice = self.cells.lattice
+        return np.asarray(float(lattice.lower) + quanta * float(lattice.quantum))

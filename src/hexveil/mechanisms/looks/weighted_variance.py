@@ -141,7 +141,8 @@ class WeightedVariance(ReadOnlyArrays):
     def moves(self) -> StatisticMoves:
         """By how many parts a pair moves its cell's number: by 2^20 W, exactly."""
         varies = self._varies()
-        return weighted_moves(varies * np.int64(2**BITS), np.ones(varies.size))
+        width = varies * np.int64(2**BITS)
+        return weighted_moves(self.mean.weight, width, np.ones(varies.size))
 
     def measure(self, sums: PrivateSums, ends: tuple[int, int], lattice_steps: int) -> Ints:
         """Return Y of every cell, shape (batch, n_cells). PRIVATE.

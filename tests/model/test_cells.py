@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from hexveil import Cells, InputError, Labels, OneCell
-from hexveil.model.cells import CellTable, slot_seconds, zone, zone_name
+from hexveil.model.cells import CellTable, slot_seconds
 
 HEXAGON = int("85608b3bfffffff", 16)
 
@@ -171,30 +171,8 @@ def test_one_cell_is_not_a_column_of_that_name():
     assert len({OneCell(), OneCell(), Labels("cell")}) == 2
 
 
-@pytest.mark.parametrize(
-    ("written", "sentence"),
-    [
-        ("IST", 'write a name like "Europe/Warsaw"'),
-        ("XYZ", 'write a name like "Europe/Warsaw"'),
-        ("Asia/Kolkatta", "did you mean 'Asia/Kolkata'"),
-        ("Europe", 'write a name like "Europe/Warsaw"|did you mean'),
-    ],
-)
-def test_other_names_are_told_what_they_mean(written, sentence):
-    """A misspelt name has the nearest one, and an abbreviation none: it has several meanings."""
-    with pytest.raises(InputError, match=sentence):
-        zone(written)
-
-
 def test_objects_and_none_are_names():
     """A `ZoneInfo` is its name, and "none" is None: requests are equal."""
     clock = zoneinfo.ZoneInfo("Asia/Kolkata")
     assert hv.Cells(6, timezone=clock) == hv.Cells(6, timezone="Asia/Kolkata")
     assert hv.Cells(6, timeslot="none", timezone="none") == hv.Cells(6, timeslot=None)
-
-
-@pytest.mark.parametrize("odd", [7, ["Asia/Kolkata"], b"UTC"])
-def test_other_objects_are_refused(odd):
-    """In a sentence that says what a time zone is."""
-    with pytest.raises(InputError, match="timezone must be the name of a time zone"):
-        zone_name(odd)

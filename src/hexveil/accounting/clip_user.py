@@ -214,7 +214,7 @@ def _limits(initial: tuple[Floats, Floats], error: ErrorKind, bound: object) -> 
     """Return E, or the targets of mean and variance."""
     if bound is None:
         if error == "sum":
-            return float(sum(initial).max())
+            return float((initial[0] + initial[1]).max())
         return tuple(float(one.max()) for one in initial)
     given = tuple(bound) if isinstance(bound, (tuple, list)) else (bound,)
     if len(given) != (1 if error == "sum" else 2):
@@ -254,8 +254,8 @@ class CellError:
     @classmethod
     def of(cls, span: Number, epsilon: Number) -> "CellError":
         """Return the error by a width and a loss as written by a caller."""
-        names = ((span, "span"), (epsilon, "epsilon"))
-        return cls(*(float(to_positive_fraction(*one)) for one in names))
+        width, loss = to_positive_fraction(span, "span"), to_positive_fraction(epsilon, "epsilon")
+        return cls(float(width), float(loss))
 
     def parts(self, n: Ints, t: Ints, total: Ints) -> tuple[Floats, Floats]:
         """Return the errors of mean and variance, one per (n, t, N)."""

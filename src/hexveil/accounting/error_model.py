@@ -138,10 +138,12 @@ class ErrorModel(ReadOnlyArrays):
     @property
     def bias(self) -> Floats:
         """Worst-case bias of each cell."""
-        shares = np.where(
-            self.noised, WORST_CASE_BIAS[self.name](self.clipped_share), self.constant_error
-        )
-        return np.asarray(self.unit * shares)
+        return np.asarray(self.unit * np.where(self.noised, self._most, self.constant_error))
+
+    @property
+    def _most(self) -> Floats:
+        """That of cells with noise, for bounds of width 1."""
+        return np.asarray(WORST_CASE_BIAS[self.name](self.clipped_share))
 
     @property
     def error(self) -> Floats:
@@ -178,9 +180,8 @@ class WeightedMeanErrorModel(ErrorModel):
     expected_bias: Floats
 
     @property
-    def bias(self) -> Floats:
-        """Worst-case bias of each cell."""
-        return np.asarray(self.unit * np.where(self.noised, self.max_bias, self.constant_error))
+    def _most(self) -> Floats:
+        return self.max_bias
 
     @property
     def error(self) -> Floats:
@@ -223,16 +224,10 @@ class WeightedVarianceErrorModel(WeightedMeanErrorModel):
     rounding: Floats
 
     @property
-    def bias(self) -> Floats:
-        """Worst-case bias of each cell."""
+    def _most(self) -> Floats:
         clipped_share = np.minimum(2.0 * self.max_bias + self.rounding, 1.0)
         mean = self.half_width**2 * clipped_share * (2.0 - clipped_share)
-        return np.asarray(
-            self.unit
-            * np.where(
-                self.noised, self.max_bias + SECOND_MOMENT_ROUNDING + mean, self.constant_error
-            )
-        )
+        return np.asarray(self.max_bias + SECOND_MOMENT_ROUNDING + mean)
 
     @property
     def bound95(self) -> Floats:

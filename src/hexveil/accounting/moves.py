@@ -68,6 +68,10 @@ def squares(movements: Moved) -> Terms:
     return np.asarray(stage), np.asarray(lattice)
 
 
+CURRENCIES: dict[int, Currency] = {1: losses, 2: squares}
+"""By the power of the law of the noise."""
+
+
 def beyond(movements: Moved) -> Terms:
     """Return the pure loss of each pair above an authorised, unspent part.
 

@@ -85,7 +85,7 @@ class PseudoUsers:
         if width is None:
             return np.asarray(span * self.weights, dtype=np.float64)
         sensitivity = np.minimum(width, span * self.piece_share) / self.n_arrays
-        return np.bincount(self.piece_user, sensitivity, self.weights.size)
+        return np.bincount(self.piece_user, sensitivity, self.weights.size).astype(np.float64)
 
 
 def wrap_around(counts: ArrayLike, cap: int) -> PseudoUsers:
@@ -177,7 +177,7 @@ def _grouping(cap: int, n_arrays: int, home: Ints, pieces: tuple[Ints, Ints, Int
     user, array, size = pieces
     fill = np.bincount(array, weights=size, minlength=n_arrays).astype(np.int64)
     piece_share = size / (n_arrays * fill)[array]
-    weights = np.bincount(user, piece_share, home.size)
+    weights = np.bincount(user, piece_share, home.size).astype(np.float64)
     return PseudoUsers(cap, n_arrays, home, fill, weights, user, array, size)
 
 

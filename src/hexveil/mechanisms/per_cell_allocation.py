@@ -141,10 +141,12 @@ class PlannedCells:
         names = [stage.name for plan in self.plans for stage in plan.stages]
         costs = {}
         for name in dict.fromkeys(names):
-            own = ([one for one in plan.stages if one.name == name] for plan in self.plans)
             losses = (
-                sum((stage.losses() for stage in stages), np.zeros(plan.cell.counts.size))
-                for plan, stages in zip(self.plans, own, strict=True)
+                sum(
+                    (stage.losses() for stage in plan.stages if stage.name == name),
+                    np.zeros(plan.cell.counts.size),
+                )
+                for plan in self.plans
             )
             costs[name] = (names.count(name), float(self.sum_pairs(losses).max()))
         return costs

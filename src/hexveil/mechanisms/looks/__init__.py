@@ -18,9 +18,8 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 
 import numpy as np
 
-from hexveil.accounting import moves
 from hexveil.accounting.error_model import ErrorModel
-from hexveil.accounting.moves import Currency, PairMoves
+from hexveil.accounting.moves import CURRENCIES, Currency, PairMoves
 from hexveil.accounting.promise import Promise, of_amount
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
@@ -221,7 +220,7 @@ class StatedLosses:
 
     @property
     def _currency(self) -> Currency:
-        return moves.losses if self.promise.law.power == 1 else moves.squares
+        return CURRENCIES[self.promise.law.power]
 
     def _with_shared(self, losses: Floats) -> Floats:
         shared = round_up(self.promise.amount)

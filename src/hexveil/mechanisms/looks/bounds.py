@@ -23,7 +23,8 @@ from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import looks
 from hexveil.mechanisms.contract import DONE, NoisyTotals, Stage
-from hexveil.mechanisms.looks.clipped_mean import CELLS, GRAIN, CellLattice, ClippedMean
+from hexveil.mechanisms.looks import clipped_mean
+from hexveil.mechanisms.looks.clipped_mean import CELLS, GRAIN, ClippedMean
 from hexveil.mechanisms.looks.clipped_variance import ClippedVariance, variance_moves
 from hexveil.mechanisms.per_cell_allocation import PlannedCells
 from hexveil.mechanisms.sensitivity_report import MappedMoves
@@ -130,11 +131,13 @@ class WithinBounds(looks.ClippingKind):
         _check_rows(plan)
         lattice, rows, models = looks.lattice_of(plan, scale), plan.allocation, plan.error_models
         statistics: list[ClippedMean | ClippedVariance] = []
+        # Numbers that leave 64 bits would wrap around silently: see `check_release`.
         if "mean" in models:
-            mean = self.mean(plan, lattice)
-            # 64-bit overflow would wrap around silently, and with it the sensitivity.
-            mean.check(float(plan.requested_epsilon), has_squares=False)
-            statistics.append(mean)
+            # In lattice steps and rounded up: the scale that is drawn is the scale that is booked.
+            noise = clipped_mean.laplace_scales(lattice.width, rows.noise_scale_records)
+            kept = rows.kept(plan.problem, "mean")
+            given = plan.problem.occupancy, lattice, noise, kept, models["mean"]
+            statistics.append(ClippedMean(*given))
         if "variance" in models:
             kept, error = rows.kept(plan.problem, "variance"), models["variance"]
             given = plan.problem.occupancy, lattice, rows.variance_noise, kept, error
@@ -143,14 +146,6 @@ class WithinBounds(looks.ClippingKind):
         moves = tuple(statistic.moves for statistic in statistics)
         report = MappedMoves(PairMoves(plan.problem.occupancy, moves))
         return BoundedStages(tuple(statistics), report, plan.request.law, plan.booked_losses)
-
-    def mean(self, plan: looks.Planned, lattice: CellLattice) -> ClippedMean:
-        """Return the means of a plan."""
-        rows, problem = plan.allocation, plan.problem
-        # In lattice steps and rounded up: the scale that is drawn is the scale that is booked.
-        noise = looks.clipped_mean.laplace_scales(lattice.width, rows.noise_scale_records)
-        kept, error = rows.kept(problem, "mean"), plan.error_models["mean"]
-        return ClippedMean(problem.occupancy, lattice, noise, kept, error)
 
 
 def _error_model(
@@ -164,11 +159,9 @@ def _mean_moves(problem: PlanningProblem, rows: PlanAllocation) -> StatisticMove
     """Return how far each pair moves its cell's mean."""
     kept, noise = rows.kept(problem, "mean"), rows.noise_scale_records
     if problem.facts is None:
-        return looks.clipped_mean.unrounded_mean_moves(kept, noise)
+        return clipped_mean.unrounded_mean_moves(kept, noise)
     width = max(int(kept.span_quanta[0]), 1)
-    return looks.clipped_mean.mean_moves(
-        width, kept, looks.clipped_mean.laplace_scales(width, noise)
-    )
+    return clipped_mean.mean_moves(width, kept, clipped_mean.laplace_scales(width, noise))
 
 
 def _check_rows(plan: looks.Planned) -> None:

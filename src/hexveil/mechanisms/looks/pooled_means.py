@@ -121,8 +121,12 @@ def wider_range(
         for s, one, smooth in zip(sure, cut, (smooth_above, smooth_below), strict=True)
     )
     sampled = sum(s * one.square for s, one in zip(sure, cut, strict=True))
-    inside = np.maximum(_share_between(law, lower, upper), LEAST_INSIDE)
-    cells = np.argsort(noise, kind="stable")[_evenly(noise.size)]
+    reached = np.concatenate([[0.0], np.cumsum(law.share)])
+    low, high = (np.interp(ends, law.edges, reached) for ends in (lower, upper))
+    inside = np.maximum(high - low, LEAST_INSIDE)
+    # So many cells, evenly by their noise.
+    n = min(noise.size, CELLS_COMPARED)
+    cells = np.argsort(noise, kind="stable")[(2 * np.arange(n) + 1) * noise.size // (2 * n)]
     squared = (
         2.0 * np.outer(noise[cells] ** 2, ((upper - lower) / inside) ** 2)
         + np.outer(squares[cells], sampled)
@@ -171,19 +175,6 @@ def _candidates(usual: tuple[float, float], top: float) -> tuple[Floats, Floats]
     return lower.ravel(), upper.ravel()
 
 
-def _share_between(law: PooledLaw, lower: Floats, upper: Floats) -> Floats:
-    """Return the share of user means between ends."""
-    reached = np.concatenate([[0.0], np.cumsum(law.share)])
-    low, high = (np.interp(ends, law.edges, reached) for ends in (lower, upper))
-    return np.asarray(high - low)
-
-
-def _evenly(n_cells: int) -> np.typing.NDArray[np.int64]:
-    """Return so many numbers of cells, evenly."""
-    n = min(n_cells, CELLS_COMPARED)
-    return np.asarray((2 * np.arange(n) + 1) * n_cells // (2 * n))
-
-
 def _normal_excess(z: Floats) -> Floats:
     """Return E (Z - z)+ of a standard normal number."""
     # Not by scipy, which mechanisms do not import: the tail by the error function of each.
@@ -196,12 +187,6 @@ HISTOGRAM = "histogram"
 """Name of its stage, in the ledger."""
 BINS, FINER_BINS = (8, 16, 32), (100, 800)
 """Numbers of bins; and the votes times epsilon from which there are more of them."""
-
-
-def cell_shares(weight: Weights) -> Floats:
-    """Return each cell's part of all votes, shape (n_cells,)."""
-    votes = WeightedVotes(weight).cell_votes
-    return np.asarray(votes / votes.sum())
 
 
 # ---- pooled histogram ----

@@ -111,8 +111,8 @@ class SavedStages(ReadOnlyArrays):
             raise InputError("it does not have one choice of a mechanism for each cell.")
         if cell_epsilon is None or cell_epsilon <= 0:
             raise InputError("allocation.cell_epsilon must be above 0.")
-        mechanism, *facts = _facts(problem)
-        cells = PlannedCells(*facts, mechanism, cell_epsilon, self.choices)
+        mechanism, occupancy, lattice = _facts(problem)
+        cells = PlannedCells(occupancy, lattice, mechanism, cell_epsilon, self.choices)
         if digest(cells) != self.stages:
             raise OtherStagesError(
                 "the stages of this plan come out otherwise in this version of hexveil than in "

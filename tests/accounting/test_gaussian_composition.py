@@ -183,7 +183,7 @@ def test_the_pure_loss_of_a_square_is_within_it(square):
     assert square_of_pure(float(epsilon) * (1 + 1e-7)) > square
 
 
-def test_small_numbers_and_refusals():
+def test_what_cannot_be_promised_is_refused():
     """Nothing is lost without a loss; δ is a probability; too little of both is refused."""
     assert (square_epsilon(Fraction(0), DELTA), square_of_pure(0.0)) == (0.0, 0.0)
     assert cut_digits(0.0) == 0

@@ -138,10 +138,10 @@ class ErrorModel(ReadOnlyArrays):
     @property
     def bias(self) -> Floats:
         """Worst-case bias of each cell."""
-        return np.asarray(self.unit * np.where(self.noised, self._most, self.constant_error))
+        return np.asarray(self.unit * np.where(self.noised, self._worst_share, self.constant_error))
 
     @property
-    def _most(self) -> Floats:
+    def _worst_share(self) -> Floats:
         """That of cells with noise, for bounds of width 1."""
         return np.asarray(WORST_CASE_BIAS[self.name](self.clipped_share))
 
@@ -180,7 +180,7 @@ class WeightedMeanErrorModel(ErrorModel):
     expected_bias: Floats
 
     @property
-    def _most(self) -> Floats:
+    def _worst_share(self) -> Floats:
         return self.max_bias
 
     @property
@@ -224,7 +224,7 @@ class WeightedVarianceErrorModel(WeightedMeanErrorModel):
     rounding: Floats
 
     @property
-    def _most(self) -> Floats:
+    def _worst_share(self) -> Floats:
         clipped_share = np.minimum(2.0 * self.max_bias + self.rounding, 1.0)
         mean = self.half_width**2 * clipped_share * (2.0 - clipped_share)
         return np.asarray(self.max_bias + SECOND_MOMENT_ROUNDING + mean)

@@ -27,6 +27,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 
 from hexveil.accounting.gaussian_composition import LATTICE
+from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.rational import sum_upper_bounds
 from hexveil.base.read_only import read_only
@@ -68,8 +69,9 @@ def squares(movements: Moved) -> Terms:
     return np.asarray(stage), np.asarray(lattice)
 
 
-CURRENCIES: dict[int, Currency] = {1: losses, 2: squares}
-"""By the power of the law of the noise."""
+def currency_of(law: NoiseLaw) -> Currency:
+    """Return what losses are added up in under a law: ε, or squares of μ."""
+    return losses if law.power == 1 else squares
 
 
 def beyond(movements: Moved) -> Terms:

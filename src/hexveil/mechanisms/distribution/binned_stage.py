@@ -46,7 +46,7 @@ from typing import Protocol
 
 import numpy as np
 
-from hexveil.accounting.moves import CURRENCIES, PairMoves, StatisticMoves
+from hexveil.accounting.moves import PairMoves, StatisticMoves, currency_of
 from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS
 from hexveil.base.arrays import Floats, Ints
@@ -104,7 +104,7 @@ class PricedWeights(ReadOnlyArrays):
 
     def losses(self, law: NoiseLaw) -> Floats:
         """Return each unit's loss under this noise, in ε or as a square of μ, rounded up."""
-        return self.moves(law).per_user(CURRENCIES[law.power], up=True)
+        return self.moves(law).per_user(currency_of(law), up=True)
 
     def moves(self, law: NoiseLaw) -> PairMoves:
         """Return that a unit moves the bins of a cell by its weight at each of two."""

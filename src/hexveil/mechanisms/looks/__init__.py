@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 import numpy as np
 
 from hexveil.accounting.error_model import ErrorModel
-from hexveil.accounting.moves import CURRENCIES, Currency, PairMoves
+from hexveil.accounting.moves import Currency, PairMoves, currency_of
 from hexveil.accounting.promise import Promise, of_amount
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
@@ -220,7 +220,7 @@ class StatedLosses:
 
     @property
     def _currency(self) -> Currency:
-        return CURRENCIES[self.promise.law.power]
+        return currency_of(self.promise.law)
 
     def _with_shared(self, losses: Floats) -> Floats:
         shared = round_up(self.promise.amount)

@@ -56,8 +56,8 @@ class BoundedStages(looks.ReleaseAllocation):
     @cached_property
     def stage(self) -> NoisyTotals:
         """Integers of all noised cells, one statistic after the other, in one draw."""
-        noised = [one for one in self.statistics if one.noised_cells.size]
-        scales = np.concatenate([one.scales for one in self.statistics])
+        noised = [item for item in self.statistics if item.noised_cells.size]
+        scales = np.concatenate([item.scales for item in self.statistics])
 
         def total(sums: PrivateSums) -> Ints:
             return np.concatenate([statistic.measure(sums) for statistic in noised], axis=1)
@@ -94,8 +94,8 @@ class BoundedStages(looks.ReleaseAllocation):
         """Return the published statistics."""
         numbers = self.numbers(outputs)
         return tuple(
-            Decoded(one.name, one.estimates(numbers[one.name])[None], one.grid(), one.error)
-            for one in self.statistics
+            Decoded(item.name, item.estimates(numbers[item.name])[None], item.grid(), item.error)
+            for item in self.statistics
         )
 
 

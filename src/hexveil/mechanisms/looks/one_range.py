@@ -203,9 +203,9 @@ class PrivateRange(WeightedRanges):
 
     def with_outputs(self, stages: Any, outputs: Outputs) -> PrivateRange:  # noqa: ANN401  its own
         """Return the same with the range and the votes that were released."""
-        found = self.with_ends(stages.released_range(outputs), stages.lattice.steps)
+        entries = self.with_ends(stages.released_range(outputs), stages.lattice.steps)
         votes = tuple(stages.histogram.noisy(outputs).tolist())
-        return replace(found, votes=votes, total=stages.pooled_means.total)
+        return replace(entries, votes=votes, total=stages.pooled_means.total)
 
     # ---- what a release states ----
 
@@ -214,7 +214,7 @@ class PrivateRange(WeightedRanges):
         span = float(plan.span[0])
         shared = self.shared(plan.request.delta).amount
         ends = self._in_units(plan)
-        found = {
+        entries = {
             "epsilon": decimal_text(self.epsilon),
             "quantiles": [decimal_text(quantile) for quantile in self.quantiles],
             "widening": decimal_text(self.widening),
@@ -225,10 +225,10 @@ class PrivateRange(WeightedRanges):
         }
         split = {}
         if "variance" in plan.request.noised:
-            found["radius"] = span * self.half_width_and_radius()[1]
+            entries["radius"] = span * self.half_width_and_radius()[1]
             split = {"mean_share": _mean_share(plan)}
         return [
-            PrivateStep("clipping_range", shared, found),
+            PrivateStep("clipping_range", shared, entries),
             PrivateStep("cells", total - shared, split),
         ]
 
@@ -261,10 +261,10 @@ class PrivateRange(WeightedRanges):
         mean = CutOff(
             (number <= low + noise) & (low > 0), (number >= high - noise) & (high < steps)
         )
-        found = {"mean": mean} if "mean" in plan.request.noised else {}
+        entries = {"mean": mean} if "mean" in plan.request.noised else {}
         if "variance" in plan.request.noised:
-            found["variance"] = self._cut_off_squares(plan, numbers["variance"], mean.either)
-        return found
+            entries["variance"] = self._cut_off_squares(plan, numbers["variance"], mean.either)
+        return entries
 
     def _cut_off_squares(self, plan: Planned, noisy: Ints, mean: Bools) -> CutOff:
         """Return the cells with a second moment or a mean that is cut off.

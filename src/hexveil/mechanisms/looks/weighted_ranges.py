@@ -298,11 +298,11 @@ class OneRangeStages(PooledStages):
 
         # Means first: the order of the stored row, which noise, sensitivity and measure share.
         def total(sums: stage_data.PrivateSums) -> Ints:
-            squares = (one.measure(sums, ends, self.lattice.steps) for one in variances)
+            squares = (item.measure(sums, ends, self.lattice.steps) for item in variances)
             return np.concatenate([mean.measure(sums, ends), *squares], axis=1)
 
-        scales = np.concatenate([mean.scales(width), *(one.scales for one in variances)])
-        report = mean.sensitivity(mean.moves(width), *(one.moves for one in variances))
+        scales = np.concatenate([mean.scales(width), *(item.scales for item in variances)])
+        report = mean.sensitivity(mean.moves(width), *(item.moves for item in variances))
         return NoisyTotals(CELLS, scales.size, self.law, report, total, scales=scales)
 
     def released_range(self, outputs: stage_data.Outputs) -> tuple[int, int]:
@@ -336,7 +336,7 @@ class OneRangeStages(PooledStages):
     def decide(self, law: PooledLaw) -> Ints:
         """Return the quantiles, then the range."""
         steps = self.lattice.steps
-        low, high = (law.quantile(float(one)) for one in self.kind.quantiles)
+        low, high = (law.quantile(float(item)) for item in self.kind.quantiles)
         first = min(max(math.floor(low), 0), steps - 1)
         found = first, max(min(math.ceil(high), steps), first + 1)
         ends = stage_data.widened(found, steps, self.kind.widening)

@@ -138,6 +138,8 @@ def test_it_is_algorithm_1(occupancy, epsilon, bound, unfinished):
         occupancy, 3, epsilon, error=error, bound=limits, unfinished_stage=unfinished
     )
     agree(occupancy, done, expected)
+    if error == "separate":
+        assert done.bound == pytest.approx([float(one) for one in judge], rel=1e-12)
 
 
 def columns(table):

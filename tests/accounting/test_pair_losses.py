@@ -8,6 +8,8 @@ from hexveil.accounting.moves import PairMoves
 from hexveil.accounting.privacy_loss import (
     VARIANCE_LATTICE,
     KeptRecords,
+    bisect_factors,
+    majority_user,
 )
 from hexveil.mechanisms.looks.clipped_mean import mean_moves, unrounded_mean_moves
 from hexveil.mechanisms.looks.clipped_variance import variance_moves
@@ -137,3 +139,19 @@ def test_what_an_earlier_look_authorised_and_did_not_spend_pays_for_the_next():
     (left,) = moves.beyond([(by, scale), (by, before), (by, used)])
     assert left.tolist() == pytest.approx([0.0, 0.25, 0.5], rel=1e-13, abs=1e-14)
     assert (left <= [0.0, 0.25, 0.5]).all()
+
+
+def test_the_least_charge_counts_cells_without_a_variance():
+    """There a share costs its rate of the mean: a half at rate 2 adds the factor itself."""
+    two = Partition("cells", 0, *(np.array(x) for x in ([0, 1], [0, 0], [3, 2])), 2, 1)
+    rates = {"mean": np.array([1.0, 2.0]), "variance": np.array([2.0, 0.0])}
+    found = bisect_factors(
+        two, total=np.array([4, 4]), **rates, factor=np.ones(1), loss=5 / 3, lower_bound=True
+    )
+    assert found.tolist() == pytest.approx([2 / 3], rel=1e-12)
+
+
+def test_the_user_of_more_than_half_of_a_cell():
+    """Half of a cell is not more than half of it."""
+    users, records = majority_user(PAIRS, total=TOTAL)
+    assert (users.tolist(), records.tolist()) == ([0, -1, -1], [3, 0, 0])

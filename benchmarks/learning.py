@@ -12,8 +12,12 @@ Quantiles and shares (`--statistic p50`, `--statistic "share<10"`): tuning seed 
 29 for judging, over 28 days, with a record each kilometre in place of 250 m, which takes a quarter
 of the time; speeds from 0 to 100, every used cell of the declared box counts that is open.
 
+A real feed (`--flights`): ground speeds of the aircraft that left New York in 2013, user-day, by
+destination, hexagons of resolution 2, a map a day; `--first` and `--every` choose the days. Nothing
+was tuned on it, and each row was judged once.
+
 The invented city is `hexveil simulate --users 300 --days 42 --interval 2min`; privacy unit
-user-day, at least 10 buses in a cell, slots of 3 hours. With `--closed` two hexagons run at half
+user-day, at least 10 units in a cell, slots of 3 hours. With `--closed` two hexagons run at half
 speed from day 21 on, and from day 26 on half of the fleet is gone. Ranges follow from memory as in
 `publish`, or are bought every day. Only figures of error are kept, averages of the second half.
 
@@ -38,6 +42,7 @@ import h3
 import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.collections import PolyCollection
+from pyarrow import parquet
 
 import hexveil as hv
 from hexveil.cli import main as run_command
@@ -48,12 +53,11 @@ from hexveil.publishing.memory.history import History, forecast_cells
 from hexveil.publishing.memory.presence_history import forecast_declared
 from hexveil.publishing.memory.score_history import forecast_scores
 from hexveil.publishing.memory.stored_day import EarlierRelease, read_earlier, to_bytes
-from hexveil.simulation import cars
+from hexveil.simulation import cars, flights
 
-BOUNDS, CAR_BOUNDS = (0.0, 65.0), (0.0, 100.0)
 CARS, RECORD_KM = 10_000, 1.0
 PRESENCE = "presence"
-FIRST_DAY, DAYS = date(2024, 1, 1), 42
+DAYS = 42
 ENDS = ("estimate", "low", "high")
 ALONE = {"estimate": "today", "low": "today_low", "high": "today_high"}
 SHOWN = (1, 7, 14, 28, 42)
@@ -62,6 +66,30 @@ CLOSED, HALVED = 21, 26
 AnyRecords: TypeAlias = Any
 """Records of either privacy model."""
 MONTH, LEAST_DAYS, LEAST_SHARE = 28, 10, 0.7
+
+
+@dataclass(frozen=True)
+class Feed:
+    """Where the records of a feed have what, and how they are published."""
+
+    user: str
+    value: str
+    time: str
+    place: dict[str, str]
+    bounds: tuple[float, float]
+    zone: str = "Asia/Kolkata"
+    slot: str = "3h"
+
+
+COORDINATES = {"lat": "lat", "lon": "lon"}
+CITY = Feed(
+    "license_plate", "speed", "observationDateTime",
+    {"location": "location.coordinates"}, (0.0, 65.0),
+)  # fmt: skip
+CAR_FEED = Feed("car", "speed", "time", COORDINATES, (0.0, 100.0))
+FLIGHTS = Feed(
+    "tailnum", "ground speed", "time_hour", COORDINATES, (100.0, 600.0), "America/New_York", "1d"
+)
 
 
 @dataclass(frozen=True)
@@ -80,9 +108,11 @@ class Day:
 
 
 def publish(folder: Path, asked: argparse.Namespace) -> list[Day]:
-    """Return the days of a city, each published with the memory of those before it."""
+    """Return the days of a feed, each published with the memory of those before it."""
     city = folder / "city.parquet"
-    if asked.statistic == PRESENCE:
+    if asked.flights:
+        parquet.write_table(flights.records(), city)
+    elif asked.statistic == PRESENCE:
         cars.RECORD_KM = RECORD_KM
         cars.CarCity(CARS, asked.days, asked.seed).write(city)
     else:
@@ -91,7 +121,7 @@ def publish(folder: Path, asked: argparse.Namespace) -> list[Day]:
     days: list[Day] = []
     releases: list[EarlierRelease] = []
     for number in range(1, asked.days + 1):
-        day = FIRST_DAY + timedelta(number - 1)
+        day = asked.first + timedelta(asked.every * (number - 1))
         source = _records(folder, city, day, asked, number)
         records, options = _read(source, day, asked)
         begun = time.process_time()
@@ -121,23 +151,25 @@ def publish(folder: Path, asked: argparse.Namespace) -> list[Day]:
 
 def _read(source: Path, day: date, asked: argparse.Namespace) -> tuple[AnyRecords, dict[str, Any]]:
     """Return the records of a day, and the options of its plan beside ε."""
-    dates, zone = (day.isoformat(), day.isoformat()), "Asia/Kolkata"
-    cells = hv.Cells(resolution=asked.resolution, timeslot="3h", timezone=zone)
-    common: dict[str, Any] = {"value": "speed", "privacy_unit": "user-day"}
+    dates, feed = (day.isoformat(), day.isoformat()), _feed(asked)
+    cells = hv.Cells(resolution=asked.resolution, timeslot=feed.slot, timezone=feed.zone)
+    common: dict[str, Any] = {
+        "user": feed.user, "value": feed.value, "time": feed.time, "bounds": feed.bounds,
+        "privacy_unit": "user-day", **feed.place,
+    }  # fmt: skip
     if asked.statistic == PRESENCE:
-        records = hv.read(
-            source, user="car", lat="lat", lon="lon", time="time", bounds=CAR_BOUNDS,
-            cells=replace(cells, area=Polygon.of_box(*cars.BOX)), protect="presence",
-            select=hv.Select(dates=dates), **common,
-        )  # fmt: skip
+        box = replace(cells, area=Polygon.of_box(*cars.BOX))
+        chosen = hv.Select(dates=dates)
+        records = hv.read(source, cells=box, protect="presence", select=chosen, **common)
         return records, {"fleet": CARS}
     options: AnyRecords = {} if asked.statistic == "mean" else {"statistics": (asked.statistic,)}
-    records = hv.read(
-        source, user="license_plate", location="location.coordinates", time="observationDateTime",
-        bounds=BOUNDS, cells=cells, select=hv.Select(dates=dates, min_users=10),
-        **options, **common,
-    )  # fmt: skip
-    return records, options
+    chosen = hv.Select(dates=dates, min_users=10)
+    return hv.read(source, cells=cells, select=chosen, **options, **common), options
+
+
+def _feed(asked: argparse.Namespace) -> Feed:
+    """Return the feed that is asked for."""
+    return FLIGHTS if asked.flights else CAR_FEED if asked.statistic == PRESENCE else CITY
 
 
 def _forecast(records: AnyRecords, history: History, asked: argparse.Namespace) -> AnyRecords:
@@ -186,8 +218,7 @@ def _truth(
 
 def _records(folder: Path, city: Path, day: date, asked: argparse.Namespace, number: int) -> Path:
     """Return the records of a day; from day 21 on with closed hexagons, if that is asked."""
-    number = number if asked.closed else 0
-    clock = "time" if asked.statistic == PRESENCE else "observationDateTime"
+    number, feed = number if asked.closed else 0, _feed(asked)
     source = folder / f"{day}.parquet"
     changed = "*"
     if number >= CLOSED:
@@ -196,10 +227,10 @@ def _records(folder: Path, city: Path, day: date, asked: argparse.Namespace, num
         changed = f"* replace (case when {near} then speed / 2 else speed end as speed)"
     halved = "and hash(license_plate) % 2 = 0" if number >= HALVED else ""
     with duckdb.connect() as own:
-        own.execute("SET TimeZone = 'Asia/Kolkata'")
+        own.execute(f"SET TimeZone = '{feed.zone}'")
         own.execute(
-            f"COPY (SELECT {changed} FROM '{city}' WHERE "
-            f"{clock}::timestamptz::date = DATE '{day}' {halved}) TO '{source}'"
+            f"COPY (SELECT {changed} FROM '{city}' WHERE \"{feed.value}\" IS NOT NULL AND "
+            f"{feed.time}::timestamptz::date = DATE '{day}' {halved}) TO '{source}'"
         )
     return source
 
@@ -312,6 +343,9 @@ def main() -> None:
     parser.add_argument("--resolution", type=int, default=6)
     parser.add_argument("--statistic", default="mean")
     parser.add_argument("--closed", action="store_true")
+    parser.add_argument("--flights", action="store_true", help="a real feed; no seed")
+    parser.add_argument("--first", type=date.fromisoformat, default=date(2024, 1, 1))
+    parser.add_argument("--every", type=int, default=1, help="days from one map to the next")
     parser.add_argument("--days", type=int, default=DAYS)
     parser.add_argument("--ranges", choices=("memory", "bought", "alone"), default="memory")
     parser.add_argument("--out", type=Path)
@@ -326,7 +360,11 @@ def main() -> None:
     for row in rows:
         if row["day"] in SHOWN:
             print({k: v if isinstance(v, str) else round(float(v), 3) for k, v in row.items()})
-    made = {"seed": asked.seed, "resolution": asked.resolution, "closed": asked.closed}
+    made = {
+        "seed": "flights" if asked.flights else asked.seed,
+        "resolution": asked.resolution,
+        "closed": asked.closed,
+    }
     line = made | {"epsilon": asked.epsilon, "ranges": asked.ranges} | summarize(rows)
     line |= {"statistic": asked.statistic, "cells_below_70": judge_cells(days)}
     if asked.statistic == "mean" and asked.ranges != "alone":

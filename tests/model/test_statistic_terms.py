@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from hexveil.base.errors import InputError
-from hexveil.model.public_metadata import ValueLattice
+from hexveil.model.public_metadata import FineBins, ValueLattice
 from hexveil.model.statistic_terms import (
     Histogram,
     Quantile,
     Share,
+    equal_edges,
     fine_bins,
     parse_statistics,
 )
@@ -77,3 +78,15 @@ def test_thresholds_that_divide_nothing_are_refused(text):
         share.edge(LATTICE)
     with pytest.raises(InputError, match="not a multiple of the quantum"):
         Share("<", Fraction(1, 3)).edge(LATTICE)
+
+
+@pytest.mark.parametrize("span", [1, 2, 63, 64, 65, 1000])
+def test_bins_cover_each_quantum_once(span):
+    """Edges rise, end at the span, and have no bin without a quantum."""
+    edges = equal_edges(64, span)
+    assert edges[-1] == span
+    assert (np.diff(edges, prepend=0) > 0).all()
+    assert edges.size == min(64, span)
+    bins = FineBins(edges)
+    assert (bins.ends > bins.starts).all()
+    assert np.array_equal(bins.starts[1:], bins.ends[:-1])

@@ -76,9 +76,7 @@ class RenumberedUnits(SensitivityReport):
 
 def spread_losses(losses: Floats, units: Ints, n_units: int) -> Floats:
     """Return losses of a column's units by their numbers in a release; 0 for all others."""
-    spread = np.zeros(n_units)
-    spread[units] = losses
-    return spread
+    return np.asarray(np.bincount(units, losses, n_units), dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -262,8 +262,7 @@ def apportion(group: Ints, place: Ints, count: Ints, weight: Ints) -> tuple[Ints
     """
     order = np.lexsort((place, group))
     group, place, count = group[order], place[order], count[order]
-    is_new = np.ones(group.size, dtype=bool)
-    is_new[1:] = (np.diff(group) != 0) | (np.diff(place) != 0)
+    is_new = (np.diff(group, prepend=-1) != 0) | (np.diff(place, prepend=-1) != 0)
     begin = np.flatnonzero(is_new)
     group, place = group[begin], place[begin]
     reached = np.cumsum(np.add.reduceat(count, begin)) if begin.size else count
@@ -320,18 +319,16 @@ def _scored(
     pairs: Pairs, bins: PairBins, *, work: Callable[[Pairs, PairSums], Ints], scores: Ints
 ) -> Ints:
     """Return the result of the work on sums of scores. PRIVATE."""
-    total = np.zeros(pairs.n.size, dtype=np.int64)
-    np.add.at(total, bins.pair, bins.count * scores[bins.bin])
-    return work(pairs, PairSums(total))
+    # Exact, as in all stages of bins: every partial sum is a whole number below 2^53.
+    total = np.bincount(bins.pair, bins.count * scores[bins.bin], pairs.n.size)
+    return work(pairs, PairSums(total.astype(np.int64)))
 
 
 def _pooled_bins(pairs: Pairs, bins: PairBins, *, place: Ints, n_bins: int) -> Ints:
     """Return the parts of a block's units in each bin. PRIVATE."""
     weight = np.full(pairs.n_users, PARTS, dtype=np.int64)
     _, of_bin, amount = apportion(bins.pair, place[bins.bin], bins.count, weight)
-    total = np.zeros(n_bins, dtype=np.int64)
-    np.add.at(total, of_bin, amount)
-    return total
+    return np.bincount(of_bin, amount, n_bins).astype(np.int64)
 
 
 def _cell_bins(
@@ -340,9 +337,8 @@ def _cell_bins(
     """Return the parts of a block's cells in each bin. PRIVATE."""
     weight = weights.of(pairs)
     pair, of_bin, amount = apportion(bins.pair, place[bins.bin], bins.count, weight)
-    total = np.zeros(pairs.n_cells * n_bins, dtype=np.int64)
-    np.add.at(total, (pairs.cell[pair] - pairs.first) * n_bins + of_bin, amount)
-    return total
+    entry = (pairs.cell[pair] - pairs.first) * n_bins + of_bin
+    return np.bincount(entry, amount, pairs.n_cells * n_bins).astype(np.int64)
 
 
 def check_room(records: Ints) -> None:

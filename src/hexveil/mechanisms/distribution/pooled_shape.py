@@ -189,8 +189,7 @@ class ShapeBins(ReadOnlyArrays):
         edges, width = self.edges / self.edges[-1], self._widths / self.edges[-1]
         terms = np.polynomial.legendre.legvander(2.0 * (edges - width / 2.0) - 1.0, N_TERMS)[:, 1:]
         penalty = PENALTY * np.arange(1, N_TERMS + 1) ** 2
-        gather = np.zeros((noisy.size, edges.size))
-        gather[self.wide_place, np.arange(edges.size)] = 1.0
+        gather = (np.arange(noisy.size)[:, None] == self.wide_place).astype(np.float64)
         alpha = np.zeros(N_TERMS)
         for _ in range(NEWTON_STEPS):
             p = _density(terms @ alpha, width)

@@ -149,8 +149,7 @@ class ShapeStatistics:
                     columns.append(above if term.is_above else 1.0 - above)
                 case Histogram():
                     place = np.searchsorted(term.edges(self.lattice), self.bins.edges)
-                    gather = np.zeros((self.bins.n_bins, term.n_bins))
-                    gather[np.arange(self.bins.n_bins), place] = 1.0
+                    gather = np.eye(term.n_bins)[place]
                     columns += list(np.moveaxis(shares @ gather, -1, 0))
         return np.stack(columns, axis=-1)
 

@@ -339,7 +339,6 @@ def _tally_means(pairs: Pairs, sums: PairSums, *, votes: PairVotes, edges: Ints)
     """Return the votes of each bin among a block's means, shape (1, n_bins). PRIVATE."""
     # Edges are whole, so that s / m <= edge exactly if ceil(s / m) <= edge.
     places = np.searchsorted(edges, -(-sums.total // pairs.n))
-    # One row per block: rows of all blocks are added up on the driver.
-    tally = np.zeros((1, edges.size + 1), dtype=np.int64)
-    np.add.at(tally[0], places, votes.of(pairs))
-    return tally
+    # Exact: every partial sum is a whole number below 2^53. One row per block: rows of all blocks
+    # are added up on the driver.
+    return np.bincount(places, votes.of(pairs), edges.size + 1)[None].astype(np.int64)

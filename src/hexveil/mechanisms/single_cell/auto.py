@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
-from hexveil.base.rational import Number
+from hexveil.base.rational import Number, to_positive_fraction
 from hexveil.mechanisms import priors, single_cell
 from hexveil.mechanisms.single_cell import private_ranges
 from hexveil.mechanisms.single_cell.array_averaging import ArrayAveraging, OptArrayAveraging
@@ -115,7 +115,8 @@ class Auto(single_cell.CellMechanism):
 
     def plan(self, counts: ArrayLike, *, bounds: object, epsilon: Number) -> AutoPlan:
         """Return the plan of the chosen mechanism: see `CellMechanism.plan`."""
-        cell, loss = single_cell.study_cell(counts, bounds), single_cell.check_epsilon(epsilon)
+        cell = single_cell.study_cell(counts, bounds)
+        loss = to_positive_fraction(epsilon, "epsilon")
         candidates = self.candidates or PAPERS_MECHANISMS
         plans = [single_cell.CellPlan(each.allocate_cell(cell, loss)) for each in candidates]
         predicted = compare_candidates(plans, cell, self.prior, self.trials)

@@ -131,9 +131,8 @@ REFUSALS = [
     ({}, {"select": Select(dates=("2023-01-01", "2023-01-02"))}, "outside the dates; widen"),
     ({}, {"select": Select(hours=[3])}, "40 are outside the hours; widen"),
     ({"lat": [52.2] * 40}, {"select": Select(min_users=50)}, "none of 1 cells has min_users=50"),
-    # Swapped degrees: out of range, against the time zone, against the box.
+    # Swapped degrees: out of range, against the box.
     ({"lat": [121.5] * 40, "lon": [31.2] * 40}, {}, "latitude and longitude look swapped"),
-    ({}, {"lat": "lon", "lon": "lat"}, "latitude and longitude look swapped"),
     (
         {},
         {"lat": "lon", "lon": "lat", "select": Select(box=(20, 51, 22, 53), min_users=1)},
@@ -220,14 +219,6 @@ def test_naive_times_without_a_timezone_ask_for_it():
     typed = pa.array([NOON] * 40, pa.timestamp("s"))
     refused(table(time=typed), "declare their timezone", cells=grid)
     assert reading(table(time=naive), cells=grid, timezone="UTC").occupancy.n_users == 5
-
-
-@pytest.mark.slow
-def test_swapped_latitude_and_longitude_are_recognised():
-    """Out of range, against the box, or against the time zone: the message says swapped."""
-    # Far from the declared zone, but a box says that they are meant.
-    there = Select(box=(50, 20, 53, 22), min_users=1)
-    assert reading(table(), lat="lon", lon="lat", select=there).occupancy.n_users == 5
 
 
 @pytest.mark.slow

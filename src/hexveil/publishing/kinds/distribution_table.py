@@ -180,10 +180,9 @@ def _shape(plan: DistributionComponent, outputs: Outputs) -> tuple[PublishedShap
     if plan.component.published is not None:  # type: ignore[union-attr]  # of ranks
         return plan.component.published, None  # type: ignore[union-attr]
     component = plan.stages().component(SHAPE)
-    pooled: Any = component.plan
-    own = component.outputs(outputs)
-    edges, place = pooled.bins.edges, pooled.measured_place(own)
-    shape = PublishedShape(edges, pooled.shares(own), place)
+    plan_of_shape: Any = component.plan
+    own, pooled = component.outputs(outputs), plan_of_shape.bins
+    shape = PublishedShape(pooled.edges, pooled.shares(own), pooled.measured_place(own))
     return shape, pooled.even_shares(own)
 
 
@@ -274,7 +273,7 @@ def decode_distribution(
     component = plan.stages().component(SHAPE)
     measured: Any = component.plan
     own = component.outputs(outputs)
-    pooled, inflation = measured.shape, GAUSSIAN_BIN_INFLATION if plan.delta else BIN_INFLATION
+    pooled, inflation = measured.shape.bins, GAUSSIAN_BIN_INFLATION if plan.delta else BIN_INFLATION
     shares, groups = pooled.shares(own), facts.cells.groupings()
     weight, off = weight_variance(measured.weights)
     variance = (measured.law.number_deviation / PARTS / weight) ** 2 + off

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import re
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -284,16 +283,6 @@ def test_a_key_that_first_occurs_late_in_json_is_found(tmp_path):
     found = reading(tmp_path / "r.jsonl", value="reading.kmh", max_bad_rows=1)
     assert found.sums.total.tolist() == [7000]
     refused(tmp_path / "r.jsonl", "their keys are not listed", value="reading.kmk")
-
-
-def test_nothing_private_shows_in_any_repr():
-    """Data sets, sources and sums show shapes and names only."""
-    found = reading(table())
-    recount = found.public.recount
-    for thing in (found, found.sums, recount, recount.source, found.public.identity):
-        shown = repr(thing)
-        assert SENTINEL_ID not in shown
-        assert not re.search(r"41\.4|41409", shown)
 
 
 def test_a_file_without_a_line_of_names_shows_no_record(tmp_path):

@@ -38,8 +38,8 @@ SHIFTS: Floats = np.array([0.04, 0.08, 0.15, 0.3])
 WINDOW, ALARM = 7, 7.0
 """Days over which a change may be noticed, and the log likelihood ratio that notices it."""
 USER_SHARE = 0.85
-"""Deviation of users as their sampling shows it, as a part of that of users evenly counted: averages
-are mostly of users with many records, who vary less."""
+"""Deviation of users by which an average varies, as a part of that of users evenly counted: most of
+its records are of users with many, who vary less."""
 SWEEPS_OF_A_FIT = 2
 MOST_SHARED = 0.9
 """Largest square of the correlation of what is shown and of what clipping hides."""

@@ -235,7 +235,7 @@ def test_columns_are_rolled_up_and_compared(made, folder):
     """Each by its name, from the folder as from memory."""
     other = replace(made, manifest=made.manifest | {"request": "0" * 64})
     for column in BOUNDS:
-        assert len(hv.roll_up(folder, one_cell=True, value=column)) == 1
+        assert len(hv.roll_up(folder, resolution="all", timeslot="all", value=column)) == 1
         changes = hv.compare_releases(folder, other, value=column)
         assert changes.statement["dataset"]["value"] == column
         assert changes.verdicts["cannot be told"] == len(changes)

@@ -68,7 +68,7 @@ def reader():
     Path("buses.csv").write_text("bus,speed,ward\n")
     code, text = said("map", "buses.csv")
     assert (code, 'pip install "hexveil[publish]"' in text) == (2, True), text
-    hv.plan(dataset(), epsilon=3)
+    told(dataset, "publish")
 
 
 def alone():

@@ -50,11 +50,11 @@ ROOMS = {
 PACKAGES = {
     "base": "numpy pyarrow h3:hexagons.py h3ronpy:hexagons.py threadpoolctl:blas_threads.py",
     "model": "numpy",
-    "accounting": "numpy scipy:noise_law.py",
+    "accounting": "numpy",
     "evaluation": "numpy pyarrow",
     "planning": "numpy pyarrow scipy",
-    "smoothing": "numpy scipy",
-    "learning": "numpy scipy",
+    "smoothing": "numpy",
+    "learning": "numpy",
     "mechanisms": "numpy opendp:noise.py",
     "mechanisms/looks": "numpy",
     "records": (
@@ -65,12 +65,9 @@ PACKAGES = {
     "publishing": (
         "numpy pyarrow pandas polars geopandas:published_numbers.py "
         "matplotlib:published_numbers.py jsonschema:verification/untrusted_files.py "
-        "duckdb:verification/untrusted_files.py cryptography:signing.py"
+        "cryptography:signing.py"
     ),
-    "report": (
-        "numpy pyarrow jinja2 markupsafe matplotlib:figure_style.py matplotlib:notebook.py "
-        "scipy:geography/atlas.py"
-    ),
+    "report": "numpy pyarrow jinja2 markupsafe matplotlib:figure_style.py matplotlib:notebook.py",
     "simulation": "numpy pyarrow scipy:city",
     "cli": "numpy pyarrow click rich",
 }

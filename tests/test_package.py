@@ -213,8 +213,11 @@ def test_the_core_works_where_it_is_installed(tmp_path, built, fresh, work, vers
 
 
 def test_a_recipient_needs_no_extra(fresh, unzipped, work):
-    """The base install loads, verifies, compares and rolls up; publishing names its extra."""
-    assert not needed() & {"opendp", "sqlalchemy"}
+    """The base install, of 250 MB, loads, verifies, compares and rolls up; its extra is named."""
+    assert not needed() & {"arro3-core", "duckdb", "h3ronpy", "opendp", "scipy", "sqlalchemy"}
+    files = {file.locate() for name in needed() for file in metadata.files(name)}
+    bare = [file for file in files if file.suffix != ".pyc" and file.exists()]
+    assert sum(file.stat().st_size for file in bare) < 245_000_000
     python = fresh(sys.executable)
     link(python, unzipped, needed())
     assert smoke(python, work, "reader") == ""

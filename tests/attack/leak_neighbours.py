@@ -59,7 +59,7 @@ _HIDDEN = (
     ),
     # Whether it stands there follows from noisy numbers.
     (re.compile(r"\s*(Warning )?One number for the whole map would do .*? from this map\."), ""),
-    (re.compile(r'"no_better_than_constant": \[.*?\]', re.DOTALL), "<differences>"),
+    (re.compile(r'"warnings": \[.*?\]', re.DOTALL), "<differences>"),
 )
 ESTIMATED = ("typical_error", "between_cells", "grades", "beats_constant")
 """Fields of the manifest's accuracy that are computed from noisy numbers."""

@@ -44,12 +44,11 @@ VOTE = 2**28
 RETYPED = ("deleted", None, "x", [], {}, 0, True, -1.5)
 FREE = {
     # What was declared, or is said of records that are not in the folder.
-    "plan.fleet.*", "plan.request.*", "plan.weights.*", "plan.baseline_error",
+    "plan.fleet.*", "plan.request.*", "plan.weights.*",
     "plan.components.stages.bins", "rules.*", "ledger.entry", "guarantee.delta",
-    # What was predicted before the release; of several statistics also what an optimizer proves.
-    "plan.prediction.*", "plan.gap", "plan.lower_bound", "plan.expected_error.*",
-    "scores.plan.mean_error", "scores.plan.max_error", "scores.plan.noise_floor",
-    "scores.plan.cells_better_than_constant",
+    # What was predicted before the release.
+    "plan.prediction.*", "plan.expected_error.*",
+    "scores.plan.mean_error", "scores.plan.max_error",
     # Losses of single units, of which the folder has sums.
     "guarantee.l0_epsilon", "guarantee.epsilon_requested", "losses.*", "plan.privacy_steps.*",
     "cells.noised.contribution_cap",

@@ -61,7 +61,7 @@ from hexveil.planning.optimizers.mean_error import (
 from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales, minimize_loss
 from hexveil.publishing.dossier import dossier as render_dossier
 from hexveil.publishing.kinds import loss_checks
-from hexveil.publishing.kinds.recomputed_losses import ReleaseStatements
+from hexveil.publishing.kinds.loss_checks import ReleaseStatements
 from publishing.releases import statements_of
 from publishing.setting import dataset_of
 from stage_laws import moves_of

@@ -294,25 +294,3 @@ def test_a_saved_plan_has_no_pairs_and_goes_with_its_records(name, tmp_path):
     for wrong in (other, records()):
         with pytest.raises(InputError, match="made for other records"):
             hv.Plan.load(folder, wrong)
-
-
-# ---- refusals ----
-
-
-@pytest.mark.parametrize(
-    ("asked", "part", "stages"),
-    [
-        ({"statistics": "p50", "estimator": "bins"}, 0.1, 0),
-        ({"statistics": "p50", "estimator": "bins"}, 0.5, 1),
-    ],
-)
-def test_stages_in_blocks_that_cost_more_than_was_booked_are_not_drawn(
-    counted, asked, part, stages
-):
-    """The meter refuses the shape, or what follows once that was drawn."""
-    there = distributed_dataset(counted, 30)
-    plan, journal = planned(there, **asked), MemoryJournal()
-    meter = Meter(part * plan.stages().losses())
-    with pytest.raises(HexveilError, match="more than was booked"):
-        execute(plan.stages(), sums_of(there, plan), Exactly(), journal, meter)
-    assert len(journal.rows) == stages

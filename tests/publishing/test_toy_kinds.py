@@ -26,7 +26,7 @@ from hexveil.publishing import part_kinds
 from hexveil.publishing.estimates.table import described_table, name_counted_cells
 from hexveil.publishing.kinds import moment_checks, value_manifest
 from hexveil.publishing.kinds.guarantee import loss_section
-from hexveil.publishing.kinds.value_manifest import occupancy_sections
+from hexveil.publishing.kinds.value_manifest import occupancy_of
 from hexveil.publishing.verification.verify import find_problems
 from publishing.releases import forge_manifest, problems_after, statements_of
 from publishing.setting import dataset_of, small_city
@@ -170,7 +170,7 @@ def publish_totals(component, facts, _stages, outputs, *_):
         "plan": {"statistics": ["total"], "bound": bound},
         "losses": loss_section(component),
         "cells": [{"cell": name} for name in facts.cells.names()],
-        **occupancy_sections(component),
+        "occupancy": occupancy_of(component),
     }
     return table, entry, None
 
@@ -184,9 +184,8 @@ SCHEMA = {
         "losses": {"type": "object", "required": ["units", "max", "mean", "at_zero"]},
         "cells": {"type": "array", "items": {"type": "object", "required": ["cell"]}},
         "occupancy": {"type": "object"},
-        "occupancy_fingerprint": {"type": "string"},
     },
-    "required": ["plan", "losses", "cells", "occupancy", "occupancy_fingerprint"],
+    "required": ["plan", "losses", "cells", "occupancy"],
 }
 
 
@@ -204,8 +203,6 @@ TOTALS = part_kinds.ComponentKind(
     lambda _: value_manifest.types_of(COLUMNS),
     moment_checks.check_counted_cells,
     recompute_totals,
-    ("the bound of a total",),
-    (),
     schema=SCHEMA,
 )
 

@@ -81,8 +81,8 @@ def rows(folder: Path, verdict: FolderVerdict | ArchiveVerdict) -> list[Row]:
 def dossier(options: declarations.DossierOptions) -> None:
     """Print the document that a privacy officer reads, completes and signs, as Markdown."""
     document = made_of(options.folder)
-    text = json.dumps(document.to_data(), indent=2) if options.as_json else document.to_markdown()
-    click.echo(text)
+    text = document.to_markdown()
+    click.echo(json.dumps({"markdown": text}, indent=2) if options.as_json else text)
 
 
 # ---- comparisons and roll-ups ----

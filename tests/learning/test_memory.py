@@ -123,7 +123,7 @@ def test_a_lasting_error_is_not_averaged_out():
     with_error = [
         PublishedDay(**{**vars(day), "lasting": np.full(day.slot.size, 2.0)}) for day in days
     ]
-    by = Deviations.usual(60.0)
+    by = Deviations.usual(60.0, 4.0)
     widths = [
         np.diff(
             [getattr(estimate_day(chain[-1], remember(chain, by).forecast), end) for end in ends],

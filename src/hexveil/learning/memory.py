@@ -10,9 +10,7 @@ common and by slot; a difference that all cells share on that day; and the cell'
 drift by the days that pass. A published number shows T + lasting · β, where β is a number of the
 cell that stays: what a clipping range hides today it hides tomorrow.
 
-All deviations but `user` are fitted by the evidence of the days, with broad priors in parts of the
-span. What a likelihood allows for beside the noise, each day anew, would be taken for the sampling
-of users: a fitted `user` is too small wherever the noise is.
+All deviations are fitted by the evidence of the days, with broad priors in parts of the span.
 Everything here is made of published numbers and public facts: it costs no privacy.
 """
 
@@ -37,9 +35,8 @@ SHIFTS: Floats = np.array([0.04, 0.08, 0.15, 0.3])
 """Changes of a level that are looked for, either way, in parts of the span."""
 WINDOW, ALARM = 7, 7.0
 """Days over which a change may be noticed, and the log likelihood ratio that notices it."""
-USER_SHARE = 0.85
-"""Deviation of users by which an average varies, as a part of that of users evenly counted: most of
-its records are of users with many, who vary less."""
+USER_SHARE = 0.7
+"""Usual part of the deviation of users that differs from day to day: a route has the same users."""
 SWEEPS_OF_A_FIT = 2
 MOST_SHARED = 0.9
 """Largest square of the correlation of what is shown and of what clipping hides."""
@@ -57,8 +54,8 @@ class Deviations:
         Parts of a level.
     weekend, day : float
         What all cells share.
-    within : float
-        A cell's own on a day, beside the sampling of its users.
+    within, user : float
+        A cell's own on a day, and of its users.
     drift : float
         Of a level, from one day to the next.
     """
@@ -69,16 +66,18 @@ class Deviations:
     weekend: float
     day: float
     within: float
+    user: float
     drift: float
 
     @classmethod
-    def usual(cls, span: float) -> Deviations:
+    def usual(cls, span: float, user: float) -> Deviations:
         """Return the middles of the priors."""
-        middles = cls(1 / 8, 1 / 20, 1 / 40, 1 / 100, 1 / 80, 1 / 80, 1 / 800)
-        return cls(*(span * middle for middle in astuple(middles)))
+        middles = Deviations(1 / 8, 1 / 20, 1 / 40, 1 / 100, 1 / 80, 1 / 40, 1.0, 1 / 800)
+        scaled = cls(*(span * middle for middle in astuple(middles)))
+        return replace(scaled, user=USER_SHARE * user)
 
 
-PRIOR_SDS = Deviations(1.0, 1.0, 0.25, 1.0, 1.0, 0.5, 1.5)
+PRIOR_SDS = Deviations(1.0, 1.0, 0.25, 1.0, 1.0, 0.5, 0.3, 1.5)
 """Standard deviations of the priors, of logarithms."""
 
 
@@ -172,7 +171,7 @@ class Memory:
             index = np.searchsorted(cells, name)
             gap = published.day - days[number - 1].day if number else 0
             self.days.append(_Day(published, gap, index, self.slots[index]))
-        self.user = USER_SHARE * float(np.exp(np.mean([np.log(d.user_deviation) for d in days])))
+        self.user = float(np.exp(np.mean([np.log(day.user_deviation) for day in days])))
         self.changes: list[LevelShift] = []
         self._log_multiples = np.tile(_FIRST_LOG_MULTIPLES, (self.n_cells, 1))
 
@@ -227,13 +226,9 @@ class Memory:
         with_state = with_state + day.published.lasting * state.covariance[:, lasting]
         covariance = sum(with_state[column] for column in columns)
         covariance = covariance + day.published.lasting[:, None] * with_state[lasting]
-        variance = self._own_variance(by, day) * self.multiples[cells]
+        variance = (by.within**2 + by.user**2 * day.published.share_squares) * self.multiples[cells]
         covariance = (covariance + covariance.T) / 2.0 + by.day**2 + np.diag(variance)
         return np.asarray(mean), np.asarray(covariance), np.asarray(with_state)
-
-    def _own_variance(self, by: Deviations, day: _Day) -> Floats:
-        """Return the variance of a day's cells that each has for itself, for a λ of 1."""
-        return np.asarray(by.within**2 + self.user**2 * day.published.share_squares)
 
     def without_lasting(
         self, state: _State, day: _Day, prediction: tuple[Floats, Floats, Floats]
@@ -267,7 +262,7 @@ class Memory:
 
     def evidence(self, by: Deviations, numbers: Sequence[int]) -> float:
         """Return the log evidence of some days, with the priors of the deviations."""
-        usual, state, total = Deviations.usual(self.span), self.prior(by), 0.0
+        usual, state, total = Deviations.usual(self.span, self.user), self.prior(by), 0.0
         for number in numbers:
             state, step, _ = self.update_state(state, by, number, SWEEPS_OF_A_FIT)
             total += step.evidence
@@ -382,7 +377,7 @@ class Memory:
     def _learn_multiples(self, expected: tuple[Floats, Floats], by: Deviations, day: _Day) -> None:
         """Update the law of λ of the day's cells."""
         mean, variance = expected
-        unit = self._own_variance(by, day)
+        unit = by.within**2 + by.user**2 * day.published.share_squares
         base = np.maximum(variance - unit * self.multiples[day.cells], 1e-6)
         for k, multiple in enumerate(MULTIPLES):
             mass, _, _ = tilted(

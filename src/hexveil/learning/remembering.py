@@ -4,7 +4,10 @@ A forecast of each cell, from earlier days and from the day's other cells, times
 the cell's own number, gives the posterior of what the cell would show without noise. Of that the
 lasting error L is taken off, of which a part s goes with what is shown (`Forecast`):
 
-    estimate = median - E L,    end = estimate ± hypot((1 - s) (quantile - median), 1.96 sd L).
+    estimate = median - E L,    end = estimate ± hypot((1 - s) (quantile - median), 1.96 sd L, own).
+
+Where noise is small the evidence of few days makes cells differ too little from day to day: `own`
+is room for a part of the deviation that the users of a day have by sampling.
 
 Deviations of the model are fitted on some days of a series (`FITTING`), and taken from the newest
 earlier day on others.
@@ -35,6 +38,8 @@ MOST_DAYS = 60
 FITTING = frozenset((1, 2, 3, 5, 8, 12, 17, 23, 30, 37, 45, 53, 61))
 """Numbers of days at which deviations are fitted; 61 is every day from then on."""
 DAYS_OF_A_FIT = 7
+OWN_SHARE = 0.6
+"""Part of a day's sampling deviation of users that intervals have room for in any case."""
 NORMAL_95 = 1.96
 LEVELS: Floats = np.array([[0.025, 0.5, 0.975]])
 
@@ -110,7 +115,7 @@ def forecast_day(
 
 def fit(memory: Memory, by: Deviations | None) -> Deviations:
     """Return the deviations that some of the days have most evidence for."""
-    by = by or Deviations.usual(memory.span)
+    by = by or Deviations.usual(memory.span, memory.user)
     memory.run(by)
     n_days = len(memory.days)
     numbers = range(n_days - 1, -1, -max(1, n_days // DAYS_OF_A_FIT))[::-1]
@@ -122,7 +127,8 @@ def estimate_day(day: PublishedDay, forecast: Forecast) -> DayEstimates:
     masses = bin_masses(forecast.mean, forecast.deviation**2, day.edges, day.density)
     ends = invert_rows(day.edges, masses, np.repeat(LEVELS, len(masses), axis=0))
     low, middle, high = ends.T
-    lasting = NORMAL_95 * forecast.lasting_deviation
+    own = OWN_SHARE * day.user_deviation * np.sqrt(day.share_squares)
+    lasting = NORMAL_95 * np.hypot(forecast.lasting_deviation, own)
     slope = forecast.lasting_slope
     hidden = forecast.lasting_mean + slope * (middle - forecast.mean)
     estimate = np.clip(middle - hidden, *day.bounds)

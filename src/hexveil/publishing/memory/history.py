@@ -369,7 +369,7 @@ class _Series:
             for k in range(n_days)
         ]
         noise = weights.noise * math.sqrt(promise.law.variance)
-        usual = Deviations.usual(span)
+        usual = Deviations.usual(span, users * span)
         return cls(Memory(days), usual, noise, design.weight_squares, epsilon, delta)
 
     def errors(self, epsilon: Fraction) -> ExpectedErrors:

@@ -244,23 +244,27 @@ def test_a_forecast_that_cannot_be_computed_stops_no_day(published, monkeypatch)
     assert "mean_today" not in hv.load(folder).columns
 
 
-def test_values_of_earlier_days_enter_through_their_releases_alone(published, monkeypatch):
-    """With other values on all days, the last day's request and plan are the same to the last bit.
+def check_values_enter_by_releases_alone(archive, name, run="run.toml", stated=encode):
+    """Assert that other values on all days leave the last day's request and plan to the last bit.
 
     The folders of the first days stand; the records say something else.
     """
-    place = open_archive("maps", "buses")
-    run = run_of_day(load("run.toml", {}), DAYS[2])
-    plans = []
+    place, asked, plans = open_archive(archive, name), run_of_day(load(run, {}), DAYS[2]), []
+    (source,) = asked.source
     for factor in (1.0, 0.5):
-        table = pq.read_table("city.parquet")
+        table = pq.read_table(source)
         at = table.column_names.index("speed")
         speed = pc.multiply(table["speed"], factor).cast(table.schema.field("speed").type)
-        pq.write_table(table.set_column(at, "speed", speed), "city.parquet")
-        planned = plan_release(run, history=place.history(DAYS[2]))
-        plans.append((planned.request("buses"), encode(planned.plan)))
+        pq.write_table(table.set_column(at, "speed", speed), source)
+        planned = plan_release(asked, history=place.history(DAYS[2]))
+        plans.append((planned.request(name), stated(planned.plan)))
     assert plans[0] == plans[1]
     assert plans[0][0] == place.current(DAYS[2]).request
+
+
+def test_values_of_earlier_days_enter_through_their_releases_alone(published):
+    """With other values on all days, the last day's request and plan are the same."""
+    check_values_enter_by_releases_alone("maps", "buses")
 
 
 def test_days_are_rolled_up(published, capsys):
@@ -313,14 +317,19 @@ def test_errors_of_days_to_come_are_predicted(published, capsys):
 
 
 def forge(folder, change):
-    """Change the rows of a folder's memory, and its receipt to match."""
+    """Change the rows of a folder's memory."""
     rows = from_bytes((folder / FILE).read_bytes(), len(pq.read_table(folder / "cells.parquet")))
     change(rows)
-    (folder / FILE).write_bytes(to_bytes(rows))
-    receipt_file = folder / receipt.NAME
-    content = json.loads(receipt_file.read_text())
-    content["files"][FILE] = receipt.file_digest(folder / FILE)
-    receipt_file.write_text(json.dumps(content))
+    rewrite(folder / FILE, to_bytes(rows))
+
+
+def rewrite(path, content):
+    """Write other content to a file of a folder, and its receipt to match."""
+    path.write_bytes(content)
+    receipt_file = path.with_name(receipt.NAME)
+    stated = json.loads(receipt_file.read_text())
+    stated["files"][path.name] = receipt.file_digest(path)
+    receipt_file.write_text(json.dumps(stated))
 
 
 def raise_forecast(rows):

@@ -17,6 +17,7 @@ from publishing.memory.test_remembering_archive import (
     RUN,
     SIMULATE,
     check_values_enter_by_releases_alone,
+    component,
     contents,
     earlier,
     enter_copy,
@@ -49,11 +50,6 @@ def published(request, city, tmp_path, monkeypatch):
     kind = request.param
     enter_copy(city, tmp_path, monkeypatch, f"{kind}.toml", kind)
     return kind, Path(kind, kind)
-
-
-def component(folder):
-    """Return the statements of a folder."""
-    return json.loads((folder / "manifest.json").read_text())["components"][0]
 
 
 def test_folders_verify_and_are_all_that_scores_are_made_of(published):

@@ -6,9 +6,9 @@ from itertools import pairwise
 import numpy as np
 
 from hexveil.base import hexagons as h3_door
-from hexveil.publishing.estimates.places import geojson, with_geometry
+from hexveil.publishing.estimates.places import with_geometry
 from hexveil.publishing.estimates.table import build_table
-from publishing.setting import dataset_of, hexagons, labels, plan_of
+from publishing.setting import dataset_of, hexagons, plan_of
 
 
 def table_of(cells):
@@ -38,10 +38,3 @@ def test_geoparquet_rings_are_the_outlines():
         outline = h3_door.outline(int(name, 16))
         assert ring_of(wkb) == [*outline, outline[0]]
         assert area(ring_of(wkb)) > 0
-
-
-def test_labels_have_no_geometry():
-    """A table of labels stays as it is and has no GeoJSON."""
-    table = table_of(labels(3))
-    assert with_geometry(table) is table
-    assert geojson(table) is None

@@ -34,7 +34,7 @@ from hexveil.publishing.kinds.value_manifest import occupancy_section
 from hexveil.report.manifest_view import RANGE, numbers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     Json = dict[str, Any]
 
@@ -74,16 +74,7 @@ def check_moment_numbers(table: pa.Table, stated: ReleaseStatements) -> Iterator
         yield from _check_roots(table, stated)
     planned = _planned_errors(table, stated)
     yield from find_differences(manifest["plan"], planned, "plan", "the cells")
-    statements, columns = manifest["accuracy"], table.column_names
-    # A posterior's deviation follows from what is in no folder: it is as it is stated.
-    as_stated = {one["statistic"]: one["between_cells"] for one in statements}
-    between = {
-        name: as_stated.get(name)
-        if f"{name}_estimate" in columns
-        else accuracy.between_cells(table, name, None, stated.law)
-        for name in names
-    }
-    yield from check_accuracy(table, statements, between)
+    yield from check_accuracy(table, manifest["accuracy"], names)
 
 
 def check_counts(table: pa.Table, manifest: Json) -> Iterator[str]:
@@ -112,24 +103,23 @@ def _planned_errors(table: pa.Table, stated: ReleaseStatements) -> Json:
 
 
 def check_accuracy(
-    table: pa.Table, statements: Sequence[Json], between: Mapping[str, float | None]
+    table: pa.Table, statements: Sequence[Json], names: Collection[str]
 ) -> Iterator[str]:
-    """Yield statements on accuracy that are not those of a table.
+    """Yield statements on accuracy that are not those of a table, by statistics in their order.
 
-    `between` has the deviation between cells by statistic, as their columns begin, in order.
+    The deviation between cells is as it is stated: a posterior's follows from what is in no folder.
     """
-    if [entry["statistic"] for entry in statements] != [*between]:
+    if [entry["statistic"] for entry in statements] != [*names]:
         yield "the accuracy in manifest.json is not that of the statistics of the plan."
         return
     for stated in statements:
         name, by_map = stated["statistic"], stated["graded_by"] == "map"
         has_posterior = f"{name}_estimate" in table.column_names
         basis = "posterior" if has_posterior else stated["basis"].removeprefix("posterior")
-        expected = accuracy.accuracy_entry(table, name, basis, between[name], by_map=by_map)
+        between = stated["between_cells"]
+        expected = accuracy.accuracy_entry(table, name, basis, between, by_map=by_map)
         # By stated numbers: rounding must not turn a statement. Words are of their version.
-        expected["beats_constant"] = accuracy.beats_constant(
-            stated["typical_error"], stated["between_cells"]
-        )
+        expected["beats_constant"] = accuracy.beats_constant(stated["typical_error"], between)
         del expected["assumption"]
         place = f"accuracy of {name}"
         yield from find_differences(stated, expected, place, "the cells", DEVIATION_TOLERANCE)

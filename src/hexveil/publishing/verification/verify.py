@@ -193,7 +193,6 @@ class FolderCheck:
         self.manifest: Json = {}
         self.table: pa.Table = pa.table({})
         self.signature = untrusted_files.NOT_SIGNED
-        self.is_former = False
         self.stated: dict[str, Json] = {}
         self.whole: Json = {}
         self.tables: dict[str, pa.Table] = {}
@@ -222,7 +221,6 @@ class FolderCheck:
         if error:
             return [error]
         if is_former(self.manifest):
-            self.is_former = True
             if self.manifest.get("kind") == "columns":
                 return ["an earlier version wrote a folder for each value column; check these."]
             self.manifest = as_current(self.manifest)
@@ -256,7 +254,7 @@ class FolderCheck:
         """Yield the parts of files that were not compared, in words."""
         if (self.folder / stored_day.FILE).exists():
             yield stored_day.UNKNOWN
-        if self.is_former or not whole_checks.is_same_version(self.manifest):
+        if not whole_checks.is_same_version(self.manifest):
             yield "the words of README.txt, page and descriptions: another version wrote them"
         elif file_comparison.has_layer(self.folder):
             yield "the lines and names of the holder's own layer on the page"
@@ -294,8 +292,7 @@ class FolderCheck:
                 yield from compared(self.folder, table)
             except whole_checks.READ_ERRORS:
                 yield f"cells.{compared.__name__.removeprefix('compare_')} cannot be read."
-        if not self.is_former:
-            yield from file_comparison.compare_texts(self.folder, table, self.manifest)
+        yield from file_comparison.compare_texts(self.folder, table, self.manifest)
 
     def _check_table(self, table: pa.Table) -> Iterator[str]:
         """Yield columns and cells that are not as stated; keep the table of each column."""

@@ -54,26 +54,6 @@ def test_a_plan_needs_a_price(here, refuse):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("option", "needs"),
-    [
-        ("--set plan.target_error=2%", "epsilon, not target_error."),
-        ("--set plan.method=equal-split", 'method "joint", not "equal-split".'),
-        ("--set plan.objective=max", 'objective "mean".'),
-    ],
-)
-def test_it_says_why_there_can_be_no_private_interval(here, call, option, needs):
-    """Where "auto" has nothing to choose from, the plan and the release say so."""
-    said = call("plan run.toml --set plan.clipping_range=auto", option)
-    told = f'the bounds, although clipping_range is "auto": a private range needs {needs}'
-    assert told in " ".join(said.out.split())
-    if "objective=max" in option:  # said by one function for all reasons
-        done = call("release run.toml --set plan.clipping_range=auto --out told", option)
-        assert told in " ".join(done.out.split())
-    assert "although clipping_range" not in call("plan run.toml", option).out
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("goal", ["--epsilon 0.0001", "--set plan.target_error=40"])
 def test_a_plan_of_constants_costs_nothing(here, okay, goal):
     """Where no reading is used no factor and no month are told, and a release books nothing."""

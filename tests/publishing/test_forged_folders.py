@@ -399,7 +399,7 @@ FORGED = [
 ]  # fmt: skip
 """A kind of folder, what is forged, and what is said."""
 KINDS = sorted({kind for kind, *_ in FORGED})
-QUICK = ("means", "squares", "presence")
+QUICK = ("means", "presence")
 
 
 @pytest.mark.parametrize(

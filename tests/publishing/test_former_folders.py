@@ -46,7 +46,7 @@ def test_a_former_folder_is_verified_and_read(kind, tmp_path):
     again = made.write(tmp_path / "map")
     assert find_problems(again) == ()
     assert hv.load(again).table.equals(made.table)
-    assert len(hv.roll_up(FORMER / kind, one_cell=True)) == 1
+    assert len(hv.roll_up(FORMER / kind, resolution="all", timeslot="all")) == 1
 
 
 def field(name, change):

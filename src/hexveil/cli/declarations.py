@@ -121,10 +121,9 @@ class DossierOptions(Declaration):
     """
 
     home = "hexveil.cli.commands.folder_command"
-    example = "hexveil dossier map --out dossier.md"
+    example = "hexveil dossier map > dossier.md"
 
     folder: Path
-    out: Path | None = None
 
 
 class CoarserOptions(Declaration):
@@ -137,7 +136,6 @@ class CoarserOptions(Declaration):
     resolution: str | None = None
     timeslot: str | None = None
     columns: str | None = None
-    one_cell: bool = False
     value: str | None = None
     statistic: str | None = None
     key: Path | None = None
@@ -146,15 +144,14 @@ class CoarserOptions(Declaration):
 class CompareOptions(CoarserOptions):
     """Compare two release folders, hexagon by hexagon; nothing is spent.
 
-    Noisy numbers suffice: neither records nor a ledger are needed. With --resolution, --timeslot,
-    --columns or --one-cell both are rolled up first.
+    Noisy numbers suffice: neither records nor a ledger are needed. With --resolution, --timeslot or
+    --columns both are rolled up first.
     """
 
     example = "hexveil compare monday tuesday --out changes"
 
     before: Path
     after: Path
-    slots: tuple[str, str] | None = None
     false_discovery_rate: float = 0.05
 
 
@@ -190,7 +187,6 @@ class EvaluateOptions(RunDeclaration):
     epsilon: tuple[str, ...] = ()
     trials: int = 10000
     seed: int = 0
-    out: Path | None = None
 
 
 class SimulateOptions(Declaration):

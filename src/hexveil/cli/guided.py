@@ -294,27 +294,27 @@ def map(run: Run, options: declarations.MapOptions) -> None:  # noqa: A001  the 
     """Recognise the columns, ask what is open, propose grids, release, open the page."""
     _check_run(run, options)
     look = look_at_columns(run)
-    asked = drafted(run, look)
-    check_columns(asked)
-    unanswered = questions.open_questions(run, asked, look)
+    completed = drafted(run, look)
+    check_columns(completed)
+    unanswered = questions.open_questions(run, completed, look)
     _check_answers(unanswered, options)
     if not options.yes:
-        columns = recognised(asked).items()
+        columns = recognised(completed).items()
         _say("Recognised", "; ".join(f"{word} {names}" for word, names in columns) + ".")
         _say("Promise", UNPROTECTED)
     for question in unanswered:
-        asked = _ask(asked, question)
-    destination(asked)
-    if arguments.has_places(asked) and "resolution" not in run.cells.explicit_fields():
-        asked = _on_proposed_grid(asked, is_asked=not options.yes)
-    if asked.fields() != run.fields():
-        asked = _saved(asked, options.save)
+        completed = _ask(completed, question)
+    destination(completed)
+    if arguments.has_places(completed) and "resolution" not in run.cells.explicit_fields():
+        completed = _on_proposed_grid(completed, is_asked=not options.yes)
+    if completed.fields() != run.fields():
+        completed = _saved(completed, options.save)
     if not options.yes:
-        text = f"Release it? It {price_words(asked)}"
+        text = f"Release it? It {price_words(completed)}"
         if not click.confirm(text, default=False, err=True):
             raise click.Abort
-    release(asked, declarations.ReleaseOptions(as_json=options.as_json))
-    page = Path(str(asked.release.out), "report.html")
+    release(completed, declarations.ReleaseOptions(as_json=options.as_json))
+    page = Path(str(completed.release.out), "report.html")
     if not options.as_json:
         formatting.print_rows([("Page", str(page))])
     if options.browser and not options.yes:

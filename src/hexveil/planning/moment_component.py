@@ -285,11 +285,6 @@ class MomentComponent(ReadOnlyArrays, MomentFigures):
         return error
 
     @property
-    def missing_range(self) -> str | None:
-        """The option that a private clipping range requires; None where the request has it."""
-        return self.request.range_needs("private")
-
-    @property
     def average_errors(self) -> dict[str, float]:
         """Average planning error of each statistic."""
         return {name: float(np.mean(model.error)) for name, model in self.error_models.items()}

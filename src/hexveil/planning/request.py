@@ -158,10 +158,6 @@ class Request(ReadOnlyArrays):
         """Refuse options for which Gaussian noise is not proved or built."""
         refuse(self.terms, only=("delta", DELTA_WITHIN))
 
-    def range_needs(self, kind: str) -> str | None:
-        """Return the option that a clipping range requires and this request lacks, if any."""
-        return range_needs(self.terms, f'clipping_range="{kind}"')
-
 
 def request_words(
     noised: tuple[str, ...], mechanism: ThresholdMechanism | CellMechanism, **options: str

@@ -213,8 +213,8 @@ class Release:
         # Loaded here: a release must not wait for what only draws.
         from hexveil.report import notebook  # noqa: PLC0415
 
-        picture = notebook.picture_of(self.table, self._view(), self._plotted(column), slot)
-        return notebook.draw_axes(picture, ax)
+        name = self._plotted(column)
+        return notebook.draw_cells(self.table, self._view(), name, slot=slot, axes=ax)
 
     def difference(
         self, a: str, b: str, *, statistic: str | None = None, column: str | None = None

@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike
 from hexveil.base.arrays import Floats
 from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.errors import InputError
+from hexveil.base.normal_law import ndtr
 from hexveil.smoothing.cell_groupings import RandomEffect, drop_uninformative
 from hexveil.smoothing.mixed_model import Design, FittedModel, fit_model
 from hexveil.smoothing.mixed_noise import heavy_tailed, noise_parts
@@ -354,8 +355,6 @@ def _mixture_parts(
 
 def _invert_mixture(weight: Floats, mean: Floats, sd: Floats, levels: Floats) -> Floats:
     """Return the three quantiles of each row's mixture of normals, by bisection."""
-    from scipy.special import ndtr  # noqa: PLC0415  importing hexveil must stay light
-
     quantiles = np.empty((weight.shape[0], levels.size))
     centre = np.sum(weight * mean, axis=1)
     square = np.sum(weight * (sd**2 + (mean - centre[:, None]) ** 2), axis=1)

@@ -193,7 +193,7 @@ def test_counts_come_in_parts(spark, monkeypatch):
     """Of more rows than are fetched at once each comes with its user, in one part of several."""
     from hexveil.records.spark import reading as by_spark  # noqa: PLC0415  only where Spark is
 
-    monkeypatch.setattr(by_spark, "ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(by_spark, "ROWS_AT_ONCE", 8)
     for more in ({}, {"statistics": "p50"}, {"repeats": "keep"}):
         agree(reading, repeated(), spark, cells=Cells(7, "1h", WARSAW), **more)
 

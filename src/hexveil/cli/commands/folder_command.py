@@ -11,16 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
-from hexveil.base import atomic_files
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import FOLDER_CHECK, WRITING, parts_of_work
 from hexveil.cli import formatting
 from hexveil.publishing import check_writable
-from hexveil.publishing.derived.days_roll_up import RolledUpDays
 from hexveil.publishing.derived.derived_cells import EVERYTHING
 from hexveil.publishing.derived.derived_numbers import DerivedTable
 from hexveil.publishing.derived.release_comparison import ReleaseComparison, compare_releases
-from hexveil.publishing.derived.roll_up import RolledUpRelease
 from hexveil.publishing.derived.roll_up import roll_up as averages_of
 from hexveil.publishing.dossier import dossier as made_of
 from hexveil.publishing.markup import clean
@@ -82,33 +79,10 @@ def rows(folder: Path, verdict: FolderVerdict | ArchiveVerdict) -> list[Row]:
 
 
 def dossier(options: declarations.DossierOptions) -> None:
-    """Write the document that a privacy officer reads, completes and signs, as Markdown."""
+    """Print the document that a privacy officer reads, completes and signs, as Markdown."""
     document = made_of(options.folder)
-    text = document.to_markdown() + "\n"
-    if options.out is not None:
-        check_out(options.out, options.folder)
-        atomic_files.write_named(options.out, text.encode())
-    if options.as_json:
-        click.echo(json.dumps({"markdown": text}, indent=2))
-    elif options.out is None:
-        click.echo(text, nl=False)
-    else:
-        formatting.print_rows([("Written", str(options.out))])
-
-
-def check_out(out: Path, folder: Path) -> None:
-    """Raise InputError for a file that is not Markdown, has no folder, or is in the release."""
-    if out.suffix != ".md":
-        raise InputError(f"--out must name a file that ends in .md, got {out}.")
-    if not out.parent.is_dir():
-        raise InputError(f"--out: there is no folder {out.parent}; create it, or name another.")
-    if out.is_dir():
-        raise InputError(f"--out: {out} is a folder; name a file.")
-    # Resolved, because a link could lead into the folder, whose receipt would no longer fit.
-    if out.resolve().is_relative_to(folder.resolve()):
-        raise InputError(
-            f"--out: {out} is in the release folder, which must not change; name a file elsewhere."
-        )
+    text = document.to_markdown()
+    click.echo(json.dumps({"markdown": text}, indent=2) if options.as_json else text)
 
 
 # ---- comparisons and roll-ups ----
@@ -154,7 +128,6 @@ def compare(options: declarations.CompareOptions) -> None:
             ]
         comparison = compare_releases(
             *releases,
-            slots=options.slots,
             false_discovery_rate=options.false_discovery_rate,
             **chosen(options),
         )
@@ -211,7 +184,6 @@ def requested_grid(options: declarations.CoarserOptions) -> dict[str, Any]:
         "resolution": _resolution(options.resolution),
         "timeslot": options.timeslot,
         "columns": columns or None,
-        "one_cell": options.one_cell or None,
     }
     return {name: stated for name, stated in requested.items() if stated is not None}
 
@@ -224,7 +196,7 @@ def _resolution(text: str | None) -> int | Literal["all"] | None:
     return int(text)
 
 
-def roll_up_rows(averages: RolledUpRelease | RolledUpDays) -> list[Row]:
+def roll_up_rows(averages: DerivedTable) -> list[Row]:
     """Return rows about a roll-up: its averages, if they are few."""
     texts, statistic = averages.texts(), averages.statement["statistic"]
     heading, unit = HEADINGS.get(statistic, "Share"), texts["unit"] and f" {texts['unit']}"

@@ -158,6 +158,7 @@ def capacity(
     InputError
         If the data set has no places to count again, or an argument is wrong.
     """
+    require_package("scipy", "publish")
     facts = getattr(source, "public", source)
     if not isinstance(facts, PublicMetadata):
         raise InputError(

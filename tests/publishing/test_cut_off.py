@@ -40,12 +40,6 @@ def highway(seed=5):
     return replace(dataset, sums=sums)
 
 
-@functools.cache
-def planned(kind):
-    """Return the highway's plan of a kind of interval; plans are immutable, so one serves all."""
-    return hv.plan(highway(), epsilon=4, clipping_range=kind, advise=False)
-
-
 @contextlib.contextmanager
 def drawing(seed):
     """Draw the noise of a release with a seed, by the laws of its doors."""
@@ -79,7 +73,7 @@ def test_a_hexagon_far_from_all_others_is_never_good(tmp_path, estimates):
     Its users' averages all lie beyond the range that was found for the whole map.
     """
     dataset = highway()
-    plan = planned("private")
+    plan = hv.plan(dataset, epsilon=4, clipping_range="private", advise=False)
     for seed in RELEASES:
         made = published(dataset, plan, tmp_path, seed, estimates=estimates)
         fast, *others = made.table.to_pylist()

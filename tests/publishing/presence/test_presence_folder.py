@@ -1,6 +1,5 @@
 """Folders of releases with private presence, and with a δ: what they hold, and what they say."""
 
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq

@@ -329,7 +329,7 @@ def public_objects(tmp_path_factory):
     book = hv.Ledger(folder / "book.sqlite", dataset="buses", budget=3)
     made = hv.release(ds, plan, ledger=book, accept_noise=True)
     loaded = hv.load(made.write(folder / "map"))
-    table = hv.capacity(ds, epsilon=1, grids=[hv.Cells(5, None)])
+    table = hv.capacity(ds, epsilon=1)
     days = hv.read(
         canaries.table(), user="bus", value="speed", bounds=(0, 65), time="time",
         cells=hv.Labels("line"), privacy_unit="user-day", timezone="Asia/Kolkata",

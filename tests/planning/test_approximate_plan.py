@@ -51,14 +51,13 @@ from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning import methods
 from hexveil.planning.allocation import allocation_of
 from hexveil.planning.component import goal
-from hexveil.planning.optimizers.calibration import ErrorTargets
+from hexveil.planning.optimizers.calibration import rates_within
 from hexveil.planning.optimizers.mean_error import (
-    ObjectiveWeights,
     cell_errors,
     minimize_mean_error,
     weighted_errors,
 )
-from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales, minimize_loss
+from hexveil.planning.optimizers.user_factors import ClippingProblem, minimize_loss
 from hexveil.publishing.dossier import dossier as render_dossier
 from hexveil.publishing.kinds import loss_checks
 from hexveil.publishing.kinds.loss_checks import ReleaseStatements
@@ -105,7 +104,7 @@ def weights_of(statistic, weight=(0.7, 0.3)):
         np.array(weight) if statistic in asked else nothing
         for asked in (("mean", "both"), ("variance", "both"))
     )
-    return ObjectiveWeights(means, 4.0 * variances)
+    return np.stack((means, 4.0 * variances))
 
 
 def errors_and_excess(occupancy, weights, square, rates):
@@ -117,7 +116,7 @@ def errors_and_excess(occupancy, weights, square, rates):
         away = problem.clipped_share(problem.largest_factors(rates, square))
         return weighted_errors(weights, rates, away, GAUSSIAN).sum()
 
-    best = min(error(InverseScales(*rate)) for rate in rates)
+    best = min(map(error, rates))
     losses = problem.losses(found.rates, found.factor)
     return error(found.rates), best, math.sqrt(losses.max() / square)
 
@@ -140,20 +139,21 @@ def test_no_grid_of_rates_betters_the_search(rows, square, statistic):
 def test_no_plan_of_less_loss_meets_the_targets(rows):
     """At 0.97 of the least square no rates of a fine grid meet both targets; at it the found do."""
     occupancy = Occupancy.from_dense(rows)
-    targets = ErrorTargets(np.array([0.3, 0.35]), np.full(2, np.inf), GAUSSIAN)
+    targets = np.array([0.3, 0.35])
+    rates_at = rates_within({"mean": 2.0 * targets}, occupancy, GAUSSIAN)
     problem = ClippingProblem(occupancy, law=GAUSSIAN)
-    search = minimize_loss(problem, targets.rates, targets.rates)
+    search = minimize_loss(problem, rates_at, rates_at)
     found, least = search.solution, search.value
 
     def errors(rates, factor):
         return cell_errors(rates, problem.clipped_share(factor), GAUSSIAN)[0]
 
-    assert (errors(found.rates, found.factor) <= targets.mean * (1 + 2.0**-16)).all()
-    grid = found.rates.mean.max() * np.geomspace(0.3, 3.0, 60)
+    assert (errors(found.rates, found.factor) <= targets * (1 + 2.0**-16)).all()
+    grid = found.rates[0].max() * np.geomspace(0.3, 3.0, 60)
     for pair in itertools.product(grid, repeat=2):
-        rates = InverseScales(np.array(pair), np.zeros(2))
+        rates = np.stack((pair, np.zeros(2)))
         factor = problem.largest_factors(rates, 0.97 * least)
-        assert (errors(rates, factor) > targets.mean).any()
+        assert (errors(rates, factor) > targets).any()
 
 
 @pytest.mark.parametrize("objective", ["max", "mean"])

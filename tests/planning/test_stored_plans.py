@@ -117,7 +117,7 @@ def test_comparisons_are_those_of_pairs_at_hand():
     whole = fleet(4, users=40, cells=4)
     here, there = (planned(one, epsilon=2) for one in (whole, distributed(whole, 30)))
     here, there = (hv.compare(one) for one in (here, there))
-    for row, other in zip(here.methods, there.methods, strict=True):
+    for row, other in zip(here, there, strict=True):
         expected, found = row.to_json(), other.to_json()
         if row.name == "clip-user":
             continue

@@ -24,7 +24,7 @@ import pyarrow as pa
 from hexveil.base.errors import InputError
 from hexveil.publishing import components, receipt, signing
 from hexveil.publishing.kinds.distribution_checks import check_remembered
-from hexveil.publishing.manifest import as_current, is_former
+from hexveil.publishing.manifest import FORMER, as_current
 from hexveil.publishing.markup import clean
 from hexveil.publishing.memory import stored_day
 from hexveil.publishing.part_kinds import kind_of, own_columns, split_by_column
@@ -217,7 +217,7 @@ class FolderCheck:
         self.manifest, error = untrusted_files.read_json(self.folder / "manifest.json")
         if error:
             return [error]
-        if is_former(self.manifest):
+        if self.manifest.get("schema_version") == FORMER:
             if self.manifest.get("kind") == "columns":
                 return ["an earlier version wrote a folder for each value column; check these."]
             self.manifest = as_current(self.manifest)

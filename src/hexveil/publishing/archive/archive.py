@@ -211,19 +211,12 @@ class Archive(ArchiveFiles):
         Raises
         ------
         InputError
-            If its folder cannot be created, or exists and is not complete. An object store cannot
-            be checked beforehand.
+            If its folder cannot be created. An object store cannot be checked beforehand.
         """
-        if not self.local or self.is_complete(release):
-            return
         place = Path(self.full(release.path))
-        if place.exists():
-            raise InputError(
-                f"{place} exists without its {receipt.NAME}, so it is incomplete; move it away and "
-                "publish again."
-            )
-        # Checked here so that nothing is booked for a folder that cannot be written.
-        check_writable(place)
+        # A folder without its receipt is one that is not complete, and is written anew.
+        if self.local and not place.exists():
+            check_writable(place)
 
     def write_release(self, release: CurrentRelease, write: Callable[[Path], object]) -> None:
         """Write a release into its folder unless that is complete; `set_current` makes it official.

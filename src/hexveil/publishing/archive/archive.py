@@ -33,7 +33,7 @@ import pyarrow.fs
 import pyarrow.parquet
 
 from hexveil.base import atomic_files, scratch
-from hexveil.base.errors import HexveilError, InputError, StorageError, is_interruption
+from hexveil.base.errors import HexveilError, StorageError, is_interruption
 from hexveil.learning.remembering import MOST_DAYS
 from hexveil.publishing import receipt, signing
 from hexveil.publishing.archive.archive_catalogue import update_catalogue

@@ -259,6 +259,8 @@ def test_maps_are_rolled_up(maps):
     assert row["cells"] == len(cells)
     assert row["weight"] == pytest.approx(weights.sum())
     assert row["mean_low"] <= SPEEDS["before"] <= row["mean_high"]
+    # Of clipping, which does not average out.
+    assert row["mean_bias"] > 0.5
     assert made.statement["closed_cells"] == len(first) - len(cells)
     assert "fingerprint" not in made.statement["grid"]
     parents = hv.roll_up(maps[STATISTICS][0], resolution=4, statistic="share<40")
